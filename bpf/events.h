@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every event that iostrata records, defined once.
+ *
+ * The BPF programs fill these structs, the recorder writes them unchanged into
+ * CTF packets, and their BTF gives both the CTF metadata and the committed
+ * Python layout (tracer/iostrata/trace/layout.py).  An event takes EVENT_BYTES
+ * bytes whatever it holds, so a mixed stream is one strided array.
+ *
+ * Names carry units and kinds: _ns, _bytes, _key (opaque identity, printed in
+ * hex).  To add a point: one struct (or reuse one), one line in POINTS.
+ * Append only: the number is the position, and old recordings carry their own
+ * metadata.
+ */
+#ifndef IOSTRATA_EVENTS_H
+#define IOSTRATA_EVENTS_H
+
+#define EVENT_BYTES 64
+
+/* time_ns is CLOCK_MONOTONIC of the kernel that recorded it; tid is the thread
+ * that ran when the point was hit (0: the idle task, any thread for interrupts). */
+#define EVENT_HEADER                                                           \
+	unsigned long long time_ns;                                            \
+	unsigned short point;                                                  \
+	unsigned short cpu;                                                    \
+	unsigned int tid
+
+/* One system call that writes or makes durable, recorded when it returns. */
+struct syscall_event {
+	EVENT_HEADER;
+	unsigned long long enter_ns;
+	unsigned long long inode;
+	long long offset_bytes; /* -1: the file has none (or it is not known) */
+	unsigned int dev;       /* of the file's superblock, kernel encoding (major << 20 | minor) */
+	int result;             /* bytes, 0, or -errno */
+	unsigned int size_bytes;
+	unsigned int tgid;
+	unsigned int open_flags; /* struct file's f_flags */
+	unsigned char call;      /* enum call */
+	unsigned char rwf;       /* the RWF_ flags of pwritev2, the flags of sync_file_range and msync */
+	unsigned short pad;
+};
+
+enum call {
+	CALL_WRITE = 1,
+	CALL_PWRITE64,
+	CALL_WRITEV,
+	CALL_PWRITEV,
+	CALL_PWRITEV2,
+	CALL_FSYNC,
+	CALL_FDATASYNC,
+	CALL_SYNC_FILE_RANGE,
+	CALL_MSYNC,
+	CALL_IO_SUBMIT,
+	CALL_IO_GETEVENTS,
+};
+
+/* A thread whose calls are recorded: once when it is first seen, again after exec. */
+struct thread_event {
+	EVENT_HEADER;
+	unsigned int tgid;
+	unsigned int subject_tid; /* the thread named here (it need not be the current one) */
+	unsigned int kind;        /* enum thread_kind */
+	char comm[16];
+};
+
+enum thread_kind {
+	THREAD_TARGET = 1, /* of the workload */
+	THREAD_JOURNAL,    /* commits a file system's journal */
+	THREAD_WORKER,     /* works on a target's behalf (io_uring worker, log writer) */
+};
+
+/* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns
+ * (0: it was preempted and stayed runnable). */
+struct sched_event {
+	EVENT_HEADER;
+	unsigned long long off_ns;
+	unsigned long long wake_ns;
+	unsigned int waker_tid;
+	unsigned int state;       /* task state when it left the CPU; 0: preempted */
+	unsigned int subject_tid; /* the thread that runs again */
+};
+
+/* A file system's sync of one file, recorded when it returns. */
+struct fs_sync_event {
+	EVENT_HEADER;
+	unsigned long long enter_ns;
+	unsigned long long inode;
+	unsigned int dev;
+	unsigned int enter_transaction; /* jbd2 transaction the file waits for, at entry */
+	unsigned int exit_transaction;  /* and at return; both 0: no journal, or not known */
+	int result;
+	unsigned int datasync;
+};
+
+/* A file system's sync of one file, where the kernel has a point at entry only. */
+struct fs_enter_event {
+	EVENT_HEADER;
+	unsigned long long inode;
+	unsigned int dev;
+	unsigned int datasync;
+};
+
+/* A phase of a jbd2 commit begins (or the commit ends). */
+struct journal_event {
+	EVENT_HEADER;
+	unsigned long long journal_key;
+	unsigned int dev;
+	unsigned int transaction;
+	unsigned int synchronous; /* somebody waits for it */
+};
+
+/* A log buffer of XFS: written, done, or waited for. */
+struct iclog_event {
+	EVENT_HEADER;
+	unsigned long long iclog_key;
+	unsigned long long lsn;
+	unsigned int dev;
+	unsigned int state;
+};
+
+struct bio_event {
+	EVENT_HEADER;
+	unsigned long long bio_key;
+	unsigned long long sector; /* 512-byte sectors from the start of the whole disk */
+	unsigned int dev;          /* the whole disk, never a partition */
+	unsigned int size_bytes;
+	unsigned int flags; /* bi_opf: the operation in the low 8 bits */
+	unsigned int kernel_thread; /* 1: queued by a kernel thread */
+};
+
+/* A bio is handed to another device (device mapper, md): old is where it was. */
+struct remap_event {
+	EVENT_HEADER;
+	unsigned long long bio_key;
+	unsigned long long sector;
+	unsigned long long old_sector;
+	unsigned int dev;
+	unsigned int old_dev;
+	unsigned int size_bytes;
+	unsigned int flags;
+};
+
+struct request_event {
+	EVENT_HEADER;
+	unsigned long long request_key;
+	unsigned long long bio_key; /* the request's first bio; 0 for a flush the block layer makes itself */
+	unsigned long long sector;
+	unsigned int dev;
+	unsigned int size_bytes;
+	unsigned int flags; /* cmd_flags: the operation in the low 8 bits */
+	int error;          /* -errno, at completion only */
+	unsigned int internal_flags; /* rq_flags */
+};
+
+/* An io_uring request, submitted, queued to a worker, or completed. */
+struct uring_event {
+	EVENT_HEADER;
+	unsigned long long request_key;
+	unsigned long long user_data;
+	unsigned long long inode; /* 0: the file is not known yet */
+	unsigned int dev;
+	unsigned int open_flags;
+	unsigned int opcode;
+	int result;
+	unsigned int size_bytes;
+	unsigned int rwf;
+};
+
+/* A libaio control block, submitted or returned by io_getevents; recorded when
+ * that system call returns (time_ns), which was entered at enter_ns. */
+struct aio_event {
+	EVENT_HEADER;
+	unsigned long long enter_ns;
+	unsigned long long iocb_key; /* its address in the process */
+	unsigned long long inode;
+	unsigned int dev;
+	unsigned int open_flags;
+	unsigned int tgid;
+	int result;
+	unsigned int size_bytes;
+	unsigned char opcode; /* IOCB_CMD_ */
+	unsigned char rwf;
+	unsigned short order; /* its place within the system call */
+};
+
+/* Written by the recorder itself, in a stream of its own. */
+
+/* The machine's clocks, read together. */
+struct clock_event {
+	EVENT_HEADER; /* time_ns: CLOCK_MONOTONIC */
+	unsigned long long boottime_ns;
+	unsigned long long realtime_ns;
+	unsigned long long tsc;
+	unsigned long long width_ns; /* monotonic passed while the clocks were read: the bound */
+};
+
+/* Events that a ring refused so far, for one point on one CPU (cpu in the header). */
+struct loss_event {
+	EVENT_HEADER;
+	unsigned long long lost_count;
+	unsigned int lost_point;
+};
+
+/* What one BPF program has cost so far (needs kernel.bpf_stats_enabled). */
+struct cost_event {
+	EVENT_HEADER;
+	unsigned long long run_ns;
+	unsigned long long run_count;
+	char program[24];
+};
+
+/* The recorder's own cost so far. */
+struct recorder_event {
+	EVENT_HEADER;
+	unsigned long long cpu_ns;
+	unsigned long long event_count;
+	unsigned long long lost_count;
+};
+
+/* Whether a program is attached: error 0, or why not (-errno); at the start only. */
+struct probe_event {
+	EVENT_HEADER;
+	int error;
+	char program[24];
+};
+
+/* number and name of each point: POINT_name, the struct that it fills */
+#define POINTS(P)                                                              \
+	P(syscall, syscall_event)                                              \
+	P(thread, thread_event)                                                \
+	P(sched_resume, sched_event)                                           \
+	P(ext4_sync_file, fs_sync_event)                                       \
+	P(xfs_file_fsync, fs_enter_event)                                      \
+	P(btrfs_sync_file, fs_enter_event)                                     \
+	P(jbd2_start_commit, journal_event)                                    \
+	P(jbd2_commit_locking, journal_event)                                  \
+	P(jbd2_commit_flushing, journal_event)                                 \
+	P(jbd2_commit_logging, journal_event)                                  \
+	P(jbd2_end_commit, journal_event)                                      \
+	P(xlog_iclog_sync, iclog_event)                                        \
+	P(xlog_iclog_sync_done, iclog_event)                                   \
+	P(xlog_iclog_wait_on, iclog_event)                                     \
+	P(block_bio_queue, bio_event)                                          \
+	P(block_bio_merge, bio_event)                                          \
+	P(block_bio_complete, bio_event)                                       \
+	P(block_bio_remap, remap_event)                                        \
+	P(block_io_start, request_event)                                       \
+	P(block_rq_insert, request_event)                                      \
+	P(block_rq_issue, request_event)                                       \
+	P(block_rq_requeue, request_event)                                     \
+	P(block_rq_complete, request_event)                                    \
+	P(io_uring_submit_req, uring_event)                                    \
+	P(io_uring_queue_async_work, uring_event)                              \
+	P(io_uring_complete, uring_event)                                      \
+	P(aio_submit, aio_event)                                               \
+	P(aio_complete, aio_event)                                             \
+	P(clock_sample, clock_event)                                           \
+	P(loss, loss_event)                                                    \
+	P(cost, cost_event)                                                    \
+	P(recorder, recorder_event)                                            \
+	P(probe, probe_event)
+
+#define POINT_NUMBER(name, type) POINT_##name,
+enum point { POINT_none, POINTS(POINT_NUMBER) POINT_count };
+#undef POINT_NUMBER
+
+/* Anchors the types in the object's BTF: member n (from 0) is point n + 1. */
+#define POINT_MEMBER(name, type) struct type name;
+union event {
+	POINTS(POINT_MEMBER)
+	unsigned char bytes[EVENT_BYTES];
+};
+#undef POINT_MEMBER
+
+_Static_assert(sizeof(union event) == EVENT_BYTES, "an event outgrew its slot");
+
+#endif

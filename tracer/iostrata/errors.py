@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that can go wrong, and the exit status of each.
+
+IostrataError            1  something failed that has no status of its own
+├── UsageError           2  the command line does not make sense
+├── RecordingError       3  a recording cannot be read
+├── PermissionDenied     4  eBPF is refused here (not root, no BTF, lockdown)
+├── NothingToAnalyse     5  no synchronous write was recorded
+└── RecorderError        6  the recorder could not start or ended badly
+
+Status 7 is no error: the result is printed, but events were lost or the
+recording is damaged (law 3). A command run by ``run`` or ``record`` that fails
+passes its own status on; 130 is Ctrl-C before anything was recorded.
+"""
+
+from __future__ import annotations
+
+STATUS_LOSSES = 7
+STATUS_INTERRUPTED = 130
+
+
+class IostrataError(Exception):
+    """What failed and why; ``hint`` says what to do about it."""
+
+    status = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(IostrataError):
+    status = 2
+
+
+class RecordingError(IostrataError):
+    status = 3
+
+
+class PermissionDenied(IostrataError):
+    status = 4
+
+
+class NothingToAnalyse(IostrataError):
+    status = 5
+
+
+class RecorderError(IostrataError):
+    status = 6
