@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#   make demo    record a benchmark of synchronous writes here and print its table
+#   make test    every test and linter
+#   make bench   what recording and analysing cost
+#
+# Each does all of its own set-up; .stamps/ remembers what is done.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev make gcc
+TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs clang-format \
+	dmsetup e2fsprogs fio git strace util-linux xfsprogs
+
+.PHONY: all demo test bench lint native install clean
+all: install
+
+demo: install
+	$(BIN)/python -m iostrata.bench.demo
+
+test: .stamps/test-packages .stamps/python-dev native
+	$(BIN)/python -m pytest
+
+bench: .stamps/test-packages .stamps/python-dev native
+	set -e; for script in tests/benchmarks/*.py; do $(BIN)/python "$$script"; done
+
+lint: .stamps/test-packages .stamps/python-dev
+	$(BIN)/python -m pytest tests/test_style.py
+
+install: .stamps/python native
+
+native: .stamps/build-packages
+	$(MAKE) --no-print-directory -C bpf
+
+.stamps/build-packages: PACKAGES = $(BUILD_PACKAGES)
+.stamps/test-packages: PACKAGES = $(TEST_PACKAGES)
+.stamps/build-packages .stamps/test-packages: Makefile .ci/packages
+	@mkdir -p .stamps
+	.ci/packages $(PACKAGES)
+	@touch $@
+
+.stamps/venv: .stamps/build-packages
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+.stamps/python: .stamps/venv pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+.stamps/python-dev: .stamps/python pyproject.toml
+	$(BIN)/pip install --quiet --group dev
+	@touch $@
+
+clean:
+	rm -rf .stamps $(VENV) dist
+	$(MAKE) --no-print-directory -C bpf clean
