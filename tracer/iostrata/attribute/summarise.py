@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage attribute: a Breakdown in, the Summary that every report prints out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata import units
+from iostrata.errors import UsageError
+from iostrata.model import Breakdown, Figures, Row, Summary, Table
+from iostrata.stitch.join import Ints
+
+GROUPINGS = ("method", "size", "process", "file_system", "device")
+
+
+def summarise(breakdown: Breakdown, by: str = "method") -> Summary:
+    """Figures of all writes and of each group; ``by`` is one of ``GROUPINGS``.
+
+    Groups come in order of their name (sizes in order of size). Errors: UsageError.
+    """
+    if by not in GROUPINGS:
+        raise UsageError(f"cannot group by {by!r}", f"group by one of {', '.join(GROUPINGS)}")
+    codes, names = _grouping(breakdown, by)
+    groups = [
+        tabulate(breakdown, names[code], np.flatnonzero(codes == code)) for code in np.unique(codes)
+    ]
+    return Summary(
+        overall=tabulate(breakdown, "all", np.arange(len(breakdown.writes))),
+        grouped_by=by,
+        groups=tuple(groups),
+        left_out=breakdown.left_out,
+        quality=breakdown.quality,
+    )
+
+
+def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
+    """The table of some writes (row indices). Layers that none of them was in have no row."""
+    total = breakdown.writes.latency_ns[writes]
+    mean = float(total.mean()) if len(total) else 0.0
+    rows = tuple(
+        Row(layer, figures(times, mean))
+        for layer, times in zip(breakdown.layers, breakdown.time_ns[:, writes], strict=True)
+        if times.any()
+    )
+    return Table(
+        name=name,
+        count=len(writes),
+        total=figures(total, mean),
+        rows=rows,
+        residual=figures(breakdown.residual_ns[writes], mean),
+    )
+
+
+def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
+    """Percentiles are times that occurred (nearest rank), never interpolated ones."""
+    if not len(times):
+        return Figures(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    p50, p95, p99 = np.percentile(times, (50, 95, 99), method="inverted_cdf")
+    # The sum is taken in Python's integers, so that means add up exactly.
+    mean = int(times.sum()) / len(times)
+    share = mean / total_mean_ns if total_mean_ns else 0.0
+    return Figures(mean, float(p50), float(p95), float(p99), float(times.max()), share)
+
+
+def _grouping(breakdown: Breakdown, by: str) -> tuple[Ints, list[str]]:
+    writes = breakdown.writes
+    if by == "size":
+        sizes, codes = np.unique(writes.size_bytes, return_inverse=True)
+        return codes.astype(np.int64), [units.size(size) for size in sizes]
+    names = writes.names[by]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    position = np.empty(len(names), np.int64)
+    position[order] = np.arange(len(names))
+    return position[writes.codes[by]], [names[place] for place in order]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The declared stack: every row of the table, and the rule that credits time to one of them.
+
+At each instant of a write the deepest layer at work for it holds the time. "Deepest"
+is the order of ``STACK``: a later rank wins over an earlier one. Several ranks
+may share one row (a request tied by time alone ranks below everything that is
+tied by a key, but its time is still the device's).
+
+To add a layer: one ``Row``, one or more ``Rank``s, and the stitcher that makes spans of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table. ``segment``: ``os`` (of whichever machine) or ``device``."""
+
+    name: str
+    segment: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One level of the stack; ``row`` is the table row it credits, None the residual."""
+
+    name: str
+    row: str | None
+
+
+ROWS: Final = (
+    Row("syscall", "os", "on the CPU in the system call: entry, copy, return"),
+    Row("fs", "os", "in the file system's sync, outside journal and block layer"),
+    Row("lock", "os", "asleep until another thread of the workload let go"),
+    Row("journal.start", "os", "asleep until the journal thread began the commit"),
+    Row("journal.locking", "os", "commit waits for open handles of the transaction"),
+    Row("journal.flushing", "os", "commit writes ordered data, outside the device"),
+    Row("journal.logging", "os", "commit writes log blocks, outside the device"),
+    Row("wakeup.interrupt", "os", "from completion to the wake-up of who waits"),
+    Row("wakeup.runqueue", "os", "runnable, but another task has the CPU"),
+    Row("block.Q2G", "os", "bio queued until it got a request"),
+    Row("block.Q2I", "os", "bio queued until in the scheduler (request not seen)"),
+    Row("block.Q2D", "os", "bio queued until issued to the driver"),
+    Row("block.G2I", "os", "request got until in the scheduler"),
+    Row("block.G2D", "os", "request got until issued, past the scheduler"),
+    Row("block.I2D", "os", "in the I/O scheduler until issued to the driver"),
+    Row("block.stacked", "os", "in a stacked device (loop, dm) above the lowest one"),
+    Row("device.data", "device", "issued to completed: the data"),
+    Row("device.journal", "device", "issued to completed: journal blocks"),
+    Row("device.flush", "device", "issued to completed: cache flush"),
+)
+
+STACK: Final = (
+    Rank("syscall", "syscall"),
+    Rank("fs", "fs"),
+    # Asleep for no reason that was observed: this is what "unattributed" means.
+    Rank("blocked", None),
+    # Requests that only time ties to the write claim no more than that sleep.
+    Rank("timed.queue", "block.Q2D"),
+    Rank("timed.data", "device.data"),
+    Rank("timed.journal", "device.journal"),
+    Rank("timed.flush", "device.flush"),
+    Rank("lock", "lock"),
+    Rank("journal.start", "journal.start"),
+    Rank("journal.locking", "journal.locking"),
+    Rank("journal.flushing", "journal.flushing"),
+    Rank("journal.logging", "journal.logging"),
+    Rank("wakeup.runqueue", "wakeup.runqueue"),
+    Rank("wakeup.interrupt", "wakeup.interrupt"),
+    Rank("block.Q2G", "block.Q2G"),
+    Rank("block.Q2I", "block.Q2I"),
+    Rank("block.Q2D", "block.Q2D"),
+    Rank("block.G2I", "block.G2I"),
+    Rank("block.G2D", "block.G2D"),
+    Rank("block.I2D", "block.I2D"),
+    Rank("block.stacked", "block.stacked"),
+    Rank("lower.queue", "block.Q2D"),
+    Rank("device.flush", "device.flush"),
+    Rank("device.journal", "device.journal"),
+    Rank("device.data", "device.data"),
+    # Between two calls of one write the time is the caller's own, not the write's.
+    Rank("outside", None),
+)
+
+RANK: Final = {rank.name: number for number, rank in enumerate(STACK)}

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch, first step: system calls in, synchronous writes and their pieces out.
+
+A write is one call on a descriptor that is O_SYNC or O_DSYNC (or with RWF_SYNC,
+RWF_DSYNC), or one fsync, fdatasync, sync_file_range or msync together with the
+plain writes that the same thread made to the same file since it last
+synchronised it. Flags as in Linux's uapi asm-generic/fcntl.h and linux/fs.h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.stitch.join import Ints, integers
+from iostrata.trace.read import Points
+
+O_DSYNC: Final = 0o10000
+O_SYNC_ONLY: Final = 0o4000000
+RWF_DSYNC: Final = 0x2
+RWF_SYNC: Final = 0x4
+SYNC_FILE_RANGE_WAITS: Final = 0x1 | 0x4
+
+# enum call of bpf/events.h
+FIRST_WRITE, LAST_WRITE = 1, 5
+FSYNC, FDATASYNC, SYNC_FILE_RANGE, MSYNC = 6, 7, 8, 9
+
+METHODS: Final = (
+    "open_datasync",
+    "fdatasync",
+    "fsync",
+    "open_sync",
+    "sync_file_range",
+    "msync",
+)
+METHOD: Final = {name: code for code, name in enumerate(METHODS)}
+# Prefix of the method, by engine.
+ENGINES: Final = ("", "io_uring:", "libaio:")
+_METHOD_OF_CALL: Final = {
+    FSYNC: METHOD["fsync"],
+    FDATASYNC: METHOD["fdatasync"],
+    SYNC_FILE_RANGE: METHOD["sync_file_range"],
+    MSYNC: METHOD["msync"],
+}
+
+
+@dataclass(frozen=True)
+class Units:
+    """Synchronous writes as their callers see them; one row each, unordered.
+
+    ``method``: code into ``METHODS``. ``engine``: 0 system call, 1 io_uring, 2 libaio.
+    ``failed``: the call returned an error.
+    """
+
+    begin_ns: Ints
+    end_ns: Ints
+    latency_ns: Ints
+    tid: Ints
+    tgid: Ints
+    size_bytes: Ints
+    pieces: Ints
+    device_key: Ints
+    inode: Ints
+    offset_bytes: Ints
+    method: Ints
+    engine: Ints
+    failed: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The system calls of the units: row of the unit, thread, begin and end."""
+
+    unit: Ints
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+
+def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
+    """Synchronous writes, their pieces, and how many plain writes nobody synchronised."""
+    call = integers(calls["call"])
+    begin, end = integers(calls["enter_ns"]), integers(calls["time_ns"])
+    tid, device, inode = (integers(calls[name]) for name in ("tid", "dev", "inode"))
+    flags, rwf, result = (integers(calls[name]) for name in ("open_flags", "rwf", "result"))
+    is_write = (call >= FIRST_WRITE) & (call <= LAST_WRITE)
+    durable, whole = durable_write(flags, np.where(is_write, rwf, 0))
+    alone = is_write & durable
+    waits = (call != SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
+    syncs = (call >= FSYNC) & (call <= MSYNC) & waits
+    plain = is_write & ~durable & (result >= 0)
+
+    # Sorted by thread, file and time, a batch ends with the call that made it durable.
+    rows = np.flatnonzero(alone | syncs | plain)
+    rows = rows[np.lexsort((begin[rows], alone[rows], inode[rows], device[rows], tid[rows]))]
+    starts = np.ones(len(rows), np.bool_)
+    if len(rows) > 1:
+        before, after = rows[:-1], rows[1:]
+        starts[1:] = (
+            (tid[before] != tid[after])
+            | (device[before] != device[after])
+            | (inode[before] != inode[after])
+            | syncs[before]
+            | alone[after]
+        )
+    first = np.flatnonzero(starts)
+    final = rows[np.append(first[1:], len(rows)) - 1] if len(rows) else rows
+    durable_batch = alone[final] | syncs[final]
+    batch = np.cumsum(starts) - 1
+    unit_of_batch = np.where(durable_batch, np.cumsum(durable_batch) - 1, -1)
+    unit = unit_of_batch[batch] if len(rows) else batch
+    kept = unit >= 0
+    plain_writes = int(np.count_nonzero(~kept))
+    rows, unit = rows[kept], unit[kept]
+    last, first_row = final[durable_batch], rows[np.flatnonzero(np.diff(unit, prepend=-1))]
+    method = np.where(whole[last], METHOD["open_sync"], METHOD["open_datasync"])
+    for number, code in _METHOD_OF_CALL.items():
+        method = np.where(call[last] == number, code, method)
+    count = len(last)
+    written = np.where(is_write[rows], np.maximum(result[rows], 0), 0)
+    units = Units(
+        begin_ns=begin[first_row],
+        end_ns=end[last],
+        latency_ns=total(unit, end[rows] - begin[rows], count),
+        tid=tid[last],
+        tgid=integers(calls["tgid"])[last],
+        size_bytes=total(unit, written, count),
+        pieces=total(unit, np.ones(len(rows), np.int64), count),
+        device_key=device[last],
+        inode=inode[last],
+        offset_bytes=integers(calls["offset_bytes"])[first_row],
+        method=method,
+        engine=np.zeros(count, np.int64),
+        failed=result[last] < 0,
+    )
+    return units, Pieces(unit, tid[rows], begin[rows], end[rows]), plain_writes
+
+
+def durable_write(flags: Ints, rwf: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether a write with these flags returns only when durable, and whether with all metadata."""
+    whole = ((flags & O_SYNC_ONLY) != 0) | ((rwf & RWF_SYNC) != 0)
+    return whole | ((flags & O_DSYNC) != 0) | ((rwf & RWF_DSYNC) != 0), whole
+
+
+def total(unit: Ints, values: Ints, count: int) -> Ints:
+    """Sum of the values of each unit, exactly."""
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, unit, values)
+    return sums

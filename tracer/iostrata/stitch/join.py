@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectorised joins of columns: by key and time, by containment, by overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+
+
+def integers(column: ArrayLike) -> Ints:
+    """Any integer column as int64; 64-bit keys keep their bits."""
+    array = np.asarray(column)
+    if array.dtype == np.uint64:
+        return array.view(np.int64)
+    return array.astype(np.int64, copy=False)
+
+
+class AsOf:
+    """Looks rows up by key and time: the last one at or before, the first at or after.
+
+    ``keys``, ``times``: int64, equal length, any order. Every answer is the row's
+    index in the given columns, -1 where there is none. O(log n) a look-up.
+    """
+
+    def __init__(self, keys: Ints, times: Ints) -> None:
+        self._unique, rank = np.unique(keys, return_inverse=True)
+        self._origin = int(times.min()) if len(times) else 0
+        self._span = (int(times.max()) - self._origin if len(times) else 0) + 3
+        place = rank.astype(np.int64) * self._span + (times - self._origin + 1)
+        self._order = np.argsort(place, kind="stable")
+        self._place = place[self._order]
+        self._rank = rank[self._order]
+
+    def _locate(self, keys: Ints, times: Ints) -> tuple[Ints, Ints]:
+        rank = np.searchsorted(self._unique, keys)
+        known = np.minimum(rank, len(self._unique) - 1)
+        rank = np.where(self._unique[known] == keys, rank, -1)
+        offset = np.clip(times - self._origin + 1, 0, self._span - 1)
+        return rank, rank * self._span + offset
+
+    def _answer(self, rank: Ints, position: Ints) -> Ints:
+        inside = (position >= 0) & (position < len(self._place)) & (rank >= 0)
+        position = np.where(inside, position, 0)
+        found = inside & (self._rank[position] == rank)
+        return np.where(found, self._order[position], -1)
+
+    def at_or_before(self, keys: Ints, times: Ints) -> Ints:
+        """Index of the key's last row with time <= the given one."""
+        if not len(self._place):
+            return np.full(len(keys), -1)
+        rank, place = self._locate(keys, times)
+        return self._answer(rank, np.searchsorted(self._place, place, side="right") - 1)
+
+    def at_or_after(self, keys: Ints, times: Ints) -> Ints:
+        """Index of the key's first row with time >= the given one."""
+        if not len(self._place):
+            return np.full(len(keys), -1)
+        rank, place = self._locate(keys, times)
+        return self._answer(rank, np.searchsorted(self._place, place, side="left"))
+
+
+class Containing:
+    """Finds the interval of a key that holds a time; a key's intervals do not overlap."""
+
+    def __init__(self, keys: Ints, begins: Ints, ends: Ints) -> None:
+        self._begins = AsOf(keys, begins)
+        self._ends = ends
+
+    def find(self, keys: Ints, times: Ints) -> Ints:
+        """Index of the interval with begin <= time <= end, -1 where there is none."""
+        found = self._begins.at_or_before(keys, times)
+        if not len(self._ends):
+            return found
+        return np.where((found >= 0) & (times <= self._ends[found]), found, -1)
+
+
+def overlapping(
+    keys: Ints, begins: Ints, ends: Ints, other_keys: Ints, other_begins: Ints, other_ends: Ints
+) -> tuple[Ints, Ints]:
+    """All pairs (row, other row) of one key whose intervals overlap, as two index columns.
+
+    Exact for any intervals: candidates come from the others sorted by begin, reaching
+    back by the longest of them, so the cost is that of the pairs plus the long ones.
+    """
+    nothing = np.zeros(0, np.int64)
+    if not len(keys) or not len(other_keys):
+        return nothing, nothing
+    unique = np.unique(other_keys)
+    pairs: list[tuple[Ints, Ints]] = []
+    for key in unique:
+        mine = np.flatnonzero(keys == key)
+        theirs = np.flatnonzero(other_keys == key)
+        if not len(mine):
+            continue
+        theirs = theirs[np.argsort(other_begins[theirs], kind="stable")]
+        # The running maximum of the ends is sorted, so the first candidate is found by bisection.
+        reach = np.maximum.accumulate(other_ends[theirs])
+        first = np.searchsorted(reach, begins[mine], side="right")
+        last = np.searchsorted(other_begins[theirs], ends[mine], side="left")
+        count = np.maximum(last - first, 0)
+        left = np.repeat(mine, count)
+        right = theirs[np.repeat(first, count) + ranges(count)]
+        keep = (other_begins[right] < ends[left]) & (other_ends[right] > begins[left])
+        pairs.append((left[keep], right[keep]))
+    if not pairs:
+        return nothing, nothing
+    return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
+
+
+def ranges(counts: Ints) -> Ints:
+    """0..n-1 for each n, one after the other: ``[2, 3] -> [0, 1, 0, 1, 2]``."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - counts, counts)

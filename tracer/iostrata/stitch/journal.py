@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: jbd2 events in, commits with their phases out.
+
+The phases follow fs/jbd2/commit.c: start_commit, locking (T_LOCKED: open handles
+must end), flushing (T_FLUSH: ordered data), logging (T_COMMIT: log blocks and the
+commit record), end_commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.stitch.join import AsOf, Ints, integers
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.trace.read import Trace
+
+
+@dataclass(frozen=True)
+class Commits:
+    """Journal commits that began and ended in the recording: one row each.
+
+    ``tid``: the thread that commits; ``device_key``: the file system's;
+    ``locking_ns`` .. ``logging_ns``: when that phase began, -1 where not seen.
+    """
+
+    tid: Ints
+    device_key: Ints
+    transaction: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    flushing_ns: Ints
+    logging_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+
+def commits_of(trace: Trace) -> Commits:
+    """Pairs the points of each commit by journal and transaction id."""
+    started = trace.points["jbd2_start_commit"]
+    begin, transaction = integers(started["time_ns"]), integers(started["transaction"])
+    identity = _identity(integers(started["journal_key"]), transaction)
+
+    def after(point: str) -> Ints:
+        events = trace.points[point]
+        times = integers(events["time_ns"])
+        keys = _identity(integers(events["journal_key"]), integers(events["transaction"]))
+        found = AsOf(keys, times).at_or_after(identity, begin)
+        return np.where(found >= 0, times[found], -1) if len(times) else found
+
+    end = after("jbd2_end_commit")
+    whole = np.flatnonzero(end >= 0)
+    return Commits(
+        tid=integers(started["tid"])[whole],
+        device_key=integers(started["dev"])[whole],
+        transaction=transaction[whole],
+        begin_ns=begin[whole],
+        end_ns=end[whole],
+        flushing_ns=after("jbd2_commit_flushing")[whole],
+        logging_ns=after("jbd2_commit_logging")[whole],
+    )
+
+
+def phases(commits: Commits, activity: Ints) -> Spans:
+    """The phases of each commit as spans of its activity; a phase not seen is in the one before."""
+    spans = SpanList()
+    logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
+    flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
+    spans.add(activity, "journal.locking", commits.begin_ns, flushing)
+    spans.add(activity, "journal.flushing", flushing, logging)
+    spans.add(activity, "journal.logging", logging, commits.end_ns)
+    return spans.collect()
+
+
+def _identity(journal: Ints, transaction: Ints) -> Ints:
+    # Kernel pointers differ in far more than the 32 bits that a transaction id takes.
+    return journal * np.int64(0x9E3779B1) + transaction
+
+

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans: who (an activity or a write), which rank of the stack, from when to when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.layers import RANK
+from iostrata.stitch.join import Ints, ranges
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Columns of equal length: owner (int64 row index), rank (int8), begin and end (int64 ns)."""
+
+    owner: Ints
+    rank: NDArray[np.int8]
+    begin_ns: Ints
+    end_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def where(self, keep: NDArray[np.bool_]) -> Spans:
+        return Spans(self.owner[keep], self.rank[keep], self.begin_ns[keep], self.end_ns[keep])
+
+
+class SpanList:
+    """Collects spans column by column; owners below 0 and empty spans are not kept."""
+
+    def __init__(self) -> None:
+        self._parts: list[Spans] = []
+
+    def add(self, owner: Ints, rank: str | NDArray[np.int8], begin_ns: Ints, end_ns: Ints) -> None:
+        numbers = np.full(len(owner), RANK[rank], np.int8) if isinstance(rank, str) else rank
+        keep = (owner >= 0) & (end_ns > begin_ns)
+        self._parts.append(Spans(owner, numbers, begin_ns, end_ns).where(keep))
+
+    def extend(self, spans: Spans) -> None:
+        self.add(spans.owner, spans.rank, spans.begin_ns, spans.end_ns)
+
+    def collect(self) -> Spans:
+        parts = [*self._parts, Spans(*(np.zeros(0, np.int64),), np.zeros(0, np.int8),
+                                     np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        return Spans(
+            np.concatenate([p.owner for p in parts]),
+            np.concatenate([p.rank for p in parts]),
+            np.concatenate([p.begin_ns for p in parts]),
+            np.concatenate([p.end_ns for p in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Which activity worked for which write, and in which window of the write's time.
+
+    ``activity``, ``write``: row indices; ``begin_ns``/``end_ns``: the activity's spans
+    count for the write inside this window only. Many to many: one journal commit
+    serves several writes.
+    """
+
+    activity: Ints
+    write: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+
+def follow(spans: Spans, edges: Edges) -> Spans:
+    """The activities' spans as the writes' spans: one copy an edge, clipped to its window."""
+    order = np.argsort(spans.owner, kind="stable")
+    owners = spans.owner[order]
+    first = np.searchsorted(owners, edges.activity, side="left")
+    count = np.searchsorted(owners, edges.activity, side="right") - first
+    span = order[np.repeat(first, count) + ranges(count)]
+    edge = np.repeat(np.arange(len(edges.activity)), count)
+    followed = SpanList()
+    followed.add(
+        edges.write[edge],
+        spans.rank[span],
+        np.maximum(spans.begin_ns[span], edges.begin_ns[edge]),
+        np.minimum(spans.end_ns[span], edges.end_ns[edge]),
+    )
+    return followed.collect()

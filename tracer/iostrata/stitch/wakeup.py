@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: scheduler events in, sleeps out, and what ended each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.layers import RANK
+from iostrata.stitch.join import AsOf, Ints, integers
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.trace.read import Points
+
+
+@dataclass(frozen=True)
+class Sleeps:
+    """Times off the CPU: one row each. ``wake_ns`` 0: preempted, runnable throughout."""
+
+    tid: Ints
+    off_ns: Ints
+    wake_ns: Ints
+    on_ns: Ints
+    waker: Ints
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+    @property
+    def asleep(self) -> NDArray[np.bool_]:
+        return self.wake_ns > 0
+
+    def rows(self, rows: Ints) -> Sleeps:
+        return Sleeps(
+            self.tid[rows], self.off_ns[rows], self.wake_ns[rows], self.on_ns[rows],
+            self.waker[rows],
+        )
+
+
+def sleeps_of(resumes: Points) -> Sleeps:
+    """One row per sched_resume event."""
+    return Sleeps(
+        tid=integers(resumes["subject_tid"]),
+        off_ns=integers(resumes["off_ns"]),
+        wake_ns=integers(resumes["wake_ns"]),
+        on_ns=integers(resumes["time_ns"]),
+        waker=integers(resumes["waker_tid"]),
+    )
+
+
+def run_queue(sleeps: Sleeps, owner: Ints) -> Spans:
+    """Runnable without a CPU: from the wake-up (or the preemption) to running."""
+    spans = SpanList()
+    begin = np.where(sleeps.asleep, sleeps.wake_ns, sleeps.off_ns)
+    spans.add(owner, "wakeup.runqueue", begin, sleeps.on_ns)
+    return spans.collect()
+
+
+CAUSES = tuple(
+    RANK[name]
+    for name in (
+        "timed.data", "timed.journal", "timed.flush", "journal.locking", "journal.flushing",
+        "journal.logging", "block.stacked", "device.data", "device.journal", "device.flush",
+    )
+)  # fmt: skip
+
+
+def interrupts(sleeps: Sleeps, owner: Ints, spans: Spans) -> tuple[Spans, Ints]:
+    """From the last completion inside a sleep to the wake-up that it caused.
+
+    ``owner``: the owner of each sleep among the owners of ``spans``. Also returns,
+    for each sleep, when that completion was (-1: none was seen).
+    """
+    cause = spans.where(np.isin(spans.rank, CAUSES))
+    found = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
+    ended = np.where(found >= 0, cause.end_ns[found], -1) if len(cause) else found
+    ended = np.where(sleeps.asleep & (ended >= sleeps.off_ns), ended, -1)
+    result = SpanList()
+    result.add(np.where(ended >= 0, owner, -1), "wakeup.interrupt", ended, sleeps.wake_ns)
+    return result.collect(), ended
