@@ -6,7 +6,9 @@ IostrataError            1  something failed that has no status of its own
 ├── RecordingError       3  a recording cannot be read
 ├── PermissionDenied     4  eBPF is refused here (not root, no BTF, lockdown)
 ├── NothingToAnalyse     5  no synchronous write was recorded
-└── RecorderError        6  the recorder could not start or ended badly
+├── RecorderError        6  the recorder could not start or ended badly
+├── CommandNotExecutable 126  the command to be recorded may not be executed
+└── CommandNotFound      127  there is no such command
 
 Status 7 is no error: the result is printed, but events were lost or the
 recording is damaged (law 3). A command run by ``run`` or ``record`` that fails
@@ -47,3 +49,11 @@ class NothingToAnalyse(IostrataError):
 
 class RecorderError(IostrataError):
     status = 6
+
+
+class CommandNotExecutable(IostrataError):
+    status = 126
+
+
+class CommandNotFound(IostrataError):
+    status = 127

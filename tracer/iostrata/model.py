@@ -82,6 +82,16 @@ class Cost:
     def events_per_s(self) -> float:
         return self.events / (self.duration_ns / 1e9) if self.duration_ns else 0.0
 
+    @property
+    def recorder_share(self) -> float | None:
+        """Of one core, 0..1 and more."""
+        if self.recorder_cpu_ns is None or not self.duration_ns:
+            return None
+        return self.recorder_cpu_ns / self.duration_ns
+
+    def bpf_ns_a_write(self, writes: int) -> float | None:
+        return self.bpf_ns / writes if self.bpf_ns is not None and writes else None
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -137,22 +147,40 @@ class Row:
 
 
 @dataclass(frozen=True)
+class SegmentRow:
+    """What the layers of one segment held together, write by write."""
+
+    segment: str
+    machine: str
+    figures: Figures
+
+
+@dataclass(frozen=True)
 class Table:
-    """One group of writes: ``rows`` in stack order; means of rows + residual = total's mean."""
+    """One group of writes: ``rows`` in stack order; means of rows + residual = total's mean.
+
+    ``segments``: subtotals, in the order of ``rows``; may be left empty.
+    """
 
     name: str
     count: int
     total: Figures
     rows: tuple[Row, ...]
     residual: Figures
+    segments: tuple[SegmentRow, ...] = ()
 
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a report may print: computed once, rendered many times."""
+    """All that a report may print: computed once, rendered many times.
+
+    ``composition``: for each column of codes (``method``, ``size`` ...) how many
+    of the analysed writes have each name, most frequent first.
+    """
 
     overall: Table
     grouped_by: str
     groups: tuple[Table, ...]
     left_out: Mapping[str, int]
     quality: Quality
+    composition: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
