@@ -19,10 +19,10 @@
 
 /* time_ns is CLOCK_MONOTONIC of the kernel that recorded it; tid is the thread
  * that ran when the point was hit (0: the idle task, any thread for interrupts). */
-#define EVENT_HEADER                                                           \
-	unsigned long long time_ns;                                            \
-	unsigned short point;                                                  \
-	unsigned short cpu;                                                    \
+#define EVENT_HEADER                \
+	unsigned long long time_ns; \
+	unsigned short point;       \
+	unsigned short cpu;         \
 	unsigned int tid
 
 /* One system call that writes or makes durable, recorded when it returns. */
@@ -31,13 +31,13 @@ struct syscall_event {
 	unsigned long long enter_ns;
 	unsigned long long inode;
 	long long offset_bytes; /* -1: the file has none (or it is not known) */
-	unsigned int dev;       /* of the file's superblock, kernel encoding (major << 20 | minor) */
-	int result;             /* bytes, 0, or -errno */
+	unsigned int dev; /* of the file's superblock, kernel encoding (major << 20 | minor) */
+	int result;       /* bytes, 0, or -errno */
 	unsigned int size_bytes;
 	unsigned int tgid;
 	unsigned int open_flags; /* struct file's f_flags */
 	unsigned char call;      /* enum call */
-	unsigned char rwf;       /* the RWF_ flags of pwritev2, the flags of sync_file_range and msync */
+	unsigned char rwf; /* the RWF_ flags of pwritev2, the flags of sync_file_range and msync */
 	unsigned short pad;
 };
 
@@ -125,7 +125,7 @@ struct bio_event {
 	unsigned long long sector; /* 512-byte sectors from the start of the whole disk */
 	unsigned int dev;          /* the whole disk, never a partition */
 	unsigned int size_bytes;
-	unsigned int flags; /* bi_opf: the operation in the low 8 bits */
+	unsigned int flags;         /* bi_opf: the operation in the low 8 bits */
 	unsigned int kernel_thread; /* 1: queued by a kernel thread */
 };
 
@@ -144,12 +144,13 @@ struct remap_event {
 struct request_event {
 	EVENT_HEADER;
 	unsigned long long request_key;
-	unsigned long long bio_key; /* the request's first bio; 0 for a flush the block layer makes itself */
+	unsigned long long
+		bio_key; /* the request's first bio; 0 for a flush the block layer makes itself */
 	unsigned long long sector;
 	unsigned int dev;
 	unsigned int size_bytes;
-	unsigned int flags; /* cmd_flags: the operation in the low 8 bits */
-	int error;          /* -errno, at completion only */
+	unsigned int flags;          /* cmd_flags: the operation in the low 8 bits */
+	int error;                   /* -errno, at completion only */
 	unsigned int internal_flags; /* rq_flags */
 };
 
@@ -226,43 +227,46 @@ struct probe_event {
 };
 
 /* number and name of each point: POINT_name, the struct that it fills */
-#define POINTS(P)                                                              \
-	P(syscall, syscall_event)                                              \
-	P(thread, thread_event)                                                \
-	P(sched_resume, sched_event)                                           \
-	P(ext4_sync_file, fs_sync_event)                                       \
-	P(xfs_file_fsync, fs_enter_event)                                      \
-	P(btrfs_sync_file, fs_enter_event)                                     \
-	P(jbd2_start_commit, journal_event)                                    \
-	P(jbd2_commit_locking, journal_event)                                  \
-	P(jbd2_commit_flushing, journal_event)                                 \
-	P(jbd2_commit_logging, journal_event)                                  \
-	P(jbd2_end_commit, journal_event)                                      \
-	P(xlog_iclog_sync, iclog_event)                                        \
-	P(xlog_iclog_sync_done, iclog_event)                                   \
-	P(xlog_iclog_wait_on, iclog_event)                                     \
-	P(block_bio_queue, bio_event)                                          \
-	P(block_bio_merge, bio_event)                                          \
-	P(block_bio_complete, bio_event)                                       \
-	P(block_bio_remap, remap_event)                                        \
-	P(block_io_start, request_event)                                       \
-	P(block_rq_insert, request_event)                                      \
-	P(block_rq_issue, request_event)                                       \
-	P(block_rq_requeue, request_event)                                     \
-	P(block_rq_complete, request_event)                                    \
-	P(io_uring_submit_req, uring_event)                                    \
-	P(io_uring_queue_async_work, uring_event)                              \
-	P(io_uring_complete, uring_event)                                      \
-	P(aio_submit, aio_event)                                               \
-	P(aio_complete, aio_event)                                             \
-	P(clock_sample, clock_event)                                           \
-	P(loss, loss_event)                                                    \
-	P(cost, cost_event)                                                    \
-	P(recorder, recorder_event)                                            \
+#define POINTS(P)                                 \
+	P(syscall, syscall_event)                 \
+	P(thread, thread_event)                   \
+	P(sched_resume, sched_event)              \
+	P(ext4_sync_file, fs_sync_event)          \
+	P(xfs_file_fsync, fs_enter_event)         \
+	P(btrfs_sync_file, fs_enter_event)        \
+	P(jbd2_start_commit, journal_event)       \
+	P(jbd2_commit_locking, journal_event)     \
+	P(jbd2_commit_flushing, journal_event)    \
+	P(jbd2_commit_logging, journal_event)     \
+	P(jbd2_end_commit, journal_event)         \
+	P(xlog_iclog_sync, iclog_event)           \
+	P(xlog_iclog_sync_done, iclog_event)      \
+	P(xlog_iclog_wait_on, iclog_event)        \
+	P(block_bio_queue, bio_event)             \
+	P(block_bio_merge, bio_event)             \
+	P(block_bio_complete, bio_event)          \
+	P(block_bio_remap, remap_event)           \
+	P(block_io_start, request_event)          \
+	P(block_rq_insert, request_event)         \
+	P(block_rq_issue, request_event)          \
+	P(block_rq_requeue, request_event)        \
+	P(block_rq_complete, request_event)       \
+	P(io_uring_submit_req, uring_event)       \
+	P(io_uring_queue_async_work, uring_event) \
+	P(io_uring_complete, uring_event)         \
+	P(aio_submit, aio_event)                  \
+	P(aio_complete, aio_event)                \
+	P(clock_sample, clock_event)              \
+	P(loss, loss_event)                       \
+	P(cost, cost_event)                       \
+	P(recorder, recorder_event)               \
 	P(probe, probe_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
-enum point { POINT_none, POINTS(POINT_NUMBER) POINT_count };
+enum point {
+	POINT_none,
+	POINTS(POINT_NUMBER) POINT_count
+};
 #undef POINT_NUMBER
 
 /* Anchors the types in the object's BTF: member n (from 0) is point n + 1. */

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The block layer: bios queued, merged and remapped; requests issued and completed. */
+#include "watch.bpf.h"
+
+/* 1 where these points still have the queue as their first argument (removed by
+ * Linux a54895fa057c, in v5.11 and v5.10.137); set by the recorder. */
+const volatile bool block_rq_argument = false;
+const volatile bool block_bio_argument = false;
+
+/* Whether block_rq_complete says -errno or blk_status_t (since Linux 8a7d267b4a2d,
+ * in v5.16); set by the recorder. */
+const volatile bool block_status_argument = true;
+
+static __always_inline bool is_write(__u32 flags)
+{
+	__u32 written = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
+			1 << REQ_OP_WRITE_ZEROES;
+	__u32 operation = flags & REQ_OP_MASK;
+
+	return operation < 32 && (written >> operation & 1);
+}
+
+static __always_inline __u32 bio_dev(struct bio *bio)
+{
+	if (bpf_core_field_exists(bio->bi_bdev))
+		return bdev_disk_dev(bio->bi_bdev);
+	return disk_dev(((struct bio___before *)bio)->bi_disk);
+}
+
+static __always_inline __u32 request_dev(struct request *rq)
+{
+	if (bpf_core_field_exists(rq->q->disk))
+		return disk_dev(rq->q->disk);
+	return disk_dev(((struct request___before *)rq)->rq_disk);
+}
+
+static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
+{
+	union event *e = emit_reserve(point);
+
+	if (!e)
+		return 0;
+	e->block_bio_queue.bio_key = (__u64)bio;
+	e->block_bio_queue.sector = bio->bi_iter.bi_sector;
+	e->block_bio_queue.dev = dev;
+	e->block_bio_queue.size_bytes = bio->bi_iter.bi_size;
+	e->block_bio_queue.flags = bio->bi_opf;
+	e->block_bio_queue.kernel_thread = current_is_kernel_thread();
+	emit_submit(e, point);
+	return 0;
+}
+
+/* A recorded thread's first bio on a device makes that device watched. */
+static __always_inline bool bio_watched(__u32 dev)
+{
+	if (watch_of(dev) & WATCH_DISK)
+		return true;
+	if (filter.device || !thread_of(current_tid()))
+		return false;
+	watch_add(dev, WATCH_DISK);
+	return true;
+}
+
+SEC("tp_btf/block_bio_queue")
+int block_bio_queue(__u64 *ctx)
+{
+	struct bio *bio =
+		block_bio_argument ? ARGUMENT(struct bio *, 1) : ARGUMENT(struct bio *, 0);
+	__u32 dev;
+
+	if (!is_write(bio->bi_opf))
+		return 0;
+	dev = bio_dev(bio);
+	if (!bio_watched(dev))
+		return 0;
+	return bio_emit(bio, dev, POINT_block_bio_queue);
+}
+
+static __always_inline int bio_merged(struct bio *bio)
+{
+	__u32 dev;
+
+	if (!is_write(bio->bi_opf))
+		return 0;
+	dev = bio_dev(bio);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return 0;
+	return bio_emit(bio, dev, POINT_block_bio_merge);
+}
+
+SEC("tp_btf/block_bio_backmerge")
+int block_bio_backmerge(__u64 *ctx)
+{
+	if (block_bio_argument)
+		return bio_merged(ARGUMENT(struct bio *, 2));
+	return bio_merged(ARGUMENT(struct bio *, 0));
+}
+
+SEC("tp_btf/block_bio_frontmerge")
+int block_bio_frontmerge(__u64 *ctx)
+{
+	if (block_bio_argument)
+		return bio_merged(ARGUMENT(struct bio *, 2));
+	return bio_merged(ARGUMENT(struct bio *, 0));
+}
+
+static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 old_sector)
+{
+	union event *e;
+	__u32 dev;
+
+	/* A partition is never watched, so its remap to the whole disk ends here. */
+	if (!is_write(bio->bi_opf) || !(watch_of(old_dev) & WATCH_DISK))
+		return 0;
+	dev = bio_dev(bio);
+	if (dev == old_dev)
+		return 0;
+	if (!(watch_of(dev) & WATCH_DISK))
+		watch_add(dev, WATCH_DISK);
+	e = emit_reserve(POINT_block_bio_remap);
+	if (!e)
+		return 0;
+	e->block_bio_remap.bio_key = (__u64)bio;
+	e->block_bio_remap.sector = bio->bi_iter.bi_sector;
+	e->block_bio_remap.old_sector = old_sector;
+	e->block_bio_remap.dev = dev;
+	e->block_bio_remap.old_dev = old_dev;
+	e->block_bio_remap.size_bytes = bio->bi_iter.bi_size;
+	e->block_bio_remap.flags = bio->bi_opf;
+	emit_submit(e, POINT_block_bio_remap);
+	return 0;
+}
+
+SEC("tp_btf/block_bio_remap")
+int block_bio_remap(__u64 *ctx)
+{
+	if (block_bio_argument)
+		return bio_remapped(ARGUMENT(struct bio *, 1), ctx[2], ctx[3]);
+	return bio_remapped(ARGUMENT(struct bio *, 0), ctx[1], ctx[2]);
+}
+
+static __always_inline int request_emit(struct request *rq, int error, __u32 size_bytes,
+					__u32 point)
+{
+	__u32 flags = rq->cmd_flags;
+	union event *e;
+	__u32 dev;
+
+	if (!is_write(flags))
+		return 0;
+	dev = request_dev(rq);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return 0;
+	e = emit_reserve(point);
+	if (!e)
+		return 0;
+	e->block_rq_issue.request_key = (__u64)rq;
+	e->block_rq_issue.bio_key = (__u64)rq->bio;
+	e->block_rq_issue.sector = rq->__sector;
+	e->block_rq_issue.dev = dev;
+	e->block_rq_issue.size_bytes = size_bytes;
+	e->block_rq_issue.flags = flags;
+	e->block_rq_issue.error = error;
+	e->block_rq_issue.internal_flags = rq->rq_flags;
+	emit_submit(e, point);
+	return 0;
+}
+
+static __always_inline int request_event(struct request *rq, __u32 point)
+{
+	return request_emit(rq, 0, rq->__data_len, point);
+}
+
+SEC("tp_btf/block_rq_issue")
+int block_rq_issue(__u64 *ctx)
+{
+	if (block_rq_argument)
+		return request_event(ARGUMENT(struct request *, 1), POINT_block_rq_issue);
+	return request_event(ARGUMENT(struct request *, 0), POINT_block_rq_issue);
+}
+
+SEC("tp_btf/block_rq_insert")
+int block_rq_insert(__u64 *ctx)
+{
+	if (block_rq_argument)
+		return request_event(ARGUMENT(struct request *, 1), POINT_block_rq_insert);
+	return request_event(ARGUMENT(struct request *, 0), POINT_block_rq_insert);
+}
+
+SEC("tp_btf/block_rq_requeue")
+int block_rq_requeue(__u64 *ctx)
+{
+	if (block_rq_argument)
+		return request_event(ARGUMENT(struct request *, 1), POINT_block_rq_requeue);
+	return request_event(ARGUMENT(struct request *, 0), POINT_block_rq_requeue);
+}
+
+/* blk_errors[] of block/blk-core.c; all others are an I/O error */
+static __always_inline int status_errno(__u32 status)
+{
+	switch (status) {
+	case 0:
+		return 0;
+	case 1:
+		return -95; /* EOPNOTSUPP */
+	case 2:
+		return -110; /* ETIMEDOUT */
+	case 3:
+		return -28; /* ENOSPC */
+	case 4:
+		return -67; /* ENOLINK */
+	case 5:
+		return -121; /* EREMOTEIO */
+	case 7:
+		return -61; /* ENODATA */
+	case 8:
+		return -84; /* EILSEQ */
+	case 9:
+		return -12; /* ENOMEM */
+	default:
+		return -5; /* EIO */
+	}
+}
+
+/* The bytes are those completed now, which can be fewer than the request has. */
+SEC("tp_btf/block_rq_complete")
+int block_rq_complete(__u64 *ctx)
+{
+	int error = block_status_argument ? status_errno(ctx[1]) : (int)ctx[1];
+
+	return request_emit(ARGUMENT(struct request *, 0), error, ctx[2], POINT_block_rq_complete);
+}
+
+SEC("tp_btf/block_io_start")
+int block_io_start(__u64 *ctx)
+{
+	return request_event(ARGUMENT(struct request *, 0), POINT_block_io_start);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How an event leaves the kernel: reserve a slot in this CPU's ring, fill it,
+ * submit it.
+ *
+ *	union event *e = emit_reserve(POINT_block_bio_queue);
+ *
+ *	if (!e)
+ *		return 0;
+ *	e->block_bio_queue.bio_key = (__u64)bio;
+ *	...every field...
+ *	emit_submit(e, POINT_block_bio_queue);
+ *
+ * A ring is plain memory shared with the recorder.  The producer takes a
+ * position by compare-and-exchange (an interrupt may produce in between), the
+ * recorder publishes how far it has read, and a slot's `point` is its commit
+ * word: written last here, zeroed by the recorder.  A full ring refuses and
+ * counts.  This costs a third of a BPF ring buffer, which remains for kernels
+ * whose BPF has no compare-and-exchange (before Linux 5ffa25502b5a, in v5.12).
+ */
+#ifndef IOSTRATA_EMIT_BPF_H
+#define IOSTRATA_EMIT_BPF_H
+
+#include "kernel.bpf.h"
+#include "events.h"
+#include "shared.h"
+
+extern const volatile __u32 ring_slots; /* slots a CPU, a power of two */
+extern const volatile bool has_cmpxchg; /* else events go through ringbuf */
+
+extern struct ring rings[MAX_CPUS];
+extern __u64 lost[MAX_CPUS][MAX_POINTS];
+
+struct slots_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* CPUs * ring_slots */
+	__type(key, __u32);
+	__type(value, union event);
+};
+extern struct slots_map slots SEC(".maps");
+
+struct ringbuf_map {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+extern struct ringbuf_map ringbuf SEC(".maps");
+
+static __always_inline void emit_lost(__u32 cpu, __u32 point)
+{
+	__sync_fetch_and_add(&lost[cpu & (MAX_CPUS - 1)][point & (MAX_POINTS - 1)], 1);
+}
+
+static __always_inline union event *ring_reserve(__u32 cpu)
+{
+	struct ring *ring = &rings[cpu & (MAX_CPUS - 1)];
+	__u64 head = *(volatile __u64 *)&ring->head;
+
+	for (int attempt = 0; attempt < 4; attempt++) {
+		__u64 seen;
+
+		if (head - *(volatile __u64 *)&ring->tail >= ring_slots)
+			return NULL;
+		seen = __sync_val_compare_and_swap(&ring->head, head, head + 1);
+		if (seen == head) {
+			__u32 index = cpu * ring_slots + (head & (ring_slots - 1));
+
+			return bpf_map_lookup_elem(&slots, &index);
+		}
+		head = seen;
+	}
+	return NULL;
+}
+
+/* A slot with its header filled, except for the point; NULL: refused, and counted. */
+static __always_inline union event *emit_reserve(__u32 point)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	union event *event;
+
+	if (has_cmpxchg)
+		event = ring_reserve(cpu);
+	else
+		event = bpf_ringbuf_reserve(&ringbuf, sizeof(union event), 0);
+	if (!event) {
+		emit_lost(cpu, point);
+		return NULL;
+	}
+	event->syscall.cpu = cpu;
+	event->syscall.tid = bpf_get_current_pid_tgid();
+	event->syscall.time_ns = bpf_ktime_get_ns();
+	return event;
+}
+
+static __always_inline void emit_submit(union event *event, __u32 point)
+{
+	if (!has_cmpxchg) {
+		event->syscall.point = point;
+		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	barrier();
+#ifdef __TARGET_ARCH_x86
+	*(volatile __u16 *)&event->syscall.point = point;
+#else
+	/* BPF has no store-release before v6.15; an exchange orders on every CPU. */
+	__sync_lock_test_and_set((__u32 *)&event->bytes[8],
+				 point | (__u32)event->syscall.cpu << 16);
+#endif
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few kernel types that the programs look into: CO-RE finds the real
+ * offsets at load time, so only names and types matter here.  A member that
+ * some kernels lack is tested for with bpf_core_field_exists; a member that
+ * changed its place has a flavour (___before).
+ */
+#ifndef IOSTRATA_KERNEL_BPF_H
+#define IOSTRATA_KERNEL_BPF_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#define PF_KTHREAD 0x00200000
+
+#define S_IFMT 00170000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+
+#define REQ_OP_MASK 0xff
+enum request_operation {
+	REQ_OP_WRITE = 1,
+	REQ_OP_FLUSH = 2,
+	REQ_OP_ZONE_APPEND = 7,
+	REQ_OP_WRITE_ZEROES = 9,
+	REQ_OP_ZONE_APPEND_OLD = 13,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	__u32 bd_dev;
+	struct gendisk *bd_disk;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	__u16 i_mode;
+	__u32 i_rdev;
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct file {
+	unsigned int f_flags;
+	long long f_pos;
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
+};
+
+struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct files_struct *files;
+	char comm[16];
+};
+
+struct task_struct___before {
+	volatile long state; /* __state since Linux 2f064a59a11f (in v5.14) */
+};
+
+struct bvec_iter {
+	unsigned long long bi_sector;
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	struct bvec_iter bi_iter;
+};
+
+struct bio___before {
+	struct gendisk *bi_disk; /* bi_bdev since Linux 309dca309fc3 (in v5.12) */
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int rq_flags;
+	unsigned int __data_len;
+	unsigned long long __sector;
+	struct bio *bio;
+};
+
+struct request___before {
+	struct gendisk *rq_disk; /* q->disk since Linux f3fa33acca9f (in v5.17) */
+};
+
+struct ext4_inode_info {
+	struct inode vfs_inode;
+	unsigned int i_sync_tid;
+	unsigned int i_datasync_tid;
+};
+
+struct journal_s {
+	struct block_device *j_fs_dev;
+};
+
+struct transaction_s {
+	unsigned int t_tid;
+	int t_synchronous_commit;
+};
+
+#pragma clang attribute pop
+
+/* Of a tp_btf program: its n-th argument, as the type that the kernel says it has. */
+#define ARGUMENT(type, n) ((type)ctx[n])
+
+/* Reads one member through a pointer that the verifier does not know the type of. */
+#define PEEK(pointer, member)                                             \
+	({                                                                \
+		__typeof__((pointer)->member) value = 0;                  \
+		bpf_core_read(&value, sizeof(value), &(pointer)->member); \
+		value;                                                    \
+	})
+
+/* Whether this kernel's BPF has a helper: bpf_helper_exists(get_current_task_btf). */
+#define bpf_helper_exists(name) bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_##name)
+
+static __always_inline bool current_is_kernel_thread(void)
+{
+	struct task_struct *task;
+
+	if (bpf_helper_exists(get_current_task_btf)) {
+		task = (struct task_struct *)bpf_get_current_task_btf();
+		return task->flags & PF_KTHREAD;
+	}
+	task = (struct task_struct *)bpf_get_current_task();
+	return PEEK(task, flags) & PF_KTHREAD;
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the BPF programs and the recorder share besides the events. */
+#ifndef IOSTRATA_SHARED_H
+#define IOSTRATA_SHARED_H
+
+#define MAX_CPUS 512
+#define MAX_POINTS 64
+
+/* Threads are kept in sets of THREAD_WAYS, chosen by the low bits of the tid. */
+#define THREAD_SETS 4096
+#define THREAD_WAYS 4
+#define MAX_THREADS (THREAD_SETS * THREAD_WAYS)
+
+#define WATCH_SETS 256
+#define WATCH_WAYS 4
+#define MAX_FOLLOWS 256
+#define MAX_NAMES 16
+
+/* One ring's positions; each on a cache line of its own. */
+struct ring {
+	unsigned long long head; /* next to be reserved */
+	unsigned long long head_pad[7];
+	unsigned long long tail; /* all before it have been read */
+	unsigned long long tail_pad[7];
+};
+
+/* A recorded thread.  All zero in a free place. */
+struct thread {
+	/* the call that it is in; enter_ns 0: in none */
+	unsigned long long enter_ns;
+	unsigned long long file_key;
+	unsigned long long inode;
+	long long offset_bytes;
+	unsigned int dev;
+	unsigned int open_flags;
+	unsigned int size_bytes;
+	unsigned char call;
+	unsigned char rwf;
+	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
+	unsigned char announced; /* its thread event has been emitted */
+
+	/* off the CPU; off_ns 0: it runs */
+	unsigned long long off_ns;
+	unsigned long long wake_ns;
+	unsigned int waker_tid;
+	unsigned int off_state;
+
+	/* in its file system's sync */
+	unsigned long long sync_enter_ns;
+	unsigned int sync_transaction;
+	unsigned int tgid;
+
+	unsigned long long scratch[4]; /* for layers that stash more */
+};
+
+enum watch_bits {
+	WATCH_DISK = 1,    /* record its block events */
+	WATCH_FS = 2,      /* record the events of the file system on it */
+	WATCH_ALLOWED = 4, /* --device names it */
+};
+
+struct watch {
+	unsigned int dev;
+	unsigned int bits;
+};
+
+/* When upper is watched, lower is too. */
+struct follow {
+	unsigned int upper;
+	unsigned int lower;
+	unsigned int bits;
+};
+
+struct cgroup_filter {
+	unsigned long long id;
+	unsigned int level;
+	unsigned int pad;
+};
+
+/* Which threads are recorded: kinds that are asked for must all match. */
+struct filter {
+	unsigned int tree;   /* only threads in the table (a process tree) */
+	unsigned int device; /* only devices with WATCH_ALLOWED */
+	unsigned int comm_count;
+	unsigned int cgroup_count;
+	unsigned int own_tgid; /* the recorder: never */
+	unsigned int pad;
+	char comms[MAX_NAMES][16];
+	struct cgroup_filter cgroups[MAX_NAMES];
+};
+
+#endif

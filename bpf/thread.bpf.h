@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The recorded threads.  Finding one is four comparisons in a small table, so
+ * a hit of any other thread costs next to nothing.
+ */
+#ifndef IOSTRATA_THREAD_BPF_H
+#define IOSTRATA_THREAD_BPF_H
+
+#include "emit.bpf.h"
+
+extern const volatile struct filter filter;
+extern __u32 thread_owner[MAX_THREADS]; /* tid, 0: free; the same index as in threads */
+
+struct threads_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, __u32);
+	__type(value, struct thread);
+};
+extern struct threads_map threads SEC(".maps");
+
+static __always_inline __u32 current_tid(void)
+{
+	return bpf_get_current_pid_tgid();
+}
+
+static __always_inline struct thread *thread_at(__u32 index)
+{
+	return bpf_map_lookup_elem(&threads, &index);
+}
+
+/* The thread's state, NULL: it is not recorded. */
+static __always_inline struct thread *thread_of(__u32 tid)
+{
+	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	if (!tid)
+		return NULL;
+	if (thread_owner[first] == tid)
+		return thread_at(first);
+	if (thread_owner[first + 1] == tid)
+		return thread_at(first + 1);
+	if (thread_owner[first + 2] == tid)
+		return thread_at(first + 2);
+	if (thread_owner[first + 3] == tid)
+		return thread_at(first + 3);
+	return NULL;
+}
+
+static __always_inline bool take(__u32 *place, __u32 value)
+{
+	if (has_cmpxchg)
+		return __sync_val_compare_and_swap(place, 0, value) == 0;
+	if (*place)
+		return false;
+	*place = value;
+	return true;
+}
+
+/* A new thread's state; NULL, and counted as a lost thread event: its set is full. */
+static __always_inline struct thread *thread_add(__u32 tid, __u32 tgid, __u32 kind)
+{
+	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	for (__u32 way = 0; way < THREAD_WAYS; way++) {
+		struct thread *thread;
+
+		if (!take(&thread_owner[(first + way) & (MAX_THREADS - 1)], tid))
+			continue;
+		thread = thread_at(first + way);
+		if (thread) {
+			thread->tgid = tgid;
+			thread->kind = kind;
+		}
+		return thread;
+	}
+	emit_lost(bpf_get_smp_processor_id(), POINT_thread);
+	return NULL;
+}
+
+static __always_inline void thread_remove(__u32 tid)
+{
+	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	for (__u32 way = 0; way < THREAD_WAYS; way++) {
+		__u32 *owner = &thread_owner[(first + way) & (MAX_THREADS - 1)];
+		struct thread *thread;
+
+		if (*owner != tid)
+			continue;
+		thread = thread_at(first + way);
+		if (thread)
+			__builtin_memset(thread, 0, sizeof(*thread));
+		barrier();
+		*owner = 0;
+	}
+}
+
+/* Says once who the current thread is. */
+static __always_inline void thread_announce(struct thread *thread)
+{
+	union event *e;
+
+	if (thread->announced)
+		return;
+	e = emit_reserve(POINT_thread);
+	if (!e)
+		return;
+	thread->announced = 1;
+	e->thread.tgid = thread->tgid;
+	e->thread.subject_tid = e->thread.tid;
+	e->thread.kind = thread->kind;
+	bpf_get_current_comm(e->thread.comm, sizeof(e->thread.comm));
+	emit_submit(e, POINT_thread);
+}
+
+#endif

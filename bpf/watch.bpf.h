@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The watched devices: those that recorded threads use, and those below them.
+ * A device is a disk (block events), a file system (journal events), or both.
+ */
+#ifndef IOSTRATA_WATCH_BPF_H
+#define IOSTRATA_WATCH_BPF_H
+
+#include "thread.bpf.h"
+
+extern struct watch watched[WATCH_SETS * WATCH_WAYS];
+extern struct follow follows[MAX_FOLLOWS];
+extern __u32 follow_count;
+
+static __always_inline __u32 watch_set(__u32 dev)
+{
+	return ((dev * 2654435761u) >> 24) * WATCH_WAYS;
+}
+
+/* The device's enum watch_bits. */
+static __always_inline __u32 watch_of(__u32 dev)
+{
+	__u32 first = watch_set(dev);
+
+	if (watched[first].dev == dev)
+		return watched[first].bits;
+	if (watched[first + 1].dev == dev)
+		return watched[first + 1].bits;
+	if (watched[first + 2].dev == dev)
+		return watched[first + 2].bits;
+	if (watched[first + 3].dev == dev)
+		return watched[first + 3].bits;
+	return 0;
+}
+
+/* Watches a device and all that is known to lie below it (state.bpf.c). */
+int watch_add(__u32 dev, __u32 bits) __hidden;
+
+static __always_inline __u32 disk_dev(struct gendisk *disk)
+{
+	return (__u32)disk->major << 20 | disk->first_minor;
+}
+
+/* The whole disk that holds a block device. */
+static __always_inline __u32 bdev_disk_dev(struct block_device *bdev)
+{
+	return disk_dev(bdev->bd_disk);
+}
+
+#endif
