@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording: a path given by the user to the machines recorded there and their traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from iostrata.errors import RecordingError
+from iostrata.trace.read import Trace, read_trace
+
+FILE_NAME = "recording.json"
+FORMAT_NAME = "iostrata.recording"
+FORMAT_VERSION = 1
+ROLES = frozenset({"local", "guest", "host", "server"})
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """``directory``: of its trace, beside recording.json."""
+
+    name: str
+    role: str
+    directory: str
+
+
+class RecordingFile(msgspec.Struct, frozen=True):
+    """recording.json, as documented in the format's description."""
+
+    format: str
+    created: str
+    machines: tuple[Machine, ...]
+    command: tuple[str, ...] | None = None
+    exit_status: int | None = None
+
+
+class Format(msgspec.Struct):
+    format: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """``command``, ``exit_status``, ``created``: empty where a recorder was run by hand."""
+
+    path: Path
+    machines: tuple[Machine, ...]
+    command: tuple[str, ...] | None = None
+    exit_status: int | None = None
+    created: str = ""
+
+    def traces(self) -> list[Trace]:
+        """Every machine's trace, in the order of ``machines``."""
+        return [read_trace(self.path / machine.directory, machine.name)
+                for machine in self.machines]
+
+
+def open_recording(path: Path) -> Recording:
+    """A recording's directory, or one machine's in it; RecordingError if it is neither."""
+    try:
+        path.stat()
+        file = path / FILE_NAME
+        if file.exists():
+            return read_recording_json(file)
+        if (path / "metadata").exists():
+            return Recording(path, (Machine("local", "local", "."),))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    raise RecordingError(
+        f"{path} is no recording: it has neither {FILE_NAME} nor a trace's metadata",
+        "give the directory that `iostrata record -o` made, not one above or below it")
+
+
+def read_recording_json(file: Path) -> Recording:
+    data = file.read_bytes()
+    try:
+        check_format(file, msgspec.json.decode(data, type=Format).format)
+        found = msgspec.json.decode(data, type=RecordingFile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordingError(
+            f"{file} is broken: {error}",
+            "restore it, or give the directory of one machine in the recording") from error
+    for machine in found.machines:
+        check_machine(file, machine)
+    return Recording(file.parent, found.machines, found.command, found.exit_status, found.created)
+
+
+def check_format(file: Path, text: str) -> None:
+    name, _, version = text.partition("/")
+    if name != FORMAT_NAME or not version.isdecimal():
+        raise RecordingError(f"{file} is of another program: its format is {text!r}",
+                             "give the directory that `iostrata record -o` made")
+    if int(version) > FORMAT_VERSION:
+        raise RecordingError(
+            f"{file} has format {version}; this iostrata reads up to {FORMAT_VERSION}",
+            "upgrade iostrata")
+
+
+def check_machine(file: Path, machine: Machine) -> None:
+    """A machine's directory lies within the recording, whatever the file says."""
+    inside = file.parent / machine.directory
+    if not inside.resolve().is_relative_to(file.parent.resolve()):
+        raise RecordingError(f"{file}: machine {machine.name} is outside of the recording: "
+                             f"{machine.directory}", "keep its directory beside recording.json")
+    if not inside.is_dir():
+        raise RecordingError(f"{file}: the trace of machine {machine.name} is missing: {inside}",
+                             "copy the whole recording, with every directory in it")
+
+
+def unreadable(path: Path, error: OSError) -> RecordingError:
+    if isinstance(error, FileNotFoundError):
+        return RecordingError(f"{path} does not exist",
+                              "give the directory that `iostrata record -o` made")
+    if isinstance(error, NotADirectoryError):
+        return RecordingError(f"{path} is a file; a recording is a directory",
+                              "give the directory that the file is in")
+    return RecordingError(f"{path} cannot be read: {error.strerror}",
+                          "check its permissions, or read it as its owner")
+
+
+def write_recording_json(directory: Path, machines: tuple[Machine, ...], *, created: str,
+                         command: tuple[str, ...] | None = None,
+                         exit_status: int | None = None) -> None:
+    """``created``: ISO 8601. The machines' traces lie in ``directory`` already, or will."""
+    found = RecordingFile(f"{FORMAT_NAME}/{FORMAT_VERSION}", created, machines, command,
+                          exit_status)
+    text = msgspec.json.format(msgspec.json.encode(found), indent=2)
+    (directory / FILE_NAME).write_bytes(text + b"\n")

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine's facts: the text files beside its trace to mounts and block devices.
+
+``device_key`` is the kernel's own encoding everywhere: major << 20 | minor.
+A fact that was not recorded is missing, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ABSENT = "-"
+BLOCK_COLUMNS = ("dev", "name", "parent_dev", "scheduler", "write_cache", "fua", "rotational",
+                 "logical_block_size", "backing", "lower_devs")
+
+
+@dataclass(frozen=True)
+class Mount:
+    device_key: int
+    mount_point: str
+    file_system: str
+    source: str
+    options: str
+
+
+@dataclass(frozen=True)
+class BlockDevice:
+    """``parent_key``: the whole disk of a partition, else 0. ``lower_keys``: what it is stacked on.
+
+    ``write_cache``: ``write back`` or ``write through``; ``backing``: a loop
+    device's file. Empty text or None: not recorded.
+    """
+
+    device_key: int
+    name: str
+    parent_key: int = 0
+    scheduler: str = ""
+    write_cache: str = ""
+    fua: bool | None = None
+    rotational: bool | None = None
+    logical_block_bytes: int | None = None
+    backing: str = ""
+    lower_keys: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    mounts: tuple[Mount, ...] = ()
+    blocks: Mapping[int, BlockDevice] = field(default_factory=dict)
+
+    def disk_of(self, device_key: int) -> int:
+        """The whole disk that a partition is on; anything else is its own."""
+        block = self.blocks.get(device_key)
+        return block.parent_key if block and block.parent_key else device_key
+
+    def file_system(self, device_key: int) -> str:
+        """``ext4``: what the superblock of this device is of; ``unknown`` if nobody mounted it."""
+        types = (mount.file_system for mount in self.mounts if mount.device_key == device_key)
+        return next(types, "unknown")
+
+    def device_name(self, device_key: int) -> str:
+        """``vda1``, or ``253:1`` where the device's name was not recorded."""
+        block = self.blocks.get(device_key)
+        return block.name if block else device_numbers(device_key)
+
+
+def device_key(numbers: str) -> int:
+    """``253:1`` as one number."""
+    major, minor = numbers.split(":")
+    return int(major) << 20 | int(minor)
+
+
+def device_numbers(key: int) -> str:
+    return f"{key >> 20}:{key & 0xFFFFF}"
+
+
+def read_facts(directory: Path) -> tuple[Facts, list[str]]:
+    """The facts, and one line for each that cannot be understood."""
+    defects: list[str] = []
+    mounts: list[Mount] = []
+    blocks: dict[int, BlockDevice] = {}
+    for number, line in read_lines(directory / "mountinfo", defects):
+        try:
+            mounts.append(parse_mount(line))
+        except (ValueError, IndexError):
+            defects.append(f"facts/mountinfo: line {number} is no mount")
+    columns: list[str] = []
+    for number, line in read_lines(directory / "block", defects):
+        if not columns:
+            columns = line.split("\t")
+            continue
+        try:
+            block = parse_block(columns, line)
+            blocks[block.device_key] = block
+        except (ValueError, KeyError):
+            defects.append(f"facts/block: line {number} is no block device")
+    return Facts(tuple(mounts), blocks), defects
+
+
+def read_lines(path: Path, defects: list[str]) -> Iterator[tuple[int, str]]:
+    """Each line that is not empty, with its number; nothing where there is no such file."""
+    try:
+        text = path.read_text(errors="replace")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        defects.append(f"facts/{path.name}: cannot be read ({error.strerror})")
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line:
+            yield number, line
+
+
+def parse_mount(line: str) -> Mount:
+    """One line of /proc/PID/mountinfo (proc_pid_mountinfo(5))."""
+    before, _, after = line.partition(" - ")
+    mount, kind = before.split(" "), after.split(" ")
+    return Mount(device_key(mount[2]), unescape(mount[4]), kind[0], unescape(kind[1]), kind[2])
+
+
+def unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def parse_block(columns: list[str], line: str) -> BlockDevice:
+    values = dict(zip(columns, line.split("\t"), strict=True))
+    known = {name: value for name, value in values.items() if value != ABSENT}
+    lower = known.get("lower_devs", "")
+    return BlockDevice(
+        device_key=int(values["dev"]), name=values["name"],
+        parent_key=int(known.get("parent_dev", 0)), scheduler=known.get("scheduler", ""),
+        write_cache=known.get("write_cache", ""), fua=boolean(known.get("fua")),
+        rotational=boolean(known.get("rotational")),
+        logical_block_bytes=int(known["logical_block_size"])
+        if "logical_block_size" in known else None,
+        backing=known.get("backing", ""),
+        lower_keys=tuple(int(key) for key in lower.split(",") if key),
+    )
+
+
+def boolean(text: str | None) -> bool | None:
+    return None if text is None else text == "1"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points: where one point's events lie in the stream files to columns in order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.errors import RecordingError
+from iostrata.trace.stream import SPAN_BYTES, Slots, Stream
+
+SPAN_SLOTS = SPAN_BYTES // 64
+
+
+@dataclass(frozen=True)
+class Part:
+    """One stream's events of a point: their slots, and their places among all streams' events.
+
+    Both ascend, so that any range of the point is a range of each part.
+    """
+
+    stream: Stream
+    slots: Slots
+    places: Slots
+
+
+class Points:
+    """All events of one point on one machine, in order of time; ties in order of CPU.
+
+    ``points["field"]`` gathers a column from the files each time it is asked
+    for: keep it rather than ask twice. Columns have the recording's own types;
+    char arrays are bytes (``S16``).
+    """
+
+    def __init__(self, name: str, number: int, dtype: np.dtype[np.void],
+                 parts: list[tuple[Stream, Slots]]) -> None:
+        self.name = name
+        self.number = number
+        self.dtype = dtype
+        self._unordered = parts
+        self._parts: list[Part] | None = None
+        self._count = sum(len(slots) for _, slots in parts)
+        self._time_ns = np.empty(0, np.uint64)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"Points({self.name!r}, {len(self)} events)"
+
+    def __getitem__(self, field: str) -> NDArray[np.generic]:
+        if field == "time_ns":
+            return self.time_ns
+        return self.columns(field)[field]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.dtype.names or ()
+
+    @property
+    def time_ns(self) -> NDArray[np.uint64]:
+        """Kept after the first use: the order of the events rests on it."""
+        self._order()
+        return self._time_ns
+
+    def columns(self, *fields: str, begin: int = 0,
+                end: int | None = None) -> dict[str, NDArray[np.generic]]:
+        """Several columns in one pass over the files; RecordingError for a field not recorded."""
+        begin, end, _ = slice(begin, end).indices(len(self))
+        for field in fields:
+            self._check(field)
+        found = {field: np.empty(max(0, end - begin), self.dtype[field]) for field in fields}
+        for part in self._order():
+            first, last = np.searchsorted(part.places, (begin, end)).tolist()
+            for slots, places in spans(part, first, last):
+                for field, column in found.items():
+                    values = part.stream.column(*self._at(field))
+                    column[places - begin] = values[slots]
+                part.stream.release()
+        return found
+
+    def source(self, begin: int, end: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+        """Which stream (its place among this point's) and slot each event of a range is in."""
+        streams = np.empty(end - begin, np.uint16)
+        slots = np.empty(end - begin, np.uint32)
+        for part in self._order():
+            first, last = np.searchsorted(part.places, (begin, end)).tolist()
+            places = part.places[first:last] - begin
+            streams[places] = max(0, part.stream.cpu)
+            slots[places] = part.slots[first:last]
+        return streams, slots
+
+    def _check(self, field: str) -> None:
+        if field not in self.fields:
+            raise RecordingError(
+                f"the events {self.name} of this recording have no field {field}",
+                "it was made by another version of iostrata: record again, or use that version")
+
+    def _at(self, field: str) -> tuple[np.dtype[np.generic], int]:
+        assert self.dtype.fields is not None
+        dtype, offset, *_ = self.dtype.fields[field]
+        return dtype, offset
+
+    def _order(self) -> list[Part]:
+        if self._parts is None:
+            self._parts, self._time_ns = ordered(self._unordered)
+            self._unordered = []
+        return self._parts
+
+
+def ordered(parts: list[tuple[Stream, Slots]]) -> tuple[list[Part], NDArray[np.uint64]]:
+    """The parts with each event's place in order of time, and all times in that order."""
+    times = []
+    for index, (stream, slots) in enumerate(parts):
+        time_ns = gather_times(stream, slots)
+        if not stream.in_order:
+            order = np.argsort(time_ns, kind="stable")
+            parts[index], time_ns = (stream, slots[order]), time_ns[order]
+        times.append(time_ns)
+    if len(parts) == 1:
+        (stream, slots), = parts
+        return [Part(stream, slots, np.arange(len(slots), dtype=np.uint32))], times[0]
+    together = np.concatenate([np.empty(0, np.uint64), *times])
+    order = np.argsort(together, kind="stable")
+    places = np.empty(len(order), np.uint32)
+    places[order] = np.arange(len(order), dtype=np.uint32)
+    edges = np.cumsum([len(slots) for _, slots in parts])[:-1]
+    return [Part(stream, slots, part) for (stream, slots), part in
+            zip(parts, np.split(places, edges), strict=False)], together[order]
+
+
+def gather_times(stream: Stream, slots: Slots) -> NDArray[np.uint64]:
+    time_ns = np.empty(len(slots), np.uint64)
+    whole = Part(stream, slots, np.arange(len(slots), dtype=np.uint32))
+    for span, places in spans(whole, 0, len(slots)):
+        time_ns[places] = stream.column("<u8", 0)[span]
+        stream.release()
+    return time_ns
+
+
+def spans(part: Part, first: int, last: int) -> Iterator[tuple[Slots, Slots]]:
+    """Slots and places of a range, cut so that each piece touches few pages of the file."""
+    if not part.stream.in_order:
+        yield part.slots[first:last], part.places[first:last]
+        return
+    slots = part.slots
+    while first < last:
+        limit = int(slots[first]) + SPAN_SLOTS
+        cut = first + int(np.searchsorted(slots[first:last], limit)) if limit < 1 << 32 else last
+        yield slots[first:cut], part.places[first:cut]
+        first = cut

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams: one stream file to its good packets, its damage and the slots of each point.
+
+A file is an array of 64-byte slots: two for a packet's head, one for each
+event. It is mapped, never copied; only slot numbers are kept. A packet that
+fails any check is left out whole, and the next one is found by its magic
+number and UUID.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.trace.layout import EVENT_BYTES
+
+MAGIC = 0xC1FC1FC1
+HEAD = struct.Struct("<I16sIQQQQQQII")
+HEAD_BYTES = 128
+HEAD_SLOTS = HEAD_BYTES // EVENT_BYTES
+HEAD_BITS = HEAD_BYTES * 8
+EVENT_BITS = EVENT_BYTES * 8
+CRC_AT = 76
+SPAN_BYTES = 16 << 20
+"""How much of a file is looked at between two releases of its pages."""
+
+SINCE_BEGIN = -1
+UNTIL_END = (1 << 63) - 1
+UNKNOWN_COUNT = -1
+RECORDER_STREAM = "recorder"
+RECORDER_CPU = 0xFFFF
+UNKNOWN_CPU = -1
+
+Slots = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Packet:
+    number: int
+    first_slot: int
+    count: int
+    begin_ns: int
+    end_ns: int
+    sequence: int
+    discarded: int
+    cpu: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A window in which events of a stream are missing; ``count`` -1: nobody knows how many."""
+
+    begin_ns: int
+    end_ns: int
+    cpu: int
+    count: int
+
+
+@dataclass
+class Stream:
+    """One stream file. ``slots``: by point number, where its events are, in file order."""
+
+    name: str
+    cpu: int
+    mapped: mmap.mmap | None = None
+    packet_count: int = 0
+    event_count: int = 0
+    discarded: int = 0
+    begin_ns: int = UNTIL_END
+    end_ns: int = SINCE_BEGIN
+    in_order: bool = True
+    slots: dict[int, Slots] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+    def column(self, fmt: str | np.dtype[Any], offset: int) -> NDArray[Any]:
+        """One field of every slot: a strided view of the file."""
+        size = 0 if self.mapped is None else len(self.mapped) // EVENT_BYTES
+        return np.ndarray((size,), fmt, self.mapped, offset, (EVENT_BYTES,)) if size else (
+            np.empty(0, fmt))
+
+    def release(self) -> None:
+        """Let go of the file's pages: they stay in the page cache, not in this process."""
+        if self.mapped is not None:
+            self.mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def stream_cpu(name: str) -> int | None:
+    """The CPU that a stream file's name stands for; None if it is no stream's name."""
+    if name == RECORDER_STREAM:
+        return RECORDER_CPU
+    match = re.fullmatch(r"cpu_(\d+)", name)
+    return int(match[1]) if match else None
+
+
+def read_stream(path: Path, uuid: bytes) -> Stream:
+    """OSError if the file cannot be read; what is wrong inside it becomes damage."""
+    cpu = stream_cpu(path.name)
+    stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu)
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return stream
+        stream.mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    Walk(stream, stream.mapped, uuid).run()
+    return stream
+
+
+class Walk:
+    """From packet to packet through one file, indexing a span of events at a time."""
+
+    def __init__(self, stream: Stream, data: mmap.mmap, uuid: bytes) -> None:
+        self._stream = stream
+        self._data = data
+        self._uuid = uuid
+        self._mark = struct.pack("<I16s", MAGIC, uuid)
+        self._packets: list[Packet] = []
+        self._slots: dict[int, list[Slots]] = {}
+        self._last_ns = 0
+        self._number = 0
+
+    def run(self) -> None:
+        previous: Packet | None = None
+        damaged = False
+        span_at = 0
+        for packet in self._walk():
+            if packet is None:
+                damaged = True
+                continue
+            self._follow(previous, packet, damaged)
+            previous, damaged = packet, False
+            self._packets.append(packet)
+            if packet.end - span_at >= SPAN_BYTES:
+                self._index()
+                span_at = packet.end
+        if damaged:
+            self._gap(previous.end_ns if previous else SINCE_BEGIN, UNTIL_END, UNKNOWN_COUNT)
+        self._index()
+        self._stream.slots = {number: np.concatenate(parts)
+                              for number, parts in self._slots.items()}
+
+    def _walk(self) -> Iterator[Packet | None]:
+        """Each good packet; None for a stretch of the file that is none."""
+        at = 0
+        while at < len(self._data):
+            found = self._packet(at)
+            if isinstance(found, Packet):
+                yield found
+                at = found.end
+            else:
+                self._damage(found)
+                at = self._next(at + EVENT_BYTES)
+                yield None
+            self._number += 1
+
+    def _packet(self, at: int) -> Packet | str:
+        """The packet at a place in the file, or why there is none."""
+        left = len(self._data) - at
+        if left < HEAD_BYTES:
+            return f"truncated: {left} bytes where a packet's head belongs"
+        (magic, uuid, stream_id, begin_ns, end_ns, content_bits, packet_bits, sequence, discarded,
+         cpu, crc) = HEAD.unpack_from(self._data, at)
+        if magic != MAGIC:
+            return "no packet begins here (bad magic number)"
+        if uuid != self._uuid:
+            return "it belongs to another trace (UUID)"
+        size = packet_bits // 8
+        if packet_bits % EVENT_BITS or size < HEAD_BYTES or content_bits > packet_bits:
+            return "its sizes are impossible"
+        if size > left:
+            return f"truncated: {left} of {size} bytes"
+        if checksum(self._data, at, size) != crc:
+            return "checksum mismatch"
+        if stream_id != 0 or begin_ns > end_ns or end_ns > UNTIL_END:
+            return "its head contradicts itself"
+        count = max(0, -(-(content_bits - HEAD_BITS) // EVENT_BITS))
+        return Packet(self._number, at // EVENT_BYTES + HEAD_SLOTS, count, begin_ns, end_ns,
+                      sequence, discarded, cpu, at + size)
+
+    def _next(self, at: int) -> int:
+        """Where the next packet's head is; the end of the file if there is none."""
+        while (at := self._data.find(self._mark, at)) >= 0:
+            if at % EVENT_BYTES == 0:
+                return at
+            at += 1
+        return len(self._data)
+
+    def _follow(self, previous: Packet | None, packet: Packet, damaged: bool) -> None:
+        """What happened between two good packets."""
+        stream = self._stream
+        since_ns = previous.end_ns if previous else SINCE_BEGIN
+        if previous is None:
+            stream.cpu = packet.cpu
+            stream.begin_ns = packet.begin_ns
+        elif packet.cpu != previous.cpu:
+            self._damage(f"it is of CPU {packet.cpu}, the one before of CPU {previous.cpu}")
+        missing = packet.sequence - (previous.sequence + 1 if previous else 0)
+        if missing < 0:
+            self._damage(f"sequence number {packet.sequence} again")
+        elif missing and not damaged:
+            self._damage(f"{missing} packet{'s' * (missing > 1)} missing before it")
+        if missing > 0 or damaged:
+            self._gap(since_ns, max(since_ns, packet.begin_ns), UNKNOWN_COUNT)
+        refused = packet.discarded - stream.discarded
+        if refused < 0:
+            self._damage("its count of refused events is below the one before")
+        elif refused:
+            self._gap(since_ns, packet.end_ns, refused)
+        stream.discarded = max(stream.discarded, packet.discarded)
+        stream.packet_count += 1
+        stream.event_count += packet.count
+        stream.end_ns = max(stream.end_ns, packet.end_ns)
+
+    def _index(self) -> None:
+        """Note the slots of the packets collected, by point; check their times."""
+        packets, self._packets = self._packets, []
+        counts = np.array([packet.count for packet in packets], np.int64)
+        total = int(counts.sum())
+        if not total:
+            return
+        firsts = np.array([packet.first_slot for packet in packets], np.int64)
+        slots = np.repeat(firsts - np.cumsum(counts) + counts, counts) + np.arange(total)
+        self._check_times(packets, counts, slots)
+        numbers = self._stream.column("<u2", 8)[slots]
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
+        ordered = slots[order].astype(np.uint32)
+        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), total]
+        for begin, end in pairwise(edges):
+            self._slots.setdefault(int(numbers[begin]), []).append(ordered[begin:end])
+        self._stream.release()
+
+    def _check_times(self, packets: list[Packet], counts: NDArray[np.int64],
+                     slots: NDArray[np.int64]) -> None:
+        stream = self._stream
+        times = stream.column("<u8", 0)[slots]
+        owner = np.repeat(np.arange(len(packets)), counts)
+        before = np.concatenate(([np.uint64(self._last_ns)], times[:-1]))
+        begins = np.array([packet.begin_ns for packet in packets], np.uint64)[owner]
+        ends = np.array([packet.end_ns for packet in packets], np.uint64)[owner]
+        self._last_ns = int(times[-1])
+        for wrong, why in ((times < before, "its events are not in order of time"),
+                           ((times < begins) | (times > ends),
+                            "it has events outside its time range")):
+            for index in np.unique(owner[wrong]).tolist():
+                stream.in_order = False
+                stream.damage.append(f"{stream.name}: packet {packets[index].number}: {why}")
+
+    def _gap(self, begin_ns: int, end_ns: int, count: int) -> None:
+        self._stream.gaps.append(Gap(begin_ns, end_ns, self._stream.cpu, count))
+
+    def _damage(self, why: str) -> None:
+        self._stream.damage.append(f"{self._stream.name}: packet {self._number}: {why}")
+
+
+def checksum(data: mmap.mmap, at: int, size: int) -> int:
+    """CRC-32 of a packet whose checksum field is taken as zero."""
+    head = zlib.crc32(data[at:at + CRC_AT] + bytes(4))
+    with memoryview(data) as view, view[at + CRC_AT + 4:at + size] as rest:
+        return zlib.crc32(rest, head)

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trace writing: columns of events to a machine's directory, as the recorder writes it.
+
+For synthetic recordings: tests and generators state what happened, and every
+later stage reads it as if a kernel had said it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from iostrata.trace import layout
+from iostrata.trace.facts import ABSENT, BLOCK_COLUMNS, BlockDevice, Mount, device_numbers
+from iostrata.trace.metadata import FORMAT_VERSION, Clock, render
+from iostrata.trace.stream import (
+    CRC_AT,
+    HEAD,
+    HEAD_BITS,
+    HEAD_BYTES,
+    MAGIC,
+    RECORDER_CPU,
+    RECORDER_STREAM,
+)
+
+RECORDER_POINTS = frozenset({"clock_sample", "loss", "cost", "recorder", "probe"})
+EMPTY_CONTENT_BITS = HEAD.size * 8
+UUID = bytes.fromhex("105747a7a0000000a000000000000001")
+ENV: Mapping[str, str | int] = {
+    "iostrata_format": FORMAT_VERSION, "iostrata_version": "synthetic", "hostname": "synthetic",
+    "kernel_release": "6.1.0", "architecture": "x86_64", "machine_cpus": 2,
+}
+
+Columns = Mapping[str, ArrayLike]
+Refusals = Mapping[int, Sequence[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What one stream file holds: events in order of time, 64 bytes each."""
+
+    time_ns: NDArray[np.uint64]
+    ends: NDArray[np.uint32]
+    slots: NDArray[np.uint8]
+
+
+NOTHING = Slice(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty((0, 64), np.uint8))
+
+
+def write_trace(directory: Path, events: Mapping[str, NDArray[np.void] | Columns], *,
+                env: Mapping[str, str | int] | None = None,
+                facts: Mapping[str, str] | None = None, packet_events: int = 1000,
+                discarded: Refusals | None = None, clock: Clock | None = None,
+                uuid: bytes = UUID,
+                points: Mapping[str, int] = layout.POINTS,
+                dtypes: Mapping[str, np.dtype[np.void]] = layout.DTYPES) -> None:
+    """One machine's directory, made if need be.
+
+    ``events``: by point, an array of its dtype or a mapping of columns (fields
+    not given are 0; ``point`` is filled in). ``facts``: text by file name.
+    ``discarded``: by CPU, (time_ns, how many events were refused then) in
+    order of time.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    text = render(points, dtypes, {**ENV, **(env or {})}, clock or Clock(), uuid)
+    (directory / "metadata").write_text(text)
+    arrays = {name: as_events(columns, dtypes[name], points[name])
+              for name, columns in events.items()}
+    streams = by_stream(arrays)
+    for cpu in sorted({*streams, *(discarded or {})}):
+        events_of_cpu = streams.get(cpu, NOTHING)
+        name = RECORDER_STREAM if cpu == RECORDER_CPU else f"cpu_{cpu}"
+        refusals = (discarded or {}).get(cpu, ())
+        with (directory / name).open("wb") as file:
+            for packet in packets(events_of_cpu, cpu, uuid, packet_events, refusals):
+                file.write(packet)
+    if facts:
+        (directory / "facts").mkdir(exist_ok=True)
+        for name, text in facts.items():
+            (directory / "facts" / name).write_text(text)
+
+
+def as_events(columns: NDArray[np.void] | Columns, dtype: np.dtype[np.void],
+              number: int) -> NDArray[np.void]:
+    if isinstance(columns, np.ndarray):
+        found = columns.astype(dtype)
+    else:
+        values = {name: np.asarray(column) for name, column in columns.items()}
+        count = max((value.size for value in values.values() if value.ndim), default=1)
+        found = np.zeros(count, dtype)
+        for name, value in values.items():
+            found[name] = value
+    found["point"] = number
+    return found
+
+
+def by_stream(arrays: Mapping[str, NDArray[np.void]]) -> dict[int, Slice]:
+    """The events of each stream, by CPU, in order of time."""
+    found: dict[int, list[NDArray[np.void]]] = {}
+    for name, events in arrays.items():
+        if name in RECORDER_POINTS:
+            found.setdefault(RECORDER_CPU, []).append(events)
+            continue
+        for cpu in np.unique(events["cpu"]).tolist():
+            found.setdefault(cpu, []).append(events[events["cpu"] == cpu])
+    return {cpu: in_time_order(parts) for cpu, parts in found.items()}
+
+
+def in_time_order(parts: Sequence[NDArray[np.void]]) -> Slice:
+    slots = np.concatenate([raw(part) for part in parts])
+    time_ns = np.concatenate([part["time_ns"] for part in parts])
+    ends = np.concatenate([np.full(len(part), used_bytes(part.dtype), np.uint32)
+                           for part in parts])
+    order = np.argsort(time_ns, kind="stable")
+    return Slice(time_ns[order], ends[order], slots[order])
+
+
+def raw(events: NDArray[np.void]) -> NDArray[np.uint8]:
+    """The events' bytes; what no field covers is 0."""
+    clean = np.zeros(len(events), events.dtype)
+    for name in events.dtype.names or ():
+        clean[name] = events[name]
+    return clean.view(np.uint8).reshape(len(events), layout.EVENT_BYTES)
+
+
+def used_bytes(dtype: np.dtype[Any]) -> int:
+    return max(offset + kind.itemsize for kind, offset, *_ in (dtype.fields or {}).values())
+
+
+def packets(events: Slice, cpu: int, uuid: bytes, packet_events: int,
+            refusals: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """Packets of at most ``packet_events``; refused events are told by the next to end."""
+    total = len(events.time_ns)
+    refused = list(refusals)
+    discarded = 0
+    if refused and not total:
+        yield packet(b"", 0, cpu, uuid, (refused[0][0], refused[-1][0]), 0,
+                     sum(count for _, count in refused))
+    for sequence, at in enumerate(range(0, total, packet_events)):
+        until = min(at + packet_events, total)
+        begin_ns, end_ns = int(events.time_ns[at]), int(events.time_ns[until - 1])
+        while refused and (refused[0][0] <= end_ns or until == total):
+            time_ns, count = refused.pop(0)
+            discarded += count
+            end_ns = max(end_ns, time_ns)
+        unused = layout.EVENT_BYTES - int(events.ends[until - 1])
+        yield packet(events.slots[at:until].tobytes(), unused, cpu, uuid,
+                     (begin_ns, end_ns), sequence, discarded)
+
+
+def packet(body: bytes, unused: int, cpu: int, uuid: bytes, range_ns: tuple[int, int],
+           sequence: int, discarded: int) -> bytes:
+    """One packet; ``unused``: bytes at the end of its last event."""
+    size_bits = HEAD_BITS + len(body) * 8
+    content_bits = size_bits - unused * 8 if body else EMPTY_CONTENT_BITS
+    head = HEAD.pack(MAGIC, uuid, 0, *range_ns, content_bits, size_bits, sequence, discarded,
+                     cpu, 0)
+    data = bytearray(head.ljust(HEAD_BYTES, b"\0") + body)
+    struct.pack_into("<I", data, CRC_AT, zlib.crc32(data))
+    return bytes(data)
+
+
+@dataclass
+class TraceBuilder:
+    """A synthetic trace, told event by event or column by column.
+
+    ``TraceBuilder().add("block_rq_issue", time_ns=5, request_key=1).write(path)``
+    """
+
+    env: dict[str, str | int] = field(default_factory=dict)
+    packet_events: int = 1000
+    _columns: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
+    _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _mounts: list[Mount] = field(default_factory=list)
+    _blocks: list[BlockDevice] = field(default_factory=list)
+    _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def add(self, point: str, *, time_ns: int, cpu: int = 0, tid: int = 0,
+            **fields: int | str | bytes) -> Self:
+        """One event; fields not given are 0."""
+        check_fields(point, fields)
+        values = {name: value.encode() if isinstance(value, str) else value
+                  for name, value in fields.items()}
+        self._rows.setdefault(point, []).append(
+            {"time_ns": time_ns, "cpu": cpu, "tid": tid, **values})
+        return self
+
+    def extend(self, point: str, **columns: ArrayLike) -> Self:
+        """Many events at once; a scalar stands for all of them."""
+        check_fields(point, columns)
+        events = as_events(columns, layout.DTYPES[point], layout.POINTS[point])
+        self._columns.setdefault(point, []).append(events)
+        return self
+
+    def refuse(self, point: str, *, time_ns: int, cpu: int = 0, count: int = 1) -> Self:
+        """Events that a ring refused: told by the packet and by a ``loss`` event."""
+        self._refused.setdefault(cpu, []).append((time_ns, count))
+        number = layout.POINTS[point]
+        before = max((row["lost_count"] for row in self._rows.get("loss", [])
+                      if (row["cpu"], row["lost_point"]) == (cpu, number)), default=0)
+        return self.add("loss", time_ns=time_ns, cpu=cpu, lost_point=number,
+                        lost_count=before + count)
+
+    def mount(self, device_key: int, mount_point: str, file_system: str, source: str = "none",
+              options: str = "rw") -> Self:
+        self._mounts.append(Mount(device_key, mount_point, file_system, source, options))
+        return self
+
+    def block(self, device_key: int, name: str, **facts: Any) -> Self:
+        self._blocks.append(BlockDevice(device_key, name, **facts))
+        return self
+
+    def write(self, directory: Path) -> Path:
+        """The machine's directory, written."""
+        facts = {}
+        if self._mounts:
+            facts["mountinfo"] = "".join(map(mount_line, self._mounts))
+        if self._blocks:
+            facts["block"] = "\n".join(["\t".join(BLOCK_COLUMNS), *map(block_line, self._blocks),
+                                        ""])
+        refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
+        write_trace(directory, self._events(), env=self.env, facts=facts, discarded=refused,
+                    packet_events=self.packet_events)
+        return directory
+
+    def _events(self) -> dict[str, NDArray[np.void]]:
+        parts = {point: list(arrays) for point, arrays in self._columns.items()}
+        for point, rows in self._rows.items():
+            events = np.zeros(len(rows), layout.DTYPES[point])
+            for index, row in enumerate(rows):
+                for name, value in row.items():
+                    events[name][index] = value
+            parts.setdefault(point, []).append(events)
+        return {point: np.concatenate(arrays) for point, arrays in parts.items()}
+
+
+def check_fields(point: str, fields: Mapping[str, object]) -> None:
+    unknown = set(fields) - set(layout.DTYPES[point].names or ())
+    if unknown:
+        raise ValueError(f"{point} has no field {', '.join(sorted(unknown))}")
+
+
+def mount_line(mount: Mount) -> str:
+    point, source = (text.replace("\\", "\\134").replace(" ", "\\040")
+                     for text in (mount.mount_point, mount.source))
+    return (f"1 1 {device_numbers(mount.device_key)} / {point} {mount.options} - "
+            f"{mount.file_system} {source} {mount.options}\n")
+
+
+def block_line(block: BlockDevice) -> str:
+    values = (block.device_key, block.name, block.parent_key, block.scheduler, block.write_cache,
+              block.fua, block.rotational, block.logical_block_bytes, block.backing,
+              ",".join(map(str, block.lower_keys)))
+    return "\t".join(map(fact_text, values))
+
+
+def fact_text(value: str | int | bool | None) -> str:
+    if value is None or value == "":
+        return ABSENT
+    return str(int(value)) if isinstance(value, bool) else str(value)
