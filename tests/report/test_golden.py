@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports, compared byte by byte with tests/report/golden; IOSTRATA_REWRITE=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from iostrata.report import csv, json, table
+from tests.report.synthetic import SUMMARIES
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def compare(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("IOSTRATA_REWRITE"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_table(name: str, width: int) -> None:
+    text = table.render(SUMMARIES[name](), width).plain
+    assert max(map(len, text.splitlines())) <= width
+    assert not any(line.endswith(" ") for line in text.splitlines())
+    compare(f"{name}.{width}.txt", text)
+
+
+def test_table_without_block_characters() -> None:
+    text = table.render(SUMMARIES["one_method"](), blocks=False).plain
+    assert text.isascii()
+    compare("one_method.ascii.txt", text)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_json(name: str) -> None:
+    compare(f"{name}.json", json.render(SUMMARIES[name]()))
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_csv(name: str) -> None:
+    compare(f"{name}.csv", csv.render(SUMMARIES[name]()))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: a Summary as CSV, one row a group and layer.
+
+The group of all writes comes first and is called ``all``; every group begins
+with its ``total`` and ends with its ``unattributed`` time. Times in ns.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Final
+
+from iostrata.model import Figures, Summary, Table
+from iostrata.report.json import printed_residual_ps
+
+COLUMNS: Final = (
+    "grouped_by",
+    "group",
+    "writes",
+    "machine",
+    "segment",
+    "layer",
+    "share",
+    "mean_ns",
+    "p50_ns",
+    "p95_ns",
+    "p99_ns",
+    "max_ns",
+)
+
+
+def render(summary: Summary) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(_rows("", "all", summary.overall))
+    for group in summary.groups:
+        writer.writerows(_rows(summary.grouped_by, group.name, group))
+    return text.getvalue()
+
+
+def _rows(grouped_by: str, name: str, table: Table) -> Iterator[tuple[str | int, ...]]:
+    head = (grouped_by, name, table.count)
+    yield (*head, "", "", "total", *_figures(table.total))
+    for row in table.rows:
+        layer = row.layer
+        yield (*head, layer.machine, layer.segment, layer.name, *_figures(row.figures))
+    share, _, *others = _figures(table.residual)
+    mean = f"{printed_residual_ps(table) / 1000:.3f}"
+    yield (*head, "", "", "unattributed", share, mean, *others)
+
+
+def _figures(figures: Figures) -> tuple[str, ...]:
+    columns = (
+        figures.mean_ns,
+        figures.p50_ns,
+        figures.p95_ns,
+        figures.p99_ns,
+        figures.max_ns,
+    )
+    return (f"{figures.share:.6f}", *(f"{column:.3f}" for column in columns))

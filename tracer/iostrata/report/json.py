@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: a Summary as JSON, schema ``iostrata.breakdown/1``.
+
+::
+
+    {"schema": "iostrata.breakdown/1",
+     "writes": {"analysed": n, "left_out": {reason: n}},
+     "total_ns": {"mean", "p50", "p95", "p99", "max"},
+     "layers": [{"layer", "machine", "segment",
+                 "mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns", "share"}, ...],
+     "residual": {"mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns", "share"},
+     "grouped_by": "method",
+     "groups": [{"name", "writes", "total_ns", "layers", "residual"}, ...],
+     "quality": {"lost": {"machine:point": n}, "damage": [line, ...], "plain_writes": n,
+                 "ties": {how: n},
+                 "not_observed": [{"layer", "reason", "merged_into"}, ...],
+                 "cost": null | {"events", "duration_ns", "events_per_s",
+                                 "bpf_ns": null | n, "recorder_cpu_ns": null | n}}}
+
+Times are nanoseconds, printed to a thousandth. ``share`` is of the total's mean,
+0..1, and may be negative for the residual, which is signed. ``layers`` are in
+the order of the stack. As printed (read them as decimals), the means of the
+layers plus the mean of the residual are the mean of the total, exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from iostrata.model import Cost, Figures, Quality, Summary, Table
+
+SCHEMA: Final = "iostrata.breakdown/1"
+
+
+def render(summary: Summary) -> str:
+    document = {
+        "schema": SCHEMA,
+        "writes": {
+            "analysed": summary.overall.count,
+            "left_out": _sorted(summary.left_out),
+        },
+        **_table(summary.overall),
+        "grouped_by": summary.grouped_by,
+        "groups": [
+            {"name": group.name, "writes": group.count, **_table(group)} for group in summary.groups
+        ],
+        "quality": _quality(summary.quality),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def printed_residual_ps(table: Table) -> int:
+    """The residual's mean in thousandths of a nanosecond, with the printed sum made exact.
+
+    Rounding each mean for print may leave a few thousandths over. They go into
+    the residual; a larger difference is no rounding and is printed as it is.
+    """
+    layers = [_picoseconds(row.figures.mean_ns) for row in table.rows]
+    exact = _picoseconds(table.total.mean_ns) - sum(layers)
+    rounded = _picoseconds(table.residual.mean_ns)
+    return exact if abs(exact - rounded) <= len(layers) + 2 else rounded
+
+
+def _picoseconds(ns: float) -> int:
+    return round(ns * 1000)
+
+
+def _ns(ns: float) -> float:
+    return _picoseconds(ns) / 1000
+
+
+def _table(table: Table) -> dict[str, Any]:
+    total = table.total
+    return {
+        "total_ns": {
+            "mean": _ns(total.mean_ns),
+            "p50": _ns(total.p50_ns),
+            "p95": _ns(total.p95_ns),
+            "p99": _ns(total.p99_ns),
+            "max": _ns(total.max_ns),
+        },
+        "layers": [
+            {
+                "layer": row.layer.name,
+                "machine": row.layer.machine,
+                "segment": row.layer.segment,
+                **_figures(row.figures),
+            }
+            for row in table.rows
+        ],
+        "residual": {
+            **_figures(table.residual),
+            "mean_ns": printed_residual_ps(table) / 1000,
+        },
+    }
+
+
+def _figures(figures: Figures) -> dict[str, float]:
+    return {
+        "mean_ns": _ns(figures.mean_ns),
+        "p50_ns": _ns(figures.p50_ns),
+        "p95_ns": _ns(figures.p95_ns),
+        "p99_ns": _ns(figures.p99_ns),
+        "max_ns": _ns(figures.max_ns),
+        "share": round(figures.share, 6),
+    }
+
+
+def _quality(quality: Quality) -> dict[str, Any]:
+    return {
+        "lost": _sorted(quality.lost),
+        "damage": list[str](quality.damage),
+        "plain_writes": quality.plain_writes,
+        "ties": _sorted(quality.ties),
+        "not_observed": _not_observed(quality),
+        "cost": _cost(quality.cost) if quality.cost else None,
+    }
+
+
+def _not_observed(quality: Quality) -> Sequence[Mapping[str, str]]:
+    return [
+        {"layer": gap.layer, "reason": gap.reason, "merged_into": gap.merged_into}
+        for gap in quality.not_observed
+    ]
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "events": cost.events,
+        "duration_ns": cost.duration_ns,
+        "events_per_s": round(cost.events_per_s, 3),
+        "bpf_ns": cost.bpf_ns,
+        "recorder_cpu_ns": cost.recorder_cpu_ns,
+    }
+
+
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: int(counts[name]) for name in sorted(counts)}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: what a Summary's numbers rest on, printed under every table."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from iostrata import units
+from iostrata.model import Cost, Summary
+
+LABEL_WIDTH: Final = 12
+
+
+def lines(summary: Summary, width: int) -> Iterator[Text]:
+    for label, parts, style in _statements(summary):
+        yield from (Text(line, style=style) for line in labelled(label, parts, width))
+
+
+def _statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
+    quality, count = summary.quality, summary.overall.count
+    left_out = sum(summary.left_out.values())
+    yield "analysed", [f"{count} of {count + left_out} writes"], ""
+    if left_out:
+        yield "left out", _counts(summary.left_out), "yellow"
+    if quality.lost:
+        yield "lost", [f"{sum(quality.lost.values())} events", *_counts(quality.lost)], "bold red"
+    else:
+        yield "lost", ["nothing"], ""
+    for defect in quality.damage:
+        yield "damage", [defect], "bold red"
+    for gap in quality.not_observed:
+        merged = f"; its time is in {gap.merged_into}" if gap.merged_into else ""
+        yield "not seen", [f"{gap.layer}: {gap.reason}{merged}"], "yellow"
+    if quality.ties:
+        yield "requests", [f"{n} tied by {how}" for how, n in sorted(quality.ties.items())], ""
+    if quality.plain_writes:
+        yield "plain", [f"{quality.plain_writes} writes without sync, not analysed"], ""
+    if quality.cost:
+        yield "own cost", list(_cost(quality.cost, count + left_out)), ""
+
+
+def _cost(cost: Cost, writes: int) -> Iterator[str]:
+    bpf_ns = cost.bpf_ns_a_write(writes)
+    if bpf_ns is None:
+        yield "BPF time not measured (--stats)"
+    else:
+        yield f"{units.duration(bpf_ns)} of BPF a write"
+    if cost.recorder_share is not None:
+        yield f"recorder {cost.recorder_share:.1%} of a core"
+    yield f"{cost.events_per_s:.0f} events/s"
+
+
+def _counts(counts: Mapping[str, int]) -> list[str]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [f"{name} ({count})" for name, count in ordered]
+
+
+def labelled(label: str, parts: Sequence[str], width: int) -> list[str]:
+    """``label`` and the parts beside it, as many lines as it takes."""
+    return wrapped(f"{label:<{LABEL_WIDTH}}{', '.join(parts)}", width, LABEL_WIDTH)
+
+
+def wrapped(text: str, width: int, indent: int = 2) -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(width, 2 * LABEL_WIDTH),
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+    )

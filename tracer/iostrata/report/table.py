@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: a Summary as a table of layers for people, in the width they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from rich.text import Text
+
+from iostrata.model import Figures, Layer, Row, Summary, Table
+from iostrata.report import matrix, quality
+from iostrata.report.quantity import Unit, cut, share, unit_for
+
+NAME_WIDTH: Final = 18
+SHARE_WIDTH: Final = 7
+FIGURE_WIDTH: Final = 8
+BAR_WIDTH: Final = 40
+WIDTH: Final = 80
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    value_ns: Callable[[Figures], float]
+
+
+COLUMNS: Final = (
+    Column("mean", lambda figures: figures.mean_ns),
+    Column("p50", lambda figures: figures.p50_ns),
+    Column("p95", lambda figures: figures.p95_ns),
+    Column("p99", lambda figures: figures.p99_ns),
+    Column("max", lambda figures: figures.max_ns),
+)
+# The first to go is the first that a narrow terminal can do without.
+DISPENSABLE: Final = ("p95", "max", "p50", "p99")
+
+
+def plain(summary: Summary) -> str:
+    """The table as a pipe or a file gets it: 80 columns, no colour."""
+    return render(summary).plain
+
+
+def render(summary: Summary, width: int = WIDTH, blocks: bool = True) -> Text:
+    """``blocks``: bars may use Unicode's block characters, else ``#``."""
+    lines = [
+        *(Text(line, style="bold") for line in headline(summary, width)),
+        Text(),
+        *_main(summary.overall, width, blocks),
+    ]
+    if len(summary.groups) > 1:
+        lines += [Text(), *matrix.lines(summary, width)]
+    lines += [Text(), *quality.lines(summary, width)]
+    for line in lines:
+        line.rstrip()
+    return Text("\n").join([*lines, Text()])
+
+
+def headline(summary: Summary, width: int) -> list[str]:
+    """How many writes, who made them, where; then how and of what size."""
+    count, of = summary.overall.count, summary.composition
+    who = f"{count} synchronous write{'s' if count != 1 else ''}"
+    for column, word in (("process", "by"), ("file_system", "on"), ("device", "to")):
+        if of.get(column):
+            who += f" {word} {_names(tuple(of[column]))}"
+    how = "; ".join(_names(tuple(of[column])) for column in ("method", "size") if of.get(column))
+    return [*quality.wrapped(who, width), *quality.wrapped(how, width)]
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def _main(table: Table, width: int, blocks: bool) -> Iterator[Text]:
+    columns, bar_width = _fit(width)
+    unit = unit_for(table.total.mean_ns)
+    line = _Line(columns, unit, bar_width, blocks)
+    yield line.titles()
+    yield line.of("total", table.total, "bold")
+    yield from _rows(table, line)
+    yield line.of("unattributed", table.residual, "yellow")
+    if idle := [row.layer.name for row in table.rows if _idle(row)]:
+        yield Text()
+        yield from (Text(text, style="dim") for text in quality.labelled("no time in", idle, width))
+
+
+def _rows(table: Table, line: _Line) -> Iterator[Text]:
+    several = len({row.layer.machine for row in table.rows}) > 1
+    subtotals = {(row.segment, row.machine): row.figures for row in table.segments}
+    busy = [row for row in table.rows if not _idle(row)]
+    for place, rows in groupby(busy, key=lambda row: (row.layer.segment, row.layer.machine)):
+        segment, machine = place
+        title = f"{segment} of {machine}" if several else segment
+        if place in subtotals:
+            yield line.of(title, subtotals[place], "bold")
+        else:
+            yield Text(title, style="bold")
+        for row in rows:
+            yield line.of(f"  {row.layer.name}", row.figures, _style(row.layer))
+
+
+def _idle(row: Row) -> bool:
+    return row.figures.max_ns == 0 and row.figures.mean_ns == 0
+
+
+def _style(layer: Layer) -> str:
+    return "cyan" if layer.segment == "device" else ""
+
+
+def _fit(width: int) -> tuple[tuple[Column, ...], int]:
+    """The columns that fit, and what is left for the bar."""
+    columns: tuple[Column, ...] = COLUMNS
+    for title in DISPENSABLE:
+        if NAME_WIDTH + SHARE_WIDTH + FIGURE_WIDTH * len(columns) <= width:
+            break
+        columns = tuple(column for column in columns if column.title != title)
+    room = width - NAME_WIDTH - SHARE_WIDTH - FIGURE_WIDTH * len(columns) - 1
+    return columns, min(room, BAR_WIDTH) if room >= 8 else 0
+
+
+@dataclass(frozen=True)
+class _Line:
+    columns: Sequence[Column]
+    unit: Unit
+    bar_width: int
+    blocks: bool
+
+    def titles(self) -> Text:
+        text = f"{self.unit.name + ' a write':<{NAME_WIDTH}}{'share':>{SHARE_WIDTH}}"
+        text += "".join(f"{column.title:>{FIGURE_WIDTH}}" for column in self.columns)
+        return Text(text, style="dim")
+
+    def of(self, name: str, figures: Figures, style: str = "") -> Text:
+        text = Text(f"{cut(name, NAME_WIDTH):<{NAME_WIDTH}}", style=style)
+        text.append(f"{share(figures.share):>{SHARE_WIDTH}}")
+        for column in self.columns:
+            value = self.unit.text(column.value_ns(figures), FIGURE_WIDTH - 1)
+            text.append(f"{value:>{FIGURE_WIDTH}}")
+        if self.bar_width:
+            text.append(" " + bar(figures.share, self.bar_width, self.blocks))
+        return text
+
+
+def bar(part: float, width: int, blocks: bool) -> str:
+    """``part`` (0..1) of ``width``, to an eighth of a character; nothing for a negative one."""
+    eighths = round(max(0.0, min(part, 1.0)) * width * 8)
+    if not blocks:
+        return "#" * round(eighths / 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
