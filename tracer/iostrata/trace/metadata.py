@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CTF metadata: the layout and the machine's facts to TSDL text, and TSDL text back.
 
-``parse`` takes the subset of TSDL that iostrata's recorder writes, in whatever
-layout of lines: type aliases, structs of integers and integer arrays, and the
-trace, env, clock, stream and event blocks. Fields are placed by CTF's own
-alignment rules, so events of other versions are read by their own metadata.
+Fields are placed by CTF's own alignment rules, so events of other versions are
+read by their own metadata.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ import numpy as np
 
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
+from iostrata.trace.tsdl import Node, Parser, Struct, number, struct
 
 FORMAT_VERSION = 1
 EVENT_HEADER = ("time_ns", "point", "cpu", "tid")
@@ -57,8 +56,6 @@ def is_hex(field: str) -> bool:
     """Whether a field is an identity or a set of flags rather than a quantity."""
     return field in HEX_NAMES or field.endswith(("_key", "_flags"))
 
-
-# Writing ------------------------------------------------------------------------------------
 
 PREAMBLE = """/* CTF 1.8 */
 
@@ -168,210 +165,15 @@ def quoted(text: str) -> str:
     return '"' + "".join(escapes.get(letter, letter) for letter in text) + '"'
 
 
-# Reading ------------------------------------------------------------------------------------
-
-@dataclass(frozen=True)
-class Field:
-    """``format``: a NumPy type; ``align_bits``: where it may begin."""
-
-    format: str
-    align_bits: int
-
-
-@dataclass(frozen=True)
-class Struct:
-    fields: tuple[tuple[str, Field], ...]
-    align_bits: int
-
-
-Node = Field | Struct | str | int
-TOKEN = re.compile(r"""
-    (?P<skip> \s+ | /\*.*?\*/ | //[^\n]* )
-  | (?P<string> "(?:[^"\\]|\\.)*" )
-  | (?P<number> [-+]?(?:0[xX][0-9a-fA-F]+|\d+) )
-  | (?P<word> [A-Za-z_][A-Za-z0-9_.]* )
-  | (?P<mark> := | [{}\[\]();=,<>:] )
-""", re.VERBOSE | re.DOTALL)
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-
-
 def parse(text: str) -> Metadata:
     """What a metadata file says; RecordingError where it is not of this format."""
+    version = re.search(r"\biostrata_format\s*=\s*(\d+)", text)
+    check_version(int(version[1]) if version else None)
     try:
-        blocks = Parser(text).blocks()
-        return build(blocks)
+        return build(Parser(text).blocks())
     except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
         raise RecordingError(f"the metadata is broken or not of iostrata ({error})",
                              FOREIGN_HINT) from error
-
-
-class Parser:
-    def __init__(self, text: str) -> None:
-        self._tokens: list[tuple[str, str]] = []
-        at = 0
-        while at < len(text):
-            match = TOKEN.match(text, at)
-            if match is None:
-                line = text.count("\n", 0, at) + 1
-                raise ValueError(f"line {line}: unexpected {text[at]!r}")
-            if match.lastgroup != "skip":
-                self._tokens.append((str(match.lastgroup), match.group()))
-            at = match.end()
-        self._at = 0
-        self._aliases: dict[str, Node] = {}
-
-    def blocks(self) -> list[tuple[str, dict[str, Node]]]:
-        """Every top-level block with its entries, in order."""
-        found: list[tuple[str, dict[str, Node]]] = []
-        while self._at < len(self._tokens):
-            name = self._word()
-            if name == "typealias":
-                self._alias()
-            elif name == "struct":
-                self._struct()
-            else:
-                found.append((name, self._entries()))
-            self._take(";")
-        return found
-
-    def _alias(self) -> None:
-        kind = self._type()
-        self._take(":=")
-        self._aliases[self._name()] = kind
-
-    def _entries(self) -> dict[str, Node]:
-        """``{ key = value; key := type; }``"""
-        entries: dict[str, Node] = {}
-        self._take("{")
-        while not self._have("}"):
-            key = self._word()
-            if key == "typealias":
-                self._alias()
-            elif self._have(":="):
-                entries[key] = self._type()
-            else:
-                self._take("=")
-                entries[key] = self._value()
-            self._take(";")
-        return entries
-
-    def _type(self) -> Node:
-        name = self._name()
-        if name == "integer":
-            return integer(self._entries())
-        if name == "struct" or name.startswith("struct "):
-            return self._struct(name)
-        return self._aliases[name]
-
-    def _struct(self, name: str = "struct") -> Struct:
-        """``struct [NAME] [{ fields }] [align(BITS)]``; a name alone refers back."""
-        if name == "struct" and self._tokens[self._at][0] == "word":
-            name = f"struct {self._word()}"
-        if not self._have("{"):
-            known = self._aliases[name]
-            if not isinstance(known, Struct):
-                raise ValueError(f"{name} is no struct")
-            return known
-        fields = []
-        while not self._have("}"):
-            kind = self._field_type()
-            field = self._word()
-            if self._have("["):
-                kind = array(kind, int(self._take_kind("number"), 0))
-                self._take("]")
-            self._take(";")
-            fields.append((field, kind))
-        align_bits = max([1, *(kind.align_bits for _, kind in fields)])
-        if self._have("align"):
-            self._take("(")
-            align_bits = max(align_bits, int(self._take_kind("number"), 0))
-            self._take(")")
-        found = Struct(tuple(fields), align_bits)
-        if name != "struct":
-            self._aliases[name] = found
-        return found
-
-    def _field_type(self) -> Field:
-        words = [self._word()]
-        if words[0] == "integer":
-            return integer(self._entries())
-        while self._tokens[self._at + 1][0] == "word":
-            words.append(self._word())
-        kind = self._aliases[" ".join(words)]
-        if not isinstance(kind, Field):
-            raise ValueError(f"a field of type {' '.join(words)}")
-        return kind
-
-    def _name(self) -> str:
-        words = [self._word()]
-        while self._at < len(self._tokens) and self._tokens[self._at][0] == "word":
-            words.append(self._word())
-        return " ".join(words)
-
-    def _value(self) -> str | int:
-        kind, text = self._tokens[self._at]
-        self._at += 1
-        if kind == "number":
-            return int(text, 0)
-        if kind == "string":
-            return re.sub(r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text[1:-1],
-                          flags=re.DOTALL)
-        if kind == "word":
-            return text
-        raise ValueError(f"unexpected {text!r}")
-
-    def _word(self) -> str:
-        return self._take_kind("word")
-
-    def _take_kind(self, wanted: str) -> str:
-        kind, text = self._tokens[self._at]
-        if kind != wanted:
-            raise ValueError(f"a {wanted} was expected, not {text!r}")
-        self._at += 1
-        return text
-
-    def _take(self, wanted: str) -> None:
-        if not self._have(wanted):
-            raise ValueError(f"{wanted!r} was expected, not {self._tokens[self._at][1]!r}")
-
-    def _have(self, wanted: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at][1] == wanted
-        self._at += found
-        return found
-
-
-def integer(entries: Mapping[str, Node]) -> Field:
-    size_bits = number(entries, "size")
-    if size_bits not in (8, 16, 32, 64):
-        raise ValueError(f"an integer of {size_bits} bits")
-    if entries.get("byte_order", "le") not in ("le", "native"):
-        raise ValueError("an integer that is not little-endian")
-    if "encoding" in entries and entries["encoding"] != "none":
-        return Field("S1", number(entries, "align", 8))
-    signed = str(entries.get("signed", "false")).lower() in ("true", "1")
-    return Field(f"<{'i' if signed else 'u'}{size_bits // 8}", number(entries, "align", 8))
-
-
-def array(element: Field, count: int) -> Field:
-    if element.format == "S1":
-        return Field(f"S{count}", element.align_bits)
-    if element.format == "<u1":
-        return Field(f"V{count}", element.align_bits)
-    raise ValueError("an array of something else than bytes")
-
-
-def number(entries: Mapping[str, Node], key: str, default: int | None = None) -> int:
-    value = entries.get(key, default)
-    if not isinstance(value, int):
-        raise ValueError(f"{key} is no number")
-    return value
-
-
-def struct(entries: Mapping[str, Node], key: str) -> Struct:
-    value = entries[key]
-    if not isinstance(value, Struct):
-        raise ValueError(f"{key} is no struct")
-    return value
 
 
 def place(*structs: Struct) -> list[tuple[str, str, int]]:
@@ -391,7 +193,6 @@ def build(blocks: list[tuple[str, dict[str, Node]]]) -> Metadata:
     by_name = {name: entries for name, entries in blocks if name != "event"}
     env = {key: value for key, value in by_name.get("env", {}).items()
            if isinstance(value, (str, int))}
-    check_version(env)
     trace, stream = by_name["trace"], by_name["stream"]
     packet = place(struct(trace, "packet.header"), struct(stream, "packet.context"))
     if packet != list(PACKET_FIELDS):
@@ -429,11 +230,11 @@ def event_dtype(placed: list[tuple[str, str, int]]) -> np.dtype[np.void]:
                      "offsets": [at for _, _, at in placed], "itemsize": EVENT_BYTES})
 
 
-def check_version(env: Mapping[str, str | int]) -> None:
-    version = env.get("iostrata_format")
-    if not isinstance(version, int):
-        raise RecordingError("the trace does not say that iostrata recorded it", FOREIGN_HINT)
+def check_version(version: int | None) -> None:
+    """Before anything else is looked at: a newer format may be written otherwise."""
+    if version is None:
+        raise RecordingError("the metadata does not say that iostrata recorded it", FOREIGN_HINT)
     if version > FORMAT_VERSION:
         raise RecordingError(
             f"the recording has format {version}; this iostrata reads up to {FORMAT_VERSION}",
-            f"upgrade iostrata (the recording was made by {env.get('iostrata_version', '?')})")
+            "upgrade iostrata")

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.errors import RecordingError
+from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.stream import SPAN_BYTES, Slots, Stream
 
-SPAN_SLOTS = SPAN_BYTES // 64
+SPAN_SLOTS = SPAN_BYTES // EVENT_BYTES
+UINT32_MAX = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,11 @@ class Part:
     stream: Stream
     slots: Slots
     places: Slots
+
+    def range(self, begin: int, end: int) -> tuple[int, int]:
+        """Where this part holds a range of the point's events."""
+        first, last = np.searchsorted(self.places, np.array((begin, end), np.uint32)).tolist()
+        return first, last
 
 
 class Points:
@@ -74,7 +81,7 @@ class Points:
             self._check(field)
         found = {field: np.empty(max(0, end - begin), self.dtype[field]) for field in fields}
         for part in self._order():
-            first, last = np.searchsorted(part.places, (begin, end)).tolist()
+            first, last = part.range(begin, end)
             for slots, places in spans(part, first, last):
                 for field, column in found.items():
                     values = part.stream.column(*self._at(field))
@@ -87,7 +94,7 @@ class Points:
         streams = np.empty(end - begin, np.uint16)
         slots = np.empty(end - begin, np.uint32)
         for part in self._order():
-            first, last = np.searchsorted(part.places, (begin, end)).tolist()
+            first, last = part.range(begin, end)
             places = part.places[first:last] - begin
             streams[places] = max(0, part.stream.cpu)
             slots[places] = part.slots[first:last]
@@ -148,7 +155,7 @@ def spans(part: Part, first: int, last: int) -> Iterator[tuple[Slots, Slots]]:
         return
     slots = part.slots
     while first < last:
-        limit = int(slots[first]) + SPAN_SLOTS
-        cut = first + int(np.searchsorted(slots[first:last], limit)) if limit < 1 << 32 else last
+        limit = np.uint32(min(int(slots[first]) + SPAN_SLOTS, UINT32_MAX))
+        cut = first + int(np.searchsorted(slots[first:last], limit))
         yield slots[first:cut], part.places[first:cut]
         first = cut
