@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +64,7 @@ def _nothing(stitched: Stitched, left_out: Mapping[str, int]) -> tuple[str, str]
     )
 
 
-def _by_row(
-    credit: NDArray[np.int64], machine: str
-) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
+def _by_row(credit: NDArray[np.int64], machine: str) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
     """Ranks folded into the table's rows; rows that no write was in are left out."""
     layers, times = [], []
     for row in ROWS:
@@ -108,7 +106,9 @@ def _writes(trace: Trace, stitched: Stitched, kept: NDArray[np.int64]) -> Writes
     )
 
 
-def _coded(values, name):  # type: ignore[no-untyped-def]
+def _coded(
+    values: NDArray[np.int64], name: Callable[[int], str]
+) -> tuple[tuple[str, ...], NDArray[np.int16]]:
     unique, codes = np.unique(values, return_inverse=True)
     return tuple(name(int(value)) for value in unique), codes.astype(np.int16)
 

@@ -31,11 +31,11 @@ def left_out_of(trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
     reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: _touched(trace, units)}
     left_out: dict[str, int] = {}
     kept = np.ones(len(units), np.bool_)
-    for reason, rows in reasons.items():
-        count = int(np.count_nonzero(rows & kept))
+    for reason, touched in reasons.items():
+        count = int(np.count_nonzero(touched & kept))
         if count:
             left_out[reason] = count
-        kept &= ~rows
+        kept &= ~touched
     rows = np.flatnonzero(kept)
     return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
 

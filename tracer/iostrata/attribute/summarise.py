@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from iostrata import units
 from iostrata.errors import UsageError
-from iostrata.model import Breakdown, Figures, Row, Summary, Table
+from iostrata.model import Breakdown, Figures, Row, SegmentRow, Summary, Table, Writes
 from iostrata.stitch.join import Ints
 
 GROUPINGS = ("method", "size", "process", "file_system", "device")
@@ -21,7 +21,7 @@ def summarise(breakdown: Breakdown, by: str = "method") -> Summary:
     """
     if by not in GROUPINGS:
         raise UsageError(f"cannot group by {by!r}", f"group by one of {', '.join(GROUPINGS)}")
-    codes, names = _grouping(breakdown, by)
+    codes, names = _grouping(breakdown.writes, by)
     groups = [
         tabulate(breakdown, names[code], np.flatnonzero(codes == code)) for code in np.unique(codes)
     ]
@@ -31,6 +31,7 @@ def summarise(breakdown: Breakdown, by: str = "method") -> Summary:
         groups=tuple(groups),
         left_out=breakdown.left_out,
         quality=breakdown.quality,
+        composition={name: _composition(breakdown.writes, name) for name in GROUPINGS},
     )
 
 
@@ -38,10 +39,29 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
     """The table of some writes (row indices). Layers that none of them was in have no row."""
     total = breakdown.writes.latency_ns[writes]
     mean = float(total.mean()) if len(total) else 0.0
+    time_ns = breakdown.time_ns[:, writes]
     rows = tuple(
         Row(layer, figures(times, mean))
-        for layer, times in zip(breakdown.layers, breakdown.time_ns[:, writes], strict=True)
+        for layer, times in zip(breakdown.layers, time_ns, strict=True)
         if times.any()
+    )
+    places = list(dict.fromkeys((row.layer.segment, row.layer.machine) for row in rows))
+    segments = tuple(
+        SegmentRow(
+            segment,
+            machine,
+            figures(
+                time_ns[
+                    [
+                        number
+                        for number, layer in enumerate(breakdown.layers)
+                        if (layer.segment, layer.machine) == (segment, machine)
+                    ]
+                ].sum(axis=0),
+                mean,
+            ),
+        )
+        for segment, machine in places
     )
     return Table(
         name=name,
@@ -49,6 +69,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         total=figures(total, mean),
         rows=rows,
         residual=figures(breakdown.residual_ns[writes], mean),
+        segments=segments,
     )
 
 
@@ -63,8 +84,8 @@ def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
     return Figures(mean, float(p50), float(p95), float(p99), float(times.max()), share)
 
 
-def _grouping(breakdown: Breakdown, by: str) -> tuple[Ints, list[str]]:
-    writes = breakdown.writes
+def _grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
+    """A code for each write, and the names of the codes in the order of the report."""
     if by == "size":
         sizes, codes = np.unique(writes.size_bytes, return_inverse=True)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
@@ -73,3 +94,9 @@ def _grouping(breakdown: Breakdown, by: str) -> tuple[Ints, list[str]]:
     position = np.empty(len(names), np.int64)
     position[order] = np.arange(len(names))
     return position[writes.codes[by]], [names[place] for place in order]
+
+
+def _composition(writes: Writes, by: str) -> dict[str, int]:
+    codes, names = _grouping(writes, by)
+    counts = np.bincount(codes, minlength=len(names))
+    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable")}

@@ -17,7 +17,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table. ``segment``: ``os`` (of whichever machine) or ``device``."""
+    """One row of the table. ``segment``: ``OS`` (of whichever machine) or ``device``."""
 
     name: str
     segment: str
@@ -33,22 +33,22 @@ class Rank:
 
 
 ROWS: Final = (
-    Row("syscall", "os", "on the CPU in the system call: entry, copy, return"),
-    Row("fs", "os", "in the file system's sync, outside journal and block layer"),
-    Row("lock", "os", "asleep until another thread of the workload let go"),
-    Row("journal.start", "os", "asleep until the journal thread began the commit"),
-    Row("journal.locking", "os", "commit waits for open handles of the transaction"),
-    Row("journal.flushing", "os", "commit writes ordered data, outside the device"),
-    Row("journal.logging", "os", "commit writes log blocks, outside the device"),
-    Row("wakeup.interrupt", "os", "from completion to the wake-up of who waits"),
-    Row("wakeup.runqueue", "os", "runnable, but another task has the CPU"),
-    Row("block.Q2G", "os", "bio queued until it got a request"),
-    Row("block.Q2I", "os", "bio queued until in the scheduler (request not seen)"),
-    Row("block.Q2D", "os", "bio queued until issued to the driver"),
-    Row("block.G2I", "os", "request got until in the scheduler"),
-    Row("block.G2D", "os", "request got until issued, past the scheduler"),
-    Row("block.I2D", "os", "in the I/O scheduler until issued to the driver"),
-    Row("block.stacked", "os", "in a stacked device (loop, dm) above the lowest one"),
+    Row("syscall", "OS", "on the CPU in the system call: entry, copy, return"),
+    Row("fs", "OS", "in the file system's sync, outside journal and block layer"),
+    Row("lock", "OS", "asleep until another thread of the workload let go"),
+    Row("journal.start", "OS", "asleep until the journal thread began the commit"),
+    Row("journal.locking", "OS", "commit waits for open handles of the transaction"),
+    Row("journal.flushing", "OS", "commit writes ordered data, outside the device"),
+    Row("journal.logging", "OS", "commit writes log blocks, outside the device"),
+    Row("wakeup.interrupt", "OS", "from completion to the wake-up of who waits"),
+    Row("wakeup.runqueue", "OS", "runnable, but another task has the CPU"),
+    Row("block.Q2G", "OS", "bio queued until it got a request"),
+    Row("block.Q2I", "OS", "bio queued until in the scheduler (request not seen)"),
+    Row("block.Q2D", "OS", "bio queued until issued to the driver"),
+    Row("block.G2I", "OS", "request got until in the scheduler"),
+    Row("block.G2D", "OS", "request got until issued, past the scheduler"),
+    Row("block.I2D", "OS", "in the I/O scheduler until issued to the driver"),
+    Row("block.stacked", "OS", "in a stacked device (loop, dm) above the lowest one"),
     Row("device.data", "device", "issued to completed: the data"),
     Row("device.journal", "device", "issued to completed: journal blocks"),
     Row("device.flush", "device", "issued to completed: cache flush"),

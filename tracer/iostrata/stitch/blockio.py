@@ -80,9 +80,12 @@ def _device(
     empty = np.flatnonzero((bios.request < 0) & bios.wants_flush & (owner >= 0))
     spans.add(owner[empty], "block.Q2D", bios.queue_ns[empty], issued[empty])
 
-    # A disk without requests (device mapper, memory): from queue to completion.
+    # A disk that has no requests at all (device mapper, memory): from queue to completion.
     bare = np.flatnonzero(
-        (bios.request < 0) & (bios.life_end_ns >= 0) & (owner >= 0) & (issued < 0)
+        (bios.request < 0)
+        & (bios.life_end_ns >= 0)
+        & (owner >= 0)
+        & ~np.isin(bios.device_key, requests.disks)
     )
     spans.add(owner[bare], kind[bare], bios.queue_ns[bare], bios.life_end_ns[bare])
 

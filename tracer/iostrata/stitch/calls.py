@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.stitch.join import Ints, integers
-from iostrata.trace.read import Points
+from iostrata.trace.points import Points
 
 O_DSYNC: Final = 0o10000
 O_SYNC_ONLY: Final = 0o4000000

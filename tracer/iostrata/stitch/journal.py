@@ -77,5 +77,3 @@ def phases(commits: Commits, activity: Ints) -> Spans:
 def _identity(journal: Ints, transaction: Ints) -> Ints:
     # Kernel pointers differ in far more than the 32 bits that a transaction id takes.
     return journal * np.int64(0x9E3779B1) + transaction
-
-

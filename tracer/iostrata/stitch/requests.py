@@ -33,7 +33,8 @@ MERGE_SEARCH: Final = 256
 class Requests:
     """Requests that were issued and completed: one row each, in order of issue.
 
-    ``flush``: a cache flush that the block layer made itself.
+    ``flush``: a cache flush that the block layer made itself. ``disks``: keys of
+    the devices that have requests at all (others complete bios themselves).
     """
 
     key: Ints
@@ -44,6 +45,7 @@ class Requests:
     issue_ns: Ints
     complete_ns: Ints
     flush: NDArray[np.bool_]
+    disks: Ints
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def requests_of(trace: Trace) -> Requests:
         issue_ns=issue[kept],
         complete_ns=complete[kept],
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
+        disks=np.union1d(integers(issued["dev"]), integers(completed["dev"])),
     )
 
 

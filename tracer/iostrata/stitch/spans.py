@@ -43,8 +43,15 @@ class SpanList:
         self.add(spans.owner, spans.rank, spans.begin_ns, spans.end_ns)
 
     def collect(self) -> Spans:
-        parts = [*self._parts, Spans(*(np.zeros(0, np.int64),), np.zeros(0, np.int8),
-                                     np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        parts = [
+            *self._parts,
+            Spans(
+                *(np.zeros(0, np.int64),),
+                np.zeros(0, np.int8),
+                np.zeros(0, np.int64),
+                np.zeros(0, np.int64),
+            ),
+        ]
         return Spans(
             np.concatenate([p.owner for p in parts]),
             np.concatenate([p.rank for p in parts]),

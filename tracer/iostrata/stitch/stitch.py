@@ -76,9 +76,7 @@ def stitch(trace: Trace) -> Stitched:
     sleep_owner = activities.find(sleeps.tid, sleeps.on_ns)
 
     spans = SpanList()
-    spans.extend(
-        spans_of_bios(bios, requests, bio_owner, bio_owner >= activities.pieces, stacked)
-    )
+    spans.extend(spans_of_bios(bios, requests, bio_owner, bio_owner >= activities.pieces, stacked))
     lower, lower_tied = _lower_devices(bios, requests, bio_owner, stacked, lower_of)
     spans.extend(lower)
     spans.extend(phases(commits, activities.pieces + np.arange(len(commits))))
@@ -108,14 +106,14 @@ def stitch(trace: Trace) -> Stitched:
     targets = integers(threads["subject_tid"])[integers(threads["kind"]) == TARGET]
     by_peer = (ended < 0) & np.isin(own.waker, targets) & (own.waker != own.tid)
     written.add(np.where(by_peer, asleep, -1), "lock", own.off_ns, own.wake_ns)
-    ties = {"key": int(np.count_nonzero(bio_owner >= 0)),
-            "time": timed_bios + int(np.count_nonzero(lower_tied))}
+    ties = {
+        "key": int(np.count_nonzero(bio_owner >= 0)),
+        "time": timed_bios + int(np.count_nonzero(lower_tied)),
+    }
     return Stitched(units, written.collect(), plain_writes, ties)
 
 
-def _piece_spans(
-    written: SpanList, trace: Trace, pieces: Pieces, activities: Activities
-) -> None:
+def _piece_spans(written: SpanList, trace: Trace, pieces: Pieces, activities: Activities) -> None:
     """The floor of the stack: the calls themselves, the time between them, the sync inside them."""
     written.add(pieces.unit, "syscall", pieces.begin_ns, pieces.end_ns)
     order = np.lexsort((pieces.begin_ns, pieces.unit))
@@ -231,7 +229,7 @@ def _stacking(trace: Trace, bios: Bios) -> tuple[Ints, dict[int, Ints]]:
     """Devices that pass requests on, and the recorded devices below each of them."""
     seen = set(np.unique(bios.device_key).tolist())
     lower_of: dict[int, Ints] = {}
-    for block in trace.facts.blocks:
+    for block in trace.facts.blocks.values():
         below = {trace.facts.disk_of(key) for key in block.lower_keys} & seen
         if below and block.device_key in seen:
             lower_of[block.device_key] = np.array(sorted(below))

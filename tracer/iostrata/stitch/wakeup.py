@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from iostrata.layers import RANK
 from iostrata.stitch.join import AsOf, Ints, integers
 from iostrata.stitch.spans import SpanList, Spans
-from iostrata.trace.read import Points
+from iostrata.trace.points import Points
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,10 @@ class Sleeps:
 
     def rows(self, rows: Ints) -> Sleeps:
         return Sleeps(
-            self.tid[rows], self.off_ns[rows], self.wake_ns[rows], self.on_ns[rows],
+            self.tid[rows],
+            self.off_ns[rows],
+            self.wake_ns[rows],
+            self.on_ns[rows],
             self.waker[rows],
         )
 

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep against an account kept nanosecond by nanosecond."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iostrata.attribute import attribute, sweep
+from iostrata.stitch.spans import Spans
+
+RANKS = 6
+
+write = st.tuples(st.integers(0, 50), st.integers(1, 60))
+span = st.tuples(
+    st.integers(0, 200), st.integers(0, RANKS - 1), st.integers(-10, 120), st.integers(1, 70)
+)
+
+
+def by_hand(spans: list[tuple[int, ...]], writes: list[tuple[int, int]]) -> np.ndarray:
+    credit = np.zeros((RANKS, len(writes)), np.int64)
+    for number, (begin, duration) in enumerate(writes):
+        for instant in range(begin, begin + duration):
+            at_work = [
+                rank for owner, rank, first, length in spans
+                if owner == number and first <= instant < first + length
+            ]  # fmt: skip
+            if at_work:
+                credit[max(at_work), number] += 1
+    return credit
+
+
+@given(st.lists(write, min_size=1, max_size=5), st.lists(span, max_size=30), st.booleans())
+def test_every_nanosecond_goes_to_the_deepest_rank(
+    writes: list[tuple[int, int]], spans: list[tuple[int, ...]], chunked: bool
+) -> None:
+    spans = [(owner % len(writes), rank, begin, length) for owner, rank, begin, length in spans]
+    columns = np.array(spans, np.int64).reshape(-1, 4).T
+    begin, duration = np.array(writes, np.int64).T
+    before, sweep.CHUNK_WRITES = sweep.CHUNK_WRITES, 2 if chunked else sweep.CHUNK_WRITES
+    try:
+        credit = attribute(
+            Spans(columns[0], columns[1].astype(np.int8), columns[2], columns[2] + columns[3]),
+            begin,
+            begin + duration,
+            RANKS,
+        )
+    finally:
+        sweep.CHUNK_WRITES = before
+    assert credit.tolist() == by_hand(spans, writes).tolist()
