@@ -51,8 +51,9 @@ class Recording:
 
     def traces(self) -> list[Trace]:
         """Every machine's trace, in the order of ``machines``."""
-        return [read_trace(self.path / machine.directory, machine.name)
-                for machine in self.machines]
+        return [
+            read_trace(self.path / machine.directory, machine.name) for machine in self.machines
+        ]
 
 
 def open_recording(path: Path) -> Recording:
@@ -68,7 +69,8 @@ def open_recording(path: Path) -> Recording:
         raise unreadable(path, error) from error
     raise RecordingError(
         f"{path} is no recording: it has neither {FILE_NAME} nor a trace's metadata",
-        "give the directory that `iostrata record -o` made, not one above or below it")
+        "give the directory that `iostrata record -o` made, not one above or below it",
+    )
 
 
 def read_recording_json(file: Path) -> Recording:
@@ -79,7 +81,8 @@ def read_recording_json(file: Path) -> Recording:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RecordingError(
             f"{file} is broken: {error}",
-            "restore it, or give the directory of one machine in the recording") from error
+            "restore it, or give the directory of one machine in the recording",
+        ) from error
     for machine in found.machines:
         check_machine(file, machine)
     return Recording(file.parent, found.machines, found.command, found.exit_status, found.created)
@@ -88,41 +91,58 @@ def read_recording_json(file: Path) -> Recording:
 def check_format(file: Path, text: str) -> None:
     name, _, version = text.partition("/")
     if name != FORMAT_NAME or not version.isdecimal():
-        raise RecordingError(f"{file} is of another program: its format is {text!r}",
-                             "give the directory that `iostrata record -o` made")
+        raise RecordingError(
+            f"{file} is of another program: its format is {text!r}",
+            "give the directory that `iostrata record -o` made",
+        )
     if int(version) > FORMAT_VERSION:
         raise RecordingError(
             f"{file} has format {version}; this iostrata reads up to {FORMAT_VERSION}",
-            "upgrade iostrata")
+            "upgrade iostrata",
+        )
 
 
 def check_machine(file: Path, machine: Machine) -> None:
     """A machine's directory lies within the recording, whatever the file says."""
     inside = file.parent / machine.directory
     if not inside.resolve().is_relative_to(file.parent.resolve()):
-        raise RecordingError(f"{file}: machine {machine.name} is outside of the recording: "
-                             f"{machine.directory}", "keep its directory beside recording.json")
+        raise RecordingError(
+            f"{file}: machine {machine.name} is outside of the recording: {machine.directory}",
+            "keep its directory beside recording.json",
+        )
     if not inside.is_dir():
-        raise RecordingError(f"{file}: the trace of machine {machine.name} is missing: {inside}",
-                             "copy the whole recording, with every directory in it")
+        raise RecordingError(
+            f"{file}: the trace of machine {machine.name} is missing: {inside}",
+            "copy the whole recording, with every directory in it",
+        )
 
 
 def unreadable(path: Path, error: OSError) -> RecordingError:
     if isinstance(error, FileNotFoundError):
-        return RecordingError(f"{path} does not exist",
-                              "give the directory that `iostrata record -o` made")
+        return RecordingError(
+            f"{path} does not exist", "give the directory that `iostrata record -o` made"
+        )
     if isinstance(error, NotADirectoryError):
-        return RecordingError(f"{path} is a file; a recording is a directory",
-                              "give the directory that the file is in")
-    return RecordingError(f"{path} cannot be read: {error.strerror}",
-                          "check its permissions, or read it as its owner")
+        return RecordingError(
+            f"{path} is a file; a recording is a directory",
+            "give the directory that the file is in",
+        )
+    return RecordingError(
+        f"{path} cannot be read: {error.strerror}", "check its permissions, or read it as its owner"
+    )
 
 
-def write_recording_json(directory: Path, machines: tuple[Machine, ...], *, created: str,
-                         command: tuple[str, ...] | None = None,
-                         exit_status: int | None = None) -> None:
+def write_recording_json(
+    directory: Path,
+    machines: tuple[Machine, ...],
+    *,
+    created: str,
+    command: tuple[str, ...] | None = None,
+    exit_status: int | None = None,
+) -> None:
     """``created``: ISO 8601. The machines' traces lie in ``directory`` already, or will."""
-    found = RecordingFile(f"{FORMAT_NAME}/{FORMAT_VERSION}", created, machines, command,
-                          exit_status)
+    found = RecordingFile(
+        f"{FORMAT_NAME}/{FORMAT_VERSION}", created, machines, command, exit_status
+    )
     text = msgspec.json.format(msgspec.json.encode(found), indent=2)
     (directory / FILE_NAME).write_bytes(text + b"\n")

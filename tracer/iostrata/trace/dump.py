@@ -22,10 +22,16 @@ from iostrata.trace.read import Trace
 
 CHUNK_EVENTS = 1 << 16
 NAME_WIDTH = max(map(len, layout.POINTS))
-CALLS = {value: name.removeprefix("CALL_").lower()
-         for name, value in vars(layout).items() if name.startswith("CALL_")}
-THREADS = {value: name.removeprefix("THREAD_").lower()
-           for name, value in vars(layout).items() if name.startswith("THREAD_")}
+CALLS = {
+    value: name.removeprefix("CALL_").lower()
+    for name, value in vars(layout).items()
+    if name.startswith("CALL_")
+}
+THREADS = {
+    value: name.removeprefix("THREAD_").lower()
+    for name, value in vars(layout).items()
+    if name.startswith("THREAD_")
+}
 DEVICES = frozenset({"dev", "old_dev"})
 
 OPERATION_MASK = 0xFF
@@ -36,17 +42,29 @@ Column = NDArray[Any]
 Decode = Callable[[Any], str]
 
 
-def dump(trace: Trace, *, points: Collection[str] | None = None,
-         tids: Collection[int] | None = None, begin_ns: int | None = None,
-         end_ns: int | None = None, limit: int | None = None) -> Iterator[str]:
+def dump(
+    trace: Trace,
+    *,
+    points: Collection[str] | None = None,
+    tids: Collection[int] | None = None,
+    begin_ns: int | None = None,
+    end_ns: int | None = None,
+    limit: int | None = None,
+) -> Iterator[str]:
     """One line an event, without newlines; at most ``limit`` of those that pass the filters.
 
     ``begin_ns``/``end_ns``: CLOCK_MONOTONIC, both ends included.
     """
-    chosen = [found for name, found in trace.points.items()
-              if len(found) and (points is None or name in points)]
-    lines = (line for ranges in chunks(chosen, begin_ns, end_ns)
-             for line in chunk_lines(trace, ranges, tids))
+    chosen = [
+        found
+        for name, found in trace.points.items()
+        if len(found) and (points is None or name in points)
+    ]
+    lines = (
+        line
+        for ranges in chunks(chosen, begin_ns, end_ns)
+        for line in chunk_lines(trace, ranges, tids)
+    )
     return islice(lines, limit)
 
 
@@ -72,10 +90,16 @@ def chunks(points: list[Points], begin_ns: int | None, end_ns: int | None) -> It
 
 def chunk_end(times: list[NDArray[np.uint64]], at: list[int], last: list[int]) -> list[int]:
     """Where each point's range of the next chunk ends: the latest time that keeps it small."""
-    low = min(int(column[begin]) for column, begin, end in zip(times, at, last, strict=True)
-              if begin < end)
-    high = max(int(column[end - 1]) for column, begin, end in zip(times, at, last, strict=True)
-               if begin < end)
+    low = min(
+        int(column[begin])
+        for column, begin, end in zip(times, at, last, strict=True)
+        if begin < end
+    )
+    high = max(
+        int(column[end - 1])
+        for column, begin, end in zip(times, at, last, strict=True)
+        if begin < end
+    )
     until = cut(times, at, last, high)
     while low < high and sum(until) - sum(at) > CHUNK_EVENTS:
         middle = (low + high) // 2
@@ -89,13 +113,16 @@ def chunk_end(times: list[NDArray[np.uint64]], at: list[int], last: list[int]) -
     return until
 
 
-def cut(times: list[NDArray[np.uint64]], at: list[int], last: list[int],
-        until_ns: int) -> list[int]:
+def cut(
+    times: list[NDArray[np.uint64]], at: list[int], last: list[int], until_ns: int
+) -> list[int]:
     """How far each point's events reach until a time, which is included."""
     if until_ns < 0:
         return at
-    return [begin + int(np.searchsorted(column[begin:end], np.uint64(until_ns), "right"))
-            for column, begin, end in zip(times, at, last, strict=True)]
+    return [
+        begin + int(np.searchsorted(column[begin:end], np.uint64(until_ns), "right"))
+        for column, begin, end in zip(times, at, last, strict=True)
+    ]
 
 
 def chunk_lines(trace: Trace, ranges: Ranges, tids: Collection[int] | None) -> list[str]:
@@ -157,8 +184,11 @@ def decoded(column: Column, decode: Decode) -> list[str]:
 def text(value: bytes) -> str:
     """A char array up to its first NUL, in quotes; what cannot be printed is escaped."""
     inside = value.partition(b"\0")[0].decode(errors="backslashreplace")
-    return '"' + "".join(letter if letter.isprintable() else ascii(letter)[1:-1]
-                         for letter in inside) + '"'
+    return (
+        '"'
+        + "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in inside)
+        + '"'
+    )
 
 
 def operation(flags: int) -> str:
@@ -167,6 +197,10 @@ def operation(flags: int) -> str:
     Linux: blk_fill_rwbs(); PREFLUSH first, FUA after the operation.
     """
     marks = ((REQ_FUA, "F"), (REQ_RAHEAD, "A"), (REQ_SYNC, "S"), (REQ_META, "M"))
-    return "".join(["F" if flags & REQ_PREFLUSH else "",
-                    OPERATIONS.get(flags & OPERATION_MASK, "N"),
-                    *(letter for bit, letter in marks if flags & bit)])
+    return "".join(
+        [
+            "F" if flags & REQ_PREFLUSH else "",
+            OPERATIONS.get(flags & OPERATION_MASK, "N"),
+            *(letter for bit, letter in marks if flags & bit),
+        ]
+    )

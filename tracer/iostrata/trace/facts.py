@@ -13,8 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ABSENT = "-"
-BLOCK_COLUMNS = ("dev", "name", "parent_dev", "scheduler", "write_cache", "fua", "rotational",
-                 "logical_block_size", "backing", "lower_devs")
+BLOCK_COLUMNS = (
+    "dev",
+    "name",
+    "parent_dev",
+    "scheduler",
+    "write_cache",
+    "fua",
+    "rotational",
+    "logical_block_size",
+    "backing",
+    "lower_devs",
+)
 
 
 @dataclass(frozen=True)
@@ -130,12 +140,16 @@ def parse_block(columns: list[str], line: str) -> BlockDevice:
     known = {name: value for name, value in values.items() if value != ABSENT}
     lower = known.get("lower_devs", "")
     return BlockDevice(
-        device_key=int(values["dev"]), name=values["name"],
-        parent_key=int(known.get("parent_dev", 0)), scheduler=known.get("scheduler", ""),
-        write_cache=known.get("write_cache", ""), fua=boolean(known.get("fua")),
+        device_key=int(values["dev"]),
+        name=values["name"],
+        parent_key=int(known.get("parent_dev", 0)),
+        scheduler=known.get("scheduler", ""),
+        write_cache=known.get("write_cache", ""),
+        fua=boolean(known.get("fua")),
         rotational=boolean(known.get("rotational")),
         logical_block_bytes=int(known["logical_block_size"])
-        if "logical_block_size" in known else None,
+        if "logical_block_size" in known
+        else None,
         backing=known.get("backing", ""),
         lower_keys=tuple(int(key) for key in lower.split(",") if key),
     )

@@ -40,8 +40,14 @@ FOOTER = '''
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:
     """One event as NumPy sees it: named fields at their offsets in a slot."""
     names, formats, offsets = zip(*fields, strict=True)
-    return np.dtype({"names": list(names), "formats": list(formats),
-                     "offsets": list(offsets), "itemsize": EVENT_BYTES})
+    return np.dtype(
+        {
+            "names": list(names),
+            "formats": list(formats),
+            "offsets": list(offsets),
+            "itemsize": EVENT_BYTES,
+        }
+    )
 
 
 DTYPES: dict[str, np.dtype[np.void]] = {
@@ -54,12 +60,17 @@ def compile_header(header: Path) -> bytes:
     """An object with the types of ``header`` in its BTF."""
     clang = shutil.which("clang-14") or shutil.which("clang")
     if clang is None:
-        raise IostrataError("no clang to compile the header with",
-                            "install clang-14, or give an object of `make -C bpf`")
+        raise IostrataError(
+            "no clang to compile the header with",
+            "install clang-14, or give an object of `make -C bpf`",
+        )
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory, "anchor.o")
-        subprocess.run([clang, "-target", "bpf", "-g", "-O2", "-x", "c", "-c", "-", "-o", target],
-                       input=ANCHOR.format(header=header.resolve()).encode(), check=True)
+        subprocess.run(
+            [clang, "-target", "bpf", "-g", "-O2", "-x", "c", "-c", "-", "-o", target],
+            input=ANCHOR.format(header=header.resolve()).encode(),
+            check=True,
+        )
         return target.read_bytes()
 
 
@@ -71,8 +82,10 @@ def fields_of(types: Types, event: str) -> tuple[tuple[str, str, int], ...]:
     for name, member, offset in types.members(found):
         fmt = types.format(member)
         if offset != end:
-            raise IostrataError(f"struct {event} has a hole before {name}",
-                                "CTF packs its fields: order them by size, or name the hole")
+            raise IostrataError(
+                f"struct {event} has a hole before {name}",
+                "CTF packs its fields: order them by size, or name the hole",
+            )
         end = offset + int(fmt.lstrip("<uiS"))
         fields.append((name, fmt, offset))
     while fields[-1][0].startswith("pad"):
@@ -96,14 +109,16 @@ def generate(types: Types) -> str:
     lines += ["}", "", "STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {"]
     for name in dict.fromkeys(structs.values()):
         lines += [f'    "{name}": (']
-        lines += [f'        ("{field}", "{fmt}", {at}),' for field, fmt, at in
-                  fields_of(types, name)]
+        lines += [
+            f'        ("{field}", "{fmt}", {at}),' for field, fmt, at in fields_of(types, name)
+        ]
         lines += ["    ),"]
     lines += ["}"]
     for name in ENUMERATIONS:
         lines += [""]
-        lines += [f"{key} = {value}" for key, value in
-                  types.enumerators(types.find(ENUM, name)).items()]
+        lines += [
+            f"{key} = {value}" for key, value in types.enumerators(types.find(ENUM, name)).items()
+        ]
     return HEADER + "\n".join(lines) + "\n" + FOOTER
 
 

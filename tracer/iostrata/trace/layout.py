@@ -299,8 +299,14 @@ THREAD_WORKER = 3
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:
     """One event as NumPy sees it: named fields at their offsets in a slot."""
     names, formats, offsets = zip(*fields, strict=True)
-    return np.dtype({"names": list(names), "formats": list(formats),
-                     "offsets": list(offsets), "itemsize": EVENT_BYTES})
+    return np.dtype(
+        {
+            "names": list(names),
+            "formats": list(formats),
+            "offsets": list(offsets),
+            "itemsize": EVENT_BYTES,
+        }
+    )
 
 
 DTYPES: dict[str, np.dtype[np.void]] = {

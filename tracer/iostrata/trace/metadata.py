@@ -8,6 +8,7 @@ read by their own metadata.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
@@ -21,10 +22,17 @@ from iostrata.trace.tsdl import Node, Parser, Struct, number, struct
 FORMAT_VERSION = 1
 EVENT_HEADER = ("time_ns", "point", "cpu", "tid")
 PACKET_FIELDS = (
-    ("magic", "<u4", 0), ("uuid", "V16", 4), ("stream_id", "<u4", 20),
-    ("timestamp_begin", "<u8", 24), ("timestamp_end", "<u8", 32), ("content_size", "<u8", 40),
-    ("packet_size", "<u8", 48), ("packet_seq_num", "<u8", 56), ("events_discarded", "<u8", 64),
-    ("cpu_id", "<u4", 72), ("crc32", "<u4", 76),
+    ("magic", "<u4", 0),
+    ("uuid", "V16", 4),
+    ("stream_id", "<u4", 20),
+    ("timestamp_begin", "<u8", 24),
+    ("timestamp_end", "<u8", 32),
+    ("content_size", "<u8", 40),
+    ("packet_size", "<u8", 48),
+    ("packet_seq_num", "<u8", 56),
+    ("events_discarded", "<u8", 64),
+    ("cpu_id", "<u4", 72),
+    ("crc32", "<u4", 76),
 )
 HEX_NAMES = frozenset({"flags", "lsn", "iclog"})
 FOREIGN_HINT = "iostrata reads what iostrata-record writes; was this directory made by it?"
@@ -135,22 +143,43 @@ event {{
 """
 
 
-def render(points: Mapping[str, int], dtypes: Mapping[str, np.dtype[np.void]],
-           env: Mapping[str, str | int], clock: Clock, uuid: bytes) -> str:
+def render(
+    points: Mapping[str, int],
+    dtypes: Mapping[str, np.dtype[np.void]],
+    env: Mapping[str, str | int],
+    clock: Clock,
+    uuid: bytes,
+) -> str:
     """The metadata file's text: plain TSDL."""
-    values = "".join(f"\t{name} = {quoted(value) if isinstance(value, str) else value};\n"
-                     for name, value in env.items())
+    values = "".join(
+        f"\t{name} = {quoted(value) if isinstance(value, str) else value};\n"
+        for name, value in env.items()
+    )
     clock_uuid = f'\tuuid = "{clock.uuid}";\n' if clock.uuid else ""
-    parts = [PREAMBLE, BODY.format(uuid=UUID(bytes=uuid), env=values, clock=clock,
-                                   clock_uuid=clock_uuid, description=quoted(clock.description))]
-    parts += [EVENT.format(name=name, number=number, fields=render_fields(dtypes[name]))
-              for name, number in points.items()]
-    return "".join(parts)
+    parts = [
+        PREAMBLE,
+        BODY.format(
+            uuid=UUID(bytes=uuid),
+            env=values,
+            clock=clock,
+            clock_uuid=clock_uuid,
+            description=quoted(clock.description),
+        ),
+    ]
+    parts += [
+        EVENT.format(name=name, number=number, fields=render_fields(dtypes[name]))
+        for name, number in points.items()
+    ]
+    text = "".join(parts)
+    return f"{text}\n/* crc32 {zlib.crc32(text.encode()):08x} */\n"
 
 
 def render_fields(dtype: np.dtype[np.void]) -> str:
-    return "".join(f"\t\t{render_field(name, dtype[name])};\n"
-                   for name in dtype.names or () if name not in EVENT_HEADER)
+    return "".join(
+        f"\t\t{render_field(name, dtype[name])};\n"
+        for name in dtype.names or ()
+        if name not in EVENT_HEADER
+    )
 
 
 def render_field(name: str, dtype: np.dtype[np.generic]) -> str:
@@ -169,11 +198,13 @@ def parse(text: str) -> Metadata:
     """What a metadata file says; RecordingError where it is not of this format."""
     version = re.search(r"\biostrata_format\s*=\s*(\d+)", text)
     check_version(int(version[1]) if version else None)
+    check_sum(text)
     try:
         return build(Parser(text).blocks())
     except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
-        raise RecordingError(f"the metadata is broken or not of iostrata ({error})",
-                             FOREIGN_HINT) from error
+        raise RecordingError(
+            f"the metadata is broken or not of iostrata ({error})", FOREIGN_HINT
+        ) from error
 
 
 def place(*structs: Struct) -> list[tuple[str, str, int]]:
@@ -191,8 +222,9 @@ def place(*structs: Struct) -> list[tuple[str, str, int]]:
 
 def build(blocks: list[tuple[str, dict[str, Node]]]) -> Metadata:
     by_name = {name: entries for name, entries in blocks if name != "event"}
-    env = {key: value for key, value in by_name.get("env", {}).items()
-           if isinstance(value, (str, int))}
+    env = {
+        key: value for key, value in by_name.get("env", {}).items() if isinstance(value, (str, int))
+    }
     trace, stream = by_name["trace"], by_name["stream"]
     packet = place(struct(trace, "packet.header"), struct(stream, "packet.context"))
     if packet != list(PACKET_FIELDS):
@@ -201,33 +233,55 @@ def build(blocks: list[tuple[str, dict[str, Node]]]) -> Metadata:
     if header.align_bits != EVENT_BYTES * 8:
         raise ValueError(f"events are not in slots of {EVENT_BYTES} bytes")
     events = {str(entries["name"]): entries for name, entries in blocks if name == "event"}
+    numbers = {number(entries, "id") for name, entries in blocks if name == "event"}
+    if not len(events) == len(numbers) == sum(name == "event" for name, _ in blocks):
+        raise ValueError("two events share a name or a number")
     heads = (header, struct(stream, "event.context"))
     return Metadata(
-        uuid=UUID(str(trace["uuid"])).bytes, env=env, clock=build_clock(by_name["clock"]),
+        uuid=UUID(str(trace["uuid"])).bytes,
+        env=env,
+        clock=build_clock(by_name["clock"]),
         points={name: number(entries, "id") for name, entries in events.items()},
-        dtypes={name: event_dtype(place(*heads, struct(entries, "fields")))
-                for name, entries in events.items()},
+        dtypes={
+            name: event_dtype(place(*heads, struct(entries, "fields")))
+            for name, entries in events.items()
+        },
     )
 
 
 def build_clock(entries: Mapping[str, Node]) -> Clock:
     if number(entries, "freq", 1_000_000_000) != 1_000_000_000:
         raise ValueError("the clock does not count nanoseconds")
-    return Clock(name=str(entries["name"]), uuid=str(entries.get("uuid", "")),
-                 description=str(entries.get("description", "")),
-                 offset_s=number(entries, "offset_s", 0), offset=number(entries, "offset", 0))
+    return Clock(
+        name=str(entries["name"]),
+        uuid=str(entries.get("uuid", "")),
+        description=str(entries.get("description", "")),
+        offset_s=number(entries, "offset_s", 0),
+        offset=number(entries, "offset", 0),
+    )
 
 
 def event_dtype(placed: list[tuple[str, str, int]]) -> np.dtype[np.void]:
     names = ["point" if name == "id" else name for name, _, _ in placed]
     if names[:4] != list(EVENT_HEADER):
         raise ValueError("events begin with other fields")
-    dtype = np.dtype({"names": names, "formats": [fmt for _, fmt, _ in placed],
-                      "offsets": [at for _, _, at in placed]})
+    dtype = np.dtype(
+        {
+            "names": names,
+            "formats": [fmt for _, fmt, _ in placed],
+            "offsets": [at for _, _, at in placed],
+        }
+    )
     if dtype.itemsize > EVENT_BYTES:
         raise ValueError(f"an event takes more than {EVENT_BYTES} bytes")
-    return np.dtype({"names": names, "formats": [fmt for _, fmt, _ in placed],
-                     "offsets": [at for _, _, at in placed], "itemsize": EVENT_BYTES})
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [fmt for _, fmt, _ in placed],
+            "offsets": [at for _, _, at in placed],
+            "itemsize": EVENT_BYTES,
+        }
+    )
 
 
 def check_version(version: int | None) -> None:
@@ -237,4 +291,15 @@ def check_version(version: int | None) -> None:
     if version > FORMAT_VERSION:
         raise RecordingError(
             f"the recording has format {version}; this iostrata reads up to {FORMAT_VERSION}",
-            "upgrade iostrata")
+            "upgrade iostrata",
+        )
+
+
+def check_sum(text: str) -> None:
+    """The last comment may hold the checksum of all before it and the newline before it."""
+    seal = re.search(r"\n/\* crc32 ([0-9a-f]{8}) \*/\s*$", text)
+    if seal and zlib.crc32(text[: seal.start()].encode()) != int(seal[1], 16):
+        raise RecordingError(
+            "the metadata is damaged (checksum mismatch)",
+            "restore the file; without it the events cannot be trusted",
+        )

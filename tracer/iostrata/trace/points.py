@@ -42,8 +42,9 @@ class Points:
     char arrays are bytes (``S16``).
     """
 
-    def __init__(self, name: str, number: int, dtype: np.dtype[np.void],
-                 parts: list[tuple[Stream, Slots]]) -> None:
+    def __init__(
+        self, name: str, number: int, dtype: np.dtype[np.void], parts: list[tuple[Stream, Slots]]
+    ) -> None:
         self.name = name
         self.number = number
         self.dtype = dtype
@@ -73,8 +74,9 @@ class Points:
         self._order()
         return self._time_ns
 
-    def columns(self, *fields: str, begin: int = 0,
-                end: int | None = None) -> dict[str, NDArray[np.generic]]:
+    def columns(
+        self, *fields: str, begin: int = 0, end: int | None = None
+    ) -> dict[str, NDArray[np.generic]]:
         """Several columns in one pass over the files; RecordingError for a field not recorded."""
         begin, end, _ = slice(begin, end).indices(len(self))
         for field in fields:
@@ -104,7 +106,8 @@ class Points:
         if field not in self.fields:
             raise RecordingError(
                 f"the events {self.name} of this recording have no field {field}",
-                "it was made by another version of iostrata: record again, or use that version")
+                "it was made by another version of iostrata: record again, or use that version",
+            )
 
     def _at(self, field: str) -> tuple[np.dtype[np.generic], int]:
         assert self.dtype.fields is not None
@@ -128,15 +131,17 @@ def ordered(parts: list[tuple[Stream, Slots]]) -> tuple[list[Part], NDArray[np.u
             parts[index], time_ns = (stream, slots[order]), time_ns[order]
         times.append(time_ns)
     if len(parts) == 1:
-        (stream, slots), = parts
+        ((stream, slots),) = parts
         return [Part(stream, slots, np.arange(len(slots), dtype=np.uint32))], times[0]
     together = np.concatenate([np.empty(0, np.uint64), *times])
     order = np.argsort(together, kind="stable")
     places = np.empty(len(order), np.uint32)
     places[order] = np.arange(len(order), dtype=np.uint32)
     edges = np.cumsum([len(slots) for _, slots in parts])[:-1]
-    return [Part(stream, slots, part) for (stream, slots), part in
-            zip(parts, np.split(places, edges), strict=False)], together[order]
+    return [
+        Part(stream, slots, part)
+        for (stream, slots), part in zip(parts, np.split(places, edges), strict=False)
+    ], together[order]
 
 
 def gather_times(stream: Stream, slots: Slots) -> NDArray[np.uint64]:

@@ -89,11 +89,19 @@ def read_trace(directory: Path, machine: str = "local") -> Trace:
     lost = read_lost(points["loss"])
     gaps = [gap for stream in streams for gap in stream.gaps] + late_gaps(streams, lost)
     return Trace(
-        machine=machine, directory=directory, env=metadata.env, clock=metadata.clock,
-        points=points, losses=losses(gaps, begin_ns, end_ns),
+        machine=machine,
+        directory=directory,
+        env=metadata.env,
+        clock=metadata.clock,
+        points=points,
+        losses=losses(gaps, begin_ns, end_ns),
         lost_by_point=lost_by_point(streams, lost, metadata),
-        unknown=unknown_events(metadata, streams), streams=tuple(streams),
-        damage=(*damage, *defects), facts=facts, begin_ns=begin_ns, end_ns=end_ns,
+        unknown=unknown_events(metadata, streams),
+        streams=tuple(streams),
+        damage=(*damage, *defects),
+        facts=facts,
+        begin_ns=begin_ns,
+        end_ns=end_ns,
         event_count=sum(stream.event_count for stream in streams),
     )
 
@@ -108,14 +116,21 @@ def read_metadata(directory: Path) -> Metadata:
             "give the directory that `iostrata record -o` made, or a machine's directory in it",
         ) from None
     except OSError as error:
-        raise RecordingError(f"{path} cannot be read: {error.strerror}",
-                             "check its permissions, or read it as its owner") from error
+        raise RecordingError(
+            f"{path} cannot be read: {error.strerror}",
+            "check its permissions, or read it as its owner",
+        ) from error
     except UnicodeDecodeError as error:
-        raise RecordingError(f"{path} is no text: it is damaged, or not iostrata's",
-                             "restore the file; without it the events cannot be read") from error
+        raise RecordingError(
+            f"{path} is no text: it is damaged, or not iostrata's",
+            "restore the file; without it the events cannot be read",
+        ) from error
     if not text.strip():
-        raise RecordingError(f"{path} is empty", "the recorder was stopped before it began to "
-                             "record, or the disk was full: record again")
+        raise RecordingError(
+            f"{path} is empty",
+            "the recorder was stopped before it began to "
+            "record, or the disk was full: record again",
+        )
     try:
         return parse(text)
     except RecordingError as error:
@@ -156,8 +171,11 @@ def stream_order(path: Path) -> tuple[int, str]:
 
 
 def collect_points(metadata: Metadata, streams: list[Stream]) -> dict[str, Points]:
-    points = {name: Points(name, number, layout.DTYPES[name], [])
-              for name, number in layout.POINTS.items() if name not in metadata.points}
+    points = {
+        name: Points(name, number, layout.DTYPES[name], [])
+        for name, number in layout.POINTS.items()
+        if name not in metadata.points
+    }
     for name, number in metadata.points.items():
         parts = [(stream, stream.slots[number]) for stream in streams if number in stream.slots]
         points[name] = Points(name, number, metadata.dtypes[name], parts)
@@ -180,13 +198,20 @@ def read_lost(loss: Points) -> dict[tuple[int, int], int]:
     if not len(loss):
         return {}
     columns = loss.columns("cpu", "lost_point", "lost_count")
-    return {(cpu, point): count for cpu, point, count in zip(
-        columns["cpu"].tolist(), columns["lost_point"].tolist(), columns["lost_count"].tolist(),
-        strict=True)}
+    return {
+        (cpu, point): count
+        for cpu, point, count in zip(
+            columns["cpu"].tolist(),
+            columns["lost_point"].tolist(),
+            columns["lost_count"].tolist(),
+            strict=True,
+        )
+    }
 
 
-def lost_by_point(streams: list[Stream], lost: Mapping[tuple[int, int], int],
-                  metadata: Metadata) -> dict[str, int]:
+def lost_by_point(
+    streams: list[Stream], lost: Mapping[tuple[int, int], int], metadata: Metadata
+) -> dict[str, int]:
     names = {number: name for name, number in metadata.points.items()}
     counts: dict[str, int] = {}
     for (_, number), count in lost.items():
@@ -220,7 +245,8 @@ def late_gaps(streams: list[Stream], lost: Mapping[tuple[int, int], int]) -> lis
 
 
 def losses(gaps: list[Gap], begin_ns: int, end_ns: int) -> Losses:
-    rows = sorted((max(gap.begin_ns, begin_ns), min(gap.end_ns, end_ns), gap.cpu, gap.count)
-                  for gap in gaps)
+    rows = sorted(
+        (max(gap.begin_ns, begin_ns), min(gap.end_ns, end_ns), gap.cpu, gap.count) for gap in gaps
+    )
     table = np.array(rows, np.int64).reshape(-1, 4)
     return Losses(*np.ascontiguousarray(table.T))

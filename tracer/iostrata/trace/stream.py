@@ -87,8 +87,11 @@ class Stream:
     def column(self, fmt: str | np.dtype[Any], offset: int) -> NDArray[Any]:
         """One field of every slot: a strided view of the file."""
         size = 0 if self.mapped is None else len(self.mapped) // EVENT_BYTES
-        return np.ndarray((size,), fmt, self.mapped, offset, (EVENT_BYTES,)) if size else (
-            np.empty(0, fmt))
+        return (
+            np.ndarray((size,), fmt, self.mapped, offset, (EVENT_BYTES,))
+            if size
+            else (np.empty(0, fmt))
+        )
 
     def release(self) -> None:
         """Let go of the file's pages: they stay in the page cache, not in this process."""
@@ -146,8 +149,9 @@ class Walk:
         if damaged:
             self._gap(previous.end_ns if previous else SINCE_BEGIN, UNTIL_END, UNKNOWN_COUNT)
         self._index()
-        self._stream.slots = {number: np.concatenate(parts)
-                              for number, parts in self._slots.items()}
+        self._stream.slots = {
+            number: np.concatenate(parts) for number, parts in self._slots.items()
+        }
 
     def _walk(self) -> Iterator[Packet | None]:
         """Each good packet; None for a stretch of the file that is none."""
@@ -168,8 +172,19 @@ class Walk:
         left = len(self._data) - at
         if left < HEAD_BYTES:
             return f"truncated: {left} bytes where a packet's head belongs"
-        (magic, uuid, stream_id, begin_ns, end_ns, content_bits, packet_bits, sequence, discarded,
-         cpu, crc) = HEAD.unpack_from(self._data, at)
+        (
+            magic,
+            uuid,
+            stream_id,
+            begin_ns,
+            end_ns,
+            content_bits,
+            packet_bits,
+            sequence,
+            discarded,
+            cpu,
+            crc,
+        ) = HEAD.unpack_from(self._data, at)
         if magic != MAGIC:
             return "no packet begins here (bad magic number)"
         if uuid != self._uuid:
@@ -184,8 +199,17 @@ class Walk:
         if stream_id != 0 or begin_ns > end_ns or end_ns > UNTIL_END:
             return "its head contradicts itself"
         count = max(0, -(-(content_bits - HEAD_BITS) // EVENT_BITS))
-        return Packet(self._number, at // EVENT_BYTES + HEAD_SLOTS, count, begin_ns, end_ns,
-                      sequence, discarded, cpu, at + size)
+        return Packet(
+            self._number,
+            at // EVENT_BYTES + HEAD_SLOTS,
+            count,
+            begin_ns,
+            end_ns,
+            sequence,
+            discarded,
+            cpu,
+            at + size,
+        )
 
     def _next(self, at: int) -> int:
         """Where the next packet's head is; the end of the file if there is none."""
@@ -240,8 +264,9 @@ class Walk:
             self._slots.setdefault(int(numbers[begin]), []).append(ordered[begin:end])
         self._stream.release()
 
-    def _check_times(self, packets: list[Packet], counts: NDArray[np.int64],
-                     slots: NDArray[np.int64]) -> None:
+    def _check_times(
+        self, packets: list[Packet], counts: NDArray[np.int64], slots: NDArray[np.int64]
+    ) -> None:
         stream = self._stream
         times = stream.column("<u8", 0)[slots]
         owner = np.repeat(np.arange(len(packets)), counts)
@@ -249,9 +274,10 @@ class Walk:
         begins = np.array([packet.begin_ns for packet in packets], np.uint64)[owner]
         ends = np.array([packet.end_ns for packet in packets], np.uint64)[owner]
         self._last_ns = int(times[-1])
-        for wrong, why in ((times < before, "its events are not in order of time"),
-                           ((times < begins) | (times > ends),
-                            "it has events outside its time range")):
+        for wrong, why in (
+            (times < before, "its events are not in order of time"),
+            ((times < begins) | (times > ends), "it has events outside its time range"),
+        ):
             for index in np.unique(owner[wrong]).tolist():
                 stream.in_order = False
                 stream.damage.append(f"{stream.name}: packet {packets[index].number}: {why}")
@@ -265,6 +291,6 @@ class Walk:
 
 def checksum(data: mmap.mmap, at: int, size: int) -> int:
     """CRC-32 of a packet whose checksum field is taken as zero."""
-    head = zlib.crc32(data[at:at + CRC_AT] + bytes(4))
-    with memoryview(data) as view, view[at + CRC_AT + 4:at + size] as rest:
+    head = zlib.crc32(data[at : at + CRC_AT] + bytes(4))
+    with memoryview(data) as view, view[at + CRC_AT + 4 : at + size] as rest:
         return zlib.crc32(rest, head)

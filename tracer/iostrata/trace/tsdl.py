@@ -29,13 +29,16 @@ class Struct:
 
 
 Node = Field | Struct | str | int
-TOKEN = re.compile(r"""
+TOKEN = re.compile(
+    r"""
     (?P<skip> \s+ | /\*.*?\*/ | //[^\n]* )
   | (?P<string> "(?:[^"\\]|\\.)*" )
   | (?P<number> [-+]?(?:0[xX][0-9a-fA-F]+|\d+) )
   | (?P<word> [A-Za-z_][A-Za-z0-9_.]* )
   | (?P<mark> := | [{}\[\]();=,<>:] )
-""", re.VERBOSE | re.DOTALL)
+""",
+    re.VERBOSE | re.DOTALL,
+)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -148,8 +151,9 @@ class Parser:
         if kind == "number":
             return int(text, 0)
         if kind == "string":
-            return re.sub(r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text[1:-1],
-                          flags=re.DOTALL)
+            return re.sub(
+                r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text[1:-1], flags=re.DOTALL
+            )
         if kind == "word":
             return text
         raise ValueError(f"unexpected {text!r}")

@@ -34,8 +34,12 @@ RECORDER_POINTS = frozenset({"clock_sample", "loss", "cost", "recorder", "probe"
 EMPTY_CONTENT_BITS = HEAD.size * 8
 UUID = bytes.fromhex("105747a7a0000000a000000000000001")
 ENV: Mapping[str, str | int] = {
-    "iostrata_format": FORMAT_VERSION, "iostrata_version": "synthetic", "hostname": "synthetic",
-    "kernel_release": "6.1.0", "architecture": "x86_64", "machine_cpus": 2,
+    "iostrata_format": FORMAT_VERSION,
+    "iostrata_version": "synthetic",
+    "hostname": "synthetic",
+    "kernel_release": "6.1.0",
+    "architecture": "x86_64",
+    "machine_cpus": 2,
 }
 
 Columns = Mapping[str, ArrayLike]
@@ -54,13 +58,19 @@ class Slice:
 NOTHING = Slice(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty((0, 64), np.uint8))
 
 
-def write_trace(directory: Path, events: Mapping[str, NDArray[np.void] | Columns], *,
-                env: Mapping[str, str | int] | None = None,
-                facts: Mapping[str, str] | None = None, packet_events: int = 1000,
-                discarded: Refusals | None = None, clock: Clock | None = None,
-                uuid: bytes = UUID,
-                points: Mapping[str, int] = layout.POINTS,
-                dtypes: Mapping[str, np.dtype[np.void]] = layout.DTYPES) -> None:
+def write_trace(
+    directory: Path,
+    events: Mapping[str, NDArray[np.void] | Columns],
+    *,
+    env: Mapping[str, str | int] | None = None,
+    facts: Mapping[str, str] | None = None,
+    packet_events: int = 1000,
+    discarded: Refusals | None = None,
+    clock: Clock | None = None,
+    uuid: bytes = UUID,
+    points: Mapping[str, int] = layout.POINTS,
+    dtypes: Mapping[str, np.dtype[np.void]] = layout.DTYPES,
+) -> None:
     """One machine's directory, made if need be.
 
     ``events``: by point, an array of its dtype or a mapping of columns (fields
@@ -71,8 +81,9 @@ def write_trace(directory: Path, events: Mapping[str, NDArray[np.void] | Columns
     directory.mkdir(parents=True, exist_ok=True)
     text = render(points, dtypes, {**ENV, **(env or {})}, clock or Clock(), uuid)
     (directory / "metadata").write_text(text)
-    arrays = {name: as_events(columns, dtypes[name], points[name])
-              for name, columns in events.items()}
+    arrays = {
+        name: as_events(columns, dtypes[name], points[name]) for name, columns in events.items()
+    }
     streams = by_stream(arrays)
     for cpu in sorted({*streams, *(discarded or {})}):
         events_of_cpu = streams.get(cpu, NOTHING)
@@ -87,8 +98,9 @@ def write_trace(directory: Path, events: Mapping[str, NDArray[np.void] | Columns
             (directory / "facts" / name).write_text(text)
 
 
-def as_events(columns: NDArray[np.void] | Columns, dtype: np.dtype[np.void],
-              number: int) -> NDArray[np.void]:
+def as_events(
+    columns: NDArray[np.void] | Columns, dtype: np.dtype[np.void], number: int
+) -> NDArray[np.void]:
     if isinstance(columns, np.ndarray):
         found = columns.astype(dtype)
     else:
@@ -116,8 +128,7 @@ def by_stream(arrays: Mapping[str, NDArray[np.void]]) -> dict[int, Slice]:
 def in_time_order(parts: Sequence[NDArray[np.void]]) -> Slice:
     slots = np.concatenate([raw(part) for part in parts])
     time_ns = np.concatenate([part["time_ns"] for part in parts])
-    ends = np.concatenate([np.full(len(part), used_bytes(part.dtype), np.uint32)
-                           for part in parts])
+    ends = np.concatenate([np.full(len(part), used_bytes(part.dtype), np.uint32) for part in parts])
     order = np.argsort(time_ns, kind="stable")
     return Slice(time_ns[order], ends[order], slots[order])
 
@@ -134,15 +145,23 @@ def used_bytes(dtype: np.dtype[Any]) -> int:
     return max(offset + kind.itemsize for kind, offset, *_ in (dtype.fields or {}).values())
 
 
-def packets(events: Slice, cpu: int, uuid: bytes, packet_events: int,
-            refusals: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+def packets(
+    events: Slice, cpu: int, uuid: bytes, packet_events: int, refusals: Sequence[tuple[int, int]]
+) -> Iterator[bytes]:
     """Packets of at most ``packet_events``; refused events are told by the next to end."""
     total = len(events.time_ns)
     refused = list(refusals)
     discarded = 0
     if refused and not total:
-        yield packet(b"", 0, cpu, uuid, (refused[0][0], refused[-1][0]), 0,
-                     sum(count for _, count in refused))
+        yield packet(
+            b"",
+            0,
+            cpu,
+            uuid,
+            (refused[0][0], refused[-1][0]),
+            0,
+            sum(count for _, count in refused),
+        )
     for sequence, at in enumerate(range(0, total, packet_events)):
         until = min(at + packet_events, total)
         begin_ns, end_ns = int(events.time_ns[at]), int(events.time_ns[until - 1])
@@ -151,17 +170,32 @@ def packets(events: Slice, cpu: int, uuid: bytes, packet_events: int,
             discarded += count
             end_ns = max(end_ns, time_ns)
         unused = layout.EVENT_BYTES - int(events.ends[until - 1])
-        yield packet(events.slots[at:until].tobytes(), unused, cpu, uuid,
-                     (begin_ns, end_ns), sequence, discarded)
+        yield packet(
+            events.slots[at:until].tobytes(),
+            unused,
+            cpu,
+            uuid,
+            (begin_ns, end_ns),
+            sequence,
+            discarded,
+        )
 
 
-def packet(body: bytes, unused: int, cpu: int, uuid: bytes, range_ns: tuple[int, int],
-           sequence: int, discarded: int) -> bytes:
+def packet(
+    body: bytes,
+    unused: int,
+    cpu: int,
+    uuid: bytes,
+    range_ns: tuple[int, int],
+    sequence: int,
+    discarded: int,
+) -> bytes:
     """One packet; ``unused``: bytes at the end of its last event."""
     size_bits = HEAD_BITS + len(body) * 8
     content_bits = size_bits - unused * 8 if body else EMPTY_CONTENT_BITS
-    head = HEAD.pack(MAGIC, uuid, 0, *range_ns, content_bits, size_bits, sequence, discarded,
-                     cpu, 0)
+    head = HEAD.pack(
+        MAGIC, uuid, 0, *range_ns, content_bits, size_bits, sequence, discarded, cpu, 0
+    )
     data = bytearray(head.ljust(HEAD_BYTES, b"\0") + body)
     struct.pack_into("<I", data, CRC_AT, zlib.crc32(data))
     return bytes(data)
@@ -182,14 +216,18 @@ class TraceBuilder:
     _blocks: list[BlockDevice] = field(default_factory=list)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def add(self, point: str, *, time_ns: int, cpu: int = 0, tid: int = 0,
-            **fields: int | str | bytes) -> Self:
+    def add(
+        self, point: str, *, time_ns: int, cpu: int = 0, tid: int = 0, **fields: int | str | bytes
+    ) -> Self:
         """One event; fields not given are 0."""
         check_fields(point, fields)
-        values = {name: value.encode() if isinstance(value, str) else value
-                  for name, value in fields.items()}
+        values = {
+            name: value.encode() if isinstance(value, str) else value
+            for name, value in fields.items()
+        }
         self._rows.setdefault(point, []).append(
-            {"time_ns": time_ns, "cpu": cpu, "tid": tid, **values})
+            {"time_ns": time_ns, "cpu": cpu, "tid": tid, **values}
+        )
         return self
 
     def extend(self, point: str, **columns: ArrayLike) -> Self:
@@ -203,13 +241,26 @@ class TraceBuilder:
         """Events that a ring refused: told by the packet and by a ``loss`` event."""
         self._refused.setdefault(cpu, []).append((time_ns, count))
         number = layout.POINTS[point]
-        before = max((row["lost_count"] for row in self._rows.get("loss", [])
-                      if (row["cpu"], row["lost_point"]) == (cpu, number)), default=0)
-        return self.add("loss", time_ns=time_ns, cpu=cpu, lost_point=number,
-                        lost_count=before + count)
+        before = max(
+            (
+                row["lost_count"]
+                for row in self._rows.get("loss", [])
+                if (row["cpu"], row["lost_point"]) == (cpu, number)
+            ),
+            default=0,
+        )
+        return self.add(
+            "loss", time_ns=time_ns, cpu=cpu, lost_point=number, lost_count=before + count
+        )
 
-    def mount(self, device_key: int, mount_point: str, file_system: str, source: str = "none",
-              options: str = "rw") -> Self:
+    def mount(
+        self,
+        device_key: int,
+        mount_point: str,
+        file_system: str,
+        source: str = "none",
+        options: str = "rw",
+    ) -> Self:
         self._mounts.append(Mount(device_key, mount_point, file_system, source, options))
         return self
 
@@ -223,11 +274,18 @@ class TraceBuilder:
         if self._mounts:
             facts["mountinfo"] = "".join(map(mount_line, self._mounts))
         if self._blocks:
-            facts["block"] = "\n".join(["\t".join(BLOCK_COLUMNS), *map(block_line, self._blocks),
-                                        ""])
+            facts["block"] = "\n".join(
+                ["\t".join(BLOCK_COLUMNS), *map(block_line, self._blocks), ""]
+            )
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
-        write_trace(directory, self._events(), env=self.env, facts=facts, discarded=refused,
-                    packet_events=self.packet_events)
+        write_trace(
+            directory,
+            self._events(),
+            env=self.env,
+            facts=facts,
+            discarded=refused,
+            packet_events=self.packet_events,
+        )
         return directory
 
     def _events(self) -> dict[str, NDArray[np.void]]:
@@ -248,16 +306,29 @@ def check_fields(point: str, fields: Mapping[str, object]) -> None:
 
 
 def mount_line(mount: Mount) -> str:
-    point, source = (text.replace("\\", "\\134").replace(" ", "\\040")
-                     for text in (mount.mount_point, mount.source))
-    return (f"1 1 {device_numbers(mount.device_key)} / {point} {mount.options} - "
-            f"{mount.file_system} {source} {mount.options}\n")
+    point, source = (
+        text.replace("\\", "\\134").replace(" ", "\\040")
+        for text in (mount.mount_point, mount.source)
+    )
+    return (
+        f"1 1 {device_numbers(mount.device_key)} / {point} {mount.options} - "
+        f"{mount.file_system} {source} {mount.options}\n"
+    )
 
 
 def block_line(block: BlockDevice) -> str:
-    values = (block.device_key, block.name, block.parent_key, block.scheduler, block.write_cache,
-              block.fua, block.rotational, block.logical_block_bytes, block.backing,
-              ",".join(map(str, block.lower_keys)))
+    values = (
+        block.device_key,
+        block.name,
+        block.parent_key,
+        block.scheduler,
+        block.write_cache,
+        block.fua,
+        block.rotational,
+        block.logical_block_bytes,
+        block.backing,
+        ",".join(map(str, block.lower_keys)),
+    )
     return "\t".join(map(fact_text, values))
 
 
