@@ -53,9 +53,14 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 /* A recorded thread's first bio on a device makes that device watched. */
 static __always_inline bool bio_watched(__u32 dev)
 {
+	struct thread *thread;
+
 	if (watch_of(dev) & WATCH_DISK)
 		return true;
-	if (filter.device || !thread_of(current_tid()))
+	if (filter.device)
+		return false;
+	thread = thread_of(current_tid());
+	if (!thread || !thread->kind)
 		return false;
 	watch_add(dev, WATCH_DISK);
 	return true;

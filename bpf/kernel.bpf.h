@@ -44,6 +44,7 @@ struct block_device {
 
 struct super_block {
 	__u32 s_dev;
+	struct block_device *s_bdev;
 };
 
 struct inode {
@@ -130,7 +131,7 @@ struct journal_s {
 
 struct transaction_s {
 	unsigned int t_tid;
-	int t_synchronous_commit;
+	unsigned int t_synchronous_commit : 1;
 };
 
 #pragma clang attribute pop

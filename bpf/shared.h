@@ -48,9 +48,12 @@ struct thread {
 	/* in its file system's sync */
 	unsigned long long sync_enter_ns;
 	unsigned int sync_transaction;
-	unsigned int tgid;
+	unsigned int sync_datasync;
 
-	unsigned long long scratch[4]; /* for layers that stash more */
+	unsigned int tgid;
+	unsigned int tgid_pad;
+
+	unsigned long long scratch[3]; /* for layers that stash more */
 };
 
 enum watch_bits {

@@ -97,6 +97,53 @@ static __always_inline void thread_remove(__u32 tid)
 	}
 }
 
+static __always_inline bool comm_matches(void)
+{
+	char comm[16] = {};
+
+	if (!filter.comm_count)
+		return true;
+	bpf_get_current_comm(comm, sizeof(comm));
+	for (__u32 i = 0; i < MAX_NAMES && i < filter.comm_count; i++) {
+		const volatile __u64 *wanted = (const volatile __u64 *)filter.comms[i];
+
+		if (wanted[0] == *(__u64 *)comm && wanted[1] == *(__u64 *)(comm + 8))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool cgroup_matches(void)
+{
+	if (!filter.cgroup_count)
+		return true;
+	for (__u32 i = 0; i < MAX_NAMES && i < filter.cgroup_count; i++) {
+		if (bpf_get_current_ancestor_cgroup_id(filter.cgroups[i].level) ==
+		    filter.cgroups[i].id)
+			return true;
+	}
+	return false;
+}
+
+/* The current thread's state, if the filters let it be recorded; made at its
+ * first call where no process tree was asked for. */
+static __always_inline struct thread *thread_admit(void)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of((__u32)ids);
+
+	if (thread && thread->kind)
+		return thread;
+	if (!thread && (filter.tree || ids >> 32 == filter.own_tgid))
+		return NULL;
+	if (!comm_matches() || !cgroup_matches())
+		return NULL;
+	if (!thread)
+		return thread_add(ids, ids >> 32, THREAD_TARGET);
+	thread->kind = THREAD_TARGET;
+	return thread;
+}
+
 /* Says once who the current thread is. */
 static __always_inline void thread_announce(struct thread *thread)
 {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The system calls that write or make durable: the entry is stashed in the
+ * thread's state, the exit emits one event.  The recorder attaches the two
+ * programs to each call (record/probes.c).
+ */
+#include <asm/unistd.h>
+
+#include "file.bpf.h"
+
+#define MS_SYNC 4
+
+struct enter_context {
+	__u64 common;
+	__u64 nr;
+	__u64 args[6];
+};
+
+struct exit_context {
+	__u64 common;
+	__u64 nr;
+	__s64 result;
+};
+
+static __always_inline void call_begin(struct thread *thread, const struct file_identity *file)
+{
+	thread->file_key = file->file_key;
+	thread->inode = file->inode;
+	thread->dev = file->dev;
+	thread->open_flags = file->open_flags;
+	barrier();
+	thread->enter_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void call_is(struct thread *thread, __u8 call, __s64 offset_bytes,
+				    __u32 size_bytes, __u8 rwf)
+{
+	thread->call = call;
+	thread->offset_bytes = offset_bytes;
+	thread->size_bytes = size_bytes;
+	thread->rwf = rwf;
+}
+
+/* offset_bytes -1 and size_bytes 0: not known before the call has returned */
+static __always_inline void decode(struct thread *thread, struct enter_context *ctx)
+{
+	switch (ctx->nr) {
+	case __NR_write:
+		return call_is(thread, CALL_WRITE, -1, ctx->args[2], 0);
+	case __NR_pwrite64:
+		return call_is(thread, CALL_PWRITE64, ctx->args[3], ctx->args[2], 0);
+	case __NR_writev:
+		return call_is(thread, CALL_WRITEV, -1, 0, 0);
+	case __NR_pwritev:
+		return call_is(thread, CALL_PWRITEV, ctx->args[3], 0, 0);
+	case __NR_pwritev2:
+		return call_is(thread, CALL_PWRITEV2, ctx->args[3], 0, ctx->args[5]);
+	case __NR_fsync:
+		return call_is(thread, CALL_FSYNC, -1, 0, 0);
+	case __NR_fdatasync:
+		return call_is(thread, CALL_FDATASYNC, -1, 0, 0);
+	case __NR_sync_file_range:
+		return call_is(thread, CALL_SYNC_FILE_RANGE, ctx->args[1], ctx->args[2],
+			       ctx->args[3]);
+	}
+}
+
+SEC("tp")
+int syscall_enter(struct enter_context *ctx)
+{
+	struct thread *thread = thread_admit();
+	struct file_identity identity;
+	struct file *file;
+
+	if (!thread)
+		return 0;
+	file = file_of_descriptor(ctx->args[0]);
+	if (!file || !file_identify(file, &identity))
+		return 0;
+	decode(thread, ctx);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+static long mapped_file(struct task_struct *task, struct vm_area_struct *vma,
+			struct file_identity *identity)
+{
+	struct file *file = vma->vm_file;
+
+	(void)task;
+	if (file)
+		file_identify(file, identity);
+	return 0;
+}
+
+SEC("tp")
+int syscall_enter_msync(struct enter_context *ctx)
+{
+	struct file_identity identity = {};
+	struct thread *thread;
+
+	if (!(ctx->args[2] & MS_SYNC))
+		return 0;
+	thread = thread_admit();
+	if (!thread)
+		return 0;
+	bpf_find_vma(bpf_get_current_task_btf(), ctx->args[0], mapped_file, &identity, 0);
+	if (filter.device && !identity.file_key)
+		return 0;
+	call_is(thread, CALL_MSYNC, -1, ctx->args[1], ctx->args[2]);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+/* As above where BPF cannot look a mapping up (before Linux 7c7e3d31e785, in v5.17). */
+SEC("tp")
+int syscall_enter_msync_blind(struct enter_context *ctx)
+{
+	struct file_identity identity = {};
+	struct thread *thread;
+
+	if (!(ctx->args[2] & MS_SYNC) || filter.device)
+		return 0;
+	thread = thread_admit();
+	if (!thread)
+		return 0;
+	call_is(thread, CALL_MSYNC, -1, ctx->args[1], ctx->args[2]);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)
+{
+	struct file *file = (struct file *)thread->file_key;
+
+	if (thread->offset_bytes >= 0)
+		return thread->offset_bytes;
+	if (thread->call >= CALL_FSYNC)
+		return -1;
+	return PEEK(file, f_pos) - (result > 0 ? result : 0);
+}
+
+SEC("tp")
+int syscall_exit(struct exit_context *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+	__s64 result = ctx->result;
+	union event *e;
+
+	if (!thread || !thread->enter_ns)
+		return 0;
+	thread_announce(thread);
+	e = emit_reserve(POINT_syscall);
+	if (e) {
+		e->syscall.enter_ns = thread->enter_ns;
+		e->syscall.inode = thread->inode;
+		e->syscall.offset_bytes = offset_written(thread, result);
+		e->syscall.dev = thread->dev;
+		e->syscall.result = result;
+		e->syscall.size_bytes = thread->size_bytes;
+		if (!thread->size_bytes && thread->call <= CALL_PWRITEV2 && result > 0)
+			e->syscall.size_bytes = result;
+		e->syscall.tgid = thread->tgid;
+		e->syscall.open_flags = thread->open_flags;
+		e->syscall.call = thread->call;
+		e->syscall.rwf = thread->rwf;
+		emit_submit(e, POINT_syscall);
+	}
+	thread->enter_ns = 0;
+	return 0;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Recorded threads come and go, sleep and wake.  Leaving the CPU and being
+ * woken are stashed; running again emits one event.
+ */
+#include "thread.bpf.h"
+
+/* Whether sched_switch says the state that prev leaves in (since Linux
+ * fa2c3254d7cf, in v5.18); set by the recorder. */
+const volatile bool switch_state_argument = true;
+
+static __always_inline __u32 task_state(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return ((struct task_struct___before *)task)->state;
+}
+
+/* Targets matter while they are in a call; those that work for them, always. */
+static __always_inline bool thread_at_work(const struct thread *thread)
+{
+	return thread->enter_ns || thread->kind > THREAD_TARGET;
+}
+
+static __always_inline void resumed(struct thread *thread, __u32 tid)
+{
+	union event *e = emit_reserve(POINT_sched_resume);
+
+	if (e) {
+		e->sched_resume.off_ns = thread->off_ns;
+		e->sched_resume.wake_ns = thread->wake_ns;
+		e->sched_resume.waker_tid = thread->waker_tid;
+		e->sched_resume.state = thread->off_state;
+		e->sched_resume.subject_tid = tid;
+		emit_submit(e, POINT_sched_resume);
+	}
+	thread->off_ns = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int wakeup_switch(__u64 *ctx)
+{
+	bool preempted = ctx[0];
+	struct task_struct *prev = ARGUMENT(struct task_struct *, 1);
+	struct task_struct *next = ARGUMENT(struct task_struct *, 2);
+	struct thread *thread = thread_of(prev->pid);
+	__u32 next_tid = next->pid;
+
+	if (thread && thread_at_work(thread)) {
+		if (preempted)
+			thread->off_state = 0;
+		else
+			thread->off_state = switch_state_argument ? ctx[3] : task_state(prev);
+		thread->wake_ns = 0;
+		thread->waker_tid = 0;
+		thread->off_ns = bpf_ktime_get_ns();
+	}
+	thread = thread_of(next_tid);
+	if (thread && thread->off_ns)
+		resumed(thread, next_tid);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int wakeup_waking(__u64 *ctx)
+{
+	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
+	struct thread *thread = thread_of(task->pid);
+
+	if (thread && thread->off_ns && thread->off_state && !thread->wake_ns) {
+		thread->waker_tid = current_tid();
+		thread->wake_ns = bpf_ktime_get_ns();
+	}
+	return 0;
+}
+
+/* A process tree grows; elsewhere a thread is met at its first call. */
+SEC("tp_btf/sched_process_fork")
+int wakeup_fork(__u64 *ctx)
+{
+	struct task_struct *parent = ARGUMENT(struct task_struct *, 0);
+	struct task_struct *child = ARGUMENT(struct task_struct *, 1);
+	struct thread *thread;
+
+	if (!filter.tree)
+		return 0;
+	thread = thread_of(parent->pid);
+	if (thread && thread->kind <= THREAD_TARGET)
+		thread_add(child->pid, child->tgid, 0);
+	return 0;
+}
+
+/* A new name: to be announced, and to be held against the filters again. */
+SEC("tp_btf/sched_process_exec")
+int wakeup_exec(__u64 *ctx)
+{
+	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
+	__u32 old_tid = ctx[1];
+	__u32 tid = task->pid;
+	struct thread *thread = thread_of(old_tid);
+
+	if (!thread)
+		return 0;
+	if (old_tid != tid) {
+		/* A thread that was not its process's first has taken the first one's tid. */
+		thread_remove(old_tid);
+		thread_remove(tid);
+		thread_add(tid, tid, 0);
+		return 0;
+	}
+	thread->kind = 0;
+	thread->announced = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int wakeup_exit(__u64 *ctx)
+{
+	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
+
+	thread_remove(task->pid);
+	return 0;
+}
