@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: arguments in, one command run, an exit status out.
+
+To add a command: one module with one function, whose docstring is its help and
+whose result is the exit status, and one line in ``COMMANDS``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final
+
+import typer
+from typer.exceptions import TyperException
+
+from iostrata import __version__
+from iostrata.cli import dump, record, replay, run
+from iostrata.cli.story import complain
+from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
+
+COMMANDS: Final[tuple[Callable[..., int], ...]] = (
+    run.run,
+    record.record,
+    replay.replay,
+    dump.dump,
+)
+
+EPILOG: Final = """\
+\b
+Exit status:
+  0    it worked
+  1    something failed that has no status of its own
+  2    the command line does not make sense
+  3    a recording cannot be read
+  4    eBPF is refused here (not root, no BTF, lockdown)
+  5    no synchronous write was recorded
+  6    the recorder could not start or ended badly
+  7    the result is printed, but events were lost or the recording is damaged
+  126  the command to be recorded may not be executed
+  127  there is no such command
+  130  Ctrl-C
+A recorded command that fails passes its own status on.
+"""
+STATUS_UNEXPECTED: Final = 1
+STATUS_BROKEN_PIPE: Final = 141
+
+HINTS: Final = {
+    errno.ENOSPC: "free some space, or use another disk (-o DIR, or the environment's TMPDIR)",
+    errno.EDQUOT: "free some space, or use another disk (-o DIR, or the environment's TMPDIR)",
+    errno.EACCES: "check its permissions, or use another directory",
+    errno.EPERM: "check its permissions, or use another directory",
+    errno.EROFS: "use a directory that can be written",
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(status_of(sys.argv[1:] if arguments is None else arguments))
+
+
+def status_of(arguments: Sequence[str]) -> int:
+    """Runs a command; the one place where what went wrong becomes text and a status."""
+    try:
+        status = application()(
+            args=list(arguments) or ["--help"], prog_name="iostrata", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except IostrataError as error:
+        complain(str(error), error.hint)
+        return error.status
+    except TyperException as error:
+        complain(error.format_message(), "iostrata --help, or iostrata COMMAND --help")
+        return UsageError.status
+    except KeyboardInterrupt:
+        return STATUS_INTERRUPTED
+    except BrokenPipeError:
+        return _broken_pipe()
+    except SystemExit:
+        return _broken_pipe()  # typer's own answer to it
+    except OSError as error:
+        complain(
+            f"{error.filename or 'standard output'}: {error.strerror or error}",
+            HINTS.get(error.errno or 0, ""),
+        )
+        _discard_stdout()
+        return IostrataError.status
+    except Exception as error:
+        return _unexpected(error)
+    return status or 0
+
+
+def application() -> typer.Typer:
+    app = typer.Typer(
+        epilog=EPILOG,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    )
+    app.callback()(_top)
+    for command in COMMANDS:
+        app.command(context_settings={"allow_interspersed_args": False})(command)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"iostrata {__version__}")
+        raise typer.Exit
+
+
+def _top(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Where did this synchronous write spend its time?
+
+    Records kernel events with eBPF, ties them together write by write, and
+    prints how much of the latency each layer held.
+
+    \b
+      sudo iostrata run -- pg_test_fsync -s 1
+    """
+
+
+def _broken_pipe() -> int:
+    _discard_stdout()
+    return STATUS_BROKEN_PIPE
+
+
+def _discard_stdout() -> None:
+    """What is still buffered has no reader: keep the interpreter from writing it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get("IOSTRATA_DEBUG") == "1":
+        traceback.print_exception(error)
+    complain(
+        f"this is a bug: {type(error).__name__}: {error}",
+        "report it with the output of the same command under IOSTRATA_DEBUG=1",
+    )
+    return STATUS_UNEXPECTED

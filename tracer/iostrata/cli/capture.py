@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory for a recording, and the recording made in it: what run, record and bench share."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from iostrata.cli.story import Story, described
+from iostrata.errors import CommandNotFound, NothingToAnalyse, UsageError
+from iostrata.record import Outcome, Request, Target, check_ebpf, record
+from iostrata.record.recorder import check_command
+from iostrata.recording import FILE_NAME, Machine, write_recording_json
+
+MACHINE: Final = Machine(name="local", role="local", directory="local")
+
+
+def check(request: Request) -> None:
+    """All that can be known to fail before anything is written."""
+    if not request.command and not request.target:
+        raise UsageError(
+            "there is nothing to record: no command and no filter",
+            "give a command after --, or one of --pid, --comm, --cgroup, --device, --all",
+        )
+    check_ebpf()
+    check_command(request.command)
+
+
+def capture(request: Request, story: Story) -> Outcome:
+    """Records into ``request.directory``, which gets recording.json and the trace beside it.
+
+    recording.json is there from the start: a recording that is cut short is one, too.
+    """
+    directory = request.directory
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    command = request.command or None
+    write_recording_json(directory, (MACHINE,), created=created, command=command)
+    outcome = record(replace(request, directory=directory / MACHINE.directory), story)
+    write_recording_json(
+        directory,
+        (MACHINE,),
+        created=created,
+        command=command,
+        exit_status=outcome.exit_status,
+    )
+    story.say(f"recorded {described(outcome.last)}")
+    if outcome.exit_status:
+        story.say(f"the command ended with status {outcome.exit_status}")
+    return outcome
+
+
+def prepare(directory: Path, force: bool) -> None:
+    """Makes ``directory`` a place for a recording; only an older recording is ever removed."""
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is a file", "give a directory that does not exist yet")
+    if directory.is_dir() and any(directory.iterdir()):
+        if not (directory / FILE_NAME).is_file():
+            raise UsageError(
+                f"{directory} is not empty, and no recording", "give another directory"
+            )
+        if not force:
+            raise UsageError(
+                f"{directory} holds a recording already", "give another directory, or --force"
+            )
+        (directory / FILE_NAME).unlink()
+        shutil.rmtree(directory / MACHINE.directory, ignore_errors=True)
+    directory.mkdir(parents=True, exist_ok=True)
+
+
+def target(
+    pids: list[int] | None,
+    comms: list[str] | None,
+    cgroups: list[str] | None,
+    devices: list[str] | None,
+    everything: bool,
+) -> Target:
+    """The filter options of the command line."""
+    return Target(
+        tuple(pids or ()),
+        tuple(comms or ()),
+        tuple(cgroups or ()),
+        tuple(devices or ()),
+        everything,
+    )
+
+
+def failed(outcome: Outcome) -> int:
+    """The command's own failure, or the signal that cut it short; 0: it went well."""
+    if outcome.exit_status is None:
+        return 0
+    return 128 + outcome.interrupted_by if outcome.interrupted_by else outcome.exit_status
+
+
+@contextmanager
+def temporary(story: Story, keep: bool) -> Iterator[Path]:
+    """A directory that goes when its result was printed, and stays, named, when it was not."""
+    directory = Path(tempfile.mkdtemp(prefix="iostrata-"))
+    try:
+        yield directory
+    except (NothingToAnalyse, CommandNotFound):
+        _remove(directory, story, keep)
+        raise
+    except BaseException:
+        _remove(directory, story, keep or (directory / MACHINE.directory / "metadata").exists())
+        raise
+    _remove(directory, story, keep)
+
+
+def _remove(directory: Path, story: Story, keep: bool) -> None:
+    if keep:
+        story.say(f"the recording is kept: iostrata replay {directory}")
+    else:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands share: each is declared once, here."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class By(StrEnum):
+    METHOD = "method"
+    SIZE = "size"
+    PROCESS = "process"
+    FILE_SYSTEM = "file_system"
+    DEVICE = "device"
+
+
+Command = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="COMMAND", help="What to run and record.", show_default=False),
+]
+Recording = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="A recording, or one machine's directory in it."),
+]
+Pid = Annotated[
+    list[int] | None,
+    typer.Option("--pid", metavar="PID", help="Record this process and its children."),
+]
+Comm = Annotated[
+    list[str] | None,
+    typer.Option("--comm", metavar="NAME", help="Record processes of this name."),
+]
+Cgroup = Annotated[
+    list[str] | None,
+    typer.Option("--cgroup", metavar="PATH", help="Record the processes of this cgroup (v2)."),
+]
+Device = Annotated[
+    list[str] | None,
+    typer.Option("--device", metavar="DEV", help="Record only writes to this block device."),
+]
+Everything = Annotated[bool, typer.Option("--all", help="Record every process of this machine.")]
+Detail = Annotated[
+    bool,
+    typer.Option("--detail", help="More points in the block layer: finer rows, more cost."),
+]
+Stats = Annotated[
+    bool,
+    typer.Option(
+        "--stats/--no-stats",
+        help="Measure what the BPF programs cost (adds about 40 ns a point).",
+    ),
+]
+Duration = Annotated[
+    float,
+    typer.Option(
+        "--duration",
+        metavar="SECONDS",
+        min=0,
+        help="Stop after this time (0: never).",
+        show_default=False,
+    ),
+]
+Buffer = Annotated[
+    int,
+    typer.Option(
+        "--buffer",
+        metavar="KIB",
+        min=0,
+        show_default=False,
+        help="Ring buffer of each CPU; larger loses less under load.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an older recording.")]
+Grouping = Annotated[
+    By,
+    typer.Option("--by", help="What to group the writes by."),
+]
+Json = Annotated[
+    str,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        show_default=False,
+        help="Write the result as JSON; - is standard output, without the table.",
+    ),
+]
+Csv = Annotated[
+    str,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        show_default=False,
+        help="Write the result as CSV; - is standard output, without the table.",
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress on standard error, only errors.")
+]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recording in, its reports out: the table on standard output, others where asked for."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from iostrata.attribute.summarise import summarise
+from iostrata.errors import STATUS_LOSSES, UsageError
+from iostrata.model import Summary
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
+from iostrata.report import REPORTS, table
+
+STDOUT: Final = "-"
+WIDEST: Final = 120
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Which reports to write where: a file, ``-`` for standard output, or nothing."""
+
+    by: str = "method"
+    json: str = ""
+    csv: str = ""
+
+    def __post_init__(self) -> None:
+        if self.json == self.csv == STDOUT:
+            raise UsageError(
+                "--json and --csv cannot both have standard output", "give one of them a file"
+            )
+        for name in (self.json, self.csv):
+            if name and name != STDOUT and not Path(name).parent.is_dir():
+                raise UsageError(f"{name}: there is no directory {Path(name).parent}")
+
+    @property
+    def table(self) -> bool:
+        return STDOUT not in (self.json, self.csv)
+
+
+def present(recording: Path, wishes: Wishes) -> int:
+    """Analyses and reports; the exit status says whether anything was lost."""
+    return write(summarise(analyse(open_recording(recording)), wishes.by), wishes)
+
+
+def write(summary: Summary, wishes: Wishes) -> int:
+    files = {"json": wishes.json, "csv": wishes.csv}
+    for report in REPORTS:
+        name = files.get(report.name)
+        if name == STDOUT:
+            sys.stdout.write(report.render(summary))
+        elif name:
+            Path(name).write_text(report.render(summary), encoding="utf-8")
+    if wishes.table:
+        print_table(summary)
+    return STATUS_LOSSES if summary.quality.lost or summary.quality.damage else 0
+
+
+def print_table(summary: Summary) -> None:
+    """In the terminal's width and colours; 80 columns without colour anywhere else."""
+    width = terminal_width()
+    console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
+    console.print(table.render(summary, width, blocks=_has_blocks()), end="")
+
+
+def terminal_width() -> int:
+    if not sys.stdout.isatty():
+        return table.WIDTH
+    return min(shutil.get_terminal_size().columns, WIDEST)
+
+
+def _has_blocks() -> bool:
+    try:
+        "█▏".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata run: record this machine, print the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iostrata.cli import options
+from iostrata.cli.capture import capture, check, failed, prepare, target, temporary
+from iostrata.cli.present import Wishes, present
+from iostrata.cli.story import Story, complain
+from iostrata.errors import NothingToAnalyse
+from iostrata.record import Request
+
+
+def run(
+    command: options.Command = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Keep the recording here.", show_default=False
+        ),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the temporary recording, and say where.")
+    ] = False,
+    force: options.Force = False,
+    pid: options.Pid = None,
+    comm: options.Comm = None,
+    cgroup: options.Cgroup = None,
+    device: options.Device = None,
+    everything: options.Everything = False,
+    duration: options.Duration = 0,
+    detail: options.Detail = False,
+    stats: options.Stats = True,
+    buffer: options.Buffer = 0,
+    by: options.Grouping = options.By.METHOD,
+    json: options.Json = "",
+    csv: options.Csv = "",
+    quiet: options.Quiet = False,
+) -> int:
+    """Record this machine, print where its writes spent their time.
+
+    Only the command and its children are recorded, and what the kernel does on
+    their behalf. Without a command, a filter says what to record; Ctrl-C or
+    --duration ends it. The recording is temporary unless -o or --keep is given.
+    The exit status is the command's when it fails.
+
+    \b
+      sudo iostrata run -- pg_test_fsync -s 1
+      sudo iostrata run --by size -- fio job.fio
+      sudo iostrata run --comm postgres --duration 10 --json out.json
+    """
+    wishes = Wishes(by.value, json, csv)
+    request = Request(
+        directory=Path(),
+        command=tuple(command or ()),
+        target=target(pid, comm, cgroup, device, everything),
+        detail=detail,
+        stats=stats,
+        duration_s=duration,
+        buffer_kib=buffer,
+    )
+    check(request)
+    with Story(quiet, alone=not command) as story:
+        if output:
+            prepare(output, force)
+            return _run(request, output, story, wishes)
+        with temporary(story, keep) as directory:
+            return _run(request, directory, story, wishes)
+
+
+def _run(request: Request, directory: Path, story: Story, wishes: Wishes) -> int:
+    outcome = capture(replace(request, directory=directory), story)
+    story.stop()
+    try:
+        status = present(directory, wishes)
+    except NothingToAnalyse as error:
+        if not failed(outcome):
+            raise
+        complain(str(error), error.hint)
+        status = 0
+    return failed(outcome) or status

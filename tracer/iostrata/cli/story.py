@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The story of a command, told on standard error: what happens, never a result."""
+
+from __future__ import annotations
+
+import sys
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+
+from iostrata.record import Progress
+
+
+class Story:
+    """One line a statement; while nobody else uses the terminal, a living last line.
+
+    ``alone``: no command shares the terminal.
+    """
+
+    def __init__(self, quiet: bool = False, alone: bool = False) -> None:
+        self.quiet = quiet
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._live: Status | None = None
+        if alone and not quiet and self._console.is_terminal:
+            self._live = self._console.status("starting")
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the living line: a result is about to be printed."""
+        if self._live:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self._console.print(f"iostrata: {text}", markup=False)
+
+    def ready(self) -> None:
+        if not self._live:
+            self.say("recording")
+
+    def progress(self, progress: Progress) -> None:
+        if self._live:
+            self._live.update(f"recording, Ctrl-C ends it: {described(progress)}")
+
+
+def described(progress: Progress) -> str:
+    lost = f", {progress.lost} lost" if progress.lost else ""
+    return f"{progress.events} events in {progress.seconds:.1f} s{lost}"
+
+
+def complain(what: str, hint: str = "") -> None:
+    """The one form of every error: what and why, then what to do about it."""
+    print(f"iostrata: {what}", file=sys.stderr)
+    if hint:
+        print(f"  try: {hint}", file=sys.stderr)

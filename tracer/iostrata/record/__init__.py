@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: a Request in, a recording on disk and its Outcome out."""
+
+from __future__ import annotations
+
+from iostrata.record.permission import Refusal, check_ebpf, refusal
+from iostrata.record.recorder import (
+    Listener,
+    Outcome,
+    Progress,
+    Request,
+    Target,
+    find_recorder,
+    record,
+)
+
+__all__ = [
+    "Listener",
+    "Outcome",
+    "Progress",
+    "Refusal",
+    "Request",
+    "Target",
+    "check_ebpf",
+    "find_recorder",
+    "record",
+    "refusal",
+]

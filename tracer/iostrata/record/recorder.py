@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: runs iostrata-record for a Request; its trace is the output, an Outcome its end.
+
+The recorder tells its state on a pipe of its own, one line each: ``ready``,
+``progress EVENTS LOST SECONDS``, ``exit STATUS``, ``signal NUMBER``, ``failed TEXT``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final, Protocol
+
+from iostrata.errors import (
+    CommandNotExecutable,
+    CommandNotFound,
+    PermissionDenied,
+    RecorderError,
+)
+
+NAME: Final = "iostrata-record"
+PACKAGED: Final = Path(__file__).parent / NAME
+BUILT: Final = Path(__file__).parents[3] / "bpf" / "build" / NAME
+EXIT_NOT_EXECUTABLE: Final = 126
+EXIT_NOT_FOUND: Final = 127
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to record besides the command; nothing: only the command."""
+
+    pids: tuple[int, ...] = ()
+    comms: tuple[str, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    everything: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.pids or self.comms or self.cgroups or self.devices or self.everything)
+
+
+@dataclass(frozen=True)
+class Request:
+    """``directory``: where the recorder puts this machine's trace. ``duration_s`` 0: no end."""
+
+    directory: Path
+    command: tuple[str, ...] = ()
+    target: Target = field(default_factory=Target)
+    detail: bool = False
+    stats: bool = False
+    duration_s: float = 0
+    buffer_kib: int = 0
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    events: int
+    lost: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``exit_status``: the command's, 128 + n if signal n ended it, None without a command.
+
+    ``interrupted_by``: the signal that ended the recording early, 0 if none did.
+    """
+
+    exit_status: int | None
+    interrupted_by: int
+    last: Progress
+
+
+class Listener(Protocol):
+    """Is told how the recording goes."""
+
+    def ready(self) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+
+@dataclass
+class _Status:
+    exit_status: int | None = None
+    failure: str = ""
+    last: Progress = Progress(0, 0, 0.0)
+
+
+def find_recorder() -> Path:
+    """The recorder of this installation, else the one built in this repository."""
+    for path in (PACKAGED, BUILT):
+        if os.access(path, os.X_OK):
+            return path
+    raise RecorderError(
+        f"the recorder is missing: there is no {PACKAGED}",
+        "reinstall iostrata; in its source tree: make -C bpf",
+    )
+
+
+def check_command(command: tuple[str, ...]) -> None:
+    """CommandNotFound, CommandNotExecutable: before anything is set up for it."""
+    if not command or shutil.which(command[0]):
+        return
+    path = Path(command[0])
+    if "/" in command[0] and path.exists():
+        raise CommandNotExecutable(
+            f"{path}: may not be executed", f"give a program, or: chmod +x {path}"
+        )
+    raise CommandNotFound(
+        f"{command[0]}: command not found", "check its name, or give its full path"
+    )
+
+
+def record(request: Request, listener: Listener) -> Outcome:
+    """Runs the recorder until its command, its time, or a signal ends it.
+
+    Errors: PermissionDenied, RecorderError, CommandNotFound, CommandNotExecutable.
+    """
+    reader, writer = os.pipe()
+    with os.fdopen(reader, encoding="utf-8", errors="replace") as lines:
+        try:
+            process = subprocess.Popen(arguments(request, writer), pass_fds=[writer])
+        except OSError as error:
+            raise RecorderError(f"the recorder does not start: {error.strerror}") from error
+        finally:
+            os.close(writer)
+        with _forwarded_signals(process) as received:
+            status = _follow(lines, listener)
+            returncode = process.wait()
+    _check(request, returncode, status)
+    return Outcome(status.exit_status, received[0] if received else 0, status.last)
+
+
+def arguments(request: Request, status_fd: int) -> list[str]:
+    target = request.target
+    words = [str(find_recorder()), "-o", str(request.directory), "--status-fd", str(status_fd)]
+    words += _repeated("--pid", target.pids)
+    words += _repeated("--comm", target.comms)
+    words += _repeated("--cgroup", target.cgroups)
+    words += _repeated("--device", target.devices)
+    words += ["--all"] if target.everything else []
+    words += ["--detail"] if request.detail else []
+    words += ["--stats"] if request.stats else []
+    words += ["--force"] if request.force else []
+    words += ["--buffer", str(request.buffer_kib)] if request.buffer_kib else []
+    words += ["--duration", f"{request.duration_s:g}"] if request.duration_s else []
+    return [*words, "--", *request.command] if request.command else words
+
+
+def _repeated(option: str, values: Iterable[object]) -> list[str]:
+    return [word for value in values for word in (option, str(value))]
+
+
+@contextmanager
+def _forwarded_signals(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end the recorder, not us: it must close its files first."""
+    received: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        process.send_signal(number)
+
+    previous = {
+        number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _follow(lines: Iterable[str], listener: Listener) -> _Status:
+    status = _Status()
+    for line in lines:
+        word, _, rest = line.rstrip("\n").partition(" ")
+        match word:
+            case "ready":
+                listener.ready()
+            case "progress":
+                events, lost, seconds = rest.split()
+                status.last = Progress(int(events), int(lost), float(seconds))
+                listener.progress(status.last)
+            case "exit":
+                status.exit_status = int(rest)
+            case "signal":
+                status.exit_status = 128 + int(rest)
+            case "failed":
+                status.failure = rest
+    return status
+
+
+def _check(request: Request, returncode: int, status: _Status) -> None:
+    if returncode < 0:
+        name = signal.Signals(-returncode).name
+        raise RecorderError(
+            f"the recorder was killed ({name})",
+            f"what it wrote before is in {request.directory}: iostrata replay reads it",
+        )
+    if not status.failure:
+        if request.command and status.exit_status is None:
+            raise RecorderError("the recorder ended without a word about the command")
+        return
+    if returncode == EXIT_NOT_FOUND:
+        raise CommandNotFound(status.failure, "check its name, or give its full path")
+    if returncode == EXIT_NOT_EXECUTABLE:
+        raise CommandNotExecutable(status.failure, "give a program that may be executed")
+    if "not permitted" in status.failure.lower():
+        raise PermissionDenied(
+            f"the recorder: {status.failure}", "iostrata doctor says what is refused here"
+        )
+    raise RecorderError(f"the recorder: {status.failure}", _hint(status.failure))
+
+
+def _hint(failure: str) -> str:
+    if "No space left" in failure:
+        return "free some space, or record to another disk with -o DIR"
+    if "--force" in failure or "exists" in failure:
+        return "give another directory, or --force"
+    return "iostrata doctor says what this machine can record"
