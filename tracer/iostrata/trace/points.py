@@ -14,6 +14,8 @@ from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.stream import SPAN_BYTES, Slots, Stream
 
 SPAN_SLOTS = SPAN_BYTES // EVENT_BYTES
+PIECE_EVENTS = 8192
+"""How many events are copied at once: what stays in a core's own cache."""
 UINT32_MAX = 0xFFFFFFFF
 
 
@@ -85,9 +87,11 @@ class Points:
         for part in self._order():
             first, last = part.range(begin, end)
             for slots, places in spans(part, first, last):
-                for field, column in found.items():
-                    values = part.stream.column(*self._at(field))
-                    column[places - begin] = values[slots]
+                for piece in range(0, len(slots), PIECE_EVENTS):
+                    events = part.stream.events(slots[piece : piece + PIECE_EVENTS], self.dtype)
+                    where = places[piece : piece + PIECE_EVENTS].astype(np.intp) - begin
+                    for field, column in found.items():
+                        column[where] = events[field]
                 part.stream.release()
         return found
 
@@ -108,11 +112,6 @@ class Points:
                 f"the events {self.name} of this recording have no field {field}",
                 "it was made by another version of iostrata: record again, or use that version",
             )
-
-    def _at(self, field: str) -> tuple[np.dtype[np.generic], int]:
-        assert self.dtype.fields is not None
-        dtype, offset, *_ = self.dtype.fields[field]
-        return dtype, offset
 
     def _order(self) -> list[Part]:
         if self._parts is None:

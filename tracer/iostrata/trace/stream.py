@@ -86,12 +86,18 @@ class Stream:
 
     def column(self, fmt: str | np.dtype[Any], offset: int) -> NDArray[Any]:
         """One field of every slot: a strided view of the file."""
-        size = 0 if self.mapped is None else len(self.mapped) // EVENT_BYTES
-        return (
-            np.ndarray((size,), fmt, self.mapped, offset, (EVENT_BYTES,))
-            if size
-            else (np.empty(0, fmt))
-        )
+        if not self.slot_count:
+            return np.empty(0, fmt)
+        return np.ndarray((self.slot_count,), fmt, self.mapped, offset, (EVENT_BYTES,))
+
+    @property
+    def slot_count(self) -> int:
+        return 0 if self.mapped is None else len(self.mapped) // EVENT_BYTES
+
+    def events(self, slots: Slots, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+        """Copies of whole events, of a type that fills a slot."""
+        whole = np.frombuffer(self.mapped or b"", f"V{EVENT_BYTES}", self.slot_count)
+        return whole.take(slots.astype(np.intp), mode="clip").view(dtype)
 
     def release(self) -> None:
         """Let go of the file's pages: they stay in the page cache, not in this process."""
