@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import dump, record, replay, run
+from iostrata.cli import bench, dump, record, replay, run
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -27,6 +27,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     record.record,
     replay.replay,
     dump.dump,
+    bench.bench,
 )
 
 EPILOG: Final = """\

@@ -74,6 +74,22 @@ Buffer = Annotated[
         help="Ring buffer of each CPU; larger loses less under load.",
     ),
 ]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Keep the recording here.", show_default=False
+    ),
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the temporary recording, and say where.")]
+JsonOnly = Annotated[
+    str,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        show_default=False,
+        help="Write the result as JSON; - is standard output, without the table.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an older recording.")]
 Grouping = Annotated[
     By,

@@ -15,7 +15,8 @@ def replay(
 ) -> int:
     """Analyse a recording and print its table.
 
-    Needs no root, and not the machine that was recorded. The same recording gives the same output, byte by byte, wherever it is read.
+    Needs no root, and not the machine that was recorded. The same recording
+    gives the same output, byte by byte, wherever it is read.
 
     \b
       iostrata replay /var/tmp/db

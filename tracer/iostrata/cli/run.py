@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from iostrata.cli import options
 from iostrata.cli.capture import capture, check, failed, prepare, target, temporary
@@ -19,15 +16,8 @@ from iostrata.record import Request
 
 def run(
     command: options.Command = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Keep the recording here.", show_default=False
-        ),
-    ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the temporary recording, and say where.")
-    ] = False,
+    output: options.Output = None,
+    keep: options.Keep = False,
     force: options.Force = False,
     pid: options.Pid = None,
     comm: options.Comm = None,

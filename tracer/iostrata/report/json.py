@@ -35,7 +35,12 @@ SCHEMA: Final = "iostrata.breakdown/1"
 
 
 def render(summary: Summary) -> str:
-    document = {
+    return json.dumps(document(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def document(summary: Summary) -> dict[str, Any]:
+    """The schema's document, before it is text."""
+    return {
         "schema": SCHEMA,
         "writes": {
             "analysed": summary.overall.count,
@@ -48,7 +53,6 @@ def render(summary: Summary) -> str:
         ],
         "quality": _quality(summary.quality),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def printed_residual_ps(table: Table) -> int:

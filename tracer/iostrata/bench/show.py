@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bench: Measurements in, pg_test_fsync's table out, with the layers beside each row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from iostrata.bench.result import COLUMNS, Measurement
+from iostrata.model import Summary
+from iostrata.report.json import document
+from iostrata.report.quantity import Unit
+
+SCHEMA: Final = "iostrata.bench/1"
+NAME_WIDTH: Final = 22
+RATE_WIDTH: Final = 8
+TIME_WIDTH: Final = 7
+COLUMN_WIDTH: Final = 6
+MICROSECONDS: Final = Unit("us", 1e3, 1)
+
+
+def lines(measurements: Sequence[Measurement], width: int) -> Iterator[str]:
+    """At most 79 columns; a terminal too narrow for the layers gets the plain table."""
+    columns = [*COLUMNS, "other"]
+    room = NAME_WIDTH + RATE_WIDTH + TIME_WIDTH + COLUMN_WIDTH * len(columns)
+    if width < room or all(found.column_ns is None for found in measurements):
+        columns = []
+    head = f"{'':<{NAME_WIDTH}}{'ops/sec':>{RATE_WIDTH}}{'us/op':>{TIME_WIDTH}}"
+    yield head + "".join(f"{column:>{COLUMN_WIDTH}}" for column in columns)
+    for group, members in groupby(measurements, key=lambda found: found.phase.group):
+        yield ""
+        yield f"{group}:"
+        for found in members:
+            yield _line(found, columns)
+
+
+def _line(found: Measurement, columns: Sequence[str]) -> str:
+    phase = found.phase
+    name = f"  {phase.name:<{NAME_WIDTH - 2}}"
+    if not phase.operations:
+        return f"{name}{'n/a':>{RATE_WIDTH}}  {phase.unavailable}"
+    text = f"{name}{phase.operations_a_second:>{RATE_WIDTH}.0f}"
+    text += f"{MICROSECONDS.text(phase.ns_an_operation, TIME_WIDTH - 1):>{TIME_WIDTH}}"
+    if found.column_ns is None or found.other_ns is None:
+        return text
+    held = {**found.column_ns, "other": found.other_ns}
+    return text + "".join(
+        f"{MICROSECONDS.text(held[column], COLUMN_WIDTH - 1):>{COLUMN_WIDTH}}" for column in columns
+    )
+
+
+def render_json(measurements: Sequence[Measurement], summary: Summary | None) -> str:
+    """``{"schema": "iostrata.bench/1", "tests": [...], "breakdown": null | breakdown/1}``."""
+    tests = [_test(found) for found in measurements]
+    breakdown = document(summary) if summary else None
+    return json.dumps({"schema": SCHEMA, "tests": tests, "breakdown": breakdown}, indent=2) + "\n"
+
+
+def _test(found: Measurement) -> dict[str, Any]:
+    phase = found.phase
+    held = found.column_ns
+    return {
+        "group": phase.group,
+        "test": phase.name.strip(),
+        "operations": phase.operations,
+        "operations_per_s": round(phase.operations_a_second, 3),
+        "ns_per_operation": round(phase.ns_an_operation, 3),
+        "unavailable": phase.unavailable or None,
+        "columns_ns": {name: round(ns, 3) for name, ns in held.items()} if held else None,
+        "other_ns": round(found.other_ns, 3) if found.other_ns is not None else None,
+    }
