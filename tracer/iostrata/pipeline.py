@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -14,7 +15,7 @@ from iostrata.layers import ROWS, STACK
 from iostrata.model import Breakdown, Layer, Writes
 from iostrata.quality import left_out_of, quality_of
 from iostrata.recording import Recording
-from iostrata.stitch import Stitched, stitch
+from iostrata.stitch import Pieces, Units, commits_of, stitch, units_of_calls, windows
 from iostrata.stitch.calls import ENGINES, METHODS
 from iostrata.stitch.join import integers
 from iostrata.trace.read import Trace
@@ -26,17 +27,29 @@ def analyse(recording: Recording) -> Breakdown:
     Errors: RecordingError, NothingToAnalyse.
     """
     trace = _only(recording)
-    stitched = stitch(trace)
-    left_out, kept = left_out_of(trace, stitched.units)
-    writes = _writes(trace, stitched, kept)
+    units, pieces, plain_writes = units_of_calls(trace.points["syscall"])
+    left_out, kept = left_out_of(trace, units)
     if not len(kept):
-        raise NothingToAnalyse(*_nothing(stitched, left_out))
-    units = stitched.units
-    credit = attribute(stitched.spans, units.begin_ns, units.end_ns, len(STACK))[:, kept]
-    layers, time_ns = _by_row(credit, trace.machine)
+        raise NothingToAnalyse(*_nothing(left_out, plain_writes))
+    credit, ties = _credit(trace, units, pieces)
+    layers, time_ns = _by_row(credit[:, kept], trace.machine)
+    writes = _writes(trace, units, kept)
     residual = writes.latency_ns - time_ns.sum(axis=0)
-    quality = quality_of(trace, stitched)
+    quality = quality_of(trace, plain_writes, ties)
     return Breakdown(writes, layers, time_ns, residual, left_out, quality)
+
+
+def _credit(trace: Trace, units: Units, pieces: Pieces) -> tuple[NDArray[np.int64], Counter[str]]:
+    """ns of each rank of the stack in each unit, shape (ranks, units)."""
+    credit = np.zeros((len(STACK), len(units)), np.int64)
+    ties: Counter[str] = Counter()
+    for rows, window in windows(trace, pieces, commits_of(trace)):
+        stitched = stitch(window)
+        own = attribute(stitched.spans, window.pieces.begin_ns, window.pieces.end_ns, len(STACK))
+        for rank in np.flatnonzero(own.any(axis=1)):
+            np.add.at(credit[rank], pieces.unit[rows], own[rank])
+        ties += stitched.ties
+    return credit, ties
 
 
 def _only(recording: Recording) -> Trace:
@@ -49,14 +62,14 @@ def _only(recording: Recording) -> Trace:
     return traces[0]
 
 
-def _nothing(stitched: Stitched, left_out: Mapping[str, int]) -> tuple[str, str]:
+def _nothing(left_out: Mapping[str, int], plain_writes: int) -> tuple[str, str]:
     if left_out:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         return (
             f"every synchronous write had to be left out: {reasons}",
             "record again, with a larger --buffer if events were lost",
         )
-    plain = f" ({stitched.plain_writes} plain ones)" if stitched.plain_writes else ""
+    plain = f" ({plain_writes} plain ones)" if plain_writes else ""
     return (
         f"the recording holds no synchronous write{plain}",
         "only O_SYNC or O_DSYNC writes, fsync, fdatasync, sync_file_range and msync count; "
@@ -76,8 +89,7 @@ def _by_row(credit: NDArray[np.int64], machine: str) -> tuple[tuple[Layer, ...],
     return tuple(layers), np.array(times, np.int64).reshape(len(layers), credit.shape[1])
 
 
-def _writes(trace: Trace, stitched: Stitched, kept: NDArray[np.int64]) -> Writes:
-    units = stitched.units
+def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:
     device = units.device_key[kept]
     names, codes = {}, {}
     method = units.engine[kept] * len(METHODS) + units.method[kept]

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.model import Cost, NotObserved, Quality
-from iostrata.stitch import Stitched
-from iostrata.stitch.calls import Units
+from iostrata.stitch import Units
 from iostrata.stitch.join import Ints, integers, overlapping
 from iostrata.trace.read import Trace
 
@@ -52,13 +53,13 @@ def _touched(trace: Trace, units: Units) -> NDArray[np.bool_]:
     return touched
 
 
-def quality_of(trace: Trace, stitched: Stitched) -> Quality:
+def quality_of(trace: Trace, plain_writes: int, ties: Mapping[str, int]) -> Quality:
     """The quality lines of one machine's recording."""
     return Quality(
         lost={f"{trace.machine}:{point}": n for point, n in trace.lost_by_point.items() if n},
         damage=trace.damage,
-        plain_writes=stitched.plain_writes,
-        ties=stitched.ties,
+        plain_writes=plain_writes,
+        ties=ties,
         not_observed=_not_observed(trace),
         cost=_cost(trace),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage attribute: the writes' spans in, nanoseconds per rank of the stack and write out.
+"""Stage attribute: the pieces' spans in, nanoseconds per rank of the stack and write out.
 
 At each instant of a write the deepest rank at work holds the time, so a rank's
 credit is what it and all deeper ranks cover together, less what the deeper ones

@@ -82,8 +82,6 @@ STACK: Final = (
     Rank("device.flush", "device.flush"),
     Rank("device.journal", "device.journal"),
     Rank("device.data", "device.data"),
-    # Between two calls of one write the time is the caller's own, not the write's.
-    Rank("outside", None),
 )
 
 RANK: Final = {rank.name: number for number, rank in enumerate(STACK)}

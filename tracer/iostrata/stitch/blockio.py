@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.layers import RANK
-from iostrata.stitch.join import Ints, overlapping
+from iostrata.stitch.join import Ints, at, overlapping
 from iostrata.stitch.requests import Bios, Requests
 from iostrata.stitch.spans import SpanList, Spans
 
@@ -90,10 +90,11 @@ def _device(
     spans.add(owner[bare], kind[bare], bios.queue_ns[bare], bios.life_end_ns[bare])
 
 
-def windows(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
-    """From when to when each bio was in its device's hands: D2C, or Q2C without a request."""
-    has_request = bios.request >= 0
-    row = np.where(has_request, bios.request, 0)
-    if not len(requests.issue_ns):
-        return bios.queue_ns, bios.life_end_ns
-    return np.where(has_request, requests.issue_ns[row], bios.queue_ns), bios.life_end_ns
+def windows_of(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
+    """From when to when each bio was in its device's hands.
+
+    From issue to completion; from Q where it has no request, or asked for a flush.
+    """
+    issue = at(requests.issue_ns, bios.request)
+    waits = (issue < 0) | bios.wants_flush
+    return np.where(waits, bios.queue_ns, issue), bios.life_end_ns

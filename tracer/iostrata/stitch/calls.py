@@ -75,20 +75,34 @@ class Units:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The system calls of the units: row of the unit, thread, begin and end."""
+    """The system calls of the units: row of the unit, thread, begin and end, file's device."""
 
     unit: Ints
     tid: Ints
     begin_ns: Ints
     end_ns: Ints
+    device_key: Ints
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    def rows(self, rows: Ints) -> Pieces:
+        """Some of the pieces, in the order of ``rows``."""
+        return Pieces(**{name: column[rows] for name, column in vars(self).items()})
 
 
 def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
     """Synchronous writes, their pieces, and how many plain writes nobody synchronised."""
-    call = integers(calls["call"])
-    begin, end = integers(calls["enter_ns"]), integers(calls["time_ns"])
-    tid, device, inode = (integers(calls[name]) for name in ("tid", "dev", "inode"))
-    flags, rwf, result = (integers(calls[name]) for name in ("open_flags", "rwf", "result"))
+    columns = {
+        name: integers(column)
+        for name, column in calls.columns(
+            "enter_ns", "time_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf",
+            "result", "offset_bytes",
+        ).items()
+    }  # fmt: skip
+    call, begin, end = columns["call"], columns["enter_ns"], columns["time_ns"]
+    tid, device, inode = columns["tid"], columns["dev"], columns["inode"]
+    flags, rwf, result = columns["open_flags"], columns["rwf"], columns["result"]
     is_write = (call >= FIRST_WRITE) & (call <= LAST_WRITE)
     durable, whole = durable_write(flags, np.where(is_write, rwf, 0))
     alone = is_write & durable
@@ -129,17 +143,17 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
         end_ns=end[last],
         latency_ns=total(unit, end[rows] - begin[rows], count),
         tid=tid[last],
-        tgid=integers(calls["tgid"])[last],
+        tgid=columns["tgid"][last],
         size_bytes=total(unit, written, count),
         pieces=total(unit, np.ones(len(rows), np.int64), count),
         device_key=device[last],
         inode=inode[last],
-        offset_bytes=integers(calls["offset_bytes"])[first_row],
+        offset_bytes=columns["offset_bytes"][first_row],
         method=method,
         engine=np.zeros(count, np.int64),
         failed=result[last] < 0,
     )
-    return units, Pieces(unit, tid[rows], begin[rows], end[rows]), plain_writes
+    return units, Pieces(unit, tid[rows], begin[rows], end[rows], device[rows]), plain_writes
 
 
 def durable_write(flags: Ints, rwf: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

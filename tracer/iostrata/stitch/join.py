@@ -17,6 +17,13 @@ def integers(column: ArrayLike) -> Ints:
     return array.astype(np.int64, copy=False)
 
 
+def at(values: Ints, rows: Ints) -> Ints:
+    """``values[rows]``, and -1 where the row is -1 (also when there are no values at all)."""
+    if not len(values):
+        return np.full(len(rows), -1)
+    return np.where(rows >= 0, values[rows], -1)
+
+
 class AsOf:
     """Looks rows up by key and time: the last one at or before, the first at or after.
 

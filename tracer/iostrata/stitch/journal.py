@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Ints, integers
+from iostrata.stitch.join import AsOf, Ints, at, integers
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace.read import Trace
 
@@ -36,6 +36,9 @@ class Commits:
     def __len__(self) -> int:
         return len(self.tid)
 
+    def rows(self, rows: Ints) -> Commits:
+        return Commits(**{name: column[rows] for name, column in vars(self).items()})
+
 
 def commits_of(trace: Trace) -> Commits:
     """Pairs the points of each commit by journal and transaction id."""
@@ -47,8 +50,7 @@ def commits_of(trace: Trace) -> Commits:
         events = trace.points[point]
         times = integers(events["time_ns"])
         keys = _identity(integers(events["journal_key"]), integers(events["transaction"]))
-        found = AsOf(keys, times).at_or_after(identity, begin)
-        return np.where(found >= 0, times[found], -1) if len(times) else found
+        return at(times, AsOf(keys, times).at_or_after(identity, begin))
 
     end = after("jbd2_end_commit")
     whole = np.flatnonzero(end >= 0)
@@ -63,9 +65,9 @@ def commits_of(trace: Trace) -> Commits:
     )
 
 
-def phases(commits: Commits, activity: Ints) -> Spans:
-    """The phases of each commit as spans of its activity; a phase not seen is in the one before."""
-    spans = SpanList()
+def phases(commits: Commits) -> Spans:
+    """The phases of each commit (``owner``: its row); a phase not seen is in the one before."""
+    spans, activity = SpanList(), np.arange(len(commits))
     logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
     flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
     spans.add(activity, "journal.locking", commits.begin_ns, flushing)

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.join import AsOf, Ints, integers
-from iostrata.trace.read import Trace
+from iostrata.stitch.join import AsOf, Ints, at
+from iostrata.stitch.window import Columns, Window
 
 OPERATION_MASK: Final = 0xFF
 OP_FLUSH: Final = 2
@@ -73,70 +73,82 @@ class Bios:
     def __len__(self) -> int:
         return len(self.key)
 
+    def rows(self, rows: Ints) -> Bios:
+        """Some of the bios, in the order of ``rows``."""
+        return Bios(**{name: column[rows] for name, column in vars(self).items()})
 
-def requests_of(trace: Trace) -> Requests:
-    """Pairs issue and completion by request pointer; orphans of either kind are left out."""
-    issued, completed = trace.points["block_rq_issue"], trace.points["block_rq_complete"]
-    key, issue = integers(issued["request_key"]), integers(issued["time_ns"])
-    size = integers(issued["size_bytes"])
+
+def requests_of(window: Window) -> tuple[Requests, Columns]:
+    """Pairs issue and completion by request pointer; orphans of either kind are left out.
+
+    Also returns the completions, which bios need too.
+    """
+    issued = window.columns(
+        "block_rq_issue", "request_key", "bio_key", "sector", "dev", "size_bytes", "flags"
+    )
+    done = window.columns("block_rq_complete", "request_key", "bio_key", "dev", "size_bytes")
+    key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
     complete = np.full(len(key), -1)
-    done_key, done = integers(completed["request_key"]), integers(completed["time_ns"])
-    done_size = integers(completed["size_bytes"])
     until = _next_time(key, issue)
     # A request that also asked for a flush completes once with its data and once,
     # empty, after the flush; a partial completion is followed by the rest.
     for with_data in (False, True):
         rows = np.flatnonzero((size > 0) == with_data)
-        ends = np.flatnonzero((done_size > 0) == with_data)
-        found = AsOf(done_key[ends], done[ends]).at_or_before(key[rows], until[rows] - 1)
-        time = np.where(found >= 0, done[ends][found], -1) if len(ends) else found
+        ends = np.flatnonzero((done["size_bytes"] > 0) == with_data)
+        times = done["time_ns"][ends]
+        found = AsOf(done["request_key"][ends], times).at_or_before(key[rows], until[rows] - 1)
+        time = at(times, found)
         complete[rows] = np.where(time >= issue[rows], time, -1)
     kept = np.flatnonzero(complete >= 0)
-    operation = integers(issued["flags"]) & OPERATION_MASK
+    operation = issued["flags"] & OPERATION_MASK
     return Requests(
         key=key[kept],
-        bio_key=integers(issued["bio_key"])[kept],
-        device_key=integers(issued["dev"])[kept],
-        sector=integers(issued["sector"])[kept],
+        bio_key=issued["bio_key"][kept],
+        device_key=issued["dev"][kept],
+        sector=issued["sector"][kept],
         size_bytes=size[kept],
         issue_ns=issue[kept],
         complete_ns=complete[kept],
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
-        disks=np.union1d(integers(issued["dev"]), integers(completed["dev"])),
-    )
+        disks=np.union1d(issued["dev"], done["dev"]),
+    ), done
 
 
-def bios_of(trace: Trace, requests: Requests) -> Bios:
+def bios_of(window: Window, requests: Requests, completed: Columns) -> Bios:
     """Follows each queued bio to the request that carried it and to its completion."""
-    queued = trace.points["block_bio_queue"]
-    key, queue = integers(queued["bio_key"]), integers(queued["time_ns"])
-    device, sector = integers(queued["dev"]), integers(queued["sector"])
-    size, flags = integers(queued["size_bytes"]), integers(queued["flags"])
+    queued = window.columns(
+        "block_bio_queue", "tid", "bio_key", "sector", "dev", "size_bytes", "flags",
+        "kernel_thread",
+    )  # fmt: skip
+    key, queue, device = queued["bio_key"], queued["time_ns"], queued["dev"]
+    sector, size, flags = queued["sector"], queued["size_bytes"], queued["flags"]
     until = _next_time(key, queue)
     data = np.flatnonzero(~requests.flush)
-    found = AsOf(requests.bio_key[data], requests.issue_ns[data]).at_or_after(key, queue)
-    request = np.where(found >= 0, data[found], -1) if len(data) else found
-    request = np.where((request >= 0) & (size > 0), request, -1)
-    stale = (request >= 0) & (_at(requests.issue_ns, request) >= until)
-    request[stale] = -1
+    request = at(
+        data, AsOf(requests.bio_key[data], requests.issue_ns[data]).at_or_after(key, queue)
+    )
+    issue = at(requests.issue_ns, request)
+    request = np.where((size > 0) & (issue < until), request, -1)
     _find_merged(request, requests, device, sector, size, queue)
-    life_end = _bio_ends(trace, key, queue, until)
-    life_end = np.maximum(life_end, np.where(request >= 0, _at(requests.complete_ns, request), -1))
-    issue = _at(requests.issue_ns, request)
+    life_end = np.maximum(
+        _bio_ends(completed, key, queue, until),
+        _bio_ends(window.columns("block_bio_complete", "bio_key"), key, queue, until),
+    )
+    issue = at(requests.issue_ns, request)
     return Bios(
         key=key,
-        tid=integers(queued["tid"]),
+        tid=queued["tid"],
         device_key=device,
         sector=sector,
         size_bytes=size,
         meta=(flags & META) != 0,
         wants_flush=((flags & (FUA | PREFLUSH)) != 0) | ((flags & OPERATION_MASK) == OP_FLUSH),
-        kernel_thread=integers(queued["kernel_thread"]) != 0,
+        kernel_thread=queued["kernel_thread"] != 0,
         queue_ns=queue,
-        get_ns=_between(trace, "block_io_start", key, queue, issue),
-        insert_ns=_between(trace, "block_rq_insert", key, queue, issue),
+        get_ns=_between(window, "block_io_start", key, queue, issue),
+        insert_ns=_between(window, "block_rq_insert", key, queue, issue),
         request=request,
-        life_end_ns=life_end,
+        life_end_ns=np.maximum(life_end, at(requests.complete_ns, request)),
     )
 
 
@@ -161,24 +173,18 @@ def _find_merged(
             rows, place = rows[~holds], place[~holds] + 1
 
 
-def _bio_ends(trace: Trace, key: Ints, queue: Ints, until: Ints) -> Ints:
+def _bio_ends(done: Columns, key: Ints, queue: Ints, until: Ints) -> Ints:
     """When a bio was last heard of: its request's completions, or its own (bio-based disks)."""
-    end = np.full(len(key), -1)
-    for point in ("block_rq_complete", "block_bio_complete"):
-        done = trace.points[point]
-        times = integers(done["time_ns"])
-        found = AsOf(integers(done["bio_key"]), times).at_or_before(key, until - 1)
-        time = np.where(found >= 0, _at(times, found), -1)
-        end = np.maximum(end, np.where(time >= queue, time, -1))
-    return end
+    found = AsOf(done["bio_key"], done["time_ns"]).at_or_before(key, until - 1)
+    time = at(done["time_ns"], found)
+    return np.where(time >= queue, time, -1)
 
 
-def _between(trace: Trace, point: str, key: Ints, queue: Ints, issue: Ints) -> Ints:
+def _between(window: Window, point: str, key: Ints, queue: Ints, issue: Ints) -> Ints:
     """When the bio's request was at a point between Q and D; -1: it was not seen there."""
-    events = trace.points[point]
-    times = integers(events["time_ns"])
-    found = AsOf(integers(events["bio_key"]), times).at_or_after(key, queue)
-    time = np.where(found >= 0, _at(times, found), -1)
+    events = window.columns(point, "bio_key")
+    found = AsOf(events["bio_key"], events["time_ns"]).at_or_after(key, queue)
+    time = at(events["time_ns"], found)
     return np.where((time >= queue) & (time <= issue), time, -1)
 
 
@@ -189,10 +195,3 @@ def _next_time(keys: Ints, times: Ints) -> Ints:
     same = keys[order[1:]] == keys[order[:-1]]
     following[order[:-1][same]] = times[order[1:][same]]
     return following
-
-
-def _at(values: Ints, rows: Ints) -> Ints:
-    """values[rows], -1 where the row is -1 (also when there are no values)."""
-    if not len(values):
-        return np.full(len(rows), -1)
-    return np.where(rows >= 0, values[rows], -1)

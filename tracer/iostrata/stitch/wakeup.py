@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.layers import RANK
-from iostrata.stitch.join import AsOf, Ints, integers
+from iostrata.stitch.join import AsOf, Ints, at
 from iostrata.stitch.spans import SpanList, Spans
-from iostrata.trace.points import Points
+from iostrata.stitch.window import Window
 
 
 @dataclass(frozen=True)
@@ -32,23 +32,18 @@ class Sleeps:
         return self.wake_ns > 0
 
     def rows(self, rows: Ints) -> Sleeps:
-        return Sleeps(
-            self.tid[rows],
-            self.off_ns[rows],
-            self.wake_ns[rows],
-            self.on_ns[rows],
-            self.waker[rows],
-        )
+        return Sleeps(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def sleeps_of(resumes: Points) -> Sleeps:
+def sleeps_of(window: Window) -> Sleeps:
     """One row per sched_resume event."""
+    resumes = window.columns("sched_resume", "subject_tid", "off_ns", "wake_ns", "waker_tid")
     return Sleeps(
-        tid=integers(resumes["subject_tid"]),
-        off_ns=integers(resumes["off_ns"]),
-        wake_ns=integers(resumes["wake_ns"]),
-        on_ns=integers(resumes["time_ns"]),
-        waker=integers(resumes["waker_tid"]),
+        tid=resumes["subject_tid"],
+        off_ns=resumes["off_ns"],
+        wake_ns=resumes["wake_ns"],
+        on_ns=resumes["time_ns"],
+        waker=resumes["waker_tid"],
     )
 
 
@@ -77,7 +72,7 @@ def interrupts(sleeps: Sleeps, owner: Ints, spans: Spans) -> tuple[Spans, Ints]:
     """
     cause = spans.where(np.isin(spans.rank, CAUSES))
     found = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
-    ended = np.where(found >= 0, cause.end_ns[found], -1) if len(cause) else found
+    ended = at(cause.end_ns, found)
     ended = np.where(sleeps.asleep & (ended >= sleeps.off_ns), ended, -1)
     result = SpanList()
     result.add(np.where(ended >= 0, owner, -1), "wakeup.interrupt", ended, sleeps.wake_ns)

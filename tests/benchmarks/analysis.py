@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speed and memory of the analysis, from files to table: events/s on one core, peak memory.
+
+    python -m tests.benchmarks.analysis [EVENTS ...]
+
+Makes recordings of fdatasync'd 8 kB writes by four threads (14 events a write),
+then analyses each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from iostrata.attribute import summarise
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
+from iostrata.trace.write import TraceBuilder
+from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, PREFLUSH, SYNC, WRITE, device
+
+THREADS = 4
+EVENTS_A_WRITE = 14
+PERIOD_NS = 110_000
+DISK = device(253, 0)
+
+
+def generate(path: Path, events: int) -> None:
+    """A recording of about so many events."""
+    builder = TraceBuilder(packet_events=4000)
+    builder.mount(DISK, "/", "ext4").block(DISK, "vda", scheduler="mq-deadline")
+    writes = events // EVENTS_A_WRITE // THREADS
+    jitter = np.random.default_rng(1)
+    for thread in range(THREADS):
+        tid, cpu = 100 + thread, thread
+        builder.add("thread", time_ns=1, cpu=cpu, tid=tid, tgid=tid, subject_tid=tid, kind=1)
+        start = 1_000 + thread * 25_000 + np.arange(writes) * PERIOD_NS
+        device_ns = jitter.integers(20_000, 30_000, writes)
+        flush_ns = jitter.integers(20_000, 30_000, writes)
+        queued, issued = start + 3_000, start + 4_000
+        done = issued + device_ns
+        on = done + 2_500
+        returned = on + 1_500
+        synced = returned + 500
+        bio = 0x8880_0000_0000 + thread * 0x1000 + (np.arange(writes) % 7) * 256
+        rq = bio + 128
+        place = {"dev": DISK, "sector": np.arange(writes) * 16 + thread * 2**32,
+                 "size_bytes": 8192, "flags": WRITE | SYNC}  # fmt: skip
+        keys = {"request_key": rq, "bio_key": bio}
+        own = {"cpu": cpu, "tid": tid}
+        file = {"inode": 12 + thread, "dev": DISK, "tgid": tid}
+        builder.extend("block_bio_queue", time_ns=queued, **own, bio_key=bio, **place)
+        builder.extend("block_rq_insert", time_ns=queued + 400, **own, **keys, **place)
+        builder.extend("block_rq_issue", time_ns=issued, **own, **keys, **place)
+        builder.extend("block_rq_complete", time_ns=done, cpu=cpu, tid=0, **keys, **place)
+        builder.extend("sched_resume", time_ns=on, **own, off_ns=issued + 1_000,
+                       wake_ns=done + 1_000, state=2, subject_tid=tid)  # fmt: skip
+        builder.extend("syscall", time_ns=returned, **own, enter_ns=start, size_bytes=8192,
+                       result=8192, call=CALLS["pwrite64"], **file)  # fmt: skip
+        queued, issued = synced + 2_000, synced + 5_000
+        flushed = issued + flush_ns
+        complete = flushed + 900
+        on = complete + 2_000
+        empty = {"dev": DISK, "size_bytes": 0}
+        builder.extend("block_bio_queue", time_ns=queued, **own, bio_key=bio, sector=0,
+                       flags=WRITE | SYNC | PREFLUSH, **empty)  # fmt: skip
+        worker = {"request_key": 7777 + thread, "sector": np.uint64(NO_SECTOR), "flags": FLUSH_OP}
+        builder.extend("block_rq_issue", time_ns=issued, cpu=cpu, tid=77, **worker, **empty)
+        builder.extend("block_rq_complete", time_ns=flushed, cpu=cpu, tid=0, **worker, **empty)
+        builder.extend("block_rq_complete", time_ns=complete, cpu=cpu, tid=0, **keys, **empty)
+        builder.extend("sched_resume", time_ns=on, **own, off_ns=queued + 1_000,
+                       wake_ns=complete + 1_000, state=2, subject_tid=tid)  # fmt: skip
+        builder.extend("ext4_sync_file", time_ns=on + 800, **own, enter_ns=synced + 900,
+                       inode=12 + thread, dev=DISK, datasync=1)  # fmt: skip
+        builder.extend("syscall", time_ns=on + 1_500, **own, enter_ns=synced,
+                       call=CALLS["fdatasync"], **file)  # fmt: skip
+    builder.write(path)
+
+
+def measure(path: Path, events: int) -> None:
+    """Analyses one recording in this process and prints what it took."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    recording = open_recording(path)
+    breakdown = analyse(recording)
+    summary = summarise(breakdown)
+    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    assert summary.overall.count == events // EVENTS_A_WRITE // THREADS * THREADS
+    assert summary.overall.residual.max_ns == 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{events:>12,} events {events / cpu / 1e6:7.2f} M events/s of CPU "
+          f"{wall:7.2f} s wall {peak:6.2f} GiB peak")  # fmt: skip
+
+
+def main() -> None:
+    steps = {"--generate": generate, "--measure": measure}
+    if sys.argv[1:2] and sys.argv[1] in steps:
+        steps[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
+        return
+    one_core = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    for events in map(int, sys.argv[1:] or ["1_000_000", "10_000_000"]):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "machine"
+            # The generator's memory must not count: each step is a process of its own.
+            for step in ("--generate", "--measure"):
+                subprocess.run(
+                    [sys.executable, "-m", __spec__.name, step, str(path), str(events)],
+                    check=True,
+                    env=os.environ | one_core,
+                )
+
+
+if __name__ == "__main__":
+    main()
