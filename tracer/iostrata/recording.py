@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,8 @@ class Recording:
 def open_recording(path: Path) -> Recording:
     """A recording's directory, or one machine's in it; RecordingError if it is neither."""
     try:
-        path.stat()
+        if not stat.S_ISDIR(path.stat().st_mode):
+            raise NotADirectoryError
         file = path / FILE_NAME
         if file.exists():
             return read_recording_json(file)
@@ -83,6 +85,10 @@ def read_recording_json(file: Path) -> Recording:
             f"{file} is broken: {error}",
             "restore it, or give the directory of one machine in the recording",
         ) from error
+    if not found.machines:
+        raise RecordingError(
+            f"{file} names no machine", "the recording was stopped before it began: record again"
+        )
     for machine in found.machines:
         check_machine(file, machine)
     return Recording(file.parent, found.machines, found.command, found.exit_status, found.created)

@@ -184,11 +184,13 @@ def decoded(column: Column, decode: Decode) -> list[str]:
 def text(value: bytes) -> str:
     """A char array up to its first NUL, in quotes; what cannot be printed is escaped."""
     inside = value.partition(b"\0")[0].decode(errors="backslashreplace")
-    return (
-        '"'
-        + "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in inside)
-        + '"'
-    )
+    return '"' + "".join(map(letter, inside)) + '"'
+
+
+def letter(one: str) -> str:
+    if one in '"\\':
+        return "\\" + one
+    return one if one.isprintable() else ascii(one)[1:-1]
 
 
 def operation(flags: int) -> str:
@@ -201,6 +203,6 @@ def operation(flags: int) -> str:
         [
             "F" if flags & REQ_PREFLUSH else "",
             OPERATIONS.get(flags & OPERATION_MASK, "N"),
-            *(letter for bit, letter in marks if flags & bit),
+            *(mark for bit, mark in marks if flags & bit),
         ]
     )

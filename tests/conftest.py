@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test shares: no deadlines (machines differ), and the tools that may be absent."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "iostrata", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("iostrata")
+
+
+@pytest.fixture(scope="session")
+def babeltrace() -> str:
+    """The path of babeltrace2, the independent reader of what iostrata records."""
+    found = shutil.which("babeltrace2")
+    if found is None:
+        pytest.skip("babeltrace2 is not installed")
+    return found

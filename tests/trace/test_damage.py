@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damage is found, named and becomes a loss; what is whole beside it is still read."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iostrata.errors import RecordingError
+from iostrata.trace.read import Trace, read_trace
+from iostrata.trace.stream import CRC_AT, HEAD_BYTES
+from iostrata.trace.write import TraceBuilder, write_trace
+from tests.trace.random_events import Events, all_of, random_events, rows, write
+
+COUNTS = {"syscall": 40, "block_rq_issue": 25, "clock_sample": 5, "thread": 8}
+EVENTS = random_events(11, COUNTS)
+PACKET_EVENTS = 10
+
+
+def fresh() -> Path:
+    return write(Path(tempfile.mkdtemp(dir=TEMPORARY.name)), EVENTS, PACKET_EVENTS)
+
+
+TEMPORARY = tempfile.TemporaryDirectory()
+WHOLE = read_trace(fresh())
+STREAMS = {stream.name: (WHOLE.directory / stream.name).read_bytes() for stream in WHOLE.streams}
+places = st.sampled_from(sorted(STREAMS)).flatmap(
+    lambda name: st.tuples(st.just(name), st.integers(0, len(STREAMS[name]) - 1))
+)
+
+
+def with_file(name: str, data: bytes) -> Trace:
+    """The trace as it is read with one file replaced."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = write(Path(directory), EVENTS, PACKET_EVENTS)
+        (path / name).write_bytes(data)
+        trace = read_trace(path)
+        for points in trace.points.values():
+            all_of(points)
+        return trace
+
+
+def check(trace: Trace, events: Events = EVENTS) -> int:
+    """How many events are missing: each within a loss; nothing is read that was not written."""
+    missing = 0
+    for name, points in trace.points.items():
+        expected = Counter(rows(events[name])) if name in events else Counter()
+        found = Counter(rows(all_of(points)))
+        assert not found - expected
+        for row in (expected - found).elements():
+            missing += 1
+            cpu = 0xFFFF if name == "clock_sample" else row[2]
+            assert inside_loss(trace, int(str(cpu)), int(str(row[0]))), row
+    return missing
+
+
+def inside_loss(trace: Trace, cpu: int, time_ns: int) -> bool:
+    """A trace that lost its first or last events begins later or ends earlier."""
+    losses = trace.losses
+    time_ns = min(max(time_ns, trace.begin_ns), trace.end_ns)
+    inside = (losses.begin_ns <= time_ns) & (losses.end_ns >= time_ns) & (losses.cpu == cpu)
+    return bool(inside.any())
+
+
+@given(places, st.integers(1, 255))
+def test_a_flipped_byte_costs_its_packet(place: tuple[str, int], flip: int) -> None:
+    name, at = place
+    data = bytearray(STREAMS[name])
+    data[at] ^= flip
+    trace = with_file(name, bytes(data))
+    assert check(trace) > 0
+    assert any(line.startswith(f"{name}: packet") for line in trace.damage)
+    assert -1 in trace.losses.count
+
+
+@given(places)
+def test_a_truncated_stream_costs_its_end(place: tuple[str, int]) -> None:
+    name, at = place
+    trace = with_file(name, STREAMS[name][:at])
+    whole_packet = at in packet_places(name)
+    if whole_packet:
+        assert trace.damage == ()
+        return
+    check(trace)
+    assert any("truncated" in line for line in trace.damage)
+
+
+def packet_places(name: str) -> list[int]:
+    places, at = [], 0
+    data = STREAMS[name]
+    while at < len(data):
+        places.append(at)
+        at += struct.unpack_from("<Q", data, 48)[0] // 8
+    return places
+
+
+@given(st.lists(st.tuples(places, st.binary(min_size=1, max_size=200)), max_size=5))
+def test_overwritten_stretches_are_never_misread(
+    changes: list[tuple[tuple[str, int], bytes]],
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = write(Path(directory), EVENTS, PACKET_EVENTS)
+        for (name, at), noise in changes:
+            data = bytearray((path / name).read_bytes())
+            data[at : at + len(noise)] = noise
+            (path / name).write_bytes(data)
+        check(read_trace(path))
+
+
+@given(st.binary(max_size=300))
+def test_a_stream_of_noise_is_all_lost(noise: bytes) -> None:
+    trace = with_file("cpu_0", noise)
+    if noise:
+        check(trace)
+        assert trace.damage
+
+
+def test_a_missing_packet_is_named() -> None:
+    places = packet_places("cpu_0")
+    assert len(places) > 2
+    data = STREAMS["cpu_0"]
+    trace = with_file("cpu_0", data[: places[1]] + data[places[2] :])
+    assert trace.damage == ("cpu_0: packet 1: 1 packet missing before it",)
+    assert check(trace) == PACKET_EVENTS
+    trace = with_file("cpu_0", data[places[2] :])
+    assert trace.damage == ("cpu_0: packet 0: 2 packets missing before it",)
+    assert check(trace) == 2 * PACKET_EVENTS
+
+
+def test_a_packet_of_another_trace_is_left_out(tmp_path: Path) -> None:
+    write_trace(tmp_path, EVENTS, packet_events=PACKET_EVENTS, uuid=bytes(16))
+    foreign = (tmp_path / "cpu_0").read_bytes()
+    trace = with_file("cpu_0", foreign)
+    assert trace.damage == ("cpu_0: packet 0: it belongs to another trace (UUID)",)
+    check(trace)
+
+
+def resealed(data: bytes, at: int, change: Callable[[bytearray], None]) -> bytes:
+    """A packet changed by its writer: the checksum is right."""
+    size = struct.unpack_from("<Q", data, at + 48)[0] // 8
+    packet = bytearray(data[at : at + size])
+    change(packet)
+    struct.pack_into("<I", packet, CRC_AT, 0)
+    struct.pack_into("<I", packet, CRC_AT, zlib.crc32(packet))
+    return data[:at] + bytes(packet) + data[at + size :]
+
+
+def reverse_events(packet: bytearray) -> None:
+    slots = [packet[at : at + 64] for at in range(HEAD_BYTES, len(packet), 64)]
+    packet[HEAD_BYTES:] = b"".join(reversed(slots))
+
+
+def test_events_out_of_order_are_named_and_put_in_order() -> None:
+    trace = with_file("cpu_0", resealed(STREAMS["cpu_0"], 0, reverse_events))
+    assert trace.damage == ("cpu_0: packet 0: its events are not in order of time",)
+    assert check(trace) == 0
+    for points in trace.points.values():
+        assert np.all(np.diff(points["time_ns"].astype(np.int64)) >= 0)
+
+
+@pytest.mark.parametrize(
+    ("field_at", "value", "why"),
+    [
+        (24, 1 << 62, "its head contradicts itself"),
+        (32, 1, "its head contradicts itself"),
+        (72, 7, "it is of CPU 7"),
+        (56, 0, "sequence number 0 again"),
+        (20, 1, "its head contradicts itself"),
+    ],
+)
+def test_a_head_that_contradicts_is_named(field_at: int, value: int, why: str) -> None:
+    fmt = "<I" if field_at in (20, 72) else "<Q"
+    second = packet_places("cpu_0")[1]
+    data = resealed(
+        STREAMS["cpu_0"], second, lambda packet: struct.pack_into(fmt, packet, field_at, value)
+    )
+    assert any(why in line for line in with_file("cpu_0", data).damage)
+
+
+def test_files_that_are_no_streams_are_named(tmp_path: Path) -> None:
+    write(tmp_path, EVENTS)
+    (tmp_path / "notes.txt").write_text("nothing of ours")
+    (tmp_path / ".hidden").write_text("nothing of ours")
+    (tmp_path / "directory").mkdir()
+    trace = read_trace(tmp_path)
+    assert trace.damage == ("notes.txt: no stream of this trace",)
+    assert len(trace.losses) == 0
+    assert check(trace) == 0
+
+
+def test_a_stream_that_cannot_be_opened_is_all_lost(tmp_path: Path) -> None:
+    write(tmp_path, EVENTS)
+    (tmp_path / "cpu_0").unlink()
+    (tmp_path / "cpu_0").symlink_to("cpu_0")
+    trace = read_trace(tmp_path)
+    assert "cpu_0: cannot be read" in trace.damage[0]
+    check(trace)
+
+
+def test_losses_after_a_stream_ended_reach_to_the_end(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.add("syscall", time_ns=10, cpu=0).add("syscall", time_ns=90, cpu=1)
+    builder.add("loss", time_ns=95, cpu=0, lost_point=1, lost_count=6)
+    builder.add("loss", time_ns=95, cpu=5, lost_point=2, lost_count=1)
+    trace = read_trace(builder.write(tmp_path))
+    assert trace.lost_by_point == {"syscall": 6, "thread": 1}
+    rows = np.array([trace.losses.begin_ns, trace.losses.end_ns, trace.losses.cpu,
+                     trace.losses.count]).T  # fmt: skip
+    assert rows.tolist() == [[10, 95, 0, 6], [10, 95, 5, 1]]
+
+
+def test_refusals_that_no_loss_event_explains_have_no_name(tmp_path: Path) -> None:
+    write_trace(tmp_path, {"syscall": {"time_ns": [10, 20]}}, discarded={0: [(15, 4)]})
+    trace = read_trace(tmp_path)
+    assert trace.lost_by_point == {"unknown": 4}
+    assert trace.losses.count.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        (None, "no file metadata"),
+        (b"", "empty"),
+        (b"\xff\xfe\x00", "no text"),
+        (b"\x57\x1d\xd1\x75packetised", "no text"),
+        (b"/* CTF 1.8 */ trace { major = 1; };", "does not say that iostrata"),
+    ],
+)
+def test_without_metadata_there_is_no_trace(
+    tmp_path: Path, metadata: bytes | None, why: str
+) -> None:
+    write(tmp_path, EVENTS)
+    (tmp_path / "metadata").unlink()
+    if metadata is not None:
+        (tmp_path / "metadata").write_bytes(metadata)
+    with pytest.raises(RecordingError, match=why) as caught:
+        read_trace(tmp_path)
+    assert caught.value.hint

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounts and block devices come from the recording; what is missing or broken is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iostrata.trace.facts import BlockDevice, Mount, device_key, read_facts
+from iostrata.trace.read import read_trace
+from iostrata.trace.write import TraceBuilder
+
+VDA, VDA1, LOOP = device_key("253:0"), device_key("253:1"), device_key("7:0")
+
+MOUNTINFO = """\
+21 25 0:19 / /proc rw,nosuid shared:5 - proc proc rw
+25 1 253:1 / / rw,relatime shared:1 master:2 - ext4 /dev/vda1 rw,discard
+60 25 0:31 /sub /mnt/a\\040b rw - btrfs /dev/loop0 rw,space_cache=v2
+"""
+BLOCK = """\
+dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\tlogical_block_size\tbacking\tlower_devs
+265289728\tvda\t0\tnone\twrite back\t0\t1\t512\t-\t-
+265289729\tvda1\t265289728\tnone\twrite back\t0\t1\t512\t-\t-
+7340032\tloop0\t0\tmq-deadline\twrite through\t1\t0\t4096\t/var/image\t265289729
+"""
+
+
+def facts_directory(path: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (path / name).write_text(text)
+    return path
+
+
+def test_facts_are_read(tmp_path: Path) -> None:
+    facts, defects = read_facts(facts_directory(tmp_path, mountinfo=MOUNTINFO, block=BLOCK))
+    assert defects == []
+    assert facts.mounts[2] == Mount(31, "/mnt/a b", "btrfs", "/dev/loop0", "rw,space_cache=v2")
+    assert facts.file_system(VDA1) == "ext4"
+    assert facts.file_system(31) == "btrfs"
+    assert facts.file_system(99) == "unknown"
+    assert facts.disk_of(VDA1) == facts.disk_of(VDA) == VDA
+    assert facts.disk_of(99) == 99
+    assert facts.device_name(VDA1) == "vda1"
+    assert facts.device_name(device_key("8:16")) == "8:16"
+    assert facts.blocks[LOOP] == BlockDevice(
+        LOOP, "loop0", 0, "mq-deadline", "write through", True, False, 4096, "/var/image", (VDA1,)
+    )
+
+
+def test_columns_are_found_by_name_and_may_be_absent(tmp_path: Path) -> None:
+    facts, defects = read_facts(facts_directory(tmp_path, block="name\tdev\nsda\t8388608\n"))
+    assert defects == []
+    assert facts.blocks == {8 << 20: BlockDevice(8 << 20, "sda")}
+
+
+def test_broken_lines_are_named_and_the_others_kept(tmp_path: Path) -> None:
+    facts, defects = read_facts(
+        facts_directory(tmp_path, mountinfo="nonsense\n" + MOUNTINFO, block=BLOCK + "x\ty\n")
+    )
+    assert defects == [
+        "facts/mountinfo: line 1 is no mount",
+        "facts/block: line 5 is no block device",
+    ]
+    assert len(facts.mounts) == len(facts.blocks) == 3
+
+
+def test_no_facts_are_no_defect(tmp_path: Path) -> None:
+    trace = read_trace(TraceBuilder().write(tmp_path))
+    assert trace.damage == ()
+    assert trace.facts.device_name(VDA) == "253:0"
+
+
+def test_the_builder_writes_facts(tmp_path: Path) -> None:
+    builder = TraceBuilder().mount(VDA1, "/mnt/a\\ b", "xfs", "/dev/vda1", "rw,sync")
+    builder.block(
+        VDA, "vda", scheduler="none", write_cache="write back", fua=False, rotational=True
+    )
+    builder.block(VDA1, "vda1", parent_key=VDA).block(LOOP, "loop0", lower_keys=(VDA1, 5))
+    facts = read_trace(builder.write(tmp_path)).facts
+    assert facts.mounts == (Mount(VDA1, "/mnt/a\\ b", "xfs", "/dev/vda1", "rw,sync"),)
+    assert facts.blocks[VDA].fua is False
+    assert facts.blocks[VDA].rotational is True
+    assert facts.blocks[LOOP].lower_keys == (VDA1, 5)
+    assert facts.blocks[LOOP].fua is None

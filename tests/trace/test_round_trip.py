@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random recordings come back as they were written, by us and by babeltrace2."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from iostrata.errors import RecordingError
+from iostrata.trace import dump as dumping
+from iostrata.trace import layout, stream
+from iostrata.trace.dump import dump
+from iostrata.trace.read import read_trace
+from iostrata.trace.write import TraceBuilder, write_trace
+from tests.trace.random_events import (
+    all_of,
+    counts,
+    packet_sizes,
+    random_events,
+    rows,
+    seeds,
+    write,
+)
+
+
+@given(seeds, counts, packet_sizes)
+def test_what_is_written_is_read(seed: int, counts: dict[str, int], packet_events: int) -> None:
+    events = random_events(seed, counts)
+    with tempfile.TemporaryDirectory() as directory:
+        trace = read_trace(write(Path(directory), events, packet_events), "server")
+        assert trace.machine == "server"
+        assert trace.damage == ()
+        assert len(trace.losses) == 0
+        assert trace.lost_by_point == trace.unknown == {}
+        assert trace.event_count == sum(counts.values())
+        for name in layout.POINTS:
+            points = trace.points[name]
+            assert len(points) == counts.get(name, 0)
+            assert points.fields == layout.DTYPES[name].names
+            assert np.all(np.diff(points["time_ns"].astype(np.int64)) >= 0)
+            if name in events:
+                assert sorted(rows(all_of(points))) == sorted(rows(events[name]))
+
+
+@given(seeds, counts)
+def test_any_range_is_a_part_of_the_whole(seed: int, counts: dict[str, int]) -> None:
+    events = random_events(seed, counts)
+    with tempfile.TemporaryDirectory() as directory:
+        trace = read_trace(write(Path(directory), events, 7))
+        for name in counts:
+            points = trace.points[name]
+            cut = seed % (len(points) + 1)
+            for field in points.fields:
+                before = points.columns(field, end=cut)[field]
+                after = points.columns(field, begin=cut)[field]
+                assert np.array_equal(np.concatenate((before, after)), points[field])
+
+
+@pytest.mark.parametrize("span", [64, 640, 1 << 20])
+def test_the_size_of_a_span_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: int
+) -> None:
+    events = random_events(1, {"syscall": 300, "block_rq_issue": 5, "clock_sample": 3})
+    whole = {name: all_of(read_trace(write(tmp_path, events, 10)).points[name]) for name in events}
+    monkeypatch.setattr(stream, "SPAN_BYTES", span)
+    monkeypatch.setattr("iostrata.trace.points.SPAN_SLOTS", span // 64)
+    monkeypatch.setattr("iostrata.trace.points.PIECE_EVENTS", 4)
+    trace = read_trace(tmp_path)
+    assert trace.damage == ()
+    for name, expected in whole.items():
+        assert rows(all_of(trace.points[name])) == rows(expected)
+
+
+def test_an_empty_recording_is_a_trace(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path, {}))
+    assert trace.event_count == trace.begin_ns == trace.end_ns == len(trace.losses) == 0
+    assert all(len(points["time_ns"]) == 0 for points in trace.points.values())
+    assert trace.points["syscall"]["result"].dtype == np.dtype("<i4")
+    assert list(dump(trace)) == []
+    (tmp_path / "cpu_0").touch()
+    assert read_trace(tmp_path).damage == ()
+
+
+def test_an_older_recording_tells_which_field_it_lacks(tmp_path: Path) -> None:
+    names = [name for name in layout.DTYPES["syscall"].names or () if name != "rwf"]
+    older = {"syscall": layout.DTYPES["syscall"][names], "gone": layout.DTYPES["block_rq_issue"]}
+    write_trace(
+        tmp_path,
+        {"syscall": {"time_ns": [5], "result": [7]}, "gone": {"time_ns": [1, 2]}},
+        points={"syscall": 1, "gone": 99},
+        dtypes=older,
+    )
+    trace = read_trace(tmp_path)
+    assert trace.points["syscall"]["result"].tolist() == [7]
+    assert trace.unknown == {"gone": 2}
+    assert len(trace.points["block_rq_issue"]) == 0
+    with pytest.raises(RecordingError, match=r"syscall .* no field rwf") as caught:
+        trace.points["syscall"]["rwf"]
+    assert caught.value.hint
+
+
+def test_events_missing_from_the_metadata_are_counted(tmp_path: Path) -> None:
+    write(tmp_path, random_events(2, {"syscall": 4, "probe": 2}))
+    points = {name: number for name, number in layout.POINTS.items() if name != "syscall"}
+    with tempfile.TemporaryDirectory() as other:
+        write_trace(Path(other), {}, points=points)
+        (tmp_path / "metadata").write_bytes((Path(other) / "metadata").read_bytes())
+    trace = read_trace(tmp_path)
+    assert trace.unknown == {"1": 4}
+    assert trace.event_count == 6
+
+
+def test_builder_refuses_what_no_point_has() -> None:
+    with pytest.raises(ValueError, match="syscall has no field sector"):
+        TraceBuilder().add("syscall", time_ns=1, sector=5)
+
+
+VALUE = re.compile(r'(\w+) = ("(?:[^"\\]|\\.)*"|[^ ,}]+)')
+LINE = re.compile(r"\[(\d+)\] (?:\S+ )?(\w+): \{[^}]*\}, (\{.*\})$")
+Row = tuple[int, str, tuple[tuple[str, str | int], ...]]
+
+
+def by_babeltrace(babeltrace: str, directory: Path) -> tuple[list[Row], str]:
+    done = subprocess.run(
+        [babeltrace, "--clock-cycles", "--no-delta", str(directory)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [babeltrace_row(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def babeltrace_row(line: str) -> Row:
+    match = LINE.match(line)
+    assert match, line
+    fields = [(name, value_of(value)) for name, value in VALUE.findall(match[3])]
+    return int(match[1]), match[2], tuple(fields)
+
+
+def value_of(text: str) -> str | int:
+    if text.startswith('"'):
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return int(text, 0)
+
+
+def by_us(directory: Path) -> list[Row]:
+    trace = read_trace(directory)
+    found = []
+    for name, points in trace.points.items():
+        fields = [field for field in points.fields if field not in ("time_ns", "point")]
+        columns = points.columns("time_ns", *fields)
+        texts = [
+            [value.decode() if isinstance(value, bytes) else value for value in column.tolist()]
+            for column in columns.values()
+        ]
+        for time_ns, *values in zip(*texts, strict=True):
+            found.append((time_ns, name, tuple(zip(fields, values, strict=True))))
+    return found
+
+
+@settings(max_examples=15)
+@given(seeds, counts, packet_sizes)
+def test_babeltrace_reads_the_same(
+    babeltrace: str, seed: int, counts: dict[str, int], packet_events: int
+) -> None:
+    events = random_events(seed, counts)
+    with tempfile.TemporaryDirectory() as directory:
+        path = write(Path(directory), events, packet_events)
+        theirs, story = by_babeltrace(babeltrace, path)
+        assert sorted(theirs, key=repr) == sorted(by_us(path), key=repr)
+        assert story == ""
+
+
+def test_babeltrace_tells_the_same_losses(babeltrace: str, tmp_path: Path) -> None:
+    builder = TraceBuilder(packet_events=2)
+    builder.extend("syscall", time_ns=np.arange(1, 8) * 10, cpu=1)
+    builder.refuse("syscall", time_ns=35, cpu=1, count=3)
+    builder.refuse("thread", time_ns=1000, cpu=1, count=4)
+    builder.refuse("thread", time_ns=50, cpu=2, count=9)
+    builder.write(tmp_path)
+    trace = read_trace(tmp_path)
+    assert trace.lost_by_point == {"syscall": 3, "thread": 13}
+    losses = trace.losses
+    windows = [column.tolist() for column in (losses.begin_ns, losses.end_ns, losses.cpu)]
+    assert list(zip(*windows, losses.count.tolist(), strict=True)) == [
+        (10, 50, 2, 9),
+        (20, 40, 1, 3),
+        (60, 1000, 1, 4),
+    ]
+    _, story = by_babeltrace(babeltrace, tmp_path)
+    of_first_packets = ["9"]  # babeltrace2 has nothing to compare them with
+    told = re.findall(r"discarded (\d+) event", story)
+    assert of_first_packets + told == ["9", "3", "4"]
+
+
+DUMPED = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
+NUMBERS = {
+    name: value
+    for names in (dumping.CALLS, dumping.THREADS)
+    for value, name in names.items()
+}  # fmt: skip
+
+
+def dumped_row(line: str) -> Row:
+    seconds, cpu, tid, point, *_ = line.split()
+    fields: list[tuple[str, str | int]] = [("cpu", int(cpu)), ("tid", int(tid))]
+    fields += [(name, number_of(text)) for name, text in DUMPED.findall(line) if name != "op"]
+    return int(seconds.replace(".", "")), point, tuple(fields)
+
+
+def number_of(text: str) -> str | int:
+    if ":" in text and not text.startswith('"'):
+        major, minor = text.split(":")
+        return int(major) << 20 | int(minor)
+    return NUMBERS[text] if text in NUMBERS else value_of(text)
+
+
+def test_dump_prints_what_babeltrace_prints(
+    babeltrace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {name: 20 for name in layout.POINTS if name != "loss"}
+    path = write(tmp_path, random_events(5, counts))
+    theirs, _ = by_babeltrace(babeltrace, path)
+    monkeypatch.setattr(dumping, "CHUNK_EVENTS", 50)
+    ours = [dumped_row(line) for line in dump(read_trace(path))]
+    assert [time_ns for time_ns, *_ in ours] == sorted(time_ns for time_ns, *_ in theirs)
+    assert sorted(ours, key=repr) == sorted(theirs, key=repr)
