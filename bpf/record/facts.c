@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The machine's facts: block devices from sysfs, what lies below what, mounts. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "record.h"
+
+#define SYS_BLOCK "/sys/class/block"
+
+static unsigned int kernel_dev(unsigned int major_number, unsigned int minor_number)
+{
+	return major_number << 20 | minor_number;
+}
+
+/* One line of a sysfs file, '-' when there is none. */
+static void read_fact(const char *name, const char *file, char *text, size_t size)
+{
+	char path[512];
+	FILE *in;
+
+	snprintf(text, size, "-");
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/%s", name, file);
+	in = fopen(path, "re");
+	if (!in)
+		return;
+	if (fgets(text, size, in))
+		text[strcspn(text, "\n")] = 0;
+	for (char *c = text; *c; c++) {
+		if (*c == '\t')
+			*c = ' ';
+	}
+	if (!text[0])
+		snprintf(text, size, "-");
+	fclose(in);
+}
+
+static unsigned int read_dev(const char *name, const char *file)
+{
+	unsigned int major_number, minor_number;
+	char text[32];
+
+	read_fact(name, file, text, sizeof(text));
+	if (sscanf(text, "%u:%u", &major_number, &minor_number) != 2)
+		return 0;
+	return kernel_dev(major_number, minor_number);
+}
+
+/* "none [mq-deadline] kyber" -> "mq-deadline" */
+static void only_bracketed(char *text)
+{
+	char *begin = strchr(text, '[');
+	char *end = begin ? strchr(begin, ']') : NULL;
+
+	if (!end)
+		return;
+	*end = 0;
+	memmove(text, begin + 1, strlen(begin + 1) + 1);
+}
+
+static void add_lower(struct block_fact *block, unsigned int dev)
+{
+	if (dev && block->lower_count < sizeof(block->lower_devs) / sizeof(block->lower_devs[0]))
+		block->lower_devs[block->lower_count++] = dev;
+}
+
+static void read_lower_devs(struct block_fact *block)
+{
+	struct dirent *entry;
+	struct stat backing;
+	char path[512];
+	DIR *slaves;
+
+	if (block->backing[0] == '/' && !stat(block->backing, &backing)) {
+		if (S_ISBLK(backing.st_mode))
+			add_lower(block,
+				  kernel_dev(major(backing.st_rdev), minor(backing.st_rdev)));
+		else
+			add_lower(block, kernel_dev(major(backing.st_dev), minor(backing.st_dev)));
+	}
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/slaves", block->name);
+	slaves = opendir(path);
+	if (!slaves)
+		return;
+	while ((entry = readdir(slaves))) {
+		if (entry->d_name[0] != '.')
+			add_lower(block, read_dev(entry->d_name, "dev"));
+	}
+	closedir(slaves);
+}
+
+static void read_block(struct block_fact *block, const char *name)
+{
+	char partition[16];
+
+	*block = (struct block_fact){.dev = read_dev(name, "dev")};
+	snprintf(block->name, sizeof(block->name), "%s", name);
+	read_fact(name, "partition", partition, sizeof(partition));
+	if (strcmp(partition, "-"))
+		block->parent_dev = read_dev(name, "../dev");
+	read_fact(name, "queue/scheduler", block->scheduler, sizeof(block->scheduler));
+	only_bracketed(block->scheduler);
+	read_fact(name, "queue/write_cache", block->write_cache, sizeof(block->write_cache));
+	read_fact(name, "queue/fua", block->fua, sizeof(block->fua));
+	read_fact(name, "queue/rotational", block->rotational, sizeof(block->rotational));
+	read_fact(name, "queue/logical_block_size", block->logical_block_size,
+		  sizeof(block->logical_block_size));
+	read_fact(name, "loop/backing_file", block->backing, sizeof(block->backing));
+	read_lower_devs(block);
+}
+
+int facts_collect(struct facts *facts)
+{
+	struct dirent **names;
+	int count = scandir(SYS_BLOCK, &names, NULL, alphasort);
+
+	*facts = (struct facts){};
+	if (count < 0)
+		return -errno;
+	facts->blocks = calloc(count, sizeof(*facts->blocks));
+	for (int i = 0; i < count; i++) {
+		if (facts->blocks && names[i]->d_name[0] != '.') {
+			read_block(&facts->blocks[facts->block_count], names[i]->d_name);
+			if (facts->blocks[facts->block_count].dev)
+				facts->block_count++;
+		}
+		free(names[i]);
+	}
+	free(names);
+	return facts->blocks ? 0 : -ENOMEM;
+}
+
+void facts_free(struct facts *facts)
+{
+	free(facts->blocks);
+	*facts = (struct facts){};
+}
+
+const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev)
+{
+	for (unsigned int i = 0; i < facts->block_count; i++) {
+		if (facts->blocks[i].dev == dev)
+			return &facts->blocks[i];
+	}
+	return NULL;
+}
+
+/* The whole disk; 0: no block device. */
+unsigned int facts_disk_of(const struct facts *facts, unsigned int dev)
+{
+	const struct block_fact *block = facts_of_dev(facts, dev);
+
+	return !block ? 0 : block->parent_dev ? block->parent_dev : dev;
+}
+
+static unsigned int follow(const struct facts *facts, struct follow *follows, unsigned int count,
+			   unsigned int upper, unsigned int dev, unsigned int depth)
+{
+	const struct block_fact *block = facts_of_dev(facts, facts_disk_of(facts, dev));
+
+	for (unsigned int i = 0; block && depth && i < block->lower_count; i++) {
+		unsigned int lower = block->lower_devs[i];
+
+		/* A loop device's backing file lies on a file system; for others the bit is idle. */
+		if (count + 2 > MAX_FOLLOWS)
+			return count;
+		follows[count++] = (struct follow){upper, lower, WATCH_FS};
+		if (facts_disk_of(facts, lower))
+			follows[count++] =
+				(struct follow){upper, facts_disk_of(facts, lower), WATCH_DISK};
+		count = follow(facts, follows, count, upper, lower, depth - 1);
+	}
+	return count;
+}
+
+unsigned int facts_follows(const struct facts *facts, struct follow *follows)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < facts->block_count; i++) {
+		if (!facts->blocks[i].parent_dev)
+			count = follow(facts, follows, count, facts->blocks[i].dev,
+				       facts->blocks[i].dev, 8);
+	}
+	return count;
+}
+
+static void print_block(FILE *out, const struct block_fact *block)
+{
+	fprintf(out, "%u\t%s\t%u\t%s\t%s\t%s\t%s\t%s\t%s\t", block->dev, block->name,
+		block->parent_dev, block->scheduler, block->write_cache, block->fua,
+		block->rotational, block->logical_block_size, block->backing);
+	for (unsigned int i = 0; i < block->lower_count; i++)
+		fprintf(out, "%s%u", i ? "," : "", block->lower_devs[i]);
+	fputs(block->lower_count ? "\n" : "-\n", out);
+}
+
+static FILE *create(int directory_fd, const char *name)
+{
+	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+static int copy_mountinfo(int directory_fd)
+{
+	FILE *in = fopen("/proc/self/mountinfo", "re");
+	FILE *out = create(directory_fd, "facts/mountinfo");
+	char buffer[4096];
+	size_t got;
+	int error = 0;
+
+	while (in && out && (got = fread(buffer, 1, sizeof(buffer), in)))
+		fwrite(buffer, 1, got, out);
+	if (!out || fclose(out))
+		error = -errno;
+	if (in)
+		fclose(in);
+	return error;
+}
+
+int facts_write(const struct facts *facts, int directory_fd)
+{
+	FILE *out;
+
+	if (mkdirat(directory_fd, "facts", 0755) && errno != EEXIST)
+		return -errno;
+	out = create(directory_fd, "facts/block");
+	if (!out)
+		return -errno;
+	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
+	      "logical_block_size\tbacking\tlower_devs\n",
+	      out);
+	for (unsigned int i = 0; i < facts->block_count; i++)
+		print_block(out, &facts->blocks[i]);
+	if (fclose(out))
+		return -errno;
+	return copy_mountinfo(directory_fd);
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What was asked for -> what the BPF programs compare with. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "record.h"
+#include "iostrata.skel.h"
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
+/* A path below the version 2 hierarchy; its level is its depth there. */
+static int cgroup_filter(struct cgroup_filter *filter, const char *name)
+{
+	static const char *const roots[] = {CGROUP_ROOT, CGROUP_ROOT "/unified"};
+	char path[PATH_MAX], procs[PATH_MAX + 32];
+	struct stat status;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		const char *root = roots[1 - i];
+		const char *below = strncmp(name, root, strlen(root)) ? name : name + strlen(root);
+
+		snprintf(path, sizeof(path), "%s/%s", root, below);
+		snprintf(procs, sizeof(procs), "%s/cgroup.controllers", path);
+		if (access(procs, F_OK) || stat(path, &status))
+			continue;
+		filter->id = status.st_ino;
+		filter->level = 0;
+		for (const char *c = below; *c; c++) {
+			if (*c != '/' && (c == below || c[-1] == '/'))
+				filter->level++;
+		}
+		return 0;
+	}
+	fail("--cgroup %s: no such cgroup of version 2 below " CGROUP_ROOT, name);
+	return -ENOENT;
+}
+
+int filter_fill(struct filter *filter, const struct options *options)
+{
+	*filter = (struct filter){
+		.tree = options->pid_count ||
+			(!options->comm_count && !options->cgroup_count && !options->all),
+		.device = options->device_count > 0,
+		.comm_count = options->comm_count,
+		.cgroup_count = options->cgroup_count,
+		.own_tgid = getpid(),
+	};
+	for (unsigned int i = 0; i < options->comm_count; i++)
+		strncpy(filter->comms[i], options->comms[i], sizeof(filter->comms[i]) - 1);
+	for (unsigned int i = 0; i < options->cgroup_count; i++) {
+		int error = cgroup_filter(&filter->cgroups[i], options->cgroups[i]);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int device_of(const char *name, unsigned int *dev)
+{
+	unsigned int major_number, minor_number;
+	struct stat status;
+	char end;
+
+	if (sscanf(name, "%u:%u%c", &major_number, &minor_number, &end) == 2) {
+		*dev = major_number << 20 | minor_number;
+		return 0;
+	}
+	if (stat(name, &status) || !S_ISBLK(status.st_mode)) {
+		fail("--device %s: no block device; give a path like /dev/vda or MAJ:MIN", name);
+		return -ENODEV;
+	}
+	*dev = major(status.st_rdev) << 20 | minor(status.st_rdev);
+	return 0;
+}
+
+/* As watch_mark() in BPF, before it runs. */
+static void watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
+{
+	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
+
+	for (unsigned int way = 0; way < WATCH_WAYS; way++) {
+		struct watch *place = &skeleton->bss->watched[first + way];
+
+		if (place->dev && place->dev != dev)
+			continue;
+		place->dev = dev;
+		place->bits |= bits;
+		return;
+	}
+}
+
+/* A whole disk stands for its partitions too; a partition's requests are its disk's. */
+static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned int dev)
+{
+	unsigned int disk = facts_disk_of(facts, dev);
+
+	watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
+	watch(skeleton, disk ? disk : dev, WATCH_DISK);
+	for (unsigned int i = 0; i < facts->block_count; i++) {
+		if (facts->blocks[i].parent_dev == dev)
+			watch(skeleton, facts->blocks[i].dev, WATCH_ALLOWED | WATCH_FS);
+	}
+	for (unsigned int i = 0; i < skeleton->bss->follow_count; i++) {
+		const struct follow *follow = &skeleton->bss->follows[i];
+
+		if (follow->upper == (disk ? disk : dev))
+			watch(skeleton, follow->lower, follow->bits);
+	}
+}
+
+int filter_devices(struct iostrata *skeleton, const struct options *options,
+		   const struct facts *facts)
+{
+	skeleton->bss->follow_count = facts_follows(facts, skeleton->bss->follows);
+	for (unsigned int i = 0; i < options->device_count; i++) {
+		unsigned int dev;
+		int error = device_of(options->devices[i], &dev);
+
+		if (error)
+			return error;
+		allow(skeleton, facts, dev);
+	}
+	return 0;
+}
+
+/* As thread_add() in BPF, and safe beside it. */
+int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid)
+{
+	unsigned int first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
+		if (skeleton->bss->thread_owner[first + way] == (unsigned int)tid)
+			return 0;
+	}
+	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
+		unsigned int none = 0;
+
+		if (!__atomic_compare_exchange_n(&skeleton->bss->thread_owner[first + way], &none,
+						 tid, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			continue;
+		threads[first + way].tgid = tgid;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+static int add_process(struct iostrata *skeleton, struct thread *threads, pid_t pid,
+		       unsigned int depth)
+{
+	struct dirent *entry;
+	char path[64];
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	if (!tasks)
+		return -errno;
+	while ((entry = readdir(tasks))) {
+		pid_t tid = atoi(entry->d_name), child;
+		char children[128];
+		FILE *list;
+
+		if (tid <= 0)
+			continue;
+		if (filter_add_thread(skeleton, threads, tid, pid))
+			warn("too many threads: thread %d is not recorded", tid);
+		snprintf(children, sizeof(children), "/proc/%d/task/%d/children", pid, tid);
+		list = depth ? fopen(children, "re") : NULL;
+		while (list && fscanf(list, "%d", &child) == 1)
+			add_process(skeleton, threads, child, depth - 1);
+		if (list)
+			fclose(list);
+	}
+	closedir(tasks);
+	return 0;
+}
+
+/* Twice: what the first pass missed while it was being born, the second finds. */
+int filter_add_processes(struct iostrata *skeleton, struct thread *threads,
+			 const struct options *options)
+{
+	for (unsigned int i = 0; i < options->pid_count; i++) {
+		int error = add_process(skeleton, threads, options->pids[i], 64);
+
+		if (error) {
+			fail("--pid %d: %s", options->pids[i],
+			     error == -ENOENT ? "no such process" : strerror(-error));
+			return error;
+		}
+		add_process(skeleton, threads, options->pids[i], 64);
+	}
+	return 0;
+}

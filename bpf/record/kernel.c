@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What this kernel can do, found by looking at it: the constants of the BPF programs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+
+#include "record.h"
+#include "iostrata.skel.h"
+
+/* The prototype of a tracepoint's program; its first parameter is no argument. */
+static const struct btf_type *tracepoint(const struct btf *btf, const char *name)
+{
+	const struct btf_type *type;
+	char typedef_name[64];
+	int id;
+
+	snprintf(typedef_name, sizeof(typedef_name), "btf_trace_%s", name);
+	id = btf__find_by_name_kind(btf, typedef_name, BTF_KIND_TYPEDEF);
+	if (id < 0)
+		return NULL;
+	type = btf__type_by_id(btf, id);
+	type = btf__type_by_id(btf, type->type);
+	if (!type || !btf_is_ptr(type))
+		return NULL;
+	type = btf__type_by_id(btf, type->type);
+	return type && btf_is_func_proto(type) ? type : NULL;
+}
+
+static unsigned int argument_count(const struct btf *btf, const char *name)
+{
+	const struct btf_type *prototype = tracepoint(btf, name);
+
+	return prototype ? btf_vlen(prototype) - 1 : 0;
+}
+
+/* The name of the type of the n-th argument, "" where it has none (a pointer). */
+static const char *argument_type(const struct btf *btf, const char *name, unsigned int n)
+{
+	const struct btf_type *prototype = tracepoint(btf, name);
+	const struct btf_type *type;
+
+	if (!prototype || btf_vlen(prototype) < n + 2)
+		return "";
+	type = btf__type_by_id(btf, btf_params(prototype)[n + 1].type);
+	return type ? btf__name_by_offset(btf, type->name_off) : "";
+}
+
+/* Whether BPF has atomic operations that return the old value. */
+static bool test_cmpxchg(void)
+{
+	const struct bpf_insn instructions[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 1, .imm = 1},
+		{.code = BPF_STX | BPF_MEM | BPF_DW, .dst_reg = 10, .src_reg = 0, .off = -8},
+		{.code = BPF_STX | BPF_ATOMIC | BPF_DW,
+		 .dst_reg = 10,
+		 .src_reg = 1,
+		 .off = -8,
+		 .imm = BPF_CMPXCHG},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "cmpxchg", "GPL", instructions,
+			       sizeof(instructions) / sizeof(instructions[0]), NULL);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+int kernel_open(struct kernel *kernel)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+
+	*kernel = (struct kernel){};
+	if (!btf)
+		return -errno;
+	kernel->has_cmpxchg = test_cmpxchg();
+	kernel->block_rq_argument = argument_count(btf, "block_rq_issue") > 1;
+	kernel->block_bio_argument = argument_count(btf, "block_bio_queue") > 1;
+	kernel->block_status_argument =
+		!strcmp(argument_type(btf, "block_rq_complete", 1), "blk_status_t");
+	kernel->switch_state_argument = argument_count(btf, "sched_switch") > 3;
+	btf__free(btf);
+	return 0;
+}
+
+void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton)
+{
+	skeleton->rodata->has_cmpxchg = kernel->has_cmpxchg;
+	skeleton->rodata->block_rq_argument = kernel->block_rq_argument;
+	skeleton->rodata->block_bio_argument = kernel->block_bio_argument;
+	skeleton->rodata->block_status_argument = kernel->block_status_argument;
+	skeleton->rodata->switch_state_argument = kernel->switch_state_argument;
+}
+
+/* System call points are found through tracefs, which a small guest may not have mounted. */
+void kernel_mount_tracefs(void)
+{
+	if (access("/sys/kernel/tracing/events", F_OK) &&
+	    access("/sys/kernel/debug/tracing/events", F_OK) &&
+	    mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL))
+		warn("tracefs cannot be mounted (%s): system calls will not be seen; "
+		     "try: mount -t tracefs tracefs /sys/kernel/tracing",
+		     strerror(errno));
+}

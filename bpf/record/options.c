@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The command line. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+
+static const char help[] =
+	"Usage: iostrata-record -o DIR [FILTER...] [OPTION...] [-- COMMAND ARG...]\n"
+	"Record where synchronous writes spend their time, as a CTF trace in DIR.\n"
+	"\n"
+	"  -o, --output DIR     new (or empty) directory for the trace\n"
+	"      --force          use DIR even if it holds a trace: that is removed\n"
+	"      --duration S     stop after S seconds\n"
+	"      --buffer KIB     ring size a CPU (default 512, a power of two)\n"
+	"      --detail         also record requests being allocated and inserted\n"
+	"      --stats          also record what each BPF program costs (costs a little itself)\n"
+	"      --status-fd N    write ready, progress, exit/signal and failed lines to descriptor N\n"
+	"      --probes         load and attach everything, say what works, record nothing\n"
+	"      --ringbuf        use a BPF ring buffer, as on kernels before 5.12\n"
+	"      --version, --help\n"
+	"\n"
+	"Filters (all kinds given must match, one of each kind is enough; default: the process\n"
+	"tree of COMMAND; with --pid, --comm, --cgroup or --all, COMMAND only sets how long):\n"
+	"      --pid P          the process tree of P\n"
+	"      --comm NAME      threads of that name\n"
+	"      --cgroup PATH    threads in that cgroup (version 2) or below\n"
+	"      --all            every process\n"
+	"      --device DEV     only files on this device (/dev/... or MAJ:MIN)\n"
+	"\n"
+	"Exit status: COMMAND's own (128+N if signal N ended it); 125 the recorder failed,\n"
+	"126 COMMAND cannot be executed, 127 it was not found.\n"
+	"\n"
+	"Examples:\n"
+	"  iostrata-record -o /tmp/trace -- pg_test_fsync -s 1\n"
+	"  iostrata-record -o /tmp/trace --comm postgres --duration 10\n"
+	"  iostrata-record -o /tmp/trace --all --device /dev/vda -- sleep 5\n"
+	"  babeltrace2 /tmp/trace | head\n";
+
+enum option_key {
+	OPTION_FORCE = 256,
+	OPTION_DURATION,
+	OPTION_BUFFER,
+	OPTION_DETAIL,
+	OPTION_STATS,
+	OPTION_STATUS_FD,
+	OPTION_PROBES,
+	OPTION_RINGBUF,
+	OPTION_VERSION,
+	OPTION_HELP,
+	OPTION_PID,
+	OPTION_COMM,
+	OPTION_CGROUP,
+	OPTION_ALL,
+	OPTION_DEVICE,
+};
+
+static const struct option long_options[] = {
+	{"output", required_argument, NULL, 'o'},
+	{"force", no_argument, NULL, OPTION_FORCE},
+	{"duration", required_argument, NULL, OPTION_DURATION},
+	{"buffer", required_argument, NULL, OPTION_BUFFER},
+	{"detail", no_argument, NULL, OPTION_DETAIL},
+	{"stats", no_argument, NULL, OPTION_STATS},
+	{"status-fd", required_argument, NULL, OPTION_STATUS_FD},
+	{"probes", no_argument, NULL, OPTION_PROBES},
+	{"ringbuf", no_argument, NULL, OPTION_RINGBUF},
+	{"version", no_argument, NULL, OPTION_VERSION},
+	{"help", no_argument, NULL, OPTION_HELP},
+	{"pid", required_argument, NULL, OPTION_PID},
+	{"comm", required_argument, NULL, OPTION_COMM},
+	{"cgroup", required_argument, NULL, OPTION_CGROUP},
+	{"all", no_argument, NULL, OPTION_ALL},
+	{"device", required_argument, NULL, OPTION_DEVICE},
+	{},
+};
+
+/* A number in [low, high], else false. */
+static bool number(const char *text, double low, double high, double *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtod(text, &end);
+	return !errno && end != text && !*end && *value >= low && *value <= high;
+}
+
+static int refuse(const char *what, const char *value)
+{
+	fail("--%s %s makes no sense; see iostrata-record --help", what, value);
+	return -EINVAL;
+}
+
+static int append(const char **list, unsigned int *count, const char *what, const char *value)
+{
+	if (!*value)
+		return refuse(what, "''");
+	if (*count == MAX_NAMES) {
+		fail("--%s was given more than %d times", what, MAX_NAMES);
+		return -EINVAL;
+	}
+	list[(*count)++] = value;
+	return 0;
+}
+
+static int parse_number(struct options *options, int key, const char *value)
+{
+	double parsed;
+
+	switch (key) {
+	case OPTION_DURATION:
+		if (!number(value, 1e-3, 1e7, &options->duration_s))
+			return refuse("duration", value);
+		return 0;
+	case OPTION_BUFFER:
+		if (!number(value, 4, 1 << 20, &parsed) ||
+		    ((unsigned int)parsed & ((unsigned int)parsed - 1)) ||
+		    parsed != (unsigned int)parsed) {
+			fail("--buffer %s: the ring size must be a power of two, 4 to 1048576 KiB",
+			     value);
+			return -EINVAL;
+		}
+		options->buffer_kib = parsed;
+		return 0;
+	case OPTION_STATUS_FD:
+		if (!number(value, 0, 1 << 20, &parsed))
+			return refuse("status-fd", value);
+		options->status_fd = parsed;
+		status_to(options->status_fd);
+		return 0;
+	default:
+		if (!number(value, 1, 1 << 22, &parsed))
+			return refuse("pid", value);
+		if (options->pid_count == MAX_NAMES) {
+			fail("--pid was given more than %d times", MAX_NAMES);
+			return -EINVAL;
+		}
+		options->pids[options->pid_count++] = parsed;
+		return 0;
+	}
+}
+
+static int parse_one(struct options *options, int key, const char *value)
+{
+	switch (key) {
+	case 'o':
+		options->directory = value;
+		return 0;
+	case OPTION_FORCE:
+		options->force = true;
+		return 0;
+	case OPTION_DETAIL:
+		options->detail = true;
+		return 0;
+	case OPTION_STATS:
+		options->stats = true;
+		return 0;
+	case OPTION_PROBES:
+		options->probes = true;
+		return 0;
+	case OPTION_RINGBUF:
+		options->ringbuf = true;
+		return 0;
+	case OPTION_ALL:
+		options->all = true;
+		return 0;
+	case OPTION_COMM:
+		return append(options->comms, &options->comm_count, "comm", value);
+	case OPTION_CGROUP:
+		return append(options->cgroups, &options->cgroup_count, "cgroup", value);
+	case OPTION_DEVICE:
+		return append(options->devices, &options->device_count, "device", value);
+	case '?':
+		fail("unknown or incomplete option; see iostrata-record --help");
+		return -EINVAL;
+	default:
+		return parse_number(options, key, value);
+	}
+}
+
+static int check(const struct options *options)
+{
+	if (options->probes)
+		return 0;
+	if (!options->directory) {
+		fail("no directory to record into: give -o DIR; see iostrata-record --help");
+		return -EINVAL;
+	}
+	if (!options->command && !options->pid_count && !options->comm_count &&
+	    !options->cgroup_count && !options->all) {
+		fail("nothing to record: give a command after --, or --pid, --comm, --cgroup or --all");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int options_parse(struct options *options, int argc, char **argv)
+{
+	int key;
+
+	*options = (struct options){.buffer_kib = 512, .status_fd = -1};
+	while ((key = getopt_long(argc, argv, "+o:h", long_options, NULL)) != -1) {
+		if (key == OPTION_HELP || key == 'h') {
+			fputs(help, stdout);
+			return 0;
+		}
+		if (key == OPTION_VERSION) {
+			puts("iostrata-record " IOSTRATA_VERSION);
+			return 0;
+		}
+		if (parse_one(options, key, optarg))
+			return STATUS_FAILED;
+	}
+	if (optind < argc)
+		options->command = argv + optind;
+	return check(options) ? STATUS_FAILED : -1;
+}
+
+static void add(char *text, size_t size, const char *format, const char *value)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, size - used, format, value);
+}
+
+void options_describe_filter(const struct options *options, char *text, size_t size)
+{
+	char pid[16];
+
+	text[0] = 0;
+	for (unsigned int i = 0; i < options->pid_count; i++) {
+		snprintf(pid, sizeof(pid), "%d", options->pids[i]);
+		add(text, size, " --pid %s", pid);
+	}
+	for (unsigned int i = 0; i < options->comm_count; i++)
+		add(text, size, " --comm %s", options->comms[i]);
+	for (unsigned int i = 0; i < options->cgroup_count; i++)
+		add(text, size, " --cgroup %s", options->cgroups[i]);
+	for (unsigned int i = 0; i < options->device_count; i++)
+		add(text, size, " --device %s", options->devices[i]);
+	if (options->all)
+		add(text, size, " %s", "--all");
+	if (text[0])
+		memmove(text, text + 1, strlen(text));
+	else
+		snprintf(text, size, "process tree of the command");
+}
+
+void options_describe_command(const struct options *options, char *text, size_t size)
+{
+	text[0] = 0;
+	for (char **word = options->command; word && *word; word++)
+		add(text, size, word == options->command ? "%s" : " %s", *word);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The directory that the trace is written into. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "record.h"
+
+static bool is_trace_file(const char *name)
+{
+	return !strcmp(name, "metadata") || !strcmp(name, "recorder") || !strncmp(name, "cpu_", 4);
+}
+
+static void remove_facts(int directory_fd)
+{
+	unlinkat(directory_fd, "facts/block", 0);
+	unlinkat(directory_fd, "facts/mountinfo", 0);
+	unlinkat(directory_fd, "facts", AT_REMOVEDIR);
+}
+
+/* Removes an old trace; -ENOTEMPTY: there is one (or something else) and force is off. */
+static int clear(int directory_fd, bool force)
+{
+	int fd = dup(directory_fd);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int error = 0;
+
+	if (!directory)
+		return -errno;
+	while (!error && (entry = readdir(directory))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (!force)
+			error = -ENOTEMPTY;
+		else if (is_trace_file(entry->d_name) && unlinkat(directory_fd, entry->d_name, 0))
+			error = -errno;
+	}
+	closedir(directory);
+	if (!error && force)
+		remove_facts(directory_fd);
+	return error;
+}
+
+/* The directory's descriptor or -errno, said already. */
+int output_open(const struct options *options)
+{
+	int fd, error;
+
+	if (mkdir(options->directory, 0755) && errno != EEXIST) {
+		error = -errno;
+		fail("%s cannot be made: %s", options->directory, strerror(errno));
+		return error;
+	}
+	fd = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		error = -errno;
+		fail("%s cannot be opened: %s", options->directory, strerror(errno));
+		return error;
+	}
+	error = clear(fd, options->force);
+	if (!error)
+		return fd;
+	close(fd);
+	if (error == -ENOTEMPTY)
+		fail("%s is not empty: choose another directory, or --force to replace the trace in it",
+		     options->directory);
+	else
+		fail("%s cannot be cleared: %s", options->directory, strerror(-error));
+	return error;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The recorder's own events: clocks, losses, costs, probes. */
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "record.h"
+#include "iostrata.skel.h"
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return time.tv_sec * NSEC_PER_SEC + time.tv_nsec;
+}
+
+uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t read_tsc(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	return 0;
+#endif
+}
+
+void own_event(struct rings *rings, union event *event, enum point point, uint16_t cpu)
+{
+	if (!event->syscall.time_ns)
+		event->syscall.time_ns = now_ns();
+	event->syscall.point = point;
+	event->syscall.cpu = cpu;
+	event->syscall.tid = getpid();
+	if (stream_full(&rings->recorder) &&
+	    stream_write(&rings->recorder, rings->metadata, UINT64_MAX, 0))
+		return;
+	stream_add(&rings->recorder, event);
+}
+
+/* The tightest of a few tries: the others were interrupted. */
+void own_clock(struct rings *rings)
+{
+	union event best = {};
+
+	for (int attempt = 0; attempt < 5; attempt++) {
+		union event e = {};
+		uint64_t end_ns;
+
+		e.clock_sample.time_ns = now_ns();
+		e.clock_sample.boottime_ns = clock_ns(CLOCK_BOOTTIME);
+		e.clock_sample.realtime_ns = clock_ns(CLOCK_REALTIME);
+		e.clock_sample.tsc = read_tsc();
+		end_ns = now_ns();
+		e.clock_sample.width_ns = end_ns - e.clock_sample.time_ns;
+		if (!attempt || e.clock_sample.width_ns < best.clock_sample.width_ns)
+			best = e;
+	}
+	own_event(rings, &best, POINT_clock_sample, RECORDER_CPU);
+}
+
+void own_losses(struct rings *rings)
+{
+	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++) {
+		for (unsigned int point = 0; point < MAX_POINTS; point++) {
+			uint64_t lost = rings->skeleton->bss->lost[cpu][point];
+			union event e = {.loss = {.lost_count = lost, .lost_point = point}};
+
+			if (lost == rings->said_lost[cpu][point])
+				continue;
+			rings->said_lost[cpu][point] = lost;
+			own_event(rings, &e, POINT_loss, cpu);
+		}
+	}
+}
+
+void own_costs(struct rings *rings)
+{
+	struct bpf_program *program;
+
+	bpf_object__for_each_program (program, rings->skeleton->obj) {
+		struct bpf_prog_info info = {};
+		__u32 size = sizeof(info);
+		union event e = {};
+
+		if (bpf_program__fd(program) < 0 ||
+		    bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
+			continue;
+		e.cost.run_ns = info.run_time_ns;
+		e.cost.run_count = info.run_cnt;
+		snprintf(e.cost.program, sizeof(e.cost.program), "%s", bpf_program__name(program));
+		own_event(rings, &e, POINT_cost, RECORDER_CPU);
+	}
+}
+
+static uint64_t timeval_ns(struct timeval time)
+{
+	return time.tv_sec * NSEC_PER_SEC + time.tv_usec * 1000ull;
+}
+
+void own_recorder(struct rings *rings)
+{
+	struct rusage usage;
+	union event e = {};
+
+	getrusage(RUSAGE_SELF, &usage);
+	e.recorder.cpu_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime);
+	e.recorder.event_count = rings->event_count;
+	e.recorder.lost_count = rings_lost(rings);
+	own_event(rings, &e, POINT_recorder, RECORDER_CPU);
+}
+
+void own_probes(struct rings *rings, const struct probes *probes)
+{
+	for (unsigned int i = 0; i < probes->count; i++) {
+		union event e = {.probe = {.error = probes->list[i].error}};
+
+		if (!probes->list[i].wanted)
+			continue;
+		snprintf(e.probe.program, sizeof(e.probe.program), "%s", probes->list[i].program);
+		own_event(rings, &e, POINT_probe, RECORDER_CPU);
+	}
+}

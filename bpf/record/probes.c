@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Loads and attaches the BPF programs, each on its own: one that this kernel
+ * refuses is left out and the rest is tried again.
+ *
+ * A program's name begins with its layer, which is the name of its file.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "record.h"
+#include "iostrata.skel.h"
+
+/* Programs attached to many points of one kind (SEC("tp") names none). */
+static const struct {
+	const char *program;
+	const char *prefix;
+	const char *calls[9];
+} fan_outs[] = {
+	{"syscall_enter",
+	 "sys_enter_",
+	 {"write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync",
+	  "sync_file_range"}},
+	{"syscall_exit",
+	 "sys_exit_",
+	 {"write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync",
+	  "sync_file_range", "msync"}},
+	{"syscall_enter_msync", "sys_enter_", {"msync"}},
+	{"syscall_enter_msync_blind", "sys_enter_", {"msync"}},
+};
+
+#define FAN_OUTS (sizeof(fan_outs) / sizeof(fan_outs[0]))
+#define MAX_CALLS 9
+
+/* Only with --detail. */
+static const char *const details[] = {"block_io_start", "block_getrq", "block_rq_insert"};
+
+/* The second is loaded only where the first is refused. */
+static const char *const substitutes[][2] = {
+	{"syscall_enter_msync", "syscall_enter_msync_blind"},
+	{"block_io_start", "block_getrq"},
+};
+
+#define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
+
+/* The last complaint of libbpf, and the program that it names. */
+static char complaint[160];
+static char complained_of[64];
+
+static int hear(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+	char line[512];
+	const char *name;
+
+	if (level > LIBBPF_WARN)
+		return 0;
+	vsnprintf(line, sizeof(line), format, arguments);
+	if (getenv("IOSTRATA_DEBUG"))
+		fputs(line, stderr);
+	name = strstr(line, "prog '");
+	if (!name || strstr(line, "BEGIN PROG LOAD LOG"))
+		return 0;
+	snprintf(complained_of, sizeof(complained_of), "%.*s", (int)strcspn(name + 6, "'"),
+		 name + 6);
+	name = strstr(name, "': ");
+	snprintf(complaint, sizeof(complaint), "%.*s", name ? (int)strcspn(name + 3, "\n") : 0,
+		 name ? name + 3 : "");
+	return 0;
+}
+
+static struct probe *find(struct probes *probes, const char *program)
+{
+	for (unsigned int i = 0; i < probes->count; i++) {
+		if (!strcmp(probes->list[i].program, program))
+			return &probes->list[i];
+	}
+	return NULL;
+}
+
+static void name_points(struct probe *probe, const struct bpf_program *program)
+{
+	const char *section = bpf_program__section_name(program);
+	const char *point = strrchr(section, '/');
+
+	snprintf(probe->layer, sizeof(probe->layer), "%.*s", (int)strcspn(probe->program, "_"),
+		 probe->program);
+	if (point) {
+		snprintf(probe->points, sizeof(probe->points), "%s", point + 1);
+		return;
+	}
+	for (unsigned int i = 0; i < FAN_OUTS; i++) {
+		size_t used = 0;
+
+		if (strcmp(fan_outs[i].program, probe->program))
+			continue;
+		for (unsigned int call = 0; call < MAX_CALLS && fan_outs[i].calls[call]; call++)
+			used += snprintf(probe->points + used, sizeof(probe->points) - used,
+					 "%s%s%s", call ? "," : "", fan_outs[i].prefix,
+					 fan_outs[i].calls[call]);
+	}
+}
+
+static int list_programs(struct probes *probes, const struct options *options)
+{
+	struct iostrata *skeleton = iostrata__open();
+	struct bpf_program *program;
+
+	if (!skeleton)
+		return -errno;
+	probes->count = skeleton->skeleton->prog_cnt;
+	probes->list = calloc(probes->count, sizeof(*probes->list));
+	if (!probes->list) {
+		iostrata__destroy(skeleton);
+		return -ENOMEM;
+	}
+	probes->count = 0;
+	bpf_object__for_each_program (program, skeleton->obj) {
+		struct probe *probe = &probes->list[probes->count++];
+
+		probe->program = strdup(bpf_program__name(program));
+		probe->wanted = true;
+		name_points(probe, program);
+		for (unsigned int i = 0; i < sizeof(details) / sizeof(details[0]); i++) {
+			if (!strcmp(probe->program, details[i]))
+				probe->wanted = options->detail || options->probes;
+		}
+		for (unsigned int i = 0; i < SUBSTITUTES; i++) {
+			if (!strcmp(probe->program, substitutes[i][1]))
+				probe->wanted = false;
+		}
+	}
+	iostrata__destroy(skeleton);
+	return 0;
+}
+
+/* False: nothing more to leave out. */
+static bool leave_out(struct probes *probes, const char *program, int error)
+{
+	struct probe *probe = find(probes, program);
+
+	if (!probe || !probe->wanted || probe->error)
+		return false;
+	probe->error = error;
+	snprintf(probe->text, sizeof(probe->text), "%s", complaint);
+	for (unsigned int i = 0; i < SUBSTITUTES; i++) {
+		struct probe *substitute = find(probes, substitutes[i][1]);
+
+		if (!strcmp(substitutes[i][0], program) && substitute)
+			substitute->wanted = true;
+	}
+	return true;
+}
+
+static int try_load(struct probes *probes, probes_prepare prepare, void *context)
+{
+	struct bpf_program *program;
+	int error;
+
+	probes->skeleton = iostrata__open();
+	if (!probes->skeleton)
+		return -errno;
+	bpf_object__for_each_program (program, probes->skeleton->obj) {
+		const struct probe *probe = find(probes, bpf_program__name(program));
+
+		bpf_program__set_autoload(program, probe->wanted && !probe->error);
+		/* Attached here, not by the skeleton. */
+		bpf_program__set_autoattach(program, false);
+	}
+	error = prepare(probes->skeleton, context);
+	if (!error)
+		error = iostrata__load(probes->skeleton);
+	if (error) {
+		iostrata__destroy(probes->skeleton);
+		probes->skeleton = NULL;
+	}
+	return error;
+}
+
+int probes_load(struct probes *probes, const struct options *options, probes_prepare prepare,
+		void *context)
+{
+	int error;
+
+	libbpf_set_print(hear);
+	error = list_programs(probes, options);
+	if (error)
+		return error;
+	for (;;) {
+		complained_of[0] = 0;
+		complaint[0] = 0;
+		error = try_load(probes, prepare, context);
+		if (!error || !leave_out(probes, complained_of, error))
+			return error;
+	}
+}
+
+static int keep_link(struct probes *probes, struct bpf_link *link)
+{
+	struct bpf_link **links;
+
+	if (!link)
+		return -errno;
+	links = realloc(probes->links, (probes->link_count + 1) * sizeof(*links));
+	if (!links) {
+		bpf_link__destroy(link);
+		return -ENOMEM;
+	}
+	probes->links = links;
+	links[probes->link_count++] = link;
+	return 0;
+}
+
+static int attach_calls(struct probes *probes, struct bpf_program *program, unsigned int fan_out)
+{
+	int result = -ENOENT;
+
+	for (unsigned int i = 0; i < MAX_CALLS && fan_outs[fan_out].calls[i]; i++) {
+		char point[64];
+		int error;
+
+		snprintf(point, sizeof(point), "%s%s", fan_outs[fan_out].prefix,
+			 fan_outs[fan_out].calls[i]);
+		error = keep_link(probes,
+				  bpf_program__attach_tracepoint(program, "syscalls", point));
+		/* One call that this kernel lacks does not cost the others. */
+		if (!error || result)
+			result = error;
+	}
+	return result;
+}
+
+static int attach_one(struct probes *probes, struct bpf_program *program)
+{
+	for (unsigned int i = 0; i < FAN_OUTS; i++) {
+		if (!strcmp(fan_outs[i].program, bpf_program__name(program)))
+			return attach_calls(probes, program, i);
+	}
+	return keep_link(probes, bpf_program__attach(program));
+}
+
+void probes_attach(struct probes *probes)
+{
+	struct bpf_program *program;
+
+	bpf_object__for_each_program (program, probes->skeleton->obj) {
+		struct probe *probe = find(probes, bpf_program__name(program));
+
+		if (!probe->wanted || probe->error)
+			continue;
+		complaint[0] = 0;
+		probe->error = attach_one(probes, program);
+		if (probe->error)
+			snprintf(probe->text, sizeof(probe->text), "%s",
+				 complaint[0] ? complaint : "cannot be attached");
+	}
+}
+
+/* One line a program: program, points, layer, result, text. */
+int probes_report(const struct probes *probes, FILE *out)
+{
+	fputs("program\tpoints\tlayer\tresult\ttext\n", out);
+	for (unsigned int i = 0; i < probes->count; i++) {
+		const struct probe *probe = &probes->list[i];
+
+		fprintf(out, "%s\t%s\t%s\t%s\t%s\n", probe->program, probe->points, probe->layer,
+			!probe->wanted ? "unused"
+			: probe->error ? strerrorname_np(-probe->error)
+				       : "ok",
+			!probe->wanted ? "a better program takes its place" : probe->text);
+	}
+	return fflush(out) ? -errno : 0;
+}
+
+void probes_close(struct probes *probes)
+{
+	while (probes->link_count)
+		bpf_link__destroy(probes->links[--probes->link_count]);
+	free(probes->links);
+	iostrata__destroy(probes->skeleton);
+	for (unsigned int i = 0; i < probes->count; i++)
+		free((char *)probes->list[i].program);
+	free(probes->list);
+	*probes = (struct probes){};
+}

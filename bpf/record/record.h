@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The recorder's parts and what they share.  Functions return 0 or -errno unless said otherwise. */
+#ifndef IOSTRATA_RECORD_H
+#define IOSTRATA_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "events.h"
+#include "shared.h"
+
+struct iostrata; /* the skeleton */
+struct btf;
+
+#define STATUS_FAILED 125
+#define STATUS_CANNOT_EXECUTE 126
+#define STATUS_NOT_FOUND 127
+
+#define NSEC_PER_SEC 1000000000ull
+#define RECORDER_CPU 65535
+
+/* Says what failed, why and what to do: on stderr and as a `failed` line on the status descriptor. */
+void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void status_to(int fd);
+
+uint64_t now_ns(void);
+
+/* options.c */
+struct options {
+	const char *directory;
+	char **command; /* NULL: until a signal or the duration */
+	pid_t pids[MAX_NAMES];
+	unsigned int pid_count;
+	const char *comms[MAX_NAMES];
+	unsigned int comm_count;
+	const char *cgroups[MAX_NAMES];
+	unsigned int cgroup_count;
+	const char *devices[MAX_NAMES];
+	unsigned int device_count;
+	bool all;
+	bool detail;
+	bool force;
+	bool stats;
+	bool probes;  /* --probes: only load and attach */
+	bool ringbuf; /* --ringbuf: as on a kernel without compare-and-exchange */
+	unsigned int buffer_kib;
+	double duration_s;
+	int status_fd;
+};
+
+/* <0: go on; otherwise exit with this status */
+int options_parse(struct options *options, int argc, char **argv);
+/* What was asked for, as one line for the recording. */
+void options_describe_filter(const struct options *options, char *text, size_t size);
+void options_describe_command(const struct options *options, char *text, size_t size);
+
+/* output.c */
+int output_open(const struct options *options);
+
+/* kernel.c */
+struct kernel {
+	bool has_cmpxchg;
+	bool block_rq_argument;
+	bool block_bio_argument;
+	bool block_status_argument;
+	bool switch_state_argument;
+};
+
+int kernel_open(struct kernel *kernel);
+void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton);
+void kernel_mount_tracefs(void);
+
+/* probes.c */
+struct probe {
+	const char *program;
+	char layer[16];
+	char points[256];
+	int error; /* -errno */
+	bool wanted;
+	char text[160];
+};
+
+struct probes {
+	struct iostrata *skeleton;
+	struct probe *list;
+	unsigned int count;
+	struct bpf_link **links;
+	unsigned int link_count;
+};
+
+/* Sets what must be known before loading; called again for each attempt. */
+typedef int (*probes_prepare)(struct iostrata *skeleton, void *context);
+int probes_load(struct probes *probes, const struct options *options, probes_prepare prepare,
+		void *context);
+/* Attaches what was loaded; a program that cannot be gets its error. */
+void probes_attach(struct probes *probes);
+int probes_report(const struct probes *probes, FILE *out);
+void probes_close(struct probes *probes);
+
+/* filter.c */
+int filter_fill(struct filter *filter, const struct options *options);
+struct facts;
+int filter_devices(struct iostrata *skeleton, const struct options *options,
+		   const struct facts *facts);
+int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid);
+int filter_add_processes(struct iostrata *skeleton, struct thread *threads,
+			 const struct options *options);
+
+/* facts.c */
+struct block_fact {
+	unsigned int dev;
+	unsigned int parent_dev;
+	char name[64];
+	char scheduler[32];
+	char write_cache[32];
+	char fua[8];
+	char rotational[8];
+	char logical_block_size[16];
+	char backing[256];
+	unsigned int lower_devs[16];
+	unsigned int lower_count;
+};
+
+struct facts {
+	struct block_fact *blocks;
+	unsigned int block_count;
+};
+
+int facts_collect(struct facts *facts);
+void facts_free(struct facts *facts);
+int facts_write(const struct facts *facts, int directory_fd);
+const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
+unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
+/* Fills what BPF follows: all devices below each device. */
+unsigned int facts_follows(const struct facts *facts, struct follow *follows);
+
+/* metadata.c */
+struct metadata {
+	uint8_t uuid[16];
+	uint64_t offset_ns; /* realtime - monotonic */
+	const struct options *options;
+	/* bytes of each point's event that hold fields; 0: no such point */
+	unsigned int used_bytes[MAX_POINTS];
+};
+
+int metadata_write(struct metadata *metadata, const struct btf *btf, int directory_fd);
+
+/* packet.c */
+struct stream {
+	int fd;
+	uint32_t cpu;
+	uint8_t *packet; /* room for the head, then the events, sorted by time */
+	unsigned int count;
+	uint64_t sequence;
+	uint64_t discarded; /* said by the last packet */
+	uint64_t written_events;
+};
+
+int stream_open(struct stream *stream, int directory_fd, uint32_t cpu);
+void stream_close(struct stream *stream);
+bool stream_full(const struct stream *stream);
+void stream_add(struct stream *stream, const union event *event);
+/* Writes what is not younger than until_ns. */
+int stream_write(struct stream *stream, const struct metadata *metadata, uint64_t until_ns,
+		 uint64_t discarded);
+
+/* ring.c */
+struct rings {
+	struct iostrata *skeleton;
+	const struct metadata *metadata;
+	struct stream *streams; /* one a CPU */
+	struct stream recorder;
+	unsigned int cpu_count;
+	unsigned int slot_count; /* a CPU */
+	union event *slots;
+	size_t slots_bytes;
+	struct ring_buffer *ringbuf; /* instead of slots */
+	uint64_t event_count;
+	uint64_t said_lost[MAX_CPUS][MAX_POINTS];
+};
+
+int rings_open(struct rings *rings, struct iostrata *skeleton, const struct metadata *metadata,
+	       int directory_fd);
+void rings_close(struct rings *rings);
+/* How full the fullest ring was, in percent, or -errno. */
+int rings_drain(struct rings *rings);
+int rings_write(struct rings *rings, bool final);
+uint64_t rings_lost(const struct rings *rings);
+
+/* own.c: the recorder's own events */
+void own_event(struct rings *rings, union event *event, enum point point, uint16_t cpu);
+void own_clock(struct rings *rings);
+void own_losses(struct rings *rings);
+void own_costs(struct rings *rings);
+void own_recorder(struct rings *rings);
+void own_probes(struct rings *rings, const struct probes *probes);
+
+/* command.c */
+struct command {
+	pid_t pid;    /* 0: none */
+	int go_fd;    /* a byte here lets it execute */
+	int error_fd; /* its errno comes from here if it cannot */
+	bool ended;
+	int status; /* of waitpid */
+};
+
+int command_fork(struct command *command, char **arguments);
+/* 0, or the -errno of execvp */
+int command_go(struct command *command);
+bool command_reap(struct command *command);
+void command_abandon(struct command *command);
+int command_exit_status(const struct command *command);
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The rings that BPF fills, emptied into the streams. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "record.h"
+#include "iostrata.skel.h"
+
+/* An event is in its ring this long after its time at the latest; only then is
+ * the order of all before it certain. */
+#define HOLD_BACK_NS 10000000ull
+
+static int ringbuf_event(void *context, void *data, size_t size)
+{
+	struct rings *rings = context;
+	const union event *event = data;
+
+	(void)size;
+	if (event->syscall.cpu >= rings->cpu_count)
+		return 0;
+	if (stream_full(&rings->streams[event->syscall.cpu])) {
+		int error = rings_write(rings, false);
+
+		if (error)
+			return error;
+	}
+	stream_add(&rings->streams[event->syscall.cpu], event);
+	rings->event_count++;
+	return 0;
+}
+
+static int map_slots(struct rings *rings)
+{
+	struct bpf_map *map = rings->skeleton->maps.slots;
+
+	if (!rings->skeleton->rodata->has_cmpxchg) {
+		rings->ringbuf = ring_buffer__new(bpf_map__fd(rings->skeleton->maps.ringbuf),
+						  ringbuf_event, rings, NULL);
+		return rings->ringbuf ? 0 : -errno;
+	}
+	rings->slot_count = rings->skeleton->rodata->ring_slots;
+	rings->slots_bytes = (size_t)bpf_map__max_entries(map) * EVENT_BYTES;
+	rings->slots = mmap(NULL, rings->slots_bytes, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_POPULATE, bpf_map__fd(map), 0);
+	if (rings->slots == MAP_FAILED) {
+		rings->slots = NULL;
+		return -errno;
+	}
+	return 0;
+}
+
+int rings_open(struct rings *rings, struct iostrata *skeleton, const struct metadata *metadata,
+	       int directory_fd)
+{
+	unsigned int cpus = rings->cpu_count;
+	int error;
+
+	rings->skeleton = skeleton;
+	rings->metadata = metadata;
+	rings->streams = calloc(cpus, sizeof(*rings->streams));
+	if (!rings->streams)
+		return -ENOMEM;
+	for (unsigned int cpu = 0; cpu < cpus; cpu++)
+		rings->streams[cpu].fd = -1;
+	for (unsigned int cpu = 0; cpu < cpus; cpu++) {
+		error = stream_open(&rings->streams[cpu], directory_fd, cpu);
+		if (error)
+			return error;
+	}
+	error = stream_open(&rings->recorder, directory_fd, RECORDER_CPU);
+	return error ? error : map_slots(rings);
+}
+
+void rings_close(struct rings *rings)
+{
+	if (rings->slots)
+		munmap(rings->slots, rings->slots_bytes);
+	ring_buffer__free(rings->ringbuf);
+	for (unsigned int cpu = 0; rings->streams && cpu < rings->cpu_count; cpu++)
+		stream_close(&rings->streams[cpu]);
+	if (rings->recorder.packet)
+		stream_close(&rings->recorder);
+	free(rings->streams);
+	rings->streams = NULL;
+}
+
+static uint64_t cpu_lost(const struct rings *rings, unsigned int cpu)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int point = 0; point < MAX_POINTS; point++)
+		sum += rings->skeleton->bss->lost[cpu][point];
+	return sum;
+}
+
+uint64_t rings_lost(const struct rings *rings)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+		sum += cpu_lost(rings, cpu);
+	return sum;
+}
+
+/* What one CPU's ring holds, given back slot by slot; how many, or -errno. */
+static int drain_cpu(struct rings *rings, unsigned int cpu)
+{
+	struct ring *ring = &rings->skeleton->bss->rings[cpu];
+	union event *slots = rings->slots + (size_t)cpu * rings->slot_count;
+	struct stream *stream = &rings->streams[cpu];
+	unsigned int drained = 0;
+	uint64_t tail = ring->tail;
+
+	while (drained < rings->slot_count) {
+		union event *slot = &slots[tail & (rings->slot_count - 1)];
+
+		if (!__atomic_load_n(&slot->syscall.point, __ATOMIC_ACQUIRE))
+			break;
+		if (stream_full(stream)) {
+			int error = rings_write(rings, false);
+
+			if (error)
+				return error;
+		}
+		stream_add(stream, slot);
+		slot->syscall.point = 0;
+		tail++;
+		drained++;
+		if (!(drained & 63))
+			__atomic_store_n(&ring->tail, tail, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&ring->tail, tail, __ATOMIC_RELEASE);
+	rings->event_count += drained;
+	return drained;
+}
+
+int rings_drain(struct rings *rings)
+{
+	unsigned int fullest = 0;
+
+	if (rings->ringbuf) {
+		int drained = ring_buffer__consume(rings->ringbuf);
+		size_t room =
+			bpf_map__max_entries(rings->skeleton->maps.ringbuf) / (EVENT_BYTES + 8);
+
+		return drained < 0 ? drained : (int)(drained * 100ull / room);
+	}
+	for (unsigned int cpu = 0; cpu < rings->cpu_count; cpu++) {
+		int drained = drain_cpu(rings, cpu);
+
+		if (drained < 0)
+			return drained;
+		if ((unsigned int)drained > fullest)
+			fullest = drained;
+	}
+	return fullest * 100ull / rings->slot_count;
+}
+
+/* final: also what is younger than its order is certain, as nothing will follow. */
+int rings_write(struct rings *rings, bool final)
+{
+	uint64_t until_ns = final ? UINT64_MAX : now_ns() - HOLD_BACK_NS;
+
+	for (unsigned int cpu = 0; cpu < rings->cpu_count; cpu++) {
+		struct stream *stream = &rings->streams[cpu];
+		uint64_t lost = cpu_lost(rings, cpu);
+		int error = stream_write(stream, rings->metadata, until_ns, lost);
+
+		/* All of a full packet within the hold-back: order may suffer, not the events. */
+		if (!error && stream_full(stream))
+			error = stream_write(stream, rings->metadata, UINT64_MAX, lost);
+		if (error)
+			return error;
+	}
+	return stream_write(&rings->recorder, rings->metadata, UINT64_MAX, 0);
+}

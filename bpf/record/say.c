@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the recorder says: to people on stderr, to programs on the status descriptor. */
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "record.h"
+
+static int status_descriptor = -1;
+
+void status_to(int fd)
+{
+	status_descriptor = fd;
+}
+
+static void status_write(const char *prefix, const char *format, va_list arguments)
+{
+	char line[1024];
+	size_t used = snprintf(line, sizeof(line), "%s", prefix);
+
+	if (status_descriptor < 0)
+		return;
+	vsnprintf(line + used, sizeof(line) - used - 1, format, arguments);
+	for (char *c = line; *c; c++) {
+		if (*c == '\n')
+			*c = ' ';
+	}
+	strcat(line, "\n");
+	if (write(status_descriptor, line, strlen(line)) < 0)
+		status_descriptor = -1;
+}
+
+void status_line(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	status_write("", format, arguments);
+	va_end(arguments);
+}
+
+static void say(const char *prefix, const char *format, va_list arguments)
+{
+	fprintf(stderr, "iostrata-record: %s", prefix);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+}
+
+void fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	say("", format, arguments);
+	va_end(arguments);
+	va_start(arguments, format);
+	status_write("failed ", format, arguments);
+	va_end(arguments);
+}
+
+void warn(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	say("warning: ", format, arguments);
+	va_end(arguments);
+}
