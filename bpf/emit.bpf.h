@@ -46,9 +46,14 @@ struct ringbuf_map {
 };
 extern struct ringbuf_map ringbuf SEC(".maps");
 
+static __always_inline void emit_lost_count(__u32 cpu, __u32 point, __u64 count)
+{
+	__sync_fetch_and_add(&lost[cpu & (MAX_CPUS - 1)][point & (MAX_POINTS - 1)], count);
+}
+
 static __always_inline void emit_lost(__u32 cpu, __u32 point)
 {
-	__sync_fetch_and_add(&lost[cpu & (MAX_CPUS - 1)][point & (MAX_POINTS - 1)], 1);
+	emit_lost_count(cpu, point, 1);
 }
 
 static __always_inline union event *ring_reserve(__u32 cpu)

@@ -53,6 +53,7 @@ enum call {
 	CALL_MSYNC,
 	CALL_IO_SUBMIT,
 	CALL_IO_GETEVENTS,
+	CALL_IO_URING_ENTER, /* only one that submitted or reaped a recorded request */
 };
 
 /* A thread whose calls are recorded: once when it is first seen, again after exec. */
@@ -86,6 +87,8 @@ struct fs_sync_event {
 	EVENT_HEADER;
 	unsigned long long enter_ns;
 	unsigned long long inode;
+	unsigned long long
+		request_key; /* of the request that this thread works for; 0: its own call */
 	unsigned int dev;
 	unsigned int enter_transaction; /* jbd2 transaction the file waits for, at entry */
 	unsigned int exit_transaction;  /* and at return; both 0: no journal, or not known */
@@ -97,9 +100,12 @@ struct fs_sync_event {
 struct fs_enter_event {
 	EVENT_HEADER;
 	unsigned long long inode;
+	unsigned long long request_key; /* as above */
 	unsigned int dev;
-	unsigned int datasync;
+	unsigned int datasync; /* or DATASYNC_UNKNOWN */
 };
+
+#define DATASYNC_UNKNOWN 2
 
 /* A phase of a jbd2 commit begins (or the commit ends). */
 struct journal_event {
@@ -114,6 +120,7 @@ struct journal_event {
 struct iclog_event {
 	EVENT_HEADER;
 	unsigned long long iclog_key;
+	unsigned long long bio_key; /* of the bio that writes it */
 	unsigned long long lsn;
 	unsigned int dev;
 	unsigned int state;
@@ -173,7 +180,7 @@ struct uring_event {
 struct aio_event {
 	EVENT_HEADER;
 	unsigned long long enter_ns;
-	unsigned long long iocb_key; /* its address in the process */
+	unsigned long long iocb_key; /* its address, told apart between processes */
 	unsigned long long inode;
 	unsigned int dev;
 	unsigned int open_flags;

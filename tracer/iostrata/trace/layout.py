@@ -127,11 +127,12 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("enter_ns", "<u8", 16),
         ("inode", "<u8", 24),
-        ("dev", "<u4", 32),
-        ("enter_transaction", "<u4", 36),
-        ("exit_transaction", "<u4", 40),
-        ("result", "<i4", 44),
-        ("datasync", "<u4", 48),
+        ("request_key", "<u8", 32),
+        ("dev", "<u4", 40),
+        ("enter_transaction", "<u4", 44),
+        ("exit_transaction", "<u4", 48),
+        ("result", "<i4", 52),
+        ("datasync", "<u4", 56),
     ),
     "fs_enter_event": (
         ("time_ns", "<u8", 0),
@@ -139,8 +140,9 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("inode", "<u8", 16),
-        ("dev", "<u4", 24),
-        ("datasync", "<u4", 28),
+        ("request_key", "<u8", 24),
+        ("dev", "<u4", 32),
+        ("datasync", "<u4", 36),
     ),
     "journal_event": (
         ("time_ns", "<u8", 0),
@@ -158,9 +160,10 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("iclog_key", "<u8", 16),
-        ("lsn", "<u8", 24),
-        ("dev", "<u4", 32),
-        ("state", "<u4", 36),
+        ("bio_key", "<u8", 24),
+        ("lsn", "<u8", 32),
+        ("dev", "<u4", 40),
+        ("state", "<u4", 44),
     ),
     "bio_event": (
         ("time_ns", "<u8", 0),
@@ -290,6 +293,7 @@ CALL_SYNC_FILE_RANGE = 8
 CALL_MSYNC = 9
 CALL_IO_SUBMIT = 10
 CALL_IO_GETEVENTS = 11
+CALL_IO_URING_ENTER = 12
 
 THREAD_TARGET = 1
 THREAD_JOURNAL = 2
