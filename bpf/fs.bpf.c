@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* ext4 makes one file durable: the entry is stashed, the return emits one event. */
-#include "thread.bpf.h"
+#include "work.bpf.h"
 
 /* The jbd2 transaction that the file's last change belongs to. */
 static __always_inline __u32 ext4_transaction(struct inode *inode, __u32 datasync)
@@ -18,9 +18,9 @@ int fs_ext4_sync_enter(__u64 *ctx)
 {
 	struct file *file = ARGUMENT(struct file *, 0);
 	__u32 datasync = ctx[1];
-	struct thread *thread = thread_of(current_tid());
+	struct thread *thread = sync_thread(file->f_inode);
 
-	if (!thread || !thread->kind)
+	if (!thread)
 		return 0;
 	thread->sync_datasync = datasync;
 	thread->sync_transaction = ext4_transaction(file->f_inode, datasync);
@@ -41,6 +41,7 @@ int fs_ext4_sync_exit(__u64 *ctx)
 	if (e) {
 		e->ext4_sync_file.enter_ns = thread->sync_enter_ns;
 		e->ext4_sync_file.inode = inode->i_ino;
+		e->ext4_sync_file.request_key = request_worked_on(thread, inode);
 		e->ext4_sync_file.dev = inode->i_sb->s_dev;
 		e->ext4_sync_file.enter_transaction = thread->sync_transaction;
 		e->ext4_sync_file.exit_transaction = ext4_transaction(inode, thread->sync_datasync);

@@ -15,7 +15,11 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+#define PF_IO_WORKER 0x00000010
+#define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
+
+#define TASK_NOLOAD 0x00000400
 
 #define S_IFMT 00170000
 #define S_IFREG 0100000

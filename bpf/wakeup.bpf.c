@@ -22,6 +22,12 @@ static __always_inline bool thread_at_work(const struct thread *thread)
 	return thread->enter_ns || thread->kind > THREAD_TARGET;
 }
 
+/* A kernel worker that has nothing left to do ceases to be a recorded thread. */
+static __always_inline bool is_idle(const struct thread *thread)
+{
+	return thread->kind == THREAD_WORKER && thread->off_state & TASK_NOLOAD;
+}
+
 static __always_inline void resumed(struct thread *thread, __u32 tid)
 {
 	union event *e = emit_reserve(POINT_sched_resume);
@@ -54,6 +60,8 @@ int wakeup_switch(__u64 *ctx)
 		thread->wake_ns = 0;
 		thread->waker_tid = 0;
 		thread->off_ns = bpf_ktime_get_ns();
+		if (is_idle(thread))
+			thread_remove(prev->pid);
 	}
 	thread = thread_of(next_tid);
 	if (thread && thread->off_ns)
@@ -74,19 +82,39 @@ int wakeup_waking(__u64 *ctx)
 	return 0;
 }
 
-/* A process tree grows; elsewhere a thread is met at its first call. */
-SEC("tp_btf/sched_process_fork")
-int wakeup_fork(__u64 *ctx)
+static __always_inline void announce_worker(struct thread *thread, struct task_struct *task)
 {
-	struct task_struct *parent = ARGUMENT(struct task_struct *, 0);
-	struct task_struct *child = ARGUMENT(struct task_struct *, 1);
+	union event *e = emit_reserve(POINT_thread);
+
+	if (!e)
+		return;
+	thread->announced = 1;
+	e->thread.tgid = thread->tgid;
+	e->thread.subject_tid = task->pid;
+	e->thread.kind = THREAD_WORKER;
+	bpf_core_read(e->thread.comm, sizeof(e->thread.comm), &task->comm);
+	emit_submit(e, POINT_thread);
+}
+
+/* A process tree grows; elsewhere a thread is met at its first call.  io_uring's
+ * workers are threads of the process that make no calls, and that
+ * sched_process_fork does not tell of. */
+SEC("tp_btf/task_newtask")
+int wakeup_newtask(__u64 *ctx)
+{
+	struct task_struct *child = ARGUMENT(struct task_struct *, 0);
+	struct thread *parent = thread_of(current_tid());
 	struct thread *thread;
 
-	if (!filter.tree)
+	if (!parent)
 		return 0;
-	thread = thread_of(parent->pid);
-	if (thread && thread->kind <= THREAD_TARGET)
+	if (child->flags & PF_IO_WORKER) {
+		thread = thread_add(child->pid, child->tgid, THREAD_WORKER);
+		if (thread)
+			announce_worker(thread, child);
+	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
+	}
 	return 0;
 }
 

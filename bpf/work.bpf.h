@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Threads that make a file durable on somebody's behalf, and on whose: io_uring
+ * workers (iou-wrk), and the kworkers that sync after an asynchronous direct
+ * write has completed.  What such a thread works on leads to the request.
+ */
+#ifndef IOSTRATA_WORK_BPF_H
+#define IOSTRATA_WORK_BPF_H
+
+#include "watch.bpf.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct___worker {
+	void *worker_private; /* since Linux e32cf5dfbe22 (in v5.17) */
+};
+
+struct task_struct___worker_before {
+	void *pf_io_worker;
+	void *set_child_tid; /* a kernel thread's struct kthread */
+};
+
+struct kthread {
+	void *data;
+};
+
+struct work_struct {
+	void *func;
+};
+
+struct worker {
+	struct work_struct *current_work;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct iomap_dio {
+	struct kiocb *iocb;
+	struct {
+		struct work_struct work;
+	} aio;
+};
+
+struct kioctx {
+	unsigned long user_id;
+	unsigned long mmap_base;
+};
+
+struct io_event___obj {
+	__u64 obj;
+};
+
+struct aio_kiocb {
+	struct kioctx *ki_ctx;
+	struct io_event___obj ki_res;
+};
+
+struct io_wq_work {
+	int cancel_seq;
+};
+
+struct io_worker {
+	struct io_wq_work *cur_work;
+};
+
+struct io_kiocb___work {
+	struct io_wq_work work;
+};
+
+#pragma clang attribute pop
+
+/* A control block's key: its address in the process, told apart between processes. */
+static __always_inline __u64 aio_key(__u64 context, __u64 address)
+{
+	return address + context * 0x9e3779b97f4a7c15ull;
+}
+
+static __always_inline __u64 uring_worked_on(struct task_struct *task)
+{
+	struct task_struct___worker *modern = (void *)task;
+	struct task_struct___worker_before *before = (void *)task;
+	struct io_wq_work *work;
+	struct io_worker *worker;
+
+	if (!bpf_core_type_exists(struct io_worker))
+		return 0;
+	if (bpf_core_field_exists(modern->worker_private))
+		worker = PEEK(modern, worker_private);
+	else
+		worker = PEEK(before, pf_io_worker);
+	work = PEEK(worker, cur_work);
+	if (!work)
+		return 0;
+	return (__u64)work - bpf_core_field_offset(struct io_kiocb___work, work);
+}
+
+/* The work may be anything: it is a direct write's if it leads to the inode that is synced. */
+static __always_inline __u64 dio_worked_on(struct task_struct *task, struct inode *inode)
+{
+	struct task_struct___worker *modern = (void *)task;
+	struct task_struct___worker_before *before = (void *)task;
+	struct aio_kiocb *control;
+	struct kthread *kthread;
+	struct kioctx *context;
+	struct worker *worker;
+	struct iomap_dio *dio;
+	struct kiocb *iocb;
+	struct file *file;
+	__u64 id;
+
+	if (!bpf_core_type_exists(struct iomap_dio))
+		return 0;
+	if (bpf_core_field_exists(modern->worker_private))
+		kthread = PEEK(modern, worker_private);
+	else
+		kthread = PEEK(before, set_child_tid);
+	worker = PEEK(kthread, data);
+	dio = (void *)PEEK(worker, current_work) -
+	      bpf_core_field_offset(struct iomap_dio, aio.work);
+	iocb = PEEK(dio, iocb);
+	file = PEEK(iocb, ki_filp);
+	if (PEEK(file, f_inode) != inode)
+		return 0;
+	/* libaio or io_uring: only a struct kioctx says its address twice. */
+	control = (void *)iocb;
+	context = PEEK(control, ki_ctx);
+	id = PEEK(context, user_id);
+	if (id && id == PEEK(context, mmap_base))
+		return aio_key((__u64)context, PEEK(control, ki_res.obj));
+	return (__u64)iocb;
+}
+
+/* The request (uring_event's request_key, aio_event's iocb_key) for which a
+ * recorded thread syncs this file; 0: it does so for itself, or it is not known. */
+static __always_inline __u64 request_worked_on(const struct thread *thread, struct inode *inode)
+{
+	struct task_struct *task;
+	__u32 flags;
+
+	if (thread->kind != THREAD_WORKER)
+		return 0;
+	task = (struct task_struct *)bpf_get_current_task();
+	flags = PEEK(task, flags);
+	if (flags & PF_IO_WORKER)
+		return uring_worked_on(task);
+	if (flags & PF_WQ_WORKER)
+		return dio_worked_on(task, inode);
+	return 0;
+}
+
+/* The recorded thread that syncs this file, NULL: none.  A kernel thread that
+ * syncs on a watched file system is recorded until it is idle (wakeup.bpf.c). */
+static __always_inline struct thread *sync_thread(struct inode *inode)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of((__u32)ids);
+
+	if (thread)
+		return thread->kind ? thread : NULL;
+	if (!current_is_kernel_thread() || !(watch_of(inode->i_sb->s_dev) & WATCH_FS))
+		return NULL;
+	return thread_add(ids, ids >> 32, THREAD_WORKER);
+}
+
+#endif
