@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * libaio: the control blocks that io_submit took, and those that io_getevents
+ * returned, read from the process when the system call returns.
+ */
+#include <linux/aio_abi.h>
+
+#include "file.bpf.h"
+#include "work.bpf.h"
+
+#define AIO_BLOCKS 64 /* of one call; more are counted as lost */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kioctx_table {
+	unsigned int nr;
+	struct kioctx *table[0];
+};
+
+struct mm_struct {
+	struct kioctx_table *ioctx_table;
+};
+
+struct task_struct___mm {
+	struct mm_struct *mm;
+};
+
+#pragma clang attribute pop
+
+struct aio_enter_context {
+	__u64 common;
+	__u64 nr;
+	__u64 args[6];
+};
+
+struct aio_exit_context {
+	__u64 common;
+	__u64 nr;
+	__s64 result;
+};
+
+/* scratch: the context's id, the array of pointers to blocks (or of results) */
+static __always_inline int call_enter(__u32 call, __u64 id, __u64 array)
+{
+	struct thread *thread = thread_admit();
+
+	if (!thread)
+		return 0;
+	thread->call = call;
+	thread->scratch[0] = id;
+	thread->scratch[1] = array;
+	barrier();
+	thread->enter_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Finds the context as the kernel does: its place in the process's table is the
+ * first word of the ring that it shares with the process. */
+static __always_inline struct kioctx *context_of(__u64 id)
+{
+	struct task_struct___mm *task = (void *)bpf_get_current_task();
+	struct mm_struct *mm = PEEK(task, mm);
+	struct kioctx_table *table = PEEK(mm, ioctx_table);
+	struct kioctx *context = NULL;
+	__u32 place = 0;
+
+	bpf_probe_read_user(&place, sizeof(place), (void *)id);
+	if (place >= PEEK(table, nr))
+		return NULL;
+	bpf_core_read(&context, sizeof(context), &table->table[place]);
+	return context;
+}
+
+static __always_inline bool is_durable_write(__u32 opcode)
+{
+	__u32 wanted = 1 << IOCB_CMD_PWRITE | 1 << IOCB_CMD_PWRITEV | 1 << IOCB_CMD_FSYNC |
+		       1 << IOCB_CMD_FDSYNC;
+
+	return opcode < 32 && (wanted >> opcode & 1);
+}
+
+/* One of the results that io_getevents returns. */
+struct aio_result {
+	__u64 data;
+	__u64 address;
+	__s64 result;
+	__s64 result2;
+};
+
+static __always_inline int block_emit(const struct thread *thread, __u64 context, __u32 order,
+				      __u32 point, const struct aio_result *done)
+{
+	struct file_identity identity;
+	struct iocb block;
+	struct file *file;
+	union event *e;
+
+	if (bpf_probe_read_user(&block, sizeof(block), (void *)done->address)) {
+		emit_lost(bpf_get_smp_processor_id(), point);
+		return 0;
+	}
+	if (!is_durable_write(block.aio_lio_opcode))
+		return 0;
+	file = file_of_descriptor(block.aio_fildes);
+	if (!file || !file_identify(file, &identity))
+		return 0;
+	e = emit_reserve(point);
+	if (!e)
+		return 0;
+	e->aio_submit.enter_ns = thread->enter_ns;
+	e->aio_submit.iocb_key = aio_key(context, done->address);
+	e->aio_submit.inode = identity.inode;
+	e->aio_submit.dev = identity.dev;
+	e->aio_submit.open_flags = identity.open_flags;
+	e->aio_submit.tgid = thread->tgid;
+	e->aio_submit.result = done->result;
+	e->aio_submit.size_bytes = block.aio_lio_opcode == IOCB_CMD_PWRITE ? block.aio_nbytes : 0;
+	e->aio_submit.opcode = block.aio_lio_opcode;
+	e->aio_submit.rwf = block.aio_rw_flags;
+	e->aio_submit.order = order;
+	emit_submit(e, point);
+	return 0;
+}
+
+/* Not static: the verifier then looks at it once, instead of once a turn of the loop. */
+int aio_block(__u64 context, __u32 order, __u32 point)
+{
+	struct thread *thread = thread_of(current_tid());
+	struct aio_result done = {};
+
+	if (!thread)
+		return 0;
+	if (point == POINT_aio_submit)
+		bpf_probe_read_user(&done.address, sizeof(done.address),
+				    (void *)(thread->scratch[1] + order * sizeof(done.address)));
+	else
+		bpf_probe_read_user(&done, sizeof(done),
+				    (void *)(thread->scratch[1] + order * sizeof(done)));
+	return block_emit(thread, context, order, point, &done);
+}
+
+static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
+{
+	struct thread *thread = thread_of(current_tid());
+	__s64 count = ctx->result;
+	__u64 context;
+
+	if (!thread || !thread->enter_ns)
+		return 0;
+	if (count > 0) {
+		thread_announce(thread);
+		context = (__u64)context_of(thread->scratch[0]);
+		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
+			aio_block(context, i, point);
+		if (count > AIO_BLOCKS)
+			emit_lost_count(bpf_get_smp_processor_id(), point, count - AIO_BLOCKS);
+	}
+	thread->enter_ns = 0;
+	return 0;
+}
+
+SEC("tp/syscalls/sys_enter_io_submit")
+int aio_submit_enter(struct aio_enter_context *ctx)
+{
+	return call_enter(CALL_IO_SUBMIT, ctx->args[0], ctx->args[2]);
+}
+
+SEC("tp/syscalls/sys_exit_io_submit")
+int aio_submit_exit(struct aio_exit_context *ctx)
+{
+	return call_exit(ctx, POINT_aio_submit);
+}
+
+SEC("tp/syscalls/sys_enter_io_getevents")
+int aio_getevents_enter(struct aio_enter_context *ctx)
+{
+	return call_enter(CALL_IO_GETEVENTS, ctx->args[0], ctx->args[3]);
+}
+
+SEC("tp/syscalls/sys_exit_io_getevents")
+int aio_getevents_exit(struct aio_exit_context *ctx)
+{
+	return call_exit(ctx, POINT_aio_complete);
+}
+
+SEC("tp/syscalls/sys_enter_io_pgetevents")
+int aio_pgetevents_enter(struct aio_enter_context *ctx)
+{
+	return call_enter(CALL_IO_GETEVENTS, ctx->args[0], ctx->args[3]);
+}
+
+SEC("tp/syscalls/sys_exit_io_pgetevents")
+int aio_pgetevents_exit(struct aio_exit_context *ctx)
+{
+	return call_exit(ctx, POINT_aio_complete);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * io_uring: requests that write or make durable are submitted, queued to a
+ * worker, completed; and the io_uring_enter calls around them.  All points take
+ * the request itself since Linux 48863ffd3e81 (in v6.0); earlier kernels have
+ * other arguments and refuse these programs.
+ */
+#include "file.bpf.h"
+#include "work.bpf.h"
+
+#define REQ_F_FIXED_FILE 1
+#define FILE_SLOT_FLAGS 7ull
+
+enum uring_opcode {
+	IORING_OP_WRITEV = 2,
+	IORING_OP_FSYNC = 3,
+	IORING_OP_WRITE_FIXED = 5,
+	IORING_OP_SYNC_FILE_RANGE = 8,
+	IORING_OP_WRITE = 23,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct io_cqe {
+	__u64 user_data;
+	int res;
+	int fd; /* until the request is issued */
+};
+
+struct io_rsrc_node {
+	unsigned long file_ptr;
+};
+
+struct io_rsrc_data {
+	unsigned int nr;
+	struct io_rsrc_node **nodes;
+};
+
+struct io_file_table {
+	struct io_rsrc_data data;
+};
+
+struct io_fixed_file___before {
+	unsigned long file_ptr;
+};
+
+struct io_file_table___before {
+	struct io_fixed_file___before *files; /* data since Linux 3597f2786b68 (in v6.13) */
+};
+
+struct io_ring_ctx {
+	struct io_file_table file_table;
+};
+
+struct io_uring_task {
+	struct task_struct *task;
+};
+
+struct io_kiocb {
+	struct file *file;
+	__u8 opcode;
+	unsigned int flags;
+	struct io_cqe cqe;
+	struct io_ring_ctx *ctx;
+	struct io_uring_task *tctx;
+};
+
+struct io_kiocb___before {
+	struct task_struct *task; /* tctx->task since Linux b6f58a3f4aa8 (in v6.13) */
+};
+
+/* What a request of these opcodes keeps in its first bytes. */
+struct io_rw {
+	__u32 len;
+	__u32 flags;
+};
+
+struct io_sync {
+	int flags;
+};
+
+#pragma clang attribute pop
+
+static __always_inline bool is_durable_write(__u32 opcode)
+{
+	__u32 wanted = 1 << IORING_OP_WRITEV | 1 << IORING_OP_FSYNC | 1 << IORING_OP_WRITE_FIXED |
+		       1 << IORING_OP_SYNC_FILE_RANGE | 1 << IORING_OP_WRITE;
+
+	return opcode < 32 && (wanted >> opcode & 1);
+}
+
+static __always_inline struct file *fixed_file(struct io_kiocb *req, __u32 place)
+{
+	struct io_ring_ctx *ring = PEEK(req, ctx);
+	struct io_rsrc_node *node = NULL;
+	struct io_rsrc_node **nodes;
+
+	if (!bpf_core_field_exists(ring->file_table.data.nodes))
+		return NULL;
+	if (place >= PEEK(ring, file_table.data.nr))
+		return NULL;
+	nodes = PEEK(ring, file_table.data.nodes);
+	bpf_probe_read_kernel(&node, sizeof(node), nodes + place);
+	if (!node)
+		return NULL;
+	return (struct file *)(PEEK(node, file_ptr) & ~FILE_SLOT_FLAGS);
+}
+
+/* A request gets its file when it is issued; until then there is the descriptor. */
+static __always_inline struct file *request_file(struct io_kiocb *req)
+{
+	struct file *file = PEEK(req, file);
+
+	if (file)
+		return file;
+	if (PEEK(req, flags) & REQ_F_FIXED_FILE)
+		return fixed_file(req, PEEK(req, cqe.fd));
+	return file_of_descriptor(PEEK(req, cqe.fd));
+}
+
+/* result -1: none yet */
+static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int result, __u32 point)
+{
+	struct file *file = request_file(req);
+	struct file_identity identity = {};
+	union event *e;
+
+	if (file && !file_identify(file, &identity))
+		return 0;
+	e = emit_reserve(point);
+	if (!e)
+		return 0;
+	e->io_uring_submit_req.request_key = (__u64)req;
+	e->io_uring_submit_req.user_data = PEEK(req, cqe.user_data);
+	e->io_uring_submit_req.inode = identity.inode;
+	e->io_uring_submit_req.dev = identity.dev;
+	e->io_uring_submit_req.open_flags = identity.open_flags;
+	e->io_uring_submit_req.opcode = opcode;
+	e->io_uring_submit_req.result = result;
+	e->io_uring_submit_req.size_bytes = 0;
+	if (opcode == IORING_OP_FSYNC || opcode == IORING_OP_SYNC_FILE_RANGE) {
+		e->io_uring_submit_req.rwf = PEEK((struct io_sync *)req, flags);
+	} else {
+		e->io_uring_submit_req.rwf = PEEK((struct io_rw *)req, flags);
+		if (opcode != IORING_OP_WRITEV)
+			e->io_uring_submit_req.size_bytes = PEEK((struct io_rw *)req, len);
+	}
+	emit_submit(e, point);
+	return 1;
+}
+
+static __always_inline __u32 submitter_tid(struct io_kiocb *req)
+{
+	struct io_kiocb___before *before = (void *)req;
+	struct task_struct *task;
+	struct io_uring_task *context;
+
+	if (bpf_core_field_exists(req->tctx)) {
+		context = PEEK(req, tctx);
+		task = PEEK(context, task);
+	} else {
+		task = PEEK(before, task);
+	}
+	return PEEK(task, pid);
+}
+
+/* scratch: whether the io_uring_enter that the thread is in concerned a recorded request */
+static __always_inline int submitted(struct io_kiocb *req)
+{
+	__u32 opcode = req->opcode;
+	struct thread *thread;
+
+	if (!is_durable_write(opcode))
+		return 0;
+	thread = thread_admit();
+	if (thread && request_emit(req, opcode, -1, POINT_io_uring_submit_req))
+		thread->scratch[0] = 1;
+	return 0;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int uring_submit_req(__u64 *ctx)
+{
+	return submitted(ARGUMENT(struct io_kiocb *, 0));
+}
+
+/* The same point's name before Linux 2ad57931db64 (in v6.4). */
+SEC("tp_btf/io_uring_submit_sqe")
+int uring_submit_sqe(__u64 *ctx)
+{
+	return submitted(ARGUMENT(struct io_kiocb *, 0));
+}
+
+SEC("tp_btf/io_uring_queue_async_work")
+int uring_queue_async_work(__u64 *ctx)
+{
+	struct io_kiocb *req = ARGUMENT(struct io_kiocb *, 0);
+	__u32 opcode = req->opcode;
+
+	if (!is_durable_write(opcode) || !thread_of(current_tid()))
+		return 0;
+	request_emit(req, opcode, -1, POINT_io_uring_queue_async_work);
+	return 0;
+}
+
+/* Runs in the submitter, or in the worker that did the request's work. */
+SEC("tp_btf/io_uring_complete")
+int uring_complete(__u64 *ctx)
+{
+	struct io_kiocb *req = (struct io_kiocb *)ctx[1];
+	struct thread *submitter;
+	__u32 opcode;
+
+	if (!req)
+		return 0;
+	opcode = PEEK(req, opcode);
+	if (!is_durable_write(opcode))
+		return 0;
+	submitter = thread_of(submitter_tid(req));
+	if (!submitter || !submitter->kind)
+		return 0;
+	if (request_emit(req, opcode, PEEK(req, cqe.res), POINT_io_uring_complete))
+		submitter->scratch[0] = 1;
+	return 0;
+}
+
+struct uring_enter_context {
+	__u64 common;
+	__u64 nr;
+	__u64 args[6];
+};
+
+struct uring_exit_context {
+	__u64 common;
+	__u64 nr;
+	__s64 result;
+};
+
+SEC("tp/syscalls/sys_enter_io_uring_enter")
+int uring_enter(struct uring_enter_context *ctx)
+{
+	struct thread *thread = thread_admit();
+
+	if (!thread)
+		return 0;
+	thread->call = CALL_IO_URING_ENTER;
+	thread->rwf = ctx->args[3];
+	thread->scratch[0] = 0;
+	barrier();
+	thread->enter_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp/syscalls/sys_exit_io_uring_enter")
+int uring_exit(struct uring_exit_context *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+	union event *e;
+
+	if (!thread || !thread->enter_ns)
+		return 0;
+	if (thread->scratch[0]) {
+		thread_announce(thread);
+		e = emit_reserve(POINT_syscall);
+		if (e) {
+			e->syscall.enter_ns = thread->enter_ns;
+			e->syscall.inode = 0;
+			e->syscall.offset_bytes = -1;
+			e->syscall.dev = 0;
+			e->syscall.result = ctx->result;
+			e->syscall.size_bytes = 0;
+			e->syscall.tgid = thread->tgid;
+			e->syscall.open_flags = 0;
+			e->syscall.call = CALL_IO_URING_ENTER;
+			e->syscall.rwf = thread->rwf;
+			emit_submit(e, POINT_syscall);
+		}
+	}
+	thread->enter_ns = 0;
+	return 0;
+}
