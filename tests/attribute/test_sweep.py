@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.attribute import attribute, sweep
+from iostrata.attribute import attribute
 from iostrata.stitch.spans import Spans
 
 RANKS = 6
@@ -31,21 +31,17 @@ def by_hand(spans: list[tuple[int, ...]], writes: list[tuple[int, int]]) -> np.n
     return credit
 
 
-@given(st.lists(write, min_size=1, max_size=5), st.lists(span, max_size=30), st.booleans())
+@given(st.lists(write, min_size=1, max_size=5), st.lists(span, max_size=30))
 def test_every_nanosecond_goes_to_the_deepest_rank(
-    writes: list[tuple[int, int]], spans: list[tuple[int, ...]], chunked: bool
+    writes: list[tuple[int, int]], spans: list[tuple[int, ...]]
 ) -> None:
     spans = [(owner % len(writes), rank, begin, length) for owner, rank, begin, length in spans]
     columns = np.array(spans, np.int64).reshape(-1, 4).T
     begin, duration = np.array(writes, np.int64).T
-    before, sweep.CHUNK_WRITES = sweep.CHUNK_WRITES, 2 if chunked else sweep.CHUNK_WRITES
-    try:
-        credit = attribute(
-            Spans(columns[0], columns[1].astype(np.int8), columns[2], columns[2] + columns[3]),
-            begin,
-            begin + duration,
-            RANKS,
-        )
-    finally:
-        sweep.CHUNK_WRITES = before
+    credit = attribute(
+        Spans(columns[0], columns[1].astype(np.int8), columns[2], columns[2] + columns[3]),
+        begin,
+        begin + duration,
+        RANKS,
+    )
     assert credit.tolist() == by_hand(spans, writes).tolist()

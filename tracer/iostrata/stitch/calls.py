@@ -112,7 +112,8 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
 
     # Sorted by thread, file and time, a batch ends with the call that made it durable.
     rows = np.flatnonzero(alone | syncs | plain)
-    rows = rows[np.lexsort((begin[rows], alone[rows], inode[rows], device[rows], tid[rows]))]
+    # The calls come in order of return, which for one thread is the order of entry too.
+    rows = rows[np.lexsort((alone[rows], inode[rows], device[rows], tid[rows]))]
     starts = np.ones(len(rows), np.bool_)
     if len(rows) > 1:
         before, after = rows[:-1], rows[1:]

@@ -18,7 +18,7 @@ from iostrata.stitch.join import Ints, integers
 from iostrata.stitch.journal import Commits
 from iostrata.trace.read import Trace
 
-WINDOW_PIECES = 50_000
+WINDOW_PIECES = 15_000
 MARGIN_NS = 10_000_000
 
 Columns = dict[str, Ints]
