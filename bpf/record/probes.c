@@ -45,6 +45,7 @@ static const char *const details[] = {"block_io_start", "block_getrq", "block_rq
 static const char *const substitutes[][2] = {
 	{"syscall_enter_msync", "syscall_enter_msync_blind"},
 	{"block_io_start", "block_getrq"},
+	{"uring_submit_req", "uring_submit_sqe"},
 };
 
 #define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
