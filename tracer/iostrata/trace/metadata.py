@@ -21,6 +21,7 @@ from iostrata.trace.tsdl import Node, Parser, Struct, number, struct
 
 FORMAT_VERSION = 1
 EVENT_HEADER = ("time_ns", "point", "cpu", "tid")
+CTF_NAMES = {"timestamp": "time_ns", "id": "point"}
 PACKET_FIELDS = (
     ("magic", "<u4", 0),
     ("uuid", "V16", 4),
@@ -262,7 +263,7 @@ def build_clock(entries: Mapping[str, Node]) -> Clock:
 
 
 def event_dtype(placed: list[tuple[str, str, int]]) -> np.dtype[np.void]:
-    names = ["point" if name == "id" else name for name, _, _ in placed]
+    names = [CTF_NAMES.get(name, name) for name, _, _ in placed]
     if names[:4] != list(EVENT_HEADER):
         raise ValueError("events begin with other fields")
     dtype = np.dtype(
