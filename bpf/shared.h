@@ -53,7 +53,7 @@ struct thread {
 	unsigned int tgid;
 	unsigned int tgid_pad;
 
-	unsigned long long scratch[3]; /* for layers that stash more */
+	unsigned long long scratch[4]; /* for layers that stash more */
 };
 
 enum watch_bits {

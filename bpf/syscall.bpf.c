@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The system calls that write or make durable: the entry is stashed in the
- * thread's state, the exit emits one event.  The recorder attaches the two
- * programs to each call (record/probes.c).
+ * thread's state, the exit emits one event.  Which calls a program is attached
+ * to stands in record/probes.c.
  */
 #include <asm/unistd.h>
 
@@ -41,43 +41,86 @@ static __always_inline void call_is(struct thread *thread, __u8 call, __s64 offs
 	thread->rwf = rwf;
 }
 
-/* offset_bytes -1 and size_bytes 0: not known before the call has returned */
-static __always_inline void decode(struct thread *thread, struct enter_context *ctx)
-{
-	switch (ctx->nr) {
-	case __NR_write:
-		return call_is(thread, CALL_WRITE, -1, ctx->args[2], 0);
-	case __NR_pwrite64:
-		return call_is(thread, CALL_PWRITE64, ctx->args[3], ctx->args[2], 0);
-	case __NR_writev:
-		return call_is(thread, CALL_WRITEV, -1, 0, 0);
-	case __NR_pwritev:
-		return call_is(thread, CALL_PWRITEV, ctx->args[3], 0, 0);
-	case __NR_pwritev2:
-		return call_is(thread, CALL_PWRITEV2, ctx->args[3], 0, ctx->args[5]);
-	case __NR_fsync:
-		return call_is(thread, CALL_FSYNC, -1, 0, 0);
-	case __NR_fdatasync:
-		return call_is(thread, CALL_FDATASYNC, -1, 0, 0);
-	case __NR_sync_file_range:
-		return call_is(thread, CALL_SYNC_FILE_RANGE, ctx->args[1], ctx->args[2],
-			       ctx->args[3]);
-	}
-}
-
-SEC("tp")
-int syscall_enter(struct enter_context *ctx)
+/* The current thread, if it is recorded and the descriptor is a file's; else NULL. */
+static __always_inline struct thread *caller(__u32 descriptor, struct file_identity *identity)
 {
 	struct thread *thread = thread_admit();
-	struct file_identity identity;
 	struct file *file;
 
 	if (!thread)
+		return NULL;
+	file = file_of_descriptor(descriptor);
+	if (!file || !file_identify(file, identity))
+		return NULL;
+	return thread;
+}
+
+/*
+ * One program for each number of arguments: the kernel lets none attach that
+ * reads more than its call has.  offset_bytes -1 and size_bytes 0 are not
+ * known before the call has returned.
+ */
+SEC("tp")
+int syscall_enter_sync(struct enter_context *ctx)
+{
+	struct file_identity identity;
+	struct thread *thread = caller(ctx->args[0], &identity);
+
+	if (!thread)
 		return 0;
-	file = file_of_descriptor(ctx->args[0]);
-	if (!file || !file_identify(file, &identity))
+	call_is(thread, ctx->nr == __NR_fsync ? CALL_FSYNC : CALL_FDATASYNC, -1, 0, 0);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+SEC("tp")
+int syscall_enter_write(struct enter_context *ctx)
+{
+	struct file_identity identity;
+	struct thread *thread = caller(ctx->args[0], &identity);
+
+	if (!thread)
 		return 0;
-	decode(thread, ctx);
+	if (ctx->nr == __NR_write)
+		call_is(thread, CALL_WRITE, -1, ctx->args[2], 0);
+	else
+		call_is(thread, CALL_WRITEV, -1, 0, 0);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+SEC("tp")
+int syscall_enter_pwrite(struct enter_context *ctx)
+{
+	__u64 second = ctx->args[1], third = ctx->args[2], fourth = ctx->args[3];
+	struct file_identity identity;
+	struct thread *thread = caller(ctx->args[0], &identity);
+
+	if (!thread)
+		return 0;
+	/* Read above, always: the verifier takes no computed place in the context. */
+	barrier_var(second);
+	barrier_var(third);
+	barrier_var(fourth);
+	if (ctx->nr == __NR_pwrite64)
+		call_is(thread, CALL_PWRITE64, fourth, third, 0);
+	else if (ctx->nr == __NR_pwritev)
+		call_is(thread, CALL_PWRITEV, fourth, 0, 0);
+	else
+		call_is(thread, CALL_SYNC_FILE_RANGE, second, third, fourth);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+SEC("tp")
+int syscall_enter_pwritev2(struct enter_context *ctx)
+{
+	struct file_identity identity;
+	struct thread *thread = caller(ctx->args[0], &identity);
+
+	if (!thread)
+		return 0;
+	call_is(thread, CALL_PWRITEV2, ctx->args[3], 0, ctx->args[5]);
 	call_begin(thread, &identity);
 	return 0;
 }

@@ -32,7 +32,7 @@ int command_fork(struct command *command, char **arguments)
 {
 	int go[2], error[2];
 
-	*command = (struct command){.go_fd = -1, .error_fd = -1};
+	*command = (struct command){ .go_fd = -1, .error_fd = -1 };
 	if (pipe2(go, O_CLOEXEC))
 		return -errno;
 	if (pipe2(error, O_CLOEXEC)) {

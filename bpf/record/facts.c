@@ -98,7 +98,7 @@ static void read_block(struct block_fact *block, const char *name)
 {
 	char partition[16];
 
-	*block = (struct block_fact){.dev = read_dev(name, "dev")};
+	*block = (struct block_fact){ .dev = read_dev(name, "dev") };
 	snprintf(block->name, sizeof(block->name), "%s", name);
 	read_fact(name, "partition", partition, sizeof(partition));
 	if (strcmp(partition, "-"))
@@ -169,10 +169,10 @@ static unsigned int follow(const struct facts *facts, struct follow *follows, un
 		/* A loop device's backing file lies on a file system; for others the bit is idle. */
 		if (count + 2 > MAX_FOLLOWS)
 			return count;
-		follows[count++] = (struct follow){upper, lower, WATCH_FS};
+		follows[count++] = (struct follow){ upper, lower, WATCH_FS };
 		if (facts_disk_of(facts, lower))
 			follows[count++] =
-				(struct follow){upper, facts_disk_of(facts, lower), WATCH_DISK};
+				(struct follow){ upper, facts_disk_of(facts, lower), WATCH_DISK };
 		count = follow(facts, follows, count, upper, lower, depth - 1);
 	}
 	return count;

@@ -18,7 +18,7 @@
 /* A path below the version 2 hierarchy; its level is its depth there. */
 static int cgroup_filter(struct cgroup_filter *filter, const char *name)
 {
-	static const char *const roots[] = {CGROUP_ROOT, CGROUP_ROOT "/unified"};
+	static const char *const roots[] = { CGROUP_ROOT, CGROUP_ROOT "/unified" };
 	char path[PATH_MAX], procs[PATH_MAX + 32];
 	struct stat status;
 

@@ -263,7 +263,7 @@ static void check_end(struct session *session, uint64_t now)
 /* Drains until the end; 0 or what made writing fail. */
 static int record(struct session *session)
 {
-	struct pollfd wait = {.fd = session->signal_fd, .events = POLLIN};
+	struct pollfd wait = { .fd = session->signal_fd, .events = POLLIN };
 	uint64_t write_at = now_ns() + WRITE_NS, second_at = now_ns() + NSEC_PER_SEC;
 	int interval_ms = DRAIN_MAX_MS;
 
@@ -431,7 +431,7 @@ static int doctor(struct session *session)
 
 int main(int argc, char **argv)
 {
-	static struct session session = {.directory_fd = -1, .signal_fd = -1, .stats_fd = -1};
+	static struct session session = { .directory_fd = -1, .signal_fd = -1, .stats_fd = -1 };
 	int status;
 
 	status = options_parse(&session.options, argc, argv);

@@ -58,22 +58,22 @@ enum option_key {
 };
 
 static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"force", no_argument, NULL, OPTION_FORCE},
-	{"duration", required_argument, NULL, OPTION_DURATION},
-	{"buffer", required_argument, NULL, OPTION_BUFFER},
-	{"detail", no_argument, NULL, OPTION_DETAIL},
-	{"stats", no_argument, NULL, OPTION_STATS},
-	{"status-fd", required_argument, NULL, OPTION_STATUS_FD},
-	{"probes", no_argument, NULL, OPTION_PROBES},
-	{"ringbuf", no_argument, NULL, OPTION_RINGBUF},
-	{"version", no_argument, NULL, OPTION_VERSION},
-	{"help", no_argument, NULL, OPTION_HELP},
-	{"pid", required_argument, NULL, OPTION_PID},
-	{"comm", required_argument, NULL, OPTION_COMM},
-	{"cgroup", required_argument, NULL, OPTION_CGROUP},
-	{"all", no_argument, NULL, OPTION_ALL},
-	{"device", required_argument, NULL, OPTION_DEVICE},
+	{ "output", required_argument, NULL, 'o' },
+	{ "force", no_argument, NULL, OPTION_FORCE },
+	{ "duration", required_argument, NULL, OPTION_DURATION },
+	{ "buffer", required_argument, NULL, OPTION_BUFFER },
+	{ "detail", no_argument, NULL, OPTION_DETAIL },
+	{ "stats", no_argument, NULL, OPTION_STATS },
+	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
+	{ "probes", no_argument, NULL, OPTION_PROBES },
+	{ "ringbuf", no_argument, NULL, OPTION_RINGBUF },
+	{ "version", no_argument, NULL, OPTION_VERSION },
+	{ "help", no_argument, NULL, OPTION_HELP },
+	{ "pid", required_argument, NULL, OPTION_PID },
+	{ "comm", required_argument, NULL, OPTION_COMM },
+	{ "cgroup", required_argument, NULL, OPTION_CGROUP },
+	{ "all", no_argument, NULL, OPTION_ALL },
+	{ "device", required_argument, NULL, OPTION_DEVICE },
 	{},
 };
 
@@ -200,7 +200,7 @@ int options_parse(struct options *options, int argc, char **argv)
 {
 	int key;
 
-	*options = (struct options){.buffer_kib = 512, .status_fd = -1};
+	*options = (struct options){ .buffer_kib = 512, .status_fd = -1 };
 	while ((key = getopt_long(argc, argv, "+o:h", long_options, NULL)) != -1) {
 		if (key == OPTION_HELP || key == 'h') {
 			fputs(help, stdout);

@@ -72,7 +72,7 @@ void own_losses(struct rings *rings)
 	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++) {
 		for (unsigned int point = 0; point < MAX_POINTS; point++) {
 			uint64_t lost = rings->skeleton->bss->lost[cpu][point];
-			union event e = {.loss = {.lost_count = lost, .lost_point = point}};
+			union event e = { .loss = { .lost_count = lost, .lost_point = point } };
 
 			if (lost == rings->said_lost[cpu][point])
 				continue;
@@ -121,7 +121,7 @@ void own_recorder(struct rings *rings)
 void own_probes(struct rings *rings, const struct probes *probes)
 {
 	for (unsigned int i = 0; i < probes->count; i++) {
-		union event e = {.probe = {.error = probes->list[i].error}};
+		union event e = { .probe = { .error = probes->list[i].error } };
 
 		if (!probes->list[i].wanted)
 			continue;

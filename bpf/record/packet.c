@@ -41,7 +41,7 @@ int stream_open(struct stream *stream, int directory_fd, uint32_t cpu)
 {
 	char name[32];
 
-	*stream = (struct stream){.fd = -1, .cpu = cpu};
+	*stream = (struct stream){ .fd = -1, .cpu = cpu };
 	if (cpu == RECORDER_CPU)
 		snprintf(name, sizeof(name), "recorder");
 	else
@@ -58,7 +58,7 @@ void stream_close(struct stream *stream)
 	if (stream->fd >= 0)
 		close(stream->fd);
 	free(stream->packet);
-	*stream = (struct stream){.fd = -1};
+	*stream = (struct stream){ .fd = -1 };
 }
 
 bool stream_full(const struct stream *stream)

@@ -23,29 +23,29 @@ static const struct {
 	const char *prefix;
 	const char *calls[9];
 } fan_outs[] = {
-	{"syscall_enter",
-	 "sys_enter_",
-	 {"write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync",
-	  "sync_file_range"}},
-	{"syscall_exit",
-	 "sys_exit_",
-	 {"write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync",
-	  "sync_file_range", "msync"}},
-	{"syscall_enter_msync", "sys_enter_", {"msync"}},
-	{"syscall_enter_msync_blind", "sys_enter_", {"msync"}},
+	{ "syscall_enter_sync", "sys_enter_", { "fsync", "fdatasync" } },
+	{ "syscall_enter_write", "sys_enter_", { "write", "writev" } },
+	{ "syscall_enter_pwrite", "sys_enter_", { "pwrite64", "pwritev", "sync_file_range" } },
+	{ "syscall_enter_pwritev2", "sys_enter_", { "pwritev2" } },
+	{ "syscall_exit",
+	  "sys_exit_",
+	  { "write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync",
+	    "sync_file_range", "msync" } },
+	{ "syscall_enter_msync", "sys_enter_", { "msync" } },
+	{ "syscall_enter_msync_blind", "sys_enter_", { "msync" } },
 };
 
 #define FAN_OUTS (sizeof(fan_outs) / sizeof(fan_outs[0]))
 #define MAX_CALLS 9
 
 /* Only with --detail. */
-static const char *const details[] = {"block_io_start", "block_getrq", "block_rq_insert"};
+static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert" };
 
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
-	{"syscall_enter_msync", "syscall_enter_msync_blind"},
-	{"block_io_start", "block_getrq"},
-	{"uring_submit_req", "uring_submit_sqe"},
+	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
+	{ "block_io_start", "block_getrq" },
+	{ "uring_submit_req", "uring_submit_sqe" },
 };
 
 #define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
@@ -217,9 +217,11 @@ static int keep_link(struct probes *probes, struct bpf_link *link)
 	return 0;
 }
 
+/* A call that this kernel lacks does not cost the others. */
 static int attach_calls(struct probes *probes, struct bpf_program *program, unsigned int fan_out)
 {
-	int result = -ENOENT;
+	unsigned int attached = 0;
+	int result = 0;
 
 	for (unsigned int i = 0; i < MAX_CALLS && fan_outs[fan_out].calls[i]; i++) {
 		char point[64];
@@ -229,11 +231,12 @@ static int attach_calls(struct probes *probes, struct bpf_program *program, unsi
 			 fan_outs[fan_out].calls[i]);
 		error = keep_link(probes,
 				  bpf_program__attach_tracepoint(program, "syscalls", point));
-		/* One call that this kernel lacks does not cost the others. */
-		if (!error || result)
+		if (!error)
+			attached++;
+		else if (error != -ENOENT)
 			result = error;
 	}
-	return result;
+	return result || attached ? result : -ENOENT;
 }
 
 static int attach_one(struct probes *probes, struct bpf_program *program)
