@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import bench, dump, record, replay, run
+from iostrata.cli import bench, doctor, dump, record, replay, run
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -28,6 +28,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     replay.replay,
     dump.dump,
     bench.bench,
+    doctor.doctor,
 )
 
 EPILOG: Final = """\
@@ -81,7 +82,7 @@ def status_of(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return _broken_pipe()
     except SystemExit:
-        return _broken_pipe()  # typer's own answer to it
+        return _broken_pipe()  # typer's own answer to it; nothing else here exits
     except OSError as error:
         complain(
             f"{error.filename or 'standard output'}: {error.strerror or error}",

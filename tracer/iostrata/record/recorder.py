@@ -7,7 +7,9 @@ The recorder tells its state on a pipe of its own, one line each: ``ready``,
 
 from __future__ import annotations
 
+import io
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -15,7 +17,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Final, Protocol
 
 from iostrata.errors import (
@@ -28,6 +29,9 @@ from iostrata.errors import (
 NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
 BUILT: Final = Path(__file__).parents[3] / "bpf" / "build" / NAME
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SI_KERNEL: Final = 0x80
+POLL_S: Final = 0.1
 EXIT_NOT_EXECUTABLE: Final = 126
 EXIT_NOT_FOUND: Final = 127
 
@@ -89,9 +93,23 @@ class Listener(Protocol):
 
 @dataclass
 class _Status:
-    exit_status: int | None = None
+    """What the recorder told so far."""
+
     failure: str = ""
     last: Progress = Progress(0, 0, 0.0)
+    interrupted_by: int = 0
+
+    def take(self, line: str, listener: Listener) -> None:
+        word, _, rest = line.partition(" ")
+        match word:
+            case "ready":
+                listener.ready()
+            case "progress":
+                events, lost, seconds = rest.split()
+                self.last = Progress(int(events), int(lost), float(seconds))
+                listener.progress(self.last)
+            case "failed":
+                self.failure = rest
 
 
 def find_recorder() -> Path:
@@ -125,18 +143,18 @@ def record(request: Request, listener: Listener) -> Outcome:
     Errors: PermissionDenied, RecorderError, CommandNotFound, CommandNotExecutable.
     """
     reader, writer = os.pipe()
-    with os.fdopen(reader, encoding="utf-8", errors="replace") as lines:
+    with os.fdopen(reader, "rb", buffering=0) as pipe, _held_signals():
         try:
             process = subprocess.Popen(arguments(request, writer), pass_fds=[writer])
         except OSError as error:
             raise RecorderError(f"the recorder does not start: {error.strerror}") from error
         finally:
             os.close(writer)
-        with _forwarded_signals(process) as received:
-            status = _follow(lines, listener)
-            returncode = process.wait()
+        status = _follow(pipe, process, listener)
+        returncode = process.wait()
     _check(request, returncode, status)
-    return Outcome(status.exit_status, received[0] if received else 0, status.last)
+    exit_status = returncode if request.command else None
+    return Outcome(exit_status, status.interrupted_by, status.last)
 
 
 def arguments(request: Request, status_fd: int) -> list[str]:
@@ -160,42 +178,33 @@ def _repeated(option: str, values: Iterable[object]) -> list[str]:
 
 
 @contextmanager
-def _forwarded_signals(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end the recorder, not us: it must close its files first."""
-    received: list[int] = []
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        process.send_signal(number)
-
-    previous = {
-        number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+def _held_signals() -> Iterator[None]:
+    """Signals that end the recorder wait for us: it must close its files first."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        yield received
+        yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _follow(lines: Iterable[str], listener: Listener) -> _Status:
-    status = _Status()
-    for line in lines:
-        word, _, rest = line.rstrip("\n").partition(" ")
-        match word:
-            case "ready":
-                listener.ready()
-            case "progress":
-                events, lost, seconds = rest.split()
-                status.last = Progress(int(events), int(lost), float(seconds))
-                listener.progress(status.last)
-            case "exit":
-                status.exit_status = int(rest)
-            case "signal":
-                status.exit_status = 128 + int(rest)
-            case "failed":
-                status.failure = rest
-    return status
+def _follow(
+    pipe: io.RawIOBase | io.FileIO, process: subprocess.Popen[bytes], listener: Listener
+) -> _Status:
+    """Reads the recorder's lines until it closes them, and passes signals on to it."""
+    status, unread = _Status(), b""
+    while True:
+        if select.select([pipe], [], [], POLL_S)[0]:
+            chunk = pipe.read(1 << 16)
+            if not chunk:
+                return status
+            *lines, unread = (unread + chunk).split(b"\n")
+            for line in lines:
+                status.take(line.decode(errors="replace"), listener)
+        while taken := signal.sigtimedwait(ENDING, 0):
+            status.interrupted_by = taken.si_signo
+            # What the terminal sends, it sends to the recorder and its command, too.
+            if taken.si_code != SI_KERNEL:
+                process.send_signal(taken.si_signo)
 
 
 def _check(request: Request, returncode: int, status: _Status) -> None:
@@ -206,8 +215,6 @@ def _check(request: Request, returncode: int, status: _Status) -> None:
             f"what it wrote before is in {request.directory}: iostrata replay reads it",
         )
     if not status.failure:
-        if request.command and status.exit_status is None:
-            raise RecorderError("the recorder ended without a word about the command")
         return
     if returncode == EXIT_NOT_FOUND:
         raise CommandNotFound(status.failure, "check its name, or give its full path")

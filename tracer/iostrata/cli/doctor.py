@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata doctor: what this machine can observe, and what to do about the rest."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from iostrata.cli.present import terminal_width
+from iostrata.errors import PermissionDenied
+from iostrata.record.diagnosis import Diagnosis, Probe, Verdict, diagnose
+from iostrata.record.machine import Disk
+from iostrata.report.quality import labelled, wrapped
+from iostrata.report.quantity import cut
+
+SCHEMA: Final = "iostrata.doctor/1"
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="As JSON, on standard output.")] = False,
+) -> int:
+    """Say what this machine can observe, layer by layer.
+
+    Every probe is loaded and attached once, which takes root; without it only
+    the machine's facts are read. Exit status 0: synchronous writes can be
+    followed from the system call to the device; 4: they cannot.
+
+    \b
+      sudo iostrata doctor
+    """
+    found = diagnose()
+    if json:
+        sys.stdout.write(json_text.dumps(document(found), indent=2) + "\n")
+    else:
+        for line in lines(found, terminal_width()):
+            print(line)
+    return 0 if found.observable else PermissionDenied.status
+
+
+def lines(found: Diagnosis, width: int) -> Iterator[str]:
+    this = found.machine
+    yield from labelled(
+        "kernel", [f"{this.kernel} {this.architecture}", f"{this.cpus} CPUs"], width
+    )
+    yield from labelled("clock", [this.clock_source or "unknown"], width)
+    yield from labelled("BTF", ["yes" if this.btf else "no"], width)
+    if this.lockdown:
+        yield from labelled("lockdown", [this.lockdown], width)
+    if found.refusal:
+        yield from labelled("eBPF", [f"refused: {found.refusal.why}"], width)
+        yield from labelled("  try", [found.refusal.hint], width)
+    else:
+        yield from labelled("eBPF", ["allowed"], width)
+    yield ""
+    yield f"{'layer':<12}{'seen':<11}by"
+    for verdict in found.verdicts:
+        yield from _layer(verdict, width)
+    yield ""
+    yield f"{'disk':<12}{'scheduler':<13}{'write cache':<15}{'FUA':<5}rotates"
+    for disk in this.disks:
+        yield from _disk(disk, width)
+    yield ""
+    if found.observable:
+        yield "Synchronous writes can be followed from the system call to the device."
+    else:
+        yield "Synchronous writes cannot be followed here."
+
+
+def _layer(verdict: Verdict, width: int) -> Iterator[str]:
+    points = [point for probe in verdict.working for point in probe.points]
+    shown = ", ".join(points[:3]) + (f" and {len(points) - 3} more" if len(points) > 3 else "")
+    yield from wrapped(f"{verdict.sight.layer:<12}{verdict.seen:<11}{shown}", width, 23)
+    for probe in verdict.broken:
+        yield from labelled("", [_broken(probe)], width)
+    if verdict.seen == "no":
+        yield from labelled("", [f"so {verdict.sight.without}"], width)
+
+
+def _broken(probe: Probe) -> str:
+    return f"{probe.program}: {probe.result}, {probe.text or 'cannot be attached'}"
+
+
+def _disk(disk: Disk, width: int) -> Iterator[str]:
+    text = f"{disk.name:<12}{disk.scheduler or '-':<13}{disk.write_cache or '-':<15}"
+    yield cut(f"{text}{disk.fua or '-':<5}{disk.rotational or '-'}", width).rstrip()
+    for remark in remarks(disk):
+        yield from labelled("", [remark], width)
+
+
+def remarks(disk: Disk) -> Iterator[str]:
+    """What a disk's settings mean for its table."""
+    if disk.stacked_on:
+        yield f"stacked on {' '.join(disk.stacked_on)}: its time there is told apart"
+    if disk.scheduler == "none":
+        yield "no scheduler: block_rq_insert does not fire, the queue is shown undivided"
+    if disk.write_cache == "write back" and disk.fua == "no":
+        yield "volatile cache without FUA: each synchronous write is followed by a flush"
+    if not disk.write_cache:
+        yield "does not say whether it caches writes: flushes may be seen or not"
+
+
+def document(found: Diagnosis) -> dict[str, Any]:
+    this = found.machine
+    return {
+        "schema": SCHEMA,
+        "observable": found.observable,
+        "refused": {"why": found.refusal.why, "hint": found.refusal.hint}
+        if found.refusal
+        else None,
+        "machine": {
+            "kernel": this.kernel,
+            "architecture": this.architecture,
+            "cpus": this.cpus,
+            "clock_source": this.clock_source,
+            "lockdown": this.lockdown or None,
+            "btf": this.btf,
+        },
+        "layers": [
+            {
+                "layer": verdict.sight.layer,
+                "seen": verdict.seen,
+                "needed": verdict.sight.needed,
+                "probes": [_probe(probe) for probe in (*verdict.working, *verdict.broken)],
+            }
+            for verdict in found.verdicts
+        ],
+        "disks": [
+            {
+                "name": disk.name,
+                "scheduler": disk.scheduler or None,
+                "write_cache": disk.write_cache or None,
+                "fua": disk.fua or None,
+                "rotational": disk.rotational or None,
+                "stacked_on": list(disk.stacked_on),
+                "remarks": list(remarks(disk)),
+            }
+            for disk in this.disks
+        ],
+    }
+
+
+def _probe(probe: Probe) -> dict[str, Any]:
+    return {
+        "program": probe.program,
+        "points": list(probe.points),
+        "result": probe.result,
+        "text": probe.text or None,
+    }

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: the recorder's trial of every probe in, what of each layer can be seen out."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from iostrata.errors import RecorderError
+from iostrata.record.machine import Machine, machine
+from iostrata.record.permission import Refusal, refusal
+from iostrata.record.recorder import find_recorder
+
+OK: Final = "ok"
+UNUSED: Final = "unused"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """``result``: ``ok``, ``unused``, or the errno's name; ``text``: why."""
+
+    program: str
+    points: tuple[str, ...]
+    layer: str
+    result: str
+    text: str
+
+    @property
+    def works(self) -> bool:
+        return self.result == OK
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A layer that the recorder watches: which of its probes, and what its absence means."""
+
+    layer: str
+    probe_layers: tuple[str, ...]
+    programs: tuple[str, ...]
+    needed: bool
+    without: str
+
+
+SIGHTS: Final = (
+    Sight("syscall", ("syscall",), (), True, "no write can be seen at all"),
+    Sight(
+        "fs",
+        ("fs", "xfs", "btrfs"),
+        (),
+        False,
+        "time in the file system's sync is shown as syscall",
+    ),
+    Sight("journal", ("journal",), (), False, "journal waits are shown as unattributed"),
+    Sight("block", ("block",), (), True, "queue and device cannot be told from the rest"),
+    Sight(
+        "device",
+        (),
+        ("block_rq_issue", "block_rq_complete"),
+        True,
+        "the device's time is not seen",
+    ),
+    Sight("wakeup", ("wakeup",), (), False, "interrupt and run queue are shown as unattributed"),
+    Sight("aio", ("aio",), (), False, "libaio writes are not analysed"),
+    Sight("io_uring", ("uring",), (), False, "io_uring writes are not analysed"),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One layer. ``seen``: ``yes``, ``partly``, ``no``, or ``not tried``."""
+
+    sight: Sight
+    seen: str
+    working: tuple[Probe, ...]
+    broken: tuple[Probe, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """``observable``: the path of a write on this machine can be seen."""
+
+    machine: Machine
+    refusal: Refusal | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def observable(self) -> bool:
+        return all(
+            verdict.seen in ("yes", "partly") for verdict in self.verdicts if verdict.sight.needed
+        )
+
+
+def diagnose() -> Diagnosis:
+    """What this machine can observe, tried out; without root only what can be read."""
+    refused = refusal()
+    probes: list[Probe] = []
+    if not refused:
+        try:
+            probes = try_probes()
+        except RecorderError as error:
+            refused = Refusal(str(error), error.hint)
+    return Diagnosis(machine(), refused, verdicts(probes))
+
+
+def try_probes() -> list[Probe]:
+    """Loads and attaches every program once. Errors: RecorderError."""
+    tried = subprocess.run(
+        [str(find_recorder()), "--probes"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    probes = read_probes(tried.stdout.splitlines())
+    if not probes:
+        why = tried.stderr.strip().splitlines() or [f"status {tried.returncode}"]
+        raise RecorderError(f"the recorder cannot try its probes: {why[-1]}")
+    return probes
+
+
+def read_probes(lines: Iterable[str]) -> list[Probe]:
+    """The recorder's table, tab separated: program, points, layer, result, text."""
+    cells = [line.split("\t") for line in lines]
+    return [
+        Probe(program, tuple(points.split(",")), layer, result, text)
+        for program, points, layer, result, text in (row for row in cells if len(row) == 5)
+        if program != "program"
+    ]
+
+
+def verdicts(probes: Sequence[Probe]) -> tuple[Verdict, ...]:
+    return tuple(_verdict(sight, probes) for sight in SIGHTS)
+
+
+def _verdict(sight: Sight, probes: Sequence[Probe]) -> Verdict:
+    own = [
+        probe
+        for probe in probes
+        if probe.result != UNUSED
+        and (probe.layer in sight.probe_layers or probe.program in sight.programs)
+    ]
+    working = tuple(probe for probe in own if probe.works)
+    broken = tuple(probe for probe in own if not probe.works)
+    if not probes:
+        seen = "not tried"
+    elif not working or (sight.programs and broken):
+        seen = "no"
+    else:
+        seen = "partly" if broken else "yes"
+    return Verdict(sight, seen, working, broken)
