@@ -15,7 +15,16 @@ from iostrata.layers import ROWS, STACK
 from iostrata.model import Breakdown, Layer, Writes
 from iostrata.quality import left_out_of, quality_of
 from iostrata.recording import Recording
-from iostrata.stitch import Pieces, Units, commits_of, stitch, units_of_calls, windows
+from iostrata.stitch import (
+    Pieces,
+    Units,
+    commits_of,
+    stitch,
+    together,
+    units_of_calls,
+    units_of_requests,
+    windows,
+)
 from iostrata.stitch.calls import ENGINES, METHODS
 from iostrata.stitch.join import integers
 from iostrata.trace.read import Trace
@@ -27,7 +36,8 @@ def analyse(recording: Recording) -> Breakdown:
     Errors: RecordingError, NothingToAnalyse.
     """
     trace = _only(recording)
-    units, pieces, plain_writes = units_of_calls(trace.points["syscall"])
+    calls, call_pieces, plain_writes = units_of_calls(trace.points["syscall"])
+    units, pieces = together((calls, call_pieces), units_of_requests(trace))
     left_out, kept = left_out_of(trace, units)
     if not len(kept):
         raise NothingToAnalyse(*_nothing(left_out, plain_writes))

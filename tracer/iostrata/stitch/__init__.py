@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events to pieces to spans."""
 
-from iostrata.stitch.calls import Pieces, Units, units_of_calls
+from iostrata.stitch.calls import Pieces, Units, together, units_of_calls
 from iostrata.stitch.journal import commits_of
 from iostrata.stitch.stitch import Stitched, stitch
+from iostrata.stitch.submissions import units_of_requests
 from iostrata.stitch.window import windows
 
-__all__ = ["Pieces", "Stitched", "Units", "commits_of", "stitch", "units_of_calls", "windows"]
+__all__ = [
+    "Pieces", "Stitched", "Units", "commits_of", "stitch", "together", "units_of_calls",
+    "units_of_requests", "windows",
+]  # fmt: skip

@@ -9,8 +9,9 @@ synchronised it. Flags as in Linux's uapi asm-generic/fcntl.h and linux/fs.h.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,13 +76,17 @@ class Units:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The system calls of the units: row of the unit, thread, begin and end, file's device."""
+    """What the units consist of: row of the unit, thread, begin and end, file's device.
+
+    ``request_key``: 0 for a system call; of an asynchronous request, its key.
+    """
 
     unit: Ints
     tid: Ints
     begin_ns: Ints
     end_ns: Ints
     device_key: Ints
+    request_key: Ints
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -154,7 +159,10 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
         engine=np.zeros(count, np.int64),
         failed=result[last] < 0,
     )
-    return units, Pieces(unit, tid[rows], begin[rows], end[rows], device[rows]), plain_writes
+    pieces = Pieces(
+        unit, tid[rows], begin[rows], end[rows], device[rows], np.zeros(len(rows), np.int64)
+    )
+    return units, pieces, plain_writes
 
 
 def durable_write(flags: Ints, rwf: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -168,3 +176,17 @@ def total(unit: Ints, values: Ints, count: int) -> Ints:
     sums = np.zeros(count, np.int64)
     np.add.at(sums, unit, values)
     return sums
+
+
+def together(*parts: tuple[Units, Pieces]) -> tuple[Units, Pieces]:
+    """Units of several kinds as one table, and their pieces."""
+    units = Units(**_joined([units for units, _ in parts]))
+    columns = _joined([pieces for _, pieces in parts])
+    sizes = [len(units) for units, _ in parts]
+    offsets = np.cumsum([0, *sizes[:-1]])
+    columns["unit"] += np.repeat(offsets, [len(pieces) for _, pieces in parts])
+    return units, Pieces(**columns)
+
+
+def _joined(tables: Sequence[Units | Pieces]) -> dict[str, Any]:
+    return {name: np.concatenate([vars(t)[name] for t in tables]) for name in vars(tables[0])}

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: jbd2 events in, commits with their phases out.
+"""Stage stitch: journal events in, commits with their phases out.
 
 The phases follow fs/jbd2/commit.c: start_commit, locking (T_LOCKED: open handles
 must end), flushing (T_FLUSH: ordered data), logging (T_COMMIT: log blocks and the
-commit record), end_commit.
+commit record), end_commit. A commit of XFS is the write of one log buffer
+(iclog); it has a logging phase only.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from iostrata.trace.read import Trace
 class Commits:
     """Journal commits that began and ended in the recording: one row each.
 
-    ``tid``: the thread that commits; ``device_key``: the file system's;
-    ``locking_ns`` .. ``logging_ns``: when that phase began, -1 where not seen.
+    ``tid``: the thread that commits, whose every bio is the commit's (-1: no thread
+    of its own); ``waker``: the thread that wakes who waited; ``bio_key``: of the log
+    write (XFS, else 0); ``device_key``: the file system's; ``identity``: what a
+    waiter names (XFS: buffer and lsn, else 0); ``flushing_ns``, ``logging_ns``:
+    when that phase began, -1 where not seen.
     """
 
     tid: Ints
+    waker: Ints
+    bio_key: Ints
+    identity: Ints
     device_key: Ints
     transaction: Ints
     begin_ns: Ints
@@ -41,6 +48,12 @@ class Commits:
 
 
 def commits_of(trace: Trace) -> Commits:
+    """The commits of every journal that the trace knows."""
+    kinds = (_of_jbd2(trace), _of_xfs(trace))
+    return Commits(**{n: np.concatenate([vars(k)[n] for k in kinds]) for n in vars(kinds[0])})
+
+
+def _of_jbd2(trace: Trace) -> Commits:
     """Pairs the points of each commit by journal and transaction id."""
     started = trace.points["jbd2_start_commit"]
     begin, transaction = integers(started["time_ns"]), integers(started["transaction"])
@@ -54,8 +67,12 @@ def commits_of(trace: Trace) -> Commits:
 
     end = after("jbd2_end_commit")
     whole = np.flatnonzero(end >= 0)
+    none = np.zeros(len(whole), np.int64)
     return Commits(
         tid=integers(started["tid"])[whole],
+        waker=integers(started["tid"])[whole],
+        bio_key=none,
+        identity=none,
         device_key=integers(started["dev"])[whole],
         transaction=transaction[whole],
         begin_ns=begin[whole],
@@ -63,6 +80,43 @@ def commits_of(trace: Trace) -> Commits:
         flushing_ns=after("jbd2_commit_flushing")[whole],
         logging_ns=after("jbd2_commit_logging")[whole],
     )
+
+
+def _of_xfs(trace: Trace) -> Commits:
+    """Pairs the write of each log buffer with its end by buffer and lsn."""
+    begun, done = (
+        {
+            name: integers(column)
+            for name, column in trace.points[point]
+            .columns("time_ns", "tid", "iclog_key", "lsn", "bio_key", "dev")
+            .items()
+        }
+        for point in ("xlog_iclog_sync", "xlog_iclog_sync_done")
+    )
+    identity = log_identity(begun["iclog_key"], begun["lsn"])
+    found = AsOf(log_identity(done["iclog_key"], done["lsn"]), done["time_ns"]).at_or_after(
+        identity, begun["time_ns"]
+    )
+    whole = np.flatnonzero(found >= 0)
+    begin, last = begun["time_ns"][whole], found[whole]
+    none = np.full(len(whole), -1)
+    return Commits(
+        tid=none,
+        waker=done["tid"][last],
+        bio_key=begun["bio_key"][whole],
+        identity=identity[whole],
+        device_key=begun["dev"][whole],
+        transaction=none,
+        begin_ns=begin,
+        end_ns=done["time_ns"][last],
+        flushing_ns=begin,
+        logging_ns=begin,
+    )
+
+
+def log_identity(iclog: Ints, lsn: Ints) -> Ints:
+    """What tells one log write of XFS from all others: its buffer and its sequence number."""
+    return iclog * np.int64(0x9E3779B1) + lsn
 
 
 def phases(commits: Commits) -> Spans:
@@ -78,4 +132,4 @@ def phases(commits: Commits) -> Spans:
 
 def _identity(journal: Ints, transaction: Ints) -> Ints:
     # Kernel pointers differ in far more than the 32 bits that a transaction id takes.
-    return journal * np.int64(0x9E3779B1) + transaction
+    return log_identity(journal, transaction)

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from iostrata.layers import RANK
 from iostrata.stitch.blockio import spans_of_bios, windows_of
 from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, overlapping
-from iostrata.stitch.journal import phases
+from iostrata.stitch.journal import log_identity, phases
+from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
-from iostrata.stitch.wakeup import Sleeps, interrupts, run_queue, sleeps_of
+from iostrata.stitch.wakeup import CAUSES, Sleeps, interrupts, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.read import Trace
 
@@ -39,31 +40,26 @@ class Stitched:
 
 def stitch(window: Window) -> Stitched:
     """Ties the events of a window to the pieces of its writes."""
-    pieces, commits = window.pieces, window.commits
-    own = Containing(pieces.tid, pieces.begin_ns, pieces.end_ns)
-    committing = Containing(commits.tid, commits.begin_ns, commits.end_ns)
-
+    owners = Owners(window)
     requests, completed = requests_of(window)
     bios = bios_of(window, requests, completed)
-    piece_of_bio = own.find(bios.tid, bios.queue_ns)
-    commit_of_bio = committing.find(bios.tid, bios.queue_ns)
+    piece_of_bio = owners.find(bios.tid, bios.queue_ns)
+    commit_of_bio = _commit_of_bio(window, bios)
     stacked, lower_of = _stacking(window.trace, bios)
     sleeps = sleeps_of(window)
-    piece_of_sleep = own.find(sleeps.tid, sleeps.on_ns)
+    piece_of_sleep = owners.find(sleeps.tid, sleeps.on_ns)
 
     spans = SpanList()
-    _calls(spans, window, own)
+    _calls(spans, window, owners.syncs)
     plain = np.zeros(len(bios), np.bool_)
     spans.extend(spans_of_bios(bios, requests, piece_of_bio, plain, stacked))
     spans.extend(run_queue(sleeps, piece_of_sleep))
     lower, tied_below = _lower_devices(bios, requests, piece_of_bio, stacked, lower_of)
     spans.extend(lower)
-
-    edges = _edges(window, own, sleeps, piece_of_sleep)
-    if len(commits):
-        spans.extend(
-            follow(_commit_spans(window, bios, requests, commit_of_bio, stacked, sleeps), edges)
-        )
+    if len(window.commits):
+        edges = _edges(window, owners, sleeps, piece_of_sleep)
+        inside = _commit_spans(window, bios, requests, commit_of_bio, stacked, sleeps)
+        spans.extend(follow(inside, edges))
         _journal_starts(spans, window, edges, sleeps)
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
@@ -75,9 +71,13 @@ def stitch(window: Window) -> Stitched:
     by_time = _tied_by_time(spans, window, sleeps, asleep, bios, requests, loose)
     woken, ended = interrupts(sleeps, owner, spans.collect())
     spans.extend(woken)
+    for_log = _asleep_for_log(window, owners.syncs, sleeps, owner)
+    spans.add(np.where((ended < 0) & for_log, asleep, -1), "journal.start",
+              sleeps.off_ns, sleeps.wake_ns)  # fmt: skip
     by_peer = (ended < 0) & np.isin(sleeps.waker, _targets(window.trace))
     by_peer &= sleeps.waker != sleeps.tid
     spans.add(np.where(by_peer, asleep, -1), "lock", sleeps.off_ns, sleeps.wake_ns)
+    _handovers(spans, window, owners.syncs)
     ties = Counter(
         key=int(np.count_nonzero(keyed)), time=by_time + int(np.count_nonzero(tied_below))
     )
@@ -86,21 +86,44 @@ def stitch(window: Window) -> Stitched:
 
 def _targets(trace: Trace) -> Ints:
     threads = trace.points["thread"]
-    return integers(threads["subject_tid"])[integers(threads["kind"]) == TARGET]
+    targets: Ints = integers(threads["subject_tid"])[integers(threads["kind"]) == TARGET]
+    return targets
 
 
-def _calls(spans: SpanList, window: Window, own: Containing) -> None:
-    """The floor of the stack: the calls themselves, and the file system's sync inside them."""
+def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
+    """The floor of the stack: the calls themselves, and the file system's sync inside them.
+
+    An asynchronous request has no floor: what no layer claims of it is unattributed.
+    """
     pieces = window.pieces
-    spans.add(np.arange(len(pieces)), "syscall", pieces.begin_ns, pieces.end_ns)
-    synced = window.columns("ext4_sync_file", "tid", "enter_ns")
-    piece = own.find(synced["tid"], synced["time_ns"])
-    spans.add(piece, "fs", synced["enter_ns"], synced["time_ns"])
-    for point in ("xfs_file_fsync", "btrfs_sync_file"):
-        entered = window.columns(point, "tid")
-        piece = own.find(entered["tid"], entered["time_ns"])
-        # No point at the file system's return: its sync ends with the call.
-        spans.add(piece, "fs", entered["time_ns"], at(pieces.end_ns, piece))
+    calls = np.flatnonzero(pieces.request_key == 0)
+    spans.add(calls, "syscall", pieces.begin_ns[calls], pieces.end_ns[calls])
+    spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
+    # io_submit: what the submitter itself did for the request.
+    submitted = window.columns("aio_submit", "enter_ns", "iocb_key")
+    requests = np.flatnonzero(pieces.request_key != 0)
+    if len(requests):
+        found = AsOf(submitted["iocb_key"], submitted["enter_ns"]).at_or_after(
+            pieces.request_key[requests], pieces.begin_ns[requests]
+        )
+        entered = at(submitted["enter_ns"], found) == pieces.begin_ns[requests]
+        spans.add(
+            np.where(entered, requests, -1),
+            "syscall",
+            pieces.begin_ns[requests],
+            at(submitted["time_ns"], found),
+        )
+
+
+def _commit_of_bio(window: Window, bios: Bios) -> Ints:
+    """By the committing thread, or by the log write's own bio."""
+    commits = window.commits
+    by_thread = Containing(commits.tid, commits.begin_ns, commits.end_ns)
+    commit = by_thread.find(bios.tid, bios.queue_ns)
+    logs = np.flatnonzero(commits.bio_key != 0)
+    by_key = AsOf(commits.bio_key[logs], commits.begin_ns[logs])
+    log = at(logs, by_key.at_or_before(bios.key, bios.queue_ns))
+    return np.where(at(commits.end_ns, log) >= bios.queue_ns, log, commit)
 
 
 def _commit_spans(
@@ -123,44 +146,61 @@ def _commit_spans(
     return spans.collect()
 
 
-def _edges(window: Window, own: Containing, sleeps: Sleeps, piece_of_sleep: Ints) -> Edges:
+def _edges(window: Window, owners: Owners, sleeps: Sleeps, piece_of_sleep: Ints) -> Edges:
     """Which pieces waited for which commits, and when."""
-    commits = window.commits
-    # By key: the transaction that the synced file waited for, and those before it.
-    synced = window.columns(
-        "ext4_sync_file", "tid", "enter_ns", "dev", "enter_transaction", "exit_transaction"
+    parts = (
+        _by_transaction(window, owners.syncs),
+        _by_log_write(window, owners),
+        _by_waker(window, sleeps, piece_of_sleep),
     )
-    time, enter, device = synced["time_ns"], synced["enter_ns"], synced["dev"]
-    piece = own.find(synced["tid"], time)
+    return Edges(**{n: np.concatenate([vars(p)[n] for p in parts]) for n in vars(parts[0])})
+
+
+def _by_transaction(window: Window, syncs: Syncs) -> Edges:
+    """By key: the jbd2 transaction that the synced file waited for, and those before it."""
+    commits = window.commits
     by_transaction = AsOf(commits.device_key * (1 << 32) + commits.transaction, commits.begin_ns)
-    waited_until = np.full(len(time), -1)
-    for column in ("exit_transaction", "enter_transaction"):
-        found = by_transaction.at_or_before(device * (1 << 32) + synced[column], time)
+    waited_until = np.full(len(syncs.tid), -1)
+    for wanted in (syncs.exit_transaction, syncs.enter_transaction):
+        found = by_transaction.at_or_before(syncs.device_key * (1 << 32) + wanted, syncs.end_ns)
         end = at(commits.end_ns, found)
-        waited = (synced[column] > 0) & (end > enter) & (end <= time) & (waited_until < 0)
-        waited_until = np.where(waited, end, waited_until)
-    waits = np.flatnonzero((waited_until >= 0) & (piece >= 0))
+        waited = (wanted > 0) & (end > syncs.begin_ns) & (end <= syncs.end_ns)
+        waited_until = np.where(waited & (waited_until < 0), end, waited_until)
+    waits = np.flatnonzero((waited_until >= 0) & (syncs.piece >= 0))
     row, commit = overlapping(
-        device[waits], enter[waits], waited_until[waits] + 1,
+        syncs.device_key[waits], syncs.begin_ns[waits], waited_until[waits] + 1,
         commits.device_key, commits.begin_ns, commits.end_ns,
     )  # fmt: skip
     sync = waits[row]
+    return Edges(commit, syncs.piece[sync], syncs.begin_ns[sync], syncs.end_ns[sync])
 
-    # By key: the thread that woke a sleeper was committing a journal until then.
+
+def _by_log_write(window: Window, owners: Owners) -> Edges:
+    """By key: the log buffer of XFS that the thread says it waits for."""
+    commits, pieces = window.commits, window.pieces
+    waits = window.columns("xlog_iclog_wait_on", "tid", "iclog_key", "lsn")
+    identity = log_identity(waits["iclog_key"], waits["lsn"])
+    logs = np.flatnonzero(commits.identity != 0)
+    by_identity = AsOf(commits.identity[logs], commits.end_ns[logs])
+    commit = at(logs, by_identity.at_or_after(identity, waits["time_ns"]))
+    piece = owners.find(waits["tid"], waits["time_ns"])
+    rows = np.flatnonzero((commit >= 0) & (piece >= 0))
+    commit, piece = commit[rows], piece[rows]
+    return Edges(commit, piece, waits["time_ns"][rows], pieces.end_ns[piece])
+
+
+def _by_waker(window: Window, sleeps: Sleeps, piece_of_sleep: Ints) -> Edges:
+    """By key: the thread that woke a sleeper was committing a journal until then."""
+    commits = window.commits
     woken = np.flatnonzero(
-        (piece_of_sleep >= 0) & sleeps.asleep & np.isin(sleeps.waker, commits.tid)
+        (piece_of_sleep >= 0) & sleeps.asleep & np.isin(sleeps.waker, commits.waker)
     )
-    row, other = overlapping(
+    row, commit = overlapping(
         sleeps.waker[woken], sleeps.off_ns[woken], sleeps.wake_ns[woken],
-        commits.tid, commits.begin_ns, commits.end_ns,
+        commits.waker, commits.begin_ns, commits.end_ns,
     )  # fmt: skip
     sleep = woken[row]
-    return Edges(
-        activity=np.concatenate([commit, other]),
-        write=np.concatenate([piece[sync], piece_of_sleep[sleep]]),
-        begin_ns=np.concatenate([enter[sync], sleeps.off_ns[sleep]]),
-        end_ns=np.concatenate([time[sync], sleeps.wake_ns[sleep]]),
-    )
+    return Edges(commit, piece_of_sleep[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
 
 
 def _journal_starts(spans: SpanList, window: Window, edges: Edges, sleeps: Sleeps) -> None:
@@ -171,6 +211,41 @@ def _journal_starts(spans: SpanList, window: Window, edges: Edges, sleeps: Sleep
     off = at(sleeps.off_ns, sleep)
     asleep = (at(sleeps.wake_ns, sleep) > 0) & (off >= edges.begin_ns)
     spans.add(np.where(asleep, edges.write, -1), "journal.start", off, begin)
+
+
+def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -> NDArray[np.bool_]:
+    """Sleeps inside a sync of XFS before its thread wrote or awaited a log buffer.
+
+    The kernel has no point where a thread waits for the push of the committed
+    item list, but nothing else stands between the sync and the log write.
+    """
+    logged = [window.columns(p, "tid") for p in ("xlog_iclog_sync", "xlog_iclog_wait_on")]
+    tid = np.concatenate([columns["tid"] for columns in logged])
+    time = np.concatenate([columns["time_ns"] for columns in logged])
+    following = at(time, AsOf(tid, time).at_or_after(sleeps.tid, sleeps.on_ns))
+    inside = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns).find(sleeps.tid, sleeps.off_ns)
+    same = (inside >= 0) & (at(syncs.piece, inside) == owner)
+    before: NDArray[np.bool_] = same & (following >= 0) & (following <= at(syncs.end_ns, inside))
+    return before
+
+
+def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:
+    """Asynchronous requests: until a worker began, and until the caller had the result."""
+    pieces = window.pieces
+    requests = np.flatnonzero(pieces.request_key != 0)
+    if not len(requests):
+        return
+    collected = spans.collect()
+    cause = collected.where(np.isin(collected.rank, (*CAUSES, RANK["fs"])))
+    ends = AsOf(cause.owner, cause.end_ns)
+    work = np.flatnonzero(syncs.worker >= 0)
+    begin = syncs.begin_ns[work]
+    before = at(cause.end_ns, ends.at_or_before(syncs.worker[work], begin))
+    since = np.maximum(before, pieces.begin_ns[syncs.worker[work]])
+    spans.add(syncs.worker[work], "wakeup.worker", since, begin)
+    end = pieces.end_ns[requests]
+    last = at(cause.end_ns, ends.at_or_before(requests, end))
+    spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)
 
 
 def _stacking(trace: Trace, bios: Bios) -> tuple[Ints, dict[int, Ints]]:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: which piece a thread works for at a time.
+
+In order: the piece that is the thread's own system call; the piece whose request
+a worker synchronises (io_uring worker, direct I/O completion); the piece whose
+request the thread is submitting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.stitch.join import AsOf, Containing, Ints, at
+from iostrata.stitch.window import Window
+
+NEVER = np.iinfo(np.int64).max
+SYNCS = ("ext4_sync_file", "xfs_file_fsync", "btrfs_sync_file")
+
+
+@dataclass(frozen=True)
+class Syncs:
+    """A file system's syncs: thread, begin, end, device and the piece that each is for.
+
+    ``worker``: it runs on behalf of an asynchronous request. ``transaction``: the
+    jbd2 transactions at entry and return, 0 where there is none.
+    """
+
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    device_key: Ints
+    piece: Ints
+    worker: Ints
+    enter_transaction: Ints
+    exit_transaction: Ints
+
+
+class Owners:
+    """Looks up the piece (row, -1: none) that a thread works for."""
+
+    def __init__(self, window: Window) -> None:
+        pieces = window.pieces
+        calls = np.flatnonzero(pieces.request_key == 0)
+        self._stages = [
+            (Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls]), calls)
+        ]
+        self.syncs = self._syncs(window)
+        requests = np.flatnonzero(pieces.request_key != 0)
+        if len(requests):
+            self._stages.append(self._workers(window))
+            self._stages.append(_inline(window, requests))
+
+    def find(self, tid: Ints, time_ns: Ints) -> Ints:
+        """The piece of each thread at each time."""
+        piece = np.full(len(tid), -1)
+        for containing, rows in self._stages:
+            piece = np.where(piece >= 0, piece, at(rows, containing.find(tid, time_ns)))
+        return piece
+
+    def _syncs(self, window: Window) -> Syncs:
+        pieces = window.pieces
+        keyed = np.flatnonzero(pieces.request_key != 0)
+        by_request = AsOf(pieces.request_key[keyed], pieces.begin_ns[keyed])
+        parts: list[Syncs] = []
+        for point in SYNCS:
+            whole = point == "ext4_sync_file"
+            extra = ("enter_ns", "enter_transaction", "exit_transaction") if whole else ()
+            events = window.columns(point, "tid", "dev", "request_key", *extra)
+            time, key = events["time_ns"], events["request_key"]
+            begin = events.get("enter_ns", time)
+            worker = at(keyed, by_request.at_or_before(key, begin))
+            worker = np.where((key != 0) & (at(pieces.end_ns, worker) >= begin), worker, -1)
+            piece = np.where(key != 0, worker, self.find(events["tid"], begin))
+            none = np.zeros(len(time), np.int64)
+            # xfs and btrfs have no point at the return: their sync ends with the piece.
+            end = time if whole else at(pieces.end_ns, piece)
+            parts.append(
+                Syncs(
+                    events["tid"], begin, end, events["dev"], piece, worker,
+                    events.get("enter_transaction", none), events.get("exit_transaction", none),
+                )
+            )  # fmt: skip
+        return Syncs(**{n: np.concatenate([vars(p)[n] for p in parts]) for n in vars(parts[0])})
+
+    def _workers(self, window: Window) -> tuple[Containing, Ints]:
+        """A worker's time for a request: from being handed it, or done with the one before."""
+        rows = np.flatnonzero(self.syncs.worker >= 0)
+        rows = rows[np.lexsort((self.syncs.begin_ns[rows], self.syncs.tid[rows]))]
+        syncs = Syncs(**{name: column[rows] for name, column in vars(self.syncs).items()})
+        handed = window.columns("io_uring_queue_async_work", "request_key")
+        found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(
+            window.pieces.request_key[syncs.piece], syncs.begin_ns
+        )
+        begin = at(handed["time_ns"], found)
+        begin = np.where(begin >= window.pieces.begin_ns[syncs.piece], begin, syncs.begin_ns)
+        same = syncs.tid[1:] == syncs.tid[:-1]
+        begin[1:][same] = np.maximum(begin[1:][same], syncs.end_ns[:-1][same])
+        return Containing(syncs.tid, begin, syncs.end_ns), syncs.piece
+
+
+def _inline(window: Window, requests: Ints) -> tuple[Containing, Ints]:
+    """A submitter's time for a request: until it submits or hands over the next one."""
+    pieces = window.pieces
+    tid, begin = pieces.tid[requests], pieces.begin_ns[requests]
+    end = pieces.end_ns[requests]
+    for point, time in (
+        ("io_uring_submit_req", "time_ns"),
+        ("io_uring_queue_async_work", "time_ns"),
+        ("aio_submit", "enter_ns"),
+    ):
+        fields = ("tid",) if time == "time_ns" else ("tid", time)
+        events = window.columns(point, *fields)
+        following = at(events[time], AsOf(events["tid"], events[time]).at_or_after(tid, begin + 1))
+        end = np.minimum(end, np.where(following >= 0, following, NEVER))
+    return Containing(tid, begin, end), requests
