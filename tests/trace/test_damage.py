@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from iostrata.errors import RecordingError
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.stream import CRC_AT, HEAD_BYTES
-from iostrata.trace.write import TraceBuilder, write_trace
+from iostrata.trace.write import Columns, TraceBuilder, write_trace
 from tests.trace.random_events import Events, all_of, random_events, rows, write
 
 COUNTS = {"syscall": 40, "block_rq_issue": 25, "clock_sample": 5, "thread": 8}
@@ -206,6 +206,12 @@ def test_a_stream_that_cannot_be_opened_is_all_lost(tmp_path: Path) -> None:
     check(trace)
 
 
+def windows(trace: Trace) -> list[tuple[int, ...]]:
+    losses = trace.losses
+    columns = (losses.begin_ns, losses.end_ns, losses.cpu, losses.count)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
 def test_losses_after_a_stream_ended_reach_to_the_end(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.add("syscall", time_ns=10, cpu=0).add("syscall", time_ns=90, cpu=1)
@@ -213,16 +219,61 @@ def test_losses_after_a_stream_ended_reach_to_the_end(tmp_path: Path) -> None:
     builder.add("loss", time_ns=95, cpu=5, lost_point=2, lost_count=1)
     trace = read_trace(builder.write(tmp_path))
     assert trace.lost_by_point == {"syscall": 6, "thread": 1}
-    rows = np.array([trace.losses.begin_ns, trace.losses.end_ns, trace.losses.cpu,
-                     trace.losses.count]).T  # fmt: skip
-    assert rows.tolist() == [[10, 95, 0, 6], [10, 95, 5, 1]]
+    assert windows(trace) == [(10, 95, 0, 6), (10, 95, 5, 1)]
 
 
 def test_refusals_that_no_loss_event_explains_have_no_name(tmp_path: Path) -> None:
-    write_trace(tmp_path, {"syscall": {"time_ns": [10, 20]}}, discarded={0: [(15, 4)]})
+    times = {"syscall": {"time_ns": [10, 20, 30, 40]}}
+    write_trace(tmp_path, times, packet_events=2, discarded={0: [(15, 4)]})
     trace = read_trace(tmp_path)
     assert trace.lost_by_point == {"unknown": 4}
-    assert trace.losses.count.tolist() == [4]
+    assert windows(trace) == [(10, 40, 0, 4)]
+
+
+def test_refusals_younger_than_their_packet_are_within_the_window(tmp_path: Path) -> None:
+    """A ring that is full refuses what comes after its last event."""
+    loss: Columns = {
+        "time_ns": [35, 55, 56, 85],
+        "lost_point": [1, 1, 2, 1],
+        "lost_count": [2, 3, 5, 9],
+        "cpu": 0,
+    }
+    events: dict[str, Columns] = {"syscall": {"time_ns": range(10, 100, 10)}, "loss": loss}
+    write_trace(tmp_path, events, packet_events=3, discarded={0: [(25, 8), (65, 6)]})
+    trace = read_trace(tmp_path)
+    assert trace.lost_by_point == {"syscall": 9, "thread": 5}
+    assert windows(trace) == [(10, 56, 0, 8), (60, 90, 0, 6)]
+
+
+def ended(directory: Path, events: int) -> Path:
+    """Six events of two CPUs, of which the recorder says that there were so many."""
+    builder = TraceBuilder(env={"machine_cpus": 3}, packet_events=2)
+    builder.extend("syscall", time_ns=np.arange(6) * 10 + 10, cpu=[0, 1, 0, 1, 0, 1])
+    builder.add("recorder", time_ns=100, event_count=events)
+    return builder.write(directory)
+
+
+def test_a_recorder_that_ended_by_itself_counted_what_is_there(tmp_path: Path) -> None:
+    trace = read_trace(ended(tmp_path, 6))
+    assert trace.damage == ()
+    assert windows(trace) == []
+
+
+def test_a_recorder_that_was_killed_is_told(tmp_path: Path) -> None:
+    trace = read_trace(ended(tmp_path, 4))
+    assert trace.damage == ("the recorder did not end by itself: its last second may be missing",)
+    assert windows(trace) == [(10, 100, 2, -1), (50, 100, 0, -1), (60, 100, 1, -1)]
+
+
+def test_a_stream_cut_between_packets_is_told(tmp_path: Path) -> None:
+    path = ended(tmp_path, 6)
+    stream = (path / "cpu_1").read_bytes()
+    (path / "cpu_1").write_bytes(stream[: -HEAD_BYTES - 64])
+    trace = read_trace(path)
+    assert trace.damage == ("events that the recorder counted are missing: 1",)
+    assert (40, 100, 1, -1) in windows(trace)
+    (path / "cpu_1").unlink()
+    assert (10, 100, 1, -1) in windows(read_trace(path))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from iostrata.trace.write import TraceBuilder, write_trace
 from tests.trace.random_events import (
     all_of,
     counts,
+    ordinary,
     packet_sizes,
     random_events,
     rows,
@@ -224,7 +225,7 @@ def number_of(text: str) -> str | int:
 def test_dump_prints_what_babeltrace_prints(
     babeltrace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = {name: 20 for name in layout.POINTS if name != "loss"}
+    counts = dict.fromkeys(ordinary, 20)
     path = write(tmp_path, random_events(5, counts))
     theirs, _ = by_babeltrace(babeltrace, path)
     monkeypatch.setattr(dumping, "CHUNK_EVENTS", 50)

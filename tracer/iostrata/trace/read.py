@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from iostrata.errors import RecordingError
 from iostrata.trace import layout
 from iostrata.trace.facts import Facts, read_facts
+from iostrata.trace.losses import Losses, find_losses, lost_by_point, read_cut, read_refused
 from iostrata.trace.metadata import Clock, Metadata, parse
 from iostrata.trace.points import Points
 from iostrata.trace.stream import (
@@ -30,25 +28,6 @@ from iostrata.trace.stream import (
     read_stream,
     stream_cpu,
 )
-
-UNKNOWN_POINT = "unknown"
-
-
-@dataclass(frozen=True)
-class Losses:
-    """Windows in which events of a CPU are missing, in order of ``begin_ns``.
-
-    int64 columns; ends included. ``count`` -1: nobody knows how many (a packet
-    is damaged or missing). ``cpu`` 65535: the recorder's own stream.
-    """
-
-    begin_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
-    cpu: NDArray[np.int64]
-    count: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.begin_ns)
 
 
 @dataclass(frozen=True)
@@ -83,22 +62,22 @@ def read_trace(directory: Path, machine: str = "local") -> Trace:
     metadata = read_metadata(directory)
     streams, damage = read_streams(directory, metadata.uuid)
     points = collect_points(metadata, streams)
-    facts, defects = read_facts(directory / "facts")
+    facts, facts_damage = read_facts(directory / "facts")
     begin_ns = min((stream.begin_ns for stream in streams if stream.packet_count), default=0)
     end_ns = max((stream.end_ns for stream in streams if stream.packet_count), default=0)
-    lost = read_lost(points["loss"])
-    gaps = [gap for stream in streams for gap in stream.gaps] + late_gaps(streams, lost)
+    refused = read_refused(points["loss"])
+    cut = read_cut(points["recorder"], streams, metadata.env.get("machine_cpus"))
     return Trace(
         machine=machine,
         directory=directory,
         env=metadata.env,
         clock=metadata.clock,
         points=points,
-        losses=losses(gaps, begin_ns, end_ns),
-        lost_by_point=lost_by_point(streams, lost, metadata),
+        losses=find_losses(streams, refused, cut, begin_ns, end_ns),
+        lost_by_point=lost_by_point(streams, refused, metadata.points),
         unknown=unknown_events(metadata, streams),
         streams=tuple(streams),
-        damage=(*damage, *defects),
+        damage=(*damage, *cut.damage, *facts_damage),
         facts=facts,
         begin_ns=begin_ns,
         end_ns=end_ns,
@@ -191,62 +170,3 @@ def unknown_events(metadata: Metadata, streams: list[Stream]) -> dict[str, int]:
             if name not in layout.POINTS:
                 counts[name] = counts.get(name, 0) + len(slots)
     return counts
-
-
-def read_lost(loss: Points) -> dict[tuple[int, int], int]:
-    """Events refused, by CPU and point number: the last word of the recorder on each."""
-    if not len(loss):
-        return {}
-    columns = loss.columns("cpu", "lost_point", "lost_count")
-    return {
-        (cpu, point): count
-        for cpu, point, count in zip(
-            columns["cpu"].tolist(),
-            columns["lost_point"].tolist(),
-            columns["lost_count"].tolist(),
-            strict=True,
-        )
-    }
-
-
-def lost_by_point(
-    streams: list[Stream], lost: Mapping[tuple[int, int], int], metadata: Metadata
-) -> dict[str, int]:
-    names = {number: name for name, number in metadata.points.items()}
-    counts: dict[str, int] = {}
-    for (_, number), count in lost.items():
-        if count:
-            name = names.get(number, str(number))
-            counts[name] = counts.get(name, 0) + count
-    by_cpu = lost_by_cpu(lost)
-    nameless = sum(max(0, stream.discarded - by_cpu.get(stream.cpu, 0)) for stream in streams)
-    if nameless:
-        counts[UNKNOWN_POINT] = nameless
-    return counts
-
-
-def lost_by_cpu(lost: Mapping[tuple[int, int], int]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for (cpu, _), count in lost.items():
-        counts[cpu] = counts.get(cpu, 0) + count
-    return counts
-
-
-def late_gaps(streams: list[Stream], lost: Mapping[tuple[int, int], int]) -> list[Gap]:
-    """What a CPU lost after its last packet, which only the recorder's own stream tells."""
-    known = {stream.cpu: stream for stream in streams}
-    gaps = []
-    for cpu, count in lost_by_cpu(lost).items():
-        stream = known.get(cpu)
-        told, since_ns = (stream.discarded, stream.end_ns) if stream else (0, SINCE_BEGIN)
-        if count > told:
-            gaps.append(Gap(since_ns, UNTIL_END, cpu, count - told))
-    return gaps
-
-
-def losses(gaps: list[Gap], begin_ns: int, end_ns: int) -> Losses:
-    rows = sorted(
-        (max(gap.begin_ns, begin_ns), min(gap.end_ns, end_ns), gap.cpu, gap.count) for gap in gaps
-    )
-    table = np.array(rows, np.int64).reshape(-1, 4)
-    return Losses(*np.ascontiguousarray(table.T))

@@ -59,12 +59,16 @@ class Packet:
 
 @dataclass(frozen=True)
 class Gap:
-    """A window in which events of a stream are missing; ``count`` -1: nobody knows how many."""
+    """A window in which events of a stream are missing; ``count`` -1: nobody knows how many.
+
+    ``total``: how many the CPU had refused at its end.
+    """
 
     begin_ns: int
     end_ns: int
     cpu: int
     count: int
+    total: int = 0
 
 
 @dataclass
@@ -245,7 +249,7 @@ class Walk:
         if refused < 0:
             self._damage("its count of refused events is below the one before")
         elif refused:
-            self._gap(since_ns, packet.end_ns, refused)
+            self._gap(since_ns, packet.end_ns, refused, packet.discarded)
         stream.discarded = max(stream.discarded, packet.discarded)
         stream.packet_count += 1
         stream.event_count += packet.count
@@ -288,8 +292,8 @@ class Walk:
                 stream.in_order = False
                 stream.damage.append(f"{stream.name}: packet {packets[index].number}: {why}")
 
-    def _gap(self, begin_ns: int, end_ns: int, count: int) -> None:
-        self._stream.gaps.append(Gap(begin_ns, end_ns, self._stream.cpu, count))
+    def _gap(self, begin_ns: int, end_ns: int, count: int, total: int = 0) -> None:
+        self._stream.gaps.append(Gap(begin_ns, end_ns, self._stream.cpu, count, total))
 
     def _damage(self, why: str) -> None:
         self._stream.damage.append(f"{self._stream.name}: packet {self._number}: {why}")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses: what the streams and the recorder's own events say is missing to windows of time.
+
+A window is never too narrow: a packet tells how many events were refused
+before it was written, but its last event may be older than the last refusal.
+The recorder's next ``loss`` event that knows of them bounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.trace.points import Points
+from iostrata.trace.stream import (
+    RECORDER_CPU,
+    SINCE_BEGIN,
+    UNKNOWN_COUNT,
+    UNTIL_END,
+    Gap,
+    Stream,
+)
+
+UNKNOWN_POINT = "unknown"
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Windows in which events of a CPU are missing, in order of ``begin_ns``.
+
+    int64 columns; ends included. ``count`` -1: nobody knows how many (a packet
+    is damaged or missing). ``cpu`` 65535: the recorder's own stream, which
+    holds no event of a write.
+    """
+
+    begin_ns: Ints
+    end_ns: Ints
+    cpu: Ints
+    count: Ints
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What ``loss`` events tell, in order of time: events refused since the one before."""
+
+    time_ns: Ints
+    cpu: Ints
+    point: Ints
+    count: Ints
+
+    def total(self, cpu: int) -> int:
+        return int(self.count[self.cpu == cpu].sum())
+
+    def known_at(self, cpu: int, total: int) -> int:
+        """When a CPU had refused at least so many, at the latest."""
+        mine = self.cpu == cpu
+        index = int(np.searchsorted(np.cumsum(self.count[mine]), total))
+        times = self.time_ns[mine]
+        return int(times[index]) if index < len(times) else UNTIL_END
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the trace ends, if not as the recorder ends it."""
+
+    gaps: tuple[Gap, ...] = ()
+    damage: tuple[str, ...] = ()
+
+
+def read_refused(loss: Points) -> Refused:
+    columns = loss.columns("time_ns", "cpu", "lost_point", "lost_count")
+    time_ns, cpu, point, so_far = (column.astype(np.int64) for column in columns.values())
+    order = np.lexsort((time_ns, point, cpu))
+    count = np.diff(so_far[order], prepend=0)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (np.diff(cpu[order]) != 0) | (np.diff(point[order]) != 0)
+    count[first] = so_far[order][first]
+    back = np.argsort(time_ns[order], kind="stable")
+    order = order[back]
+    return Refused(time_ns[order], cpu[order], point[order], count[back])
+
+
+def read_cut(recorder: Points, streams: list[Stream], machine_cpus: object) -> Cut:
+    """Whether all events that the recorder last counted are there, and no others."""
+    if not len(recorder):
+        return Cut()
+    counted = int(recorder["event_count"][-1])
+    own = [stream for stream in streams if stream.cpu != RECORDER_CPU]
+    missing = counted - sum(stream.event_count for stream in own)
+    if not missing:
+        return Cut()
+    known = any(gap.count == UNKNOWN_COUNT for stream in streams for gap in stream.gaps)
+    why = (
+        f"events that the recorder counted are missing: {missing}"
+        if missing > 0
+        else "the recorder did not end by itself: its last second may be missing"
+    )
+    ends = {stream.cpu: stream.end_ns for stream in own}
+    cpus = range(machine_cpus if isinstance(machine_cpus, int) else 0)
+    gaps = [Gap(ends.get(cpu, SINCE_BEGIN), UNTIL_END, cpu, UNKNOWN_COUNT)
+            for cpu in sorted({*cpus, *ends})]  # fmt: skip
+    return Cut(tuple(gaps), () if known else (why,))
+
+
+def find_losses(
+    streams: list[Stream], refused: Refused, cut: Cut, begin_ns: int, end_ns: int
+) -> Losses:
+    """Every window, within the time that the trace covers."""
+    gaps = [bounded(gap, refused) for stream in streams for gap in stream.gaps]
+    gaps += [*late_gaps(streams, refused), *cut.gaps]
+    rows = sorted(
+        (max(gap.begin_ns, begin_ns), min(gap.end_ns, end_ns), gap.cpu, gap.count) for gap in gaps
+    )
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    return Losses(*np.ascontiguousarray(table.T))
+
+
+def bounded(gap: Gap, refused: Refused) -> Gap:
+    if gap.count == UNKNOWN_COUNT:
+        return gap
+    return replace(gap, end_ns=max(gap.end_ns, refused.known_at(gap.cpu, gap.total)))
+
+
+def late_gaps(streams: list[Stream], refused: Refused) -> Iterable[Gap]:
+    """What a CPU lost after its last packet, which only the recorder's own stream tells."""
+    known = {stream.cpu: stream for stream in streams}
+    for cpu in np.unique(refused.cpu).tolist():
+        stream = known.get(cpu)
+        told, since_ns = (stream.discarded, stream.end_ns) if stream else (0, SINCE_BEGIN)
+        total = refused.total(cpu)
+        if total > told:
+            yield Gap(since_ns, UNTIL_END, cpu, total - told, total)
+
+
+def lost_by_point(
+    streams: list[Stream], refused: Refused, points: Mapping[str, int]
+) -> dict[str, int]:
+    """Events refused, by point; ``unknown`` for those that only packets tell of."""
+    names = {number: name for name, number in points.items()}
+    counts: dict[str, int] = {}
+    for number in np.unique(refused.point).tolist():
+        count = int(refused.count[refused.point == number].sum())
+        if count:
+            counts[names.get(number, str(number))] = count
+    nameless = sum(max(0, stream.discarded - refused.total(stream.cpu)) for stream in streams)
+    if nameless:
+        counts[UNKNOWN_POINT] = nameless
+    return counts
