@@ -52,6 +52,7 @@ ROWS: Final = (
     Row("block.I2D", "OS", "in the I/O scheduler until issued to the driver"),
     Row("block.stacked", "OS", "in a stacked device (loop, dm) above the lowest one"),
     Row("device.data", "device", "issued to completed: the data"),
+    Row("device.meta", "device", "issued to completed: metadata outside a journal"),
     Row("device.journal", "device", "issued to completed: journal blocks"),
     Row("device.flush", "device", "issued to completed: cache flush"),
 )
@@ -64,7 +65,7 @@ STACK: Final = (
     # Requests that only time ties to the write claim no more than that sleep.
     Rank("timed.queue", "block.Q2D"),
     Rank("timed.data", "device.data"),
-    Rank("timed.journal", "device.journal"),
+    Rank("timed.meta", "device.meta"),
     Rank("timed.flush", "device.flush"),
     Rank("lock", "lock"),
     Rank("journal.start", "journal.start"),
@@ -84,6 +85,7 @@ STACK: Final = (
     Rank("block.stacked", "block.stacked"),
     Rank("lower.queue", "block.Q2D"),
     Rank("device.flush", "device.flush"),
+    Rank("device.meta", "device.meta"),
     Rank("device.journal", "device.journal"),
     Rank("device.data", "device.data"),
 )

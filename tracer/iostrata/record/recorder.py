@@ -32,6 +32,7 @@ BUILT: Final = Path(__file__).parents[3] / "bpf" / "build" / NAME
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SI_KERNEL: Final = 0x80
 POLL_S: Final = 0.1
+EXIT_FAILED: Final = 125
 EXIT_NOT_EXECUTABLE: Final = 126
 EXIT_NOT_FOUND: Final = 127
 
@@ -98,6 +99,7 @@ class _Status:
     failure: str = ""
     last: Progress = Progress(0, 0, 0.0)
     interrupted_by: int = 0
+    command_ended: bool = False
 
     def take(self, line: str, listener: Listener) -> None:
         word, _, rest = line.partition(" ")
@@ -108,6 +110,8 @@ class _Status:
                 events, lost, seconds = rest.split()
                 self.last = Progress(int(events), int(lost), float(seconds))
                 listener.progress(self.last)
+            case "exit" | "signal":
+                self.command_ended = True
             case "failed":
                 self.failure = rest
 
@@ -215,6 +219,8 @@ def _check(request: Request, returncode: int, status: _Status) -> None:
             f"what it wrote before is in {request.directory}: iostrata replay reads it",
         )
     if not status.failure:
+        if returncode == EXIT_FAILED and not status.command_ended:
+            raise RecorderError(f"the recorder ended with status {returncode}")
         return
     if returncode == EXIT_NOT_FOUND:
         raise CommandNotFound(status.failure, "check its name, or give its full path")

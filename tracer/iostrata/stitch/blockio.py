@@ -51,7 +51,8 @@ def _device(
     journal: NDArray[np.bool_],
     stacked: NDArray[np.bool_],
 ) -> None:
-    kind = np.where(journal | bios.meta, RANK["device.journal"], RANK["device.data"])
+    kind = np.where(bios.meta, RANK["device.meta"], RANK["device.data"])
+    kind = np.where(journal, RANK["device.journal"], kind)
     kind = np.where(stacked, RANK["block.stacked"], kind).astype(np.int8)
     rows = np.flatnonzero((bios.request >= 0) & (owner >= 0))
     request = bios.request[rows]

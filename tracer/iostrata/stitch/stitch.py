@@ -51,8 +51,8 @@ def stitch(window: Window) -> Stitched:
 
     spans = SpanList()
     _calls(spans, window, owners.syncs)
-    plain = np.zeros(len(bios), np.bool_)
-    spans.extend(spans_of_bios(bios, requests, piece_of_bio, plain, stacked))
+    journal = commit_of_bio >= 0
+    spans.extend(spans_of_bios(bios, requests, piece_of_bio, journal, stacked))
     spans.extend(run_queue(sleeps, piece_of_sleep))
     lower, tied_below = _lower_devices(bios, requests, piece_of_bio, stacked, lower_of)
     spans.extend(lower)
@@ -138,7 +138,8 @@ def _commit_spans(
     commits = window.commits
     spans = SpanList()
     spans.extend(phases(commits))
-    journal = np.ones(len(bios), np.bool_)
+    # Ordered mode writes data before the log, with neither the flag nor the name of a journal.
+    journal = bios.meta | bios.wants_flush
     spans.extend(spans_of_bios(bios, requests, commit_of_bio, journal, stacked))
     owner = Containing(commits.tid, commits.begin_ns, commits.end_ns).find(sleeps.tid, sleeps.on_ns)
     spans.extend(run_queue(sleeps, owner))
@@ -294,7 +295,7 @@ def _lower_devices(
 
 _TIMED: Final = {
     RANK["device.data"]: RANK["timed.data"],
-    RANK["device.journal"]: RANK["timed.journal"],
+    RANK["device.meta"]: RANK["timed.meta"],
     RANK["device.flush"]: RANK["timed.flush"],
 }
 

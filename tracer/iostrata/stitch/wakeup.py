@@ -58,8 +58,8 @@ def run_queue(sleeps: Sleeps, owner: Ints) -> Spans:
 CAUSES = tuple(
     RANK[name]
     for name in (
-        "timed.data", "timed.journal", "timed.flush", "journal.locking", "journal.flushing",
-        "journal.logging", "block.stacked", "device.data", "device.journal", "device.flush",
+        "timed.data", "timed.meta", "timed.flush", "journal.locking", "journal.flushing",
+        "journal.logging", "block.stacked", "device.data", "device.meta", "device.journal", "device.flush",
     )
 )  # fmt: skip
 
