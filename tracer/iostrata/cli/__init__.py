@@ -30,6 +30,8 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     bench.bench,
     doctor.doctor,
 )
+# These end with a command line: no option of ours is looked for in it.
+RUNNERS: Final[tuple[Callable[..., int], ...]] = (run.run, record.record)
 
 EPILOG: Final = """\
 \b
@@ -103,7 +105,7 @@ def application() -> typer.Typer:
     )
     app.callback()(_top)
     for command in COMMANDS:
-        app.command(context_settings={"allow_interspersed_args": False})(command)
+        app.command(context_settings={"allow_interspersed_args": command not in RUNNERS})(command)
     return app
 
 

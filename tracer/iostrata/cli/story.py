@@ -7,7 +7,8 @@ import sys
 from typing import Self
 
 from rich.console import Console
-from rich.status import Status
+from rich.live import Live
+from rich.text import Text
 
 from iostrata.record import Progress
 
@@ -21,9 +22,10 @@ class Story:
     def __init__(self, quiet: bool = False, alone: bool = False) -> None:
         self.quiet = quiet
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._live: Status | None = None
+        self._live: Live | None = None
         if alone and not quiet and self._console.is_terminal:
-            self._live = self._console.status("starting")
+            # No thread of its own: the recorder's signals must find the main one.
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
         if self._live:
@@ -48,7 +50,8 @@ class Story:
 
     def progress(self, progress: Progress) -> None:
         if self._live:
-            self._live.update(f"recording, Ctrl-C ends it: {described(progress)}")
+            text = Text(f"recording, Ctrl-C ends it: {described(progress)}")
+            self._live.update(text, refresh=True)
 
 
 def described(progress: Progress) -> str:

@@ -183,7 +183,11 @@ def _repeated(option: str, values: Iterable[object]) -> list[str]:
 
 @contextmanager
 def _held_signals() -> Iterator[None]:
-    """Signals that end the recorder wait for us: it must close its files first."""
+    """Signals that end the recorder wait for us: it must close its files first.
+
+    It inherits that and holds them, too, but not its command. No other thread
+    may be running: the kernel would hand the signal to that one.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         yield

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong becomes text (what, why, what to do) and a status, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from iostrata import cli
+from iostrata.cli import status_of
+from iostrata.record import Refusal, permission
+
+
+def failing(error: BaseException) -> object:
+    def command() -> int:
+        """Fail."""
+        raise error
+
+    return command
+
+
+def status_and_story(
+    error: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, str]:
+    monkeypatch.setattr(cli, "COMMANDS", (failing(error), failing(error)))
+    monkeypatch.setattr(cli, "_discard_stdout", lambda: None)
+    status = status_of(["command"])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return status, captured.err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "story"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x/y"), 1, "/x/y: Permission denied"),
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
+        (ZeroDivisionError("division by zero"), 1, "this is a bug: ZeroDivisionError"),
+    ],
+)
+def test_status(
+    error: BaseException,
+    status: int,
+    story: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, text = status_and_story(error, capsys, monkeypatch)
+    assert found == status
+    assert story in text
+    assert bool(text) == bool(story)
+    assert "Traceback" not in text
+
+
+def test_a_bug_shows_its_traceback_on_request(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IOSTRATA_DEBUG", "1")
+    assert "Traceback" in status_and_story(ZeroDivisionError(), capsys, monkeypatch)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "story"),
+    [
+        (["nonsense"], 2, "No such command 'nonsense'"),
+        (["run", "--nonsense"], 2, "No such option: --nonsense"),
+        (["run", "--by", "colour"], 2, "Invalid value for '--by'"),
+        (["run"], 2, "nothing to record"),
+        (["record", "--all"], 2, "Missing option '--output'"),
+        (["replay", "/nonexistent"], 3, "/nonexistent does not exist"),
+        (["dump", "/nonexistent"], 3, "/nonexistent does not exist"),
+        (["replay", "/x", "--json", "-", "--csv", "-"], 2, "cannot both have standard output"),
+        (["replay", "/x", "--json", "/nonexistent/file"], 2, "no directory /nonexistent"),
+        (["bench", "--no-record", "-f", "/nonexistent/file"], 2, "no directory /nonexistent"),
+        (["bench", "--no-record", "-f", "/dev/null"], 2, "/dev/null exists"),
+        (["bench", "--no-record", "-f", "/proc/x"], 2, "on proc, which is memory"),
+        (["bench", "-s", "0"], 2, "Invalid value for '--seconds'"),
+        (["bench", "-s", "long"], 2, "Invalid value for '--seconds'"),
+    ],
+)
+def test_bad_command_lines(
+    arguments: list[str], status: int, story: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(arguments) == status
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("iostrata: ")
+    assert story in captured.err
+
+
+@pytest.mark.parametrize("command", [["run", "true"], ["record", "-o", "x", "true"]])
+def test_without_rights(
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(permission, "refusal", lambda: Refusal("no rights", "be root"))
+    assert status_of(command) == 4
+    assert capsys.readouterr().err == "iostrata: no rights\n  try: be root\n"
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder's protocol: its lines, its end, its failures, and the signals that reach it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from iostrata.errors import (
+    CommandNotExecutable,
+    CommandNotFound,
+    IostrataError,
+    PermissionDenied,
+    RecorderError,
+)
+from iostrata.record import Outcome, Progress, Request, Target, record, recorder
+from tests.record.recorders import install
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.words: list[object] = []
+
+    def ready(self) -> None:
+        self.words.append("ready")
+
+    def progress(self, progress: Progress) -> None:
+        self.words.append(progress)
+
+
+def run(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *command: str
+) -> tuple[Outcome, list[object]]:
+    install(script, tmp_path, monkeypatch)
+    heard = Heard()
+    return record(Request(tmp_path / "out", command), heard), heard.words
+
+
+def test_a_good_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = 'tell ready; "$@"; s=$?; tell progress 12 1 0.5; tell exit $s; exit $s'
+    outcome, heard = run(script, tmp_path, monkeypatch, "sh", "-c", "exit 3")
+    assert outcome == Outcome(3, 0, Progress(12, 1, 0.5))
+    assert heard == ["ready", Progress(12, 1, 0.5)]
+
+
+def test_without_a_command_there_is_no_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, _ = run("tell ready", tmp_path, monkeypatch)
+    assert outcome.exit_status is None
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "text"),
+    [
+        ("tell failed out of luck; exit 125", RecorderError, "out of luck"),
+        ("tell failed bpf: Operation not permitted; exit 125", PermissionDenied, "not permitted"),
+        ("tell failed sh: command not found; exit 127", CommandNotFound, "sh: command not found"),
+        ("tell failed sh: Permission denied; exit 126", CommandNotExecutable, "sh: "),
+        ("kill -KILL $$", RecorderError, "killed (SIGKILL)"),
+        ("exit 125", RecorderError, "status 125"),
+    ],
+)
+def test_failures(
+    script: str,
+    kind: type[IostrataError],
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(kind) as caught:
+        run(script, tmp_path, monkeypatch, "sh")
+    assert text in str(caught.value)
+
+
+def test_lines_may_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = 'printf "rea" >&$status; sleep 0.1; printf "dy\\nprogress 1 0 2\\n" >&$status'
+    _, heard = run(script, tmp_path, monkeypatch)
+    assert heard == ["ready", Progress(1, 0, 2.0)]
+
+
+def test_a_signal_to_us_ends_the_recorder_first(tmp_path: Path) -> None:
+    script = tmp_path / "recorder"
+    script.write_text(
+        f"#!{sys.executable}\n"
+        "import signal\n"
+        "from pathlib import Path\n"
+        "Path('started').touch()\n"
+        "signal.sigwait([signal.SIGTERM])\n"
+        "Path('closed').touch()\n"
+    )
+    script.chmod(0o755)
+    program = (
+        "from pathlib import Path\n"
+        "from iostrata.record import Request, record, recorder\n"
+        "from iostrata.cli.story import Story\n"
+        "recorder.PACKAGED = Path('recorder').absolute()\n"
+        "print(record(Request(Path('out')), Story()).interrupted_by, flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        while not (tmp_path / "started").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+    assert out == f"{int(signal.SIGTERM)}\n"
+    assert (tmp_path / "closed").exists()
+
+
+def test_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "find_recorder", lambda: Path("iostrata-record"))
+    target = Target((1, 2), ("db",), ("/system.slice",), ("/dev/vda",), True)
+    request = Request(
+        Path("d"), ("cmd", "-x"), target, detail=True, stats=True, duration_s=1.5, buffer_kib=64
+    )
+    assert " ".join(recorder.arguments(request, 7)) == (
+        "iostrata-record -o d --status-fd 7 --pid 1 --pid 2 --comm db --cgroup /system.slice"
+        " --device /dev/vda --all --detail --stats --buffer 64 --duration 1.5 -- cmd -x"
+    )
+
+
+def test_no_recorder_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "PACKAGED", tmp_path / "none")
+    monkeypatch.setattr(recorder, "BUILT", tmp_path / "none")
+    with pytest.raises(RecorderError, match="the recorder is missing"):
+        record(Request(tmp_path / "out"), Heard())

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linters are tests: formats, types, licences, and which part may import which."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGE: Final = ROOT / "tracer" / "iostrata"
+
+# What each part of the package may import of the others; a part may always import itself.
+FOUNDATION: Final = frozenset({"model", "errors", "units"})
+STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "attribute", "quality"}
+ALLOWED: Final = {
+    "model": frozenset[str](),
+    "errors": frozenset[str](),
+    "units": frozenset[str](),
+    "layers": FOUNDATION,
+    "trace": FOUNDATION | {"layers"},
+    "stitch": STAGES - {"attribute", "quality"},
+    "attribute": STAGES - {"quality", "trace"},
+    "quality": STAGES,
+    "report": FOUNDATION,
+    "record": FOUNDATION,
+    "recording": STAGES,
+    "pipeline": STAGES | {"recording"},
+    "bench": STAGES | {"pipeline", "recording", "report"},
+}
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def tracked() -> list[Path]:
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("no git checkout")
+    listed = subprocess.run(
+        ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = (ROOT / name for name in listed.stdout.split("\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+def test_ruff_finds_nothing() -> None:
+    run(sys.executable, "-m", "ruff", "check", ".")
+
+
+def test_ruff_would_format_nothing() -> None:
+    run(sys.executable, "-m", "ruff", "format", "--check", "--diff", ".")
+
+
+def test_types() -> None:
+    run(sys.executable, "-m", "mypy")
+
+
+def test_c_format() -> None:
+    formatter = shutil.which("clang-format") or shutil.which("clang-format-14")
+    if not formatter:
+        pytest.skip("clang-format is not installed")
+    sources = [str(path) for path in tracked() if path.suffix in (".c", ".h")]
+    run(formatter, "--dry-run", "--Werror", *sources)
+
+
+# Files whose format has no comments, and those that others compare byte by byte.
+UNMARKED: Final = frozenset({".json", ".txt", ".csv", ".license"})
+
+
+def test_every_file_has_its_licence() -> None:
+    for path in tracked():
+        name = path.relative_to(ROOT)
+        if path.suffix in UNMARKED or path.name.startswith("LICENSE") or "recordings" in name.parts:
+            continue
+        head = path.read_text(errors="replace")[:400]
+        licence = "GPL-2.0-only OR BSD-2-Clause" if name.parts[0] == "bpf" else "Apache-2.0"
+        assert f"SPDX-License-Identifier: {licence}" in head, name
+
+
+def imports() -> Iterator[tuple[str, str, Path]]:
+    """Which part imports which other part of the package, and where."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+                if node.module == "iostrata":
+                    names = [f"iostrata.{name.name}" for name in node.names]
+            elif isinstance(node, ast.Import):
+                names = [name.name for name in node.names]
+            for name in names:
+                if name.startswith("iostrata."):
+                    yield part, name.split(".")[1], path
+
+
+def test_imports_run_one_way() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {part} imports {other}"
+        for part, other, path in imports()
+        if part in ALLOWED and other != part and other not in ALLOWED[part] | {"__version__"}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_part_has_its_rule() -> None:
+    parts = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
+    named = {part.removesuffix(".py") for part in parts}
+    assert named - {"__init__", "__main__", "cli"} == set(ALLOWED)
+
+
+@pytest.mark.parametrize("word", ["util", "helper", "common", "misc", "manager", "handler"])
+def test_no_file_is_named_after_nothing(word: str) -> None:
+    named = [path for path in tracked() if word in path.name.lower()]
+    assert not named
