@@ -24,7 +24,6 @@ class Story:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._live: Live | None = None
         if alone and not quiet and self._console.is_terminal:
-            # No thread of its own: the recorder's signals must find the main one.
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:

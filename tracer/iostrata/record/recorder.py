@@ -13,10 +13,12 @@ import select
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Final, Protocol
 
 from iostrata.errors import (
@@ -30,7 +32,8 @@ NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
 BUILT: Final = Path(__file__).parents[3] / "bpf" / "build" / NAME
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-SI_KERNEL: Final = 0x80
+# A little more than the recorder gives its command to end.
+PATIENCE_S: Final = 2.5
 POLL_S: Final = 0.1
 EXIT_FAILED: Final = 125
 EXIT_NOT_EXECUTABLE: Final = 126
@@ -98,7 +101,6 @@ class _Status:
 
     failure: str = ""
     last: Progress = Progress(0, 0, 0.0)
-    interrupted_by: int = 0
     command_ended: bool = False
 
     def take(self, line: str, listener: Listener) -> None:
@@ -147,18 +149,18 @@ def record(request: Request, listener: Listener) -> Outcome:
     Errors: PermissionDenied, RecorderError, CommandNotFound, CommandNotExecutable.
     """
     reader, writer = os.pipe()
-    with os.fdopen(reader, "rb", buffering=0) as pipe, _held_signals():
+    with io.FileIO(reader) as pipe, _held_signals() as signals:
         try:
             process = subprocess.Popen(arguments(request, writer), pass_fds=[writer])
         except OSError as error:
             raise RecorderError(f"the recorder does not start: {error.strerror}") from error
         finally:
             os.close(writer)
-        status = _follow(pipe, process, listener)
+        status = _follow(pipe, process, signals, listener)
         returncode = process.wait()
     _check(request, returncode, status)
     exit_status = returncode if request.command else None
-    return Outcome(exit_status, status.interrupted_by, status.last)
+    return Outcome(exit_status, signals.received, status.last)
 
 
 def arguments(request: Request, status_fd: int) -> list[str]:
@@ -181,22 +183,49 @@ def _repeated(option: str, values: Iterable[object]) -> list[str]:
     return [word for value in values for word in (option, str(value))]
 
 
-@contextmanager
-def _held_signals() -> Iterator[None]:
-    """Signals that end the recorder wait for us: it must close its files first.
+@dataclass
+class _Signals:
+    """Signals end the recorder, not us: it must close its files first.
 
-    It inherits that and holds them, too, but not its command. No other thread
-    may be running: the kernel would hand the signal to that one.
+    What the terminal sends it sends to the recorder and its command as well;
+    only if the recorder goes on for ``PATIENCE_S`` was it not told.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+    received: int = 0
+    pass_on_at: float = 0.0
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        by_terminal = number != signal.SIGTERM and _in_foreground()
+        self.pass_on_at = time.monotonic() + (PATIENCE_S if by_terminal else 0)
+
+    def pass_on(self, process: subprocess.Popen[bytes]) -> None:
+        if self.pass_on_at and time.monotonic() >= self.pass_on_at:
+            self.pass_on_at = 0
+            process.send_signal(self.received)
+
+
+@contextmanager
+def _held_signals() -> Iterator[_Signals]:
+    held = _Signals()
+    before = {number: signal.signal(number, held.take) for number in ENDING}
     try:
-        yield
+        yield held
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    try:
+        with Path(os.ctermid()).open("rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def _follow(
-    pipe: io.RawIOBase | io.FileIO, process: subprocess.Popen[bytes], listener: Listener
+    pipe: io.FileIO, process: subprocess.Popen[bytes], signals: _Signals, listener: Listener
 ) -> _Status:
     """Reads the recorder's lines until it closes them, and passes signals on to it."""
     status, unread = _Status(), b""
@@ -208,11 +237,7 @@ def _follow(
             *lines, unread = (unread + chunk).split(b"\n")
             for line in lines:
                 status.take(line.decode(errors="replace"), listener)
-        while taken := signal.sigtimedwait(ENDING, 0):
-            status.interrupted_by = taken.si_signo
-            # What the terminal sends, it sends to the recorder and its command, too.
-            if taken.si_code != SI_KERNEL:
-                process.send_signal(taken.si_signo)
+        signals.pass_on(process)
 
 
 def _check(request: Request, returncode: int, status: _Status) -> None:

@@ -99,3 +99,11 @@ def windows_of(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
     issue = at(requests.issue_ns, bios.request)
     waits = (issue < 0) | bios.wants_flush
     return np.where(waits, bios.queue_ns, issue), bios.life_end_ns
+
+
+def one_by_one(bios: Bios, rows: Ints, requests: Requests) -> Spans:
+    """Spans of some bios that no key ties; ``owner`` is the position in ``rows``."""
+    none = np.zeros(len(rows), np.bool_)
+    return spans_of_bios(
+        bios.rows(rows), requests, np.arange(len(rows)), none, np.zeros(0, np.int64)
+    )

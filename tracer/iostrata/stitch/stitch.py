@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.layers import RANK
-from iostrata.stitch.blockio import spans_of_bios, windows_of
+from iostrata.stitch.blockio import one_by_one, spans_of_bios
 from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, overlapping
 from iostrata.stitch.journal import log_identity, phases
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
+from iostrata.stitch.stacked import Below, stacking
 from iostrata.stitch.wakeup import CAUSES, Sleeps, interrupts, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.read import Trace
@@ -45,7 +46,7 @@ def stitch(window: Window) -> Stitched:
     bios = bios_of(window, requests, completed)
     piece_of_bio = owners.find(bios.tid, bios.queue_ns)
     commit_of_bio = _commit_of_bio(window, bios)
-    stacked, lower_of = _stacking(window.trace, bios)
+    stacked, lower_of = stacking(window.trace.facts, bios)
     sleeps = sleeps_of(window)
     piece_of_sleep = owners.find(sleeps.tid, sleeps.on_ns)
 
@@ -54,20 +55,22 @@ def stitch(window: Window) -> Stitched:
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, piece_of_bio, journal, stacked))
     spans.extend(run_queue(sleeps, piece_of_sleep))
-    lower, tied_below = _lower_devices(bios, requests, piece_of_bio, stacked, lower_of)
-    spans.extend(lower)
+    keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
+    below = Below(bios, requests, ~keyed & bios.kernel_thread, journal, lower_of)
+    spans.extend(below.spans_of(piece_of_bio))
     if len(window.commits):
         edges = _edges(window, owners, sleeps, piece_of_sleep)
-        inside = _commit_spans(window, bios, requests, commit_of_bio, stacked, sleeps)
-        spans.extend(follow(inside, edges))
+        inside = SpanList()
+        inside.extend(_commit_spans(window, bios, requests, commit_of_bio, stacked, sleeps))
+        inside.extend(below.spans_of(commit_of_bio))
+        spans.extend(follow(inside.collect(), edges))
         _journal_starts(spans, window, edges, sleeps)
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
     sleeps, owner = sleeps.rows(mine), piece_of_sleep[mine]
     asleep = np.where(sleeps.asleep, owner, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
-    keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
-    loose = np.flatnonzero(~keyed & bios.kernel_thread & ~tied_below)
+    loose = np.flatnonzero(~keyed & bios.kernel_thread & ~below.tied)
     by_time = _tied_by_time(spans, window, sleeps, asleep, bios, requests, loose)
     woken, ended = interrupts(sleeps, owner, spans.collect())
     spans.extend(woken)
@@ -79,7 +82,7 @@ def stitch(window: Window) -> Stitched:
     spans.add(np.where(by_peer, asleep, -1), "lock", sleeps.off_ns, sleeps.wake_ns)
     _handovers(spans, window, owners.syncs)
     ties = Counter(
-        key=int(np.count_nonzero(keyed)), time=by_time + int(np.count_nonzero(tied_below))
+        key=int(np.count_nonzero(keyed)), time=by_time + int(np.count_nonzero(below.tied))
     )
     return Stitched(spans.collect(), ties)
 
@@ -249,50 +252,6 @@ def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:
     spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)
 
 
-def _stacking(trace: Trace, bios: Bios) -> tuple[Ints, dict[int, Ints]]:
-    """Devices that pass requests on, and the recorded devices below each of them."""
-    seen = set(np.unique(bios.device_key).tolist())
-    lower_of: dict[int, Ints] = {}
-    for block in trace.facts.blocks.values():
-        below = {trace.facts.disk_of(key) for key in block.lower_keys} & seen
-        if below and block.device_key in seen:
-            lower_of[block.device_key] = np.array(sorted(below))
-    return np.array(sorted(lower_of), np.int64), lower_of
-
-
-def _lower_devices(
-    bios: Bios, requests: Requests, owner: Ints, stacked: Ints, lower_of: dict[int, Ints]
-) -> tuple[Spans, NDArray[np.bool_]]:
-    """Bios that kernel threads queued below a stacked device while it had a bio of ours.
-
-    Nothing but time ties them (a loop device's worker writes a file), but the time is
-    that of the one request above, not of the whole write.
-    """
-    spans, tied = SpanList(), np.zeros(len(bios), np.bool_)
-    begin, end = windows_of(bios, requests)
-    for device in stacked:
-        above = np.flatnonzero((bios.device_key == device) & (owner >= 0) & (end >= 0))
-        below = np.flatnonzero(
-            np.isin(bios.device_key, lower_of[int(device)]) & (owner < 0) & bios.kernel_thread
-        )
-        row, other = overlapping(
-            np.zeros(len(above), np.int64), begin[above], end[above],
-            np.zeros(len(below), np.int64), bios.queue_ns[below], bios.life_end_ns[below],
-        )  # fmt: skip
-        upper, lower = above[row], below[other]
-        tied[lower] = True
-        alone = _one_by_one(bios, lower, requests)
-        at_upper = upper[alone.owner]
-        deep = alone.rank >= RANK["device.flush"]
-        spans.add(
-            owner[at_upper],
-            np.where(deep, alone.rank, RANK["lower.queue"]).astype(np.int8),
-            np.maximum(alone.begin_ns, begin[at_upper]),
-            np.minimum(alone.end_ns, end[at_upper]),
-        )
-    return spans.collect(), tied
-
-
 _TIMED: Final = {
     RANK["device.data"]: RANK["timed.data"],
     RANK["device.meta"]: RANK["timed.meta"],
@@ -322,7 +281,7 @@ def _tied_by_time(
         bios.device_key[loose], bios.queue_ns[loose], bios.life_end_ns[loose],
     )  # fmt: skip
     sleep, bio = rows[row], loose[other]
-    alone = _one_by_one(bios, bio, requests)
+    alone = one_by_one(bios, bio, requests)
     rank = np.full(len(alone), RANK["timed.queue"], np.int8)
     for keyed, timed in _TIMED.items():
         rank[alone.rank == keyed] = timed
@@ -334,11 +293,3 @@ def _tied_by_time(
         np.minimum(alone.end_ns, sleeps.wake_ns[at_sleep]),
     )
     return len(np.unique(bio))
-
-
-def _one_by_one(bios: Bios, rows: Ints, requests: Requests) -> Spans:
-    """Spans of some bios; ``owner`` is the position in ``rows``."""
-    none = np.zeros(len(rows), np.bool_)
-    return spans_of_bios(
-        bios.rows(rows), requests, np.arange(len(rows)), none, np.zeros(0, np.int64)
-    )
