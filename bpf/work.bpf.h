@@ -2,7 +2,7 @@
 /*
  * Threads that make a file durable on somebody's behalf, and on whose: io_uring
  * workers (iou-wrk), and the kworkers that sync after an asynchronous direct
- * write has completed.  What such a thread works on leads to the request.
+ * write has completed or for a libaio fsync.  What such a thread works on leads to the request.
  */
 #ifndef IOSTRATA_WORK_BPF_H
 #define IOSTRATA_WORK_BPF_H
@@ -41,6 +41,11 @@ struct iomap_dio {
 	struct {
 		struct work_struct work;
 	} aio;
+};
+
+struct fsync_iocb {
+	struct file *file;
+	struct work_struct work;
 };
 
 struct kioctx {
@@ -96,40 +101,64 @@ static __always_inline __u64 uring_worked_on(struct task_struct *task)
 	return (__u64)work - bpf_core_field_offset(struct io_kiocb___work, work);
 }
 
-/* The work may be anything: it is a direct write's if it leads to the inode that is synced. */
-static __always_inline __u64 dio_worked_on(struct task_struct *task, struct inode *inode)
+static __always_inline struct work_struct *current_work(struct task_struct *task)
 {
 	struct task_struct___worker *modern = (void *)task;
 	struct task_struct___worker_before *before = (void *)task;
-	struct aio_kiocb *control;
 	struct kthread *kthread;
-	struct kioctx *context;
 	struct worker *worker;
-	struct iomap_dio *dio;
-	struct kiocb *iocb;
-	struct file *file;
-	__u64 id;
 
-	if (!bpf_core_type_exists(struct iomap_dio))
-		return 0;
 	if (bpf_core_field_exists(modern->worker_private))
 		kthread = PEEK(modern, worker_private);
 	else
 		kthread = PEEK(before, set_child_tid);
 	worker = PEEK(kthread, data);
-	dio = (void *)PEEK(worker, current_work) -
-	      bpf_core_field_offset(struct iomap_dio, aio.work);
-	iocb = PEEK(dio, iocb);
-	file = PEEK(iocb, ki_filp);
-	if (PEEK(file, f_inode) != inode)
+	return PEEK(worker, current_work);
+}
+
+/* libaio's key for what may be its control block, 0: it is not.  Nothing but a
+ * struct kioctx says its address twice. */
+static __always_inline __u64 aio_key_of(struct aio_kiocb *control)
+{
+	struct kioctx *context = PEEK(control, ki_ctx);
+	__u64 id = PEEK(context, user_id);
+
+	if (!id || id != PEEK(context, mmap_base))
 		return 0;
-	/* libaio or io_uring: only a struct kioctx says its address twice. */
-	control = (void *)iocb;
-	context = PEEK(control, ki_ctx);
-	id = PEEK(context, user_id);
-	if (id && id == PEEK(context, mmap_base))
-		return aio_key((__u64)context, PEEK(control, ki_res.obj));
-	return (__u64)iocb;
+	return aio_key((__u64)context, PEEK(control, ki_res.obj));
+}
+
+static __always_inline bool is_of_inode(struct file *file, struct inode *inode)
+{
+	return file && PEEK(file, f_inode) == inode;
+}
+
+/* The work may be anything: it is a direct write's that has completed, or a
+ * libaio fsync, if what it lies in leads to the inode that is synced. */
+static __always_inline __u64 kworker_worked_on(struct task_struct *task, struct inode *inode)
+{
+	struct work_struct *work = current_work(task);
+	struct fsync_iocb *fsync;
+	struct iomap_dio *dio;
+	struct kiocb *iocb;
+	__u64 key;
+
+	if (!work)
+		return 0;
+	if (bpf_core_type_exists(struct iomap_dio)) {
+		dio = (void *)work - bpf_core_field_offset(struct iomap_dio, aio.work);
+		iocb = PEEK(dio, iocb);
+		if (iocb && is_of_inode(PEEK(iocb, ki_filp), inode)) {
+			key = aio_key_of((struct aio_kiocb *)iocb);
+			return key ? key : (__u64)iocb;
+		}
+	}
+	if (bpf_core_type_exists(struct fsync_iocb)) {
+		fsync = (void *)work - bpf_core_field_offset(struct fsync_iocb, work);
+		if (is_of_inode(PEEK(fsync, file), inode))
+			return aio_key_of((struct aio_kiocb *)fsync);
+	}
+	return 0;
 }
 
 /* The request (uring_event's request_key, aio_event's iocb_key) for which a
@@ -146,7 +175,7 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 	if (flags & PF_IO_WORKER)
 		return uring_worked_on(task);
 	if (flags & PF_WQ_WORKER)
-		return dio_worked_on(task, inode);
+		return kworker_worked_on(task, inode);
 	return 0;
 }
 
