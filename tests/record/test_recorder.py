@@ -91,6 +91,7 @@ def test_a_signal_to_us_ends_the_recorder_first(tmp_path: Path) -> None:
         f"#!{sys.executable}\n"
         "import signal\n"
         "from pathlib import Path\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
         "Path('started').touch()\n"
         "signal.sigwait([signal.SIGTERM])\n"
         "Path('closed').touch()\n"
