@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,11 +51,11 @@ def generate(path: Path, events: int) -> None:
         synced = returned + 500
         bio = 0x8880_0000_0000 + thread * 0x1000 + (np.arange(writes) % 7) * 256
         rq = bio + 128
-        place = {"dev": DISK, "sector": np.arange(writes) * 16 + thread * 2**32,
+        place: dict[str, Any] = {"dev": DISK, "sector": np.arange(writes) * 16 + thread * 2**32,
                  "size_bytes": 8192, "flags": WRITE | SYNC}  # fmt: skip
-        keys = {"request_key": rq, "bio_key": bio}
-        own = {"cpu": cpu, "tid": tid}
-        file = {"inode": 12 + thread, "dev": DISK, "tgid": tid}
+        keys: dict[str, Any] = {"request_key": rq, "bio_key": bio}
+        own: dict[str, Any] = {"cpu": cpu, "tid": tid}
+        file: dict[str, Any] = {"inode": 12 + thread, "dev": DISK, "tgid": tid}
         builder.extend("block_bio_queue", time_ns=queued, **own, bio_key=bio, **place)
         builder.extend("block_rq_insert", time_ns=queued + 400, **own, **keys, **place)
         builder.extend("block_rq_issue", time_ns=issued, **own, **keys, **place)
@@ -67,10 +68,14 @@ def generate(path: Path, events: int) -> None:
         flushed = issued + flush_ns
         complete = flushed + 900
         on = complete + 2_000
-        empty = {"dev": DISK, "size_bytes": 0}
+        empty: dict[str, Any] = {"dev": DISK, "size_bytes": 0}
         builder.extend("block_bio_queue", time_ns=queued, **own, bio_key=bio, sector=0,
                        flags=WRITE | SYNC | PREFLUSH, **empty)  # fmt: skip
-        worker = {"request_key": 7777 + thread, "sector": np.uint64(NO_SECTOR), "flags": FLUSH_OP}
+        worker: dict[str, Any] = {
+            "request_key": 7777 + thread,
+            "sector": np.uint64(NO_SECTOR),
+            "flags": FLUSH_OP,
+        }
         builder.extend("block_rq_issue", time_ns=issued, cpu=cpu, tid=77, **worker, **empty)
         builder.extend("block_rq_complete", time_ns=flushed, cpu=cpu, tid=0, **worker, **empty)
         builder.extend("block_rq_complete", time_ns=complete, cpu=cpu, tid=0, **keys, **empty)

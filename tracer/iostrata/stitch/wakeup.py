@@ -59,7 +59,8 @@ CAUSES = tuple(
     RANK[name]
     for name in (
         "timed.data", "timed.meta", "timed.flush", "journal.locking", "journal.flushing",
-        "journal.logging", "block.stacked", "device.data", "device.meta", "device.journal", "device.flush",
+        "journal.logging", "block.stacked", "device.data", "device.meta", "device.journal",
+        "device.flush",
     )
 )  # fmt: skip
 
