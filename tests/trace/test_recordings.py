@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of real kernels, kept: still read, still dumped the same, babeltrace2 agrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.recording import open_recording
+from iostrata.trace.dump import dump
+from tests.trace.test_round_trip import by_babeltrace, by_us
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+GOLDEN = Path(__file__).parent / "golden"
+NAMES = sorted(path.parent.name for path in RECORDINGS.glob("*/recording.json"))
+WARM_UP = 1000
+LINES = 60
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_damaged_or_lost(name: str) -> None:
+    for trace in open_recording(RECORDINGS / name).traces():
+        assert trace.damage == ()
+        assert trace.unknown == trace.lost_by_point == {}
+        assert len(trace.losses) == 0
+        assert len(trace.points["syscall"]) > 0
+        assert int(trace.points["recorder"]["event_count"][-1]) == sum(
+            len(points)
+            for name, points in trace.points.items()
+            if name not in ("clock_sample", "recorder", "probe", "cost")
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_babeltrace_reads_the_same(babeltrace: str, name: str) -> None:
+    for machine in open_recording(RECORDINGS / name).machines:
+        path = RECORDINGS / name / machine.directory
+        theirs, story = by_babeltrace(babeltrace, path)
+        assert sorted(theirs, key=repr) == sorted(by_us(path), key=repr)
+        assert story == ""
+
+
+@pytest.mark.parametrize("golden", sorted(GOLDEN.glob("*.txt")), ids=lambda path: path.stem)
+def test_the_dump_is_as_it_was(golden: Path) -> None:
+    """Events from the middle; ``iostrata dump`` without its filters prints them all."""
+    (trace,) = open_recording(RECORDINGS / golden.stem).traces()
+    lines = list(dump(trace, limit=WARM_UP + LINES))[WARM_UP:]
+    assert "".join(f"{line}\n" for line in lines) == golden.read_text()
