@@ -10,15 +10,16 @@
 
 #define MS_SYNC 4
 
+/* The number is an int; the four bytes behind it are whatever was on the kernel's stack. */
 struct enter_context {
 	__u64 common;
-	__u64 nr;
+	int nr;
 	__u64 args[6];
 };
 
 struct exit_context {
 	__u64 common;
-	__u64 nr;
+	int nr;
 	__s64 result;
 };
 
