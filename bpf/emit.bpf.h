@@ -26,7 +26,7 @@
 #include "shared.h"
 
 extern const volatile __u32 ring_slots; /* slots a CPU, a power of two */
-extern const volatile bool has_cmpxchg; /* else events go through ringbuf */
+extern const volatile bool has_cmpxchg; /* else events go through ringbuf, which only wakes */
 
 extern struct ring rings[MAX_CPUS];
 extern __u64 lost[MAX_CPUS][MAX_POINTS];
@@ -56,6 +56,14 @@ static __always_inline void emit_lost(__u32 cpu, __u32 point)
 	emit_lost_count(cpu, point, 1);
 }
 
+/* The recorder sleeps until a good part of a ring has been filled. */
+static __always_inline void ring_wake(void)
+{
+	__u32 nothing = 0;
+
+	bpf_ringbuf_output(&ringbuf, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
+}
+
 static __always_inline union event *ring_reserve(__u32 cpu)
 {
 	struct ring *ring = &rings[cpu & (MAX_CPUS - 1)];
@@ -68,6 +76,8 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 			return NULL;
 		seen = __sync_val_compare_and_swap(&ring->head, head, head + 1);
 		if (seen == head) {
+			if (!(head & (ring_slots / WAKE_PARTS - 1)))
+				ring_wake();
 			__u32 index = cpu * ring_slots + (head & (ring_slots - 1));
 
 			return bpf_map_lookup_elem(&slots, &index);

@@ -19,7 +19,8 @@
 #include "record.h"
 #include "iostrata.skel.h"
 
-#define DRAIN_MAX_MS 20
+#define DRAIN_MAX_MS 20 /* between two looks at rings that wake nobody */
+#define WAKE_MAX_MS 100 /* and at rings that wake us */
 #define WRITE_NS 250000000ull
 #define GRACE_NS (2 * NSEC_PER_SEC)
 
@@ -37,6 +38,8 @@ struct session {
 	int signal_fd;
 	int stats_fd;
 	uint64_t begin_ns;
+	uint64_t write_at_ns;
+	uint64_t second_at_ns;
 	uint64_t give_up_ns; /* wait for the command until then; 0: no end was asked for */
 	bool stop;
 };
@@ -260,39 +263,52 @@ static void check_end(struct session *session, uint64_t now)
 		session->stop = true;
 }
 
+/* When to look next at rings that nobody wakes us for: sooner when they fill. */
+static int next_interval_ms(int interval_ms, int full_percent)
+{
+	if (full_percent > 25)
+		return interval_ms > 1 ? interval_ms / 2 : 1;
+	if (full_percent < 10 && interval_ms < DRAIN_MAX_MS)
+		return interval_ms + 1;
+	return interval_ms;
+}
+
+static int write_when_due(struct session *session, uint64_t now)
+{
+	if (now >= session->second_at_ns) {
+		each_second(session);
+		session->second_at_ns += NSEC_PER_SEC;
+	}
+	if (now < session->write_at_ns)
+		return 0;
+	session->write_at_ns = now + WRITE_NS;
+	return rings_write(&session->rings, false);
+}
+
 /* Drains until the end; 0 or what made writing fail. */
 static int record(struct session *session)
 {
-	struct pollfd wait = { .fd = session->signal_fd, .events = POLLIN };
-	uint64_t write_at = now_ns() + WRITE_NS, second_at = now_ns() + NSEC_PER_SEC;
+	struct pollfd waits[] = {
+		{ .fd = session->signal_fd, .events = POLLIN },
+		{ .fd = rings_wake_fd(&session->rings), .events = POLLIN },
+	};
 	int interval_ms = DRAIN_MAX_MS;
 
+	session->write_at_ns = now_ns() + WRITE_NS;
+	session->second_at_ns = now_ns() + NSEC_PER_SEC;
 	while (!session->stop) {
-		uint64_t now;
-		int full;
+		int full, error;
 
-		if (poll(&wait, 1, interval_ms) > 0)
-			take_signals(session);
-		now = now_ns();
-		check_end(session, now);
+		poll(waits, 2, session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
+		take_signals(session);
+		check_end(session, now_ns());
 		full = rings_drain(&session->rings);
 		if (full < 0)
 			return full;
-		if (full > 25 && interval_ms > 1)
-			interval_ms /= 2;
-		else if (full < 10 && interval_ms < DRAIN_MAX_MS)
-			interval_ms++;
-		if (now >= second_at) {
-			each_second(session);
-			second_at += NSEC_PER_SEC;
-		}
-		if (now >= write_at) {
-			int error = rings_write(&session->rings, false);
-
-			if (error)
-				return error;
-			write_at = now + WRITE_NS;
-		}
+		interval_ms = next_interval_ms(interval_ms, full);
+		error = write_when_due(session, now_ns());
+		if (error)
+			return error;
 	}
 	return 0;
 }

@@ -179,7 +179,7 @@ struct rings {
 	unsigned int slot_count; /* a CPU */
 	union event *slots;
 	size_t slots_bytes;
-	struct ring_buffer *ringbuf; /* instead of slots */
+	struct ring_buffer *ringbuf; /* wakes; without slots it carries the events */
 	uint64_t event_count;
 	uint64_t said_lost[MAX_CPUS][MAX_POINTS];
 };
@@ -190,6 +190,8 @@ void rings_close(struct rings *rings);
 /* How full the fullest ring was, in percent, or -errno. */
 int rings_drain(struct rings *rings);
 int rings_write(struct rings *rings, bool final);
+/* Readable when a ring fills. */
+int rings_wake_fd(const struct rings *rings);
 uint64_t rings_lost(const struct rings *rings);
 
 /* own.c: the recorder's own events */

@@ -35,15 +35,23 @@ static int ringbuf_event(void *context, void *data, size_t size)
 	return 0;
 }
 
+static int ringbuf_wake(void *context, void *data, size_t size)
+{
+	(void)context;
+	(void)data;
+	(void)size;
+	return 0;
+}
+
 static int map_slots(struct rings *rings)
 {
 	struct bpf_map *map = rings->skeleton->maps.slots;
+	bool shared = rings->skeleton->rodata->has_cmpxchg;
 
-	if (!rings->skeleton->rodata->has_cmpxchg) {
-		rings->ringbuf = ring_buffer__new(bpf_map__fd(rings->skeleton->maps.ringbuf),
-						  ringbuf_event, rings, NULL);
+	rings->ringbuf = ring_buffer__new(bpf_map__fd(rings->skeleton->maps.ringbuf),
+					  shared ? ringbuf_wake : ringbuf_event, rings, NULL);
+	if (!rings->ringbuf || !shared)
 		return rings->ringbuf ? 0 : -errno;
-	}
 	rings->slot_count = rings->skeleton->rodata->ring_slots;
 	rings->slots_bytes = (size_t)bpf_map__max_entries(map) * EVENT_BYTES;
 	rings->slots = mmap(NULL, rings->slots_bytes, PROT_READ | PROT_WRITE,
@@ -88,6 +96,11 @@ void rings_close(struct rings *rings)
 		stream_close(&rings->recorder);
 	free(rings->streams);
 	rings->streams = NULL;
+}
+
+int rings_wake_fd(const struct rings *rings)
+{
+	return ring_buffer__epoll_fd(rings->ringbuf);
 }
 
 static uint64_t cpu_lost(const struct rings *rings, unsigned int cpu)
@@ -142,14 +155,14 @@ static int drain_cpu(struct rings *rings, unsigned int cpu)
 
 int rings_drain(struct rings *rings)
 {
+	int consumed = ring_buffer__consume(rings->ringbuf);
 	unsigned int fullest = 0;
 
-	if (rings->ringbuf) {
-		int drained = ring_buffer__consume(rings->ringbuf);
-		size_t room =
-			bpf_map__max_entries(rings->skeleton->maps.ringbuf) / (EVENT_BYTES + 8);
+	if (!rings->slots) {
+		size_t room = bpf_map__max_entries(rings->skeleton->maps.ringbuf);
 
-		return drained < 0 ? drained : (int)(drained * 100ull / room);
+		return consumed < 0 ? consumed
+				    : (int)(consumed * 100ull * (EVENT_BYTES + 8) / room);
 	}
 	for (unsigned int cpu = 0; cpu < rings->cpu_count; cpu++) {
 		int drained = drain_cpu(rings, cpu);
