@@ -29,13 +29,13 @@ struct task_struct___mm {
 
 struct aio_enter_context {
 	__u64 common;
-	__u64 nr;
+	int nr;
 	__u64 args[6];
 };
 
 struct aio_exit_context {
 	__u64 common;
-	__u64 nr;
+	int nr;
 	__s64 result;
 };
 

@@ -226,13 +226,13 @@ int uring_complete(__u64 *ctx)
 
 struct uring_enter_context {
 	__u64 common;
-	__u64 nr;
+	int nr;
 	__u64 args[6];
 };
 
 struct uring_exit_context {
 	__u64 common;
-	__u64 nr;
+	int nr;
 	__s64 result;
 };
 
