@@ -16,7 +16,7 @@ struct task_struct___worker {
 };
 
 struct task_struct___worker_before {
-	void *pf_io_worker;
+	void *pf_io_worker;  /* since Linux 3bfe6106693b (in v5.12); kernel threads before */
 	void *set_child_tid; /* a kernel thread's struct kthread */
 };
 
@@ -89,12 +89,14 @@ static __always_inline __u64 uring_worked_on(struct task_struct *task)
 	struct io_wq_work *work;
 	struct io_worker *worker;
 
-	if (!bpf_core_type_exists(struct io_worker))
+	if (!bpf_core_field_exists(struct io_worker, cur_work))
 		return 0;
 	if (bpf_core_field_exists(modern->worker_private))
 		worker = PEEK(modern, worker_private);
-	else
+	else if (bpf_core_field_exists(before->pf_io_worker))
 		worker = PEEK(before, pf_io_worker);
+	else
+		return 0;
 	work = PEEK(worker, cur_work);
 	if (!work)
 		return 0;
@@ -120,9 +122,13 @@ static __always_inline struct work_struct *current_work(struct task_struct *task
  * struct kioctx says its address twice. */
 static __always_inline __u64 aio_key_of(struct aio_kiocb *control)
 {
-	struct kioctx *context = PEEK(control, ki_ctx);
-	__u64 id = PEEK(context, user_id);
+	struct kioctx *context;
+	__u64 id;
 
+	if (!bpf_core_type_exists(struct aio_kiocb))
+		return 0;
+	context = PEEK(control, ki_ctx);
+	id = PEEK(context, user_id);
 	if (!id || id != PEEK(context, mmap_base))
 		return 0;
 	return aio_key((__u64)context, PEEK(control, ki_res.obj));
@@ -145,7 +151,7 @@ static __always_inline __u64 kworker_worked_on(struct task_struct *task, struct 
 
 	if (!work)
 		return 0;
-	if (bpf_core_type_exists(struct iomap_dio)) {
+	if (bpf_core_field_exists(struct iomap_dio, aio.work)) {
 		dio = (void *)work - bpf_core_field_offset(struct iomap_dio, aio.work);
 		iocb = PEEK(dio, iocb);
 		if (iocb && is_of_inode(PEEK(iocb, ki_filp), inode)) {
@@ -153,7 +159,7 @@ static __always_inline __u64 kworker_worked_on(struct task_struct *task, struct 
 			return key ? key : (__u64)iocb;
 		}
 	}
-	if (bpf_core_type_exists(struct fsync_iocb)) {
+	if (bpf_core_field_exists(struct fsync_iocb, work)) {
 		fsync = (void *)work - bpf_core_field_offset(struct fsync_iocb, work);
 		if (is_of_inode(PEEK(fsync, file), inode))
 			return aio_key_of((struct aio_kiocb *)fsync);
