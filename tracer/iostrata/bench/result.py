@@ -22,7 +22,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "cpu": ("syscall", "fs"),
     "journ": ("lock", "journal.", "device.journal"),
     "queue": ("block.",),
-    "data": ("device.data",),
+    "data": ("device.data", "device.meta"),
     "flush": ("device.flush",),
     "wake": ("wakeup.",),
 }

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small recording for tests of commands: forty writes of two kinds, on one disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
+
+WRITES = 20
+DISK = device(254, 0)
+# A loss touches what happens until the next event is known: these writes are far apart.
+PAUSE_NS = 1_000_000
+
+
+def small_world() -> World:
+    world = World()
+    world.builder.block(DISK, "vda", scheduler="mq-deadline", write_cache="write back", fua=False)
+    writer = Writer(world, 100, DISK, 1_000_000)
+    for number in range(WRITES):
+        writer.now += PAUSE_NS
+        synchronous(writer, 30_000 + 100 * number)
+        synced(writer, 30_000 + 100 * number)
+    return world
+
+
+def synchronous(writer: Writer, device_ns: int) -> None:
+    writer.enter()
+    writer.cpu(2_000)
+    writer.data(Request(device=device_ns))
+    writer.cpu(500)
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    writer.finish()
+    writer.now += 1_000
+
+
+def synced(writer: Writer, device_ns: int) -> None:
+    writer.enter()
+    writer.cpu(1_500)
+    writer.leave("pwrite64", result=8192, size=8192)
+    writer.now += 100
+    writer.enter()
+    writer.data(Request(device=device_ns))
+    writer.flush()
+    writer.leave("fdatasync")
+    writer.finish()
+    writer.now += 1_000
+
+
+def small_recording(directory: Path) -> Path:
+    return write(small_world(), directory)
+
+
+def lossy_recording(directory: Path) -> Path:
+    world = small_world()
+    world.builder.refuse("block_rq_issue", time_ns=10 * PAUSE_NS, count=3)
+    return write(world, directory)

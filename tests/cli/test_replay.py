@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""replay and dump: one recording, every report, the same bytes each time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iostrata.cli import status_of
+from tests.cli.recordings import WRITES, lossy_recording, small_recording
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    return str(small_recording(tmp_path / "machine"))
+
+
+def test_table(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["replay", recording]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out.startswith(f"{2 * WRITES} synchronous writes")
+    for row in ("total", "  device.data", "  device.flush", "unattributed", "us, by method"):
+        assert f"\n{row}" in captured.out
+
+
+def test_the_same_bytes_each_time(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["replay", recording], ["replay", recording, "--json", "-"]):
+        outputs = set()
+        for _ in range(2):
+            assert status_of(arguments) == 0
+            outputs.add(capsys.readouterr().out)
+        assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("by", ["method", "size", "process", "file_system", "device"])
+def test_json_by(by: str, recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["replay", recording, "--by", by, "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "iostrata.breakdown/1"
+    assert document["grouped_by"] == by
+    assert sum(group["writes"] for group in document["groups"]) == 2 * WRITES
+    assert document["writes"] == {"analysed": 2 * WRITES, "left_out": {}}
+
+
+def test_files_and_the_table(
+    recording: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = tmp_path / "a.json", tmp_path / "a.csv"
+    assert status_of(["replay", recording, "--json", str(paths[0]), "--csv", str(paths[1])]) == 0
+    assert "unattributed" in capsys.readouterr().out
+    assert json.loads(paths[0].read_text())["writes"]["analysed"] == 2 * WRITES
+    rows = list(csv.DictReader(io.StringIO(paths[1].read_text())))
+    assert [row["layer"] for row in rows if row["group"] == "all"][-1] == "unattributed"
+
+
+def test_losses_have_a_status_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = lossy_recording(tmp_path / "machine")
+    assert status_of(["replay", str(recording)]) == 7
+    out = capsys.readouterr().out
+    assert "block_rq_issue (3)" in out
+    assert "left out" in out
+    assert status_of(["dump", str(recording)]) == 7
+    assert "3 events lost" in capsys.readouterr().err
+
+
+def test_dump(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["dump", recording, "--point", "block_rq_issue", "--limit", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert all(" block_rq_issue " in line for line in lines)
+    assert status_of(["dump", recording, "--point", "nonsense"]) == 2
+
+
+def test_a_reader_that_goes_away(recording: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "iostrata", "dump", recording],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 141
+
+
+def test_standard_output_is_full(recording: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "iostrata", "replay", recording],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("iostrata: standard output: No space left on device\n  try: ")

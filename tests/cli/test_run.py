@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run and record, around a recorder that copies a synthetic recording: no root is needed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from iostrata.cli import status_of
+from iostrata.trace.write import TraceBuilder
+from tests.cli.recordings import lossy_recording, small_recording
+from tests.record.recorders import install
+
+GOOD = 'cp -r $MACHINE/* "$directory"; tell ready; "$@"; s=$?; tell exit $s; exit $s'
+EMPTY = 'tell ready; "$@"; s=$?; tell exit $s; exit $s'
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `run` makes its temporary recordings, and where it must leave nothing."""
+    small_recording(tmp_path / "machine")
+    monkeypatch.setenv("MACHINE", str(tmp_path / "machine"))
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.chdir(tmp_path)
+    install(GOOD, tmp_path, monkeypatch)
+    return place
+
+
+def test_run_prints_the_table_and_leaves_nothing(
+    temporary: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(["run", "--", "echo", "its own output"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out.startswith("its own output\n40 synchronous writes")
+    assert captured.err.startswith("iostrata: recording\niostrata: recorded ")
+    assert not list(temporary.iterdir())
+
+
+def test_options_of_the_command_are_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", "--quiet", "echo", "--json", "-"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out.startswith("--json -\n40 synchronous")
+    assert captured.err == ""
+
+
+def test_the_command_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", "--", "sh", "-c", "exit 3"]) == 3
+    captured = capfd.readouterr()
+    assert "unattributed" in captured.out
+    assert "the command ended with status 3" in captured.err
+
+
+def test_json_alone_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", "--json", "-", "--", "true"]) == 0
+    assert json.loads(capfd.readouterr().out)["writes"]["analysed"] == 40
+
+
+def test_keep(temporary: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", "--keep", "--", "true"]) == 0
+    (kept,) = temporary.iterdir()
+    assert f"the recording is kept: iostrata replay {kept}" in capfd.readouterr().err
+    assert status_of(["replay", str(kept)]) == 0
+
+
+def test_nothing_synchronous(
+    temporary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    empty = tmp_path / "empty"
+    TraceBuilder().write(empty)
+    monkeypatch.setenv("MACHINE", str(empty))
+    assert status_of(["run", "--", "true"]) == 5
+    assert "no synchronous write" in capfd.readouterr().err
+    assert status_of(["run", "--", "sh", "-c", "exit 3"]) == 3
+    assert not list(temporary.iterdir())
+
+
+def test_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MACHINE", str(lossy_recording(tmp_path / "lossy")))
+    assert status_of(["run", "--", "true"]) == 7
+    assert "left out" in capfd.readouterr().out
+
+
+def test_the_recorder_fails(
+    temporary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    install("tell failed out of luck; exit 125", tmp_path, monkeypatch)
+    assert status_of(["run", "--", "true"]) == 6
+    assert capfd.readouterr().err.startswith("iostrata: the recorder: out of luck\n  try: ")
+    assert not list(temporary.iterdir())
+
+
+def test_the_recorder_is_killed_and_what_it_wrote_is_kept(
+    temporary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    install('cp -r $MACHINE/* "$directory"; tell ready; kill -KILL $$', tmp_path, monkeypatch)
+    assert status_of(["run", "--", "true"]) == 6
+    (kept,) = temporary.iterdir()
+    assert f"iostrata replay {kept}" in capfd.readouterr().err
+    assert status_of(["replay", str(kept)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "story"),
+    [
+        ("nonexistent-command", 127, "nonexistent-command: command not found"),
+        ("/nonexistent/command", 127, "/nonexistent/command: command not found"),
+        ("./machine/metadata", 126, "may not be executed"),
+        ("./machine", 126, "may not be executed"),
+    ],
+)
+def test_no_such_command(
+    command: str, status: int, story: str, temporary: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(["run", "--", command]) == status
+    assert story in capfd.readouterr().err
+    assert not list(temporary.iterdir())
+
+
+def test_record_then_replay(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "recording"
+    assert status_of(["record", "-o", str(output), "--", "true"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert f"iostrata replay {output}" in captured.err
+    found = json.loads((output / "recording.json").read_text())
+    assert found["command"] == ["true"]
+    assert found["exit_status"] == 0
+    assert status_of(["replay", str(output)]) == 0
+
+
+def test_an_older_recording_is_overwritten_on_demand_only(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["record", "-o", str(tmp_path / "recording")]
+    assert status_of([*arguments, "--", "true"]) == 0
+    assert status_of([*arguments, "--", "true"]) == 2
+    assert "holds a recording already" in capfd.readouterr().err
+    assert status_of([*arguments, "--force", "--", "true"]) == 0
+
+
+def test_what_is_no_recording_is_never_removed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    precious = tmp_path / "home"
+    precious.mkdir()
+    (precious / "thesis").touch()
+    assert status_of(["record", "-o", str(precious), "--force", "--", "true"]) == 2
+    assert "is not empty, and no recording" in capfd.readouterr().err
+    assert (precious / "thesis").exists()
+    assert status_of(["record", "-o", str(precious / "thesis"), "--", "true"]) == 2
