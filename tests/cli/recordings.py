@@ -9,7 +9,7 @@ from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
 
 WRITES = 20
 DISK = device(254, 0)
-# A loss touches what happens until the next event is known: these writes are far apart.
+# A loss touches all of its packet's time: these writes are far apart.
 PAUSE_NS = 1_000_000
 
 
@@ -53,5 +53,6 @@ def small_recording(directory: Path) -> Path:
 
 def lossy_recording(directory: Path) -> Path:
     world = small_world()
+    world.builder.packet_events = 12
     world.builder.refuse("block_rq_issue", time_ns=10 * PAUSE_NS, count=3)
     return write(world, directory)
