@@ -6,6 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from iostrata.model import Breakdown
 from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
+from iostrata.stitch import window
 from tests.synthetic import O_DSYNC, O_SYNC, Commit, Request, World, Writer, device
 
 Steps = list[tuple[str, object]]
@@ -38,10 +40,15 @@ writes = st.lists(st.tuples(methods, steps, steps, time), min_size=1, max_size=4
 
 
 def analysed(world: World) -> Breakdown:
+    """The breakdown, which must not depend on how the recording is cut into windows."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "machine"
         world.builder.write(path)
-        return analyse(open_recording(path))
+        whole = analyse(open_recording(path))
+        with mock.patch.multiple(window, WINDOW_PIECES=1, MARGIN_NS=0):
+            piecemeal = analyse(open_recording(path))
+    assert accounts(piecemeal) == accounts(whole)
+    return whole
 
 
 def accounts(breakdown: Breakdown) -> dict[int, list[dict[str, int]]]:
