@@ -42,30 +42,31 @@ static __always_inline struct file *file_of_descriptor(__u32 descriptor)
 /* The first call on a file system makes it, and the disk below it, watched. */
 static __always_inline void file_watch(struct super_block *sb, __u32 dev)
 {
-	struct block_device *bdev = PEEK(sb, s_bdev);
+	struct block_device *bdev = LOOK(sb, s_bdev);
 	struct gendisk *disk;
 
 	watch_add(dev, WATCH_FS);
 	if (!bdev)
 		return;
-	disk = PEEK(bdev, bd_disk);
-	watch_add((__u32)PEEK(disk, major) << 20 | PEEK(disk, first_minor), WATCH_DISK);
+	disk = LOOK(bdev, bd_disk);
+	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
 }
 
 /* False: no file to record (a pipe, socket or terminal, or not on a device asked for). */
-static __always_inline bool file_identify(struct file *file, struct file_identity *identity)
+static __always_inline bool file_identify(struct file *address, struct file_identity *identity)
 {
-	struct inode *inode = PEEK(file, f_inode);
-	__u32 format = PEEK(inode, i_mode) & S_IFMT;
+	struct file *file = TYPED(struct file, address);
+	struct inode *inode = LOOK(file, f_inode);
+	__u32 format = LOOK(inode, i_mode) & S_IFMT;
 	struct super_block *sb;
 	__u32 bits;
 
 	if (format == S_IFREG) {
-		sb = PEEK(inode, i_sb);
-		identity->dev = PEEK(sb, s_dev);
+		sb = LOOK(inode, i_sb);
+		identity->dev = LOOK(sb, s_dev);
 	} else if (format == S_IFBLK) {
 		sb = NULL;
-		identity->dev = PEEK(inode, i_rdev);
+		identity->dev = LOOK(inode, i_rdev);
 	} else {
 		return false;
 	}
@@ -74,9 +75,9 @@ static __always_inline bool file_identify(struct file *file, struct file_identit
 		return false;
 	if (sb && !(bits & WATCH_FS))
 		file_watch(sb, identity->dev);
-	identity->file_key = (__u64)file;
-	identity->inode = PEEK(inode, i_ino);
-	identity->open_flags = PEEK(file, f_flags);
+	identity->file_key = (__u64)address;
+	identity->inode = LOOK(inode, i_ino);
+	identity->open_flags = LOOK(file, f_flags);
 	return true;
 }
 

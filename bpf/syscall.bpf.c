@@ -175,13 +175,14 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 
 static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)
 {
-	struct file *file = (struct file *)thread->file_key;
+	struct file *file;
 
 	if (thread->offset_bytes >= 0)
 		return thread->offset_bytes;
 	if (thread->call >= CALL_FSYNC)
 		return -1;
-	return PEEK(file, f_pos) - (result > 0 ? result : 0);
+	file = TYPED(struct file, thread->file_key);
+	return LOOK(file, f_pos) - (result > 0 ? result : 0);
 }
 
 SEC("tp")

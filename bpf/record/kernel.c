@@ -83,6 +83,7 @@ int kernel_open(struct kernel *kernel)
 	if (!btf)
 		return -errno;
 	kernel->has_cmpxchg = test_cmpxchg();
+	kernel->has_rdonly_cast = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
 	kernel->block_rq_argument = argument_count(btf, "block_rq_issue") > 1;
 	kernel->block_bio_argument = argument_count(btf, "block_bio_queue") > 1;
 	kernel->block_status_argument =
@@ -95,6 +96,7 @@ int kernel_open(struct kernel *kernel)
 void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton)
 {
 	skeleton->rodata->has_cmpxchg = kernel->has_cmpxchg;
+	skeleton->rodata->has_rdonly_cast = kernel->has_rdonly_cast;
 	skeleton->rodata->block_rq_argument = kernel->block_rq_argument;
 	skeleton->rodata->block_bio_argument = kernel->block_bio_argument;
 	skeleton->rodata->block_status_argument = kernel->block_status_argument;

@@ -65,6 +65,7 @@ int output_open(const struct options *options);
 /* kernel.c */
 struct kernel {
 	bool has_cmpxchg;
+	bool has_rdonly_cast;
 	bool block_rq_argument;
 	bool block_bio_argument;
 	bool block_status_argument;
