@@ -17,6 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.stitch.join import Ints, integers
+from iostrata.trace.layout import (
+    CALL_FDATASYNC,
+    CALL_FSYNC,
+    CALL_MSYNC,
+    CALL_PWRITEV2,
+    CALL_SYNC_FILE_RANGE,
+    CALL_WRITE,
+)
 from iostrata.trace.points import Points
 
 O_DSYNC: Final = 0o10000
@@ -24,10 +32,6 @@ O_SYNC_ONLY: Final = 0o4000000
 RWF_DSYNC: Final = 0x2
 RWF_SYNC: Final = 0x4
 SYNC_FILE_RANGE_WAITS: Final = 0x1 | 0x4
-
-# enum call of bpf/events.h
-FIRST_WRITE, LAST_WRITE = 1, 5
-FSYNC, FDATASYNC, SYNC_FILE_RANGE, MSYNC = 6, 7, 8, 9
 
 METHODS: Final = (
     "open_datasync",
@@ -41,10 +45,10 @@ METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine.
 ENGINES: Final = ("", "io_uring:", "libaio:")
 _METHOD_OF_CALL: Final = {
-    FSYNC: METHOD["fsync"],
-    FDATASYNC: METHOD["fdatasync"],
-    SYNC_FILE_RANGE: METHOD["sync_file_range"],
-    MSYNC: METHOD["msync"],
+    CALL_FSYNC: METHOD["fsync"],
+    CALL_FDATASYNC: METHOD["fdatasync"],
+    CALL_SYNC_FILE_RANGE: METHOD["sync_file_range"],
+    CALL_MSYNC: METHOD["msync"],
 }
 
 
@@ -108,11 +112,11 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
     call, begin, end = columns["call"], columns["enter_ns"], columns["time_ns"]
     tid, device, inode = columns["tid"], columns["dev"], columns["inode"]
     flags, rwf, result = columns["open_flags"], columns["rwf"], columns["result"]
-    is_write = (call >= FIRST_WRITE) & (call <= LAST_WRITE)
+    is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
     durable, whole = durable_write(flags, np.where(is_write, rwf, 0))
     alone = is_write & durable
-    waits = (call != SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
-    syncs = (call >= FSYNC) & (call <= MSYNC) & waits
+    waits = (call != CALL_SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
+    syncs = (call >= CALL_FSYNC) & (call <= CALL_MSYNC) & waits
     plain = is_write & ~durable & (result >= 0)
 
     # Sorted by thread, file and time, a batch ends with the call that made it durable.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.stitch.join import AsOf, Containing, Ints, at
-from iostrata.stitch.window import Window
+from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
 SYNCS = ("ext4_sync_file", "xfs_file_fsync", "btrfs_sync_file")
@@ -103,15 +103,49 @@ class Owners:
 def _inline(window: Window, requests: Ints) -> tuple[Containing, Ints]:
     """A submitter's time for a request: until it submits or hands over the next one."""
     pieces = window.pieces
-    tid, begin = pieces.tid[requests], pieces.begin_ns[requests]
-    end = pieces.end_ns[requests]
-    for point, time in (
-        ("io_uring_submit_req", "time_ns"),
-        ("io_uring_queue_async_work", "time_ns"),
-        ("aio_submit", "enter_ns"),
-    ):
-        fields = ("tid",) if time == "time_ns" else ("tid", time)
-        events = window.columns(point, *fields)
-        following = at(events[time], AsOf(events["tid"], events[time]).at_or_after(tid, begin + 1))
+    key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
+    uring = _after(window.columns("io_uring_submit_req", "request_key"), key, begin)
+    aio = _of_batches(window, key, begin)
+    submitted = np.where(uring >= 0, uring, aio)
+    known = np.flatnonzero((submitted >= 0) & (submitted <= pieces.end_ns[requests]))
+    requests, begin = requests[known], submitted[known]
+    tid, end = pieces.tid[requests], pieces.end_ns[requests]
+    handed = window.columns("io_uring_queue_async_work", "tid")
+    for other, time in ((tid, begin), (handed["tid"], handed["time_ns"])):
+        following = at(time, AsOf(other, time).at_or_after(tid, begin + 1))
         end = np.minimum(end, np.where(following >= 0, following, NEVER))
     return Containing(tid, begin, end), requests
+
+
+def _after(events: Columns, key: Ints, time: Ints) -> Ints:
+    """When the key is seen next at or after a time; -1: never."""
+    found = AsOf(events["request_key"], events["time_ns"]).at_or_after(key, time)
+    return at(events["time_ns"], found)
+
+
+def _of_batches(window: Window, key: Ints, begin: Ints) -> Ints:
+    """When io_submit came to each control block; -1 where nothing tells.
+
+    A call that submits one block is that block's from its entry on. In a batch
+    only order ties blocks and bios: the n-th block begins where the n-th bio
+    does, if there are as many of the one as of the other.
+    """
+    blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order")
+    calls, batch = np.unique(
+        np.stack([blocks["tid"], blocks["enter_ns"]], axis=1), axis=0, return_inverse=True
+    )
+    count = np.bincount(batch, minlength=len(calls))
+    until = np.zeros(len(calls), np.int64)
+    until[batch] = blocks["time_ns"]
+    bios = window.columns("block_bio_queue", "tid", "size_bytes")
+    call = Containing(calls[:, 0], calls[:, 1], until).find(bios["tid"], bios["time_ns"])
+    data = np.flatnonzero((call >= 0) & (bios["size_bytes"] > 0))
+    data = data[np.argsort(call[data], kind="stable")]
+    carried = np.bincount(call[data], minlength=len(calls))
+    first = np.cumsum(carried) - carried
+    place = np.minimum(first[batch] + blocks["order"], max(len(data) - 1, 0))
+    ordered = at(bios["time_ns"], at(data, place))
+    ordered = np.where(carried[batch] == count[batch], ordered, -1)
+    start = np.where(count[batch] == 1, blocks["enter_ns"], ordered)
+    found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
+    return at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))

@@ -26,9 +26,8 @@ from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Below, stacking
 from iostrata.stitch.wakeup import CAUSES, Sleeps, interrupts, run_queue, sleeps_of
 from iostrata.stitch.window import Window
+from iostrata.trace.layout import THREAD_TARGET
 from iostrata.trace.read import Trace
-
-TARGET: Final = 1  # enum thread_kind of bpf/events.h
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def stitch(window: Window) -> Stitched:
 
 def _targets(trace: Trace) -> Ints:
     threads = trace.points["thread"]
-    targets: Ints = integers(threads["subject_tid"])[integers(threads["kind"]) == TARGET]
+    targets: Ints = integers(threads["subject_tid"])[integers(threads["kind"]) == THREAD_TARGET]
     return targets
 
 
@@ -102,20 +101,20 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     calls = np.flatnonzero(pieces.request_key == 0)
     spans.add(calls, "syscall", pieces.begin_ns[calls], pieces.end_ns[calls])
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
-    # io_submit: what the submitter itself did for the request.
-    submitted = window.columns("aio_submit", "enter_ns", "iocb_key")
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
-        found = AsOf(submitted["iocb_key"], submitted["enter_ns"]).at_or_after(
-            pieces.request_key[requests], pieces.begin_ns[requests]
-        )
-        entered = at(submitted["enter_ns"], found) == pieces.begin_ns[requests]
-        spans.add(
-            np.where(entered, requests, -1),
-            "syscall",
-            pieces.begin_ns[requests],
-            at(submitted["time_ns"], found),
-        )
+        # What the submitter itself did for the request before it was on its way.
+        begin = pieces.begin_ns[requests]
+        for point, key, start in (
+            ("aio_submit", "iocb_key", "enter_ns"),
+            ("io_uring_submit_req", "request_key", "time_ns"),
+        ):
+            submitted = window.columns(point, *{key, start} - {"time_ns"})
+            found = AsOf(submitted[key], submitted[start]).at_or_after(
+                pieces.request_key[requests], begin
+            )
+            until = np.minimum(at(submitted["time_ns"], found), pieces.end_ns[requests])
+            spans.add(requests, "syscall", begin, until)
 
 
 def _commit_of_bio(window: Window, bios: Bios) -> Ints:

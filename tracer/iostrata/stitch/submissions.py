@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write, together
-from iostrata.stitch.join import AsOf, Ints, at, integers
+from iostrata.stitch.join import AsOf, Containing, Ints, at, integers
+from iostrata.trace.layout import CALL_IO_URING_ENTER
 from iostrata.trace.read import Trace
 
 IO_URING, LIBAIO = 1, 2
@@ -58,11 +59,12 @@ def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
     wanted = durable | np.isin(opcode, (URING_FSYNC, URING_SYNC_FILE_RANGE))
     rows = np.flatnonzero(wanted & (done >= 0))
     result = at(completed["result"], done)[rows]
+    begin, end = _around(trace, submitted, at(completed["time_ns"], done))
     return _whole(
         IO_URING,
         submitted["request_key"][rows],
-        submitted["time_ns"][rows],
-        at(completed["time_ns"], done)[rows],
+        begin[rows],
+        end[rows],
         submitted["tid"][rows],
         submitted["tid"][rows],
         known["dev"][rows],
@@ -71,6 +73,21 @@ def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
         np.where(durable[rows], np.maximum(result, 0), 0),
         result,
     )
+
+
+def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[Ints, Ints]:
+    """From the entry of the submitter's io_uring_enter to the return of the one that collects.
+
+    Outside such a call (SQPOLL, a completion that nobody waited for) the point itself counts.
+    """
+    calls = _columns(trace, "syscall", "tid", "enter_ns", "call")
+    rows = np.flatnonzero(calls["call"] == CALL_IO_URING_ENTER)
+    entered, returned = calls["enter_ns"][rows], calls["time_ns"][rows]
+    inside = Containing(calls["tid"][rows], entered, returned)
+    submit = submitted["time_ns"]
+    begin = at(entered, inside.find(submitted["tid"], submit))
+    end = at(returned, inside.find(submitted["tid"], complete))
+    return np.where(begin >= 0, begin, submit), np.where(end >= 0, end, complete)
 
 
 def _of_aio(trace: Trace) -> tuple[Units, Pieces]:

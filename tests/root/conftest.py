@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests on the real kernel: skipped, with the reason, where eBPF is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iostrata.bench.place import NO_DISK, file_system_of
+from iostrata.record import find_recorder, refusal
+
+HERE = Path(__file__).parent
+IOSTRATA = (sys.executable, "-m", "iostrata")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    refused = refusal()
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.root)
+            if refused:
+                item.add_marker(pytest.mark.skip(reason=refused.why))
+
+
+@pytest.fixture(scope="session")
+def recorder() -> Path:
+    return find_recorder()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory on a real disk; tests of writes make no sense on tmpfs."""
+    place = tmp_path
+    if file_system_of(place) in NO_DISK:
+        place = Path("/var/tmp") / f"iostrata-test-{os.getpid()}"
+        place.mkdir()
+    if file_system_of(place) in NO_DISK:
+        pytest.skip("there is no directory on a disk")
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def iostrata(
+    *arguments: str, cwd: Path | None = None, before: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*before, *IOSTRATA, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real recordings on this kernel: counts, conservation, exit statuses, ends of every kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.root.conftest import IOSTRATA, iostrata
+
+WRITES = 50
+METHODS = {
+    "fdatasync": ("0", "os.fdatasync(fd)"),
+    "fsync": ("0", "os.fsync(fd)"),
+    "open_datasync": ("os.O_DSYNC", "None"),
+    "open_sync": ("os.O_SYNC", "None"),
+}
+
+
+def writer(method: str, count: int = WRITES, pause_s: float = 0) -> list[str]:
+    """A program that makes ``count`` synchronous writes of 8 kB."""
+    flags, sync = METHODS[method]
+    program = (
+        "import os, time\n"
+        f"fd = os.open('data', os.O_RDWR | os.O_CREAT | {flags})\n"
+        f"for number in range({count}):\n"
+        "    os.pwrite(fd, bytes(8192), number % 64 * 8192)\n"
+        f"    {sync}\n"
+        f"    time.sleep({pause_s})\n"
+    )
+    return [sys.executable, "-c", program]
+
+
+def conserved(document: dict[str, Any]) -> bool:
+    """Exactly, for the whole and for every group."""
+    return all(
+        sum((layer["mean_ns"] for layer in table["layers"]), table["residual"]["mean_ns"])
+        == table["total_ns"]["mean"]
+        for table in (document, *document["groups"])
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_write_is_found_and_adds_up(method: str, disk: Path) -> None:
+    done = iostrata("run", "--json", "-", "--", *writer(method), cwd=disk)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout, parse_float=Decimal, parse_int=Decimal)
+    assert [(group["name"], group["writes"]) for group in document["groups"]] == [(method, WRITES)]
+    assert document["quality"]["lost"] == {}
+    assert conserved(document)
+    layers = {layer["layer"] for layer in document["layers"]}
+    assert {"syscall", "device.data"} <= layers
+    # Milliseconds of a busy machine may be anywhere, but they are not allowed to be nowhere.
+    assert abs(document["residual"]["share"]) < Decimal("0.05")
+
+
+def test_recorded_is_replayable(disk: Path) -> None:
+    done = iostrata("run", "-o", "recording", "--", *writer("fdatasync"), cwd=disk)
+    assert done.returncode == 0, done.stderr
+    again = iostrata("replay", "recording", cwd=disk, before=("setpriv", "--bounding-set=-all"))
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == done.stdout
+    assert iostrata("dump", "recording", cwd=disk).stdout.count(" syscall ") >= 2 * WRITES
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "story"),
+    [
+        (["sh", "-c", "exit 3"], 3, "the command ended with status 3"),
+        (["sh", "-c", "kill -TERM $$"], 143, "the command ended with status 143"),
+        (["true"], 5, "no synchronous write"),
+        (["/nonexistent"], 127, "/nonexistent: command not found"),
+        (["/etc/passwd"], 126, "/etc/passwd: may not be executed"),
+    ],
+)
+def test_exit_status(command: list[str], status: int, story: str, disk: Path) -> None:
+    done = iostrata("run", "--", *command, cwd=disk)
+    assert done.returncode == status
+    assert story in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failing_command_still_has_its_table(disk: Path) -> None:
+    command = [*writer("fsync")]
+    command[-1] += "raise SystemExit(3)\n"
+    done = iostrata("run", "--", *command, cwd=disk)
+    assert done.returncode == 3
+    assert done.stdout.startswith(f"{WRITES} synchronous writes")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_midway_keeps_what_was_recorded(number: signal.Signals, disk: Path) -> None:
+    command = [*IOSTRATA, "run", "--", *writer("fdatasync", 100_000, 0.001)]
+    with subprocess.Popen(
+        command,
+        cwd=disk,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        wait_for(disk / "data", process)
+        time.sleep(0.5)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, err
+    assert "unattributed" in out
+    assert "iostrata" not in err or "this is a bug" not in err
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def test_a_filter_and_a_duration_instead_of_a_command(disk: Path) -> None:
+    with subprocess.Popen(writer("fdatasync", 100_000, 0.001), cwd=disk) as other:
+        try:
+            done = iostrata(
+                "run", "--pid", str(other.pid), "--duration", "1", "--json", "-", cwd=disk
+            )
+        finally:
+            other.terminate()
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [group["name"] for group in document["groups"]] == ["fdatasync"]
+    assert document["writes"]["analysed"] > 10
+
+
+def test_two_recorders_at_once(disk: Path) -> None:
+    places = [disk / "one", disk / "two"]
+    for place in places:
+        place.mkdir()
+    processes = [
+        subprocess.Popen(
+            [*IOSTRATA, "run", "--json", "-", "--", *writer("fdatasync")],
+            cwd=place,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for place in places
+    ]
+    for process in processes:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        document = json.loads(out)
+        # Each has its own command's writes, and none of the other's.
+        assert document["writes"]["analysed"] == WRITES
+
+
+def test_a_full_disk(disk: Path) -> None:
+    small = disk / "small"
+    small.mkdir()
+    if not shutil.which("mount"):
+        pytest.skip("there is no mount")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(small)], check=True)
+    try:
+        done = iostrata(
+            "record", "-o", str(small / "recording"), "--", *writer("fdatasync", 2000), cwd=disk
+        )
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert done.returncode in (1, 6), done.stderr
+    assert "No space left on device" in done.stderr
+    assert "  try: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_rights(disk: Path) -> None:
+    setpriv = shutil.which("setpriv")
+    if not setpriv:
+        pytest.skip("there is no setpriv")
+    drop = (setpriv, "--bounding-set=-all", "--inh-caps=-all")
+    done = iostrata("run", "--", "true", cwd=disk, before=drop)
+    assert done.returncode == 4
+    assert done.stderr.startswith("iostrata: recording with eBPF needs root")
+    assert "  try: run it with sudo" in done.stderr
+    assert iostrata("doctor", before=drop).returncode == 4
+    plain = iostrata("bench", "-s", "0.01", cwd=disk, before=drop)
+    assert plain.returncode == 0
+    assert "no layers: recording with eBPF needs root" in plain.stderr
+    assert "journ" not in plain.stdout
+
+
+def test_bench_has_layers(disk: Path) -> None:
+    done = iostrata("bench", "-s", "0.05", cwd=disk)
+    assert done.returncode == 0, done.stderr
+    head = done.stdout.splitlines()[0].split()
+    assert head == ["ops/sec", "us/op", "cpu", "journ", "queue", "data", "flush", "wake", "other"]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert list(disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_a_terminal(columns: str, disk: Path) -> None:
+    """Under a terminal of that width, with colours, nothing is wider."""
+    shell = shutil.which("script")
+    if not shell:
+        pytest.skip("there is no script(1)")
+    command = f"stty cols {columns}; {' '.join(IOSTRATA)} bench -s 0.01 2>&1"
+    done = subprocess.run(
+        [shell, "-qec", command, "/dev/null"],
+        cwd=disk,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm"},
+    )
+    assert done.returncode == 0, done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= int(columns)
