@@ -13,9 +13,10 @@
  *
  * A ring is plain memory shared with the recorder.  The producer takes a
  * position by compare-and-exchange (an interrupt may produce in between), the
- * recorder publishes how far it has read, and a slot's `point` is its commit
- * word: written last here, zeroed by the recorder.  A full ring refuses and
- * counts.  This costs a third of a BPF ring buffer, which remains for kernels
+ * recorder publishes how far it has read, and a slot is committed when its
+ * `point` is not 0 and its `cpu` is the lap's number (the recorder knows the
+ * CPU); so the recorder never writes to it.  A full ring refuses and counts.
+ *  This costs a third of a BPF ring buffer, which remains for kernels
  * whose BPF has no compare-and-exchange (before Linux 5ffa25502b5a, in v5.12).
  */
 #ifndef IOSTRATA_EMIT_BPF_H
@@ -26,6 +27,7 @@
 #include "shared.h"
 
 extern const volatile __u32 ring_slots; /* slots a CPU, a power of two */
+extern const volatile __u32 ring_shift; /* ring_slots = 1 << ring_shift */
 extern const volatile bool has_cmpxchg; /* else events go through ringbuf, which only wakes */
 
 extern struct ring rings[MAX_CPUS];
@@ -64,6 +66,17 @@ static __always_inline void ring_wake(void)
 	bpf_ringbuf_output(&ringbuf, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 }
 
+/* The slot of a position, marked as this lap's and not yet committed. */
+static __always_inline union event *ring_slot(__u32 cpu, __u64 position)
+{
+	__u32 index = (cpu << ring_shift) + (position & (ring_slots - 1));
+	union event *event = bpf_map_lookup_elem(&slots, &index);
+
+	if (event)
+		*(volatile __u32 *)&event->bytes[8] = (__u32)((position >> ring_shift) + 1) << 16;
+	return event;
+}
+
 static __always_inline union event *ring_reserve(__u32 cpu)
 {
 	struct ring *ring = &rings[cpu & (MAX_CPUS - 1)];
@@ -78,9 +91,7 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 		if (seen == head) {
 			if (!(head & (ring_slots / WAKE_PARTS - 1)))
 				ring_wake();
-			__u32 index = cpu * ring_slots + (head & (ring_slots - 1));
-
-			return bpf_map_lookup_elem(&slots, &index);
+			return ring_slot(cpu, head);
 		}
 		head = seen;
 	}
@@ -101,8 +112,9 @@ static __always_inline union event *emit_reserve(__u32 point)
 		emit_lost(cpu, point);
 		return NULL;
 	}
-	event->syscall.cpu = cpu;
-	event->syscall.tid = bpf_get_current_pid_tgid();
+	if (!has_cmpxchg)
+		event->syscall.cpu = cpu;
+	event->syscall.tid = current_tid();
 	event->syscall.time_ns = bpf_ktime_get_ns();
 	return event;
 }

@@ -176,6 +176,13 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 /* Whether this kernel's BPF has a helper: bpf_helper_exists(get_current_task_btf). */
 #define bpf_helper_exists(name) bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_##name)
 
+static __always_inline __u32 current_tid(void)
+{
+	if (bpf_helper_exists(get_current_task_btf))
+		return ((struct task_struct *)bpf_get_current_task_btf())->pid;
+	return bpf_get_current_pid_tgid();
+}
+
 static __always_inline bool current_is_kernel_thread(void)
 {
 	struct task_struct *task;

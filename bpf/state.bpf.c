@@ -3,6 +3,7 @@
 #include "watch.bpf.h"
 
 const volatile __u32 ring_slots = 1;
+const volatile __u32 ring_shift = 0;
 const volatile bool has_cmpxchg = true;
 const volatile bool has_rdonly_cast = false;
 const volatile struct filter filter = {};

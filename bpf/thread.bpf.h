@@ -20,11 +20,6 @@ struct threads_map {
 };
 extern struct threads_map threads SEC(".maps");
 
-static __always_inline __u32 current_tid(void)
-{
-	return bpf_get_current_pid_tgid();
-}
-
 static __always_inline struct thread *thread_at(__u32 index)
 {
 	return bpf_map_lookup_elem(&threads, &index);

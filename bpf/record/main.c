@@ -75,6 +75,7 @@ static int prepare(struct iostrata *skeleton, void *context)
 	kernel_tell(&session->kernel, skeleton);
 	memcpy((void *)&skeleton->rodata->filter, &session->filter, sizeof(session->filter));
 	skeleton->rodata->ring_slots = slots;
+	skeleton->rodata->ring_shift = __builtin_ctz(slots);
 	if (session->kernel.has_cmpxchg) {
 		error = bpf_map__set_max_entries(skeleton->maps.slots, slots * cpus);
 	} else {
@@ -162,6 +163,9 @@ static int begin_trace(struct session *session)
 
 	session->metadata.options = &session->options;
 	session->metadata.offset_ns = realtime_offset_ns();
+	error = writer_start();
+	if (error)
+		return error;
 	if (getrandom(session->metadata.uuid, sizeof(session->metadata.uuid), 0) < 0)
 		return -errno;
 	error = metadata_write(&session->metadata, bpf_object__btf(skeleton->obj),
@@ -329,7 +333,9 @@ static int end_trace(struct session *session)
 	own_losses(rings);
 	own_recorder(rings);
 	own_clock(rings);
-	return error ? error : rings_write(rings, true);
+	if (!error)
+		error = rings_write(rings, true);
+	return error ? error : writer_finish();
 }
 
 static int write_failed(const struct session *session, int error)
@@ -422,6 +428,7 @@ static int start(struct session *session)
 
 static void finish(struct session *session)
 {
+	writer_finish();
 	command_abandon(&session->command);
 	rings_close(&session->rings);
 	if (session->threads)

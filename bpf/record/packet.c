@@ -6,36 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "record.h"
 
 #define PACKET_MAGIC 0xC1FC1FC1u
-#define HEAD_BYTES 128
-#define PACKET_EVENTS 8192
 
-struct packet_head {
-	uint32_t magic;
-	uint8_t uuid[16];
-	uint32_t stream_id;
-	uint64_t timestamp_begin;
-	uint64_t timestamp_end;
-	uint64_t content_size;
-	uint64_t packet_size;
-	uint64_t packet_seq_num;
-	uint64_t events_discarded;
-	uint32_t cpu_id;
-	uint32_t crc32;
-	uint8_t padding[HEAD_BYTES - 80];
-} __attribute__((packed));
-
-_Static_assert(sizeof(struct packet_head) == HEAD_BYTES, "a packet's head is 128 bytes");
+_Static_assert(sizeof(struct packet_head) == 128, "a packet's head is 128 bytes");
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "events are written as they are");
-
-static union event *events_of(const struct stream *stream)
-{
-	return (union event *)(stream->packet + HEAD_BYTES);
-}
 
 int stream_open(struct stream *stream, int directory_fd, uint32_t cpu)
 {
@@ -46,7 +23,7 @@ int stream_open(struct stream *stream, int directory_fd, uint32_t cpu)
 		snprintf(name, sizeof(name), "recorder");
 	else
 		snprintf(name, sizeof(name), "cpu_%u", cpu);
-	stream->packet = aligned_alloc(64, HEAD_BYTES + PACKET_EVENTS * EVENT_BYTES);
+	stream->packet = writer_packet();
 	if (!stream->packet)
 		return -ENOMEM;
 	stream->fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -69,7 +46,7 @@ bool stream_full(const struct stream *stream)
 /* An interrupt between reserve and timestamp inverts a pair: sorted from the end. */
 void stream_add(struct stream *stream, const union event *event)
 {
-	union event *events = events_of(stream);
+	union event *events = stream->packet->events;
 	unsigned int at = stream->count++;
 
 	while (at && events[at - 1].syscall.time_ns > event->syscall.time_ns)
@@ -79,78 +56,50 @@ void stream_add(struct stream *stream, const union event *event)
 	memcpy(&events[at], event, EVENT_BYTES);
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t size)
+/* All of the head but the checksum, which the writer adds. */
+static void fill_head(const struct stream *stream, const struct metadata *metadata,
+		      unsigned int count, uint64_t discarded)
 {
-	while (size) {
-		ssize_t written = write(fd, bytes, size);
+	struct packet *packet = stream->packet;
+	const union event *last = packet->events + count - 1;
+	uint64_t size = sizeof(packet->head) + (uint64_t)count * EVENT_BYTES;
+	uint64_t now = now_ns(), unused = 0;
 
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0)
-			return written ? -errno : -ENOSPC;
-		bytes += written;
-		size -= written;
-	}
-	return 0;
-}
-
-/* A packet that did not fit is taken back, so that the file ends with a whole one. */
-static int write_packet(struct stream *stream, size_t size)
-{
-	off_t begin = lseek(stream->fd, 0, SEEK_CUR);
-	int error = write_all(stream->fd, stream->packet, size);
-
-	if (error && ftruncate(stream->fd, begin))
-		warn("a stream file ends with a broken packet");
-	return error;
-}
-
-static void fill_head(struct stream *stream, const struct metadata *metadata, unsigned int count,
-		      uint64_t discarded)
-{
-	struct packet_head *head = (struct packet_head *)stream->packet;
-	const union event *events = events_of(stream);
-	size_t size = HEAD_BYTES + (size_t)count * EVENT_BYTES;
-	size_t unused = 0;
-
-	if (count) {
-		unsigned int point = events[count - 1].syscall.point;
-
-		unused = EVENT_BYTES - metadata->used_bytes[point % MAX_POINTS];
-	}
-	*head = (struct packet_head){
+	if (count)
+		unused = EVENT_BYTES - metadata->used_bytes[last->syscall.point % MAX_POINTS];
+	packet->fd = stream->fd;
+	packet->size = size;
+	packet->head = (struct packet_head){
 		.magic = PACKET_MAGIC,
-		.timestamp_begin = count ? events[0].syscall.time_ns : now_ns(),
-		.timestamp_end = count ? events[count - 1].syscall.time_ns : now_ns(),
+		.timestamp_begin = count ? packet->events[0].syscall.time_ns : now,
+		.timestamp_end = count ? last->syscall.time_ns : now,
 		.content_size = (size - unused) * 8,
 		.packet_size = size * 8,
 		.packet_seq_num = stream->sequence,
 		.events_discarded = discarded,
 		.cpu_id = stream->cpu,
 	};
-	memcpy(head->uuid, metadata->uuid, sizeof(head->uuid));
-	head->crc32 = crc32(0, stream->packet, size);
+	memcpy(packet->head.uuid, metadata->uuid, sizeof(packet->head.uuid));
 }
 
 int stream_write(struct stream *stream, const struct metadata *metadata, uint64_t until_ns,
 		 uint64_t discarded)
 {
-	union event *events = events_of(stream);
+	struct packet *packet = stream->packet, *following;
 	unsigned int count = stream->count;
-	int error;
 
-	while (count && events[count - 1].syscall.time_ns > until_ns)
+	while (count && packet->events[count - 1].syscall.time_ns > until_ns)
 		count--;
 	if (!count && (discarded == stream->discarded || stream->count))
 		return 0;
+	following = writer_packet();
+	if (!following)
+		return -ENOMEM;
 	fill_head(stream, metadata, count, discarded);
-	error = write_packet(stream, HEAD_BYTES + (size_t)count * EVENT_BYTES);
-	if (error)
-		return error;
+	stream->count -= count;
+	memcpy(following->events, packet->events + count, (size_t)stream->count * EVENT_BYTES);
+	stream->packet = following;
 	stream->sequence++;
 	stream->discarded = discarded;
-	stream->written_events += count;
-	stream->count -= count;
-	memmove(events, events + count, (size_t)stream->count * EVENT_BYTES);
-	return 0;
+	return writer_push(packet);
 }

@@ -151,15 +151,49 @@ struct metadata {
 
 int metadata_write(struct metadata *metadata, const struct btf *btf, int directory_fd);
 
+/* writer.c */
+#define PACKET_EVENTS 4096
+
+struct packet_head {
+	uint32_t magic;
+	uint8_t uuid[16];
+	uint32_t stream_id;
+	uint64_t timestamp_begin;
+	uint64_t timestamp_end;
+	uint64_t content_size;
+	uint64_t packet_size;
+	uint64_t packet_seq_num;
+	uint64_t events_discarded;
+	uint32_t cpu_id;
+	uint32_t crc32;
+	uint8_t padding[48];
+} __attribute__((packed));
+
+struct packet {
+	struct packet *next;
+	int fd;
+	size_t size; /* of the head and the events */
+	uint8_t padding[40];
+	struct packet_head head;
+	union event events[PACKET_EVENTS];
+};
+
+int writer_start(void);
+/* A packet to be filled, and to be freed or pushed; NULL: no memory. */
+struct packet *writer_packet(void);
+/* Queues a packet; -errno of an earlier one that could not be written. */
+int writer_push(struct packet *packet);
+/* Waits until all is written. */
+int writer_finish(void);
+
 /* packet.c */
 struct stream {
 	int fd;
 	uint32_t cpu;
-	uint8_t *packet; /* room for the head, then the events, sorted by time */
+	struct packet *packet; /* being filled, sorted by time */
 	unsigned int count;
 	uint64_t sequence;
 	uint64_t discarded; /* said by the last packet */
-	uint64_t written_events;
 };
 
 int stream_open(struct stream *stream, int directory_fd, uint32_t cpu);

@@ -54,8 +54,8 @@ static int map_slots(struct rings *rings)
 		return rings->ringbuf ? 0 : -errno;
 	rings->slot_count = rings->skeleton->rodata->ring_slots;
 	rings->slots_bytes = (size_t)bpf_map__max_entries(map) * EVENT_BYTES;
-	rings->slots = mmap(NULL, rings->slots_bytes, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_POPULATE, bpf_map__fd(map), 0);
+	rings->slots = mmap(NULL, rings->slots_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE,
+			    bpf_map__fd(map), 0);
 	if (rings->slots == MAP_FAILED) {
 		rings->slots = NULL;
 		return -errno;
@@ -131,9 +131,12 @@ static int drain_cpu(struct rings *rings, unsigned int cpu)
 	uint64_t tail = ring->tail;
 
 	while (drained < rings->slot_count) {
-		union event *slot = &slots[tail & (rings->slot_count - 1)];
+		const union event *slot = &slots[tail & (rings->slot_count - 1)];
+		uint16_t lap = (tail >> __builtin_ctz(rings->slot_count)) + 1;
+		uint32_t word = __atomic_load_n((uint32_t *)&slot->bytes[8], __ATOMIC_ACQUIRE);
+		union event event;
 
-		if (!__atomic_load_n(&slot->syscall.point, __ATOMIC_ACQUIRE))
+		if (!(word & 0xffff) || word >> 16 != lap)
 			break;
 		if (stream_full(stream)) {
 			int error = rings_write(rings, false);
@@ -141,8 +144,9 @@ static int drain_cpu(struct rings *rings, unsigned int cpu)
 			if (error)
 				return error;
 		}
-		stream_add(stream, slot);
-		slot->syscall.point = 0;
+		event = *slot;
+		event.syscall.cpu = cpu;
+		stream_add(stream, &event);
 		tail++;
 		drained++;
 		if (!(drained & 63))
