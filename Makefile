@@ -18,7 +18,7 @@ TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs clang-format
 all: install
 
 demo: install
-	$(BIN)/python -m iostrata.bench.demo
+	.ci/demo
 
 test: .stamps/test-packages .stamps/python-dev native
 	$(BIN)/python -m pytest

@@ -37,7 +37,7 @@ def test_run_prints_the_table_and_leaves_nothing(
     assert status_of(["run", "--", "echo", "its own output"]) == 0
     captured = capfd.readouterr()
     assert captured.out.startswith("its own output\n40 synchronous writes")
-    assert captured.err.startswith("iostrata: recording\niostrata: recorded ")
+    assert captured.err.startswith("iostrata: recording\niostrata: recorded")
     assert not list(temporary.iterdir())
 
 

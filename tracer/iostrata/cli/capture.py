@@ -49,7 +49,7 @@ def capture(request: Request, story: Story) -> Outcome:
         command=command,
         exit_status=outcome.exit_status,
     )
-    story.say(f"recorded {described(outcome.last)}")
+    story.say(f"recorded {described(outcome.last)}" if outcome.last else "recorded")
     if outcome.exit_status:
         story.say(f"the command ended with status {outcome.exit_status}")
     return outcome

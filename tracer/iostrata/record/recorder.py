@@ -80,11 +80,12 @@ class Outcome:
     """``exit_status``: the command's, 128 + n if signal n ended it, None without a command.
 
     ``interrupted_by``: the signal that ended the recording early, 0 if none did.
+    ``last``: the recorder's last word on its progress, which it gives each second.
     """
 
     exit_status: int | None
     interrupted_by: int
-    last: Progress
+    last: Progress | None
 
 
 class Listener(Protocol):
@@ -100,7 +101,7 @@ class _Status:
     """What the recorder told so far."""
 
     failure: str = ""
-    last: Progress = Progress(0, 0, 0.0)
+    last: Progress | None = None
     command_ended: bool = False
 
     def take(self, line: str, listener: Listener) -> None:
@@ -110,8 +111,9 @@ class _Status:
                 listener.ready()
             case "progress":
                 events, lost, seconds = rest.split()
-                self.last = Progress(int(events), int(lost), float(seconds))
-                listener.progress(self.last)
+                progress = Progress(int(events), int(lost), float(seconds))
+                self.last = progress
+                listener.progress(progress)
             case "exit" | "signal":
                 self.command_ended = True
             case "failed":

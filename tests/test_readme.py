@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README's tables and commands are what the program prints; IOSTRATA_REWRITE=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from iostrata.attribute.summarise import summarise
+from iostrata.cli import COMMANDS, EPILOG
+from iostrata.layers import ROWS
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
+from iostrata.report import table
+
+ROOT: Final = Path(__file__).parents[1]
+README: Final = ROOT / "README.md"
+BLOCK: Final = re.compile(r"<!-- (?P<what>[^>]*) -->\n```\n(?P<text>.*?)```\n", re.DOTALL)
+
+
+def replay(what: str) -> str:
+    recording = open_recording(ROOT / what.removeprefix("table: replay "))
+    return table.plain(summarise(analyse(recording)))
+
+
+def layers(what: str) -> str:
+    return "".join(f"{row.name:<18}{row.meaning}\n" for row in ROWS)
+
+
+def exit_status(what: str) -> str:
+    lines = EPILOG.removeprefix("\b\nExit status:\n").splitlines()
+    return "".join(f"{line.removeprefix('  ')}\n" for line in lines)
+
+
+WRITERS: Final[dict[str, Callable[[str], str]]] = {
+    "table": replay,
+    "layers": layers,
+    "exit status": exit_status,
+}
+
+
+def expected(what: str) -> str:
+    return WRITERS[what.partition(":")[0]](what)
+
+
+def test_blocks_are_what_the_program_prints() -> None:
+    text = README.read_text()
+    blocks = list(BLOCK.finditer(text))
+    assert len(blocks) == len(WRITERS)
+    if os.environ.get("IOSTRATA_REWRITE"):
+        text = BLOCK.sub(lambda b: f"<!-- {b['what']} -->\n```\n{expected(b['what'])}```\n", text)
+        README.write_text(text)
+    for block in BLOCK.finditer(text):
+        assert block["text"] == expected(block["what"])
+
+
+def test_commands_exist() -> None:
+    code = "".join(re.findall(r"^```\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL))
+    used = set(re.findall(r"^(?:sudo )?iostrata (\w+)", code, re.MULTILINE))
+    assert used == {command.__name__ for command in COMMANDS}
+
+
+def test_make_targets_exist() -> None:
+    targets = re.findall(r"^make (\w+)", README.read_text(), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text()
+    assert targets
+    assert all(f"\n{target}:" in makefile for target in targets)
+
+
+@pytest.mark.parametrize("path", ["tracer/iostrata/report/json.py", "bpf/events.h", "scenarios"])
+def test_paths_exist(path: str) -> None:
+    assert path.rsplit("/", maxsplit=1)[-1] in README.read_text()
+    assert (ROOT / path).exists()
+
+
+def test_lines_fit() -> None:
+    assert max(map(len, README.read_text().splitlines())) <= 100
+
+
+def test_examples_in_help_are_commands() -> None:
+    known = {command.__name__ for command in COMMANDS}
+    for command in COMMANDS:
+        for line in (command.__doc__ or "").splitlines():
+            words = shlex.split(line) if re.match(r" +(sudo )?iostrata ", line) else []
+            if words:
+                assert words[words.index("iostrata") + 1] in known
