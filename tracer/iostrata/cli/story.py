@@ -44,7 +44,9 @@ class Story:
             self._console.print(f"iostrata: {text}", markup=False)
 
     def ready(self) -> None:
-        if not self._live:
+        if self._live:
+            self._live.update(Text("recording, Ctrl-C ends it"), refresh=True)
+        else:
             self.say("recording")
 
     def progress(self, progress: Progress) -> None:

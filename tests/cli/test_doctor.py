@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doctor: what is seen, by what, and what to do about the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from iostrata.cli import doctor, status_of
+from iostrata.record import Refusal
+from iostrata.record.diagnosis import Diagnosis, verdicts
+from iostrata.record.machine import Disk
+from tests.record.test_diagnosis import diagnosis
+
+
+def with_disks(found: Diagnosis) -> Diagnosis:
+    disks = (
+        Disk("vda", "mq-deadline", "write back", "no", "yes", ()),
+        Disk("loop0", "none", "write through", "no", "no", ("/a.img",)),
+        Disk("odd", "", "", "", "", ()),
+    )
+    return replace(found, machine=replace(found.machine, disks=disks))
+
+
+@pytest.mark.parametrize(("complete", "status"), [("ok", 0), ("EPERM", 4)])
+def test_status_and_width(
+    complete: str,
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "diagnose", lambda: with_disks(diagnosis(complete)))
+    assert status_of(["doctor"]) == status
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("syscall     yes        sys_enter_write") for line in lines)
+    assert any("xfs_file_fsync: ENOENT" in line for line in lines)
+    assert any("block_rq_insert does not fire" in line for line in lines)
+    assert any("followed by a" in line for line in lines)
+
+
+def test_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = replace(diagnosis(), refusal=Refusal("no rights", "be root"), verdicts=verdicts([]))
+    monkeypatch.setattr(doctor, "diagnose", lambda: refused)
+    assert status_of(["doctor"]) == 4
+    out = capsys.readouterr().out
+    assert "eBPF        refused: no rights\n  try       be root\n" in out
+
+
+def test_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "diagnose", lambda: with_disks(diagnosis()))
+    assert status_of(["doctor", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "iostrata.doctor/1"
+    assert document["observable"] is True
+    assert document["layers"][0]["layer"] == "syscall"
+    assert document["disks"][1]["stacked_on"] == ["/a.img"]

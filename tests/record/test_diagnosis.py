@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder's table of probes becomes a verdict on each layer; sysfs becomes facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.errors import PermissionDenied
+from iostrata.record import permission
+from iostrata.record.diagnosis import Diagnosis, read_probes, verdicts
+from iostrata.record.machine import Disk, machine
+
+TABLE = """\
+program	points	layer	result	text
+syscall_enter	sys_enter_write,sys_enter_fsync	syscall	ok	
+syscall_blind	sys_enter_msync	syscall	unused	a better program takes its place
+block_rq_issue	block_rq_issue	block	ok	
+block_rq_complete	block_rq_complete	block	{complete}	
+xfs_file_fsync	xfs_file_fsync	xfs	ENOENT	no such tracepoint
+aio_submit	sys_enter_io_submit	aio	E2BIG	too large
+"""
+
+
+def diagnosis(complete: str = "ok") -> Diagnosis:
+    probes = read_probes(TABLE.format(complete=complete).splitlines())
+    return Diagnosis(machine(), None, verdicts(probes))
+
+
+def test_verdicts() -> None:
+    seen = {verdict.sight.layer: verdict.seen for verdict in diagnosis().verdicts}
+    assert seen == {
+        "syscall": "yes",
+        "fs": "no",
+        "journal": "no",
+        "block": "yes",
+        "device": "yes",
+        "wakeup": "no",
+        "aio": "no",
+        "io_uring": "no",
+    }
+    assert diagnosis().observable
+
+
+def test_a_device_takes_both_ends() -> None:
+    found = diagnosis(complete="EPERM")
+    seen = {verdict.sight.layer: verdict.seen for verdict in found.verdicts}
+    assert (seen["block"], seen["device"]) == ("partly", "no")
+    assert not found.observable
+
+
+def test_nothing_was_tried() -> None:
+    assert {verdict.seen for verdict in verdicts([])} == {"not tried"}
+
+
+def test_disks(tmp_path: Path) -> None:
+    for name, size in {"vda": "9", "loop1": "0", "zram0": "9", "vda1": "9", "dm-0": "9"}.items():
+        queue = tmp_path / "class" / "block" / name / "queue"
+        queue.mkdir(parents=True)
+        (queue.parent / "size").write_text(f"{size}\n")
+        (queue / "scheduler").write_text("none [mq-deadline] kyber\n")
+        (queue / "write_cache").write_text("write back\n")
+        (queue / "fua").write_text("0\n")
+    (tmp_path / "class/block/vda1/partition").write_text("1\n")
+    (tmp_path / "class/block/dm-0/slaves/vda").mkdir(parents=True)
+    dm, vda = machine(tmp_path).disks
+    assert vda == Disk("vda", "mq-deadline", "write back", "no", "", ())
+    assert dm.stacked_on == ("vda",)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "btf", "why"),
+    [
+        ("0000000000000000", True, "needs root"),
+        ("0000000000200000", True, None),
+        ("000000c000000000", True, None),
+        ("0000008000000000", True, "needs root"),
+        ("000001ffffffffff", False, "no BTF"),
+    ],
+)
+def test_refusal(
+    capabilities: str,
+    btf: bool,
+    why: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
+    monkeypatch.setattr(permission, "STATUS", tmp_path / "status")
+    monkeypatch.setattr(permission, "BTF", tmp_path / ("status" if btf else "none"))
+    found = permission.refusal()
+    if why is None:
+        assert found is None
+    else:
+        assert found
+        assert why in found.why
+        with pytest.raises(PermissionDenied, match=why):
+            permission.check_ebpf()
