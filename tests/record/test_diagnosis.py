@@ -12,19 +12,20 @@ from iostrata.record import permission
 from iostrata.record.diagnosis import Diagnosis, read_probes, verdicts
 from iostrata.record.machine import Disk, machine
 
-TABLE = """\
-program	points	layer	result	text
-syscall_enter	sys_enter_write,sys_enter_fsync	syscall	ok	
-syscall_blind	sys_enter_msync	syscall	unused	a better program takes its place
-block_rq_issue	block_rq_issue	block	ok	
-block_rq_complete	block_rq_complete	block	{complete}	
-xfs_file_fsync	xfs_file_fsync	xfs	ENOENT	no such tracepoint
-aio_submit	sys_enter_io_submit	aio	E2BIG	too large
-"""
+ROWS = (
+    ("program", "points", "layer", "result", "text"),
+    ("syscall_enter", "sys_enter_write,sys_enter_fsync", "syscall", "ok", ""),
+    ("syscall_blind", "sys_enter_msync", "syscall", "unused", "a better program is there"),
+    ("block_rq_issue", "block_rq_issue", "block", "ok", ""),
+    ("block_rq_complete", "block_rq_complete", "block", "COMPLETE", ""),
+    ("xfs_file_fsync", "xfs_file_fsync", "xfs", "ENOENT", "no such tracepoint"),
+    ("aio_submit", "sys_enter_io_submit", "aio", "E2BIG", "too large"),
+)
 
 
 def diagnosis(complete: str = "ok") -> Diagnosis:
-    probes = read_probes(TABLE.format(complete=complete).splitlines())
+    lines = ["\t".join(row).replace("COMPLETE", complete) for row in ROWS]
+    probes = read_probes(lines)
     return Diagnosis(machine(), None, verdicts(probes))
 
 
