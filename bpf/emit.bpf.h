@@ -104,6 +104,8 @@ static __always_inline union event *emit_reserve(__u32 point)
 	__u32 cpu = bpf_get_smp_processor_id();
 	union event *event;
 
+	if (!rings[cpu & (MAX_CPUS - 1)].recording)
+		return NULL;
 	if (has_cmpxchg)
 		event = ring_reserve(cpu);
 	else

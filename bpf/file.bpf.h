@@ -39,46 +39,10 @@ static __always_inline struct file *file_of_descriptor(__u32 descriptor)
 	return file;
 }
 
-/* The first call on a file system makes it, and the disk below it, watched. */
-static __always_inline void file_watch(struct super_block *sb, __u32 dev)
-{
-	struct block_device *bdev = LOOK(sb, s_bdev);
-	struct gendisk *disk;
-
-	watch_add(dev, WATCH_FS);
-	if (!bdev)
-		return;
-	disk = LOOK(bdev, bd_disk);
-	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
-}
-
 /* False: no file to record (a pipe, socket or terminal, or not on a device asked for). */
-static __always_inline bool file_identify(struct file *address, struct file_identity *identity)
-{
-	struct file *file = TYPED(struct file, address);
-	struct inode *inode = LOOK(file, f_inode);
-	__u32 format = LOOK(inode, i_mode) & S_IFMT;
-	struct super_block *sb;
-	__u32 bits;
+bool file_identify(struct file *file, struct file_identity *identity) __hidden;
 
-	if (format == S_IFREG) {
-		sb = LOOK(inode, i_sb);
-		identity->dev = LOOK(sb, s_dev);
-	} else if (format == S_IFBLK) {
-		sb = NULL;
-		identity->dev = LOOK(inode, i_rdev);
-	} else {
-		return false;
-	}
-	bits = watch_of(identity->dev);
-	if (filter.device && !(bits & WATCH_ALLOWED))
-		return false;
-	if (sb && !(bits & WATCH_FS))
-		file_watch(sb, identity->dev);
-	identity->file_key = (__u64)address;
-	identity->inode = LOOK(inode, i_ino);
-	identity->open_flags = LOOK(file, f_flags);
-	return true;
-}
+/* Where the next write() to it goes. */
+long long file_position(__u64 file_key) __hidden;
 
 #endif

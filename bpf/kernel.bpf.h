@@ -151,28 +151,6 @@ struct transaction_s {
 		value;                                                    \
 	})
 
-/* Whether the verifier can be told what an address points to, which makes reading there
- * a plain load (since Linux a35b9af4ec2c, in v6.2); set by the recorder. */
-extern const volatile bool has_rdonly_cast;
-extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
-
-/* An address, to be read with LOOK: the type must be the kernel's own, not a module's. */
-#define TYPED(type, address)                                                       \
-	((type *)(has_rdonly_cast ? bpf_rdonly_cast((const void *)(address),       \
-						    bpf_core_type_id_kernel(type)) \
-				  : (void *)(address)))
-
-/* Reads one member through a pointer from TYPED, or from a LOOK at a pointer. */
-#define LOOK(pointer, member)                                                     \
-	({                                                                        \
-		__typeof__((pointer)->member) value = 0;                          \
-		if (has_rdonly_cast)                                              \
-			value = (pointer)->member;                                \
-		else                                                              \
-			bpf_core_read(&value, sizeof(value), &(pointer)->member); \
-		value;                                                            \
-	})
-
 /* Whether this kernel's BPF has a helper: bpf_helper_exists(get_current_task_btf). */
 #define bpf_helper_exists(name) bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_##name)
 

@@ -22,7 +22,9 @@
 /* One ring's positions; each on a cache line of its own. */
 struct ring {
 	unsigned long long head; /* next to be reserved */
-	unsigned long long head_pad[7];
+	unsigned int recording;  /* 0: nothing is emitted, as nobody reads (any more) */
+	unsigned int recording_pad;
+	unsigned long long head_pad[6];
 	unsigned long long tail; /* all before it have been read */
 	unsigned long long tail_pad[7];
 };

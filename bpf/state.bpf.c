@@ -5,7 +5,6 @@
 const volatile __u32 ring_slots = 1;
 const volatile __u32 ring_shift = 0;
 const volatile bool has_cmpxchg = true;
-const volatile bool has_rdonly_cast = false;
 const volatile struct filter filter = {};
 
 /* Keeps the events' types in the object's BTF. */

@@ -175,14 +175,11 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 
 static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)
 {
-	struct file *file;
-
 	if (thread->offset_bytes >= 0)
 		return thread->offset_bytes;
 	if (thread->call >= CALL_FSYNC)
 		return -1;
-	file = TYPED(struct file, thread->file_key);
-	return LOOK(file, f_pos) - (result > 0 ? result : 0);
+	return file_position(thread->file_key) - (result > 0 ? result : 0);
 }
 
 SEC("tp")

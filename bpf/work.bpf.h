@@ -190,11 +190,14 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 static __always_inline struct thread *sync_thread(struct inode *inode)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
-	struct thread *thread = thread_of((__u32)ids);
+	struct thread *thread;
 
+	if (!(watch_of(inode->i_sb->s_dev) & WATCH_FS))
+		return NULL;
+	thread = thread_of((__u32)ids);
 	if (thread)
 		return thread->kind ? thread : NULL;
-	if (!current_is_kernel_thread() || !(watch_of(inode->i_sb->s_dev) & WATCH_FS))
+	if (!current_is_kernel_thread())
 		return NULL;
 	return thread_add(ids, ids >> 32, THREAD_WORKER);
 }

@@ -180,6 +180,7 @@ static int begin_trace(struct session *session)
 		     strerror(-error));
 		return error;
 	}
+	rings_record(&session->rings, true);
 	own_clock(&session->rings);
 	own_probes(&session->rings, &session->probes);
 	return rings_write(&session->rings, false);
@@ -325,8 +326,9 @@ static int end_trace(struct session *session)
 
 	if (session->stats_fd >= 0)
 		own_costs(rings);
-	while (session->probes.link_count)
-		bpf_link__destroy(session->probes.links[--session->probes.link_count]);
+	/* Detaching takes long, and nothing would be drained meanwhile: it comes last. */
+	rings_record(rings, false);
+	usleep(1000);
 	do {
 		error = rings_drain(rings);
 	} while (error > 0);

@@ -61,9 +61,14 @@ static int hear(enum libbpf_print_level level, const char *format, va_list argum
 
 	if (level > LIBBPF_WARN)
 		return 0;
+	if (getenv("IOSTRATA_DEBUG")) {
+		va_list all;
+
+		va_copy(all, arguments);
+		vfprintf(stderr, format, all);
+		va_end(all);
+	}
 	vsnprintf(line, sizeof(line), format, arguments);
-	if (getenv("IOSTRATA_DEBUG"))
-		fputs(line, stderr);
 	name = strstr(line, "prog '");
 	if (!name || strstr(line, "BEGIN PROG LOAD LOG"))
 		return 0;

@@ -225,6 +225,8 @@ void rings_close(struct rings *rings);
 /* How full the fullest ring was, in percent, or -errno. */
 int rings_drain(struct rings *rings);
 int rings_write(struct rings *rings, bool final);
+/* From now on events are emitted, or no more. */
+void rings_record(struct rings *rings, bool recording);
 /* Readable when a ring fills. */
 int rings_wake_fd(const struct rings *rings);
 uint64_t rings_lost(const struct rings *rings);

@@ -98,6 +98,12 @@ void rings_close(struct rings *rings)
 	rings->streams = NULL;
 }
 
+void rings_record(struct rings *rings, bool recording)
+{
+	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+		rings->skeleton->bss->rings[cpu].recording = recording;
+}
+
 int rings_wake_fd(const struct rings *rings)
 {
 	return ring_buffer__epoll_fd(rings->ringbuf);

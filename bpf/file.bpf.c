@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Looks into files, for all layers.  Their own object, because libbpf 1.1 links
+ * a kernel function into no more than one.
+ */
+#include "file.bpf.h"
+
+/* Whether the verifier can be told what an address points to, which makes reading there
+ * a plain load (since Linux a35b9af4ec2c, in v6.2); set by the recorder. */
+const volatile bool has_rdonly_cast = false;
+extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
+
+/* An address, to be read with LOOK: the type must be the kernel's own, not a module's. */
+#define TYPED(type, address)                                                       \
+	((type *)(has_rdonly_cast ? bpf_rdonly_cast((const void *)(address),       \
+						    bpf_core_type_id_kernel(type)) \
+				  : (void *)(address)))
+
+/* Reads one member through a pointer from TYPED, or from a LOOK at a pointer. */
+#define LOOK(pointer, member)                                                     \
+	({                                                                        \
+		__typeof__((pointer)->member) value = 0;                          \
+		if (has_rdonly_cast)                                              \
+			value = (pointer)->member;                                \
+		else                                                              \
+			bpf_core_read(&value, sizeof(value), &(pointer)->member); \
+		value;                                                            \
+	})
+
+/* The first call on a file system makes it, and the disk below it, watched. */
+static __always_inline void file_watch(struct super_block *sb, __u32 dev)
+{
+	struct block_device *bdev = LOOK(sb, s_bdev);
+	struct gendisk *disk;
+
+	watch_add(dev, WATCH_FS);
+	if (!bdev)
+		return;
+	disk = LOOK(bdev, bd_disk);
+	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
+}
+
+bool file_identify(struct file *address, struct file_identity *identity)
+{
+	struct file *file = TYPED(struct file, address);
+	struct inode *inode = LOOK(file, f_inode);
+	__u32 format = LOOK(inode, i_mode) & S_IFMT;
+	struct super_block *sb;
+	__u32 bits;
+
+	if (format == S_IFREG) {
+		sb = LOOK(inode, i_sb);
+		identity->dev = LOOK(sb, s_dev);
+	} else if (format == S_IFBLK) {
+		sb = NULL;
+		identity->dev = LOOK(inode, i_rdev);
+	} else {
+		return false;
+	}
+	bits = watch_of(identity->dev);
+	if (filter.device && !(bits & WATCH_ALLOWED))
+		return false;
+	if (sb && !(bits & WATCH_FS))
+		file_watch(sb, identity->dev);
+	identity->file_key = (__u64)address;
+	identity->inode = LOOK(inode, i_ino);
+	identity->open_flags = LOOK(file, f_flags);
+	return true;
+}
+
+long long file_position(__u64 file_key)
+{
+	struct file *file = TYPED(struct file, file_key);
+
+	return LOOK(file, f_pos);
+}
