@@ -145,3 +145,28 @@ def test_a_loop_device_is_followed_down_to_the_disk_under_its_file() -> None:
             "wakeup.interrupt": 1_000,
         }]
     }  # fmt: skip
+
+
+def test_a_device_mapper_disk_has_bios_but_no_requests() -> None:
+    """dm-crypt: the writer's bio on dm-0, encrypted and queued below by a kernel thread."""
+    world, upper = World(), device(252, 0)
+    world.builder.block(upper, "dm-0", lower_keys=(DISK,)).block(DISK, "sda")
+    writer = Writer(world, 100, upper, 1_000)
+    writer.enter()
+    bio = {"bio_key": 0xD1, "dev": upper, "sector": 8, "size_bytes": 8192, "flags": WRITE | SYNC}
+    world.emit("block_bio_queue", 2_000, 100, kernel_thread=0, **bio)
+    submit(world, DISK, 66, 12_000, Request(queue=400, scheduler=None, device=40_000))
+    world.builder._rows["block_bio_queue"][-1]["kernel_thread"] = 1
+    world.emit("block_bio_complete", 55_000, 0, **bio)
+    world.emit("sched_resume", 58_000, 100, off_ns=2_500, wake_ns=56_000, waker_tid=0, state=2,
+               subject_tid=100)  # fmt: skip
+    writer.now = 60_000
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown) == {
+        100: [{
+            "syscall": 1_000 + 2_000, "block.stacked": 53_000 - 40_400, "block.Q2D": 400,
+            "device.data": 40_000, "wakeup.interrupt": 1_000, "wakeup.runqueue": 2_000,
+        }]
+    }  # fmt: skip

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata against programs that measure the same calls from outside: fio and pg_test_fsync.
+
+They read the clock in the process, so a little of its own time is in their figures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iostrata.model import Breakdown
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
+from tests.root.conftest import iostrata
+
+FIO = ("fio", "--name=w", "--rw=randwrite", "--bs=8k", "--size=32m", "--time_based",
+       "--runtime=2", "--output-format=json")  # fmt: skip
+
+
+def close(ours_ns: float, theirs_ns: float) -> bool:
+    """Within 3 % or 3 us of each other, whichever is more."""
+    return abs(ours_ns - theirs_ns) <= max(0.03 * theirs_ns, 3_000)
+
+
+@pytest.fixture
+def file_system(request: pytest.FixtureRequest, disk: Path) -> Iterator[Path]:
+    """A directory on the disk itself, or on a file system of its own on a loop device there."""
+    kind: str = request.param
+    if kind == "disk":
+        yield disk
+        return
+    if not shutil.which(f"mkfs.{kind}"):
+        pytest.skip(f"mkfs.{kind} is not installed")
+    image, mounted = disk / "image", disk / "mounted"
+    mounted.mkdir()
+    with image.open("wb") as file:
+        file.truncate(512 << 20)
+    with contextlib.ExitStack() as teardown:
+        attach = ["losetup", "--find", "--show", "--direct-io=on", str(image)]
+        found = subprocess.run(attach, capture_output=True, text=True, check=False)
+        if found.returncode:
+            pytest.skip(f"no loop device: {found.stderr.strip()}")
+        loop = found.stdout.strip()
+        teardown.callback(subprocess.run, ["losetup", "--detach", loop], check=True)
+        subprocess.run([f"mkfs.{kind}", "-q", loop], check=True)
+        subprocess.run(["mount", loop, str(mounted)], check=True)
+        teardown.callback(subprocess.run, ["umount", str(mounted)], check=True)
+        yield mounted
+
+
+def recorded(place: Path, *command: str) -> Breakdown:
+    recording = place / "recording"
+    done = iostrata("record", "-o", str(recording), "--", *command)
+    assert done.returncode == 0, done.stderr
+    try:
+        return analyse(open_recording(recording))
+    finally:
+        shutil.rmtree(recording)
+
+
+def fio(place: Path, *options: str) -> tuple[Breakdown, dict[str, Any]]:
+    if not shutil.which("fio"):
+        pytest.skip("fio is not installed")
+    output = place / "fio.json"
+    breakdown = recorded(place, *FIO, f"--output={output}", f"--directory={place}", *options)
+    return breakdown, json.loads(output.read_text())["jobs"][0]
+
+
+def holds_together(breakdown: Breakdown) -> None:
+    """Identity write by write; the residual small in the mean, at p50 and at p99; nothing lost."""
+    total = breakdown.writes.latency_ns
+    assert np.array_equal(breakdown.time_ns.sum(axis=0) + breakdown.residual_ns, total)
+    assert abs(breakdown.residual_ns.mean()) <= 0.01 * total.mean()
+    for percent in (50, 99):
+        assert np.percentile(breakdown.residual_ns, percent) <= 0.01 * np.percentile(total, percent)
+    assert not breakdown.quality.lost
+    assert sum(breakdown.left_out.values()) <= 0.001 * len(breakdown.writes)
+
+
+@pytest.mark.parametrize("file_system", ["disk", "ext4", "xfs"], indirect=True)
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "buffered"])
+def test_write_and_fdatasync_are_what_fio_measured(file_system: Path, direct: bool) -> None:
+    breakdown, job = fio(file_system, f"--direct={int(direct)}", "--fdatasync=1")
+    holds_together(breakdown)
+    assert len(breakdown.writes) == job["sync"]["lat_ns"]["N"]
+    theirs = job["write"]["clat_ns"]["mean"] + job["sync"]["lat_ns"]["mean"]
+    assert close(breakdown.writes.latency_ns.mean(), theirs)
+
+
+@pytest.mark.parametrize("file_system", ["disk", "ext4", "xfs"], indirect=True)
+def test_a_synchronous_write_is_what_fio_measured_in_the_tail_too(file_system: Path) -> None:
+    breakdown, job = fio(file_system, "--direct=1", "--sync=dsync")
+    holds_together(breakdown)
+    assert breakdown.writes.names["method"] == ("open_datasync",)
+    assert len(breakdown.writes) == job["write"]["total_ios"]
+    theirs = job["write"]["clat_ns"]
+    latency = breakdown.writes.latency_ns
+    assert close(latency.mean(), theirs["mean"])
+    assert close(float(np.percentile(latency, 99)), theirs["percentile"]["99.000000"])
+
+
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+@pytest.mark.parametrize("engine", ["io_uring", "libaio"])
+def test_asynchronous_writes_are_what_fio_measured(file_system: Path, engine: str) -> None:
+    breakdown, job = fio(file_system, f"--ioengine={engine}", "--direct=1", "--sync=dsync")
+    total = breakdown.writes.latency_ns
+    assert np.array_equal(breakdown.time_ns.sum(axis=0) + breakdown.residual_ns, total)
+    assert breakdown.writes.names["method"] == (f"{engine}:open_datasync",)
+    assert len(breakdown.writes) == job["write"]["total_ios"]
+    assert close(total.mean(), job["write"]["lat_ns"]["mean"])
+
+
+def pg_test_fsync() -> str | None:
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_test_fsync"))
+    return shutil.which("pg_test_fsync") or (str(installed[-1]) if installed else None)
+
+
+@pytest.mark.skipif(not pg_test_fsync(), reason="pg_test_fsync is not installed")
+def test_the_methods_of_pg_test_fsync_take_what_it_says(disk: Path) -> None:
+    """Per method, over all its tests with 8 kB writes: seconds spent over writes made."""
+    output = disk / "output"
+    script = f"{pg_test_fsync()} -s 1 -f {disk}/file > {output}"
+    breakdown = recorded(disk, "sh", "-c", script)
+    holds_together(breakdown)
+    rates: dict[str, list[tuple[int, float]]] = {}
+    section = ""
+    for line in output.read_text().splitlines():
+        section = line if line.startswith("Compare") or line.startswith("Test") else section
+        found = re.match(r"\s+(?:(\d+) \* +8kB )?(open_datasync|fdatasync|fsync|open_sync)"
+                         r"(?: writes?)? +([\d.]+) ops/sec", line)  # fmt: skip
+        if found:
+            writes = int(found[1] or ("two 8kB" in section) + 1)
+            # One fsync makes both writes durable, but two open_sync writes wait twice.
+            alone = found[2].startswith("open")
+            if alone or writes == 1:
+                rates.setdefault(found[2], []).append((writes, float(found[3])))
+    codes, names = breakdown.writes.codes["method"], breakdown.writes.names["method"]
+    assert set(rates) == {"open_datasync", "fdatasync", "fsync", "open_sync"}
+    for method, tests in rates.items():
+        of_method = (codes == names.index(method)) & (breakdown.writes.size_bytes == 8192)
+        ours = breakdown.writes.latency_ns[of_method].mean()
+        theirs = 1e9 * len(tests) / sum(writes * rate for writes, rate in tests)
+        assert close(ours, theirs), method
