@@ -17,6 +17,7 @@
 #define WATCH_SETS 256
 #define WATCH_WAYS 4
 #define MAX_FOLLOWS 256
+#define MAX_BELOW 16 /* one device */
 #define MAX_NAMES 16
 
 /* One ring's positions; each on a cache line of its own. */
@@ -70,12 +71,13 @@ enum watch_bits {
 struct watch {
 	unsigned int dev;
 	unsigned int bits;
+	/* what lies below it, and is watched when it is */
+	unsigned int first_follow;
+	unsigned int follow_count;
 };
 
-/* When upper is watched, lower is too. */
 struct follow {
-	unsigned int upper;
-	unsigned int lower;
+	unsigned int dev;
 	unsigned int bits;
 };
 

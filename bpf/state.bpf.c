@@ -15,13 +15,12 @@ __u64 lost[MAX_CPUS][MAX_POINTS] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 struct follow follows[MAX_FOLLOWS] = {};
-__u32 follow_count = 0;
 
 struct slots_map slots SEC(".maps");
 struct ringbuf_map ringbuf SEC(".maps");
 struct threads_map threads SEC(".maps");
 
-static __always_inline void watch_mark(__u32 dev, __u32 bits)
+static __always_inline struct watch *watch_mark(__u32 dev, __u32 bits)
 {
 	__u32 first = watch_set(dev);
 
@@ -30,19 +29,25 @@ static __always_inline void watch_mark(__u32 dev, __u32 bits)
 
 		if (watch->dev == dev || take(&watch->dev, dev)) {
 			watch->bits |= bits;
-			return;
+			return watch;
 		}
 	}
+	return NULL;
 }
 
 int watch_add(__u32 dev, __u32 bits)
 {
-	if (!dev)
+	struct watch *watch = dev ? watch_mark(dev, bits) : NULL;
+	__u32 first, count;
+
+	if (!watch)
 		return 0;
-	watch_mark(dev, bits);
-	for (__u32 i = 0; i < MAX_FOLLOWS && i < follow_count; i++) {
-		if (follows[i].upper == dev)
-			watch_mark(follows[i].lower, follows[i].bits);
+	first = watch->first_follow;
+	count = watch->follow_count;
+	for (__u32 i = 0; i < MAX_BELOW && i < count; i++) {
+		struct follow *follow = &follows[(first + i) & (MAX_FOLLOWS - 1)];
+
+		watch_mark(follow->dev, follow->bits);
 	}
 	return 0;
 }

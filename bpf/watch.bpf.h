@@ -10,7 +10,6 @@
 
 extern struct watch watched[WATCH_SETS * WATCH_WAYS];
 extern struct follow follows[MAX_FOLLOWS];
-extern __u32 follow_count;
 
 static __always_inline __u32 watch_set(__u32 dev)
 {

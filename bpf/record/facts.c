@@ -158,36 +158,30 @@ unsigned int facts_disk_of(const struct facts *facts, unsigned int dev)
 	return !block ? 0 : block->parent_dev ? block->parent_dev : dev;
 }
 
-static unsigned int follow(const struct facts *facts, struct follow *follows, unsigned int count,
-			   unsigned int upper, unsigned int dev, unsigned int depth)
+static unsigned int below(const struct facts *facts, unsigned int dev, struct follow *list,
+			  unsigned int count, unsigned int room, unsigned int depth)
 {
 	const struct block_fact *block = facts_of_dev(facts, facts_disk_of(facts, dev));
 
 	for (unsigned int i = 0; block && depth && i < block->lower_count; i++) {
 		unsigned int lower = block->lower_devs[i];
+		unsigned int disk = facts_disk_of(facts, lower);
 
-		/* A loop device's backing file lies on a file system; for others the bit is idle. */
-		if (count + 2 > MAX_FOLLOWS)
+		if (count + 2 > room)
 			return count;
-		follows[count++] = (struct follow){ upper, lower, WATCH_FS };
-		if (facts_disk_of(facts, lower))
-			follows[count++] =
-				(struct follow){ upper, facts_disk_of(facts, lower), WATCH_DISK };
-		count = follow(facts, follows, count, upper, lower, depth - 1);
+		/* A loop device's backing file lies on a file system; for others the bit is idle. */
+		list[count++] = (struct follow){ lower, WATCH_FS };
+		if (disk)
+			list[count++] = (struct follow){ disk, WATCH_DISK };
+		count = below(facts, lower, list, count, room, depth - 1);
 	}
 	return count;
 }
 
-unsigned int facts_follows(const struct facts *facts, struct follow *follows)
+unsigned int facts_below(const struct facts *facts, unsigned int dev, struct follow *list,
+			 unsigned int room)
 {
-	unsigned int count = 0;
-
-	for (unsigned int i = 0; i < facts->block_count; i++) {
-		if (!facts->blocks[i].parent_dev)
-			count = follow(facts, follows, count, facts->blocks[i].dev,
-				       facts->blocks[i].dev, 8);
-	}
-	return count;
+	return below(facts, dev, list, 0, room, 8);
 }
 
 static void print_block(FILE *out, const struct block_fact *block)

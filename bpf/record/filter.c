@@ -82,7 +82,7 @@ static int device_of(const char *name, unsigned int *dev)
 }
 
 /* As watch_mark() in BPF, before it runs. */
-static void watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
+static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
 {
 	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
 
@@ -93,7 +93,27 @@ static void watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits
 			continue;
 		place->dev = dev;
 		place->bits |= bits;
-		return;
+		return place;
+	}
+	return NULL;
+}
+
+/* What lies below each device, for BPF to follow when it meets the device. */
+static void follow(struct iostrata *skeleton, const struct facts *facts)
+{
+	unsigned int used = 0;
+
+	for (unsigned int i = 0; i < facts->block_count; i++) {
+		unsigned int room = MAX_FOLLOWS - used < MAX_BELOW ? MAX_FOLLOWS - used : MAX_BELOW;
+		unsigned int count = facts_below(facts, facts->blocks[i].dev,
+						 &skeleton->bss->follows[used], room);
+		struct watch *place = count ? watch(skeleton, facts->blocks[i].dev, 0) : NULL;
+
+		if (!place)
+			continue;
+		place->first_follow = used;
+		place->follow_count = count;
+		used += count;
 	}
 }
 
@@ -101,6 +121,8 @@ static void watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits
 static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned int dev)
 {
 	unsigned int disk = facts_disk_of(facts, dev);
+	struct follow list[MAX_BELOW];
+	unsigned int count = facts_below(facts, dev, list, MAX_BELOW);
 
 	watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
 	watch(skeleton, disk ? disk : dev, WATCH_DISK);
@@ -108,18 +130,14 @@ static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned
 		if (facts->blocks[i].parent_dev == dev)
 			watch(skeleton, facts->blocks[i].dev, WATCH_ALLOWED | WATCH_FS);
 	}
-	for (unsigned int i = 0; i < skeleton->bss->follow_count; i++) {
-		const struct follow *follow = &skeleton->bss->follows[i];
-
-		if (follow->upper == (disk ? disk : dev))
-			watch(skeleton, follow->lower, follow->bits);
-	}
+	for (unsigned int i = 0; i < count; i++)
+		watch(skeleton, list[i].dev, list[i].bits);
 }
 
 int filter_devices(struct iostrata *skeleton, const struct options *options,
 		   const struct facts *facts)
 {
-	skeleton->bss->follow_count = facts_follows(facts, skeleton->bss->follows);
+	follow(skeleton, facts);
 	for (unsigned int i = 0; i < options->device_count; i++) {
 		unsigned int dev;
 		int error = device_of(options->devices[i], &dev);

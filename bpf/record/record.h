@@ -137,8 +137,9 @@ void facts_free(struct facts *facts);
 int facts_write(const struct facts *facts, int directory_fd);
 const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
 unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
-/* Fills what BPF follows: all devices below each device. */
-unsigned int facts_follows(const struct facts *facts, struct follow *follows);
+/* All that lies below a device, at most room of them; how many. */
+unsigned int facts_below(const struct facts *facts, unsigned int dev, struct follow *below,
+			 unsigned int room);
 
 /* metadata.c */
 struct metadata {
