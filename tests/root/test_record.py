@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from iostrata.errors import STATUS_LOSSES
 from tests.root.conftest import IOSTRATA, iostrata
 
 WRITES = 50
@@ -41,6 +42,17 @@ def writer(method: str, count: int = WRITES, pause_s: float = 0) -> list[str]:
     return [sys.executable, "-c", program]
 
 
+def good(status: int, err: str) -> None:
+    """A busy machine may lose events; then that is said, and has its status."""
+    assert status in (0, STATUS_LOSSES), err
+
+
+def found(document: dict[str, Any]) -> int:
+    """Writes seen: analysed, or left out for a reason."""
+    writes = document["writes"]
+    return int(writes["analysed"] + sum(writes["left_out"].values()))
+
+
 def conserved(document: dict[str, Any]) -> bool:
     """Exactly, for the whole and for every group."""
     return all(
@@ -53,10 +65,10 @@ def conserved(document: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_write_is_found_and_adds_up(method: str, disk: Path) -> None:
     done = iostrata("run", "--json", "-", "--", *writer(method), cwd=disk)
-    assert done.returncode == 0, done.stderr
+    good(done.returncode, done.stderr)
     document = json.loads(done.stdout, parse_float=Decimal, parse_int=Decimal)
-    assert [(group["name"], group["writes"]) for group in document["groups"]] == [(method, WRITES)]
-    assert document["quality"]["lost"] == {}
+    assert [group["name"] for group in document["groups"]] == [method]
+    assert found(document) == WRITES
     assert conserved(document)
     layers = {layer["layer"] for layer in document["layers"]}
     assert {"syscall", "device.data"} <= layers
@@ -66,9 +78,9 @@ def test_every_write_is_found_and_adds_up(method: str, disk: Path) -> None:
 
 def test_recorded_is_replayable(disk: Path) -> None:
     done = iostrata("run", "-o", "recording", "--", *writer("fdatasync"), cwd=disk)
-    assert done.returncode == 0, done.stderr
+    good(done.returncode, done.stderr)
     again = iostrata("replay", "recording", cwd=disk, before=("setpriv", "--bounding-set=-all"))
-    assert again.returncode == 0, again.stderr
+    assert again.returncode == done.returncode, again.stderr
     assert again.stdout == done.stdout
     assert iostrata("dump", "recording", cwd=disk).stdout.count(" syscall ") >= 2 * WRITES
 
@@ -132,7 +144,7 @@ def test_a_filter_and_a_duration_instead_of_a_command(disk: Path) -> None:
             )
         finally:
             other.terminate()
-    assert done.returncode == 0, done.stderr
+    good(done.returncode, done.stderr)
     document = json.loads(done.stdout)
     assert [group["name"] for group in document["groups"]] == ["fdatasync"]
     assert document["writes"]["analysed"] > 10
@@ -154,10 +166,9 @@ def test_two_recorders_at_once(disk: Path) -> None:
     ]
     for process in processes:
         out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        document = json.loads(out)
+        good(process.returncode, err)
         # Each has its own command's writes, and none of the other's.
-        assert document["writes"]["analysed"] == WRITES
+        assert found(json.loads(out)) == WRITES
 
 
 def test_a_full_disk(disk: Path) -> None:
@@ -196,7 +207,7 @@ def test_without_rights(disk: Path) -> None:
 
 def test_bench_has_layers(disk: Path) -> None:
     done = iostrata("bench", "-s", "0.05", cwd=disk)
-    assert done.returncode == 0, done.stderr
+    good(done.returncode, done.stderr)
     head = done.stdout.splitlines()[0].split()
     assert head == ["ops/sec", "us/op", "cpu", "journ", "queue", "data", "flush", "wake", "other"]
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -219,5 +230,5 @@ def test_a_terminal(columns: str, disk: Path) -> None:
         timeout=120,
         env={**os.environ, "NO_COLOR": "1", "TERM": "xterm"},
     )
-    assert done.returncode == 0, done.stdout
+    good(done.returncode, done.stdout)
     assert max(len(line) for line in done.stdout.splitlines()) <= int(columns)
