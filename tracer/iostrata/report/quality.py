@@ -40,15 +40,16 @@ def _statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     if quality.plain_writes:
         yield "plain", [f"{quality.plain_writes} writes without sync, not analysed"], ""
     if quality.cost:
-        yield "own cost", list(_cost(quality.cost, count + left_out)), ""
+        yield "own cost", list(_cost(quality.cost, count + left_out, quality.plain_writes)), ""
 
 
-def _cost(cost: Cost, writes: int) -> Iterator[str]:
-    bpf_ns = cost.bpf_ns_a_write(writes)
+def _cost(cost: Cost, writes: int, plain_writes: int) -> Iterator[str]:
+    bpf_ns = cost.bpf_ns_a_write(writes + plain_writes)
     if bpf_ns is None:
         yield "BPF time not measured (--stats)"
     else:
-        yield f"{units.duration(bpf_ns)} of BPF a write"
+        plain = " (plain ones, too)" if plain_writes else ""
+        yield f"{units.duration(bpf_ns)} of BPF a write{plain}"
     if cost.recorder_share is not None:
         yield f"recorder {cost.recorder_share:.1%} of a core"
     yield f"{cost.events_per_s:.0f} events/s"
