@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -379,10 +380,20 @@ static int say_not_executed(struct session *session, int error)
 	return STATUS_CANNOT_EXECUTE;
 }
 
+/* A ring lasts for milliseconds: whatever uses the CPUs, draining comes first. */
+static void be_prompt(void)
+{
+	struct sched_param priority = { .sched_priority = 1 };
+
+	setpriority(PRIO_PROCESS, 0, -20);
+	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
+}
+
 static int run(struct session *session)
 {
 	int error = 0, status;
 
+	be_prompt();
 	session->begin_ns = now_ns();
 	status_line("ready");
 	if (session->command.pid) {
@@ -410,7 +421,6 @@ static int start(struct session *session)
 		fail("the command cannot be prepared: %s", strerror(-error));
 		return error;
 	}
-	setpriority(PRIO_PROCESS, 0, -20);
 	error = load(session);
 	if (error)
 		return error;

@@ -38,6 +38,12 @@ void stream_close(struct stream *stream)
 	*stream = (struct stream){ .fd = -1 };
 }
 
+/* Until when a full packet can be written: an interrupt's event may still precede the last. */
+uint64_t stream_settled_ns(const struct stream *stream)
+{
+	return stream->packet->events[PACKET_EVENTS - 64].syscall.time_ns;
+}
+
 bool stream_full(const struct stream *stream)
 {
 	return stream->count == PACKET_EVENTS;
@@ -73,7 +79,9 @@ static void fill_head(const struct stream *stream, const struct metadata *metada
 		.magic = PACKET_MAGIC,
 		.timestamp_begin = count ? packet->events[0].syscall.time_ns : now,
 		.timestamp_end = count ? last->syscall.time_ns : now,
-		.content_size = (size - unused) * 8,
+		/* Of an empty packet, the padding of its head would be taken for an event. */
+		.content_size =
+			count ? (size - unused) * 8 : offsetof(struct packet_head, padding) * 8,
 		.packet_size = size * 8,
 		.packet_seq_num = stream->sequence,
 		.events_discarded = discarded,
@@ -90,7 +98,8 @@ int stream_write(struct stream *stream, const struct metadata *metadata, uint64_
 
 	while (count && packet->events[count - 1].syscall.time_ns > until_ns)
 		count--;
-	if (!count && (discarded == stream->discarded || stream->count))
+	/* A packet without events only to tell of losses that no packet follows. */
+	if (!count && (discarded == stream->discarded || until_ns != UINT64_MAX))
 		return 0;
 	following = writer_packet();
 	if (!following)

@@ -200,6 +200,7 @@ struct stream {
 int stream_open(struct stream *stream, int directory_fd, uint32_t cpu);
 void stream_close(struct stream *stream);
 bool stream_full(const struct stream *stream);
+uint64_t stream_settled_ns(const struct stream *stream);
 void stream_add(struct stream *stream, const union event *event);
 /* Writes what is not younger than until_ns. */
 int stream_write(struct stream *stream, const struct metadata *metadata, uint64_t until_ns,

@@ -195,7 +195,10 @@ int rings_write(struct rings *rings, bool final)
 		uint64_t lost = cpu_lost(rings, cpu);
 		int error = stream_write(stream, rings->metadata, until_ns, lost);
 
-		/* All of a full packet within the hold-back: order may suffer, not the events. */
+		if (!error && stream_full(stream))
+			error = stream_write(stream, rings->metadata, stream_settled_ns(stream),
+					     lost);
+		/* A whole packet of one instant: order may suffer, not the events. */
 		if (!error && stream_full(stream))
 			error = stream_write(stream, rings->metadata, UINT64_MAX, lost);
 		if (error)
