@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,23 +31,45 @@ from iostrata.stitch.join import integers
 from iostrata.trace.read import Trace
 
 
+@dataclass(frozen=True)
+class Material:
+    """One machine's trace and its writes, before anything is stitched.
+
+    ``kept``: rows of the units to analyse, by begin time; ``writes``: the same, as columns.
+    """
+
+    trace: Trace
+    units: Units
+    pieces: Pieces
+    kept: NDArray[np.int64]
+    writes: Writes
+    left_out: Mapping[str, int]
+    plain_writes: int
+
+
 def analyse(recording: Recording) -> Breakdown:
     """Where each synchronous write of the recording spent its time.
 
     Errors: RecordingError, NothingToAnalyse.
     """
+    found = prepare(recording)
+    credit, ties = _credit(found.trace, found.units, found.pieces)
+    layers, time_ns = _by_row(credit[:, found.kept], found.trace.machine)
+    residual = found.writes.latency_ns - time_ns.sum(axis=0)
+    quality = quality_of(found.trace, found.plain_writes, ties)
+    return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality)
+
+
+def prepare(recording: Recording) -> Material:
+    """The recording's writes, and what their events are in; errors as ``analyse``."""
     trace = _only(recording)
     calls, call_pieces, plain_writes = units_of_calls(trace.points["syscall"])
     units, pieces = together((calls, call_pieces), units_of_requests(trace))
     left_out, kept = left_out_of(trace, units)
     if not len(kept):
         raise NothingToAnalyse(*_nothing(left_out, plain_writes))
-    credit, ties = _credit(trace, units, pieces)
-    layers, time_ns = _by_row(credit[:, kept], trace.machine)
     writes = _writes(trace, units, kept)
-    residual = writes.latency_ns - time_ns.sum(axis=0)
-    quality = quality_of(trace, plain_writes, ties)
-    return Breakdown(writes, layers, time_ns, residual, left_out, quality)
+    return Material(trace, units, pieces, kept, writes, left_out, plain_writes)
 
 
 def _credit(trace: Trace, units: Units, pieces: Pieces) -> tuple[NDArray[np.int64], Counter[str]]:

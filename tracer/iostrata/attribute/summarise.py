@@ -19,9 +19,7 @@ def summarise(breakdown: Breakdown, by: str = "method") -> Summary:
 
     Groups come in order of their name (sizes in order of size). Errors: UsageError.
     """
-    if by not in GROUPINGS:
-        raise UsageError(f"cannot group by {by!r}", f"group by one of {', '.join(GROUPINGS)}")
-    codes, names = _grouping(breakdown.writes, by)
+    codes, names = grouping(breakdown.writes, by)
     groups = [
         tabulate(breakdown, names[code], np.flatnonzero(codes == code)) for code in np.unique(codes)
     ]
@@ -84,8 +82,13 @@ def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
     return Figures(mean, float(p50), float(p95), float(p99), float(times.max()), share)
 
 
-def _grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
-    """A code for each write, and the names of the codes in the order of the report."""
+def grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
+    """A code for each write, and the names of the codes in the order of the report.
+
+    ``by`` is one of ``GROUPINGS``. Errors: UsageError.
+    """
+    if by not in GROUPINGS:
+        raise UsageError(f"cannot group by {by!r}", f"group by one of {', '.join(GROUPINGS)}")
     if by == "size":
         sizes, codes = np.unique(writes.size_bytes, return_inverse=True)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
@@ -97,6 +100,6 @@ def _grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
 
 
 def _composition(writes: Writes, by: str) -> dict[str, int]:
-    codes, names = _grouping(writes, by)
+    codes, names = grouping(writes, by)
     counts = np.bincount(codes, minlength=len(names))
     return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable")}
