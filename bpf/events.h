@@ -218,7 +218,7 @@ struct cost_event {
 	char program[24];
 };
 
-/* The recorder's own cost so far. */
+/* The recorder's own cost so far; the first one, at the start, is what setting up took. */
 struct recorder_event {
 	EVENT_HEADER;
 	unsigned long long cpu_ns;

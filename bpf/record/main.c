@@ -183,6 +183,7 @@ static int begin_trace(struct session *session)
 	}
 	rings_record(&session->rings, true);
 	own_clock(&session->rings);
+	own_recorder(&session->rings); /* what setting up cost: not part of recording */
 	own_probes(&session->rings, &session->probes);
 	return rings_write(&session->rings, false);
 }

@@ -91,7 +91,9 @@ def _cost(trace: Trace) -> Cost:
         # Counters only grow: each program's last sample is its total.
         programs, last = np.unique(costs["program"][::-1], return_index=True)
         bpf = int(integers(costs["run_ns"])[::-1][last].sum()) if len(programs) else None
-    cpu = int(integers(recorder["cpu_ns"]).max()) if len(recorder) else None
+    spent = integers(recorder["cpu_ns"])
+    # The first sample is what setting up took: loading the programs, not recording.
+    cpu = int(spent[-1] - spent[0]) if len(spent) > 1 else None
     return Cost(
         events=trace.event_count,
         duration_ns=trace.end_ns - trace.begin_ns,
