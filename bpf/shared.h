@@ -6,8 +6,9 @@
 #define MAX_CPUS 512
 #define MAX_POINTS 64
 
-/* The recorder is woken when this part of a ring has been filled. */
-#define WAKE_PARTS 8
+/* The recorder is woken when one such part of a ring has been filled: seldom, as each drain moves
+ * cache lines between CPUs. */
+#define WAKE_PARTS 4
 
 /* Threads are kept in sets of THREAD_WAYS, chosen by the low bits of the tid. */
 #define THREAD_SETS 4096
