@@ -32,6 +32,7 @@ ALLOWED: Final = {
     "record": FOUNDATION,
     "recording": STAGES,
     "pipeline": STAGES | {"recording"},
+    "timelines": STAGES | {"pipeline", "recording"},
     "bench": STAGES | {"pipeline", "recording", "report"},
 }
 

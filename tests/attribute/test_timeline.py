@@ -31,7 +31,10 @@ def test_segments_add_up_to_the_credit_of_the_sweep(
 
     # Each piece is covered from its begin to its end, without overlap, in order.
     covered = [
-        [found.begin_ns[found.owner == number].tolist(), found.end_ns[found.owner == number].tolist()]
+        [
+            found.begin_ns[found.owner == number].tolist(),
+            found.end_ns[found.owner == number].tolist(),
+        ]
         for number in range(len(writes))
     ]
     for (begins, ends), first, last in zip(covered, begin, end, strict=True):

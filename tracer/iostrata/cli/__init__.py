@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import bench, doctor, dump, record, replay, run
+from iostrata.cli import bench, doctor, dump, record, replay, run, timeline
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -26,6 +26,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     run.run,
     record.record,
     replay.replay,
+    timeline.timeline,
     dump.dump,
     bench.bench,
     doctor.doctor,

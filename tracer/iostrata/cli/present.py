@@ -66,7 +66,7 @@ def print_table(summary: Summary) -> None:
     """In the terminal's width and colours; 80 columns without colour anywhere else."""
     width = terminal_width()
     console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
-    console.print(table.render(summary, width, blocks=_has_blocks()), end="")
+    console.print(table.render(summary, width, blocks=has_blocks()), end="")
 
 
 def terminal_width() -> int:
@@ -75,7 +75,7 @@ def terminal_width() -> int:
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
-def _has_blocks() -> bool:
+def has_blocks() -> bool:
     try:
         "█▏".encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

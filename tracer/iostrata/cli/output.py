@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that a command is told to write: checked before the work, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from iostrata.errors import UsageError
+
+
+def check_directory(name: str | Path) -> None:
+    """Something can be created where ``name`` is to be; UsageError if not. ``-`` and empty pass."""
+    if not name or str(name) == "-":
+        return
+    path = Path(name)
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {path.parent}", "create it first")
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory", "give the name of a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{path} cannot be written", "check its permissions, or write elsewhere")
+
+
+def check_new(path: Path, force: bool) -> None:
+    """As ``check_directory``, and nothing is overwritten unless ``force``."""
+    check_directory(path)
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists already", "give another name, or --force")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write beside ``path``, which takes its place only when all went well.
+
+    A device or pipe (``/dev/stdout``) is written as it is.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        umask = os.umask(0)
+        os.umask(umask)
+        part.chmod(0o666 & ~umask)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata timeline: single writes, instant by instant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from iostrata.attribute.choice import Choice, percentile
+from iostrata.cli import options
+from iostrata.cli.output import check_directory
+from iostrata.cli.present import STDOUT, has_blocks, terminal_width
+from iostrata.errors import STATUS_LOSSES
+from iostrata.recording import open_recording
+from iostrata.report import timeline_json, waterfall
+from iostrata.timelines import timelines
+
+
+def timeline(
+    recording: options.Recording,
+    slowest: Annotated[
+        int, typer.Option("--slowest", metavar="N", min=0, help="The N slowest writes.")
+    ] = 0,
+    near: Annotated[
+        list[str] | None,
+        typer.Option("--near", metavar="P", help="The write at this percentile: p50, p99.9, max."),
+    ] = None,
+    number: Annotated[
+        list[int] | None,
+        typer.Option("--id", metavar="K", help="The K-th write of the recording, from 1."),
+    ] = None,
+    by: Annotated[
+        options.By | None,
+        typer.Option("--by", help="Choose from each group by itself.", show_default=False),
+    ] = None,
+    steps: Annotated[
+        int,
+        typer.Option("--steps", metavar="N", min=0, help="List the N longest steps of each."),
+    ] = waterfall.STEPS,
+    json: options.JsonOnly = "",
+) -> int:
+    """Show single writes as waterfalls.
+
+    By default the median write, the one at p99, and the slowest. Each layer has
+    a strip, on which time goes from left to right: the higher a character, the
+    more of its time the layer held. Below are the steps in order of time, and
+    what was behind each: size at disk:sector, rq = the kernel's request pointer
+    (as in iostrata dump), transaction = the journal's. The caller's own time
+    between the calls of a write is cut out of the strips.
+
+    \b
+      iostrata timeline /var/tmp/db
+      iostrata timeline /var/tmp/db --slowest 5 --steps 0
+      iostrata timeline /var/tmp/db --near p99 --by method
+      iostrata timeline /var/tmp/db --id 4711 --json - | jq .writes
+    """
+    check_directory(json)
+    percentiles = tuple(percentile(text) for text in near or ())
+    if not (slowest or percentiles or number):
+        slowest, percentiles = 1, (50.0, 99.0)
+    choice = Choice(slowest, percentiles, tuple(number or ()), by.value if by else "")
+    seen = timelines(open_recording(recording), choice)
+    if json == STDOUT:
+        sys.stdout.write(timeline_json.render(seen.timelines, seen.quality))
+    else:
+        if json:
+            text = timeline_json.render(seen.timelines, seen.quality)
+            Path(json).write_text(text, encoding="utf-8")
+        width = terminal_width()
+        console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
+        shown = waterfall.render(seen.timelines, seen.quality, width, has_blocks(), steps)
+        console.print(shown, end="")
+    return STATUS_LOSSES if seen.quality.lost or seen.quality.damage else 0

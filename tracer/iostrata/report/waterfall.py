@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: timelines of single writes, as a strip a layer and a line a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final
+
+from rich.text import Text
+
+from iostrata import units
+from iostrata.model import Evidence, Layer, Quality, Step, Timeline
+from iostrata.report.quality import labelled, wrapped
+from iostrata.report.quantity import Unit, cut, share
+
+WIDTH: Final = 80
+NAME_WIDTH: Final = 18
+TIME_WIDTH: Final = 9
+SHARE_WIDTH: Final = 7
+NARROW: Final = 50
+EVIDENCE_WIDTH: Final = 16
+UNIT: Final = Unit("us", 1e3, 2)
+HEIGHTS: Final = "▁▂▃▄▅▆▇█"
+DENSITIES: Final = ".+#"
+STEPS: Final = 24
+
+
+def plain(timelines: Sequence[Timeline], quality: Quality) -> str:
+    """As a pipe or a file gets it: 80 columns, no colour."""
+    return render(timelines, quality).plain
+
+
+def render(
+    timelines: Sequence[Timeline],
+    quality: Quality,
+    width: int = WIDTH,
+    blocks: bool = True,
+    steps: int = STEPS,
+) -> Text:
+    """``blocks``: strips may use Unicode's block characters. ``steps``: the longest so many."""
+    lines: list[Text] = []
+    for timeline in timelines:
+        lines += [*_head(timeline, width), Text(), *_strips(timeline, width, blocks), Text()]
+        if steps:
+            lines += [*_steps(timeline, width, steps), Text()]
+    lines += _defects(quality, width)
+    for line in lines:
+        line.rstrip()
+    return Text("\n").join(lines)
+
+
+def _head(timeline: Timeline, width: int) -> Iterator[Text]:
+    why = f", {timeline.why}" if timeline.why else ""
+    title = f"{units.duration(timeline.latency_ns)}: write {timeline.number} of {timeline.of}{why}"
+    yield from (Text(line, style="bold") for line in wrapped(title, width))
+    names, where = timeline.names, f"inode {timeline.inode}"
+    if timeline.offset_bytes >= 0:
+        where += f", offset {units.size(timeline.offset_bytes)}"
+    what = (
+        f"{names['method']}, {units.size(timeline.size_bytes)} by {names['process']}, thread "
+        f"{timeline.tid}, to {names['file_system']} on {names['device']}, {where}"
+    )
+    yield from map(Text, wrapped(what, width))
+    if timeline.realtime_ns is not None:
+        yield Text(f"{_wall_clock(timeline.realtime_ns)} UTC")
+    if timeline.caller_ns:
+        away = units.duration(timeline.caller_ns)
+        text = f"between its {len(timeline.calls_ns)} calls: {away} of the caller's own, not shown"
+        yield from map(Text, wrapped(text, width))
+
+
+def _wall_clock(realtime_ns: int) -> str:
+    seconds, ns = divmod(realtime_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{ns:09d}"
+
+
+def _strips(timeline: Timeline, width: int, blocks: bool) -> Iterator[Text]:
+    """One line a layer; a cell is as high as the part of its time that the layer held."""
+    part_width = SHARE_WIDTH if width >= NARROW else 0
+    room = max(width - NAME_WIDTH - TIME_WIDTH - part_width - 2, 8)
+    several = len({lane.layer.machine for lane in timeline.lanes if lane.layer}) > 1
+    head = f"{UNIT.name:<{NAME_WIDTH}}{'took':>{TIME_WIDTH}}{'share'[:part_width]:>{part_width}}  "
+    yield Text(head + _axis(timeline.latency_ns, room), style="dim")
+    if len(timeline.calls_ns) > 1:
+        yield Text(f"{'calls':<{len(head)}}{_calls(timeline, room)}", style="dim")
+    for machine, lanes in groupby(
+        timeline.lanes, lambda lane: lane.layer.machine if lane.layer else ""
+    ):
+        if several and machine:
+            yield Text(machine, style="bold")
+        for lane in lanes:
+            text = Text(f"{_name(lane.layer):<{NAME_WIDTH}}", style=_style(lane.layer))
+            text.append(f"{UNIT.text(lane.time_ns, TIME_WIDTH - 1):>{TIME_WIDTH}}")
+            text.append(f"{share(lane.share)[:part_width]:>{part_width}}  ")
+            mine = [step for step in timeline.steps if step.layer == lane.layer]
+            yield text.append(_strip(mine, timeline.latency_ns, room, blocks))
+
+
+def _axis(latency_ns: int, room: int) -> str:
+    last = UNIT.text(latency_ns, TIME_WIDTH)
+    half = UNIT.text(latency_ns / 2, TIME_WIDTH)
+    line = f"0{last:>{room - 1}}"
+    if room < 2 * len(last) + len(half) + 8:
+        return line
+    middle = room // 2
+    return f"{line[:middle]}{half}{line[middle + len(half) :]}"
+
+
+def _calls(timeline: Timeline, room: int) -> str:
+    line = ""
+    named = {step.called_ns: step.evidence.call for step in timeline.steps if step.evidence.call}
+    for begin in timeline.calls_ns:
+        cell = min(begin * room // max(timeline.latency_ns, 1), room - 1)
+        # A call that began within the name of the one before is written right after it.
+        line = f"{line:<{cell}}|{named.get(begin) or ''}"
+    return cut(line, room)
+
+
+def _strip(steps: Sequence[Step], latency_ns: int, room: int, blocks: bool) -> str:
+    held = [0.0] * room
+    cell_ns = latency_ns / room or 1.0
+    for step in steps:
+        begin = step.called_ns / cell_ns
+        end = begin + (step.end_ns - step.begin_ns) / cell_ns
+        for cell in range(int(begin), min(int(end) + 1, room)):
+            held[cell] += max(min(end, cell + 1) - max(begin, cell), 0.0)
+    levels = HEIGHTS if blocks else DENSITIES
+    return "".join(_cell(part, levels) for part in held)
+
+
+def _cell(part: float, levels: str) -> str:
+    """Whatever is there is seen, however short."""
+    if part <= 0:
+        return " "
+    return levels[min(int(part * len(levels)), len(levels) - 1)]
+
+
+def _steps(timeline: Timeline, width: int, limit: int) -> Iterator[Text]:
+    """In order of time; what is too short to be among the longest is added up where it was."""
+    longest = sorted(timeline.steps, key=lambda step: step.begin_ns - step.end_ns)[:limit]
+    shown = {step.begin_ns for step in longest}
+    room = width - 2 * TIME_WIDTH - 2 - NAME_WIDTH
+    title = f"{'since begin':>{TIME_WIDTH + 2}}{'took':>{TIME_WIDTH}} {'layer':<{NAME_WIDTH}}"
+    yield Text(title + ("behind it" if room >= EVIDENCE_WIDTH else ""), style="dim")
+    for kept, steps in groupby(timeline.steps, lambda step: step.begin_ns in shown):
+        if kept:
+            yield from (_step(step, room) for step in steps)
+            continue
+        short = list(steps)
+        took = sum(step.end_ns - step.begin_ns for step in short)
+        text = f"{'':>{TIME_WIDTH + 2}}{UNIT.text(took, TIME_WIDTH - 1):>{TIME_WIDTH}}"
+        yield Text(f"{text} {len(short)} shorter step{'s' if len(short) > 1 else ''}", style="dim")
+
+
+def _step(step: Step, room: int) -> Text:
+    took = UNIT.text(step.end_ns - step.begin_ns, TIME_WIDTH - 1)
+    since = "0.00" if step.begin_ns == 0 else UNIT.text(step.begin_ns, TIME_WIDTH + 1)
+    text = Text(f"{since:>{TIME_WIDTH + 2}}{took:>{TIME_WIDTH}} ")
+    text.append(f"{_name(step.layer):<{NAME_WIDTH}}", style=_style(step.layer))
+    if room >= EVIDENCE_WIDTH:
+        text.append(cut(described(step.evidence), room - 1), style="dim")
+    return text
+
+
+def described(evidence: Evidence) -> str:
+    """``8k at vda:4096 rq ffff888000014000``: size, disk, sector, request pointer."""
+    parts = [evidence.call or ""]
+    if evidence.device:
+        sector = f":{evidence.sector}" if evidence.sector is not None else ""
+        size = f"{units.size(evidence.size_bytes)} at " if evidence.size_bytes else ""
+        parts.append(f"{size}{evidence.device}{sector}")
+    if evidence.transaction is not None:
+        parts.append(f"transaction {evidence.transaction}")
+    if evidence.request_key is not None:
+        parts.append(f"rq {evidence.request_key:x}")
+    if evidence.more:
+        parts.append(f"+{evidence.more}")
+    return " ".join(part for part in parts if part)
+
+
+def _defects(quality: Quality, width: int) -> list[Text]:
+    found = [labelled("lost", [f"{point} ({count})"], width) for point, count in
+             sorted(quality.lost.items())]  # fmt: skip
+    found += [labelled("damage", [defect], width) for defect in quality.damage]
+    return [*(Text(line, style="bold red") for lines in found for line in lines), Text()][
+        : None if found else 0
+    ]
+
+
+def _name(layer: Layer | None) -> str:
+    return layer.name if layer else "unattributed"
+
+
+def _style(layer: Layer | None) -> str:
+    if layer is None:
+        return "yellow"
+    return "cyan" if layer.segment == "device" else ""

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipeline: a recording and a choice of its writes in, their timelines out.
+
+Only the windows that hold chosen writes are stitched, each whole, so that a
+timeline shows what the table counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from iostrata.attribute.choice import Choice, Chosen
+from iostrata.attribute.timeline import segments
+from iostrata.layers import ROWS, STACK
+from iostrata.model import Lane, Layer, Quality, Step, Timeline
+from iostrata.pipeline import Material, prepare
+from iostrata.quality import quality_of
+from iostrata.recording import Recording
+from iostrata.stitch import commits_of, stitch, windows
+from iostrata.stitch.evidence import Witness
+from iostrata.stitch.join import AsOf, Ints, integers
+from iostrata.stitch.window import Window
+from iostrata.trace.read import Trace
+
+
+@dataclass(frozen=True)
+class Seen:
+    """``quality``: what may be missing; its ``ties`` are not counted."""
+
+    timelines: tuple[Timeline, ...]
+    quality: Quality
+
+
+def timelines(recording: Recording, choice: Choice) -> Seen:
+    """Errors: RecordingError, NothingToAnalyse, UsageError."""
+    found = prepare(recording)
+    chosen = choice.of(found.writes)
+    steps = _steps_of_units(found, found.kept[[one.row for one in chosen]])
+    lines = tuple(_timeline(found, one, steps[int(found.kept[one.row])]) for one in chosen)
+    return Seen(lines, quality_of(found.trace, found.plain_writes, {}))
+
+
+def _steps_of_units(found: Material, units: Ints) -> dict[int, list[Step]]:
+    """Steps of each unit, ``called_ns`` still as ``begin_ns``; times absolute."""
+    steps: dict[int, list[Step]] = {int(unit): [] for unit in units}
+    wanted = np.isin(found.pieces.unit, units)
+    for rows, window in windows(found.trace, found.pieces, commits_of(found.trace)):
+        mine = np.flatnonzero(wanted[rows])
+        if len(mine):
+            for piece, step in _steps(window, mine):
+                steps[int(found.pieces.unit[rows[piece]])].append(step)
+    return steps
+
+
+def _steps(window: Window, pieces: Ints) -> Iterable[tuple[int, Step]]:
+    spans = stitch(window).spans
+    witness = Witness(window, spans)
+    layers = {
+        row.name: Layer(row.name, row.segment, window.trace.machine, row.meaning) for row in ROWS
+    }
+    spans = spans.where(np.isin(spans.owner, pieces))
+    found = segments(spans, window.pieces.begin_ns, window.pieces.end_ns)
+    found = found.where(np.isin(found.owner, pieces))
+    for owner, rank, begin, end in zip(
+        found.owner.tolist(),
+        found.rank.tolist(),
+        found.begin_ns.tolist(),
+        found.end_ns.tolist(),
+        strict=True,
+    ):
+        row = STACK[rank].row if rank >= 0 else None
+        layer = layers[row] if row else None
+        evidence = witness.of(owner, rank, begin, end)
+        if begin == window.pieces.begin_ns[owner]:
+            evidence = replace(evidence, call=witness.call(owner))
+        yield owner, Step(layer, begin, end, begin, evidence)
+
+
+def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
+    writes, row = found.writes, chosen.row
+    begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
+    rows = np.flatnonzero(found.pieces.unit == found.kept[row])
+    starts, ends = np.sort(found.pieces.begin_ns[rows]), np.sort(found.pieces.end_ns[rows])
+    # Before each call the caller had been away for its begin less what was called until then.
+    called = np.cumsum(np.append(0, (ends - starts)[:-1]))
+    away = starts - begin - called
+    relative = []
+    for step in sorted(steps, key=lambda step: step.begin_ns):
+        call = int(np.searchsorted(starts, step.begin_ns, side="right")) - 1
+        since, until = step.begin_ns - begin, step.end_ns - begin
+        relative.append(Step(step.layer, since, until, since - int(away[call]), step.evidence))
+    return Timeline(
+        number=row + 1,
+        of=len(writes),
+        why=chosen.why,
+        machine=writes.machine,
+        names={name: writes.names[name][codes[row]] for name, codes in writes.codes.items()},
+        tid=int(writes.tid[row]),
+        size_bytes=int(writes.size_bytes[row]),
+        inode=int(writes.inode[row]),
+        offset_bytes=int(writes.offset_bytes[row]),
+        begin_ns=begin,
+        realtime_ns=_realtime(found.trace, begin),
+        latency_ns=latency,
+        caller_ns=int(writes.end_ns[row]) - begin - latency,
+        calls_ns=tuple(called.tolist()),
+        lanes=_lanes(relative, latency),
+        steps=tuple(relative),
+    )
+
+
+def _lanes(steps: list[Step], latency_ns: int) -> tuple[Lane, ...]:
+    """In the order of the table; what is unattributed comes last."""
+    times: dict[str, int] = {}
+    layers = {step.layer.name: step.layer for step in steps if step.layer}
+    for step in steps:
+        name = step.layer.name if step.layer else ""
+        times[name] = times.get(name, 0) + step.end_ns - step.begin_ns
+    names = [row.name for row in ROWS if row.name in times]
+    names += [""] if "" in times else []
+    return tuple(
+        Lane(layers.get(name), times[name], times[name] / latency_ns if latency_ns else 0.0)
+        for name in names
+    )
+
+
+def _realtime(trace: Trace, time_ns: int) -> int | None:
+    """By the clock sample before; by the first one for a write that began before it."""
+    samples = trace.points["clock_sample"]
+    if not len(samples):
+        return None
+    times, real = integers(samples.time_ns), integers(samples["realtime_ns"])
+    key = np.zeros(len(times), np.int64)
+    found = int(AsOf(key, times).at_or_before(key[:1], np.array([time_ns]))[0])
+    return time_ns + int(real[max(found, 0)] - times[max(found, 0)])
