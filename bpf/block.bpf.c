@@ -109,6 +109,22 @@ int block_bio_frontmerge(__u64 *ctx)
 	return bio_merged(ARGUMENT(struct bio *, 0));
 }
 
+/* Only of disks that complete bios themselves: a request's bios are traced by the
+ * request, which clears the mark that this point asks for (blk_update_request). */
+SEC("tp_btf/block_bio_complete")
+int block_bio_complete(__u64 *ctx)
+{
+	struct bio *bio = ARGUMENT(struct bio *, 1);
+	__u32 dev;
+
+	if (!is_write(bio->bi_opf))
+		return 0;
+	dev = bio_dev(bio);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return 0;
+	return bio_emit(bio, dev, POINT_block_bio_complete);
+}
+
 static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 old_sector)
 {
 	union event *e;
