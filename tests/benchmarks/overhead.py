@@ -90,8 +90,8 @@ def loop_over_tmpfs() -> Iterator[Path]:
         image = memory / "image"
         with image.open("wb") as file:
             file.truncate(2 << 30)
-        loop = subprocess.run(["losetup", "--find", "--show", str(image)],
-                              check=True, capture_output=True, text=True).stdout.strip()  # fmt: skip
+        attach = ["losetup", "--find", "--show", str(image)]
+        loop = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()
         stack.callback(subprocess.run, ["losetup", "--detach", loop], check=True)
         subprocess.run(["mkfs.ext4", "-q", loop], check=True)
         subprocess.run(["mount", loop, str(mounted)], check=True)
