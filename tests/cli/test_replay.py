@@ -105,3 +105,13 @@ def test_standard_output_is_full(recording: str) -> None:
         )
     assert done.returncode == 1
     assert done.stderr.startswith("iostrata: standard output: No space left on device\n  try: ")
+
+
+def test_tail_when_asked_for(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["replay", recording]) == 0
+    assert "leads" not in capsys.readouterr().out
+    assert status_of(["replay", recording, "--tail"]) == 0
+    assert "fdatasync: the slowest 1 of 20 writes" in capsys.readouterr().out
+    assert status_of(["replay", recording, "--json", "-"]) == 0
+    groups = json.loads(capsys.readouterr().out)["groups"]
+    assert [group["tail"]["slow"]["writes"] for group in groups] == [1, 1]

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.attribute.summarise import summarise
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
 from iostrata.report import csv, json, table
 from tests.report.synthetic import SUMMARIES
 
@@ -44,3 +47,16 @@ def test_json(name: str) -> None:
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_csv(name: str) -> None:
     compare(f"{name}.csv", csv.render(SUMMARIES[name]()))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_tail(width: int) -> None:
+    path = Path(__file__).parents[1] / "recordings" / "fio_fdatasync"
+    summary = summarise(analyse(open_recording(path)))
+    text = table.render(summary, width, with_tail=True).plain
+    assert max(map(len, text.splitlines())) <= width
+    compare(f"tail.{width}.txt", text)
+
+
+def test_tail_of_too_few_writes() -> None:
+    assert "996 writes are too few" in table.render(SUMMARIES["one_method"](), with_tail=True).plain

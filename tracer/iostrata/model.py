@@ -156,10 +156,52 @@ class SegmentRow:
 
 
 @dataclass(frozen=True)
+class Excess:
+    """How much more time the slow writes had here than the typical ones, in ns a write.
+
+    ``typical_ns``, ``slow_ns``: means; ``excess_ns``: their difference, signed;
+    ``share``: of the total's excess. ``leads``: slow writes that exceed the
+    typical mean by more here than in any other layer.
+    """
+
+    typical_ns: float
+    slow_ns: float
+    excess_ns: float
+    share: float
+    leads: int
+
+
+@dataclass(frozen=True)
+class TailRow:
+    layer: Layer
+    excess: Excess
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What makes the slowest writes slow: they against those around the median.
+
+    ``slow``: the slowest 1 % (at least one), of ``slow_from_ns`` and more;
+    ``typical``: those between ``typical_from_ns`` and ``typical_to_ns``, p45 and
+    p55. Law: the rows' excess plus the residual's is the total's.
+    """
+
+    slow: int
+    slow_from_ns: int
+    typical: int
+    typical_from_ns: int
+    typical_to_ns: int
+    total: Excess
+    rows: tuple[TailRow, ...]
+    residual: Excess
+
+
+@dataclass(frozen=True)
 class Table:
     """One group of writes: ``rows`` in stack order; means of rows + residual = total's mean.
 
-    ``segments``: subtotals, in the order of ``rows``; may be left empty.
+    ``segments``: subtotals, in the order of ``rows``; may be left empty. ``tail``:
+    None where there are too few writes to tell a tail from the rest.
     """
 
     name: str
@@ -168,6 +210,7 @@ class Table:
     rows: tuple[Row, ...]
     residual: Figures
     segments: tuple[SegmentRow, ...] = ()
+    tail: Tail | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import units
+from iostrata.attribute.tail import tail
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Figures, Row, SegmentRow, Summary, Table, Writes
 from iostrata.stitch.join import Ints
@@ -68,6 +69,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         rows=rows,
         residual=figures(breakdown.residual_ns[writes], mean),
         segments=segments,
+        tail=tail(breakdown, writes),
     )
 
 

@@ -95,6 +95,10 @@ Grouping = Annotated[
     By,
     typer.Option("--by", help="What to group the writes by."),
 ]
+Tail = Annotated[
+    bool,
+    typer.Option("--tail", help="Also: what the slowest 1% spend more than the median ones."),
+]
 Json = Annotated[
     str,
     typer.Option(

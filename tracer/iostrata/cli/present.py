@@ -29,6 +29,7 @@ class Wishes:
     by: str = "method"
     json: str = ""
     csv: str = ""
+    tail: bool = False
 
     def __post_init__(self) -> None:
         if self.json == self.csv == STDOUT:
@@ -58,15 +59,15 @@ def write(summary: Summary, wishes: Wishes) -> int:
         elif name:
             Path(name).write_text(report.render(summary), encoding="utf-8")
     if wishes.table:
-        print_table(summary)
+        print_table(summary, wishes.tail)
     return STATUS_LOSSES if summary.quality.lost or summary.quality.damage else 0
 
 
-def print_table(summary: Summary) -> None:
+def print_table(summary: Summary, with_tail: bool = False) -> None:
     """In the terminal's width and colours; 80 columns without colour anywhere else."""
     width = terminal_width()
     console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
-    console.print(table.render(summary, width, blocks=has_blocks()), end="")
+    console.print(table.render(summary, width, has_blocks(), with_tail), end="")
 
 
 def terminal_width() -> int:

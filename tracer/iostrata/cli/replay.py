@@ -10,6 +10,7 @@ from iostrata.cli.present import Wishes, present
 def replay(
     recording: options.Recording,
     by: options.Grouping = options.By.METHOD,
+    tail: options.Tail = False,
     json: options.Json = "",
     csv: options.Csv = "",
 ) -> int:
@@ -23,4 +24,4 @@ def replay(
       iostrata replay /var/tmp/db --by process
       iostrata replay /var/tmp/db --json - | jq .layers
     """
-    return present(recording, Wishes(by.value, json, csv))
+    return present(recording, Wishes(by.value, json, csv, tail))

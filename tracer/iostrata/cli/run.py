@@ -29,6 +29,7 @@ def run(
     stats: options.Stats = True,
     buffer: options.Buffer = 0,
     by: options.Grouping = options.By.METHOD,
+    tail: options.Tail = False,
     json: options.Json = "",
     csv: options.Csv = "",
     quiet: options.Quiet = False,
@@ -45,7 +46,7 @@ def run(
       sudo iostrata run --by size -- fio job.fio
       sudo iostrata run --comm postgres --duration 10 --json out.json
     """
-    wishes = Wishes(by.value, json, csv)
+    wishes = Wishes(by.value, json, csv, tail)
     request = Request(
         directory=Path(),
         command=tuple(command or ()),

@@ -10,7 +10,12 @@
                  "mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns", "share"}, ...],
      "residual": {"mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns", "share"},
      "grouped_by": "method",
-     "groups": [{"name", "writes", "total_ns", "layers", "residual"}, ...],
+     "tail": null | {"slow": {"writes": n, "from_ns": n},
+                     "typical": {"writes": n, "from_ns": n, "to_ns": n},
+                     "total": {"typical_ns", "slow_ns", "excess_ns", "share", "leads"},
+                     "layers": [{"layer", "machine", "segment", the same five}, ...],
+                     "residual": {the same five}},
+     "groups": [{"name", "writes", "total_ns", "layers", "residual", "tail"}, ...],
      "quality": {"lost": {"machine:point": n}, "damage": [line, ...], "plain_writes": n,
                  "ties": {how: n},
                  "not_observed": [{"layer", "reason", "merged_into"}, ...],
@@ -21,6 +26,11 @@ Times are nanoseconds, printed to a thousandth. ``share`` is of the total's mean
 0..1, and may be negative for the residual, which is signed. ``layers`` are in
 the order of the stack. As printed (read them as decimals), the means of the
 layers plus the mean of the residual are the mean of the total, exactly.
+
+``tail``: means of the slowest 1 % of the writes beside those of the writes
+between p45 and p55; ``excess_ns`` is the difference, ``share`` the part of the
+total's, ``leads`` how many of the slow writes exceed the typical mean by most in
+this layer. Null where there are fewer than 20 writes.
 """
 
 from __future__ import annotations
@@ -29,7 +39,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from iostrata.model import Cost, Figures, Quality, Summary, Table
+from iostrata.model import Cost, Excess, Figures, Quality, Summary, Table, Tail
 
 SCHEMA: Final = "iostrata.breakdown/1"
 
@@ -98,6 +108,39 @@ def _table(table: Table) -> dict[str, Any]:
             **_figures(table.residual),
             "mean_ns": printed_residual_ps(table) / 1000,
         },
+        "tail": _tail(table.tail) if table.tail else None,
+    }
+
+
+def _tail(tail: Tail) -> dict[str, Any]:
+    return {
+        "slow": {"writes": tail.slow, "from_ns": tail.slow_from_ns},
+        "typical": {
+            "writes": tail.typical,
+            "from_ns": tail.typical_from_ns,
+            "to_ns": tail.typical_to_ns,
+        },
+        "total": _excess(tail.total),
+        "layers": [
+            {
+                "layer": row.layer.name,
+                "machine": row.layer.machine,
+                "segment": row.layer.segment,
+                **_excess(row.excess),
+            }
+            for row in tail.rows
+        ],
+        "residual": _excess(tail.residual),
+    }
+
+
+def _excess(excess: Excess) -> dict[str, float]:
+    return {
+        "typical_ns": _ns(excess.typical_ns),
+        "slow_ns": _ns(excess.slow_ns),
+        "excess_ns": _ns(excess.excess_ns),
+        "share": round(excess.share, 6),
+        "leads": excess.leads,
     }
 
 

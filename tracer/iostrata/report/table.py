@@ -11,7 +11,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Figures, Layer, Row, Summary, Table
-from iostrata.report import matrix, quality
+from iostrata.report import matrix, quality, tail
 from iostrata.report.quantity import Unit, cut, share, unit_for
 
 NAME_WIDTH: Final = 18
@@ -43,7 +43,9 @@ def plain(summary: Summary) -> str:
     return render(summary).plain
 
 
-def render(summary: Summary, width: int = WIDTH, blocks: bool = True) -> Text:
+def render(
+    summary: Summary, width: int = WIDTH, blocks: bool = True, with_tail: bool = False
+) -> Text:
     """``blocks``: bars may use Unicode's block characters, else ``#``."""
     lines = [
         *(Text(line, style="bold") for line in headline(summary, width)),
@@ -52,6 +54,8 @@ def render(summary: Summary, width: int = WIDTH, blocks: bool = True) -> Text:
     ]
     if len(summary.groups) > 1:
         lines += [Text(), *matrix.lines(summary, width)]
+    if with_tail:
+        lines += [Text(), *tail.lines(summary, width)]
     lines += [Text(), *quality.lines(summary, width)]
     for line in lines:
         line.rstrip()
