@@ -54,7 +54,7 @@ def analyse(recording: Recording) -> Breakdown:
     """
     found = prepare(recording)
     credit, ties = _credit(found.trace, found.units, found.pieces)
-    layers, time_ns = _by_row(credit[:, found.kept], found.trace.machine)
+    layers, time_ns = _layers(credit, found.kept, found.trace.machine)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
     quality = quality_of(found.trace, found.plain_writes, ties)
     return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality)
@@ -72,17 +72,32 @@ def prepare(recording: Recording) -> Material:
     return Material(trace, units, pieces, kept, writes, left_out, plain_writes)
 
 
-def _credit(trace: Trace, units: Units, pieces: Pieces) -> tuple[NDArray[np.int64], Counter[str]]:
-    """ns of each rank of the stack in each unit, shape (ranks, units)."""
-    credit = np.zeros((len(STACK), len(units)), np.int64)
+def _credit(
+    trace: Trace, units: Units, pieces: Pieces
+) -> tuple[dict[str, NDArray[np.int64]], Counter[str]]:
+    """ns of each row of the table in each unit, for the rows that any unit was in."""
+    credit: dict[str, NDArray[np.int64]] = {}
     ties: Counter[str] = Counter()
     for rows, window in windows(trace, pieces, commits_of(trace)):
         stitched = stitch(window)
         own = attribute(stitched.spans, window.pieces.begin_ns, window.pieces.end_ns, len(STACK))
         for rank in np.flatnonzero(own.any(axis=1)):
-            np.add.at(credit[rank], pieces.unit[rows], own[rank])
+            row = STACK[rank].row
+            if row is not None:
+                time = credit.setdefault(row, np.zeros(len(units), np.int64))
+                np.add.at(time, pieces.unit[rows], own[rank])
         ties += stitched.ties
     return credit, ties
+
+
+def _layers(
+    credit: Mapping[str, NDArray[np.int64]], kept: NDArray[np.int64], machine: str
+) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
+    """The rows that a kept unit was in, in the order of the table, and their times."""
+    times = {row: credit[row.name][kept] for row in ROWS if row.name in credit}
+    times = {row: time for row, time in times.items() if time.any()}
+    layers = tuple(Layer(row.name, row.segment, machine, row.meaning) for row in times)
+    return layers, np.array(list(times.values()), np.int64).reshape(len(layers), len(kept))
 
 
 def _only(recording: Recording) -> Trace:
@@ -108,18 +123,6 @@ def _nothing(left_out: Mapping[str, int], plain_writes: int) -> tuple[str, str]:
         "only O_SYNC or O_DSYNC writes, fsync, fdatasync, sync_file_range and msync count; "
         "check that the filter names the process that makes them",
     )
-
-
-def _by_row(credit: NDArray[np.int64], machine: str) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
-    """Ranks folded into the table's rows; rows that no write was in are left out."""
-    layers, times = [], []
-    for row in ROWS:
-        ranks = [number for number, rank in enumerate(STACK) if rank.row == row.name]
-        time = credit[ranks].sum(axis=0)
-        if time.any():
-            layers.append(Layer(row.name, row.segment, machine, row.meaning))
-            times.append(time)
-    return tuple(layers), np.array(times, np.int64).reshape(len(layers), credit.shape[1])
 
 
 def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:

@@ -53,9 +53,9 @@ def windows(trace: Trace, pieces: Pieces, commits: Commits) -> Iterator[tuple[In
     when one began has its other edge too, and the commits that reach into it.
     """
     order = np.argsort(pieces.begin_ns, kind="stable")
-    first = 0
+    begins, first = pieces.begin_ns[order], 0
     while first < len(order):
-        last = _last(pieces, order, first)
+        last = _last(begins, pieces.end_ns, order, first)
         rows = order[first:last]
         own = pieces.rows(rows)
         begin, end = int(own.begin_ns.min()), int(own.end_ns.max())
@@ -75,11 +75,8 @@ def windows(trace: Trace, pieces: Pieces, commits: Commits) -> Iterator[tuple[In
         first = last
 
 
-def _last(pieces: Pieces, order: Ints, first: int) -> int:
+def _last(begins: Ints, ends: Ints, order: Ints, first: int) -> int:
     """Enough pieces, and enough time that the margins do not outweigh it."""
     last = min(first + WINDOW_PIECES, len(order))
-    rows = order[first:last]
-    longest = int((pieces.end_ns[rows] - pieces.begin_ns[rows]).max())
-    until = int(pieces.begin_ns[rows[0]]) + longest
-    enough = int(np.searchsorted(pieces.begin_ns[order], until, side="right"))
-    return max(last, enough)
+    longest = int((ends[order[first:last]] - begins[first:last]).max())
+    return max(last, int(np.searchsorted(begins, begins[first] + longest, side="right")))
