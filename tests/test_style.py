@@ -34,6 +34,7 @@ ALLOWED: Final = {
     "pipeline": STAGES | {"recording"},
     "timelines": STAGES | {"pipeline", "recording"},
     "bench": STAGES | {"pipeline", "recording", "report"},
+    "lab": STAGES | {"pipeline", "recording", "record"},
 }
 
 

@@ -7,6 +7,7 @@ IostrataError            1  something failed that has no status of its own
 ├── PermissionDenied     4  eBPF is refused here (not root, no BTF, lockdown)
 ├── NothingToAnalyse     5  no synchronous write was recorded
 ├── RecorderError        6  the recorder could not start or ended badly
+├── LabError             8  a lab's machines did not come up, or a check failed
 ├── CommandNotExecutable 126  the command to be recorded may not be executed
 └── CommandNotFound      127  there is no such command
 
@@ -49,6 +50,10 @@ class NothingToAnalyse(IostrataError):
 
 class RecorderError(IostrataError):
     status = 6
+
+
+class LabError(IostrataError):
+    status = 8
 
 
 class CommandNotExecutable(IostrataError):

@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import bench, doctor, dump, record, replay, run, timeline
+from iostrata.cli import bench, doctor, dump, lab, record, replay, run, timeline
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -30,6 +30,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     dump.dump,
     bench.bench,
     doctor.doctor,
+    lab.lab,
 )
 # These end with a command line: no option of ours is looked for in it.
 RUNNERS: Final[tuple[Callable[..., int], ...]] = (run.run, record.record)
@@ -45,6 +46,7 @@ Exit status:
   5    no synchronous write was recorded
   6    the recorder could not start or ended badly
   7    the result is printed, but events were lost or the recording is damaged
+  8    a lab's machines did not come up, or a check failed
   126  the command to be recorded may not be executed
   127  there is no such command
   130  Ctrl-C

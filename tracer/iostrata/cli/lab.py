@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata lab: scenarios on virtual machines, recorded and checked."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from iostrata import lab as laboratory
+from iostrata.cli import options
+from iostrata.cli.present import STDOUT, Wishes
+from iostrata.cli.story import Story
+from iostrata.errors import LabError, UsageError
+from iostrata.report.json import document as breakdown_document
+from iostrata.units import duration
+
+SCHEMA: Final = "iostrata.lab/1"
+EXEC_LIMIT_S: Final = 600.0
+
+
+class Action(StrEnum):
+    LIST = "list"
+    RUN = "run"
+    UP = "up"
+    EXEC = "exec"
+    DOWN = "down"
+
+
+def lab(
+    action: Annotated[Action, typer.Argument(help="What to do.", show_default=False)],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME] [-- COMMAND]", help="A scenario, or a machine (exec)."),
+    ] = None,
+    kernel: Annotated[
+        str,
+        typer.Option(
+            "--kernel",
+            metavar="SERIES",
+            show_default=False,
+            help=f"Of every machine, instead of the scenario's: {', '.join(laboratory.SUITES)}.",
+        ),
+    ] = "",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the machines standing.")] = False,
+    json: options.JsonOnly = "",
+    quiet: options.Quiet = False,
+) -> int:
+    """Bring a scenario's machines up, record, check, tear down.
+
+    A scenario declares virtual machines, a storage stack on them, workloads,
+    injected delays, and what must be found. The machines run Debian's kernels,
+    fetched once, by QEMU, on the files of this machine (which they can't change).
+
+    \b
+      iostrata lab list                      the scenarios
+      iostrata lab run local --kernel 5.10   all of it; status 8: a check failed
+      iostrata lab up local                  the machines with their stack
+      iostrata lab exec local -- uname -a    a command on a machine that stands
+      iostrata lab down                      end what was left standing
+    """
+    story, names = Story(quiet), words or []
+    if kernel:
+        laboratory.check_series(kernel)
+    match action:
+        case Action.LIST:
+            _no(names, action)
+            return _list()
+        case Action.RUN:
+            wishes = Wishes(json=json)
+            return _show(laboratory.run(*_scenario(names, action, kernel), story, keep), wishes)
+        case Action.UP:
+            laboratory.up(*_scenario(names, action, kernel), story)
+            return 0
+        case Action.EXEC:
+            return _execute(names)
+        case Action.DOWN:
+            _no(names, action)
+            laboratory.take_down(story)
+            return 0
+
+
+def _no(names: list[str], action: Action) -> None:
+    if names:
+        raise UsageError(f"iostrata lab {action} takes no name", f"iostrata lab {action}")
+
+
+def _scenario(names: list[str], action: Action, kernel: str) -> tuple[laboratory.Scenario, str]:
+    if len(names) != 1:
+        raise UsageError(
+            f"iostrata lab {action} takes the name of one scenario", "iostrata lab list shows them"
+        )
+    file = laboratory.find_scenario(names[0])
+    scenario = laboratory.read_scenario(file)
+    return (laboratory.with_kernel(scenario, kernel) if kernel else scenario), file.stem
+
+
+def _list() -> int:
+    for file in laboratory.scenario_files():
+        print(f"{file.stem:<16}{laboratory.read_scenario(file).description}")
+    return 0
+
+
+def _execute(words: list[str]) -> int:
+    if len(words) < 2:
+        raise UsageError(
+            "iostrata lab exec takes a machine and a command", "iostrata lab exec local -- uname -a"
+        )
+    status, output = laboratory.execute(laboratory.find_machine(words[0]), words[1:], EXEC_LIMIT_S)
+    sys.stdout.write(output)
+    return status
+
+
+def _show(result: laboratory.Result, wishes: Wishes) -> int:
+    text = json_text.dumps(document(result), indent=2, ensure_ascii=False) + "\n"
+    if wishes.json == STDOUT:
+        sys.stdout.write(text)
+    elif wishes.json:
+        Path(wishes.json).write_text(text, encoding="utf-8")
+    if wishes.table:
+        for line in lines(result):
+            print(line)
+    return 0 if result.passed else LabError.status
+
+
+def lines(result: laboratory.Result) -> Iterator[str]:
+    """The machines and rounds, each with its checks."""
+    for machine in result.machines:
+        tried = [probe for probe in machine.probes if probe.result != "unused"]
+        works = sum(probe.works for probe in tried)
+        yield f"machine {machine.name}: kernel {machine.release}, up in {machine.boot_s:.1f} s"
+        yield f"  {works} of {len(tried)} programs of the recorder load and attach"
+        yield from (
+            f"  without {probe.program}: {probe.result}, {probe.text}"
+            for probe in tried
+            if not probe.works
+        )
+        yield from _checks(machine.checks)
+    for each in result.rounds:
+        overall = each.summary.overall
+        yield f"{each.name}: {overall.count} writes, mean {duration(overall.total.mean_ns)}"
+        yield from _checks(each.checks)
+    yield f"recordings: iostrata replay {result.recordings}/NAME"
+
+
+def _checks(checks: Sequence[laboratory.Check]) -> Iterator[str]:
+    for check in checks:
+        verdict = "ok    " if check.passed else "FAILED"
+        yield f"  {verdict} {check.name:<16} {check.found} (wanted {check.wanted})"
+
+
+def document(result: laboratory.Result) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "scenario": result.scenario,
+        "passed": result.passed,
+        "machines": [
+            {
+                "name": machine.name,
+                "kernel": machine.release,
+                "boot_s": round(machine.boot_s, 3),
+                "probes": [
+                    {"program": probe.program, "result": probe.result, "text": probe.text or None}
+                    for probe in machine.probes
+                ],
+                "checks": _check_documents(machine.checks),
+            }
+            for machine in result.machines
+        ],
+        "rounds": [
+            {
+                "name": each.name,
+                "recording": str(each.recording),
+                "checks": _check_documents(each.checks),
+                "breakdown": breakdown_document(each.summary),
+            }
+            for each in result.rounds
+        ],
+    }
+
+
+def _check_documents(checks: Sequence[laboratory.Check]) -> list[dict[str, Any]]:
+    return [
+        {"name": check.name, "passed": bool(check.passed), "found": check.found,
+         "wanted": check.wanted}
+        for check in checks
+    ]  # fmt: skip

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: a round's Breakdown and the workload's own account in, what was found out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.lab.scenario import Checks, Injection
+from iostrata.lab.workload import Witness
+from iostrata.model import Breakdown
+from iostrata.record.diagnosis import Probe, verdicts
+from iostrata.units import duration
+
+RESIDUAL = "unattributed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """``found`` and ``wanted``: text for people."""
+
+    name: str
+    passed: bool
+    found: str
+    wanted: str
+
+
+def observed(wanted: Checks, probes: Sequence[Probe]) -> Iterator[Check]:
+    """The layers that a machine's recorder must see, at least partly."""
+    for verdict in verdicts(probes):
+        if verdict.sight.layer in wanted.observed:
+            broken = ", ".join(probe.program for probe in verdict.broken)
+            found = f"{verdict.seen}, without {broken}" if broken else verdict.seen
+            yield Check(
+                f"sees {verdict.sight.layer}", verdict.seen in ("yes", "partly"), found, "yes"
+            )
+
+
+def of_round(wanted: Checks, breakdown: Breakdown, witness: Witness) -> Iterator[Check]:
+    """What holds for every round."""
+    latency = breakdown.writes.latency_ns
+    analysed = len(latency)
+    all_writes = analysed + sum(breakdown.left_out.values())
+    conserved = np.array_equal(breakdown.time_ns.sum(axis=0) + breakdown.residual_ns, latency)
+    yield Check("conservation", conserved, "exact" if conserved else "broken", "exact")
+    lost = sum(breakdown.quality.lost.values()) + len(breakdown.quality.damage)
+    yield Check("lost", not lost, str(lost), "0")
+    if wanted.count:
+        yield Check("count", all_writes == witness.count, str(all_writes), str(witness.count))
+    share = analysed / all_writes
+    yield Check("analysed", share >= wanted.analysed, f"{share:.2%}", f">= {wanted.analysed:.2%}")
+    mean = float(latency.mean())
+    deviation = mean / witness.mean_ns - 1 if witness.mean_ns else np.inf
+    yield Check(
+        "mean",
+        abs(deviation) <= wanted.mean_deviation,
+        f"{duration(mean)}, {deviation:+.2%}",
+        f"{duration(witness.mean_ns)} +- {wanted.mean_deviation:.0%}",
+    )
+    residual = float(breakdown.residual_ns.mean()) / mean
+    yield Check(
+        "residual", abs(residual) <= wanted.residual, f"{residual:.2%}", f"<= {wanted.residual:.2%}"
+    )
+
+
+def of_injection(
+    wanted: Checks, injection: Injection, with_delay: Breakdown, without: Breakdown
+) -> Iterator[Check]:
+    """Where the injected delay was found: in its rows, and in which other row most."""
+    delayed, plain = means_ns(with_delay), means_ns(without)
+    more = {row: delayed.get(row, 0) - plain.get(row, 0) for row in {**plain, **delayed}}
+    found = sum(more.pop(row, 0) for row in injection.rows) / injection.delay_ns
+    yield Check(
+        "found in " + ", ".join(injection.rows),
+        found >= wanted.found,
+        f"{found:.2%} of {duration(injection.delay_ns)}",
+        f">= {wanted.found:.0%}",
+    )
+    row = max(more, key=lambda name: abs(more[name]))
+    share = more[row] / injection.delay_ns
+    yield Check(
+        "found elsewhere",
+        abs(share) <= wanted.elsewhere,
+        f"{share:+.2%} in {row}",
+        f"<= {wanted.elsewhere:.0%}",
+    )
+
+
+def means_ns(breakdown: Breakdown) -> dict[str, float]:
+    """Mean of each row, and of the residual, over all writes."""
+    rows = zip(breakdown.layers, breakdown.time_ns.mean(axis=1), strict=True)
+    means = {layer.name: float(mean) for layer, mean in rows}
+    return {**means, RESIDUAL: float(breakdown.residual_ns.mean())}

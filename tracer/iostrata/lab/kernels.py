@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: a kernel's series in, a Debian kernel unpacked in the cache out.
+
+The archive is the one that this machine's apt uses; its own configuration
+and lists are not touched, nothing is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from iostrata.errors import LabError
+from iostrata.lab.cache import cache
+from iostrata.lab.listen import Listener
+from iostrata.lab.tools import run_tool
+
+# The suites of Debian's archive that have them.
+SUITES: Final = {
+    "5.10": "bullseye",
+    "6.1": "bookworm",
+    "6.12": "trixie",
+    "7.2": "trixie-backports",
+}
+KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """``modules``: the directory lib/modules, in which ``release`` is one."""
+
+    series: str
+    release: str
+    image: Path
+    modules: Path
+
+
+def check_series(series: str) -> None:
+    if series not in SUITES:
+        raise LabError(
+            f"there is no kernel {series} in the lab", f"known kernels: {', '.join(SUITES)}"
+        )
+
+
+def kernel(series: str, listener: Listener) -> Kernel:
+    """The newest kernel of that series, from the cache if it was fetched before."""
+    check_series(series)
+    directory = cache() / "kernels" / series
+    if not directory.is_dir():
+        listener.say(f"fetching Debian's kernel {series} into {directory}")
+        _fetch(series, directory)
+    return _unpacked(series, directory)
+
+
+def _unpacked(series: str, directory: Path) -> Kernel:
+    modules = directory / "lib" / "modules"
+    for release in modules.glob("*"):
+        # Where packages put it up to Linux 7.1, and from 7.2 on.
+        for image in (directory / "boot" / f"vmlinuz-{release.name}", release / "vmlinuz"):
+            if image.is_file():
+                return Kernel(series, release.name, image, modules)
+    raise LabError(f"{directory} holds no kernel", f"rm -r {directory}")
+
+
+def _fetch(series: str, directory: Path) -> None:
+    """Unpacks beside ``directory`` and moves there, so that it is complete or absent."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{series}-") as place:
+        archive = _Archive(Path(place), SUITES[series])
+        unpacked = Path(place) / "unpacked"
+        for package in archive.download(_packages(archive, series)):
+            run_tool("dpkg-deb", "-x", str(package), str(unpacked), what="unpacking the kernel")
+        if not (unpacked / "lib").exists():
+            (unpacked / "lib").symlink_to("usr/lib")
+        release = _unpacked(series, unpacked).release
+        run_tool("depmod", "--basedir", str(unpacked), release, what="the kernel's modules")
+        shutil.rmtree(unpacked / "usr" / "share", ignore_errors=True)
+        unpacked.rename(directory)
+
+
+def _packages(archive: _Archive, series: str) -> list[str]:
+    """The image of the newest release, and the packages that newer ones are split into."""
+    architecture = run_tool("dpkg", "--print-architecture", what="fetching a kernel").strip()
+    pattern = rf"^linux-(image|base|binary|modules)-{re.escape(series)}\.[-+.0-9deb]+-{architecture}$"
+    names = archive.search(pattern)
+    if not names:
+        raise LabError(
+            f"the Debian archive has no kernel {series} in {archive.suite}",
+            "use another kernel: --kernel " + "|".join(SUITES),
+        )
+    releases = {name.split("-", 2)[2] for name in names}
+    newest = max(releases, key=lambda release: [int(part) for part in re.findall(r"\d+", release)])
+    return [name for name in names if name.split("-", 2)[2] == newest]
+
+
+class _Archive:
+    """apt, on one suite, with its configuration and lists in ``place``."""
+
+    def __init__(self, place: Path, suite: str) -> None:
+        self.suite = suite
+        self._place = place
+        sources = place / "sources.list"
+        sources.write_text(f"deb [signed-by={KEYRING}] {_mirror()} {suite} main\n")
+        (place / "lists" / "partial").mkdir(parents=True)
+        (place / "cache" / "archives" / "partial").mkdir(parents=True)
+        self._options = [
+            f"-oDir::Etc::sourcelist={sources}",
+            "-oDir::Etc::sourceparts=-",
+            f"-oDir::State::lists={place / 'lists'}",
+            f"-oDir::Cache={place / 'cache'}",
+            "-oAcquire::Languages=none",
+            "-oAPT::Sandbox::User=root",
+            "-oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+        ]
+        run_tool("apt-get", *self._options, "update", "-qq", what=f"Debian's archive of {suite}")
+
+    def search(self, pattern: str) -> list[str]:
+        found = run_tool(
+            "apt-cache", *self._options, "search", "--names-only", pattern, what="fetching a kernel"
+        )
+        return [line.split()[0] for line in found.splitlines()]
+
+    def download(self, packages: list[str]) -> list[Path]:
+        here = Path.cwd()
+        os.chdir(self._place)  # where apt-get downloads to
+        try:
+            run_tool("apt-get", *self._options, "download", "-qq", *packages,
+                     what="fetching a kernel")  # fmt: skip
+        finally:
+            os.chdir(here)
+        return sorted(self._place.glob("*.deb"))
+
+
+def _mirror() -> str:
+    """The Debian archive that this machine's apt uses."""
+    targets = run_tool(
+        "apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages",
+        what="apt's sources",
+    )  # fmt: skip
+    for line in targets.splitlines():
+        label, _, uri = line.partition(" ")
+        if label == "Debian":
+            return uri
+    raise LabError(
+        "apt has no source of Debian's archive, where the lab's kernels are",
+        "run the lab on Debian, with its archive in apt's sources, after apt-get update",
+    )

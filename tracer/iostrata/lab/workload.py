@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: a declared workload in, its command and what it says of itself out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from iostrata.errors import LabError
+from iostrata.lab.scenario import Fio
+
+RUNTIME_S: Final = 10
+# What fio takes beside the time that it was told to run, on a slow machine.
+OVERHEAD_S: Final = 90
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The workload's own account of its synchronous writes: how many, how long on average."""
+
+    count: int
+    mean_ns: float
+
+
+def command(workload: Fio, output: str) -> tuple[str, ...]:
+    """``output``: the file that gets its account."""
+    return (
+        "fio",
+        f"--name={workload.name}",
+        f"--directory={workload.directory}",
+        *(f"--{key}={value}" for key, value in workload.options.items()),
+        "--group_reporting=1",
+        "--output-format=json",
+        f"--output={output}",
+    )
+
+
+def limit_s(workload: Fio) -> float:
+    return float(workload.options.get("runtime", RUNTIME_S)) + OVERHEAD_S
+
+
+class _Latency(msgspec.Struct, frozen=True):
+    count: int = msgspec.field(name="N", default=0)
+    mean: float = 0.0
+
+
+class _Write(msgspec.Struct, frozen=True):
+    clat_ns: _Latency
+    total_ios: int
+
+
+class _Sync(msgspec.Struct, frozen=True):
+    lat_ns: _Latency = _Latency()
+
+
+class _Job(msgspec.Struct, frozen=True):
+    write: _Write
+    sync: _Sync = _Sync()
+
+
+class _Output(msgspec.Struct, frozen=True):
+    jobs: tuple[_Job, ...]
+
+
+def witness(output: bytes) -> Witness:
+    """From fio's JSON: write and sync together, where each write has a sync call of its own."""
+    start = max(output.find(b"{"), 0)  # it may warn before it begins
+    try:
+        job = msgspec.json.decode(output[start:], type=_Output).jobs[0]
+    except (msgspec.DecodeError, IndexError) as error:
+        raise LabError(f"fio's account cannot be read: {error}") from error
+    synced = job.sync.lat_ns
+    if synced.count:
+        return Witness(synced.count, job.write.clat_ns.mean + synced.mean)
+    return Witness(job.write.total_ios, job.write.clat_ns.mean)
