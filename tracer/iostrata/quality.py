@@ -12,15 +12,23 @@ from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
 from iostrata.stitch.join import Ints, integers, overlapping
 from iostrata.trace.read import Trace
+from iostrata.trace.stream import RECORDER_CPU
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 
-OBSERVERS = (
-    # layer, points of which one must be there, merged into, what its absence means
-    ("wakeup", ("sched_resume",), "syscall, fs and unattributed", "no scheduler event recorded"),
-    ("block.Q2G", ("block_io_start",), "block.Q2I or block.Q2D", "recorded with --detail only"),
-    ("block.I2D", ("block_rq_insert",), "block.Q2D", "not recorded, or no I/O scheduler"),
+Observer = tuple[str, tuple[str, ...], str, str]
+"""A layer, the points of which one must be there, why none is, and what shows it then."""
+
+WAKEUP: Observer = (
+    "wakeup", ("sched_resume",), "no scheduler event recorded", "syscall and fs"
+)  # fmt: skip
+DETAIL: tuple[Observer, ...] = (
+    ("block.Q2G", ("block_io_start",), "no point that this kernel has", "block.Q2I or block.Q2D"),
+    ("block.I2D", ("block_rq_insert",), "no I/O scheduler, or passed by", "block.G2D"),
+)
+NO_DETAIL: tuple[Observer, ...] = (
+    ("block.Q2G to I2D", ("block_io_start", "block_rq_insert"), "only with --detail", "block.Q2D"),
 )
 
 
@@ -43,11 +51,13 @@ def left_out_of(trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
 
 def _touched(trace: Trace, units: Units) -> NDArray[np.bool_]:
     losses = trace.losses
+    # The recorder's own stream holds no event of a write.
+    own = losses.cpu != RECORDER_CPU
+    begin, end = losses.begin_ns[own] - 1, losses.end_ns[own] + 1
     touched = np.zeros(len(units), np.bool_)
     rows, _ = overlapping(
         np.zeros(len(units), np.int64), units.begin_ns, units.end_ns,
-        np.zeros(len(losses.begin_ns), np.int64),
-        integers(losses.begin_ns) - 1, integers(losses.end_ns) + 1,
+        np.zeros(len(begin), np.int64), begin, end,
     )  # fmt: skip
     touched[rows] = True
     return touched
@@ -76,9 +86,10 @@ def _not_observed(trace: Trace) -> tuple[NotObserved, ...]:
         for program, error in zip(probes["program"], integers(probes["error"]), strict=True)
         if error
     ]
+    queue = DETAIL if trace.env.get("detail") else NO_DETAIL
     missing = [
         NotObserved(layer, reason, merged)
-        for layer, points, merged, reason in OBSERVERS
+        for layer, points, reason, merged in (WAKEUP, *queue)
         if not any(len(trace.points[point]) for point in points)
     ]
     return (*failed, *missing)
