@@ -80,6 +80,9 @@ class Points:
         self, *fields: str, begin: int = 0, end: int | None = None
     ) -> dict[str, NDArray[np.generic]]:
         """Several columns in one pass over the files; RecordingError for a field not recorded."""
+        if not len(self):
+            # A point that an older recording knows by other fields, or not at all.
+            return {field: np.empty(0, self._type(field)) for field in fields}
         begin, end, _ = slice(begin, end).indices(len(self))
         for field in fields:
             self._check(field)
@@ -105,6 +108,9 @@ class Points:
             streams[places] = max(0, part.stream.cpu)
             slots[places] = part.slots[first:last]
         return streams, slots
+
+    def _type(self, field: str) -> np.dtype[np.generic]:
+        return self.dtype[field] if field in self.fields else np.dtype(np.int64)
 
     def _check(self, field: str) -> None:
         if field not in self.fields:
