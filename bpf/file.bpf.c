@@ -40,9 +40,8 @@ static __always_inline void file_watch(struct super_block *sb, __u32 dev)
 	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
 }
 
-bool file_identify(struct file *address, struct file_identity *identity)
+static __always_inline bool identify(struct file *file, struct file_identity *identity)
 {
-	struct file *file = TYPED(struct file, address);
 	struct inode *inode = LOOK(file, f_inode);
 	__u32 format = LOOK(inode, i_mode) & S_IFMT;
 	struct super_block *sb;
@@ -62,10 +61,38 @@ bool file_identify(struct file *address, struct file_identity *identity)
 		return false;
 	if (sb && !(bits & WATCH_FS))
 		file_watch(sb, identity->dev);
-	identity->file_key = (__u64)address;
+	identity->file_key = (__u64)file;
 	identity->inode = LOOK(inode, i_ino);
 	identity->open_flags = LOOK(file, f_flags);
 	return true;
+}
+
+bool file_identify(struct file *file, struct file_identity *identity)
+{
+	return identify(TYPED(struct file, file), identity);
+}
+
+/* The file at a place of a descriptor table.  A plain load needs a type that holds a
+ * pointer to a file: a kiocb does. */
+static __always_inline struct file *file_at(struct file **place)
+{
+	struct kiocb *control;
+	struct file *file = NULL;
+
+	if (!has_rdonly_cast) {
+		bpf_probe_read_kernel(&file, sizeof(file), place);
+		return file;
+	}
+	control = TYPED(struct kiocb, (void *)place - bpf_core_field_offset(struct kiocb, ki_filp));
+	return control->ki_filp;
+}
+
+bool descriptor_identify(__u32 descriptor, struct file_identity *identity)
+{
+	struct file **place = file_place(descriptor);
+	struct file *file = place ? file_at(place) : NULL;
+
+	return file && identify(file, identity);
 }
 
 long long file_position(__u64 file_key)

@@ -13,10 +13,10 @@ struct file_identity {
 	__u32 open_flags;
 };
 
-static __always_inline struct file *file_of_descriptor(__u32 descriptor)
+/* Where the current process keeps the descriptor's file, NULL: beyond its table. */
+static __always_inline struct file **file_place(__u32 descriptor)
 {
 	struct fdtable *table;
-	struct file *file = NULL;
 	struct file **files;
 
 	if (bpf_helper_exists(get_current_task_btf)) {
@@ -35,12 +35,24 @@ static __always_inline struct file *file_of_descriptor(__u32 descriptor)
 			return NULL;
 		files = PEEK(table, fd);
 	}
-	bpf_probe_read_kernel(&file, sizeof(file), files + descriptor);
+	return files + descriptor;
+}
+
+static __always_inline struct file *file_of_descriptor(__u32 descriptor)
+{
+	struct file **place = file_place(descriptor);
+	struct file *file = NULL;
+
+	if (place)
+		bpf_probe_read_kernel(&file, sizeof(file), place);
 	return file;
 }
 
 /* False: no file to record (a pipe, socket or terminal, or not on a device asked for). */
 bool file_identify(struct file *file, struct file_identity *identity) __hidden;
+
+/* The same of a descriptor of the current process. */
+bool descriptor_identify(__u32 descriptor, struct file_identity *identity) __hidden;
 
 /* Where the next write() to it goes. */
 long long file_position(__u64 file_key) __hidden;

@@ -64,6 +64,10 @@ struct file {
 	struct inode *f_inode;
 };
 
+struct kiocb {
+	struct file *ki_filp;
+};
+
 struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;

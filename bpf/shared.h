@@ -31,34 +31,36 @@ struct ring {
 	unsigned long long tail_pad[7];
 };
 
-/* A recorded thread.  All zero in a free place. */
+/* A recorded thread.  All zero in a free place.  What sched_switch needs comes
+ * first, so that it touches one cache line. */
 struct thread {
-	/* the call that it is in; enter_ns 0: in none */
-	unsigned long long enter_ns;
-	unsigned long long file_key;
-	unsigned long long inode;
-	long long offset_bytes;
-	unsigned int dev;
-	unsigned int open_flags;
-	unsigned int size_bytes;
-	unsigned char call;
-	unsigned char rwf;
-	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
-	unsigned char announced; /* its thread event has been emitted */
-
 	/* off the CPU; off_ns 0: it runs */
 	unsigned long long off_ns;
 	unsigned long long wake_ns;
 	unsigned int waker_tid;
 	unsigned int off_state;
 
-	/* in its file system's sync */
-	unsigned long long sync_enter_ns;
-	unsigned int sync_transaction;
-	unsigned int sync_datasync;
+	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
+	unsigned char announced; /* its thread event has been emitted */
+
+	/* the call that it is in; enter_ns 0: in none */
+	unsigned char call;
+	unsigned char rwf;
+	unsigned int dev;
+	unsigned long long enter_ns;
+	unsigned long long file_key;
+	unsigned long long inode;
+	long long offset_bytes;
+	unsigned int open_flags;
+	unsigned int size_bytes;
 
 	unsigned int tgid;
-	unsigned int tgid_pad;
+
+	/* in its file system's sync */
+	unsigned int sync_transaction;
+	unsigned int sync_datasync;
+	unsigned int sync_pad;
+	unsigned long long sync_enter_ns;
 
 	unsigned long long scratch[4]; /* for layers that stash more */
 };

@@ -46,14 +46,8 @@ static __always_inline void call_is(struct thread *thread, __u8 call, __s64 offs
 static __always_inline struct thread *caller(__u32 descriptor, struct file_identity *identity)
 {
 	struct thread *thread = thread_admit();
-	struct file *file;
 
-	if (!thread)
-		return NULL;
-	file = file_of_descriptor(descriptor);
-	if (!file || !file_identify(file, identity))
-		return NULL;
-	return thread;
+	return thread && descriptor_identify(descriptor, identity) ? thread : NULL;
 }
 
 /*

@@ -32,10 +32,6 @@ struct worker {
 	struct work_struct *current_work;
 };
 
-struct kiocb {
-	struct file *ki_filp;
-};
-
 struct iomap_dio {
 	struct kiocb *iocb;
 	struct {
@@ -190,13 +186,16 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 static __always_inline struct thread *sync_thread(struct inode *inode)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
-	struct thread *thread;
+	struct thread *thread = thread_of((__u32)ids);
 
+	if (thread && !thread->kind)
+		return NULL;
+	if (thread && !filter.device)
+		return thread;
 	if (!(watch_of(inode->i_sb->s_dev) & WATCH_FS))
 		return NULL;
-	thread = thread_of((__u32)ids);
 	if (thread)
-		return thread->kind ? thread : NULL;
+		return thread;
 	if (!current_is_kernel_thread())
 		return NULL;
 	return thread_add(ids, ids >> 32, THREAD_WORKER);
