@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from iostrata.attribute.summarise import GROUPINGS
 from iostrata.attribute.tail import FEWEST, tail
 from iostrata.model import Breakdown, Layer, Quality, Writes
 
@@ -21,7 +22,19 @@ def breakdown(time_ns: NDArray[np.int64], residual_ns: NDArray[np.int64]) -> Bre
     none = np.zeros(count, np.int64)
     begin = np.arange(count) * 1_000_000
     writes = Writes(
-        "local", begin, begin + latency, latency, none, none, none, none, none, none, none, {}, {}
+        "local",
+        begin,
+        begin + latency,
+        latency,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none,
+        codes=dict.fromkeys(GROUPINGS, none.astype(np.int16)),
+        names=dict.fromkeys(GROUPINGS, ("one",)),
     )
     return Breakdown(writes, LAYERS, time_ns, residual_ns, {}, Quality())
 

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.attribute.compare import compare
 from iostrata.attribute.summarise import summarise
 from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
-from iostrata.report import csv, json, table
+from iostrata.report import comparison, csv, json, table
 from tests.report.synthetic import SUMMARIES
 
 GOLDEN = Path(__file__).parent / "golden"
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
-def compare(name: str, text: str) -> None:
+def golden(name: str, text: str) -> None:
     path = GOLDEN / name
     if os.environ.get("IOSTRATA_REWRITE"):
         path.write_text(text)
@@ -30,33 +32,42 @@ def test_table(name: str, width: int) -> None:
     text = table.render(SUMMARIES[name](), width).plain
     assert max(map(len, text.splitlines())) <= width
     assert not any(line.endswith(" ") for line in text.splitlines())
-    compare(f"{name}.{width}.txt", text)
+    golden(f"{name}.{width}.txt", text)
 
 
 def test_table_without_block_characters() -> None:
     text = table.render(SUMMARIES["one_method"](), blocks=False).plain
     assert text.isascii()
-    compare("one_method.ascii.txt", text)
+    golden("one_method.ascii.txt", text)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_json(name: str) -> None:
-    compare(f"{name}.json", json.render(SUMMARIES[name]()))
+    golden(f"{name}.json", json.render(SUMMARIES[name]()))
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_csv(name: str) -> None:
-    compare(f"{name}.csv", csv.render(SUMMARIES[name]()))
+    golden(f"{name}.csv", csv.render(SUMMARIES[name]()))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_tail(width: int) -> None:
-    path = Path(__file__).parents[1] / "recordings" / "fio_fdatasync"
-    summary = summarise(analyse(open_recording(path)))
+    summary = summarise(analyse(open_recording(RECORDINGS / "fio_fdatasync")))
     text = table.render(summary, width, with_tail=True).plain
     assert max(map(len, text.splitlines())) <= width
-    compare(f"tail.{width}.txt", text)
+    golden(f"tail.{width}.txt", text)
 
 
 def test_tail_of_too_few_writes() -> None:
     assert "996 writes are too few" in table.render(SUMMARIES["one_method"](), with_tail=True).plain
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_comparison(width: int) -> None:
+    before = analyse(open_recording(RECORDINGS / "pg_test_fsync"))
+    after = analyse(open_recording(RECORDINGS / "four_methods"))
+    found = compare(before, after, by="method", limit=0.1)
+    text = comparison.render(found, comparison.Names("before", "after"), width).plain
+    assert max(map(len, text.splitlines())) <= width
+    golden(f"comparison.{width}.txt", text)

@@ -13,7 +13,7 @@ from iostrata.model import Quality
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
 from iostrata.timelines import timelines
-from tests.report.test_golden import compare
+from tests.report.test_golden import golden
 
 FIO = Path(__file__).parents[1] / "recordings" / "fio_fdatasync"
 WIDTHS = [40, 60, 80, 120]
@@ -25,7 +25,7 @@ def test_waterfall(width: int) -> None:
     text = waterfall.render(seen.timelines, seen.quality, width, steps=10).plain
     assert max(map(len, text.splitlines())) <= width
     assert not any(line.endswith(" ") for line in text.splitlines())
-    compare(f"waterfall.{width}.txt", text)
+    golden(f"waterfall.{width}.txt", text)
 
 
 def test_without_block_characters_steps_or_luck() -> None:

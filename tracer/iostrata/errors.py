@@ -12,13 +12,15 @@ IostrataError            1  something failed that has no status of its own
 └── CommandNotFound      127  there is no such command
 
 Status 7 is no error: the result is printed, but events were lost or the
-recording is damaged (law 3). A command run by ``run`` or ``record`` that fails
-passes its own status on; 130 is Ctrl-C before anything was recorded.
+recording is damaged (law 3). Nor is 9: compare printed its result, and it holds
+a regression. A command run by ``run`` or ``record`` that fails passes its own
+status on; 130 is Ctrl-C before anything was recorded.
 """
 
 from __future__ import annotations
 
 STATUS_LOSSES = 7
+STATUS_REGRESSION = 9
 STATUS_INTERRUPTED = 130
 
 

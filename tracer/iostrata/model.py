@@ -297,3 +297,79 @@ class Timeline:
     calls_ns: tuple[int, ...]
     lanes: tuple[Lane, ...]
     steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row of a comparison: from recording A to recording B, in ns.
+
+    ``low_ns``..``high_ns``: the confidence interval of ``change_ns``, which is
+    signed. ``share``: the change as a part of A's total mean (of A's own value
+    for the total's percentiles). ``real``: the interval excludes 0.
+    """
+
+    a_ns: float
+    b_ns: float
+    change_ns: float
+    low_ns: float
+    high_ns: float
+    share: float
+    real: bool
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """``layer`` None: unattributed. ``unlike``: one of the two did not observe it as the other."""
+
+    layer: Layer | None
+    change: Change
+    unlike: bool
+
+
+@dataclass(frozen=True)
+class ComparedGroup:
+    """Writes of one kind in both recordings. Law: the rows' changes add up to the total's.
+
+    ``judged``: there are enough writes for the intervals to mean something.
+    """
+
+    name: str
+    count_a: int
+    count_b: int
+    judged: bool
+    total: Change
+    p50: Change
+    p99: Change
+    rows: tuple[ChangeRow, ...]
+
+
+@dataclass(frozen=True)
+class Regression:
+    """``row``: ``total``, ``p99`` or a layer's name."""
+
+    group: str
+    row: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two recordings, layer by layer.
+
+    ``confidence``: of every interval, by ``resamples`` bootstrap resamples.
+    ``limit``: the share above which a real change for the worse is a regression;
+    None: nothing is. ``only_a``, ``only_b``: groups that the other has not.
+    ``mixes``: columns (``method``, ``size``) of which the two hold different parts.
+    """
+
+    confidence: float
+    resamples: int
+    grouped_by: str
+    groups: tuple[ComparedGroup, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    mixes: tuple[str, ...]
+    limit: float | None
+    regressions: tuple[Regression, ...]
+    quality_a: Quality
+    quality_b: Quality

@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import bench, doctor, dump, lab, record, replay, run, timeline
+from iostrata.cli import bench, compare, doctor, dump, lab, record, replay, run, timeline
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -27,6 +27,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     record.record,
     replay.replay,
     timeline.timeline,
+    compare.compare,
     dump.dump,
     bench.bench,
     doctor.doctor,
@@ -47,6 +48,7 @@ Exit status:
   6    the recorder could not start or ended badly
   7    the result is printed, but events were lost or the recording is damaged
   8    a lab's machines did not come up, or a check failed
+  9    compare found a regression above the limit
   126  the command to be recorded may not be executed
   127  there is no such command
   130  Ctrl-C
