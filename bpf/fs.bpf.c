@@ -18,7 +18,7 @@ int fs_ext4_sync_enter(__u64 *ctx)
 {
 	struct file *file = ARGUMENT(struct file *, 0);
 	__u32 datasync = ctx[1];
-	struct thread *thread = sync_thread(file->f_inode);
+	struct thread *thread = file ? sync_thread(file->f_inode) : NULL;
 
 	if (!thread)
 		return 0;
@@ -35,7 +35,7 @@ int fs_ext4_sync_exit(__u64 *ctx)
 	struct thread *thread = thread_of(current_tid());
 	union event *e;
 
-	if (!thread || !thread->sync_enter_ns)
+	if (!inode || !thread || !thread->sync_enter_ns)
 		return 0;
 	e = emit_reserve(POINT_ext4_sync_file);
 	if (e) {

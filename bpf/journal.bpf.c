@@ -6,9 +6,12 @@ static __always_inline int journal_event(__u64 *ctx, __u32 point)
 {
 	struct journal_s *journal = ARGUMENT(struct journal_s *, 0);
 	struct transaction_s *transaction = ARGUMENT(struct transaction_s *, 1);
-	__u32 dev = journal->j_fs_dev->bd_dev;
 	union event *e;
+	__u32 dev;
 
+	if (!journal || !transaction)
+		return 0;
+	dev = journal->j_fs_dev->bd_dev;
 	if (!(watch_of(dev) & WATCH_FS))
 		return 0;
 	e = emit_reserve(point);
@@ -30,7 +33,7 @@ static __always_inline void journal_thread(__u64 *ctx)
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct thread *thread = thread_of((__u32)ids);
 
-	if (!(watch_of(journal->j_fs_dev->bd_dev) & WATCH_FS))
+	if (!journal || !(watch_of(journal->j_fs_dev->bd_dev) & WATCH_FS))
 		return;
 	if (!thread)
 		thread = thread_add(ids, ids >> 32, THREAD_JOURNAL);

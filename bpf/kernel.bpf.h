@@ -144,7 +144,9 @@ struct transaction_s {
 
 #pragma clang attribute pop
 
-/* Of a tp_btf program: its n-th argument, as the type that the kernel says it has. */
+/* Of a tp_btf program: its n-th argument, as the type that the kernel says it has.
+ * A point of a module may pass NULL for all that the verifier knows (since Linux
+ * 838a10bd2ebf, in v6.14 and v6.12.5): its programs compare each pointer first. */
 #define ARGUMENT(type, n) ((type)ctx[n])
 
 /* Reads one member through a pointer that the verifier does not know the type of. */

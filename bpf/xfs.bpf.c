@@ -59,9 +59,12 @@ static __always_inline __u64 iclog_lsn(struct xlog_in_core *iclog)
 static __always_inline int iclog_event(__u64 *ctx, __u32 point)
 {
 	struct xlog_in_core *iclog = ARGUMENT(struct xlog_in_core *, 0);
-	__u32 dev = iclog->ic_log->l_mp->m_super->s_dev;
 	union event *e;
+	__u32 dev;
 
+	if (!iclog)
+		return 0;
+	dev = iclog->ic_log->l_mp->m_super->s_dev;
 	if (!(watch_of(dev) & WATCH_FS))
 		return 0;
 	e = emit_reserve(point);
@@ -97,10 +100,15 @@ int xfs_iclog_wait_on(__u64 *ctx)
 SEC("tp_btf/xfs_file_fsync")
 int xfs_file_fsync(__u64 *ctx)
 {
-	struct inode *inode = &ARGUMENT(struct xfs_inode *, 0)->i_vnode;
-	struct thread *thread = sync_thread(inode);
+	struct xfs_inode *xfs_inode = ARGUMENT(struct xfs_inode *, 0);
+	struct thread *thread;
+	struct inode *inode;
 	union event *e;
 
+	if (!xfs_inode)
+		return 0;
+	inode = &xfs_inode->i_vnode;
+	thread = sync_thread(inode);
 	if (!thread)
 		return 0;
 	e = emit_reserve(POINT_xfs_file_fsync);
