@@ -66,11 +66,8 @@ static __always_inline bool bio_watched(__u32 dev)
 	return true;
 }
 
-SEC("tp_btf/block_bio_queue")
-int block_bio_queue(__u64 *ctx)
+static __always_inline int bio_queued(struct bio *bio)
 {
-	struct bio *bio =
-		block_bio_argument ? ARGUMENT(struct bio *, 1) : ARGUMENT(struct bio *, 0);
 	__u32 dev;
 
 	if (!is_write(bio->bi_opf))
@@ -79,6 +76,15 @@ int block_bio_queue(__u64 *ctx)
 	if (!bio_watched(dev))
 		return 0;
 	return bio_emit(bio, dev, POINT_block_bio_queue);
+}
+
+SEC("tp_btf/block_bio_queue")
+int block_bio_queue(__u64 *ctx)
+{
+	/* Two calls: the verifier takes no computed place in the context. */
+	if (block_bio_argument)
+		return bio_queued(ARGUMENT(struct bio *, 1));
+	return bio_queued(ARGUMENT(struct bio *, 0));
 }
 
 static __always_inline int bio_merged(struct bio *bio)

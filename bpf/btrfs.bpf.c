@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* btrfs: a file's sync begins (there is no point at its end). */
+/* btrfs: a file's sync begins (older kernels have no point at its end). */
 #include "work.bpf.h"
 
-SEC("tp_btf/btrfs_sync_file")
-int btrfs_sync_file(__u64 *ctx)
+static __always_inline int btrfs_sync(__u64 *ctx)
 {
-	struct inode *inode = ARGUMENT(struct file *, 0)->f_inode;
-	struct thread *thread = sync_thread(inode);
+	struct file *file = ARGUMENT(struct file *, 0);
+	struct inode *inode = file ? file->f_inode : NULL;
+	struct thread *thread = inode ? sync_thread(inode) : NULL;
 	union event *e;
 
 	if (!thread)
@@ -20,4 +20,17 @@ int btrfs_sync_file(__u64 *ctx)
 	e->btrfs_sync_file.datasync = ctx[1];
 	emit_submit(e, POINT_btrfs_sync_file);
 	return 0;
+}
+
+SEC("tp_btf/btrfs_sync_file")
+int btrfs_sync_file(__u64 *ctx)
+{
+	return btrfs_sync(ctx);
+}
+
+/* The same point, since it has one at the end beside it. */
+SEC("tp_btf/btrfs_sync_file_enter")
+int btrfs_sync_file_enter(__u64 *ctx)
+{
+	return btrfs_sync(ctx);
 }

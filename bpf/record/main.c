@@ -117,6 +117,7 @@ static int load(struct session *session)
 	if (!error) {
 		if (session->options.ringbuf)
 			session->kernel.has_cmpxchg = false;
+		session->probes.has_cmpxchg = session->kernel.has_cmpxchg;
 		kernel_mount_tracefs();
 		error = probes_load(&session->probes, &session->options, prepare, session);
 	}

@@ -46,6 +46,7 @@ static const char *const substitutes[][2] = {
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
 	{ "block_io_start", "block_getrq" },
 	{ "uring_submit_req", "uring_submit_sqe" },
+	{ "btrfs_sync_file", "btrfs_sync_file_enter" },
 };
 
 #define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
@@ -168,7 +169,7 @@ static int try_load(struct probes *probes, probes_prepare prepare, void *context
 	struct bpf_program *program;
 	int error;
 
-	probes->skeleton = iostrata__open();
+	probes->skeleton = probes->has_cmpxchg ? iostrata__open() : atomics_open_without();
 	if (!probes->skeleton)
 		return -errno;
 	bpf_object__for_each_program (program, probes->skeleton->obj) {

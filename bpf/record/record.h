@@ -76,6 +76,9 @@ int kernel_open(struct kernel *kernel);
 void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton);
 void kernel_mount_tracefs(void);
 
+/* atomics.c: the opened skeleton, without atomic operations that give a value back */
+struct iostrata *atomics_open_without(void);
+
 /* probes.c */
 struct probe {
 	const char *program;
@@ -88,6 +91,7 @@ struct probe {
 
 struct probes {
 	struct iostrata *skeleton;
+	bool has_cmpxchg; /* this kernel */
 	struct probe *list;
 	unsigned int count;
 	struct bpf_link **links;
