@@ -87,7 +87,7 @@ int block_bio_queue(__u64 *ctx)
 	return bio_queued(ARGUMENT(struct bio *, 0));
 }
 
-static __always_inline int bio_merged(struct bio *bio)
+static __always_inline int watched_bio(struct bio *bio, __u32 point)
 {
 	__u32 dev;
 
@@ -96,23 +96,23 @@ static __always_inline int bio_merged(struct bio *bio)
 	dev = bio_dev(bio);
 	if (!(watch_of(dev) & WATCH_DISK))
 		return 0;
-	return bio_emit(bio, dev, POINT_block_bio_merge);
+	return bio_emit(bio, dev, point);
 }
 
 SEC("tp_btf/block_bio_backmerge")
 int block_bio_backmerge(__u64 *ctx)
 {
 	if (block_bio_argument)
-		return bio_merged(ARGUMENT(struct bio *, 2));
-	return bio_merged(ARGUMENT(struct bio *, 0));
+		return watched_bio(ARGUMENT(struct bio *, 2), POINT_block_bio_merge);
+	return watched_bio(ARGUMENT(struct bio *, 0), POINT_block_bio_merge);
 }
 
 SEC("tp_btf/block_bio_frontmerge")
 int block_bio_frontmerge(__u64 *ctx)
 {
 	if (block_bio_argument)
-		return bio_merged(ARGUMENT(struct bio *, 2));
-	return bio_merged(ARGUMENT(struct bio *, 0));
+		return watched_bio(ARGUMENT(struct bio *, 2), POINT_block_bio_merge);
+	return watched_bio(ARGUMENT(struct bio *, 0), POINT_block_bio_merge);
 }
 
 /* Only of disks that complete bios themselves: a request's bios are traced by the
@@ -120,15 +120,16 @@ int block_bio_frontmerge(__u64 *ctx)
 SEC("tp_btf/block_bio_complete")
 int block_bio_complete(__u64 *ctx)
 {
-	struct bio *bio = ARGUMENT(struct bio *, 1);
-	__u32 dev;
+	return watched_bio(ARGUMENT(struct bio *, 1), POINT_block_bio_complete);
+}
 
-	if (!is_write(bio->bi_opf))
-		return 0;
-	dev = bio_dev(bio);
-	if (!(watch_of(dev) & WATCH_DISK))
-		return 0;
-	return bio_emit(bio, dev, POINT_block_bio_complete);
+/* Where block_io_start is missing (before v6.5). */
+SEC("tp_btf/block_getrq")
+int block_getrq(__u64 *ctx)
+{
+	if (block_bio_argument)
+		return watched_bio(ARGUMENT(struct bio *, 1), POINT_block_getrq);
+	return watched_bio(ARGUMENT(struct bio *, 0), POINT_block_getrq);
 }
 
 static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 old_sector)

@@ -267,7 +267,8 @@ struct probe_event {
 	P(loss, loss_event)                       \
 	P(cost, cost_event)                       \
 	P(recorder, recorder_event)               \
-	P(probe, probe_event)
+	P(probe, probe_event)                     \
+	P(block_getrq, bio_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -24,7 +24,12 @@ WAKEUP: Observer = (
     "wakeup", ("sched_resume",), "no scheduler event recorded", "syscall and fs"
 )  # fmt: skip
 DETAIL: tuple[Observer, ...] = (
-    ("block.Q2G", ("block_io_start",), "no point that this kernel has", "block.Q2I or block.Q2D"),
+    (
+        "block.Q2G",
+        ("block_io_start", "block_getrq"),
+        "no point that this kernel has",
+        "block.Q2I or block.Q2D",
+    ),
     ("block.I2D", ("block_rq_insert",), "no I/O scheduler, or passed by", "block.G2D"),
 )
 NO_DETAIL: tuple[Observer, ...] = (

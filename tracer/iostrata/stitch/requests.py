@@ -145,7 +145,10 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> Bios:
         wants_flush=((flags & (FUA | PREFLUSH)) != 0) | ((flags & OPERATION_MASK) == OP_FLUSH),
         kernel_thread=queued["kernel_thread"] != 0,
         queue_ns=queue,
-        get_ns=_between(window, "block_io_start", key, queue, issue),
+        get_ns=np.maximum(
+            _between(window, "block_io_start", key, queue, issue),
+            _between(window, "block_getrq", key, queue, issue),
+        ),
         insert_ns=_between(window, "block_rq_insert", key, queue, issue),
         request=request,
         life_end_ns=np.maximum(life_end, at(requests.complete_ns, request)),

@@ -44,6 +44,7 @@ POINTS: dict[str, int] = {
     "cost": 31,
     "recorder": 32,
     "probe": 33,
+    "block_getrq": 34,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -80,6 +81,7 @@ STRUCT_OF: dict[str, str] = {
     "cost": "cost_event",
     "recorder": "recorder_event",
     "probe": "probe_event",
+    "block_getrq": "bio_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
