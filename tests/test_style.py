@@ -32,6 +32,7 @@ ALLOWED: Final = {
     "record": FOUNDATION,
     "recording": STAGES,
     "pipeline": STAGES | {"recording"},
+    "export": STAGES | {"pipeline", "__version__"},
     "timelines": STAGES | {"pipeline", "recording"},
     "bench": STAGES | {"pipeline", "recording", "report"},
     "lab": STAGES | {"pipeline", "recording", "record"},

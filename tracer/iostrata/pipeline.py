@@ -52,7 +52,11 @@ def analyse(recording: Recording) -> Breakdown:
 
     Errors: RecordingError, NothingToAnalyse.
     """
-    found = prepare(recording)
+    return breakdown_of(prepare(recording))
+
+
+def breakdown_of(found: Material) -> Breakdown:
+    """Where each of the writes spent its time."""
     credit, ties = _credit(found.trace, found.units, found.pieces)
     layers, time_ns = _layers(credit, found.kept, found.trace.machine)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)

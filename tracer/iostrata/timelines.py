@@ -21,9 +21,9 @@ from iostrata.quality import quality_of
 from iostrata.recording import Recording
 from iostrata.stitch import commits_of, stitch, windows
 from iostrata.stitch.evidence import Witness
-from iostrata.stitch.join import AsOf, Ints, integers
+from iostrata.stitch.join import Ints
 from iostrata.stitch.window import Window
-from iostrata.trace.read import Trace
+from iostrata.trace.wallclock import realtime_of
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ def _steps(window: Window, pieces: Ints) -> Iterable[tuple[int, Step]]:
 def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
     writes, row = found.writes, chosen.row
     begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
+    realtime = realtime_of(found.trace, writes.begin_ns[row : row + 1])
     rows = np.flatnonzero(found.pieces.unit == found.kept[row])
     starts, ends = np.sort(found.pieces.begin_ns[rows]), np.sort(found.pieces.end_ns[rows])
     # Before each call the caller had been away for its begin less what was called until then.
@@ -103,7 +104,7 @@ def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
         inode=int(writes.inode[row]),
         offset_bytes=int(writes.offset_bytes[row]),
         begin_ns=begin,
-        realtime_ns=_realtime(found.trace, begin),
+        realtime_ns=int(realtime[0]) if realtime is not None else None,
         latency_ns=latency,
         caller_ns=int(writes.end_ns[row]) - begin - latency,
         calls_ns=tuple(called.tolist()),
@@ -125,14 +126,3 @@ def _lanes(steps: list[Step], latency_ns: int) -> tuple[Lane, ...]:
         Lane(layers.get(name), times[name], times[name] / latency_ns if latency_ns else 0.0)
         for name in names
     )
-
-
-def _realtime(trace: Trace, time_ns: int) -> int | None:
-    """By the clock sample before; by the first one for a write that began before it."""
-    samples = trace.points["clock_sample"]
-    if not len(samples):
-        return None
-    times, real = integers(samples.time_ns), integers(samples["realtime_ns"])
-    key = np.zeros(len(times), np.int64)
-    found = int(AsOf(key, times).at_or_before(key[:1], np.array([time_ns]))[0])
-    return time_ns + int(real[max(found, 0)] - times[max(found, 0)])

@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import bench, compare, doctor, dump, lab, record, replay, run, timeline
+from iostrata.cli import bench, compare, doctor, dump, export, lab, record, replay, run, timeline
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -28,6 +28,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     replay.replay,
     timeline.timeline,
     compare.compare,
+    export.export,
     dump.dump,
     bench.bench,
     doctor.doctor,

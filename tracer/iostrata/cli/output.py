@@ -36,9 +36,19 @@ def check_new(path: Path, force: bool) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write beside ``path``, which takes its place only when all went well.
 
-    A device or pipe (``/dev/stdout``) is written as it is.
+    A device, a pipe or a link (``/dev/stdout``) is written as it is.
     """
-    if path.exists() and not path.is_file():
+    try:
+        with _part_of(path) as part:
+            yield part
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
+def _part_of(path: Path) -> Iterator[Path]:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
         yield path
         return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

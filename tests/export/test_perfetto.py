@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Perfetto traces, read back with Perfetto's own definitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iostrata.export.perfetto import _lanes, write_perfetto
+from iostrata.export.slices import slices_of
+from iostrata.pipeline import Material, breakdown_of, prepare
+from iostrata.recording import open_recording
+from tests.cli.recordings import small_recording
+
+protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"
+
+# name, begin, end, depth, annotations
+Slice = tuple[str, int, int, int, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def found() -> Material:
+    return prepare(open_recording(RECORDING))
+
+
+def exported(found: Material, rows: Any, path: Path) -> Any:
+    write_perfetto(path, found.trace, found.writes, rows, slices_of(found, rows))
+    trace = protos.Trace()
+    trace.ParseFromString(path.read_bytes())
+    return trace
+
+
+def tracks(trace: Any) -> dict[int, Any]:
+    return {
+        packet.track_descriptor.uuid: packet.track_descriptor
+        for packet in trace.packet
+        if packet.HasField("track_descriptor")
+    }
+
+
+def slices(trace: Any) -> dict[int, list[Slice]]:
+    """By track, in order of end; a slice that ends another's, or never, fails."""
+    names = {
+        name.iid: name.name for packet in trace.packet for name in packet.interned_data.event_names
+    }
+    done: dict[int, list[Slice]] = defaultdict(list)
+    stack: dict[int, list[tuple[str, int, dict[str, Any]]]] = defaultdict(list)
+    last: dict[int, int] = defaultdict(int)
+    for packet in trace.packet:
+        if not packet.HasField("track_event"):
+            continue
+        event, track = packet.track_event, packet.track_event.track_uuid
+        assert packet.timestamp >= last[track]
+        last[track] = packet.timestamp
+        if event.type == event.TYPE_SLICE_BEGIN:
+            said = {one.name: one.string_value or one.int_value for one in event.debug_annotations}
+            stack[track].append((names[event.name_iid], packet.timestamp, said))
+        else:
+            name, begin, said = stack[track].pop()
+            done[track].append((name, begin, packet.timestamp, len(stack[track]), said))
+    assert not any(stack.values())
+    return done
+
+
+def test_tracks_are_the_machine_its_threads_and_layers(found: Material, tmp_path: Path) -> None:
+    by_uuid = tracks(exported(found, np.arange(20), tmp_path / "x"))
+    (root,) = [track for track in by_uuid.values() if not track.parent_uuid]
+    assert root.name.startswith("local, ")
+    below = [track.name for track in by_uuid.values() if track.parent_uuid == root.uuid]
+    ordered = sorted(
+        (track.sibling_order_rank, track.name)
+        for track in by_uuid.values()
+        if track.parent_uuid == root.uuid
+    )
+    assert below[0] == "writes"
+    assert [name for _, name in ordered] == below
+    assert below.index("syscall") < below.index("fs") < below.index("device.data")
+
+
+def test_slices_of_a_write_are_its_account(found: Material, tmp_path: Path) -> None:
+    rows = np.arange(100, 160)
+    trace = exported(found, rows, tmp_path / "x")
+    breakdown = breakdown_of(found)
+    by_uuid, seen = tracks(trace), 0
+    for track, done in slices(trace).items():
+        if not by_uuid[track].name.startswith("thread "):
+            continue
+        for method, begin, end, depth, said in done:
+            if depth:
+                continue
+            seen += 1
+            row = said["write"] - 1
+            assert (begin, end) == (breakdown.writes.begin_ns[row], breakdown.writes.end_ns[row])
+            assert said["latency_ns"] == breakdown.writes.latency_ns[row]
+            assert method == breakdown.writes.names["method"][breakdown.writes.codes["method"][row]]
+            held: dict[str, int] = defaultdict(int)
+            for name, first, last, level, _ in done:
+                if level and begin <= first and last <= end:
+                    held[name] += last - first
+            expected = {
+                layer.name: int(breakdown.time_ns[number, row])
+                for number, layer in enumerate(breakdown.layers)
+            } | {"unattributed": int(breakdown.residual_ns[row])}
+            assert held == {name: time for name, time in expected.items() if time}
+    assert seen == len(rows)
+
+
+def test_clocks(found: Material, tmp_path: Path) -> None:
+    trace = exported(found, np.arange(1), tmp_path / "x")
+    samples = found.trace.points["clock_sample"]
+    snapshots = [packet.clock_snapshot for packet in trace.packet
+                 if packet.HasField("clock_snapshot")]  # fmt: skip
+    assert len(snapshots) == len(samples) > 1
+    clocks = protos.BuiltinClock
+    for number, snapshot in enumerate(snapshots):
+        assert snapshot.primary_trace_clock == clocks.BUILTIN_CLOCK_MONOTONIC
+        assert {clock.clock_id: clock.timestamp for clock in snapshot.clocks} == {
+            clocks.BUILTIN_CLOCK_MONOTONIC: samples["time_ns"][number],
+            clocks.BUILTIN_CLOCK_BOOTTIME: samples["boottime_ns"][number],
+            clocks.BUILTIN_CLOCK_REALTIME: samples["realtime_ns"][number],
+        }
+    defaults = trace.packet[0].trace_packet_defaults
+    assert defaults.timestamp_clock_id == clocks.BUILTIN_CLOCK_MONOTONIC
+
+
+def test_without_clock_samples_there_is_one_clock(tmp_path: Path) -> None:
+    found = prepare(open_recording(small_recording(tmp_path / "machine")))
+    trace = exported(found, np.arange(40), tmp_path / "x")
+    (snapshot,) = [packet.clock_snapshot for packet in trace.packet
+                   if packet.HasField("clock_snapshot")]  # fmt: skip
+    assert len(snapshot.clocks) == 1
+
+
+def test_lanes_hold_what_does_not_overlap() -> None:
+    begin, end = np.array([0, 5, 10, 2, 10]), np.array([10, 8, 20, 30, 11])
+    assert [list(lane) for lane in _lanes(begin, end)] == [[0, 2], [3], [1, 4]]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows, CSV and Parquet: one row a write, columns that add up, the same in both."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from iostrata.export import csv as csv_file
+from iostrata.export.csv import write_csv
+from iostrata.export.parquet import write_parquet
+from iostrata.export.rows import columns
+from iostrata.model import Breakdown, Quality
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
+
+RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"
+
+
+@pytest.fixture(scope="module")
+def breakdown() -> Breakdown:
+    return analyse(open_recording(RECORDING))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_layers_add_up_to_the_latency(breakdown: Breakdown, tmp_path: Path) -> None:
+    write_csv(tmp_path / "x.csv", columns(breakdown, None))
+    rows = rows_of(tmp_path / "x.csv")
+    assert [int(row["id"]) for row in rows] == list(range(1, len(breakdown.writes) + 1))
+    layers = [name for name in rows[0] if name.endswith("_ns")]
+    layers = [n for n in layers if n not in ("begin_ns", "end_ns", "latency_ns")]
+    assert {"device_data_ns", "wakeup_runqueue_ns", "unattributed_ns"} <= set(layers)
+    for row in rows:
+        assert sum(int(row[name]) for name in layers) == int(row["latency_ns"])
+    assert {row["method"] for row in rows} == {"fdatasync", "fsync", "open_datasync", "open_sync"}
+    assert {row["device"] for row in rows} == {"vda"}
+
+
+def test_pieces_of_a_file_are_one_file(
+    breakdown: Breakdown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(tmp_path / "whole.csv", columns(breakdown, None))
+    monkeypatch.setattr(csv_file, "ROWS_AT_ONCE", 7)
+    write_csv(tmp_path / "pieces.csv", columns(breakdown, None))
+    assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_parquet_holds_the_same(breakdown: Breakdown, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    realtime = breakdown.writes.begin_ns + 10**18
+    write_csv(tmp_path / "x.csv", columns(breakdown, realtime))
+    quality = Quality(lost={"local:block_rq_issue": 3})
+    write_parquet(tmp_path / "x.parquet", columns(breakdown, realtime), quality)
+    table = parquet.read_table(tmp_path / "x.parquet")
+    texts = [{name: str(value) for name, value in row.items()} for row in table.to_pylist()]
+    assert texts == rows_of(tmp_path / "x.csv")
+    found = json.loads(table.schema.metadata[b"iostrata"])
+    assert found == {"schema": "iostrata.writes/1", "lost": {"local:block_rq_issue": 3},
+                     "damage": []}  # fmt: skip

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata export: a recording as a file of another program's format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import numpy as np
+import typer
+
+from iostrata.cli import options
+from iostrata.cli.output import check_new, replacing
+from iostrata.cli.story import Story
+from iostrata.errors import STATUS_LOSSES, UsageError
+from iostrata.export.csv import write_csv
+from iostrata.export.parquet import check_parquet, write_parquet
+from iostrata.export.perfetto import check_perfetto, write_perfetto
+from iostrata.export.rows import columns
+from iostrata.export.slices import slices_of
+from iostrata.pipeline import Material, breakdown_of, prepare
+from iostrata.quality import quality_of
+from iostrata.recording import open_recording
+from iostrata.stitch.join import Ints
+from iostrata.trace.wallclock import realtime_of
+
+MOST: Final = 10_000
+"""How many writes go into a Perfetto trace unless told: some 300,000 slices."""
+
+File = Path | None
+
+
+def export(
+    recording: options.Recording,
+    perfetto: Annotated[
+        File, typer.Option("--perfetto", metavar="FILE", help="A trace for ui.perfetto.dev.")
+    ] = None,
+    parquet: Annotated[
+        File, typer.Option("--parquet", metavar="FILE", help="One row a write.")
+    ] = None,
+    csv: Annotated[File, typer.Option("--csv", metavar="FILE", help="The same as text.")] = None,
+    writes: Annotated[
+        str,
+        typer.Option(
+            "--writes",
+            metavar="FROM:TO",
+            show_default=False,
+            help=f"Which writes go into the Perfetto trace; the first {MOST} by default.",
+        ),
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Export a recording for Perfetto, SQL and spreadsheets.
+
+    --parquet and --csv hold all writes: id, times, method, process, device, and
+    one column a layer in ns; these columns and unattributed_ns add up to latency_ns.
+
+    --perfetto holds some writes as a timeline: one track a thread with its
+    writes and who held their time, and one a layer with what was at work
+    there. Numbers are those of `iostrata timeline --id`.
+
+    \b
+      iostrata export /var/tmp/db --perfetto db.pftrace --writes 5000:6000
+      iostrata export /var/tmp/db --parquet db.parquet
+      iostrata export /var/tmp/db --csv db.csv --force
+    """
+    wanted = [path for path in (perfetto, parquet, csv) if path]
+    if not wanted:
+        raise UsageError("nothing to export", "give one of --perfetto, --parquet, --csv and a FILE")
+    if len(set(wanted)) < len(wanted):
+        raise UsageError("two formats cannot have one file", "give each a name of its own")
+    for path in wanted:
+        check_new(path, force)
+    if perfetto:
+        check_perfetto()
+    if parquet:
+        check_parquet()
+    first, last = _range(writes)
+    story = Story(quiet)
+    found = prepare(open_recording(recording))
+    if perfetto:
+        rows = _rows(found, first, last, bool(writes), story)
+        with _named(perfetto, story) as file:
+            write_perfetto(file, found.trace, found.writes, rows, slices_of(found, rows))
+    if parquet or csv:
+        _tables(found, parquet, csv, story)
+    quality = quality_of(found.trace, found.plain_writes, {})
+    if quality.lost or quality.damage:
+        story.say("the recording has losses or damage: see iostrata replay")
+        return STATUS_LOSSES
+    return 0
+
+
+def _tables(found: Material, parquet: File, csv: File, story: Story) -> None:
+    breakdown = breakdown_of(found)
+    realtime = realtime_of(found.trace, breakdown.writes.begin_ns)
+    if parquet:
+        with _named(parquet, story) as file:
+            write_parquet(file, columns(breakdown, realtime), breakdown.quality)
+    if csv:
+        with _named(csv, story) as file:
+            write_csv(file, columns(breakdown, realtime))
+
+
+@contextmanager
+def _named(path: Path, story: Story) -> Iterator[Path]:
+    with replacing(path) as part:
+        yield part
+    story.say(f"wrote {path}")
+
+
+def _range(text: str) -> tuple[int, int]:
+    """``5000:6000``, ends included; ``:`` all, ``7`` one."""
+    if not text:
+        return 1, MOST
+    match = re.fullmatch(r"(\d*)(:?)(\d*)", text)
+    if not match:
+        raise UsageError(f"--writes {text}: no range of writes", "--writes 5000:6000")
+    first = int(match[1] or 1)
+    last = int(match[3]) if match[3] else 0 if match[2] else first
+    if first < 1 or (last and last < first):
+        raise UsageError(f"--writes {text}: no range of writes", "--writes 5000:6000")
+    return first, last
+
+
+def _rows(found: Material, first: int, last: int, told: bool, story: Story) -> Ints:
+    count = len(found.writes)
+    if first > count:
+        raise UsageError(f"there is no write {first}", f"this recording's writes are 1 to {count}")
+    last = min(last or count, count)
+    if not told and last < count:
+        story.say(f"the Perfetto trace holds writes 1 to {last} of {count}; --writes : for all")
+    return np.arange(first - 1, last)

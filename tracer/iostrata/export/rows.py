@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Export: a Breakdown in, named columns out, one row a write: what CSV and Parquet hold.
+
+``id`` (from 1, as `iostrata timeline --id`), ``machine``, ``begin_ns``, ``end_ns``
+(CLOCK_MONOTONIC), ``realtime_ns`` (since 1970; only where clocks were sampled),
+``latency_ns``, ``method``, ``process``, ``file_system``, ``device``, ``tid``,
+``tgid``, ``size_bytes``, ``offset_bytes`` (-1: none), ``inode``, ``calls``, then one
+column a layer (``device_data_ns``) and ``unattributed_ns``: together ``latency_ns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.model import Breakdown
+from iostrata.stitch.join import Ints
+
+
+@dataclass(frozen=True)
+class Column:
+    """``values``: int64; with ``names``, they are codes into these."""
+
+    name: str
+    values: NDArray[np.integer]
+    names: tuple[str, ...] = ()
+
+
+def columns(breakdown: Breakdown, realtime_ns: Ints | None) -> Iterator[Column]:
+    """In the order of the file."""
+    writes = breakdown.writes
+    count = len(writes)
+    yield Column("id", np.arange(1, count + 1))
+    yield Column("machine", np.zeros(count, np.int16), (writes.machine,))
+    yield Column("begin_ns", writes.begin_ns)
+    yield Column("end_ns", writes.end_ns)
+    if realtime_ns is not None:
+        yield Column("realtime_ns", realtime_ns)
+    yield Column("latency_ns", writes.latency_ns)
+    for name in ("method", "process", "file_system", "device"):
+        yield Column(name, writes.codes[name], writes.names[name])
+    yield Column("tid", writes.tid)
+    yield Column("tgid", writes.tgid)
+    yield Column("size_bytes", writes.size_bytes)
+    yield Column("offset_bytes", writes.offset_bytes)
+    yield Column("inode", writes.inode)
+    yield Column("calls", writes.pieces)
+    several = len({layer.machine for layer in breakdown.layers}) > 1
+    for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True):
+        name = layer.name.replace(".", "_")
+        yield Column(f"{layer.machine}_{name}_ns" if several else f"{name}_ns", times)
+    yield Column("unattributed_ns", breakdown.residual_ns)

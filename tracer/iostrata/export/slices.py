@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Export: some of a recording's writes in, their spans and segments out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.attribute.timeline import segments
+from iostrata.pipeline import Material
+from iostrata.stitch import commits_of, stitch, windows
+from iostrata.stitch.join import Ints
+from iostrata.stitch.spans import SpanList, Spans
+
+
+@dataclass(frozen=True)
+class Slices:
+    """``owner`` of both is the row of the write in ``Writes``; in order of owner and time.
+
+    ``spans``: what was at work, overlapping; ``segments``: who held the time,
+    exclusive, rank -1 for nobody.
+    """
+
+    spans: Spans
+    segments: Spans
+
+
+def slices_of(found: Material, rows: Ints) -> Slices:
+    """Spans and segments of some writes; only the windows that hold them are stitched."""
+    write_of_unit = np.full(len(found.units), -1)
+    write_of_unit[found.kept[rows]] = rows
+    write_of_piece = write_of_unit[found.pieces.unit]
+    spans, parts = SpanList(), SpanList()
+    for place, window in windows(found.trace, found.pieces, commits_of(found.trace)):
+        owner = write_of_piece[place]
+        if not (owner >= 0).any():
+            continue
+        stitched = stitch(window).spans
+        mine = stitched.where(owner[stitched.owner] >= 0)
+        held = segments(mine, window.pieces.begin_ns, window.pieces.end_ns)
+        for collected, kind in ((spans, mine), (parts, held)):
+            collected.add(owner[kind.owner], kind.rank, kind.begin_ns, kind.end_ns)
+    return Slices(_in_order(spans.collect()), _in_order(parts.collect()))
+
+
+def _in_order(spans: Spans) -> Spans:
+    """By owner, begin, longest first; each only once."""
+    order = np.lexsort((spans.rank, -spans.end_ns, spans.begin_ns, spans.owner))
+    columns = np.stack([spans.owner, spans.rank, spans.begin_ns, spans.end_ns])[:, order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+    owner, rank, begin, end = columns[:, new]
+    return Spans(owner, rank.astype(np.int8), begin, end)
