@@ -11,13 +11,16 @@ const volatile bool block_bio_argument = false;
  * in v5.16); set by the recorder. */
 const volatile bool block_status_argument = true;
 
-static __always_inline bool is_write(__u32 flags)
+/* Writes and flushes; and reads of metadata, for which a write may have to wait. */
+static __always_inline bool is_recorded(__u32 flags)
 {
-	__u32 written = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
-			1 << REQ_OP_WRITE_ZEROES;
+	__u32 recorded = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
+			 1 << REQ_OP_WRITE_ZEROES;
 	__u32 operation = flags & REQ_OP_MASK;
 
-	return operation < 32 && (written >> operation & 1);
+	if (operation == REQ_OP_READ)
+		return flags & REQ_META;
+	return operation < 32 && (recorded >> operation & 1);
 }
 
 static __always_inline __u32 bio_dev(struct bio *bio)
@@ -70,7 +73,7 @@ static __always_inline int bio_queued(struct bio *bio)
 {
 	__u32 dev;
 
-	if (!is_write(bio->bi_opf))
+	if (!is_recorded(bio->bi_opf))
 		return 0;
 	dev = bio_dev(bio);
 	if (!bio_watched(dev))
@@ -91,7 +94,7 @@ static __always_inline int watched_bio(struct bio *bio, __u32 point)
 {
 	__u32 dev;
 
-	if (!is_write(bio->bi_opf))
+	if (!is_recorded(bio->bi_opf))
 		return 0;
 	dev = bio_dev(bio);
 	if (!(watch_of(dev) & WATCH_DISK))
@@ -138,7 +141,7 @@ static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 ol
 	__u32 dev;
 
 	/* A partition is never watched, so its remap to the whole disk ends here. */
-	if (!is_write(bio->bi_opf) || !(watch_of(old_dev) & WATCH_DISK))
+	if (!is_recorded(bio->bi_opf) || !(watch_of(old_dev) & WATCH_DISK))
 		return 0;
 	dev = bio_dev(bio);
 	if (dev == old_dev)
@@ -174,7 +177,7 @@ static __always_inline int request_emit(struct request *rq, int error, __u32 siz
 	union event *e;
 	__u32 dev;
 
-	if (!is_write(flags))
+	if (!is_recorded(flags))
 		return 0;
 	dev = request_dev(rq);
 	if (!(watch_of(dev) & WATCH_DISK))

@@ -26,7 +26,9 @@
 #define S_IFBLK 0060000
 
 #define REQ_OP_MASK 0xff
+#define REQ_META (1u << 12)
 enum request_operation {
+	REQ_OP_READ = 0,
 	REQ_OP_WRITE = 1,
 	REQ_OP_FLUSH = 2,
 	REQ_OP_ZONE_APPEND = 7,

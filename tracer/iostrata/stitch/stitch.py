@@ -26,8 +26,11 @@ from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Below, stacking
 from iostrata.stitch.wakeup import CAUSES, Sleeps, interrupts, run_queue, sleeps_of
 from iostrata.stitch.window import Window
-from iostrata.trace.layout import THREAD_TARGET
+from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
 from iostrata.trace.read import Trace
+
+# A waker that completed a request this long before did other things in between.
+COMPLETION_NS: Final = 50_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def stitch(window: Window) -> Stitched:
     below = Below(bios, requests, ~keyed & bios.kernel_thread, journal, lower_of)
     spans.extend(below.spans_of(piece_of_bio))
     if len(window.commits):
-        edges = _edges(window, owners, sleeps, piece_of_sleep)
+        edges = _edges(window, owners, sleeps, piece_of_sleep, bios, commit_of_bio)
         inside = SpanList()
         inside.extend(_commit_spans(window, bios, requests, commit_of_bio, stacked, sleeps))
         inside.extend(below.spans_of(commit_of_bio))
@@ -76,7 +79,7 @@ def stitch(window: Window) -> Stitched:
     for_log = _asleep_for_log(window, owners.syncs, sleeps, owner)
     spans.add(np.where((ended < 0) & for_log, asleep, -1), "journal.start",
               sleeps.off_ns, sleeps.wake_ns)  # fmt: skip
-    by_peer = (ended < 0) & np.isin(sleeps.waker, _targets(window.trace))
+    by_peer = (ended < 0) & np.isin(sleeps.waker, _peers(window.trace))
     by_peer &= sleeps.waker != sleeps.tid
     spans.add(np.where(by_peer, asleep, -1), "lock", sleeps.off_ns, sleeps.wake_ns)
     _handovers(spans, window, owners.syncs)
@@ -86,10 +89,12 @@ def stitch(window: Window) -> Stitched:
     return Stitched(spans.collect(), ties)
 
 
-def _targets(trace: Trace) -> Ints:
+def _peers(trace: Trace) -> Ints:
+    """The workload's threads, and those of io_uring that work for them."""
     threads = trace.points["thread"]
-    targets: Ints = integers(threads["subject_tid"])[integers(threads["kind"]) == THREAD_TARGET]
-    return targets
+    kind = integers(threads["kind"])
+    peers: Ints = integers(threads["subject_tid"])[np.isin(kind, (THREAD_TARGET, THREAD_WORKER))]
+    return peers
 
 
 def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
@@ -149,12 +154,20 @@ def _commit_spans(
     return spans.collect()
 
 
-def _edges(window: Window, owners: Owners, sleeps: Sleeps, piece_of_sleep: Ints) -> Edges:
+def _edges(
+    window: Window,
+    owners: Owners,
+    sleeps: Sleeps,
+    piece_of_sleep: Ints,
+    bios: Bios,
+    commit_of_bio: Ints,
+) -> Edges:
     """Which pieces waited for which commits, and when."""
     parts = (
         _by_transaction(window, owners.syncs),
         _by_log_write(window, owners),
         _by_waker(window, sleeps, piece_of_sleep),
+        _by_completion(window, sleeps, piece_of_sleep, bios, commit_of_bio),
     )
     return Edges(**{n: np.concatenate([vars(p)[n] for p in parts]) for n in vars(parts[0])})
 
@@ -204,6 +217,26 @@ def _by_waker(window: Window, sleeps: Sleeps, piece_of_sleep: Ints) -> Edges:
     )  # fmt: skip
     sleep = woken[row]
     return Edges(commit, piece_of_sleep[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
+
+
+def _by_completion(
+    window: Window, sleeps: Sleeps, piece_of_sleep: Ints, bios: Bios, commit_of_bio: Ints
+) -> Edges:
+    """By key: who woke the sleeper had just completed a request of the commit.
+
+    So ends the wait for a block that the log is being written from (BH_Shadow of
+    fs/jbd2/transaction.c), which nothing else tells of.
+    """
+    done = window.columns("block_rq_complete", "tid", "bio_key")
+    woken = np.flatnonzero((piece_of_sleep >= 0) & sleeps.asleep)
+    wake = sleeps.wake_ns[woken]
+    last = AsOf(done["tid"], done["time_ns"]).at_or_before(sleeps.waker[woken], wake)
+    soon = wake - at(done["time_ns"], last) <= COMPLETION_NS
+    bio = AsOf(bios.key, bios.queue_ns).at_or_before(at(done["bio_key"], last), wake)
+    commit = np.where((last >= 0) & soon, at(commit_of_bio, bio), -1)
+    rows = np.flatnonzero(commit >= 0)
+    sleep = woken[rows]
+    return Edges(commit[rows], piece_of_sleep[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
 
 
 def _journal_starts(spans: SpanList, window: Window, edges: Edges, sleeps: Sleeps) -> None:

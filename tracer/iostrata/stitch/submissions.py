@@ -66,13 +66,23 @@ def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
         begin[rows],
         end[rows],
         submitted["tid"][rows],
-        submitted["tid"][rows],
+        _process_of(trace, submitted["tid"])[rows],
         known["dev"][rows],
         known["inode"][rows],
         method[rows],
         np.where(durable[rows], np.maximum(result, 0), 0),
         result,
     )
+
+
+def _process_of(trace: Trace, tid: Ints) -> Ints:
+    """The thread's process, as its thread event says; itself where there is none."""
+    threads = _columns(trace, "thread", "subject_tid", "tgid")
+    last = AsOf(threads["subject_tid"], threads["time_ns"]).at_or_before(
+        tid, np.full(len(tid), np.iinfo(np.int64).max)
+    )
+    process = at(threads["tgid"], last)
+    return np.where(process >= 0, process, tid)
 
 
 def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[Ints, Ints]:
