@@ -3,6 +3,7 @@
 #   make demo    record a benchmark of synchronous writes here and print its table
 #   make test    every test and linter
 #   make bench   what recording and analysing cost
+#   make test-lab  every scenario, on virtual machines of every kernel (long)
 #
 # Each does all of its own set-up; .stamps/ remembers what is done.
 
@@ -13,8 +14,9 @@ BIN := $(VENV)/bin
 BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev make gcc
 TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs clang-format \
 	dmsetup e2fsprogs fio git strace util-linux xfsprogs
+LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio kmod qemu-system-x86
 
-.PHONY: all demo test bench lint native install clean
+.PHONY: all demo test test-lab bench lint native install clean
 all: install
 
 demo: install
@@ -22,6 +24,9 @@ demo: install
 
 test: .stamps/test-packages .stamps/python-dev native
 	$(BIN)/python -m pytest
+
+test-lab: .stamps/lab-packages .stamps/python-dev native
+	$(BIN)/python -m pytest -m lab tests/lab
 
 bench: .stamps/test-packages .stamps/python-dev native
 	set -e; for script in tests/benchmarks/*.py; do $(BIN)/python "$$script"; done
@@ -36,7 +41,8 @@ native: .stamps/build-packages
 
 .stamps/build-packages: PACKAGES = $(BUILD_PACKAGES)
 .stamps/test-packages: PACKAGES = $(TEST_PACKAGES)
-.stamps/build-packages .stamps/test-packages: Makefile .ci/packages
+.stamps/lab-packages: PACKAGES = $(LAB_PACKAGES)
+.stamps/build-packages .stamps/test-packages .stamps/lab-packages: Makefile .ci/packages
 	@mkdir -p .stamps
 	.ci/packages $(PACKAGES)
 	@touch $@

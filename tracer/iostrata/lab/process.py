@@ -22,7 +22,7 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        return _began(self.pid) == self.began
+        return self.began >= 0 and _began(self.pid) == self.began
 
     def end(self) -> None:
         """Asks it to end, and makes it end if it does not."""

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks on breakdowns made by hand: each fails for its own reason, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+import pytest
+
+from iostrata.lab.checks import Check, observed, of_injection, of_round
+from iostrata.lab.scenario import Checks, Injection
+from iostrata.lab.workload import Witness
+from iostrata.model import Breakdown, Layer, Quality, Writes
+from iostrata.record.diagnosis import Probe
+
+WRITES = 1000
+COLUMNS = ("tid", "tgid", "size_bytes", "pieces", "device_key", "inode", "offset_bytes")
+WANTED = Checks(observed=("fs", "journal"))
+INJECTION = Injection(
+    name="delay",
+    workload="w",
+    step="slow",
+    replace={},
+    delay_ns=3_000_000,
+    rows=("device.data", "device.flush"),
+)
+
+
+def breakdown(
+    rows: Mapping[str, int],
+    residual_ns: int = 0,
+    left_out: Mapping[str, int] | None = None,
+    quality: Quality | None = None,
+) -> Breakdown:
+    """Every write spends so many ns in each row."""
+    ones = np.ones(WRITES, np.int64)
+    time_ns = np.array([ones * ns for ns in rows.values()])
+    residual = ones * residual_ns
+    latency = time_ns.sum(axis=0) + residual
+    writes = Writes(
+        machine="local",
+        begin_ns=ones,
+        end_ns=ones + latency,
+        latency_ns=latency,
+        **dict.fromkeys(COLUMNS, ones),
+        codes={},
+        names={},
+    )
+    layers = tuple(Layer(name, "OS", "local", "") for name in rows)
+    return Breakdown(writes, layers, time_ns, residual, left_out or {}, quality or Quality())
+
+
+PLAIN = breakdown({"syscall": 20_000, "device.data": 80_000})
+
+
+def failed(checks: Iterable[Check]) -> list[str]:
+    return [check.name for check in checks if not check.passed]
+
+
+def test_a_good_round() -> None:
+    assert failed(of_round(WANTED, PLAIN, Witness(WRITES, 101_000))) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "witness", "wrong"),
+    [
+        (PLAIN, Witness(WRITES + 1, 100_000), ["count"]),
+        (PLAIN, Witness(WRITES, 104_000), ["mean"]),
+        (PLAIN, Witness(WRITES, 0), ["mean"]),
+        (breakdown({"syscall": 98_000}, 2_000), Witness(WRITES, 100_000), ["residual"]),
+        (breakdown({"syscall": 102_000}, -2_000), Witness(WRITES, 100_000), ["residual"]),
+        (
+            breakdown({"syscall": 100_000}, left_out={"cut": 2}),
+            Witness(WRITES + 2, 100_000),
+            ["analysed"],
+        ),
+        (
+            breakdown({"syscall": 100_000}, quality=Quality(lost={"local:syscall": 1})),
+            Witness(WRITES, 100_000),
+            ["lost"],
+        ),
+    ],
+)
+def test_a_bad_round(found: Breakdown, witness: Witness, wrong: list[str]) -> None:
+    assert failed(of_round(WANTED, found, witness)) == wrong
+
+
+def test_a_broken_sum() -> None:
+    found = breakdown({"syscall": 100_000})
+    found.residual_ns[7] += 1
+    assert failed(of_round(WANTED, found, Witness(WRITES, 100_000))) == ["conservation"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        ({"syscall": 20_000, "device.data": 3_080_000}, []),
+        ({"syscall": 20_000, "device.data": 1_080_000, "device.flush": 2_000_000}, []),
+        ({"syscall": 20_000, "device.data": 2_900_000}, ["found in device.data, device.flush"]),
+        ({"syscall": 120_000, "device.data": 3_080_000}, ["found elsewhere"]),
+        (
+            {"syscall": 20_000, "device.data": 80_000, "journal.start": 3_000_000},
+            ["found in device.data, device.flush", "found elsewhere"],
+        ),
+    ],
+)
+def test_where_an_injection_is_found(rows: dict[str, int], wrong: list[str]) -> None:
+    assert failed(of_injection(WANTED, INJECTION, breakdown(rows), PLAIN)) == wrong
+
+
+def test_what_must_be_observed() -> None:
+    probes = [
+        Probe("fs_enter", ("ext4_sync_file_enter",), "fs", "ok", ""),
+        Probe("fs_exit", ("ext4_sync_file_exit",), "fs", "EINVAL", "refused"),
+        Probe("journal_start", ("jbd2_start_commit",), "journal", "ESRCH", "missing"),
+    ]
+    fs, journal = observed(WANTED, probes)
+    assert fs == Check("sees fs", True, "partly, without fs_exit", "yes")
+    assert not journal.passed
+    everything = msgspec.structs.replace(WANTED, observed=())
+    assert list(observed(everything, probes)) == []

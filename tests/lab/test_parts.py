@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's parts without a machine: initramfs, command line, control, processes, state."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iostrata.errors import LabError
+from iostrata.lab import qemu
+from iostrata.lab.cache import cache
+from iostrata.lab.control import Control
+from iostrata.lab.initramfs import archive
+from iostrata.lab.kernels import SUITES, Kernel, check_series
+from iostrata.lab.lab import find_machine, take_down
+from iostrata.lab.process import process
+from iostrata.lab.scenario import Disk, Machine
+from iostrata.lab.tools import check_tools
+from iostrata.lab.workload import Witness, witness
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.mark.skipif(not shutil.which("cpio"), reason="cpio is not installed")
+def test_archive_is_what_cpio_reads(tmp_path: Path) -> None:
+    data = archive(("bin", "empty"), {"bin/one": b"1", "init": b"#!/bin/sh\n", "odd": b"x" * 4097})
+    subprocess.run(["cpio", "-i", "--quiet"], input=data, cwd=tmp_path, check=True)
+    assert (tmp_path / "bin" / "one").read_bytes() == b"1"
+    assert (tmp_path / "odd").read_bytes() == b"x" * 4097
+    assert os.access(tmp_path / "init", os.X_OK)
+    assert (tmp_path / "empty").is_dir()
+
+
+def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(qemu.ACCELERATOR, "tcg")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    machine = Machine(name="local", cpus=2, memory_mib=512, disks=(Disk(name="data"),))
+    kernel = Kernel("6.1", "6.1.0", Path("/cache/vmlinuz"), Path("/cache/lib/modules"))
+    line = " ".join(qemu.command_line(machine, kernel))
+    assert "-smp 2 -m 512" in line
+    assert "-accel tcg,thread=multi" in line
+    assert "path=/cache/lib/modules,security_model=none,readonly=on" in line
+    assert "file=data.img,format=raw,cache=none" in line
+    assert "serial=data" in line
+
+
+def test_an_accelerator_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(qemu.ACCELERATOR, "steam")
+    with pytest.raises(LabError, match="no such accelerator") as error:
+        qemu.accelerator()
+    assert "kvm, tcg" in error.value.hint
+
+
+def test_a_kernel_that_does_not_exist() -> None:
+    with pytest.raises(LabError, match="no kernel 2") as error:
+        check_series("2")
+    assert all(series in error.value.hint for series in SUITES)
+
+
+def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iostrata.lab.tools.PATH", "/nonexistent")
+    with pytest.raises(LabError, match="busybox") as error:
+        check_tools()
+    assert error.value.hint == "sudo apt-get install qemu-system-x86 busybox-static kmod"
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Control, socket.socket]]:
+    """A control whose machine is alive, and the machine's end."""
+    here, there = socket.socketpair()
+    control = Control(here, lambda: True)
+    yield control, there
+    control.close()
+    there.close()
+
+
+def answer(there: socket.socket, *replies: str) -> None:
+    """Answers one request; ``ID`` in a reply stands for its number."""
+    word = there.makefile().readline().split()[0]
+    there.sendall("".join(f"{reply.replace('ID', word)}\n" for reply in replies).encode())
+
+
+def test_a_command_and_its_reply(ends: tuple[Control, socket.socket]) -> None:
+    control, there = ends
+    output = base64.b64encode("naïve\n".encode()).decode()
+    # The first is the late reply to a command that was given up.
+    machine = threading.Thread(target=answer, args=(there, "0.0 0 ", f"ID 3 {output}"))
+    machine.start()
+    done = control.run("echo", 5)
+    machine.join()
+    assert (done.status, done.output) == (3, "naïve\n")
+
+
+def test_a_command_without_output(ends: tuple[Control, socket.socket]) -> None:
+    control, there = ends
+    machine = threading.Thread(target=answer, args=(there, "ID 0 "))
+    machine.start()
+    assert control.run("true", 5).output == ""
+    machine.join()
+
+
+def test_a_machine_that_is_gone() -> None:
+    here, there = socket.socketpair()
+    with here, there, pytest.raises(LabError, match="it is gone"):
+        Control(here, lambda: False).run("true", 5)
+
+
+def test_a_machine_that_closes_its_port(ends: tuple[Control, socket.socket]) -> None:
+    control, there = ends
+    there.shutdown(socket.SHUT_WR)
+    with pytest.raises(LabError, match="closed its control port"):
+        control.run("true", 5)
+
+
+SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
+
+
+def test_only_the_very_process_is_ended() -> None:
+    with subprocess.Popen(SLEEP) as sleeper:
+        known = process(sleeper.pid)
+        assert known.alive
+        other = type(known)(known.pid, known.began - 1)  # the number's earlier owner
+        assert not other.alive
+        other.end()
+        assert known.alive
+        known.end()
+        assert not known.alive
+
+
+def standing(directory: Path, owner: int, machine: int) -> Path:
+    """The state that a lab leaves when it is kept, or killed."""
+    place = directory / "local-x"
+    place.mkdir(parents=True)
+    began = process(machine).began
+    (place / "lab.json").write_text(
+        f'{{"scenario": "local", "owner": {{"pid": {owner}, "began": {process(owner).began}}},'
+        f'"machines": [{{"name": "local", "process": {{"pid": {machine}, "began": {began}}}}}]}}'
+    )
+    return place
+
+
+def test_what_was_left_standing_is_taken_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with subprocess.Popen(SLEEP) as machine:
+        # Its owner has ended: there is no process 0.
+        place = standing(cache() / "machines", 0, machine.pid)
+        assert find_machine("local").directory == place / "local"
+        take_down(heard := Heard())
+        assert heard.lines == [f"ending machine local, process {machine.pid}"]
+        assert machine.wait() == -15
+        assert not place.exists()
+    with pytest.raises(LabError, match="no machine local stands"):
+        find_machine("local")
+
+
+def test_a_lab_that_is_being_run_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with subprocess.Popen(SLEEP) as machine:
+        place = standing(cache() / "machines", os.getpid(), machine.pid)
+        take_down(Heard())
+        assert machine.poll() is None
+        assert place.exists()
+        process(machine.pid).end()
+
+
+FIO = b"""fio: a warning
+{"jobs": [{"write": {"total_ios": 7, "clat_ns": {"mean": 50.0, "N": 7}}, "sync": %s}]}"""
+
+
+def test_fio_of_its_own_writes() -> None:
+    assert witness(FIO % b"{}") == Witness(7, 50.0)
+    assert witness(FIO % b'{"lat_ns": {"N": 6, "mean": 100.0}}') == Witness(6, 150.0)
+    with pytest.raises(LabError, match="account cannot be read"):
+        witness(b"fio: failed")
