@@ -181,9 +181,9 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 	return 0;
 }
 
-/* The recorded thread that syncs this file, NULL: none.  A kernel thread that
+/* The recorded thread that syncs a file there, NULL: none.  A kernel thread that
  * syncs on a watched file system is recorded until it is idle (wakeup.bpf.c). */
-static __always_inline struct thread *sync_thread(struct inode *inode)
+static __always_inline struct thread *sync_thread_on(__u32 dev)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct thread *thread = thread_of((__u32)ids);
@@ -192,13 +192,18 @@ static __always_inline struct thread *sync_thread(struct inode *inode)
 		return NULL;
 	if (thread && !filter.device)
 		return thread;
-	if (!(watch_of(inode->i_sb->s_dev) & WATCH_FS))
+	if (!(watch_of(dev) & WATCH_FS))
 		return NULL;
 	if (thread)
 		return thread;
 	if (!current_is_kernel_thread())
 		return NULL;
 	return thread_add(ids, ids >> 32, THREAD_WORKER);
+}
+
+static __always_inline struct thread *sync_thread(struct inode *inode)
+{
+	return sync_thread_on(inode->i_sb->s_dev);
 }
 
 #endif

@@ -47,6 +47,13 @@ static const char *const substitutes[][2] = {
 	{ "block_io_start", "block_getrq" },
 	{ "uring_submit_req", "uring_submit_sqe" },
 	{ "btrfs_sync_file", "btrfs_sync_file_enter" },
+	{ "fs_ext4_sync_enter", "fs_ext4_sync_enter_blind" },
+	{ "fs_ext4_sync_exit", "fs_ext4_sync_exit_blind" },
+	{ "journal_start_commit", "journal_start_commit_blind" },
+	{ "journal_commit_locking", "journal_commit_locking_blind" },
+	{ "journal_commit_flushing", "journal_commit_flushing_blind" },
+	{ "journal_commit_logging", "journal_commit_logging_blind" },
+	{ "journal_end_commit", "journal_end_commit_blind" },
 };
 
 #define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
@@ -271,19 +278,41 @@ void probes_attach(struct probes *probes)
 	}
 }
 
+/* The program that took a refused one's place, NULL: none did. */
+static const struct probe *replacement(const struct probes *probes, const struct probe *probe)
+{
+	const struct probe *other;
+
+	for (unsigned int i = 0; i < SUBSTITUTES; i++) {
+		if (strcmp(substitutes[i][0], probe->program))
+			continue;
+		other = find((struct probes *)probes, substitutes[i][1]);
+		if (other && other->wanted && !other->error)
+			return other;
+	}
+	return NULL;
+}
+
+static void report_one(const struct probes *probes, const struct probe *probe, FILE *out)
+{
+	const struct probe *other = probe->error ? replacement(probes, probe) : NULL;
+
+	fprintf(out, "%s\t%s\t%s\t", probe->program, probe->points, probe->layer);
+	if (!probe->wanted)
+		fprintf(out, "unused\ta better program takes its place\n");
+	else if (other)
+		fprintf(out, "unused\t%s takes its place\n", other->program);
+	else
+		fprintf(out, "%s\t%s\n", probe->error ? strerrorname_np(-probe->error) : "ok",
+			probe->text);
+}
+
 /* One line a program: program, points, layer, result, text. */
 int probes_report(const struct probes *probes, FILE *out)
 {
 	fputs("program\tpoints\tlayer\tresult\ttext\n", out);
-	for (unsigned int i = 0; i < probes->count; i++) {
-		const struct probe *probe = &probes->list[i];
-
-		fprintf(out, "%s\t%s\t%s\t%s\t%s\n", probe->program, probe->points, probe->layer,
-			!probe->wanted ? "unused"
-			: probe->error ? strerrorname_np(-probe->error)
-				       : "ok",
-			!probe->wanted ? "a better program takes its place" : probe->text);
-	}
+	for (unsigned int i = 0; i < probes->count; i++)
+		report_one(probes, &probes->list[i], out);
 	return fflush(out) ? -errno : 0;
 }
 
