@@ -42,7 +42,7 @@ def test_a_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    path = str(RECORDINGS / "fio_fdatasync")
+    path = str(RECORDINGS / "ext4_journal")
     assert status_of(["compare", path, path, "--fail-above", "0"]) == 0
     out = capsys.readouterr().out
     assert "slower" not in out
@@ -68,7 +68,7 @@ def test_groups_of_one_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "only in B   open_datasync" in capsys.readouterr().out
     assert status_of(["compare", a, b]) == 0
     assert "compare --by method" in " ".join(capsys.readouterr().out.split())
-    other = str(RECORDINGS / "fio_fdatasync")
+    other = str(RECORDINGS / "ext4_journal")
     assert status_of(["compare", a, other, "--by", "process"]) == 2
     assert "have no process in common" in capsys.readouterr().err
 

@@ -53,7 +53,7 @@ def test_csv(name: str) -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_tail(width: int) -> None:
-    summary = summarise(analyse(open_recording(RECORDINGS / "fio_fdatasync")))
+    summary = summarise(analyse(open_recording(RECORDINGS / "ext4_journal")))
     text = table.render(summary, width, with_tail=True).plain
     assert max(map(len, text.splitlines())) <= width
     golden(f"tail.{width}.txt", text)
@@ -65,7 +65,7 @@ def test_tail_of_too_few_writes() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_comparison(width: int) -> None:
-    before = analyse(open_recording(RECORDINGS / "pg_test_fsync"))
+    before = analyse(open_recording(RECORDINGS / "xfs_log"))
     after = analyse(open_recording(RECORDINGS / "four_methods"))
     found = compare(before, after, by="method", limit=0.1)
     text = comparison.render(found, comparison.Names("before", "after"), width).plain

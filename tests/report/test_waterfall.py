@@ -15,7 +15,7 @@ from iostrata.report import timeline_json, waterfall
 from iostrata.timelines import timelines
 from tests.report.test_golden import golden
 
-FIO = Path(__file__).parents[1] / "recordings" / "fio_fdatasync"
+FIO = Path(__file__).parents[1] / "recordings" / "ext4_journal"
 WIDTHS = [40, 60, 80, 120]
 
 
