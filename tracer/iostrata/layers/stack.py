@@ -52,7 +52,7 @@ ROWS: Final = (
     Row("block.I2D", "OS", "in the I/O scheduler until issued to the driver"),
     Row("block.stacked", "OS", "in a stacked device (loop, dm) above the lowest one"),
     Row("device.data", "device", "issued to completed: the data"),
-    Row("device.meta", "device", "issued to completed: metadata outside a journal"),
+    Row("device.meta", "device", "issued to completed: metadata read, or written past the journal"),
     Row("device.journal", "device", "issued to completed: journal blocks"),
     Row("device.flush", "device", "issued to completed: cache flush"),
 )
