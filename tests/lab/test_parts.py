@@ -23,9 +23,9 @@ from iostrata.lab.initramfs import archive
 from iostrata.lab.kernels import SUITES, Kernel, check_series
 from iostrata.lab.lab import find_machine, take_down
 from iostrata.lab.process import process
-from iostrata.lab.scenario import Disk, Machine
+from iostrata.lab.scenario import Disk, Fio, Machine
 from iostrata.lab.tools import check_tools
-from iostrata.lab.workload import Witness, witness
+from iostrata.lab.workload import Witness, command, preparation, witness
 
 
 class Heard:
@@ -180,6 +180,13 @@ def test_a_lab_that_is_being_run_is_left_alone(
         assert machine.poll() is None
         assert place.exists()
         process(machine.pid).end()
+
+
+def test_fio_makes_its_files_before_it_is_recorded() -> None:
+    workload = Fio(name="w", machine="local", directory="/mnt", options={"rw": "write", "sync": 1})
+    words = command(workload, "/run/account")
+    assert words[:5] == ("fio", "--name=w", "--directory=/mnt", "--rw=write", "--sync=1")
+    assert preparation(workload, "/run/account") == (*words, "--create_only=1")
 
 
 FIO = b"""fio: a warning

@@ -86,7 +86,9 @@ def _fetch(series: str, directory: Path) -> None:
 def _packages(archive: _Archive, series: str) -> list[str]:
     """The image of the newest release, and the packages that newer ones are split into."""
     architecture = run_tool("dpkg", "--print-architecture", what="fetching a kernel").strip()
-    pattern = rf"^linux-(image|base|binary|modules)-{re.escape(series)}\.[-+.0-9deb]+-{architecture}$"
+    pattern = (
+        rf"^linux-(image|base|binary|modules)-{re.escape(series)}\.[-+.0-9deb]+-{architecture}$"
+    )
     names = archive.search(pattern)
     if not names:
         raise LabError(

@@ -23,7 +23,7 @@ from iostrata.lab.listen import Listener
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.scenario import Machine as Declared
 from iostrata.lab.scenario import Scenario, Step, Workload, with_injection
-from iostrata.lab.workload import Witness, command, limit_s, witness
+from iostrata.lab.workload import Witness, command, limit_s, preparation, witness
 from iostrata.model import Breakdown, Summary
 from iostrata.pipeline import analyse
 from iostrata.record import find_recorder
@@ -160,6 +160,7 @@ def _round(
     machine = lab.machines[workload.machine]
     words = command(workload, ACCOUNT)
     listener.say(f"{place.name}: {shlex.join(words)}")
+    machine.command(f"{shlex.join(preparation(workload, ACCOUNT))} && sync", limit_s(workload))
     machine.command(f"rm -rf {TRACE} {ACCOUNT}")
     recorded = shlex.join([RECORDER, "-o", TRACE, "--", *words])
     machine.command(recorded, limit_s(workload))

@@ -37,6 +37,11 @@ def command(workload: Fio, output: str) -> tuple[str, ...]:
     )
 
 
+def preparation(workload: Fio, output: str) -> tuple[str, ...]:
+    """The command that makes the workload's files, which is not recorded."""
+    return (*command(workload, output), "--create_only=1")
+
+
 def limit_s(workload: Fio) -> float:
     return float(workload.options.get("runtime", RUNTIME_S)) + OVERHEAD_S
 
