@@ -373,3 +373,37 @@ class Comparison:
     regressions: tuple[Regression, ...]
     quality_a: Quality
     quality_b: Quality
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Writes in bins, and what the layers held of a mean write in each.
+
+    ``edges``: one more than bins. ``counts``: writes in each bin. ``mean_ns``:
+    a row a layer of the Breakdown, and the unattributed last; the rows of a bin
+    add up to its mean latency. A bin without writes has zeros.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    mean_ns: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Three ways to cut the writes into bins.
+
+    ``over_time``: by begin, edges in s since the first write. ``body`` and ``tail``:
+    by latency, edges in percent: the fastest 98 % of the writes, and the rest.
+    """
+
+    layers: tuple[Layer, ...]
+    over_time: Stack
+    body: Stack
+    tail: Stack
+
+
+@dataclass(frozen=True)
+class Fact:
+    name: str
+    value: str

@@ -37,10 +37,14 @@ class Seen:
 def timelines(recording: Recording, choice: Choice) -> Seen:
     """Errors: RecordingError, NothingToAnalyse, UsageError."""
     found = prepare(recording)
+    return Seen(timelines_of(found, choice), quality_of(found.trace, found.plain_writes, {}))
+
+
+def timelines_of(found: Material, choice: Choice) -> tuple[Timeline, ...]:
+    """In the order of the choice. Errors: UsageError."""
     chosen = choice.of(found.writes)
     steps = _steps_of_units(found, found.kept[[one.row for one in chosen]])
-    lines = tuple(_timeline(found, one, steps[int(found.kept[one.row])]) for one in chosen)
-    return Seen(lines, quality_of(found.trace, found.plain_writes, {}))
+    return tuple(_timeline(found, one, steps[int(found.kept[one.row])]) for one in chosen)
 
 
 def _steps_of_units(found: Material, units: Ints) -> dict[int, list[Step]]:

@@ -18,7 +18,19 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import bench, compare, doctor, dump, export, lab, record, replay, run, timeline
+from iostrata.cli import (
+    bench,
+    compare,
+    doctor,
+    dump,
+    export,
+    html,
+    lab,
+    record,
+    replay,
+    run,
+    timeline,
+)
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -29,6 +41,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     timeline.timeline,
     compare.compare,
     export.export,
+    html.html,
     dump.dump,
     bench.bench,
     doctor.doctor,

@@ -16,11 +16,11 @@ LABEL_WIDTH: Final = 12
 
 
 def lines(summary: Summary, width: int) -> Iterator[Text]:
-    for label, parts, style in _statements(summary):
+    for label, parts, style in statements(summary):
         yield from (Text(line, style=style) for line in labelled(label, parts, width))
 
 
-def _statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
+def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     quality, count = summary.quality, summary.overall.count
     left_out = sum(summary.left_out.values())
     yield "analysed", [f"{count} of {count + left_out} writes"], ""

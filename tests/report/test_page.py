@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page: whole, alone, safe, and drawn by a real browser without complaint."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from iostrata.attribute.charts import charts
+from iostrata.attribute.choice import Choice
+from iostrata.attribute.summarise import summarise
+from iostrata.layers import ROWS
+from iostrata.model import Fact
+from iostrata.pipeline import breakdown_of, prepare
+from iostrata.recording import open_recording
+from iostrata.report.page import COLOURS, Page, render
+from iostrata.timelines import timelines_of
+
+RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"
+EVIL = "</script><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    found = prepare(open_recording(RECORDING))
+    breakdown = breakdown_of(found)
+    return Page(
+        "four_methods",
+        summarise(breakdown),
+        charts(breakdown),
+        timelines_of(found, Choice(slowest=1, near=(50,))),
+        (Fact("command", "fio"),),
+    )
+
+
+class Tags(HTMLParser):
+    """Counts tags, and finds what is not closed."""
+
+    VOID = frozenset({"meta"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parsed(text: str) -> Tags:
+    tags = Tags()
+    tags.feed(text)
+    return tags
+
+
+def test_it_is_whole_and_needs_nothing_else(page: Page) -> None:
+    text = render(page)
+    tags = parsed(text)
+    assert not tags.open
+    assert tags.seen.count("script") == 3
+    targets = set(re.findall(r'id="([a-z]+)"', text))
+    assert {link.removeprefix("#") for link in tags.links} <= targets
+    assert "The MIT License (MIT)" in text
+    assert text == render(page)
+
+
+def test_every_layer_has_a_colour() -> None:
+    assert {row.name for row in ROWS} <= set(COLOURS)
+    assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_what_was_recorded_is_only_text(page: Page) -> None:
+    composition = {**page.summary.composition, "process": {EVIL: 1}}
+    (first, *others) = page.timelines
+    evil = replace(
+        page,
+        name=EVIL,
+        summary=replace(
+            page.summary,
+            composition=composition,
+            left_out={EVIL: 1},
+            groups=(replace(page.summary.groups[0], name=EVIL), *page.summary.groups[1:]),
+        ),
+        timelines=(replace(first, names=dict(first.names) | {"process": EVIL}), *others),
+        facts=(Fact("command", EVIL),),
+    )
+    text = render(evil)
+    assert "alert(1)" in text
+    assert EVIL not in text
+    assert parsed(text).seen.count("script") == 3
+
+
+def test_a_browser_draws_it(page: Page, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("chromium is not installed")
+    file = tmp_path / "page.html"
+    file.write_text(render(page), encoding="utf-8")
+    done = subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000",
+            "--enable-logging=stderr", "--dump-dom", file.as_uri(),
+        ],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    assert done.stdout.count("<canvas") == 3
+    assert done.stdout.count("point at the chart, or use the arrow keys") >= 3

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage attribute: a Breakdown in, mean writes of a few hundred bins out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.model import Breakdown, Charts, Stack
+from iostrata.stitch.join import Ints
+
+MOST_BINS: Final = 240
+WRITES_A_BIN: Final = 4
+BODY_PERCENT: Final = tuple(range(0, 100, 2))
+TAIL_PERCENT: Final = (98.0, 98.5, 99.0, 99.5, 99.9, 99.99, 100.0)
+
+
+def charts(breakdown: Breakdown) -> Charts:
+    """What the page draws; a million writes or ten, it is as small."""
+    parts = np.vstack([breakdown.time_ns, breakdown.residual_ns])
+    begin = breakdown.writes.begin_ns
+    count = len(begin)
+    bins = max(min(MOST_BINS, count // WRITES_A_BIN), 1)
+    span = max(int(begin[-1] - begin[0]), 1)
+    place = np.minimum((begin - begin[0]) * bins // span, bins - 1)
+    edges = tuple((np.arange(bins + 1) * (span / 1e9 / bins)).tolist())
+    order = np.argsort(breakdown.writes.latency_ns, kind="stable")
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    return Charts(
+        layers=breakdown.layers,
+        over_time=_stack(parts, place, edges),
+        body=_by_rank(parts, rank, tuple(map(float, BODY_PERCENT))),
+        tail=_by_rank(parts, rank, TAIL_PERCENT),
+    )
+
+
+def _by_rank(parts: NDArray[np.int64], rank: Ints, percents: tuple[float, ...]) -> Stack:
+    count = len(rank)
+    firsts = np.ceil(np.array(percents) / 100 * count - 1e-9).astype(np.int64)
+    # A bin that so few writes leave empty is part of the one before it.
+    kept = np.append(np.diff(firsts) > 0, True)
+    percents, firsts = tuple(np.array(percents)[kept].tolist()), firsts[kept]
+    place = np.searchsorted(firsts, rank, side="right") - 1
+    inside = (place >= 0) & (place < len(percents) - 1)
+    return _stack(parts[:, inside], place[inside], percents)
+
+
+def _stack(parts: NDArray[np.int64], place: Ints, edges: tuple[float, ...]) -> Stack:
+    bins = len(edges) - 1
+    counts = np.bincount(place, minlength=bins)
+    sums = np.stack([np.bincount(place, weights=row, minlength=bins) for row in parts])
+    means = sums / np.maximum(counts, 1)
+    return Stack(edges, tuple(counts.tolist()), tuple(tuple(row) for row in means.tolist()))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata html: a recording as one page for the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from iostrata.attribute.charts import charts
+from iostrata.attribute.choice import Choice
+from iostrata.attribute.summarise import summarise
+from iostrata.cli import options
+from iostrata.cli.output import check_new, replacing
+from iostrata.cli.story import Story
+from iostrata.errors import STATUS_LOSSES
+from iostrata.model import Fact
+from iostrata.pipeline import breakdown_of, prepare
+from iostrata.recording import Recording, open_recording
+from iostrata.report.page import Page, render
+from iostrata.timelines import timelines_of
+from iostrata.trace.read import Trace
+
+SHOWN: Final = Choice(slowest=2, near=(50, 90, 99))
+ENV: Final = (
+    "hostname", "kernel_release", "kernel_version", "architecture", "machine_cpus",
+    "iostrata_version",
+)  # fmt: skip
+
+
+def html(
+    recording: options.Recording,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
+    ],
+    by: options.Grouping = options.By.METHOD,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Make one HTML page of a recording.
+
+    The page holds the table, the layers over time and by latency, what makes
+    the slowest writes slow, some single writes, and what the numbers rest on.
+    It needs no network and no other file, prints, and follows the browser's
+    dark mode. Charts can be zoomed by dragging; arrow keys move along them.
+
+    \b
+      iostrata html /var/tmp/db -o db.html
+    """
+    check_new(output, force)
+    opened = open_recording(recording)
+    found = prepare(opened)
+    breakdown = breakdown_of(found)
+    page = Page(
+        name=recording.resolve().name,
+        summary=summarise(breakdown, by.value),
+        charts=charts(breakdown),
+        timelines=timelines_of(found, SHOWN),
+        facts=tuple(_facts(opened, found.trace)),
+    )
+    with replacing(output) as part:
+        part.write_text(render(page), encoding="utf-8")
+    Story(quiet).say(f"wrote {output}")
+    return STATUS_LOSSES if breakdown.quality.lost or breakdown.quality.damage else 0
+
+
+def _facts(recording: Recording, trace: Trace) -> Iterator[Fact]:
+    if recording.created:
+        yield Fact("recorded", recording.created)
+    if recording.command:
+        yield Fact("command", " ".join(recording.command))
+    for name in ENV:
+        if name in trace.env:
+            yield Fact(name.replace("_", " "), str(trace.env[name]))
+    for block in trace.facts.blocks.values():
+        said = [f"scheduler {block.scheduler}" if block.scheduler else "", block.write_cache,
+                {True: "FUA", False: "no FUA", None: ""}[block.fua]]  # fmt: skip
+        yield Fact(block.name, ", ".join(filter(None, said)) or "no queue of its own")
+    for mount in trace.facts.mounts:
+        device = trace.facts.device_name(mount.device_key)
+        yield Fact(mount.mount_point, f"{mount.file_system} on {device} ({mount.options})")

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws the stacked charts of the page from the data in it.
+"use strict";
+(() => {
+  const page = JSON.parse(document.getElementById("data").textContent);
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const us = (ns) => (ns / 1e3).toFixed(ns < 1e5 ? 2 : 1);
+
+  // uPlot draws lines: layer n is the area under the sum of the layers up to n, the
+  // highest first, so that each hides what belongs to those below it.
+  const stacked = (stack) => {
+    const sums = [];
+    stack.mean_ns.forEach((row, n) => {
+      sums.push(row.map((ns, bin) => (stack.counts[bin] ? ns + (n ? sums[n - 1][bin] : 0) : null)));
+    });
+    return sums.reverse();
+  };
+
+  const draw = (box) => {
+    const stack = page.charts[box.dataset.chart];
+    const bins = stack.counts.length;
+    const percent = box.dataset.chart !== "over_time";
+    const middle = (bin) => (stack.edges[bin] + stack.edges[bin + 1]) / 2;
+    const even = box.dataset.chart === "tail";
+    const xs = stack.counts.map((_, bin) => (even ? bin : middle(bin)));
+    const range = (bin) =>
+      percent ? `p${stack.edges[bin]} to p${stack.edges[bin + 1]}`
+              : `${stack.edges[bin].toFixed(3)} to ${stack.edges[bin + 1].toFixed(3)} s`;
+    const legend = box.querySelector(".legend");
+    const shown = page.layers.map((layer, n) => {
+      const item = legend.children[n + 1].querySelector("b");
+      return (bin) => { item.textContent = bin === null ? "" : us(stack.mean_ns[n][bin]); };
+    });
+    const head = legend.children[0];
+    const plot = box.querySelector(".plot");
+    const steps = uPlot.paths.stepped({ align: even ? 1 : 0 });
+    const bars = uPlot.paths.bars({ size: [0.86], align: 0 });
+    const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 },
+                   ticks: { stroke: css("--line") } };
+    const options = {
+      width: Math.max(plot.clientWidth, 280), height: 300,
+      scales: { x: { time: false, range: even ? [-0.5, bins - 0.5] : undefined },
+                y: { range: (u, low, high) => [0, high * 1.05 || 1] } },
+      axes: [
+        { ...axis, label: percent ? "writes, by latency" : "s since the first write",
+          splits: even ? () => xs : undefined,
+          values: (u, marks) => marks.map((x) => even ? range(x).replace(" to ", "–")
+                                                     : percent ? `p${x}` : x) },
+        { ...axis, size: 64, label: "us a write",
+          values: (u, marks) => marks.map((y) => y / 1e3) },
+      ],
+      cursor: { points: { show: false }, drag: { x: !even, y: false } },
+      series: [{}, ...page.layers.map((layer) => ({
+        label: layer.name, stroke: layer.colour, fill: layer.colour, width: even ? 0 : 1,
+        points: { show: bins === 1 }, paths: even ? bars : steps,
+      })).reverse()],
+      hooks: { setCursor: [(u) => {
+        const bin = u.cursor.idx ?? null;
+        const known = bin !== null && stack.counts[bin] > 0;
+        head.textContent = known
+          ? `${range(bin)}: ${stack.counts[bin]} writes, mean ${us(stack.mean_ns.reduce((sum, row) => sum + row[bin], 0))} us`
+          : "us a write; point at the chart, or use the arrow keys";
+        shown.forEach((show) => show(known ? bin : null));
+      }] },
+    };
+    plot.replaceChildren();
+    const chart = new uPlot(options, [xs, ...stacked(stack)], plot);
+    plot.onkeydown = (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const bin = Math.min(Math.max((chart.cursor.idx ?? -1) + step, 0), bins - 1);
+      chart.setCursor({ left: chart.valToPos(xs[bin], "x"), top: 10 });
+    };
+  };
+
+  const all = () => document.querySelectorAll(".chart").forEach(draw);
+  let waiting = 0;
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(all, 100); };
+  all();
+  addEventListener("resize", later);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+})();
