@@ -62,8 +62,12 @@ def html(
     )
     with replacing(output) as part:
         part.write_text(render(page), encoding="utf-8")
-    Story(quiet).say(f"wrote {output}")
-    return STATUS_LOSSES if breakdown.quality.lost or breakdown.quality.damage else 0
+    story = Story(quiet)
+    story.say(f"wrote {output}")
+    if breakdown.quality.lost or breakdown.quality.damage:
+        story.say("the recording has losses or damage: see the end of the page")
+        return STATUS_LOSSES
+    return 0
 
 
 def _facts(recording: Recording, trace: Trace) -> Iterator[Fact]:
