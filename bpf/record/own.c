@@ -123,7 +123,7 @@ void own_probes(struct rings *rings, const struct probes *probes)
 	for (unsigned int i = 0; i < probes->count; i++) {
 		union event e = { .probe = { .error = probes->list[i].error } };
 
-		if (!probes->list[i].wanted)
+		if (!probes->list[i].wanted || probes_replacement(probes, &probes->list[i]))
 			continue;
 		snprintf(e.probe.program, sizeof(e.probe.program), "%s", probes->list[i].program);
 		own_event(rings, &e, POINT_probe, RECORDER_CPU);

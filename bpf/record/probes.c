@@ -161,7 +161,9 @@ static bool leave_out(struct probes *probes, const char *program, int error)
 	if (!probe || !probe->wanted || probe->error)
 		return false;
 	probe->error = error;
-	snprintf(probe->text, sizeof(probe->text), "%s", complaint);
+	snprintf(probe->text, sizeof(probe->text), "%s",
+		 error == -ESRCH ? "not in this kernel, or in a module that is not loaded"
+				 : complaint);
 	for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 		struct probe *substitute = find(probes, substitutes[i][1]);
 
@@ -278,11 +280,12 @@ void probes_attach(struct probes *probes)
 	}
 }
 
-/* The program that took a refused one's place, NULL: none did. */
-static const struct probe *replacement(const struct probes *probes, const struct probe *probe)
+const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe)
 {
 	const struct probe *other;
 
+	if (!probe->error)
+		return NULL;
 	for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 		if (strcmp(substitutes[i][0], probe->program))
 			continue;
@@ -295,7 +298,7 @@ static const struct probe *replacement(const struct probes *probes, const struct
 
 static void report_one(const struct probes *probes, const struct probe *probe, FILE *out)
 {
-	const struct probe *other = probe->error ? replacement(probes, probe) : NULL;
+	const struct probe *other = probes_replacement(probes, probe);
 
 	fprintf(out, "%s\t%s\t%s\t", probe->program, probe->points, probe->layer);
 	if (!probe->wanted)

@@ -105,6 +105,8 @@ int probes_load(struct probes *probes, const struct options *options, probes_pre
 /* Attaches what was loaded; a program that cannot be gets its error. */
 void probes_attach(struct probes *probes);
 int probes_report(const struct probes *probes, FILE *out);
+/* The program that took a refused one's place, NULL: none did. */
+const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe);
 void probes_close(struct probes *probes);
 
 /* filter.c */
