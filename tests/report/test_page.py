@@ -127,3 +127,18 @@ def test_a_browser_draws_it(page: Page, tmp_path: Path) -> None:
     assert done.stdout.count("<canvas") == 3
     count = page.charts.body.counts[0]
     assert re.search(rf">p0 to p2: {count} writes, mean [\d.]+ us</span>", done.stdout)
+
+
+def test_a_write_of_very_many_steps_is_shown_whole(page: Page) -> None:
+    (timeline, *_) = page.timelines
+    (lane, *_) = timeline.lanes
+    width_ns = timeline.latency_ns // 1000
+    steps = tuple(
+        replace(timeline.steps[0], layer=lane.layer, begin_ns=begin, end_ns=begin + width_ns // 2,
+                called_ns=begin)
+        for begin in range(0, 1000 * width_ns, width_ns)
+    )  # fmt: skip
+    many = replace(timeline, lanes=(lane,), steps=steps)
+    text = render(replace(page, timelines=(many,)))
+    assert text.count(";opacity:") > 290
+    assert "1000 steps in all, the longest shown" in text

@@ -21,7 +21,7 @@
     const bins = stack.counts.length;
     const percent = box.dataset.chart !== "over_time";
     const middle = (bin) => (stack.edges[bin] + stack.edges[bin + 1]) / 2;
-    const even = box.dataset.chart === "tail";
+    const even = box.dataset.chart === "tail" || bins === 1;
     const xs = stack.counts.map((_, bin) => (even ? bin : middle(bin)));
     const range = (bin) =>
       percent ? `p${stack.edges[bin]} to p${stack.edges[bin + 1]}`
@@ -52,7 +52,7 @@
       cursor: { points: { show: false }, drag: { x: !even, y: false } },
       series: [{}, ...page.layers.map((layer) => ({
         label: layer.name, stroke: layer.colour, fill: layer.colour, width: even ? 0 : 1,
-        points: { show: bins === 1 }, paths: even ? bars : steps,
+        points: { show: false }, paths: even ? bars : steps,
       })).reverse()],
       hooks: { setCursor: [(u) => {
         const bin = u.cursor.idx ?? null;

@@ -31,13 +31,15 @@ from iostrata.model import (
 )
 from iostrata.report import quality, table
 from iostrata.report.quantity import Unit, share, unit_for
-from iostrata.report.waterfall import described
+from iostrata.report.waterfall import cells, described
 
 HERE: Final = Path(__file__).parent
 UPLOT: Final = HERE / "uplot"
 UNATTRIBUTED: Final = "unattributed"
 ROOM: Final = 10_000
 MOST_STEPS: Final = 300
+MOST_LISTED: Final = 60
+OPEN_LISTED: Final = 24
 FIGURE_TITLES: Final = ("share", "mean", "p50", "p95", "p99", "max")
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
@@ -277,7 +279,8 @@ def _timelines(timelines: Sequence[Timeline]) -> Iterator[str]:
         for lane in timeline.lanes:
             yield from _lane(timeline, lane)
         yield "</div>"
-        yield f"<details{' open' if not number else ''}><summary>Steps</summary>"
+        is_open = " open" if not number and len(timeline.steps) <= OPEN_LISTED else ""
+        yield f"<details{is_open}><summary>Steps</summary>"
         yield from _table(_steps(timeline))
         yield "</details>"
 
@@ -288,12 +291,20 @@ def _lane(timeline: Timeline, lane: Lane) -> Iterator[str]:
     yield f"<span>{_swatch(name)}{escape(name)}</span>"
     yield f'<span class="time">{unit.text(lane.time_ns, 12)}</span><span class="strip">'
     mine = [step for step in timeline.steps if step.layer == lane.layer]
-    longest = sorted(mine, key=lambda step: step.begin_ns - step.end_ns)[:MOST_STEPS]
-    for step in longest:
+    colour = COLOURS.get(name, OTHER)
+    if len(mine) > MOST_STEPS:
+        # Too many to tell apart: how much of each stretch of time they hold.
+        for cell, part in enumerate(cells(mine, timeline.latency_ns, MOST_STEPS)):
+            if part > 0:
+                left, opacity = cell / MOST_STEPS, 0.15 + 0.85 * min(part, 1.0)
+                place = f"left:{left:.3%};width:{1 / MOST_STEPS:.3%};opacity:{opacity:.2f}"
+                yield f'<i style="--layer:{colour};{place}"></i>'
+        mine = []
+    for step in mine:
         left = step.called_ns / timeline.latency_ns
         width = (step.end_ns - step.begin_ns) / timeline.latency_ns
         yield (
-            f'<i style="--layer:{COLOURS.get(name, OTHER)};left:{left:.3%};width:{width:.3%}"'
+            f'<i style="--layer:{colour};left:{left:.3%};width:{width:.3%}"'
             f' title="{escape(_told(step))}"></i>'
         )
     yield "</span>"
@@ -307,7 +318,7 @@ def _told(step: Step) -> str:
 def _steps(timeline: Timeline) -> Iterator[str]:
     unit = Unit("us", 1e3, 2)
     yield '<tr><th>layer</th><th>since begin</th><th>took</th><th class="text">behind it</th></tr>'
-    longest = sorted(timeline.steps, key=lambda step: step.begin_ns - step.end_ns)[:MOST_STEPS]
+    longest = sorted(timeline.steps, key=lambda step: step.begin_ns - step.end_ns)[:MOST_LISTED]
     for step in sorted(longest, key=lambda step: step.begin_ns):
         name = _name(step.layer)
         times = (unit.text(step.begin_ns, 12), unit.text(step.end_ns - step.begin_ns, 12))
@@ -315,7 +326,7 @@ def _steps(timeline: Timeline) -> Iterator[str]:
             f"<tr><td>{_swatch(name)}{escape(name)}</td><td>{times[0]}</td><td>{times[1]}</td>"
             f'<td class="text">{escape(described(step.evidence))}</td></tr>'
         )
-    if len(timeline.steps) > MOST_STEPS:
+    if len(timeline.steps) > MOST_LISTED:
         yield _row((f"… {len(timeline.steps)} steps in all, the longest shown", "", "", ""))
 
 

@@ -119,6 +119,12 @@ def _calls(timeline: Timeline, room: int) -> str:
 
 
 def _strip(steps: Sequence[Step], latency_ns: int, room: int, blocks: bool) -> str:
+    levels = HEIGHTS if blocks else DENSITIES
+    return "".join(_cell(part, levels) for part in cells(steps, latency_ns, room))
+
+
+def cells(steps: Sequence[Step], latency_ns: int, room: int) -> list[float]:
+    """What part of each of ``room`` equal stretches of the write's time the steps hold."""
     held = [0.0] * room
     cell_ns = latency_ns / room or 1.0
     for step in steps:
@@ -126,8 +132,7 @@ def _strip(steps: Sequence[Step], latency_ns: int, room: int, blocks: bool) -> s
         end = begin + (step.end_ns - step.begin_ns) / cell_ns
         for cell in range(int(begin), min(int(end) + 1, room)):
             held[cell] += max(min(end, cell + 1) - max(begin, cell), 0.0)
-    levels = HEIGHTS if blocks else DENSITIES
-    return "".join(_cell(part, levels) for part in held)
+    return held
 
 
 def _cell(part: float, levels: str) -> str:

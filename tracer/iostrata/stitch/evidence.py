@@ -40,6 +40,7 @@ class Witness:
         self._bios = bios_of(window, self._requests, completed)
         self._bio_piece = Owners(window).find(self._bios.tid, self._bios.queue_ns)
         self._calls = window.columns("syscall", "tid", "enter_ns", "call")
+        self._own: dict[int, tuple[Spans, Ints]] = {}
 
     def of(self, piece: int, rank: int, begin_ns: int, end_ns: int) -> Evidence:
         """What is behind one segment; an empty Evidence where the keys do not tell."""
@@ -47,9 +48,8 @@ class Witness:
         kind, _, part = name.partition(".")
         if kind == "syscall":
             return Evidence(call=self.call(piece))
-        spans = self._spans
-        behind = (spans.owner == piece) & (spans.rank == rank)
-        behind &= (spans.begin_ns <= begin_ns) & (spans.end_ns >= end_ns)
+        spans, _ = self._of_piece(piece)
+        behind = (spans.begin_ns <= begin_ns) & (spans.end_ns >= end_ns) & (spans.rank == rank)
         begins, ends = spans.begin_ns[behind], spans.end_ns[behind]
         if kind == "journal":
             return self._commit(piece, begin_ns, end_ns)
@@ -58,6 +58,14 @@ class Witness:
         if kind in ("block", "lower") or part == "queue":
             return self._bio(piece, begins, ends, begin_ns, end_ns)
         return Evidence()
+
+    def _of_piece(self, piece: int) -> tuple[Spans, Ints]:
+        """The piece's spans, and the requests that carried its bios."""
+        if piece not in self._own:
+            carried = self._bios.request[self._bio_piece == piece]
+            spans = self._spans.where(self._spans.owner == piece)
+            self._own[piece] = spans, np.unique(carried[carried >= 0])
+        return self._own[piece]
 
     def call(self, piece: int) -> str | None:
         """The system call that a piece is; None for a request, or where it was not seen."""
@@ -70,14 +78,14 @@ class Witness:
     def _request(
         self, piece: int, begins: Ints, ends: Ints, begin_ns: int, end_ns: int
     ) -> Evidence:
-        requests, bios = self._requests, self._bios
+        requests = self._requests
         at_work = (requests.issue_ns <= begin_ns) & (requests.complete_ns >= end_ns)
-        edge = np.isin(requests.issue_ns, begins) | np.isin(requests.complete_ns, ends)
-        rows = np.flatnonzero(at_work & edge)
+        rows = np.flatnonzero(at_work)
+        rows = rows[_among((requests.issue_ns[rows],), begins)
+                    | _among((requests.complete_ns[rows],), ends)]  # fmt: skip
         if not len(rows):
             return self._bio(piece, begins, ends, begin_ns, end_ns)
-        own = np.unique(bios.request[(self._bio_piece == piece) & (bios.request >= 0)])
-        mine = rows[np.isin(rows, own)]
+        mine = rows[np.isin(rows, self._of_piece(piece)[1])]
         return self._of_request(requests, mine if len(mine) else rows)
 
     def _of_request(self, requests: Requests, rows: Ints) -> Evidence:
@@ -94,8 +102,9 @@ class Witness:
     def _bio(self, piece: int, begins: Ints, ends: Ints, begin_ns: int, end_ns: int) -> Evidence:
         bios, requests = self._bios, self._requests
         at_work = (bios.queue_ns <= begin_ns) & (bios.life_end_ns >= end_ns)
-        starts = _among((bios.queue_ns, bios.get_ns, bios.insert_ns), begins)
-        rows = np.flatnonzero(at_work & starts)
+        rows = np.flatnonzero(at_work)
+        starts = (bios.queue_ns[rows], bios.get_ns[rows], bios.insert_ns[rows])
+        rows = rows[_among(starts, begins)]
         if len(mine := rows[self._bio_piece[rows] == piece]):
             rows = mine
         if not len(rows):
