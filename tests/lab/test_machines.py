@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from iostrata.lab.cache import cache
+from iostrata.lab.initramfs import MODULES
 from iostrata.lab.kernels import SUITES
 
 pytestmark = pytest.mark.lab
@@ -57,3 +61,39 @@ def test_what_stands_obeys_and_can_be_taken_down() -> None:
         down = lab("down")
     assert "ending machine local" in down.stderr
     assert lab("exec", "local", "--", "true").returncode == 8
+
+
+def test_ctrl_c_takes_everything_down() -> None:
+    before = set((cache() / "machines").glob("*"))
+    command = [sys.executable, "-m", "iostrata", "lab", "run", "local"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if "fdatasync" in line:
+                break
+        began = set((cache() / "machines").glob("*")) - before
+        assert len(began) == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    assert not began & set((cache() / "machines").glob("*"))
+
+
+def test_a_machine_that_does_not_come_up(tmp_path: Path) -> None:
+    """Its kernel is none, which QEMU says at once."""
+    kernel = tmp_path / "iostrata" / "lab" / "kernels" / "6.1"
+    modules = kernel / "lib" / "modules" / "6.1.0"
+    modules.mkdir(parents=True)
+    (modules / "vmlinuz").write_bytes(bytes(4096))
+    (modules / "modules.dep").write_text("")
+    (modules / "modules.builtin").write_text("".join(f"kernel/{name}.ko\n" for name in MODULES))
+    done = subprocess.run(
+        [sys.executable, "-m", "iostrata", "lab", "up", "local"],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 8
+    assert "the lab did not come up: machine local: it is gone\n  | " in done.stderr
+    assert list((tmp_path / "iostrata" / "lab" / "machines").glob("*")) == []

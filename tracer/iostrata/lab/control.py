@@ -23,6 +23,7 @@ STATUS_TIME_LIMIT: Final = 124
 # How much longer than the command itself the way there and back may take.
 PATIENCE_S: Final = 20.0
 POLL_S: Final = 0.25
+GONE: Final = "it is gone"
 
 
 @dataclass(frozen=True)
@@ -60,21 +61,22 @@ class Control:
                     text = base64.b64decode(output).decode(errors="replace")
                     return Done(int(status), text)
         except OSError as error:
-            raise LabError(f"its control port failed: {error}") from error
+            why = f"its control port failed: {error}" if self._alive() else GONE
+            raise LabError(why) from error
 
     def _line(self, deadline: float) -> str:
         while b"\n" not in self._unread:
             if time.monotonic() > deadline:
                 raise LabError("it does not answer")
             if not self._alive():
-                raise LabError("it is gone")
+                raise LabError(GONE)
             self._socket.settimeout(POLL_S)
             try:
                 chunk = self._socket.recv(1 << 16)
             except TimeoutError:
                 continue
             if not chunk:
-                raise LabError("it closed its control port")
+                raise LabError(GONE)
             self._unread += chunk
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode(errors="replace")
@@ -86,7 +88,7 @@ def connect(path: Path, alive: Callable[[], bool], limit_s: float = PATIENCE_S) 
     while alive() and time.monotonic() < deadline:
         connection = socket.socket(socket.AF_UNIX)
         try:
-            connection.connect(_short(path))
+            _connect(connection, path)
             return Control(connection, alive)
         except (FileNotFoundError, ConnectionRefusedError, InterruptedError):
             connection.close()
@@ -94,9 +96,13 @@ def connect(path: Path, alive: Callable[[], bool], limit_s: float = PATIENCE_S) 
         except BaseException:
             connection.close()
             raise
-    raise LabError("it has no control port")
+    raise LabError("it has no control port" if alive() else GONE)
 
 
-def _short(path: Path) -> str:
-    """The address of a socket is limited to 107 bytes, the length of a path is not."""
-    return os.path.relpath(path) if len(os.fsencode(path)) > 107 else str(path)
+def _connect(connection: socket.socket, path: Path) -> None:
+    """By way of the directory: a socket's address has 107 bytes at most, a path may be longer."""
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        connection.connect(f"/proc/self/fd/{directory}/{path.name}")
+    finally:
+        os.close(directory)

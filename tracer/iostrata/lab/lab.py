@@ -44,9 +44,13 @@ class LabState(msgspec.Struct, frozen=True):
 
 @dataclass
 class Lab:
-    """``releases``, ``boot_s``: of each machine. The stack goes when another is built."""
+    """``releases``, ``boot_s``: of each machine. The stack goes when another is built.
+
+    ``keep``: leave it standing at the end, whatever the end is.
+    """
 
     directory: Path
+    keep: bool
     machines: dict[str, RunningMachine] = field(default_factory=dict)
     releases: dict[str, str] = field(default_factory=dict)
     boot_s: dict[str, float] = field(default_factory=dict)
@@ -59,13 +63,13 @@ class Lab:
 
 @contextmanager
 def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> Iterator[Lab]:
-    """A lab for the block: its machines up, without a stack; after it only if ``keep``."""
+    """A lab for the block: its machines up, without a stack; after it only if it is kept."""
     check_tools()
     kernels = {machine.kernel: kernel(machine.kernel, listener) for machine in scenario.machines}
     places = _places()
     places.mkdir(parents=True, exist_ok=True)
     with ExitStack() as teardown:
-        lab = Lab(Path(tempfile.mkdtemp(prefix=f"{name}-", dir=places)))
+        lab = Lab(Path(tempfile.mkdtemp(prefix=f"{name}-", dir=places)), keep)
         teardown.callback(shutil.rmtree, lab.directory, ignore_errors=True)
         try:
             for declared in scenario.machines:
@@ -78,7 +82,7 @@ def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> I
             teardown.callback(lab.stack.pop_all)  # a machine's end ends what is built on it
             yield lab
         finally:
-            if keep and lab.machines:
+            if lab.keep and lab.machines:
                 teardown.pop_all()
                 _tell_of(lab.machines, listener)
 

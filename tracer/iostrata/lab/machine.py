@@ -124,7 +124,7 @@ def wait_for(machine: RunningMachine) -> None:
         machine.command("true", BOOT_LIMIT_S)
     except LabError as error:
         raise LabError(
-            f"it did not come up: {error}",
+            f"the lab did not come up: {error}",
             f"--keep keeps the whole console, {machine.directory / qemu.CONSOLE}",
         ) from error
 

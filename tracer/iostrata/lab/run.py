@@ -86,10 +86,11 @@ def run(scenario: Scenario, name: str, listener: Listener, keep: bool) -> Result
 
 def up(scenario: Scenario, name: str, listener: Listener) -> None:
     """Brings it up with its stack and the recorder, and leaves it standing."""
-    with _ended_by_signals(), standing(scenario, name, listener, keep=True) as lab:
+    with _ended_by_signals(), standing(scenario, name, listener, keep=False) as lab:
         for declared in scenario.machines:
             _load(declared, lab.machines[declared.name])
         lab.build(scenario.stack)
+        lab.keep = True
 
 
 def _load(declared: Declared, machine: RunningMachine) -> None:
