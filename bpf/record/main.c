@@ -65,13 +65,27 @@ static unsigned int cpu_limit(void)
 	return limit < MAX_CPUS ? limit : MAX_CPUS;
 }
 
+/* Room for 30 ms of a core that does nothing but write, on large machines as much
+ * as 256 MiB give to each CPU. */
+static unsigned int default_buffer_kib(unsigned int cpus)
+{
+	unsigned int kib = 4096;
+
+	while (kib > 512 && kib * cpus > 256 * 1024)
+		kib /= 2;
+	return kib;
+}
+
 /* Everything that BPF must know before its programs are verified. */
 static int prepare(struct iostrata *skeleton, void *context)
 {
 	struct session *session = context;
-	unsigned int slots = session->options.buffer_kib * 1024 / EVENT_BYTES;
-	unsigned int cpus = session->rings.cpu_count, bytes = 4096;
+	unsigned int cpus = session->rings.cpu_count, bytes = 4096, slots;
 	int error;
+
+	if (!session->options.buffer_kib)
+		session->options.buffer_kib = default_buffer_kib(cpus);
+	slots = session->options.buffer_kib * 1024 / EVENT_BYTES;
 
 	kernel_tell(&session->kernel, skeleton);
 	memcpy((void *)&skeleton->rodata->filter, &session->filter, sizeof(session->filter));

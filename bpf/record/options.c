@@ -14,7 +14,7 @@ static const char help[] =
 	"  -o, --output DIR     new (or empty) directory for the trace\n"
 	"      --force          use DIR even if it holds a trace: that is removed\n"
 	"      --duration S     stop after S seconds\n"
-	"      --buffer KIB     ring size a CPU (default 1024, a power of two)\n"
+	"      --buffer KIB     ring size a CPU (default 4096, a power of two)\n"
 	"      --detail         also record requests being allocated and inserted\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal and failed lines to descriptor N\n"
@@ -200,7 +200,7 @@ int options_parse(struct options *options, int argc, char **argv)
 {
 	int key;
 
-	*options = (struct options){ .buffer_kib = 1024, .status_fd = -1 };
+	*options = (struct options){ .status_fd = -1 };
 	while ((key = getopt_long(argc, argv, "+o:h", long_options, NULL)) != -1) {
 		if (key == OPTION_HELP || key == 'h') {
 			fputs(help, stdout);

@@ -76,14 +76,14 @@ def fio(place: Path, *options: str) -> tuple[Breakdown, dict[str, Any]]:
     return breakdown, json.loads(output.read_text())["jobs"][0]
 
 
-def holds_together(breakdown: Breakdown) -> None:
+def holds_together(breakdown: Breakdown, lossless: bool = True) -> None:
     """Identity write by write; the residual small in the mean, at p50 and at p99; nothing lost."""
     total = breakdown.writes.latency_ns
     assert np.array_equal(breakdown.time_ns.sum(axis=0) + breakdown.residual_ns, total)
     assert abs(breakdown.residual_ns.mean()) <= 0.01 * total.mean()
     for percent in (50, 99):
         assert np.percentile(breakdown.residual_ns, percent) <= 0.01 * np.percentile(total, percent)
-    assert not breakdown.quality.lost
+    assert not (lossless and breakdown.quality.lost)
     assert sum(breakdown.left_out.values()) <= 0.001 * len(breakdown.writes)
 
 
@@ -99,14 +99,18 @@ def test_write_and_fdatasync_are_what_fio_measured(file_system: Path, direct: bo
 
 @pytest.mark.parametrize("file_system", ["disk", "ext4", "xfs"], indirect=True)
 def test_a_synchronous_write_is_what_fio_measured_in_the_tail_too(file_system: Path) -> None:
-    breakdown, job = fio(file_system, "--direct=1", "--sync=dsync")
+    """Against fio's log of every write: its percentiles come from a histogram."""
+    log = file_system / "log"
+    breakdown, job = fio(file_system, "--direct=1", "--sync=dsync", f"--write_lat_log={log}")
     holds_together(breakdown)
-    assert breakdown.writes.names["method"] == ("open_datasync",)
-    assert len(breakdown.writes) == job["write"]["total_ios"]
-    theirs = job["write"]["clat_ns"]
     latency = breakdown.writes.latency_ns
-    assert close(latency.mean(), theirs["mean"])
-    assert close(float(np.percentile(latency, 99)), theirs["percentile"]["99.000000"])
+    assert breakdown.writes.names["method"] == ("open_datasync",)
+    # fio writes its log when all is done, and then without O_DSYNC.
+    assert len(latency) == job["write"]["total_ios"]
+    theirs = np.loadtxt(f"{log}_clat.1.log", delimiter=",", usecols=1)
+    assert len(theirs) == len(latency)
+    assert close(latency.mean(), theirs.mean())
+    assert close(float(np.percentile(latency, 99)), float(np.percentile(theirs, 99)))
 
 
 @pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
@@ -131,7 +135,8 @@ def test_the_methods_of_pg_test_fsync_take_what_it_says(disk: Path) -> None:
     output = disk / "output"
     script = f"{pg_test_fsync()} -s 1 -f {disk}/file > {output}"
     breakdown = recorded(disk, "sh", "-c", script)
-    holds_together(breakdown)
+    # Its last test, of writes without sync, makes millions of them a second.
+    holds_together(breakdown, lossless=False)
     one_write = output.read_text().split("Compare file sync methods")[1]
     rates = re.findall(r"(open_datasync|fdatasync|fsync|open_sync) +([\d.]+) ops/sec", one_write)
     assert [method for method, _ in rates] == ["open_datasync", "fdatasync", "fsync", "open_sync"]
