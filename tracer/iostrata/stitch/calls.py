@@ -9,14 +9,13 @@ synchronised it. Flags as in Linux's uapi asm-generic/fcntl.h and linux/fs.h.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.join import Ints, integers
+from iostrata.stitch.join import Ints, columns_of, joined
 from iostrata.trace.layout import (
     CALL_FDATASYNC,
     CALL_FSYNC,
@@ -102,13 +101,10 @@ class Pieces:
 
 def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
     """Synchronous writes, their pieces, and how many plain writes nobody synchronised."""
-    columns = {
-        name: integers(column)
-        for name, column in calls.columns(
-            "enter_ns", "time_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf",
-            "result", "offset_bytes",
-        ).items()
-    }  # fmt: skip
+    columns = columns_of(
+        calls, "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
+        "offset_bytes",
+    )  # fmt: skip
     call, begin, end = columns["call"], columns["enter_ns"], columns["time_ns"]
     tid, device, inode = columns["tid"], columns["dev"], columns["inode"]
     flags, rwf, result = columns["open_flags"], columns["rwf"], columns["result"]
@@ -184,13 +180,9 @@ def total(unit: Ints, values: Ints, count: int) -> Ints:
 
 def together(*parts: tuple[Units, Pieces]) -> tuple[Units, Pieces]:
     """Units of several kinds as one table, and their pieces."""
-    units = Units(**_joined([units for units, _ in parts]))
-    columns = _joined([pieces for _, pieces in parts])
+    units = Units(**joined([units for units, _ in parts]))
+    columns = joined([pieces for _, pieces in parts])
     sizes = [len(units) for units, _ in parts]
     offsets = np.cumsum([0, *sizes[:-1]])
     columns["unit"] += np.repeat(offsets, [len(pieces) for _, pieces in parts])
     return units, Pieces(**columns)
-
-
-def _joined(tables: Sequence[Units | Pieces]) -> dict[str, Any]:
-    return {name: np.concatenate([vars(t)[name] for t in tables]) for name in vars(tables[0])}

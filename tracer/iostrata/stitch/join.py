@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from iostrata.trace.points import Points
 
 Ints = NDArray[np.int64]
 
@@ -15,6 +20,17 @@ def integers(column: ArrayLike) -> Ints:
     if array.dtype == np.uint64:
         return array.view(np.int64)
     return array.astype(np.int64, copy=False)
+
+
+def columns_of(points: Points, *fields: str) -> dict[str, Ints]:
+    """A point's times and some of its other fields, int64, in one pass over the files."""
+    found = points.columns("time_ns", *fields)
+    return {name: integers(column) for name, column in found.items()}
+
+
+def joined(tables: Sequence[Any]) -> dict[str, Any]:
+    """The columns of several tables of one kind, one table below the other."""
+    return {name: np.concatenate([vars(t)[name] for t in tables]) for name in vars(tables[0])}
 
 
 def at(values: Ints, rows: Ints) -> Ints:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Ints, at, integers
+from iostrata.stitch.join import AsOf, Ints, at, columns_of, integers, joined
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace.read import Trace
 
@@ -50,7 +50,7 @@ class Commits:
 def commits_of(trace: Trace) -> Commits:
     """The commits of every journal that the trace knows."""
     kinds = (_of_jbd2(trace), _of_xfs(trace))
-    return Commits(**{n: np.concatenate([vars(k)[n] for k in kinds]) for n in vars(kinds[0])})
+    return Commits(**joined(kinds))
 
 
 def _of_jbd2(trace: Trace) -> Commits:
@@ -85,12 +85,7 @@ def _of_jbd2(trace: Trace) -> Commits:
 def _of_xfs(trace: Trace) -> Commits:
     """Pairs the write of each log buffer with its end by buffer and lsn."""
     begun, done = (
-        {
-            name: integers(column)
-            for name, column in trace.points[point]
-            .columns("time_ns", "tid", "iclog_key", "lsn", "bio_key", "dev")
-            .items()
-        }
+        columns_of(trace.points[point], "tid", "iclog_key", "lsn", "bio_key", "dev")
         for point in ("xlog_iclog_sync", "xlog_iclog_sync_done")
     )
     identity = log_identity(begun["iclog_key"], begun["lsn"])

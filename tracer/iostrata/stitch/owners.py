@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Containing, Ints, at
+from iostrata.stitch.join import AsOf, Containing, Ints, at, joined
 from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
@@ -82,7 +82,7 @@ class Owners:
                     events.get("enter_transaction", none), events.get("exit_transaction", none),
                 )
             )  # fmt: skip
-        return Syncs(**{n: np.concatenate([vars(p)[n] for p in parts]) for n in vars(parts[0])})
+        return Syncs(**joined(parts))
 
     def _workers(self, window: Window) -> tuple[Containing, Ints]:
         """A worker's time for a request: from being handed it, or done with the one before."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.layers import RANK
-from iostrata.stitch.join import Ints, ranges
+from iostrata.stitch.join import Ints, joined, ranges
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Spans:
         return Spans(self.owner[keep], self.rank[keep], self.begin_ns[keep], self.end_ns[keep])
 
 
+NO_SPANS = Spans(
+    np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0, np.int64), np.zeros(0, np.int64)
+)
+
+
 class SpanList:
     """Collects spans column by column; owners below 0 and empty spans are not kept."""
 
@@ -43,21 +48,7 @@ class SpanList:
         self.add(spans.owner, spans.rank, spans.begin_ns, spans.end_ns)
 
     def collect(self) -> Spans:
-        parts = [
-            *self._parts,
-            Spans(
-                *(np.zeros(0, np.int64),),
-                np.zeros(0, np.int8),
-                np.zeros(0, np.int64),
-                np.zeros(0, np.int64),
-            ),
-        ]
-        return Spans(
-            np.concatenate([p.owner for p in parts]),
-            np.concatenate([p.rank for p in parts]),
-            np.concatenate([p.begin_ns for p in parts]),
-            np.concatenate([p.end_ns for p in parts]),
-        )
+        return Spans(**joined([NO_SPANS, *self._parts]))
 
 
 @dataclass(frozen=True)

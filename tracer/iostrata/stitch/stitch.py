@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from iostrata.layers import RANK
 from iostrata.stitch.blockio import one_by_one, spans_of_bios
-from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, overlapping
+from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, joined, overlapping
 from iostrata.stitch.journal import log_identity, phases
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Below, stacking
 from iostrata.stitch.wakeup import CAUSES, Sleeps, interrupts, run_queue, sleeps_of
-from iostrata.stitch.window import Window
+from iostrata.stitch.window import Columns, Window
 from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
 from iostrata.trace.read import Trace
 
@@ -61,7 +61,8 @@ def stitch(window: Window) -> Stitched:
     below = Below(bios, requests, ~keyed & bios.kernel_thread, journal, lower_of)
     spans.extend(below.spans_of(piece_of_bio))
     if len(window.commits):
-        edges = _edges(window, owners, sleeps, piece_of_sleep, bios, commit_of_bio)
+        commit_of_completion = _commit_of_completion(completed, bios, commit_of_bio)
+        edges = _edges(window, owners, sleeps, piece_of_sleep, completed, commit_of_completion)
         inside = SpanList()
         inside.extend(_commit_spans(window, bios, requests, commit_of_bio, stacked, sleeps))
         inside.extend(below.spans_of(commit_of_bio))
@@ -159,17 +160,17 @@ def _edges(
     owners: Owners,
     sleeps: Sleeps,
     piece_of_sleep: Ints,
-    bios: Bios,
-    commit_of_bio: Ints,
+    completed: Columns,
+    commit_of_completion: Ints,
 ) -> Edges:
     """Which pieces waited for which commits, and when."""
     parts = (
         _by_transaction(window, owners.syncs),
         _by_log_write(window, owners),
         _by_waker(window, sleeps, piece_of_sleep),
-        _by_completion(window, sleeps, piece_of_sleep, bios, commit_of_bio),
+        _by_completion(sleeps, piece_of_sleep, completed, commit_of_completion),
     )
-    return Edges(**{n: np.concatenate([vars(p)[n] for p in parts]) for n in vars(parts[0])})
+    return Edges(**joined(parts))
 
 
 def _by_transaction(window: Window, syncs: Syncs) -> Edges:
@@ -219,21 +220,26 @@ def _by_waker(window: Window, sleeps: Sleeps, piece_of_sleep: Ints) -> Edges:
     return Edges(commit, piece_of_sleep[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
 
 
+def _commit_of_completion(completed: Columns, bios: Bios, commit_of_bio: Ints) -> Ints:
+    """The commit whose bio each completion is of, -1: of none."""
+    by_bio = AsOf(bios.key, bios.queue_ns)
+    return at(commit_of_bio, by_bio.at_or_before(completed["bio_key"], completed["time_ns"]))
+
+
 def _by_completion(
-    window: Window, sleeps: Sleeps, piece_of_sleep: Ints, bios: Bios, commit_of_bio: Ints
+    sleeps: Sleeps, piece_of_sleep: Ints, completed: Columns, commit_of_completion: Ints
 ) -> Edges:
-    """By key: who woke the sleeper had just completed a request of the commit.
+    """By thread and time: who woke the sleeper had just completed a request of the commit.
 
     So ends the wait for a block that the log is being written from (BH_Shadow of
     fs/jbd2/transaction.c), which nothing else tells of.
     """
-    done = window.columns("block_rq_complete", "tid", "bio_key")
     woken = np.flatnonzero((piece_of_sleep >= 0) & sleeps.asleep)
     wake = sleeps.wake_ns[woken]
-    last = AsOf(done["tid"], done["time_ns"]).at_or_before(sleeps.waker[woken], wake)
-    soon = wake - at(done["time_ns"], last) <= COMPLETION_NS
-    bio = AsOf(bios.key, bios.queue_ns).at_or_before(at(done["bio_key"], last), wake)
-    commit = np.where((last >= 0) & soon, at(commit_of_bio, bio), -1)
+    done = AsOf(completed["tid"], completed["time_ns"])
+    last = done.at_or_before(sleeps.waker[woken], wake)
+    soon = wake - at(completed["time_ns"], last) <= COMPLETION_NS
+    commit = np.where(soon, at(commit_of_completion, last), -1)
     rows = np.flatnonzero(commit >= 0)
     sleep = woken[rows]
     return Edges(commit[rows], piece_of_sleep[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write, together
-from iostrata.stitch.join import AsOf, Containing, Ints, at, integers
+from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of
 from iostrata.trace.layout import CALL_IO_URING_ENTER
 from iostrata.trace.read import Trace
 
@@ -35,8 +35,8 @@ def units_of_requests(trace: Trace) -> tuple[Units, Pieces]:
 
 def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
     submitted, completed = (
-        _columns(
-            trace, point, "tid", "request_key", "inode", "dev", "open_flags", "opcode",
+        columns_of(
+            trace.points[point], "tid", "request_key", "inode", "dev", "open_flags", "opcode",
             "result", "size_bytes", "rwf",
         )
         for point in ("io_uring_submit_req", "io_uring_complete")
@@ -77,7 +77,7 @@ def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
 
 def _process_of(trace: Trace, tid: Ints) -> Ints:
     """The thread's process, as its thread event says; itself where there is none."""
-    threads = _columns(trace, "thread", "subject_tid", "tgid")
+    threads = columns_of(trace.points["thread"], "subject_tid", "tgid")
     last = AsOf(threads["subject_tid"], threads["time_ns"]).at_or_before(
         tid, np.full(len(tid), np.iinfo(np.int64).max)
     )
@@ -90,7 +90,7 @@ def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[I
 
     Outside such a call (SQPOLL, a completion that nobody waited for) the point itself counts.
     """
-    calls = _columns(trace, "syscall", "tid", "enter_ns", "call")
+    calls = columns_of(trace.points["syscall"], "tid", "enter_ns", "call")
     rows = np.flatnonzero(calls["call"] == CALL_IO_URING_ENTER)
     entered, returned = calls["enter_ns"][rows], calls["time_ns"][rows]
     inside = Containing(calls["tid"][rows], entered, returned)
@@ -101,11 +101,11 @@ def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[I
 
 
 def _of_aio(trace: Trace) -> tuple[Units, Pieces]:
-    submitted = _columns(
-        trace, "aio_submit", "enter_ns", "tid", "iocb_key", "inode", "dev", "open_flags", "tgid",
-        "size_bytes", "opcode", "rwf",
+    submitted = columns_of(
+        trace.points["aio_submit"], "enter_ns", "tid", "iocb_key", "inode", "dev", "open_flags",
+        "tgid", "size_bytes", "opcode", "rwf",
     )  # fmt: skip
-    completed = _columns(trace, "aio_complete", "iocb_key", "result")
+    completed = columns_of(trace.points["aio_complete"], "iocb_key", "result")
     done = AsOf(completed["iocb_key"], completed["time_ns"]).at_or_after(
         submitted["iocb_key"], submitted["enter_ns"]
     )
@@ -163,8 +163,3 @@ def _whole(
         failed=result < 0,
     )
     return units, Pieces(np.arange(count), tid, begin, end, device, key)
-
-
-def _columns(trace: Trace, point: str, *fields: str) -> dict[str, Ints]:
-    found = trace.points[point].columns("time_ns", *fields)
-    return {name: integers(column) for name, column in found.items()}
