@@ -170,3 +170,18 @@ def test_a_device_mapper_disk_has_bios_but_no_requests() -> None:
             "device.data": 40_000, "wakeup.interrupt": 1_000, "wakeup.runqueue": 2_000,
         }]
     }  # fmt: skip
+
+
+def test_a_request_whose_completion_nobody_saw_is_left_out_and_counted() -> None:
+    """A process may read libaio's ring by itself; the recording may end before the request."""
+    world = World()
+    world.target(100)
+    shared = {"inode": 12, "dev": DISK, "tgid": 100}
+    for key, enter in ((0x7F00, 1_000), (0x7F40, 50_000)):
+        world.emit("aio_submit", enter + 3_000, 100, enter_ns=enter, open_flags=O_DSYNC,
+                   iocb_key=key, size_bytes=8192, opcode=1, **shared)  # fmt: skip
+    world.emit("aio_complete", 30_000, 100, enter_ns=5_000, iocb_key=0x7F00, result=8192, **shared)
+    world.emit("io_uring_submit_req", 60_000, 100, request_key=0x77, opcode=3, inode=12, dev=DISK)
+    breakdown = analysed(world)
+    assert len(breakdown.writes) == 1
+    assert breakdown.left_out == {"completion not seen": 2}

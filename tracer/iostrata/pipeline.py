@@ -68,8 +68,9 @@ def prepare(recording: Recording) -> Material:
     """The recording's writes, and what their events are in; errors as ``analyse``."""
     trace = _only(recording)
     calls, call_pieces, plain_writes = units_of_calls(trace.points["syscall"])
-    units, pieces = together((calls, call_pieces), units_of_requests(trace))
-    left_out, kept = left_out_of(trace, units)
+    requests, request_pieces, unfinished = units_of_requests(trace)
+    units, pieces = together((calls, call_pieces), (requests, request_pieces))
+    left_out, kept = left_out_of(trace, units, unfinished)
     if not len(kept):
         raise NothingToAnalyse(*_nothing(left_out, plain_writes))
     writes = _writes(trace, units, kept)

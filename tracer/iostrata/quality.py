@@ -16,6 +16,7 @@ from iostrata.trace.stream import RECORDER_CPU
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
+UNFINISHED = "completion not seen"
 
 Observer = tuple[str, tuple[str, ...], str, str]
 """A layer, the points of which one must be there, why none is, and what shows it then."""
@@ -37,13 +38,15 @@ NO_DETAIL: tuple[Observer, ...] = (
 )
 
 
-def left_out_of(trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
+def left_out_of(trace: Trace, units: Units, unfinished: int) -> tuple[dict[str, int], Ints]:
     """How many units must be left out, by reason, and the rows of the others by begin time.
+
+    ``unfinished``: synchronous requests that are no units, because nothing tells their end.
 
     Law 3: a write that a loss may touch is not analysed, and it is counted.
     """
     reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: _touched(trace, units)}
-    left_out: dict[str, int] = {}
+    left_out = {UNFINISHED: unfinished} if unfinished else {}
     kept = np.ones(len(units), np.bool_)
     for reason, touched in reasons.items():
         count = int(np.count_nonzero(touched & kept))

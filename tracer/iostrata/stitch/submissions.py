@@ -28,12 +28,19 @@ AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
 
 
-def units_of_requests(trace: Trace) -> tuple[Units, Pieces]:
-    """The synchronous requests of both engines; ``Pieces.tid`` is the submitter's."""
-    return together(_of_uring(trace), _of_aio(trace))
+def units_of_requests(trace: Trace) -> tuple[Units, Pieces, int]:
+    """The synchronous requests of both engines; ``Pieces.tid`` is the submitter's.
+
+    Also how many have no completion here: still under way at the end, or
+    collected where no point tells of it (libaio's ring read by the process).
+    """
+    uring, uring_pieces, uring_open = _of_uring(trace)
+    aio, aio_pieces, aio_open = _of_aio(trace)
+    units, pieces = together((uring, uring_pieces), (aio, aio_pieces))
+    return units, pieces, uring_open + aio_open
 
 
-def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
+def _of_uring(trace: Trace) -> tuple[Units, Pieces, int]:
     submitted, completed = (
         columns_of(
             trace.points[point], "tid", "request_key", "inode", "dev", "open_flags", "opcode",
@@ -60,7 +67,7 @@ def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
     rows = np.flatnonzero(wanted & (done >= 0))
     result = at(completed["result"], done)[rows]
     begin, end = _around(trace, submitted, at(completed["time_ns"], done))
-    return _whole(
+    units, pieces = _whole(
         IO_URING,
         submitted["request_key"][rows],
         begin[rows],
@@ -73,6 +80,7 @@ def _of_uring(trace: Trace) -> tuple[Units, Pieces]:
         np.where(durable[rows], np.maximum(result, 0), 0),
         result,
     )
+    return units, pieces, int(np.count_nonzero(wanted & (done < 0)))
 
 
 def _process_of(trace: Trace, tid: Ints) -> Ints:
@@ -100,7 +108,7 @@ def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[I
     return np.where(begin >= 0, begin, submit), np.where(end >= 0, end, complete)
 
 
-def _of_aio(trace: Trace) -> tuple[Units, Pieces]:
+def _of_aio(trace: Trace) -> tuple[Units, Pieces, int]:
     submitted = columns_of(
         trace.points["aio_submit"], "enter_ns", "tid", "iocb_key", "inode", "dev", "open_flags",
         "tgid", "size_bytes", "opcode", "rwf",
@@ -115,9 +123,10 @@ def _of_aio(trace: Trace) -> tuple[Units, Pieces]:
     method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])
     method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
     method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
-    rows = np.flatnonzero((durable | np.isin(opcode, (AIO_FSYNC, AIO_FDSYNC))) & (done >= 0))
+    wanted = durable | np.isin(opcode, (AIO_FSYNC, AIO_FDSYNC))
+    rows = np.flatnonzero(wanted & (done >= 0))
     result = at(completed["result"], done)[rows]
-    return _whole(
+    units, pieces = _whole(
         LIBAIO,
         submitted["iocb_key"][rows],
         submitted["enter_ns"][rows],
@@ -130,6 +139,7 @@ def _of_aio(trace: Trace) -> tuple[Units, Pieces]:
         np.where(durable[rows], np.maximum(result, 0), 0),
         result,
     )
+    return units, pieces, int(np.count_nonzero(wanted & (done < 0)))
 
 
 def _whole(
