@@ -69,6 +69,8 @@ enum thread_kind {
 	THREAD_TARGET = 1, /* of the workload */
 	THREAD_JOURNAL,    /* commits a file system's journal */
 	THREAD_WORKER,     /* works on a target's behalf (io_uring worker, log writer) */
+	THREAD_VMM,        /* of a process that runs a virtual machine */
+	THREAD_SERVER,     /* serves other machines' calls (nfsd) */
 };
 
 /* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns
@@ -165,7 +167,7 @@ struct request_event {
 struct uring_event {
 	EVENT_HEADER;
 	unsigned long long request_key;
-	unsigned long long user_data;
+	long long offset_bytes;   /* at submission; -1: not known */
 	unsigned long long inode; /* 0: the file is not known yet */
 	unsigned int dev;
 	unsigned int open_flags;
@@ -190,6 +192,109 @@ struct aio_event {
 	unsigned char opcode; /* IOCB_CMD_ */
 	unsigned char rwf;
 	unsigned short order; /* its place within the system call */
+};
+
+/* The NFS client makes a call: to write, or to commit what was written. */
+struct nfs_call_event {
+	EVENT_HEADER; /* tid: of the thread that the call is made for, or of a flusher */
+	unsigned long long call_key; /* as in rpc_event */
+	unsigned long long inode;    /* as in syscall_event */
+	unsigned long long offset_bytes;
+	unsigned int dev;
+	unsigned int size_bytes;
+	unsigned int stable; /* of a write: 0 unstable, 1 data, 2 file, as in RFC 8881 */
+	unsigned int fh_hash;
+	unsigned int operation; /* enum nfs_operation */
+	unsigned int pad;
+};
+
+enum nfs_operation {
+	NFS_WRITE = 1,
+	NFS_COMMIT,
+};
+
+/* A remote procedure call that the NFS client made, recorded when it has ended. */
+struct rpc_event {
+	EVENT_HEADER;
+	unsigned long long call_key; /* the rpc_task */
+	unsigned long long send_ns;  /* encoded, handed to the transport (the first time) */
+	unsigned long long sent_ns;  /* the transport took the last byte of it */
+	unsigned long long ready_ns; /* data came in last before the reply was read; 0: not known */
+	unsigned long long reply_ns; /* the reply was matched to the call */
+	unsigned int xid;
+	unsigned int connection; /* the client's port << 16 | the server's */
+};
+
+/* A transport's connection, told now and then.  An address is an IPv6 one, or an IPv4 one
+ * mapped into it, as two numbers in host order. */
+struct connection_event {
+	EVENT_HEADER;
+	unsigned long long local_high;
+	unsigned long long local_low;
+	unsigned long long remote_high;
+	unsigned long long remote_low;
+	unsigned int connection; /* as in rpc_event */
+	unsigned int rtt_us;     /* the kernel's smoothed round trip time, as in TCP_INFO */
+	unsigned int rtt_deviation_us;
+	unsigned int retransmit_count;
+};
+
+/* A remote procedure call served, recorded when its reply is encoded (time_ns). */
+struct svc_event {
+	EVENT_HEADER;
+	unsigned long long enqueue_ns; /* the connection was known to have data; 0: not known */
+	unsigned long long dequeue_ns; /* this thread took it up */
+	unsigned long long receive_ns; /* the whole call had been read */
+	unsigned long long offset_bytes;
+	unsigned int size_bytes;
+	unsigned int xid;
+	unsigned int connection; /* as in rpc_event */
+	unsigned int operation;  /* enum nfs_operation; 0: another */
+};
+
+/* A request on its way into a virtqueue. */
+struct virtio_add_event {
+	EVENT_HEADER;
+	unsigned long long queue_key;
+	unsigned long long request_key; /* as in request_event */
+	unsigned int head;              /* of its descriptors */
+};
+
+/* The guest tells the device of new requests: recorded at return. */
+struct virtio_notify_event {
+	EVENT_HEADER;
+	unsigned long long queue_key;
+	unsigned long long enter_ns;
+};
+
+/* The device's interrupt for used descriptors. */
+struct virtio_interrupt_event {
+	EVENT_HEADER;
+	unsigned long long queue_key;
+	unsigned int irq;
+};
+
+/* A virtual CPU was out of guest mode since exit_ns, recorded when it enters again. */
+struct kvm_exit_event {
+	EVENT_HEADER; /* tid: the virtual CPU's thread */
+	unsigned long long exit_ns;
+	unsigned int tgid;
+	unsigned int vcpu;   /* its number in the machine */
+	unsigned int reason; /* the processor's own number, see kvm_isa */
+	unsigned int isa;    /* enum kvm_isa */
+};
+
+enum kvm_isa {
+	KVM_ISA_VMX = 1,
+	KVM_ISA_SVM,
+};
+
+/* An interrupt on its way into a virtual machine: asked for, or injected. */
+struct kvm_interrupt_event {
+	EVENT_HEADER;
+	unsigned int tgid; /* 0: not known */
+	unsigned int vcpu; /* -1: not known */
+	unsigned int vector;
 };
 
 /* Written by the recorder itself, in a stream of its own. */
@@ -234,41 +339,52 @@ struct probe_event {
 };
 
 /* number and name of each point: POINT_name, the struct that it fills */
-#define POINTS(P)                                 \
-	P(syscall, syscall_event)                 \
-	P(thread, thread_event)                   \
-	P(sched_resume, sched_event)              \
-	P(ext4_sync_file, fs_sync_event)          \
-	P(xfs_file_fsync, fs_enter_event)         \
-	P(btrfs_sync_file, fs_enter_event)        \
-	P(jbd2_start_commit, journal_event)       \
-	P(jbd2_commit_locking, journal_event)     \
-	P(jbd2_commit_flushing, journal_event)    \
-	P(jbd2_commit_logging, journal_event)     \
-	P(jbd2_end_commit, journal_event)         \
-	P(xlog_iclog_sync, iclog_event)           \
-	P(xlog_iclog_sync_done, iclog_event)      \
-	P(xlog_iclog_wait_on, iclog_event)        \
-	P(block_bio_queue, bio_event)             \
-	P(block_bio_merge, bio_event)             \
-	P(block_bio_complete, bio_event)          \
-	P(block_bio_remap, remap_event)           \
-	P(block_io_start, request_event)          \
-	P(block_rq_insert, request_event)         \
-	P(block_rq_issue, request_event)          \
-	P(block_rq_requeue, request_event)        \
-	P(block_rq_complete, request_event)       \
-	P(io_uring_submit_req, uring_event)       \
-	P(io_uring_queue_async_work, uring_event) \
-	P(io_uring_complete, uring_event)         \
-	P(aio_submit, aio_event)                  \
-	P(aio_complete, aio_event)                \
-	P(clock_sample, clock_event)              \
-	P(loss, loss_event)                       \
-	P(cost, cost_event)                       \
-	P(recorder, recorder_event)               \
-	P(probe, probe_event)                     \
-	P(block_getrq, bio_event)
+#define POINTS(P)                                   \
+	P(syscall, syscall_event)                   \
+	P(thread, thread_event)                     \
+	P(sched_resume, sched_event)                \
+	P(ext4_sync_file, fs_sync_event)            \
+	P(xfs_file_fsync, fs_enter_event)           \
+	P(btrfs_sync_file, fs_enter_event)          \
+	P(jbd2_start_commit, journal_event)         \
+	P(jbd2_commit_locking, journal_event)       \
+	P(jbd2_commit_flushing, journal_event)      \
+	P(jbd2_commit_logging, journal_event)       \
+	P(jbd2_end_commit, journal_event)           \
+	P(xlog_iclog_sync, iclog_event)             \
+	P(xlog_iclog_sync_done, iclog_event)        \
+	P(xlog_iclog_wait_on, iclog_event)          \
+	P(block_bio_queue, bio_event)               \
+	P(block_bio_merge, bio_event)               \
+	P(block_bio_complete, bio_event)            \
+	P(block_bio_remap, remap_event)             \
+	P(block_io_start, request_event)            \
+	P(block_rq_insert, request_event)           \
+	P(block_rq_issue, request_event)            \
+	P(block_rq_requeue, request_event)          \
+	P(block_rq_complete, request_event)         \
+	P(io_uring_submit_req, uring_event)         \
+	P(io_uring_queue_async_work, uring_event)   \
+	P(io_uring_complete, uring_event)           \
+	P(aio_submit, aio_event)                    \
+	P(aio_complete, aio_event)                  \
+	P(clock_sample, clock_event)                \
+	P(loss, loss_event)                         \
+	P(cost, cost_event)                         \
+	P(recorder, recorder_event)                 \
+	P(probe, probe_event)                       \
+	P(block_getrq, bio_event)                   \
+	P(nfs_sync_file, fs_sync_event)             \
+	P(nfs_call, nfs_call_event)                 \
+	P(rpc_call, rpc_event)                      \
+	P(rpc_connection, connection_event)         \
+	P(svc_call, svc_event)                      \
+	P(virtio_add, virtio_add_event)             \
+	P(virtio_notify, virtio_notify_event)       \
+	P(virtio_interrupt, virtio_interrupt_event) \
+	P(kvm_exit, kvm_exit_event)                 \
+	P(kvm_msi, kvm_interrupt_event)             \
+	P(kvm_inject, kvm_interrupt_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

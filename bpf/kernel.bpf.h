@@ -68,6 +68,7 @@ struct file {
 
 struct kiocb {
 	struct file *ki_filp;
+	long long ki_pos;
 };
 
 struct fdtable {

@@ -22,7 +22,6 @@ enum uring_opcode {
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct io_cqe {
-	__u64 user_data;
 	int res;
 	int fd; /* until the request is issued */
 };
@@ -71,6 +70,7 @@ struct io_kiocb___before {
 
 /* What a request of these opcodes keeps in its first bytes. */
 struct io_rw {
+	struct kiocb kiocb;
 	__u32 len;
 	__u32 flags;
 };
@@ -131,7 +131,7 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 	if (!e)
 		return 0;
 	e->io_uring_submit_req.request_key = (__u64)req;
-	e->io_uring_submit_req.user_data = PEEK(req, cqe.user_data);
+	e->io_uring_submit_req.offset_bytes = -1;
 	e->io_uring_submit_req.inode = identity.inode;
 	e->io_uring_submit_req.dev = identity.dev;
 	e->io_uring_submit_req.open_flags = identity.open_flags;
@@ -144,6 +144,7 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 		e->io_uring_submit_req.rwf = PEEK((struct io_rw *)req, flags);
 		if (opcode != IORING_OP_WRITEV)
 			e->io_uring_submit_req.size_bytes = PEEK((struct io_rw *)req, len);
+		e->io_uring_submit_req.offset_bytes = PEEK((struct io_rw *)req, kiocb.ki_pos);
 	}
 	emit_submit(e, point);
 	return 1;
