@@ -209,7 +209,8 @@ static int add_targets(struct session *session)
 
 	if (error)
 		return error;
-	if (session->command.pid && session->filter.tree && !session->options.pid_count)
+	if (session->command.pid && session->filter.tree && !session->options.pid_count &&
+	    !session->options.path)
 		error = filter_add_thread(session->probes.skeleton, session->threads,
 					  session->command.pid, session->command.pid);
 	return error ? error

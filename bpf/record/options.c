@@ -23,11 +23,12 @@ static const char help[] =
 	"      --version, --help\n"
 	"\n"
 	"Filters (all kinds given must match, one of each kind is enough; default: the process\n"
-	"tree of COMMAND; with --pid, --comm, --cgroup or --all, COMMAND only sets how long):\n"
+	"tree of COMMAND; with another than --device, COMMAND only sets how long):\n"
 	"      --pid P          the process tree of P\n"
 	"      --comm NAME      threads of that name\n"
 	"      --cgroup PATH    threads in that cgroup (version 2) or below\n"
 	"      --all            every process\n"
+	"      --path           what serves others and runs no workload: nfsd; alone or with --device\n"
 	"      --device DEV     only files on this device (/dev/... or MAJ:MIN)\n"
 	"\n"
 	"Exit status: COMMAND's own (128+N if signal N ended it); 125 the recorder failed,\n"
@@ -37,6 +38,7 @@ static const char help[] =
 	"  iostrata-record -o /tmp/trace -- pg_test_fsync -s 1\n"
 	"  iostrata-record -o /tmp/trace --comm postgres --duration 10\n"
 	"  iostrata-record -o /tmp/trace --all --device /dev/vda -- sleep 5\n"
+	"  iostrata-record -o /tmp/trace --path --duration 60\n"
 	"  babeltrace2 /tmp/trace | head\n";
 
 enum option_key {
@@ -54,6 +56,7 @@ enum option_key {
 	OPTION_COMM,
 	OPTION_CGROUP,
 	OPTION_ALL,
+	OPTION_PATH,
 	OPTION_DEVICE,
 };
 
@@ -73,6 +76,7 @@ static const struct option long_options[] = {
 	{ "comm", required_argument, NULL, OPTION_COMM },
 	{ "cgroup", required_argument, NULL, OPTION_CGROUP },
 	{ "all", no_argument, NULL, OPTION_ALL },
+	{ "path", no_argument, NULL, OPTION_PATH },
 	{ "device", required_argument, NULL, OPTION_DEVICE },
 	{},
 };
@@ -166,6 +170,9 @@ static int parse_one(struct options *options, int key, const char *value)
 	case OPTION_ALL:
 		options->all = true;
 		return 0;
+	case OPTION_PATH:
+		options->path = true;
+		return 0;
 	case OPTION_COMM:
 		return append(options->comms, &options->comm_count, "comm", value);
 	case OPTION_CGROUP:
@@ -180,6 +187,11 @@ static int parse_one(struct options *options, int key, const char *value)
 	}
 }
 
+static bool names_targets(const struct options *options)
+{
+	return options->pid_count || options->comm_count || options->cgroup_count || options->all;
+}
+
 static int check(const struct options *options)
 {
 	if (options->probes)
@@ -188,9 +200,12 @@ static int check(const struct options *options)
 		fail("no directory to record into: give -o DIR; see iostrata-record --help");
 		return -EINVAL;
 	}
-	if (!options->command && !options->pid_count && !options->comm_count &&
-	    !options->cgroup_count && !options->all) {
-		fail("nothing to record: give a command after --, or --pid, --comm, --cgroup or --all");
+	if (options->path && names_targets(options)) {
+		fail("--path records no workload: leave --pid, --comm, --cgroup and --all out");
+		return -EINVAL;
+	}
+	if (!options->command && !options->path && !names_targets(options)) {
+		fail("nothing to record: give a command after --, or --pid, --comm, --cgroup, --all or --path");
 		return -EINVAL;
 	}
 	return 0;
@@ -242,6 +257,8 @@ void options_describe_filter(const struct options *options, char *text, size_t s
 		add(text, size, " --device %s", options->devices[i]);
 	if (options->all)
 		add(text, size, " %s", "--all");
+	if (options->path)
+		add(text, size, " %s", "--path");
 	if (text[0])
 		memmove(text, text + 1, strlen(text));
 	else

@@ -43,6 +43,7 @@ struct options {
 	const char *devices[MAX_NAMES];
 	unsigned int device_count;
 	bool all;
+	bool path; /* --path: no workload runs here, record what serves others */
 	bool detail;
 	bool force;
 	bool stats;
