@@ -18,6 +18,8 @@ static const char help[] =
 	"      --detail         also record requests being allocated and inserted\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal and failed lines to descriptor N\n"
+	"      --control-fd N   stop when descriptor N ends, or is silent for a minute; a line `clock`\n"
+	"                       there is answered by `clock NANOSECONDS` (CLOCK_MONOTONIC)\n"
 	"      --probes         load and attach everything, say what works, record nothing\n"
 	"      --ringbuf        use a BPF ring buffer, as on kernels before 5.12\n"
 	"      --version, --help\n"
@@ -48,6 +50,7 @@ enum option_key {
 	OPTION_DETAIL,
 	OPTION_STATS,
 	OPTION_STATUS_FD,
+	OPTION_CONTROL_FD,
 	OPTION_PROBES,
 	OPTION_RINGBUF,
 	OPTION_VERSION,
@@ -68,6 +71,7 @@ static const struct option long_options[] = {
 	{ "detail", no_argument, NULL, OPTION_DETAIL },
 	{ "stats", no_argument, NULL, OPTION_STATS },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
+	{ "control-fd", required_argument, NULL, OPTION_CONTROL_FD },
 	{ "probes", no_argument, NULL, OPTION_PROBES },
 	{ "ringbuf", no_argument, NULL, OPTION_RINGBUF },
 	{ "version", no_argument, NULL, OPTION_VERSION },
@@ -131,8 +135,12 @@ static int parse_number(struct options *options, int key, const char *value)
 	case OPTION_STATUS_FD:
 		if (!number(value, 0, 1 << 20, &parsed))
 			return refuse("status-fd", value);
-		options->status_fd = parsed;
-		status_to(options->status_fd);
+		status_to(parsed);
+		return 0;
+	case OPTION_CONTROL_FD:
+		if (!number(value, 0, 1 << 20, &parsed))
+			return refuse("control-fd", value);
+		options->control_fd = parsed;
 		return 0;
 	default:
 		if (!number(value, 1, 1 << 22, &parsed))
@@ -215,7 +223,7 @@ int options_parse(struct options *options, int argc, char **argv)
 {
 	int key;
 
-	*options = (struct options){ .status_fd = -1 };
+	*options = (struct options){ .control_fd = -1 };
 	while ((key = getopt_long(argc, argv, "+o:h", long_options, NULL)) != -1) {
 		if (key == OPTION_HELP || key == 'h') {
 			fputs(help, stdout);

@@ -22,7 +22,7 @@ struct btf;
 #define NSEC_PER_SEC 1000000000ull
 #define RECORDER_CPU 65535
 
-/* Says what failed, why and what to do: on stderr and as a `failed` line on the status descriptor. */
+/* Says what failed, why and what to do: as a `failed` line on the status descriptor, else on stderr. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -51,7 +51,7 @@ struct options {
 	bool ringbuf; /* --ringbuf: as on a kernel without compare-and-exchange */
 	unsigned int buffer_kib;
 	double duration_s;
-	int status_fd;
+	int control_fd;
 };
 
 /* <0: go on; otherwise exit with this status */

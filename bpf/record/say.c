@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What the recorder says: to people on stderr, to programs on the status descriptor. */
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,18 +9,24 @@
 
 static int status_descriptor = -1;
 
+/* The command must neither write there nor keep it open. */
 void status_to(int fd)
 {
-	status_descriptor = fd;
+	status_descriptor = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	else if (fd == STDOUT_FILENO)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-static void status_write(const char *prefix, const char *format, va_list arguments)
+/* False: nobody reads it. */
+static bool status_write(const char *prefix, const char *format, va_list arguments)
 {
 	char line[1024];
 	size_t used = snprintf(line, sizeof(line), "%s", prefix);
 
 	if (status_descriptor < 0)
-		return;
+		return false;
 	vsnprintf(line + used, sizeof(line) - used - 1, format, arguments);
 	for (char *c = line; *c; c++) {
 		if (*c == '\n')
@@ -28,6 +35,7 @@ static void status_write(const char *prefix, const char *format, va_list argumen
 	strcat(line, "\n");
 	if (write(status_descriptor, line, strlen(line)) < 0)
 		status_descriptor = -1;
+	return status_descriptor >= 0;
 }
 
 void status_line(const char *format, ...)
@@ -49,12 +57,15 @@ static void say(const char *prefix, const char *format, va_list arguments)
 void fail(const char *format, ...)
 {
 	va_list arguments;
+	bool told;
 
 	va_start(arguments, format);
-	say("", format, arguments);
+	told = status_write("failed ", format, arguments);
 	va_end(arguments);
+	if (told)
+		return;
 	va_start(arguments, format);
-	status_write("failed ", format, arguments);
+	say("", format, arguments);
 	va_end(arguments);
 }
 

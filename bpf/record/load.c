@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What must be known and loaded before anything can be recorded. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "session.h"
+#include "iostrata.skel.h"
+
+/* Online CPUs are numbered below this. */
+static unsigned int cpu_limit(void)
+{
+	unsigned int first, last = 0, limit = 1;
+	FILE *online = fopen("/sys/devices/system/cpu/online", "re");
+
+	while (online && fscanf(online, "%u", &first) == 1) {
+		last = first;
+		if (fscanf(online, "-%u", &last) == 1)
+			first = last;
+		if (last + 1 > limit)
+			limit = last + 1;
+		if (fgetc(online) != ',')
+			break;
+	}
+	if (online)
+		fclose(online);
+	return limit < MAX_CPUS ? limit : MAX_CPUS;
+}
+
+/* Room for 30 ms of a core that does nothing but write, on large machines as much
+ * as 256 MiB give to each CPU. */
+static unsigned int default_buffer_kib(unsigned int cpus)
+{
+	unsigned int kib = 4096;
+
+	while (kib > 512 && kib * cpus > 256 * 1024)
+		kib /= 2;
+	return kib;
+}
+
+/* Everything that BPF must know before its programs are verified. */
+static int prepare(struct iostrata *skeleton, void *context)
+{
+	struct session *session = context;
+	unsigned int cpus = session->rings.cpu_count, bytes = 4096, slots;
+	int error;
+
+	if (!session->options.buffer_kib)
+		session->options.buffer_kib = default_buffer_kib(cpus);
+	slots = session->options.buffer_kib * 1024 / EVENT_BYTES;
+
+	kernel_tell(&session->kernel, skeleton);
+	memcpy((void *)&skeleton->rodata->filter, &session->filter, sizeof(session->filter));
+	skeleton->rodata->ring_slots = slots;
+	skeleton->rodata->ring_shift = __builtin_ctz(slots);
+	if (session->kernel.has_cmpxchg) {
+		error = bpf_map__set_max_entries(skeleton->maps.slots, slots * cpus);
+	} else {
+		while (bytes < session->options.buffer_kib * 1024 * cpus)
+			bytes *= 2;
+		error = bpf_map__set_max_entries(skeleton->maps.ringbuf, bytes);
+	}
+	return error ? error : filter_devices(skeleton, &session->options, &session->facts);
+}
+
+static void explain_load(int error)
+{
+	if (geteuid())
+		fail("recording needs root (eBPF was refused: %s); try sudo", strerror(-error));
+	else if (access("/sys/kernel/btf/vmlinux", R_OK))
+		fail("this kernel has no BTF (/sys/kernel/btf/vmlinux): it must be built with "
+		     "CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels since 2021 are");
+	else
+		fail("eBPF programs cannot be loaded: %s; is CAP_BPF dropped (a container), or BPF "
+		     "forbidden by lockdown=confidentiality?",
+		     strerror(-error));
+}
+
+int session_load(struct session *session)
+{
+	int error = facts_collect(&session->facts);
+
+	session->rings.cpu_count = cpu_limit();
+	if (error) {
+		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));
+		return error;
+	}
+	error = filter_fill(&session->filter, &session->options);
+	if (error)
+		return error;
+	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
+	error = geteuid() ? -EPERM : kernel_open(&session->kernel);
+	if (!error) {
+		if (session->options.ringbuf)
+			session->kernel.has_cmpxchg = false;
+		session->probes.has_cmpxchg = session->kernel.has_cmpxchg;
+		kernel_mount_tracefs();
+		error = probes_load(&session->probes, &session->options, prepare, session);
+	}
+	if (error && error != -ENODEV)
+		explain_load(error);
+	return error;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* While it records: drains, writes, tells, and sees what ends it. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "session.h"
+
+#define DRAIN_MAX_MS 20 /* between two looks at rings that wake nobody */
+#define WAKE_MAX_MS 100 /* and at rings that wake us */
+#define WRITE_NS 250000000ull
+#define GRACE_NS (2 * NSEC_PER_SEC)
+
+int loop_block_signals(struct session *session)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -errno;
+	session->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return session->signal_fd < 0 ? -errno : 0;
+}
+
+static bool command_runs(const struct session *session)
+{
+	return session->command.pid && !session->command.ended;
+}
+
+/* The first time asks the command to end and waits for it, the second does not wait. */
+static void ask_to_end(struct session *session, int signal_number)
+{
+	if (!command_runs(session) || session->give_up_ns) {
+		session->stop = true;
+		return;
+	}
+	/* Who sends that one, a terminal, sends it to the command as well. */
+	if (signal_number != SIGINT)
+		kill(session->command.pid, signal_number);
+	session->give_up_ns = now_ns() + GRACE_NS;
+}
+
+static void take_signals(struct session *session)
+{
+	struct signalfd_siginfo info;
+
+	while (read(session->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo != SIGCHLD)
+			ask_to_end(session, info.ssi_signo);
+	}
+}
+
+static void take_control(struct session *session, bool readable)
+{
+	struct control *control = &session->control;
+
+	if ((!readable || control_answer(control)) && !control_silent(control))
+		return;
+	control_close(control);
+	if (!session->give_up_ns)
+		ask_to_end(session, SIGTERM);
+}
+
+static void each_second(struct session *session)
+{
+	struct rings *rings = &session->rings;
+
+	own_clock(rings);
+	own_losses(rings);
+	own_recorder(rings);
+	if (session->stats_fd >= 0)
+		own_costs(rings);
+	status_line("progress %llu %llu %.0f", (unsigned long long)rings->event_count,
+		    (unsigned long long)rings_lost(rings),
+		    (now_ns() - session->begin_ns) / (double)NSEC_PER_SEC);
+}
+
+static void check_end(struct session *session, uint64_t now)
+{
+	const struct options *options = &session->options;
+
+	if (command_reap(&session->command))
+		session->stop = true;
+	if (options->duration_s > 0 &&
+	    now - session->begin_ns >= options->duration_s * NSEC_PER_SEC) {
+		session->stop = true;
+	}
+	if (session->give_up_ns && now >= session->give_up_ns)
+		session->stop = true;
+}
+
+/* When to look next at rings that nobody wakes us for: sooner when they fill. */
+static int next_interval_ms(int interval_ms, int full_percent)
+{
+	if (full_percent > 25)
+		return interval_ms > 1 ? interval_ms / 2 : 1;
+	if (full_percent < 10 && interval_ms < DRAIN_MAX_MS)
+		return interval_ms + 1;
+	return interval_ms;
+}
+
+static int write_when_due(struct session *session, uint64_t now)
+{
+	if (now >= session->second_at_ns) {
+		each_second(session);
+		session->second_at_ns += NSEC_PER_SEC;
+	}
+	if (now < session->write_at_ns)
+		return 0;
+	session->write_at_ns = now + WRITE_NS;
+	return rings_write(&session->rings, false);
+}
+
+int loop_record(struct session *session)
+{
+	struct pollfd waits[] = {
+		{ .fd = session->signal_fd, .events = POLLIN },
+		{ .fd = session->control.fd, .events = POLLIN },
+		{ .fd = rings_wake_fd(&session->rings), .events = POLLIN },
+	};
+	int interval_ms = DRAIN_MAX_MS;
+
+	session->write_at_ns = now_ns() + WRITE_NS;
+	session->second_at_ns = now_ns() + NSEC_PER_SEC;
+	while (!session->stop) {
+		int full, error;
+
+		poll(waits, 3, session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
+		take_control(session, waits[1].revents);
+		waits[1].fd = session->control.fd;
+		take_signals(session);
+		check_end(session, now_ns());
+		full = rings_drain(&session->rings);
+		if (full < 0)
+			return full;
+		interval_ms = next_interval_ms(interval_ms, full);
+		error = write_when_due(session, now_ns());
+		if (error)
+			return error;
+	}
+	return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* One run of the recorder.  Functions return 0 or -errno, and have said what failed. */
+#ifndef IOSTRATA_SESSION_H
+#define IOSTRATA_SESSION_H
+
+#include "record.h"
+
+/* control.c */
+struct control {
+	int fd; /* -1: nobody asks */
+	char unread[128];
+	size_t used;
+	uint64_t heard_ns;
+};
+
+int control_open(struct control *control, int fd);
+/* Reads and answers; false: there is nobody any more. */
+bool control_answer(struct control *control);
+bool control_silent(const struct control *control);
+void control_close(struct control *control);
+
+struct session {
+	struct options options;
+	struct kernel kernel;
+	struct filter filter;
+	struct facts facts;
+	struct probes probes;
+	struct metadata metadata;
+	struct rings rings;
+	struct command command;
+	struct thread *threads; /* BPF's table, mapped */
+	struct control control;
+	int directory_fd;
+	int signal_fd;
+	int stats_fd;
+	uint64_t begin_ns;
+	uint64_t write_at_ns;
+	uint64_t second_at_ns;
+	uint64_t give_up_ns; /* wait for the command until then; 0: no end was asked for */
+	bool stop;
+};
+
+/* load.c */
+int session_load(struct session *session);
+
+/* trace.c */
+/* metadata, facts, the stream files, the recorder's first events */
+int trace_begin(struct session *session);
+/* No more events; what the rings still hold, and the last of the recorder's own. */
+int trace_end(struct session *session);
+
+/* loop.c */
+/* Signals are read, not handled: nothing is interrupted. */
+int loop_block_signals(struct session *session);
+/* Drains until the end; 0 or what made writing fail. */
+int loop_record(struct session *session);
+
+#endif

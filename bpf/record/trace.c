@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The trace's beginning and its end. */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "session.h"
+#include "iostrata.skel.h"
+
+static uint64_t realtime_offset_ns(void)
+{
+	struct timespec realtime, monotonic;
+
+	clock_gettime(CLOCK_MONOTONIC, &monotonic);
+	clock_gettime(CLOCK_REALTIME, &realtime);
+	return (realtime.tv_sec - monotonic.tv_sec) * NSEC_PER_SEC + realtime.tv_nsec -
+	       monotonic.tv_nsec;
+}
+
+int trace_begin(struct session *session)
+{
+	struct iostrata *skeleton = session->probes.skeleton;
+	int error;
+
+	session->metadata.options = &session->options;
+	session->metadata.offset_ns = realtime_offset_ns();
+	error = writer_start();
+	if (error)
+		return error;
+	if (getrandom(session->metadata.uuid, sizeof(session->metadata.uuid), 0) < 0)
+		return -errno;
+	error = metadata_write(&session->metadata, bpf_object__btf(skeleton->obj),
+			       session->directory_fd);
+	if (!error)
+		error = facts_write(&session->facts, session->directory_fd);
+	if (!error)
+		error = rings_open(&session->rings, skeleton, &session->metadata,
+				   session->directory_fd);
+	if (error) {
+		fail("the trace cannot be begun in %s: %s", session->options.directory,
+		     strerror(-error));
+		return error;
+	}
+	rings_record(&session->rings, true);
+	own_clock(&session->rings);
+	own_recorder(&session->rings); /* what setting up cost: not part of recording */
+	own_probes(&session->rings, &session->probes);
+	return rings_write(&session->rings, false);
+}
+
+int trace_end(struct session *session)
+{
+	struct rings *rings = &session->rings;
+	int error;
+
+	if (session->stats_fd >= 0)
+		own_costs(rings);
+	/* Detaching takes long, and nothing would be drained meanwhile: it comes last. */
+	rings_record(rings, false);
+	usleep(1000);
+	do {
+		error = rings_drain(rings);
+	} while (error > 0);
+	own_losses(rings);
+	own_recorder(rings);
+	own_clock(rings);
+	if (!error)
+		error = rings_write(rings, true);
+	return error ? error : writer_finish();
+}
