@@ -75,6 +75,23 @@ static bool test_cmpxchg(void)
 	return fd >= 0;
 }
 
+/* Whether programs may be attached to the kernel's functions: not under lockdown. */
+static bool test_fentry(const struct btf *btf)
+{
+	const struct bpf_insn instructions[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY,
+		    .attach_btf_id = btf__find_by_name_kind(btf, "vfs_fsync", BTF_KIND_FUNC));
+	int fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry", "GPL", instructions,
+			       sizeof(instructions) / sizeof(instructions[0]), &options);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 int kernel_open(struct kernel *kernel)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -83,6 +100,7 @@ int kernel_open(struct kernel *kernel)
 	if (!btf)
 		return -errno;
 	kernel->has_cmpxchg = test_cmpxchg();
+	kernel->has_fentry = test_fentry(btf);
 	kernel->has_rdonly_cast = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
 	kernel->block_rq_argument = argument_count(btf, "block_rq_issue") > 1;
 	kernel->block_bio_argument = argument_count(btf, "block_bio_queue") > 1;

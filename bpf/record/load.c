@@ -96,6 +96,7 @@ int session_load(struct session *session)
 		if (session->options.ringbuf)
 			session->kernel.has_cmpxchg = false;
 		session->probes.has_cmpxchg = session->kernel.has_cmpxchg;
+		session->probes.has_fentry = session->kernel.has_fentry;
 		kernel_mount_tracefs();
 		error = probes_load(&session->probes, &session->options, prepare, session);
 	}

@@ -120,6 +120,17 @@ static void name_points(struct probe *probe, const struct bpf_program *program)
 	}
 }
 
+/* What a program attaches to, by the name that BTF has for it; "": BTF does not tell. */
+static void name_target(struct probe *probe, const struct bpf_program *program)
+{
+	const char *section = bpf_program__section_name(program);
+
+	probe->function = !strncmp(section, "fentry/", 7) || !strncmp(section, "fexit/", 6);
+	if (probe->function || !strncmp(section, "tp_btf/", 7))
+		snprintf(probe->target, sizeof(probe->target), "%s%s",
+			 probe->function ? "" : "btf_trace_", strchr(section, '/') + 1);
+}
+
 static int list_programs(struct probes *probes, const struct options *options)
 {
 	struct iostrata *skeleton = iostrata__open();
@@ -140,6 +151,7 @@ static int list_programs(struct probes *probes, const struct options *options)
 		probe->program = strdup(bpf_program__name(program));
 		probe->wanted = true;
 		name_points(probe, program);
+		name_target(probe, program);
 		for (unsigned int i = 0; i < sizeof(details) / sizeof(details[0]); i++) {
 			if (!strcmp(probe->program, details[i]))
 				probe->wanted = options->detail || options->probes;
@@ -154,16 +166,14 @@ static int list_programs(struct probes *probes, const struct options *options)
 }
 
 /* False: nothing more to leave out. */
-static bool leave_out(struct probes *probes, const char *program, int error)
+static bool leave_out(struct probes *probes, const char *program, int error, const char *why)
 {
 	struct probe *probe = find(probes, program);
 
 	if (!probe || !probe->wanted || probe->error)
 		return false;
 	probe->error = error;
-	snprintf(probe->text, sizeof(probe->text), "%s",
-		 error == -ESRCH ? "not in this kernel, or in a module that is not loaded"
-				 : complaint);
+	snprintf(probe->text, sizeof(probe->text), "%s", why);
 	for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 		struct probe *substitute = find(probes, substitutes[i][1]);
 
@@ -171,6 +181,49 @@ static bool leave_out(struct probes *probes, const char *program, int error)
 			substitute->wanted = true;
 	}
 	return true;
+}
+
+/* Which programs attach to what is not there. */
+static int find_absent(struct probes *probes)
+{
+	const char **names = calloc(probes->count, sizeof(*names));
+	bool *present = calloc(probes->count, sizeof(*present));
+	int error = names && present ? 0 : -ENOMEM;
+
+	for (unsigned int i = 0; !error && i < probes->count; i++)
+		names[i] = probes->list[i].target;
+	if (!error)
+		error = presence_test(names, present, probes->count);
+	for (unsigned int i = 0; !error && i < probes->count; i++)
+		probes->list[i].absent = names[i][0] && !present[i];
+	free(names);
+	free(present);
+	return error;
+}
+
+/* Before anything is loaded, as each refusal costs a whole load. */
+static int leave_out_hopeless(struct probes *probes)
+{
+	int error = find_absent(probes);
+	bool again = !error;
+
+	/* What takes a program's place may be hopeless too. */
+	while (again) {
+		again = false;
+		for (unsigned int i = 0; i < probes->count; i++) {
+			const struct probe *probe = &probes->list[i];
+
+			if (probe->absent)
+				again |= leave_out(
+					probes, probe->program, -ESRCH,
+					"not in this kernel, or in a module that is not loaded");
+			else if (probe->function && !probes->has_fentry)
+				again |= leave_out(
+					probes, probe->program, -EPERM,
+					"this kernel lets no program look at its functions");
+		}
+	}
+	return error;
 }
 
 static int try_load(struct probes *probes, probes_prepare prepare, void *context)
@@ -205,13 +258,15 @@ int probes_load(struct probes *probes, const struct options *options, probes_pre
 
 	libbpf_set_print(hear);
 	error = list_programs(probes, options);
+	if (!error)
+		error = leave_out_hopeless(probes);
 	if (error)
 		return error;
 	for (;;) {
 		complained_of[0] = 0;
 		complaint[0] = 0;
 		error = try_load(probes, prepare, context);
-		if (!error || !leave_out(probes, complained_of, error))
+		if (!error || !leave_out(probes, complained_of, error, complaint))
 			return error;
 	}
 }

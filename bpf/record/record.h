@@ -66,6 +66,7 @@ int output_open(const struct options *options);
 /* kernel.c */
 struct kernel {
 	bool has_cmpxchg;
+	bool has_fentry;
 	bool has_rdonly_cast;
 	bool block_rq_argument;
 	bool block_bio_argument;
@@ -80,12 +81,18 @@ void kernel_mount_tracefs(void);
 /* atomics.c: the opened skeleton, without atomic operations that give a value back */
 struct iostrata *atomics_open_without(void);
 
+/* presence.c: which of the kernel's BTF types, its own or a loaded module's, are there */
+int presence_test(const char *const *names, bool *present, unsigned int count);
+
 /* probes.c */
 struct probe {
 	const char *program;
 	char layer[16];
 	char points[256];
-	int error; /* -errno */
+	char target[64]; /* the BTF type of what it attaches to; "": not known */
+	bool function;   /* it attaches to a function */
+	bool absent;     /* the target is not there */
+	int error;       /* -errno */
 	bool wanted;
 	char text[160];
 };
@@ -93,6 +100,7 @@ struct probe {
 struct probes {
 	struct iostrata *skeleton;
 	bool has_cmpxchg; /* this kernel */
+	bool has_fentry;
 	struct probe *list;
 	unsigned int count;
 	struct bpf_link **links;
