@@ -194,5 +194,6 @@ int main(int argc, char **argv)
 	else
 		status = start(&session) ? STATUS_FAILED : run(&session);
 	finish(&session);
+	status_line("done %d", status);
 	return status;
 }

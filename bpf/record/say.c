@@ -8,13 +8,17 @@
 #include "record.h"
 
 static int status_descriptor = -1;
+static const char *mark = "";
 
-/* The command must neither write there nor keep it open. */
+/* The command must not keep it open, nor write there, except on stderr: there our lines
+ * are told from its own by a record separator before each. */
 void status_to(int fd)
 {
 	status_descriptor = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (fd > STDERR_FILENO)
 		close(fd);
+	else if (fd == STDERR_FILENO)
+		mark = "\x1e";
 	else if (fd == STDOUT_FILENO)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 }
@@ -23,7 +27,7 @@ void status_to(int fd)
 static bool status_write(const char *prefix, const char *format, va_list arguments)
 {
 	char line[1024];
-	size_t used = snprintf(line, sizeof(line), "%s", prefix);
+	size_t used = snprintf(line, sizeof(line), "%s%s", mark, prefix);
 
 	if (status_descriptor < 0)
 		return false;

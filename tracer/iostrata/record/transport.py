@@ -25,11 +25,13 @@ class Done:
 class Session(Protocol):
     """A recorder that runs on a machine.
 
-    ``alive``: it may still say something. False after its end, or when the way to
-    it was lost; then it ends by itself.
+    ``alive``: it may still say something. A recorder's last line is ``done STATUS``;
+    one that is not alive and has not said it was lost, and ends by itself.
+    ``why``: what is known of how it was lost, or empty.
     """
 
     alive: bool
+    why: str
 
     def lines(self, limit_s: float) -> list[str]:
         """What it told since, as soon as there is any; empty after the limit, and at its end."""
@@ -40,11 +42,11 @@ class Session(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ends its recording and does not wait: its last lines follow, then ``alive`` is False."""
+        """Ends its recording and does not wait: its last lines follow."""
         ...
 
-    def close(self) -> int:
-        """Lets go of it, as of one that is lost if it is alive; its exit status."""
+    def close(self) -> None:
+        """Lets go of it. One that still records ends by itself."""
         ...
 
 
