@@ -25,6 +25,7 @@ ALLOWED: Final = {
     "units": frozenset[str](),
     "layers": FOUNDATION,
     "trace": FOUNDATION | {"layers"},
+    "clock": FOUNDATION | {"trace"},
     "stitch": STAGES - {"attribute", "quality"},
     "attribute": STAGES - {"quality", "trace"},
     "quality": STAGES,

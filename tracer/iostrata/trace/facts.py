@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine's facts: the text files beside its trace to mounts and block devices.
+"""A machine's facts: the text files beside its trace to mounts, block devices and clocks.
 
 ``device_key`` is the kernel's own encoding everywhere: major << 20 | minor.
 A fact that was not recorded is missing, never guessed.
@@ -11,6 +11,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from iostrata.trace.clocks import (
+    EXCHANGE_COLUMNS,
+    Exchange,
+    TscOffset,
+    exchange_of,
+    parse_exchange,
+    parse_tsc,
+)
 
 ABSENT = "-"
 BLOCK_COLUMNS = (
@@ -60,6 +69,8 @@ class BlockDevice:
 class Facts:
     mounts: tuple[Mount, ...] = ()
     blocks: Mapping[int, BlockDevice] = field(default_factory=dict)
+    tsc: tuple[TscOffset, ...] = ()
+    exchange: Exchange = field(default_factory=lambda: exchange_of(()))
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition is on; anything else is its own."""
@@ -107,7 +118,31 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
             blocks[block.device_key] = block
         except (ValueError, KeyError):
             defects.append(f"facts/block: line {number} is no block device")
-    return Facts(tuple(mounts), blocks), defects
+    return Facts(
+        tuple(mounts), blocks, read_tsc(directory, defects), read_exchange(directory, defects)
+    ), defects
+
+
+def read_tsc(directory: Path, defects: list[str]) -> tuple[TscOffset, ...]:
+    offsets = []
+    for number, line in read_lines(directory / "tsc", defects):
+        try:
+            offsets.append(parse_tsc(line))
+        except ValueError:
+            defects.append(f"facts/tsc: line {number} is no virtual CPU's offset")
+    return tuple(offsets)
+
+
+def read_exchange(directory: Path, defects: list[str]) -> Exchange:
+    rows = []
+    for number, line in read_lines(directory / "exchange", defects):
+        if line.split() == list(EXCHANGE_COLUMNS):
+            continue
+        try:
+            rows.append(parse_exchange(line))
+        except ValueError:
+            defects.append(f"facts/exchange: line {number} is no exchange of clocks")
+    return exchange_of(rows)
 
 
 def read_lines(path: Path, defects: list[str]) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clock stage's verb: two machines' traces, and what ties them, to an Alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from iostrata import units
+from iostrata.clock.alignment import Alignment
+from iostrata.clock.causality import Causality, bound_by_causality
+from iostrata.clock.exchange import offers_of_exchange
+from iostrata.clock.intervals import Intervals
+from iostrata.clock.line import Line
+from iostrata.clock.offer import Offer
+from iostrata.clock.tsc import offers_of_tsc
+from iostrata.trace.read import Trace
+
+CAUSALITY: Final = "causality"
+SOURCES: Final[Mapping[str, Callable[[Trace, Trace], list[Offer]]]] = MappingProxyType(
+    {"tsc": offers_of_tsc, "exchange": offers_of_exchange}
+)
+"""What can tell how two clocks relate besides causality, the most accurate first.
+
+A source may have several offers (a host's virtual machines), of which one is right.
+"""
+
+
+def align(upper: Trace, lower: Trace, asks: Intervals, serves: Intervals) -> Alignment | None:
+    """How the lower machine's clock relates to the upper's; None if nothing ties them.
+
+    ``asks``: what the upper machine asked for, in its clock; ``serves``: what the
+    lower one did for others, in its own. Of one key, a serve that answers an ask
+    lies within it; causality is what follows from that. The most accurate source
+    that causality allows is taken; what it does not allow is a contradiction.
+    """
+    offers = {name: source(upper, lower) for name, source in SOURCES.items()}
+    lines = [offer.line for found in offers.values() for offer in found]
+    causality = bound_by_causality(asks, serves, lines)
+    if causality is None:
+        return unchecked(offers)
+    agreeing = [
+        alignment
+        for name, found in offers.items()
+        for offer in found
+        if (alignment := within(name, offer, causality))
+    ]
+    chosen = agreeing[0] if agreeing else by_causality(causality)
+    agreed = {alignment.source for alignment in agreeing}
+    wrong = [disagreement(name, found, causality)
+             for name, found in offers.items() if found and name not in agreed]  # fmt: skip
+    defects = "; ".join(filter(None, (causality.contradiction, *wrong)))
+    return replace(chosen, contradiction=defects or None)
+
+
+def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:
+    """The most accurate source that says one thing only, as nothing can tell which is right."""
+    for name, found in offers.items():
+        if len(found) == 1:
+            return Alignment(found[0].line, found[0].bound_ns, name)
+    return None
+
+
+def by_causality(causality: Causality) -> Alignment:
+    line = causality.corridor.middle
+    low, high = causality.corridor.reach(line)
+    return Alignment(line, max(-low, high), CAUSALITY, low, high, causality.pairs)
+
+
+def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:
+    """An offer moved as far as causality demands; None if that is further than its bound."""
+    line = causality.corridor.clip(offer.line)
+    moved_ns = distance_ns(offer, line, causality)
+    if moved_ns > offer.bound_ns:
+        return None
+    low, high = causality.corridor.reach(line)
+    bound_ns = min(offer.bound_ns + moved_ns, max(-low, high))
+    return Alignment(line, bound_ns, source, low, high, causality.pairs)
+
+
+def distance_ns(offer: Offer, line: Line, causality: Causality) -> int:
+    ends = causality.corridor.ends
+    return int(np.abs(offer.line(ends) - line(ends)).max())
+
+
+def disagreement(source: str, offers: list[Offer], causality: Causality) -> str:
+    """By how much the best of a source's offers is off."""
+    away_ns = min(
+        distance_ns(offer, causality.corridor.clip(offer.line), causality) - offer.bound_ns
+        for offer in offers
+    )
+    return f"the clocks by {source} break causality by {units.duration(away_ns)} more than they may"

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a source of clocks says: a line, and how far it may be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iostrata.clock.line import Line
+
+
+@dataclass(frozen=True)
+class Offer:
+    """``line``: the lower machine's time in, the upper's out; ``bound_ns``: see Alignment."""
+
+    line: Line
+    bound_ns: int
