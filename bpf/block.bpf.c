@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The block layer: bios queued, merged and remapped; requests issued and completed. */
-#include "watch.bpf.h"
+#include "block.bpf.h"
 
 /* 1 where these points still have the queue as their first argument (removed by
  * Linux a54895fa057c, in v5.11 and v5.10.137); set by the recorder. */
@@ -10,18 +10,6 @@ const volatile bool block_bio_argument = false;
 /* Whether block_rq_complete says -errno or blk_status_t (since Linux 8a7d267b4a2d,
  * in v5.16); set by the recorder. */
 const volatile bool block_status_argument = true;
-
-/* Writes and flushes; and reads of metadata, for which a write may have to wait. */
-static __always_inline bool is_recorded(__u32 flags)
-{
-	__u32 recorded = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
-			 1 << REQ_OP_WRITE_ZEROES;
-	__u32 operation = flags & REQ_OP_MASK;
-
-	if (operation == REQ_OP_READ)
-		return flags & REQ_META;
-	return operation < 32 && (recorded >> operation & 1);
-}
 
 static __always_inline __u32 bio_dev(struct bio *bio)
 {

@@ -41,6 +41,7 @@ enum request_operation {
 struct gendisk {
 	int major;
 	int first_minor;
+	struct request_queue *queue;
 };
 
 struct block_device {

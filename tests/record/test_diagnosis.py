@@ -20,6 +20,8 @@ ROWS = (
     ("block_rq_complete", "block_rq_complete", "block", "COMPLETE", ""),
     ("xfs_file_fsync", "xfs_file_fsync", "xfs", "ENOENT", "no such tracepoint"),
     ("aio_submit", "sys_enter_io_submit", "aio", "E2BIG", "too large"),
+    ("virtio_add", "virtqueue_add_sgs", "virtio", "EPERM", "not of functions"),
+    ("kvm_exit", "kvm_exit", "kvm", "ENOENT", "no such tracepoint"),
 )
 
 
@@ -40,6 +42,8 @@ def test_verdicts() -> None:
         "wakeup": "no",
         "aio": "no",
         "io_uring": "no",
+        "virtio": "no",
+        "kvm": "absent",
     }
     assert diagnosis().observable
 

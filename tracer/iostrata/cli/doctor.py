@@ -74,6 +74,9 @@ def _layer(verdict: Verdict, width: int) -> Iterator[str]:
     points = [point for probe in verdict.working for point in probe.points]
     shown = ", ".join(points[:3]) + (f" and {len(points) - 3} more" if len(points) > 3 else "")
     yield from wrapped(f"{verdict.sight.layer:<12}{verdict.seen:<11}{shown}", width, 23)
+    if verdict.seen == "absent":
+        yield from labelled("", [verdict.sight.absent], width)
+        return
     for probe in verdict.broken:
         yield from labelled("", [_broken(probe)], width)
     if verdict.seen == "no":

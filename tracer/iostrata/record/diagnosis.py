@@ -34,13 +34,17 @@ class Probe:
 
 @dataclass(frozen=True)
 class Sight:
-    """A layer that the recorder watches: which of its probes, and what its absence means."""
+    """A layer that the recorder watches: which of its probes, and what it means to miss them.
+
+    ``absent``: what it means that the kernel has no such points; "": as if they were refused.
+    """
 
     layer: str
     probe_layers: tuple[str, ...]
     programs: tuple[str, ...]
     needed: bool
     without: str
+    absent: str = ""
 
 
 SIGHTS: Final = (
@@ -64,12 +68,30 @@ SIGHTS: Final = (
     Sight("wakeup", ("wakeup",), (), False, "interrupt and run queue are shown as unattributed"),
     Sight("aio", ("aio",), (), False, "libaio writes are not analysed"),
     Sight("io_uring", ("uring",), (), False, "io_uring writes are not analysed"),
+    Sight(
+        "virtio",
+        ("virtio",),
+        (),
+        False,
+        "a guest's way to its host cannot be told from the host's work",
+        "this machine has no virtio devices",
+    ),
+    Sight(
+        "kvm",
+        ("kvm",),
+        (),
+        False,
+        "what virtual CPUs wait for is shown as the guest's own time",
+        "KVM is not loaded: this machine runs no virtual machines",
+    ),
 )
+# Errors that mean: there is no such point in this kernel, or its module is not loaded.
+MISSING: Final = ("ENOENT", "ESRCH")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One layer. ``seen``: ``yes``, ``partly``, ``no``, or ``not tried``."""
+    """One layer. ``seen``: ``yes``, ``partly``, ``no``, ``absent``, or ``not tried``."""
 
     sight: Sight
     seen: str
@@ -145,6 +167,8 @@ def _verdict(sight: Sight, probes: Sequence[Probe]) -> Verdict:
     broken = tuple(probe for probe in own if not probe.works)
     if not probes:
         seen = "not tried"
+    elif sight.absent and all(probe.result in MISSING for probe in own):
+        seen = "absent"
     elif not working or (sight.programs and broken):
         seen = "no"
     else:
