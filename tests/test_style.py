@@ -30,7 +30,7 @@ ALLOWED: Final = {
     "attribute": STAGES - {"quality", "trace"},
     "quality": STAGES,
     "report": FOUNDATION,
-    "record": FOUNDATION,
+    "record": FOUNDATION | {"recording"},
     "recording": STAGES,
     "pipeline": STAGES | {"recording"},
     "export": STAGES | {"pipeline", "__version__"},

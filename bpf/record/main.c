@@ -105,7 +105,7 @@ static int run(struct session *session)
 
 	be_prompt();
 	session->begin_ns = now_ns();
-	status_line("ready");
+	status_line("ready %d", getpid());
 	if (session->command.pid) {
 		error = command_go(&session->command);
 		if (error) {

@@ -116,14 +116,13 @@ def test_a_signal_to_us_ends_the_recorder_first(tmp_path: Path) -> None:
     assert (tmp_path / "closed").exists()
 
 
-def test_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "find_recorder", lambda: Path("iostrata-record"))
+def test_arguments() -> None:
     target = Target((1, 2), ("db",), ("/system.slice",), ("/dev/vda",), True)
     request = Request(
         Path("d"), ("cmd", "-x"), target, detail=True, stats=True, duration_s=1.5, buffer_kib=64
     )
-    assert " ".join(recorder.arguments(request, 7)) == (
-        "iostrata-record -o d --status-fd 7 --pid 1 --pid 2 --comm db --cgroup /system.slice"
+    assert " ".join(recorder.arguments(request)) == (
+        "-o d --pid 1 --pid 2 --comm db --cgroup /system.slice"
         " --device /dev/vda --all --detail --stats --buffer 64 --duration 1.5 -- cmd -x"
     )
 

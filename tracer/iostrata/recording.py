@@ -18,15 +18,19 @@ FORMAT_VERSION = 1
 ROLES = frozenset({"local", "guest", "host", "server"})
 
 
-class Machine(msgspec.Struct, frozen=True):
-    """``directory``: of its trace, beside recording.json."""
+class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``directory``: of its trace, beside recording.json.
+
+    ``note``: what went wrong while it was recorded, such as a connection that was lost.
+    """
 
     name: str
     role: str
     directory: str
+    note: str = ""
 
 
-class RecordingFile(msgspec.Struct, frozen=True):
+class RecordingFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """recording.json, as documented in the format's description."""
 
     format: str
@@ -34,6 +38,7 @@ class RecordingFile(msgspec.Struct, frozen=True):
     machines: tuple[Machine, ...]
     command: tuple[str, ...] | None = None
     exit_status: int | None = None
+    absent: tuple[Machine, ...] = ()
 
 
 class Format(msgspec.Struct):
@@ -42,13 +47,17 @@ class Format(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Recording:
-    """``command``, ``exit_status``, ``created``: empty where a recorder was run by hand."""
+    """``command``, ``exit_status``, ``created``: empty where a recorder was run by hand.
+
+    ``absent``: machines that were recorded, and whose traces could not be fetched.
+    """
 
     path: Path
     machines: tuple[Machine, ...]
     command: tuple[str, ...] | None = None
     exit_status: int | None = None
     created: str = ""
+    absent: tuple[Machine, ...] = ()
 
     def traces(self) -> list[Trace]:
         """Every machine's trace, in the order of ``machines``."""
@@ -91,7 +100,14 @@ def read_recording_json(file: Path) -> Recording:
         )
     for machine in found.machines:
         check_machine(file, machine)
-    return Recording(file.parent, found.machines, found.command, found.exit_status, found.created)
+    return Recording(
+        file.parent,
+        found.machines,
+        found.command,
+        found.exit_status,
+        found.created,
+        found.absent,
+    )
 
 
 def check_format(file: Path, text: str) -> None:
@@ -145,10 +161,11 @@ def write_recording_json(
     created: str,
     command: tuple[str, ...] | None = None,
     exit_status: int | None = None,
+    absent: tuple[Machine, ...] = (),
 ) -> None:
     """``created``: ISO 8601. The machines' traces lie in ``directory`` already, or will."""
     found = RecordingFile(
-        f"{FORMAT_NAME}/{FORMAT_VERSION}", created, machines, command, exit_status
+        f"{FORMAT_NAME}/{FORMAT_VERSION}", created, machines, command, exit_status, absent
     )
     text = msgspec.json.format(msgspec.json.encode(found), indent=2)
     (directory / FILE_NAME).write_bytes(text + b"\n")

@@ -4,15 +4,8 @@
 from __future__ import annotations
 
 from iostrata.record.permission import Refusal, check_ebpf, refusal
-from iostrata.record.recorder import (
-    Listener,
-    Outcome,
-    Progress,
-    Request,
-    Target,
-    find_recorder,
-    record,
-)
+from iostrata.record.recorder import Outcome, Request, Target, find_recorder, record
+from iostrata.record.status import Listener, Progress
 
 __all__ = [
     "Listener",

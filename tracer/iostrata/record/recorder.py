@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record stage: runs iostrata-record for a Request; its trace is the output, an Outcome its end.
-
-The recorder tells its state on a pipe of its own, one line each: ``ready``,
-``progress EVENTS LOST SECONDS``, ``exit STATUS``, ``signal NUMBER``, ``failed TEXT``.
-"""
+"""Record stage: runs iostrata-record for a Request; its trace is the output, an Outcome its end."""
 
 from __future__ import annotations
 
@@ -19,14 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Final, Protocol
+from typing import Final
 
-from iostrata.errors import (
-    CommandNotExecutable,
-    CommandNotFound,
-    PermissionDenied,
-    RecorderError,
-)
+from iostrata.errors import CommandNotExecutable, CommandNotFound, RecorderError
+from iostrata.record.status import Listener, Progress, Status
 
 NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
@@ -35,9 +27,6 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A little more than the recorder gives its command to end.
 PATIENCE_S: Final = 2.5
 POLL_S: Final = 0.1
-EXIT_FAILED: Final = 125
-EXIT_NOT_EXECUTABLE: Final = 126
-EXIT_NOT_FOUND: Final = 127
 
 
 @dataclass(frozen=True)
@@ -56,23 +45,20 @@ class Target:
 
 @dataclass(frozen=True)
 class Request:
-    """``directory``: where the recorder puts this machine's trace. ``duration_s`` 0: no end."""
+    """``directory``: where the recorder puts this machine's trace. ``duration_s`` 0: no end.
+
+    ``path``: instead of a workload, record what this machine does for others.
+    """
 
     directory: Path
     command: tuple[str, ...] = ()
     target: Target = field(default_factory=Target)
+    path: bool = False
     detail: bool = False
     stats: bool = False
     duration_s: float = 0
     buffer_kib: int = 0
     force: bool = False
-
-
-@dataclass(frozen=True)
-class Progress:
-    events: int
-    lost: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -86,38 +72,6 @@ class Outcome:
     exit_status: int | None
     interrupted_by: int
     last: Progress | None
-
-
-class Listener(Protocol):
-    """Is told how the recording goes."""
-
-    def ready(self) -> None: ...
-
-    def progress(self, progress: Progress) -> None: ...
-
-
-@dataclass
-class _Status:
-    """What the recorder told so far."""
-
-    failure: str = ""
-    last: Progress | None = None
-    command_ended: bool = False
-
-    def take(self, line: str, listener: Listener) -> None:
-        word, _, rest = line.partition(" ")
-        match word:
-            case "ready":
-                listener.ready()
-            case "progress":
-                events, lost, seconds = rest.split()
-                progress = Progress(int(events), int(lost), float(seconds))
-                self.last = progress
-                listener.progress(progress)
-            case "exit" | "signal":
-                self.command_ended = True
-            case "failed":
-                self.failure = rest
 
 
 def find_recorder() -> Path:
@@ -153,7 +107,8 @@ def record(request: Request, listener: Listener) -> Outcome:
     reader, writer = os.pipe()
     with io.FileIO(reader) as pipe, _held_signals() as signals:
         try:
-            process = subprocess.Popen(arguments(request, writer), pass_fds=[writer])
+            words = [str(find_recorder()), "--status-fd", str(writer), *arguments(request)]
+            process = subprocess.Popen(words, pass_fds=[writer])
         except OSError as error:
             raise RecorderError(f"the recorder does not start: {error.strerror}") from error
         finally:
@@ -165,9 +120,11 @@ def record(request: Request, listener: Listener) -> Outcome:
     return Outcome(exit_status, signals.received, status.last)
 
 
-def arguments(request: Request, status_fd: int) -> list[str]:
+def arguments(request: Request) -> list[str]:
+    """Of the recorder, for all that is asked for."""
     target = request.target
-    words = [str(find_recorder()), "-o", str(request.directory), "--status-fd", str(status_fd)]
+    words = ["-o", str(request.directory)]
+    words += ["--path"] if request.path else []
     words += _repeated("--pid", target.pids)
     words += _repeated("--comm", target.comms)
     words += _repeated("--cgroup", target.cgroups)
@@ -228,9 +185,9 @@ def _in_foreground() -> bool:
 
 def _follow(
     pipe: io.FileIO, process: subprocess.Popen[bytes], signals: _Signals, listener: Listener
-) -> _Status:
+) -> Status:
     """Reads the recorder's lines until it closes them, and passes signals on to it."""
-    status, unread = _Status(), b""
+    status, unread = Status(), b""
     while True:
         if select.select([pipe], [], [], POLL_S)[0]:
             chunk = pipe.read(1 << 16)
@@ -242,31 +199,12 @@ def _follow(
         signals.pass_on(process)
 
 
-def _check(request: Request, returncode: int, status: _Status) -> None:
+def _check(request: Request, returncode: int, status: Status) -> None:
     if returncode < 0:
         name = signal.Signals(-returncode).name
         raise RecorderError(
             f"the recorder was killed ({name})",
             f"what it wrote before is in {request.directory}: iostrata replay reads it",
         )
-    if not status.failure:
-        if returncode == EXIT_FAILED and not status.command_ended:
-            raise RecorderError(f"the recorder ended with status {returncode}")
-        return
-    if returncode == EXIT_NOT_FOUND:
-        raise CommandNotFound(status.failure, "check its name, or give its full path")
-    if returncode == EXIT_NOT_EXECUTABLE:
-        raise CommandNotExecutable(status.failure, "give a program that may be executed")
-    if "not permitted" in status.failure.lower():
-        raise PermissionDenied(
-            f"the recorder: {status.failure}", "iostrata doctor says what is refused here"
-        )
-    raise RecorderError(f"the recorder: {status.failure}", _hint(status.failure))
-
-
-def _hint(failure: str) -> str:
-    if "No space left" in failure:
-        return "free some space, or record to another disk with -o DIR"
-    if "--force" in failure or "exists" in failure:
-        return "give another directory, or --force"
-    return "iostrata doctor says what this machine can record"
+    if error := status.error(returncode):
+        raise error

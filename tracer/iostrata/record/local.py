@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: the way to this machine itself."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from iostrata.errors import RecorderError
+from iostrata.record.session import PipedSession
+from iostrata.record.transport import STATUS_TIME_LIMIT, Done
+
+
+class Local:
+    """``place``: where its temporary directory is made; best on the disk of the recording."""
+
+    def __init__(self, place: Path) -> None:
+        self.places = (str(place),)
+
+    def __str__(self) -> str:
+        return "this machine"
+
+    def run(self, words: Sequence[str], limit_s: float) -> Done:
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=limit_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Done(STATUS_TIME_LIMIT, f"{words[0]} did not end in {limit_s:g} s")
+        except OSError as error:
+            raise RecorderError(f"{words[0]}: {error.strerror}") from error
+        return Done(done.returncode, done.stdout.decode(errors="replace"))
+
+    def put(self, local: Path, remote: str) -> None:
+        try:
+            shutil.copy(local, remote)
+        except OSError as error:
+            raise RecorderError(f"{remote} cannot be written: {error.strerror}") from error
+
+    def fetch(self, remote: str, local: Path) -> None:
+        try:
+            shutil.move(remote, local)
+        except OSError as error:
+            raise RecorderError(f"{local} cannot be written: {error.strerror}") from error
+
+    def start(self, words: Sequence[str]) -> PipedSession:
+        """A child of ours in the terminal's foreground: its Ctrl-C reaches the command, too."""
+        status, told = os.pipe()
+        asked, control = os.pipe()
+        descriptors = ["--status-fd", str(told), "--control-fd", str(asked)]
+        try:
+            process = subprocess.Popen([words[0], *descriptors, *words[1:]], pass_fds=[told, asked])
+        except OSError as error:
+            os.close(status)
+            os.close(control)
+            raise RecorderError(f"the recorder does not start: {error.strerror}") from error
+        finally:
+            os.close(told)
+            os.close(asked)
+        return PipedSession(process, io.FileIO(status), io.FileIO(control, "w"))

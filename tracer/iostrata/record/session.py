@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: a recorder's process and its pipes in, a Session with it out."""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import time
+from contextlib import suppress
+from typing import IO, Final
+
+PATIENCE_S: Final = 5.0
+
+
+class PipedSession:
+    """A recorder at the other end of two unbuffered pipes, the Session of transport.py.
+
+    ``status``: nothing but its lines; a subclass may tell them from others.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], status: IO[bytes], control: IO[bytes]
+    ) -> None:
+        self.alive = True
+        self.why = ""
+        self._process = process
+        self._status = status
+        self._control = control
+        self._unread = b""
+
+    def lines(self, limit_s: float) -> list[str]:
+        deadline = time.monotonic() + limit_s
+        while self.alive and select.select([self._status], [], [], _left(deadline))[0]:
+            chunk = self._status.read(1 << 16)
+            if not chunk:
+                self.alive = False
+                self.why = self._reason()
+            found, self._unread = self._split(self._unread + (chunk or b""))
+            if found:
+                return [line.decode(errors="replace") for line in found]
+        return []
+
+    def ask(self, line: str) -> None:
+        with suppress(BrokenPipeError, ValueError):
+            self._control.write(f"{line}\n".encode())
+
+    def stop(self) -> None:
+        self._control.close()
+
+    def close(self) -> None:
+        self._control.close()
+        self._status.close()
+        self.alive = False
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _split(self, data: bytes) -> tuple[list[bytes], bytes]:
+        """The whole lines, and what is left."""
+        *found, rest = data.split(b"\n")
+        return found, rest
+
+    def _reason(self) -> str:
+        try:
+            status = self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return ""
+        return f"it was killed by signal {-status}" if status < 0 else ""
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())

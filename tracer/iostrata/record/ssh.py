@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: the way to another machine, by the system's ssh with the user's configuration."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from iostrata.errors import RecorderError, UsageError
+from iostrata.record.session import PipedSession
+from iostrata.record.transport import STATUS_TIME_LIMIT, Done
+
+# As GIT_SSH_COMMAND: what to use instead of ssh.
+COMMAND: Final = "IOSTRATA_SSH"
+# Nobody answers a question; a machine that falls silent is given up after 15 s.
+OPTIONS: Final = (
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    "LogLevel=ERROR",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+)
+STATUS_SSH: Final = 255
+# Before each of the recorder's lines on standard error, among the command's own.
+MARK: Final = b"\x1e"
+
+
+class Ssh:
+    """``destination``: what ssh takes: a host of its configuration, USER@HOST, ssh://USER@HOST:PORT.
+
+    Each run is a connection of its own, unless the user's configuration shares them.
+    """
+
+    places = ("/var/tmp", "/tmp", "/root")
+
+    def __init__(self, destination: str) -> None:
+        if not destination or destination.startswith("-"):
+            raise UsageError(
+                f"ssh:{destination} names no machine",
+                "give ssh:USER@HOST, or a host of ~/.ssh/config",
+            )
+        self.destination = destination
+
+    def __str__(self) -> str:
+        return self.destination
+
+    def run(self, words: Sequence[str], limit_s: float) -> Done:
+        return self._run(words, limit_s)
+
+    def put(self, local: Path, remote: str) -> None:
+        script = 'cat >"$1" && chmod "$2" "$1"'
+        mode = f"{local.stat().st_mode & 0o777:o}"
+        with local.open("rb") as file:
+            self._succeed(["sh", "-c", script, "sh", remote, mode], stdin=file)
+
+    def fetch(self, remote: str, local: Path) -> None:
+        local.mkdir()
+        unpack = subprocess.Popen(
+            ["tar", "-x", "-f", "-", "--no-same-owner", "-C", str(local)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        with unpack:
+            assert unpack.stdin
+            self._succeed(["tar", "-c", "-f", "-", "-C", remote, "."], stdout=unpack.stdin)
+            _, said = unpack.communicate()
+        if unpack.returncode:
+            raise RecorderError(f"{local} cannot be written: {_last_line(said)}")
+
+    def start(self, words: Sequence[str]) -> PipedSession:
+        """Its lines come on standard error: standard output is the command's."""
+        descriptors = ["--status-fd", "2", "--control-fd", "0"]
+        shows_output = "--" in words
+        process = subprocess.Popen(
+            self._line([words[0], *descriptors, *words[1:]]),
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=None if shows_output else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # the terminal's Ctrl-C is for us, who end it in order
+        )
+        return SshSession(process, shows_output)
+
+    def _line(self, words: Sequence[str]) -> list[str]:
+        ssh = shlex.split(os.environ.get(COMMAND, "ssh"))
+        options = [word for option in OPTIONS for word in ("-o", option)]
+        return [*ssh, *options, "--", self.destination, shlex.join(words)]
+
+    def _succeed(
+        self,
+        words: Sequence[str],
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> None:
+        done = self._run(words, None, stdin, stdout)
+        if done.status:
+            raise RecorderError(f"{words[0]} failed: {_last_line(done.output.encode())}")
+
+    def _run(
+        self,
+        words: Sequence[str],
+        limit_s: float | None,
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> Done:
+        try:
+            done = subprocess.run(
+                self._line(words),
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=stdout or subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                timeout=limit_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Done(STATUS_TIME_LIMIT, f"{words[0]} did not end in {limit_s:g} s")
+        except OSError as error:
+            raise RecorderError(
+                f"ssh cannot be run: {error.strerror}", "install it: apt-get install openssh-client"
+            ) from error
+        if done.returncode == STATUS_SSH:
+            raise RecorderError(
+                f"ssh {self.destination}: {_last_line(done.stderr)}",
+                f"it must work without questions: ssh -o BatchMode=yes {self.destination} true",
+            )
+        output = (done.stdout or b"") + done.stderr
+        return Done(done.returncode, output.decode(errors="replace"))
+
+
+class SshSession(PipedSession):
+    """Of what comes on standard error, marked lines are the recorder's; others are shown."""
+
+    def __init__(self, process: subprocess.Popen[bytes], shows_output: bool) -> None:
+        assert process.stdin
+        assert process.stderr
+        super().__init__(process, process.stderr, process.stdin)
+        self._shows_output = shows_output
+        self._said = b""
+
+    def _split(self, data: bytes) -> tuple[list[bytes], bytes]:
+        found: list[bytes] = []
+        text, *marked = data.split(MARK)
+        rest = b""
+        self._show(text)
+        for part in marked:
+            line, end, text = part.partition(b"\n")
+            if not end:
+                rest = MARK + part
+                continue
+            found.append(line)
+            self._show(text)
+        return found, rest
+
+    def _show(self, text: bytes) -> None:
+        self._said = (self._said + text)[-4096:]
+        if text and self._shows_output:
+            sys.stderr.buffer.write(text)
+            sys.stderr.flush()
+
+    def _reason(self) -> str:
+        return super()._reason() or _last_line(self._said)
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else "it said nothing"

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: one machine of several: checked, given a recorder, listened to, tidied up."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from iostrata.errors import IostrataError, PermissionDenied, RecorderError
+from iostrata.record.diagnosis import read_probes, verdicts
+from iostrata.record.exchange import Probe, write_exchange
+from iostrata.record.recorder import NAME, Request, arguments, find_recorder
+from iostrata.record.status import Progress, Status
+from iostrata.record.transport import Session, Transport
+
+CHECK_LIMIT_S: Final = 60.0
+PROBES_LIMIT_S: Final = 180.0
+ANSWER_LIMIT_S: Final = 2.0
+TRACE: Final = "trace"
+# What is said of the machine, then a directory in which a program may be written and run.
+CHECK: Final = """
+echo "user $(id -u)"
+echo "architecture $(uname -m)"
+echo "boot $(cat /proc/sys/kernel/random/boot_id)"
+[ -r /sys/kernel/btf/vmlinux ] && echo "btf yes"
+[ "$(id -u)" = 0 ] || exit 0
+umask 077
+for place; do
+    made=$(mktemp -d "$place/iostrata-XXXXXX") || continue
+    printf '#!/bin/sh\\n' >"$made/try" && chmod 700 "$made/try" && "$made/try" &&
+        rm "$made/try" && echo "directory $made" && exit 0
+    rm -r "$made"
+done 2>/dev/null
+"""
+INSTALLED: Final = 'sha256sum "$1" && exec "$1" --probes'
+# A recorder whose connection was lost, as it ends by itself; not what got its number since.
+LOST: Final = """
+echo "boot $(cat /proc/sys/kernel/random/boot_id)"
+tries=0
+while [ "$(readlink "/proc/$1/exe")" = "$2" ] && [ $tries -lt 50 ]; do
+    kill "$1"
+    sleep 0.1
+    tries=$((tries + 1))
+done 2>/dev/null
+"""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A machine to be recorded.
+
+    ``recorder``: where one lies there already, that is known to work; else it is copied.
+    """
+
+    name: str
+    role: str
+    transport: Transport
+    recorder: str = ""
+
+
+@dataclass
+class Station:
+    """``note``: what is wrong with its recording, or empty. ``boot_id`` and ``directory``: there.
+
+    Errors of all methods: IostrataError, with the machine's name.
+    """
+
+    planned: Planned
+    note: str = ""
+    boot_id: str = ""
+    directory: str = ""
+    recorder: str = ""
+    is_ready: bool = False
+    fetched: bool = False
+    status: Status = field(default_factory=Status)
+    session: Session | None = None
+    asked_count: int = 0
+    probes: list[Probe] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.planned.name
+
+    @property
+    def running(self) -> bool:
+        return self.session is not None and self.session.alive and self.status.done is None
+
+    def check(self) -> None:
+        """That a recorder can run there; makes a directory for it."""
+        with self._named():
+            transport = self.planned.transport
+            done = transport.run(["sh", "-c", CHECK, "sh", *transport.places], CHECK_LIMIT_S)
+            found = _facts(done.output)
+            self.boot_id, self.directory = found.get("boot", ""), found.get("directory", "")
+            _check(found, transport)
+
+    def install(self) -> None:
+        """Copies the recorder there and tries its probes."""
+        self.recorder = self.planned.recorder
+        if self.recorder:
+            return
+        self.recorder = f"{self.directory}/{NAME}"
+        with self._named():
+            source, transport = find_recorder(), self.planned.transport
+            transport.put(source, self.recorder)
+            done = transport.run(["sh", "-c", INSTALLED, "sh", self.recorder], PROBES_LIMIT_S)
+            checksum, _, rest = done.output.partition("\n")
+            if checksum.split()[:1] != [hashlib.sha256(source.read_bytes()).hexdigest()]:
+                raise RecorderError(
+                    f"the recorder did not arrive whole: {done.output.strip()[:200]}",
+                    "check its disk, and try again",
+                )
+            _check_probes(rest)
+
+    def start(self, request: Request) -> None:
+        """Begins to record; ``ready`` follows. ``request.directory`` does not matter."""
+        words = _placed(request, f"{self.directory}/{TRACE}")
+        with self._named():
+            self.session = self.planned.transport.start([self.recorder, *words])
+
+    def wait_ready(self, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while not self.is_ready:
+            self.hear(0.1)
+            if not self.running or time.monotonic() > deadline:
+                with self._named():
+                    raise self.error() or RecorderError("the recorder does not begin to record")
+
+    def hear(self, limit_s: float) -> None:
+        """Takes what its recorder told."""
+        if self.session and self.running:
+            for line in self.session.lines(limit_s):
+                self.status.take(line, self)
+
+    def ready(self) -> None:
+        self.is_ready = True
+
+    def progress(self, progress: Progress) -> None:
+        """Kept in ``status.last``."""
+
+    def ask_clock(self, count: int) -> None:
+        """Probes of its clock; fewer if it does not answer in time."""
+        while self.session and self.running and count:
+            sent_ns = time.monotonic_ns()
+            self.session.ask("clock")
+            self.asked_count += 1
+            while len(self.status.clocks_ns) < self.asked_count and self.running:
+                self.hear(ANSWER_LIMIT_S)
+                received_ns = time.monotonic_ns()
+                if received_ns - sent_ns > ANSWER_LIMIT_S * 1e9:
+                    return
+            if self.running:
+                remote_ns = self.status.clocks_ns[self.asked_count - 1]
+                self.probes.append(Probe(sent_ns, remote_ns, received_ns))
+            count -= 1
+
+    def stop(self) -> None:
+        if self.session:
+            self.session.stop()
+
+    def wait_end(self, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while self.running and time.monotonic() < deadline:
+            self.hear(0.1)
+        if self.session and self.running:
+            self.session.close()
+
+    def error(self) -> IostrataError | None:
+        """Why it ended badly; None: it did not."""
+        if self.status.done is not None:
+            return self.status.error(self.status.done)
+        if self.session and not self.session.alive:
+            why = f": {self.session.why}" if self.session.why else ""
+            return RecorderError(f"the connection to its recorder was lost{why}")
+        return None
+
+    def see_loss(self) -> bool:
+        """Whether it has ended badly since it was last asked; ``note`` then says how."""
+        if self.running or self.note:
+            return False
+        seconds = f" after {self.status.last.seconds:.0f} s" if self.status.last else ""
+        if error := self.error():
+            self.note = f"{error}{seconds}"
+        return bool(self.note)
+
+    def fetch(self, trace: Path) -> None:
+        """Its trace, as far as it got, becomes the directory ``trace`` here."""
+        with self._named():
+            transport = self.planned.transport
+            if self.status.done is None:
+                words = ["sh", "-c", LOST, "sh", str(self.status.pid), self.recorder]
+                found = _facts(transport.run(words, CHECK_LIMIT_S).output)
+                if found.get("boot") != self.boot_id:
+                    self.note = "it was rebooted while it was recorded"
+            transport.fetch(f"{self.directory}/{TRACE}", trace)
+            self.fetched = True
+            write_exchange(trace, self.probes)
+
+    def tidy(self) -> None:
+        """Leaves nothing there, except a trace that could not be fetched."""
+        if self.session:
+            self.session.close()
+        if self.directory and (self.fetched or not self.is_ready):
+            with suppress(RecorderError):
+                self.planned.transport.run(["rm", "-rf", self.directory], CHECK_LIMIT_S)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except IostrataError as error:
+            raise type(error)(f"machine {self.name}: {error}", error.hint) from error
+
+
+def _facts(output: str) -> dict[str, str]:
+    """``user 0`` and the like; what else a machine says has no such words."""
+    words = (line.partition(" ") for line in output.splitlines())
+    return {name: value for name, _, value in words}
+
+
+def _check(found: dict[str, str], transport: Transport) -> None:
+    if "architecture" not in found:
+        raise RecorderError("it runs no commands", "sh, id, uname and mktemp must be there")
+    if found["architecture"] != platform.machine():
+        raise RecorderError(
+            f"its CPU is of another type: {found['architecture']}, and the recorder here is for "
+            f"{platform.machine()}",
+            "build iostrata-record there (make -C bpf), record by hand, and use iostrata join",
+        )
+    if found.get("user") != "0":
+        raise PermissionDenied(
+            f"recording with eBPF needs root, and it is entered as user {found.get('user')}",
+            "give ssh:root@HOST, or a host of ~/.ssh/config with User root",
+        )
+    if "btf" not in found:
+        raise PermissionDenied(
+            "its kernel has no BTF (/sys/kernel/btf/vmlinux is missing)",
+            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and most others have it)",
+        )
+    if "directory" not in found:
+        raise RecorderError(
+            f"a program can be written and run in none of {', '.join(transport.places)}",
+            "free some space there, or mount one without noexec",
+        )
+
+
+def _check_probes(output: str) -> None:
+    probes = read_probes(output.splitlines())
+    if not probes:
+        raise RecorderError(f"the recorder cannot try its probes: {output.strip()[-200:]}")
+    blind = [v.sight for v in verdicts(probes) if v.sight.needed and v.seen == "no"]
+    if blind:
+        raise RecorderError(
+            f"its kernel does not show {', '.join(sight.layer for sight in blind)}: "
+            f"{blind[0].without}",
+            "iostrata doctor there says more",
+        )
+
+
+def _placed(request: Request, directory: str) -> list[str]:
+    return arguments(replace(request, directory=Path(directory)))

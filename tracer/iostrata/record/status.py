@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: the recorder's lines in, its state and the error that ended it out.
+
+One line each: ``ready PID``, ``progress EVENTS LOST SECONDS``, ``clock MONOTONIC_NS``,
+``exit STATUS`` or ``signal NUMBER`` (the command's), ``failed TEXT``, ``done STATUS``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from iostrata.errors import (
+    CommandNotExecutable,
+    CommandNotFound,
+    IostrataError,
+    PermissionDenied,
+    RecorderError,
+)
+
+EXIT_FAILED: Final = 125
+EXIT_NOT_EXECUTABLE: Final = 126
+EXIT_NOT_FOUND: Final = 127
+
+
+@dataclass(frozen=True)
+class Progress:
+    events: int
+    lost: int
+    seconds: float
+
+
+class Listener(Protocol):
+    """Is told how the recording goes."""
+
+    def ready(self) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+
+@dataclass
+class Status:
+    """What the recorder told so far. ``clocks_ns``: its answers; ``done``: its exit status."""
+
+    pid: int = 0
+    failure: str = ""
+    last: Progress | None = None
+    command_ended: bool = False
+    clocks_ns: list[int] = field(default_factory=list)
+    done: int | None = None
+
+    def take(self, line: str, listener: Listener) -> None:
+        word, _, rest = line.partition(" ")
+        match word:
+            case "ready":
+                self.pid = int(rest or 0)
+                listener.ready()
+            case "progress":
+                events, lost, seconds = rest.split()
+                progress = Progress(int(events), int(lost), float(seconds))
+                self.last = progress
+                listener.progress(progress)
+            case "clock":
+                self.clocks_ns.append(int(rest))
+            case "exit" | "signal":
+                self.command_ended = True
+            case "failed":
+                self.failure = rest
+            case "done":
+                self.done = int(rest)
+
+    def error(self, exit_status: int) -> IostrataError | None:
+        """Why a recorder that ended with this status failed; None: it did not."""
+        if not self.failure:
+            if exit_status == EXIT_FAILED and not self.command_ended:
+                return RecorderError(f"the recorder ended with status {exit_status}")
+            return None
+        if exit_status == EXIT_NOT_FOUND:
+            return CommandNotFound(self.failure, "check its name, or give its full path")
+        if exit_status == EXIT_NOT_EXECUTABLE:
+            return CommandNotExecutable(self.failure, "give a program that may be executed")
+        if "not permitted" in self.failure.lower():
+            return PermissionDenied(
+                f"the recorder: {self.failure}", "iostrata doctor says what is refused here"
+            )
+        return RecorderError(f"the recorder: {self.failure}", _hint(self.failure))
+
+
+def _hint(failure: str) -> str:
+    if "No space left" in failure:
+        return "free some space, or record to another disk with -o DIR"
+    if "--force" in failure or "exists" in failure:
+        return "give another directory, or --force"
+    return "iostrata doctor says what this machine can record"
