@@ -36,6 +36,7 @@ ALLOWED: Final = {
     "export": STAGES | {"pipeline", "__version__"},
     "timelines": STAGES | {"pipeline", "recording"},
     "bench": STAGES | {"pipeline", "recording", "report"},
+    "live": STAGES | {"pipeline", "recording"},
     "lab": STAGES | {"pipeline", "recording", "record"},
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.attribute.bootstrap import FEWEST_BLOCKS, RESAMPLES, Floats, Resampled
+from iostrata.attribute.selection import LayerKey, layers_of, times_of
 from iostrata.attribute.summarise import grouping
 from iostrata.layers import ROWS
 from iostrata.model import (
@@ -31,8 +32,6 @@ SEEDS: Final = (1, 2)
 MIX_COLUMNS: Final = ("method", "size", "device")
 MIX_DIFFERENCE: Final = 0.05
 
-LayerKey = tuple[str, str]
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -50,7 +49,7 @@ def compare(a: Breakdown, b: Breakdown, by: str = "", limit: float | None = None
 
     ``limit``: as a part of A's total, 0.1 for 10 %. Errors: UsageError.
     """
-    layers = _layers(a, b)
+    layers = layers_of((a, b))
     unlike = _unlike(a.quality, b.quality)
     rows_a, rows_b = _groups(a.writes, by), _groups(b.writes, by)
     groups = tuple(
@@ -74,15 +73,6 @@ def compare(a: Breakdown, b: Breakdown, by: str = "", limit: float | None = None
     )
 
 
-def _layers(a: Breakdown, b: Breakdown) -> dict[LayerKey, Layer]:
-    """Those of either, in the order of the stack."""
-    found = {(layer.machine, layer.name): layer for layer in (*a.layers, *b.layers)}
-    place = {row.name: number for number, row in enumerate(ROWS)}
-    machines = list(dict.fromkeys(machine for machine, _ in found))
-    ordered = sorted(found, key=lambda key: (machines.index(key[0]), place.get(key[1], len(place))))
-    return {key: found[key] for key in ordered}
-
-
 def _groups(writes: Writes, by: str) -> dict[str, Ints]:
     if not by:
         return {"all": np.arange(len(writes))}
@@ -91,12 +81,8 @@ def _groups(writes: Writes, by: str) -> dict[str, Ints]:
 
 
 def _sample(breakdown: Breakdown, writes: Ints, layers: dict[LayerKey, Layer]) -> Sample:
-    parts = np.zeros((len(layers) + 1, len(writes)), np.int64)
-    places = {key: number for number, key in enumerate(layers)}
-    for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True):
-        parts[places[layer.machine, layer.name]] = times[writes]
-    parts[-1] = breakdown.residual_ns[writes]
-    return Sample(parts, breakdown.writes.latency_ns[writes])
+    parts = np.vstack([times_of(breakdown, layers), breakdown.residual_ns])
+    return Sample(parts[:, writes], breakdown.writes.latency_ns[writes])
 
 
 def _group(

@@ -7,14 +7,14 @@ Damage never stops the reading: what is damaged is left out, named in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from iostrata.errors import RecordingError
 from iostrata.trace import layout
 from iostrata.trace.facts import Facts, read_facts
-from iostrata.trace.losses import Losses, find_losses, lost_by_point, read_cut, read_refused
+from iostrata.trace.losses import Cut, Losses, find_losses, lost_by_point, read_cut, read_refused
 from iostrata.trace.metadata import Clock, Metadata, parse
 from iostrata.trace.points import Points
 from iostrata.trace.stream import (
@@ -61,12 +61,26 @@ def read_trace(directory: Path, machine: str = "local") -> Trace:
     """The trace in a machine's directory; RecordingError if it cannot be read at all."""
     metadata = read_metadata(directory)
     streams, damage = read_streams(directory, metadata.uuid)
+    return assemble(directory, machine, metadata, streams, damage)
+
+
+def assemble(
+    directory: Path,
+    machine: str,
+    metadata: Metadata,
+    streams: list[Stream],
+    damage: Sequence[str],
+    *,
+    whole: bool = True,
+) -> Trace:
+    """What was read of a directory as a Trace. ``whole``: all of every stream was."""
     points = collect_points(metadata, streams)
     facts, facts_damage = read_facts(directory / "facts")
+    cpus = metadata.env.get("machine_cpus")
+    cut = read_cut(points["recorder"], streams, cpus) if whole else Cut()
     begin_ns = min((stream.begin_ns for stream in streams if stream.packet_count), default=0)
     end_ns = max((stream.end_ns for stream in streams if stream.packet_count), default=0)
     refused = read_refused(points["loss"])
-    cut = read_cut(points["recorder"], streams, metadata.env.get("machine_cpus"))
     return Trace(
         machine=machine,
         directory=directory,

@@ -4,7 +4,8 @@
 A file is an array of 64-byte slots: two for a packet's head, one for each
 event. It is mapped, never copied; only slot numbers are kept. A packet that
 fails any check is left out whole, and the next one is found by its magic
-number and UUID.
+number and UUID. A file that is still being written is followed by its tail,
+in memory (``iostrata.trace.follow``).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ RECORDER_CPU = 0xFFFF
 UNKNOWN_CPU = -1
 
 Slots = NDArray[np.uint32]
+Data = mmap.mmap | bytes
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Stream:
 
     name: str
     cpu: int
-    mapped: mmap.mmap | None = None
+    mapped: Data | None = None
     packet_count: int = 0
     event_count: int = 0
     discarded: int = 0
@@ -105,7 +107,7 @@ class Stream:
 
     def release(self) -> None:
         """Let go of the file's pages: they stay in the page cache, not in this process."""
-        if self.mapped is not None:
+        if isinstance(self.mapped, mmap.mmap):
             self.mapped.madvise(mmap.MADV_DONTNEED)
 
 
@@ -130,20 +132,27 @@ def read_stream(path: Path, uuid: bytes) -> Stream:
 
 
 class Walk:
-    """From packet to packet through one file, indexing a span of events at a time."""
+    """From packet to packet through one file, indexing a span of events at a time.
 
-    def __init__(self, stream: Stream, data: mmap.mmap, uuid: bytes) -> None:
+    ``before``: the packet before the first of ``data``, which is a file's tail then.
+    """
+
+    def __init__(
+        self, stream: Stream, data: Data, uuid: bytes, before: Packet | None = None
+    ) -> None:
         self._stream = stream
+        self._before = before
         self._data = data
         self._uuid = uuid
         self._mark = struct.pack("<I16s", MAGIC, uuid)
         self._packets: list[Packet] = []
         self._slots: dict[int, list[Slots]] = {}
         self._last_ns = 0
-        self._number = 0
+        self._number = before.number + 1 if before else 0
 
     def run(self) -> None:
-        previous: Packet | None = None
+        previous = self._before
+        self._stream.discarded = previous.discarded if previous else 0
         damaged = False
         span_at = 0
         for packet in self._walk():
@@ -233,9 +242,10 @@ class Walk:
         """What happened between two good packets."""
         stream = self._stream
         since_ns = previous.end_ns if previous else SINCE_BEGIN
+        if not stream.packet_count:
+            stream.begin_ns = packet.begin_ns
         if previous is None:
             stream.cpu = packet.cpu
-            stream.begin_ns = packet.begin_ns
         elif packet.cpu != previous.cpu:
             self._damage(f"it is of CPU {packet.cpu}, the one before of CPU {previous.cpu}")
         missing = packet.sequence - (previous.sequence + 1 if previous else 0)
@@ -299,7 +309,7 @@ class Walk:
         self._stream.damage.append(f"{self._stream.name}: packet {self._number}: {why}")
 
 
-def checksum(data: mmap.mmap, at: int, size: int) -> int:
+def checksum(data: Data, at: int, size: int) -> int:
     """CRC-32 of a packet whose checksum field is taken as zero."""
     head = zlib.crc32(data[at : at + CRC_AT] + bytes(4))
     with memoryview(data) as view, view[at + CRC_AT + 4 : at + size] as rest:

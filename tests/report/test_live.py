@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live screen: every layer and its strip, in the room there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iostrata.model import Moment
+from iostrata.report.live import ORDERS, View, render
+from tests.report.synthetic import SUMMARIES
+from tests.report.test_golden import golden
+
+
+def moment() -> Moment:
+    table = SUMMARIES["one_method"]().overall
+    strips: dict[tuple[str, str], tuple[float | None, ...]] = {
+        (row.layer.machine, row.layer.name): tuple(
+            None if beat == 7 else row.figures.mean_ns * (1 + (beat * (number + 3)) % 11)
+            for beat in range(40)
+        )
+        for number, row in enumerate(table.rows)
+    }
+    strips["", "total"] = tuple(float(beat) for beat in range(40))
+    return Moment(
+        table=table,
+        seconds=10.02,
+        sampled=1.0,
+        writes_per_s=tuple(100.0 * (beat % 5) for beat in range(40)),
+        strips=strips,
+        chosen={"method": "fdatasync"},
+        lost={},
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_screen(width: int) -> None:
+    text = render(moment(), View("iostrata top: every process", width, 30)).plain
+    assert max(map(len, text.splitlines())) <= width
+    golden(f"live.{width}.txt", text + "\n")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders(order: str) -> None:
+    found = moment()
+    assert found.table
+    view = View("x", 80, 30, order=order)
+    names = [line.split()[0] for line in render(found, view).plain.splitlines()]
+    rows = [row for row in found.table.rows if row.figures.mean_ns]
+    keys = {"stack": lambda _: 0, "share": lambda row: -row.figures.share,
+            "p99": lambda row: -row.figures.p99_ns}  # fmt: skip
+    expected = [row.layer.name for row in sorted(rows, key=keys[order])]
+    assert [name for name in names if name in expected] == expected
+
+
+def test_what_does_not_fit_is_said() -> None:
+    text = render(moment(), View("x", 80, 12)).plain
+    assert len(text.splitlines()) == 12
+    assert "more" in text
+    assert "unattributed" in text
+    assert "q quit" in text
+
+
+def test_losses_samples_and_silence() -> None:
+    view = View("x", 80, 30, blocks=False)
+    lossy = replace(moment(), lost={"local:syscall": 3, "local:thread": 1})
+    assert "lost 4 events so far" in render(lossy, view).plain
+    assert "25.0% of the time is analysed" in render(replace(moment(), sampled=0.25), view).plain
+    assert "no synchronous write" in render(replace(moment(), table=None), view).plain
+    assert render(moment(), view).plain.isascii()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Following: a recording read while it grows holds what it holds when it is read as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.errors import RecordingError
+from iostrata.trace.follow import SETTLED_NS, Follower, Look
+from iostrata.trace.read import read_trace
+from tests.synthetic import World, Writer, write
+from tests.trace.growing import Growing
+
+SOURCE = Path(__file__).parents[1] / "recordings" / "four_methods" / "local"
+EVERYTHING_NS = 10**12
+MANY = 10**9
+
+
+def last_look(growing: Growing, follower: Follower, steps: int, most_events: int = MANY) -> Look:
+    found = None
+    for step in range(1, steps + 1):
+        time_ns = growing.begin_ns + (growing.end_ns - growing.begin_ns) * step // steps
+        growing.until(time_ns, torn=step % 3 * 70)
+        found = follower.look(EVERYTHING_NS, most_events) or found
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_what_was_written_in_parts_is_read_as_a_whole(tmp_path: Path, steps: int) -> None:
+    whole = read_trace(SOURCE)
+    growing = Growing(SOURCE, tmp_path / "local")
+    look = last_look(growing, Follower(growing.directory, "local"), steps)
+    assert look.end_ns == whole.end_ns - SETTLED_NS
+    assert not look.trace.damage
+    assert len(look.trace.losses) == 0
+    for name, points in whole.points.items():
+        seen = look.trace.points[name]
+        times = points.time_ns[points.time_ns <= look.end_ns]
+        assert (seen.time_ns[seen.time_ns <= look.end_ns] == times).all(), name
+    assert (look.trace.points["thread"]["comm"] == whole.points["thread"]["comm"]).all()
+
+
+def test_a_look_costs_no_more_than_allowed(tmp_path: Path) -> None:
+    growing = Growing(SOURCE, tmp_path / "local")
+    look = last_look(growing, Follower(growing.directory, "local"), 7, most_events=3000)
+    assert 0 < look.trace.event_count <= 3000
+    # What is told once is still known: the threads of long ago.
+    assert len(look.trace.points["thread"]) == len(read_trace(SOURCE).points["thread"])
+    assert not look.trace.damage
+
+
+def test_what_was_read_takes_no_room(tmp_path: Path) -> None:
+    growing = Growing(SOURCE, tmp_path / "local")
+    follower = Follower(growing.directory, "local")
+    last_look(growing, follower, 3)
+    sizes = {file.name: file.stat().st_size for file in SOURCE.iterdir() if file.is_file()}
+    for file in growing.directory.glob("cpu_*"):
+        assert file.stat().st_size == sizes[file.name]
+        assert file.stat().st_blocks * 512 <= 8192
+    follower.close()
+
+
+def test_losses_are_those_of_the_time_that_is_looked_at(tmp_path: Path) -> None:
+    world = World()
+    writer = Writer(world, 100, 0, 1_000_000)
+    world.builder.packet_events = 4
+    for _ in range(400):
+        writer.enter()
+        writer.cpu(1_000)
+        writer.leave("fsync")
+        writer.now += 5_000_000
+    world.builder.refuse("syscall", time_ns=20_000_000, count=3)
+    world.builder.refuse("syscall", time_ns=1_450_000_000, count=2)
+    growing = Growing(write(world, tmp_path / "source"), tmp_path / "local")
+    follower = Follower(growing.directory, "local")
+    growing.until(growing.end_ns)
+    late = follower.look(500_000_000, MANY)
+    assert late
+    assert late.trace.lost_by_point == {"syscall": 5}
+    assert late.begin_ns > 20_000_000
+    assert late.trace.losses.count.tolist() == [2]
+
+
+def test_what_is_no_packet(tmp_path: Path) -> None:
+    growing = Growing(SOURCE, tmp_path / "local")
+    (growing.directory / "cpu_0").write_bytes(bytes(1000))
+    with pytest.raises(RecordingError, match="no packet begins where one must"):
+        Follower(growing.directory, "local").look(EVERYTHING_NS, MANY)
+
+
+def test_nothing_yet(tmp_path: Path) -> None:
+    growing = Growing(SOURCE, tmp_path / "local")
+    assert Follower(growing.directory, "local").look(EVERYTHING_NS, MANY) is None

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live: what passes from a source to the history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iostrata.model import Breakdown
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The writes that ended from ``begin_ns`` until ``end_ns``; None: there were none.
+
+    ``skipped_ns``: time before ``begin_ns``, and after the beat before, that was
+    not looked at. ``lost``: events lost so far, by ``machine:point``.
+    """
+
+    begin_ns: int
+    end_ns: int
+    skipped_ns: int
+    breakdown: Breakdown | None
+    lost: Mapping[str, int]

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow: a directory that a recorder is still writing in, a Trace of its last seconds out.
+
+What was read is kept in memory as long as it is among the last seconds, and given
+back to the disk at once: a recording that is only looked at takes no room.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from iostrata.errors import RecordingError
+from iostrata.trace.layout import EVENT_BYTES
+from iostrata.trace.metadata import Metadata
+from iostrata.trace.read import Trace, assemble, read_metadata, stream_order
+from iostrata.trace.stream import (
+    EVENT_BITS,
+    HEAD,
+    HEAD_BITS,
+    HEAD_BYTES,
+    MAGIC,
+    UNKNOWN_CPU,
+    Packet,
+    Stream,
+    Walk,
+    stream_cpu,
+)
+
+REMEMBERED: Final = ("thread", "rpc_connection", "loss", "probe")
+"""Points whose events are told once and matter ever after."""
+KEEP_SIZE_PUNCH_HOLE: Final = 0x01 | 0x02
+MEMORY_STREAM: Final = "remembered"
+SETTLED_NS: Final = 500_000_000
+"""By then every CPU's events are in its file: the recorder writes them each 250 ms."""
+
+
+@dataclass
+class Tail:
+    """The last packets of one stream file; ``data`` begins with the first of ``packets``.
+
+    ``before``: the packet before that one. ``unread``: where in the file reading goes
+    on; ``known``: where in ``data`` the packets end.
+    """
+
+    path: Path
+    uuid: bytes
+    fd: int
+    data: bytes = b""
+    packets: list[Packet] = field(default_factory=list)
+    before: Packet | None = None
+    unread: int = 0
+    known: int = 0
+
+    def grow(self) -> list[Packet]:
+        """Takes up what was written since; the new packets, which may still lack their end."""
+        chunk = os.pread(self.fd, os.fstat(self.fd).st_size - self.unread, self.unread)
+        self.unread += len(chunk)
+        self.data += chunk
+        _punch(self.fd, self.unread)
+        new = []
+        while (packet := self._next()) is not None:
+            new.append(packet)
+            self.known = packet.end
+        self.packets += new
+        return new
+
+    def forget(self, before_ns: int) -> None:
+        """Drops the packets that end before that time."""
+        count = 0
+        while count < len(self.packets) and self.packets[count].end_ns < before_ns:
+            count += 1
+        if count:
+            self.before = self.packets[count - 1]
+            cut = self.before.end
+            self.data, self.known = self.data[cut:], self.known - cut
+            self.packets = [_moved(packet, -cut) for packet in self.packets[count:]]
+
+    def until(self, until_ns: int) -> Stream:
+        """The packets that begin by then, as a stream."""
+        last = len(self.packets)
+        while last and self.packets[last - 1].begin_ns > until_ns:
+            last -= 1
+        cpu = stream_cpu(self.path.name)
+        data = self.data[: self.packets[last - 1].end if last else 0]
+        stream = Stream(self.path.name, UNKNOWN_CPU if cpu is None else cpu, data)
+        Walk(stream, data, self.uuid, self.before).run()
+        return stream
+
+    def _next(self) -> Packet | None:
+        """The packet after the last known one, if all of it is there; its sum is not checked."""
+        at, last = self.known, self.packets[-1] if self.packets else self.before
+        if len(self.data) - at < HEAD_BYTES:
+            return None
+        (magic, uuid, _, begin_ns, end_ns, content_bits, packet_bits, sequence, discarded, cpu, _
+         ) = HEAD.unpack_from(self.data, at)  # fmt: skip
+        if magic != MAGIC or uuid != self.uuid:
+            raise RecordingError(
+                f"{self.path}: no packet begins where one must", "record again; is the disk full?"
+            )
+        end = at + packet_bits // 8
+        if end > len(self.data):
+            return None
+        count = max(0, -(-(content_bits - HEAD_BITS) // EVENT_BITS))
+        number = last.number + 1 if last else 0
+        return Packet(
+            number, (at + HEAD_BYTES) // EVENT_BYTES, count, begin_ns, end_ns, sequence, discarded,
+            cpu, end,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    """``trace``: what happened from ``begin_ns`` until ``end_ns`` is whole in it."""
+
+    trace: Trace
+    begin_ns: int
+    end_ns: int
+
+
+class Follower:
+    """Reads one machine's directory again and again while it grows.
+
+    Errors, of every method: RecordingError, OSError.
+    """
+
+    def __init__(self, directory: Path, machine: str) -> None:
+        self._directory, self._machine = directory, machine
+        self._metadata: Metadata = read_metadata(directory)
+        self._tails: dict[str, Tail] = {}
+        self._remembered = bytearray()
+        numbers = [self._metadata.points.get(name, 0) for name in REMEMBERED]
+        self._numbers = np.array([number for number in numbers if number], np.uint16)
+
+    def close(self) -> None:
+        for tail in self._tails.values():
+            os.close(tail.fd)
+        self._tails.clear()
+
+    def look(self, span_ns: int, most_events: int) -> Look | None:
+        """The last ``span_ns``, or less where that held more events than ``most_events``.
+
+        None: there is nothing yet.
+        """
+        self._grow()
+        tails = list(self._tails.values())
+        ends = [tail.packets[-1].end_ns for tail in tails if tail.packets]
+        if not ends:
+            return None
+        end_ns = max(ends) - SETTLED_NS
+        begin_ns = max(end_ns - span_ns, _affordable(tails, end_ns, most_events))
+        for tail in tails:
+            tail.forget(begin_ns)
+        streams = [tail.until(end_ns) for tail in tails]
+        damage = [line for stream in streams for line in stream.damage]
+        for stream in streams:
+            for number in self._numbers.tolist():
+                stream.slots.pop(number, None)
+        streams.append(self._memory())
+        trace = assemble(
+            self._directory, self._machine, self._metadata, streams, damage, whole=False
+        )
+        return Look(trace, begin_ns, end_ns)
+
+    def _grow(self) -> None:
+        for path in sorted(self._directory.iterdir(), key=stream_order):
+            if stream_cpu(path.name) is None:
+                continue
+            if path.name not in self._tails:
+                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                self._tails[path.name] = Tail(path, self._metadata.uuid, fd)
+            tail = self._tails[path.name]
+            for packet in tail.grow():
+                self._remember(tail.data, packet)
+
+    def _remember(self, data: bytes, packet: Packet) -> None:
+        first = packet.first_slot * EVENT_BYTES
+        events = np.frombuffer(data, f"V{EVENT_BYTES}", packet.count, first)
+        points = np.ndarray((packet.count,), "<u2", data, first + 8, (EVENT_BYTES,))
+        self._remembered += events[np.isin(points, self._numbers)].tobytes()
+
+    def _memory(self) -> Stream:
+        """The remembered events as a stream of their own."""
+        stream = Stream(MEMORY_STREAM, UNKNOWN_CPU, bytes(self._remembered), in_order=False)
+        numbers = stream.column("<u2", 8)
+        stream.slots = {
+            int(number): np.flatnonzero(numbers == number).astype(np.uint32)
+            for number in np.unique(numbers)
+        }
+        return stream
+
+
+def _affordable(tails: list[Tail], until_ns: int, most_events: int) -> int:
+    """Since when the packets that begin by ``until_ns`` hold no more than so many events."""
+    packets = [packet for tail in tails for packet in tail.packets if packet.begin_ns <= until_ns]
+    total = 0
+    for packet in sorted(packets, key=lambda one: one.end_ns, reverse=True):
+        total += packet.count
+        if total > most_events:
+            return packet.end_ns + 1
+    return 0
+
+
+def _moved(packet: Packet, by_bytes: int) -> Packet:
+    return replace(
+        packet,
+        first_slot=packet.first_slot + by_bytes // EVENT_BYTES,
+        end=packet.end + by_bytes,
+    )
+
+
+def _punch(fd: int, size_bytes: int) -> None:
+    """Gives a file's first bytes back to the disk; its size, and who writes on, see nothing.
+
+    Where the file system cannot do that, the file stays as it is.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    offset = ctypes.c_int64
+    libc.fallocate(fd, KEEP_SIZE_PUNCH_HOLE, offset(0), offset(size_bytes))
