@@ -8,7 +8,7 @@ where, so the analysis can be held against it to the nanosecond.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,15 +30,23 @@ def device(major: int, minor: int) -> int:
 
 @dataclass
 class World:
-    """Emits events; pointers are reused as soon as they are free, as kernels do."""
+    """Emits events; pointers are reused as soon as they are free, as kernels do.
+
+    ``clock``: the world's time in, this machine's clock out.
+    """
 
     builder: TraceBuilder = field(default_factory=TraceBuilder)
     deaf_to: str = ""
+    clock: Callable[[int], int] = int
     _in_use: dict[str, list[list[tuple[int, int]]]] = field(default_factory=dict)
 
     def emit(self, point: str, time_ns: int, tid: int, **fields: int | bytes) -> None:
-        if point != self.deaf_to:
-            self.builder.add(point, time_ns=time_ns, cpu=tid % 4, tid=tid, **fields)
+        if point == self.deaf_to:
+            return
+        for name, value in fields.items():
+            if name.endswith("_ns") and isinstance(value, int) and value > 0:
+                fields[name] = self.clock(value)
+        self.builder.add(point, time_ns=self.clock(time_ns), cpu=tid % 4, tid=tid, **fields)
 
     def pointer(self, kind: str, begin_ns: int, end_ns: int) -> int:
         """A pointer of this kind that nobody else holds in that time."""
@@ -54,8 +62,8 @@ class World:
         slots[number].append((begin_ns, end_ns))
         return 0xFFFF_8880_0000_0000 + hash_of(kind) * 0x100_0000 + number * 0x140
 
-    def target(self, tid: int, time_ns: int = 1, comm: bytes = b"writer") -> None:
-        self.emit("thread", time_ns, tid, tgid=tid, subject_tid=tid, kind=1, comm=comm)
+    def target(self, tid: int, time_ns: int = 1, comm: bytes = b"writer", kind: int = 1) -> None:
+        self.emit("thread", time_ns, tid, tgid=tid, subject_tid=tid, kind=kind, comm=comm)
 
 
 def hash_of(kind: str) -> int:
@@ -113,10 +121,11 @@ class Writer:
     truth: list[Counter[str]] = field(default_factory=list)
     account: Counter[str] = field(default_factory=Counter)
     floor: str = "syscall"
+    kind: int = 1
     _enter: int = 0
 
     def __post_init__(self) -> None:
-        self.world.target(self.tid)
+        self.world.target(self.tid, kind=self.kind)
 
     # -- the calls ---------------------------------------------------------
 

@@ -14,7 +14,9 @@ from iostrata.errors import UsageError
 from iostrata.model import Timeline
 from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
-from iostrata.stitch import Stitched, stitch, window
+from iostrata.stitch import Lifted, lift, window
+from iostrata.stitch.join import Ints
+from iostrata.stitch.lift import Node
 from iostrata.timelines import timelines
 from tests.cli.recordings import PAUSE_NS, WRITES, small_recording, small_world
 from tests.synthetic import Commit, Request, World, Writer, device, write
@@ -73,13 +75,13 @@ def test_only_windows_with_chosen_writes_are_stitched(
 ) -> None:
     path = small_recording(tmp_path / "machine")
     monkeypatch.setattr(window, "WINDOW_PIECES", 4)
-    stitched: list[window.Window] = []
+    stitched: list[Ints] = []
 
-    def counting(part: window.Window) -> Stitched:
-        stitched.append(part)
-        return stitch(part)
+    def counting(node: Node, rows: Ints) -> Lifted:
+        stitched.append(rows)
+        return lift(node, rows)
 
-    monkeypatch.setitem(timelines.__globals__, "stitch", counting)
+    monkeypatch.setitem(timelines.__globals__, "lift", counting)
     assert len(seen(path, Choice(numbers=(1, 2, 40)))) == 3
     assert len(stitched) == 2
 

@@ -39,7 +39,13 @@ def test_every_nanosecond_goes_to_the_deepest_rank(
     columns = np.array(spans, np.int64).reshape(-1, 4).T
     begin, duration = np.array(writes, np.int64).T
     credit = attribute(
-        Spans(columns[0], columns[1].astype(np.int8), columns[2], columns[2] + columns[3]),
+        Spans(
+            columns[0],
+            columns[1].astype(np.int16),
+            columns[2],
+            columns[2] + columns[3],
+            columns[0],
+        ),
         begin,
         begin + duration,
         RANKS,

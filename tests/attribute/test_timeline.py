@@ -21,7 +21,8 @@ def test_segments_add_up_to_the_credit_of_the_sweep(
     end = begin + duration
     columns = np.array(drawn if writes else [], np.int64).reshape(-1, 4).T
     owner = columns[0] % max(len(writes), 1)
-    spans = Spans(owner, columns[1].astype(np.int8), columns[2], columns[2] + columns[3])
+    end_ns = columns[2] + columns[3]
+    spans = Spans(owner, columns[1].astype(np.int16), columns[2], end_ns, owner)
     found = segments(spans, begin, end)
 
     held = np.zeros((RANKS, len(writes)), np.int64)
@@ -46,7 +47,7 @@ def test_segments_add_up_to_the_credit_of_the_sweep(
 
 def test_neighbours_of_one_rank_are_one_segment() -> None:
     one = np.zeros(2, np.int64)
-    spans = Spans(one, np.array([3, 3], np.int8), np.array([10, 20]), np.array([20, 30]))
+    spans = Spans(one, np.array([3, 3], np.int16), np.array([10, 20]), np.array([20, 30]), one)
     found = segments(spans, np.array([5]), np.array([35]))
     assert found.rank.tolist() == [NOBODY, 3, NOBODY]
     assert found.begin_ns.tolist() == [5, 10, 30]

@@ -29,7 +29,7 @@ def found() -> Material:
 
 
 def exported(found: Material, rows: Any, path: Path) -> Any:
-    write_perfetto(path, found.trace, found.writes, rows, slices_of(found, rows))
+    write_perfetto(path, found, rows, slices_of(found, rows))
     trace = protos.Trace()
     trace.ParseFromString(path.read_bytes())
     return trace

@@ -21,14 +21,20 @@ Ints = NDArray[np.int64]
 class Layer:
     """A place where a write's time can go: one row of the table.
 
-    ``name`` is ``layer`` or ``layer.part`` (``block.Q2D``, ``device.flush``);
-    ``segment`` is what the short table groups by; ``meaning`` is one line.
+    ``name`` is ``layer`` or ``layer.part`` (``block.Q2D``, ``device.flush``), behind
+    ``machine/`` where several machines are tied; ``segment`` is what the short
+    table groups by; ``meaning`` is one line.
     """
 
     name: str
     segment: str
     machine: str
     meaning: str
+
+    @property
+    def row(self) -> str:
+        """The name without its machine."""
+        return self.name.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,28 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """How one machine was tied to the next.
+
+    ``asked``: what the upper machine sent down; ``followed``: of that, what was found
+    below by its key; ``ambiguous``: left untied, because its key fitted twice.
+    ``clock``: where the relation of their clocks comes from, ``bound_ns``: how far it
+    may be off, ``drift_ppm``. ``contradiction``: what speaks against it, or empty.
+    """
+
+    hop: str
+    upper: str
+    lower: str
+    asked: int
+    followed: int
+    ambiguous: int
+    clock: str
+    bound_ns: int
+    drift_ppm: float
+    contradiction: str = ""
+
+
+@dataclass(frozen=True)
 class Quality:
     """Printed under every table: what the numbers rest on.
 
@@ -101,6 +129,8 @@ class Quality:
     defect of the recording itself (truncated packet, failed checksum).
     ``plain_writes``: writes that nobody synchronised: counted, not analysed.
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
+    ``crossings``: from machine to machine. ``apart``: one line a machine that could
+    not be tied to any other, and why.
     """
 
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -109,6 +139,8 @@ class Quality:
     ties: Mapping[str, int] = field(default_factory=dict)
     not_observed: tuple[NotObserved, ...] = ()
     cost: Cost | None = None
+    crossings: tuple[Crossing, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

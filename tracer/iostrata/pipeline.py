@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording in, its Breakdown out: read, stitch, attribute."""
+"""A recording in, its Breakdown out: read, align, stitch, attribute."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.attribute import attribute
-from iostrata.errors import NothingToAnalyse, RecordingError
-from iostrata.layers import ROWS, STACK
+from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Layer, Writes
+from iostrata.path import Path, path_of
 from iostrata.quality import left_out_of, quality_of
 from iostrata.recording import Recording
 from iostrata.stitch import (
     Pieces,
     Units,
-    commits_of,
-    stitch,
+    lift,
     together,
     units_of_calls,
     units_of_requests,
@@ -30,14 +30,19 @@ from iostrata.stitch.calls import ENGINES, METHODS
 from iostrata.stitch.join import integers
 from iostrata.trace.read import Trace
 
+# In which order machines are taken for the one with the workload.
+TOPMOST: Final = ("guest", "local", "host", "server")
+
 
 @dataclass(frozen=True)
 class Material:
-    """One machine's trace and its writes, before anything is stitched.
+    """The traces of a write's path and its writes, before anything is stitched.
 
-    ``kept``: rows of the units to analyse, by begin time; ``writes``: the same, as columns.
+    ``trace``: of the machine with the workload. ``kept``: rows of the units to
+    analyse, by begin time; ``writes``: the same, as columns.
     """
 
+    path: Path
     trace: Trace
     units: Units
     pieces: Pieces
@@ -57,62 +62,65 @@ def analyse(recording: Recording) -> Breakdown:
 
 def breakdown_of(found: Material) -> Breakdown:
     """Where each of the writes spent its time."""
-    credit, ties = _credit(found.trace, found.units, found.pieces)
-    layers, time_ns = _layers(credit, found.kept, found.trace.machine)
+    credit, ties = _credit(found)
+    layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
-    quality = quality_of(found.trace, found.plain_writes, ties)
+    quality = quality_of(found.path, found.plain_writes, ties)
     return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality)
 
 
 def prepare(recording: Recording) -> Material:
     """The recording's writes, and what their events are in; errors as ``analyse``."""
-    trace = _only(recording)
-    calls, call_pieces, plain_writes = units_of_calls(trace.points["syscall"])
-    requests, request_pieces, unfinished = units_of_requests(trace)
-    units, pieces = together((calls, call_pieces), (requests, request_pieces))
-    left_out, kept = left_out_of(trace, units, unfinished)
+    machines = list(zip(recording.traces(), (m.role for m in recording.machines), strict=True))
+    machines.sort(key=lambda machine: TOPMOST.index(machine[1]))
+    for top in machines:
+        units, pieces, unfinished, plain_writes = _units(top[0])
+        if len(units):
+            break
+    trace = top[0]
+    path = path_of(top, [machine for machine in machines if machine is not top], pieces)
+    left_out, kept = left_out_of(path, units, unfinished)
     if not len(kept):
         raise NothingToAnalyse(*_nothing(left_out, plain_writes))
     writes = _writes(trace, units, kept)
-    return Material(trace, units, pieces, kept, writes, left_out, plain_writes)
+    return Material(path, trace, units, pieces, kept, writes, left_out, plain_writes)
 
 
-def _credit(
-    trace: Trace, units: Units, pieces: Pieces
-) -> tuple[dict[str, NDArray[np.int64]], Counter[str]]:
-    """ns of each row of the table in each unit, for the rows that any unit was in."""
-    credit: dict[str, NDArray[np.int64]] = {}
+def _units(trace: Trace) -> tuple[Units, Pieces, int, int]:
+    """Synchronous writes, their pieces; how many did not end here; how many plain ones."""
+    calls, call_pieces, plain_writes = units_of_calls(trace.points["syscall"])
+    requests, request_pieces, unfinished = units_of_requests(trace)
+    units, pieces = together((calls, call_pieces), (requests, request_pieces))
+    return units, pieces, unfinished, plain_writes
+
+
+def _credit(found: Material) -> tuple[dict[int, NDArray[np.int64]], Counter[str]]:
+    """ns in each unit of each rank of the path that any unit was in."""
+    ranks, pieces = len(found.path.layers), found.pieces
+    credit: dict[int, NDArray[np.int64]] = {}
     ties: Counter[str] = Counter()
-    for rows, window in windows(trace, pieces, commits_of(trace)):
-        stitched = stitch(window)
-        own = attribute(stitched.spans, window.pieces.begin_ns, window.pieces.end_ns, len(STACK))
-        for rank in np.flatnonzero(own.any(axis=1)):
-            row = STACK[rank].row
-            if row is not None:
-                time = credit.setdefault(row, np.zeros(len(units), np.int64))
-                np.add.at(time, pieces.unit[rows], own[rank])
-        ties += stitched.ties
+    for rows in windows(pieces):
+        lifted = lift(found.path.top, rows)
+        own = attribute(lifted.spans, pieces.begin_ns[rows], pieces.end_ns[rows], ranks)
+        for rank in np.flatnonzero(own.any(axis=1)).tolist():
+            time = credit.setdefault(rank, np.zeros(len(found.units), np.int64))
+            np.add.at(time, pieces.unit[rows], own[rank])
+        ties += lifted.ties
     return credit, ties
 
 
 def _layers(
-    credit: Mapping[str, NDArray[np.int64]], kept: NDArray[np.int64], machine: str
+    credit: Mapping[int, NDArray[np.int64]], found: Material
 ) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
-    """The rows that a kept unit was in, in the order of the table, and their times."""
-    times = {row: credit[row.name][kept] for row in ROWS if row.name in credit}
-    times = {row: time for row, time in times.items() if time.any()}
-    layers = tuple(Layer(row.name, row.segment, machine, row.meaning) for row in times)
-    return layers, np.array(list(times.values()), np.int64).reshape(len(layers), len(kept))
-
-
-def _only(recording: Recording) -> Trace:
-    traces = recording.traces()
-    if len(traces) != 1:
-        raise RecordingError(
-            f"{recording.path} holds {len(traces)} machines, and this version analyses one",
-            "replay one machine's directory by itself",
-        )
-    return traces[0]
+    """The layers that a kept unit was in, in the order of the table, and their times."""
+    times: dict[Layer, NDArray[np.int64]] = {}
+    for rank, time in credit.items():
+        layer = found.path.layers[rank]
+        if layer and time[found.kept].any():
+            times[layer] = times.get(layer, 0) + time[found.kept]
+    layers = tuple(layer for layer in found.path.in_order() if layer in times)
+    columns = np.array([times[layer] for layer in layers], np.int64)
+    return layers, columns.reshape(len(layers), len(found.kept))
 
 
 def _nothing(left_out: Mapping[str, int], plain_writes: int) -> tuple[str, str]:

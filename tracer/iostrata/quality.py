@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.model import Cost, NotObserved, Quality
+from iostrata.path import Path
 from iostrata.stitch import Units
 from iostrata.stitch.join import Ints, integers, overlapping
+from iostrata.stitch.lift import Node
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
 
@@ -38,14 +41,15 @@ NO_DETAIL: tuple[Observer, ...] = (
 )
 
 
-def left_out_of(trace: Trace, units: Units, unfinished: int) -> tuple[dict[str, int], Ints]:
+def left_out_of(path: Path, units: Units, unfinished: int) -> tuple[dict[str, int], Ints]:
     """How many units must be left out, by reason, and the rows of the others by begin time.
 
     ``unfinished``: synchronous requests that are no units, because nothing tells their end.
 
     Law 3: a write that a loss may touch is not analysed, and it is counted.
     """
-    reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: _touched(trace, units)}
+    touched = _touched(path.top, units.begin_ns, units.end_ns)
+    reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: touched}
     left_out = {UNFINISHED: unfinished} if unfinished else {}
     kept = np.ones(len(units), np.bool_)
     for reason, touched in reasons.items():
@@ -57,29 +61,49 @@ def left_out_of(trace: Trace, units: Units, unfinished: int) -> tuple[dict[str, 
     return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
 
 
-def _touched(trace: Trace, units: Units) -> NDArray[np.bool_]:
-    losses = trace.losses
+def _touched(node: Node, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
+    """Which of the given times a loss on this machine, or on one below it, falls into."""
+    losses = node.trace.losses
     # The recorder's own stream holds no event of a write.
     own = losses.cpu != RECORDER_CPU
     begin, end = losses.begin_ns[own] - 1, losses.end_ns[own] + 1
-    touched = np.zeros(len(units), np.bool_)
+    touched = np.zeros(len(begin_ns), np.bool_)
     rows, _ = overlapping(
-        np.zeros(len(units), np.int64), units.begin_ns, units.end_ns,
+        np.zeros(len(begin_ns), np.int64), begin_ns, end_ns,
         np.zeros(len(begin), np.int64), begin, end,
     )  # fmt: skip
     touched[rows] = True
+    for link in node.links:
+        touched |= _touched(link.lower, link.clock.to_lower(begin_ns), link.clock.to_lower(end_ns))
     return touched
 
 
-def quality_of(trace: Trace, plain_writes: int, ties: Mapping[str, int]) -> Quality:
-    """The quality lines of one machine's recording."""
+def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Quality:
+    """The quality lines of a path's recordings."""
+    traces = [member.trace for member in path.members]
+    several = len(traces) > 1
     return Quality(
-        lost={f"{trace.machine}:{point}": n for point, n in trace.lost_by_point.items() if n},
-        damage=trace.damage,
+        lost={
+            f"{trace.machine}:{point}": n
+            for trace in traces
+            for point, n in trace.lost_by_point.items()
+            if n
+        },
+        damage=tuple(
+            f"{trace.machine}: {line}" if several else line
+            for trace in traces
+            for line in trace.damage
+        ),
         plain_writes=plain_writes,
         ties=ties,
-        not_observed=_not_observed(trace),
-        cost=_cost(trace),
+        not_observed=tuple(
+            replace(gap, layer=f"{trace.machine}/{gap.layer}") if several else gap
+            for trace in traces
+            for gap in _not_observed(trace)
+        ),
+        cost=_together([_cost(trace) for trace in traces]),
+        crossings=path.crossings,
+        apart=path.apart,
     )
 
 
@@ -118,4 +142,16 @@ def _cost(trace: Trace) -> Cost:
         duration_ns=trace.end_ns - trace.begin_ns,
         bpf_ns=bpf,
         recorder_cpu_ns=cpu,
+    )
+
+
+def _together(costs: Sequence[Cost]) -> Cost:
+    """Of all machines; what one of them did not measure is not known of all."""
+    bpf = [cost.bpf_ns for cost in costs]
+    cpu = [cost.recorder_cpu_ns for cost in costs]
+    return Cost(
+        events=sum(cost.events for cost in costs),
+        duration_ns=max(cost.duration_ns for cost in costs),
+        bpf_ns=None if None in bpf else sum(ns for ns in bpf if ns is not None),
+        recorder_cpu_ns=None if None in cpu else sum(ns for ns in cpu if ns is not None),
     )

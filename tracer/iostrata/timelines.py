@@ -14,15 +14,15 @@ import numpy as np
 
 from iostrata.attribute.choice import Choice, Chosen
 from iostrata.attribute.timeline import segments
-from iostrata.layers import ROWS, STACK
-from iostrata.model import Lane, Layer, Quality, Step, Timeline
+from iostrata.layers import STACK
+from iostrata.model import Evidence, Lane, Quality, Step, Timeline
 from iostrata.pipeline import Material, prepare
 from iostrata.quality import quality_of
 from iostrata.recording import Recording
-from iostrata.stitch import commits_of, stitch, windows
+from iostrata.stitch import lift, windows
 from iostrata.stitch.evidence import Witness
 from iostrata.stitch.join import Ints
-from iostrata.stitch.window import Window
+from iostrata.stitch.window import window_of
 from iostrata.trace.wallclock import realtime_of
 
 
@@ -37,7 +37,7 @@ class Seen:
 def timelines(recording: Recording, choice: Choice) -> Seen:
     """Errors: RecordingError, NothingToAnalyse, UsageError."""
     found = prepare(recording)
-    return Seen(timelines_of(found, choice), quality_of(found.trace, found.plain_writes, {}))
+    return Seen(timelines_of(found, choice), quality_of(found.path, found.plain_writes, {}))
 
 
 def timelines_of(found: Material, choice: Choice) -> tuple[Timeline, ...]:
@@ -51,33 +51,32 @@ def _steps_of_units(found: Material, units: Ints) -> dict[int, list[Step]]:
     """Steps of each unit, ``called_ns`` still as ``begin_ns``; times absolute."""
     steps: dict[int, list[Step]] = {int(unit): [] for unit in units}
     wanted = np.isin(found.pieces.unit, units)
-    for rows, window in windows(found.trace, found.pieces, commits_of(found.trace)):
+    for rows in windows(found.pieces):
         mine = np.flatnonzero(wanted[rows])
         if len(mine):
-            for piece, step in _steps(window, mine):
+            for piece, step in _steps(found, rows, mine):
                 steps[int(found.pieces.unit[rows[piece]])].append(step)
     return steps
 
 
-def _steps(window: Window, pieces: Ints) -> Iterable[tuple[int, Step]]:
-    spans = stitch(window).spans
+def _steps(found: Material, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Step]]:
+    spans = lift(found.path.top, rows).spans
+    top = found.path.top
+    window = window_of(top.trace, top.pieces.rows(rows), top.commits, top.floor)
     witness = Witness(window, spans)
-    layers = {
-        row.name: Layer(row.name, row.segment, window.trace.machine, row.meaning) for row in ROWS
-    }
     spans = spans.where(np.isin(spans.owner, pieces))
-    found = segments(spans, window.pieces.begin_ns, window.pieces.end_ns)
-    found = found.where(np.isin(found.owner, pieces))
+    held = segments(spans, window.pieces.begin_ns, window.pieces.end_ns)
+    held = held.where(np.isin(held.owner, pieces))
     for owner, rank, begin, end in zip(
-        found.owner.tolist(),
-        found.rank.tolist(),
-        found.begin_ns.tolist(),
-        found.end_ns.tolist(),
+        held.owner.tolist(),
+        held.rank.tolist(),
+        held.begin_ns.tolist(),
+        held.end_ns.tolist(),
         strict=True,
     ):
-        row = STACK[rank].row if rank >= 0 else None
-        layer = layers[row] if row else None
-        evidence = witness.of(owner, rank, begin, end)
+        layer = found.path.layers[rank] if rank >= 0 else None
+        # What other machines' keys say is not asked yet: only the top's events are at hand.
+        evidence = witness.of(owner, rank, begin, end) if rank < len(STACK) else Evidence()
         if begin == window.pieces.begin_ns[owner]:
             evidence = replace(evidence, call=witness.call(owner))
         yield owner, Step(layer, begin, end, begin, evidence)
@@ -112,19 +111,19 @@ def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
         latency_ns=latency,
         caller_ns=int(writes.end_ns[row]) - begin - latency,
         calls_ns=tuple(called.tolist()),
-        lanes=_lanes(relative, latency),
+        lanes=_lanes(found, relative, latency),
         steps=tuple(relative),
     )
 
 
-def _lanes(steps: list[Step], latency_ns: int) -> tuple[Lane, ...]:
+def _lanes(found: Material, steps: list[Step], latency_ns: int) -> tuple[Lane, ...]:
     """In the order of the table; what is unattributed comes last."""
     times: dict[str, int] = {}
     layers = {step.layer.name: step.layer for step in steps if step.layer}
     for step in steps:
         name = step.layer.name if step.layer else ""
         times[name] = times.get(name, 0) + step.end_ns - step.begin_ns
-    names = [row.name for row in ROWS if row.name in times]
+    names = [layer.name for layer in found.path.in_order() if layer.name in times]
     names += [""] if "" in times else []
     return tuple(
         Lane(layers.get(name), times[name], times[name] / latency_ns if latency_ns else 0.0)

@@ -32,7 +32,7 @@ def segments(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Spans:
     rank, begin, end = spans.rank[some], begin[some], end[some]
     edges = np.unique(np.concatenate([begin, end, start, start + duration]))
     first, last = np.searchsorted(edges, begin), np.searchsorted(edges, end)
-    holder = np.full(len(edges), NOBODY, np.int8)
+    holder = np.full(len(edges), NOBODY, np.int16)
     for level in np.unique(rank):
         here = rank == level
         change = np.bincount(first[here], minlength=len(edges))
@@ -45,4 +45,5 @@ def segments(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Spans:
     opens[1:] = (owner[1:] != owner[:-1]) | (holder[1:] != holder[:-1])
     closes = np.append(opens[1:], True)[: len(cells)]
     owner, back = owner[opens], (begin_ns - start)[owner[opens]]
-    return Spans(owner, holder[opens], edges[cells[opens]] + back, edges[cells[closes] + 1] + back)
+    begin, end = edges[cells[opens]] + back, edges[cells[closes] + 1] + back
+    return Spans(owner, holder[opens], begin, end, np.full(len(owner), -1))

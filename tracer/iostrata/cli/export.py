@@ -85,10 +85,10 @@ def export(
     if perfetto:
         rows = _rows(found, first, last, bool(writes), story)
         with _named(perfetto, story) as file:
-            write_perfetto(file, found.trace, found.writes, rows, slices_of(found, rows))
+            write_perfetto(file, found, rows, slices_of(found, rows))
     if parquet or csv:
         _tables(found, parquet, csv, story)
-    quality = quality_of(found.trace, found.plain_writes, {})
+    quality = quality_of(found.path, found.plain_writes, {})
     if quality.lost or quality.damage:
         story.say("the recording has losses or damage: see iostrata replay")
         return STATUS_LOSSES

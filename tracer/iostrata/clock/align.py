@@ -66,7 +66,7 @@ def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:
 
 
 def by_causality(causality: Causality) -> Alignment:
-    line = causality.corridor.middle
+    line = causality.corridor.calmest
     low, high = causality.corridor.reach(line)
     return Alignment(line, max(-low, high), CAUSALITY, low, high, causality.pairs)
 

@@ -59,6 +59,17 @@ class Corridor:
         low, high = self.box
         return self.at((low + high) / 2)
 
+    @property
+    def calmest(self) -> Line:
+        """As near to the same pace as fits, through the middle of the middle.
+
+        Over a short time causality hardly limits the drift, and crystals drift little.
+        """
+        middle = self.middle
+        half = int(self.ends[0]) + (int(self.ends[1]) - int(self.ends[0])) // 2
+        image = int(middle(np.array([half]))[0])
+        return self.clip(Line(half, image - half))
+
     def at(self, heights: Floats) -> Line:
         return Line.through(self.ends, self.line(self.ends) + np.rint(heights).astype(np.int64))
 
@@ -108,10 +119,11 @@ def drift_limits(ends: Ints, line: Line) -> tuple[Floats, Floats]:
 def lower_hull(x: Floats, y: Floats) -> Ints:
     """The rows on the lower side of the convex hull, in order of x.
 
-    A point above the line between its neighbours is not on it, whoever these are;
-    all such points are taken away together until none is left.
+    A point on or above the line between its neighbours is not needed, whoever these
+    are; all such points are taken away together until none is left.
     """
-    rows: NDArray[Any] = np.lexsort((-y, x))
+    rows: NDArray[Any] = np.lexsort((y, x))
+    rows = rows[np.concatenate(([True], np.diff(x[rows]) > 0))]
     while len(rows) > 2:
         a, p, b = rows[:-2], rows[1:-1], rows[2:]
         turn = (x[b] - x[a]) * (y[p] - y[a]) - (y[b] - y[a]) * (x[p] - x[a])

@@ -19,11 +19,10 @@ import numpy as np
 from iostrata import __version__
 from iostrata.errors import UsageError
 from iostrata.export.slices import Slices
-from iostrata.layers import ROWS, STACK
-from iostrata.model import Writes
+from iostrata.model import Layer
+from iostrata.pipeline import Material
 from iostrata.stitch.join import Ints
 from iostrata.stitch.spans import Spans
-from iostrata.trace.read import Trace
 
 SEQUENCE: Final = 1
 UNATTRIBUTED: Final = "unattributed"
@@ -40,26 +39,33 @@ def check_perfetto() -> None:
         ) from error
 
 
-def write_perfetto(path: Path, trace: Trace, writes: Writes, rows: Ints, slices: Slices) -> None:
+def write_perfetto(path: Path, found: Material, rows: Ints, slices: Slices) -> None:
     """The writes in ``rows``, their spans and segments, and the machine's clocks."""
     with path.open("wb") as file:
-        for packet in _Packets(trace, writes).all(rows, slices):
+        for packet in _Packets(found).all(rows, slices):
             file.write(packet)
 
 
 class _Packets:
     """Makes the trace's packets, each as a field of the whole, so that they can be appended."""
 
-    def __init__(self, trace: Trace, writes: Writes) -> None:
+    def __init__(self, found: Material) -> None:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos  # noqa: PLC0415
 
         self._protos: Any = protos
-        self._trace, self._writes = trace, writes
+        self._trace, self._writes = found.trace, found.writes
+        self._layers = found.path.in_order()
+        self._layer_of_rank = found.path.layers
         self._last_track = 0
         self._names = {
             name: number
             for number, name in enumerate(
-                [*(row.name for row in ROWS), UNATTRIBUTED, *writes.names["method"]], 1
+                [
+                    *(layer.name for layer in self._layers),
+                    UNATTRIBUTED,
+                    *found.writes.names["method"],
+                ],
+                1,
             )
         }
 
@@ -69,12 +75,15 @@ class _Packets:
         machine = self._track(f"{self._trace.machine}, {self._trace.env.get('hostname', '?')}", 0)
         yield machine[1]
         yield from self._of_writes(machine[0], rows, slices.segments)
-        row_of_rank = np.array([_row_number(rank.row) for rank in STACK])
-        number = row_of_rank[slices.spans.rank]
-        for place, row in enumerate(ROWS):
+        places = {layer: place for place, layer in enumerate(self._layers)}
+        place_of_rank = np.array(
+            [places.get(layer, -1) if layer else -1 for layer in self._layer_of_rank]
+        )
+        number = place_of_rank[slices.spans.rank]
+        for place, layer in enumerate(self._layers):
             spans = slices.spans.where(number == place)
             if len(spans):
-                yield from self._of_layer(machine[0], place + 1, row.name, spans)
+                yield from self._of_layer(machine[0], place + 1, layer, spans)
 
     def _packet(self, **fields: Any) -> Any:
         return self._protos.TracePacket(trusted_packet_sequence_id=SEQUENCE, **fields)
@@ -131,8 +140,8 @@ class _Packets:
         begin, end, threads = writes.begin_ns[rows], writes.end_ns[rows], writes.tid[rows]
         first = np.searchsorted(segments.owner, rows, side="left")
         last = np.searchsorted(segments.owner, rows, side="right")
-        names = [STACK[rank].row or UNATTRIBUTED if rank >= 0 else UNATTRIBUTED
-                 for rank in range(-1, len(STACK))]  # fmt: skip
+        names = [UNATTRIBUTED]
+        names += [layer.name if layer else UNATTRIBUTED for layer in self._layer_of_rank]
         for thread in np.unique(threads):
             mine = np.flatnonzero(threads == thread)
             process = writes.names["process"][writes.codes["process"][rows[mine[0]]]]
@@ -151,15 +160,14 @@ class _Packets:
                         yield self._end(track, int(segments.end_ns[part]))
                     yield self._end(track, int(end[one]))
 
-    def _of_layer(self, machine: int, rank: int, name: str, spans: Spans) -> Iterator[bytes]:
-        meaning = next(row.meaning for row in ROWS if row.name == name)
+    def _of_layer(self, machine: int, rank: int, layer: Layer, spans: Spans) -> Iterator[bytes]:
         for lane in _lanes(spans.begin_ns, spans.end_ns):
-            track, packet = self._track(name, machine, rank, meaning)
+            track, packet = self._track(layer.name, machine, rank, layer.meaning)
             yield packet
             for one in lane:
                 number = int(spans.owner[one]) + 1
                 yield self._begin(
-                    track, int(spans.begin_ns[one]), name, number, (("write", number),)
+                    track, int(spans.begin_ns[one]), layer.name, number, (("write", number),)
                 )
                 yield self._end(track, int(spans.end_ns[one]))
 
@@ -205,11 +213,6 @@ class _Packets:
             yield name, writes.names[name][writes.codes[name][row]]
         for name in ("tid", "size_bytes", "offset_bytes", "inode"):
             yield name, int(getattr(writes, name)[row])
-
-
-def _row_number(name: str | None) -> int:
-    numbers = [number for number, row in enumerate(ROWS) if row.name == name]
-    return numbers[0] if numbers else -1
 
 
 def _lanes(begin_ns: Ints, end_ns: Ints) -> Sequence[list[int]]:

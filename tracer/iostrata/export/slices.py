@@ -9,7 +9,7 @@ import numpy as np
 
 from iostrata.attribute.timeline import segments
 from iostrata.pipeline import Material
-from iostrata.stitch import commits_of, stitch, windows
+from iostrata.stitch import lift, windows
 from iostrata.stitch.join import Ints
 from iostrata.stitch.spans import SpanList, Spans
 
@@ -32,13 +32,13 @@ def slices_of(found: Material, rows: Ints) -> Slices:
     write_of_unit[found.kept[rows]] = rows
     write_of_piece = write_of_unit[found.pieces.unit]
     spans, parts = SpanList(), SpanList()
-    for place, window in windows(found.trace, found.pieces, commits_of(found.trace)):
+    for place in windows(found.pieces):
         owner = write_of_piece[place]
         if not (owner >= 0).any():
             continue
-        stitched = stitch(window).spans
-        mine = stitched.where(owner[stitched.owner] >= 0)
-        held = segments(mine, window.pieces.begin_ns, window.pieces.end_ns)
+        lifted = lift(found.path.top, place).spans
+        mine = lifted.where(owner[lifted.owner] >= 0)
+        held = segments(mine, found.pieces.begin_ns[place], found.pieces.end_ns[place])
         for collected, kind in ((spans, mine), (parts, held)):
             collected.add(owner[kind.owner], kind.rank, kind.begin_ns, kind.end_ns)
     return Slices(_in_order(spans.collect()), _in_order(parts.collect()))
@@ -50,5 +50,4 @@ def _in_order(spans: Spans) -> Spans:
     columns = np.stack([spans.owner, spans.rank, spans.begin_ns, spans.end_ns])[:, order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
-    owner, rank, begin, end = columns[:, new]
-    return Spans(owner, rank.astype(np.int8), begin, end)
+    return spans.rows(order[new])

@@ -6,6 +6,10 @@ is the order of ``STACK``: a later rank wins over an earlier one. Several ranks
 may share one row (a request tied by time alone ranks below everything that is
 tied by a key, but its time is still the device's).
 
+Each machine on a write's path has the whole stack once; all of a lower machine's
+ranks are deeper than all of an upper one's. Its first ranks are those of the way
+to it and back (``HOPS``), which exist only between two recorded machines.
+
 To add a layer: one ``Row``, one or more ``Rank``s, and the stitcher that makes spans of it.
 """
 
@@ -17,7 +21,12 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table. ``segment``: ``OS`` (of whichever machine) or ``device``."""
+    """One row of the table.
+
+    ``segment``: ``OS`` (of its machine), ``upper OS`` (of the machine that the hop
+    comes from), ``device``, ``hypervisor``, ``network``, or ``beyond`` (what a
+    call to a machine that was not recorded took).
+    """
 
     name: str
     segment: str
@@ -33,8 +42,24 @@ class Rank:
 
 
 ROWS: Final = (
+    Row("kvm.exit", "hypervisor", "virtual CPU left guest mode, until it entered again"),
+    Row(
+        "vcpu.runqueue", "hypervisor", "virtual CPU runnable, but without a CPU or out of quota"
+    ),
+    Row("virtio.submit", "upper OS", "guest's driver: issued until the device was told"),
+    Row("vmm.submit", "hypervisor", "device told until the VMM's system call"),
+    Row("vmm.runqueue", "hypervisor", "thread of the VMM runnable, but without a CPU"),
+    Row("vmm.complete", "hypervisor", "VMM's system call done until it asked for an interrupt"),
+    Row("kvm.inject", "hypervisor", "interrupt asked for until the guest took it"),
+    Row("virtio.interrupt", "upper OS", "guest's driver: interrupt until the request was complete"),
+    Row("network.there", "network", "call sent until the server had all of it"),
+    Row("network.back", "network", "reply sent until the client had it"),
+    Row("svc.queue", "OS", "call received until a server thread took it up"),
+    Row("svc", "OS", "in the RPC service and the NFS server, outside the file system"),
     Row("syscall", "OS", "on the CPU in the system call: entry, copy, return"),
     Row("fs", "OS", "in the file system's sync, outside journal and block layer"),
+    Row("rpc.queue", "OS", "NFS client's call until it was sent: slots, credentials, encoding"),
+    Row("rpc.reply", "OS", "reply there until the call had ended"),
     Row("lock", "OS", "asleep until another thread of the workload let go"),
     Row("journal.start", "OS", "asleep until the journal thread began the commit"),
     Row("journal.locking", "OS", "commit waits for open handles of the transaction"),
@@ -51,14 +76,33 @@ ROWS: Final = (
     Row("block.G2D", "OS", "request got until issued, past the scheduler"),
     Row("block.I2D", "OS", "in the I/O scheduler until issued to the driver"),
     Row("block.stacked", "OS", "in a stacked device (loop, dm) above the lowest one"),
+    Row("rpc.call", "beyond", "call sent until the reply: network and server"),
     Row("device.data", "device", "issued to completed: the data"),
     Row("device.meta", "device", "issued to completed: metadata read, or written past the journal"),
     Row("device.journal", "device", "issued to completed: journal blocks"),
     Row("device.flush", "device", "issued to completed: cache flush"),
 )
 
+HOPS: Final = (
+    Rank("kvm.exit", "kvm.exit"),
+    Rank("virtio.submit", "virtio.submit"),
+    Rank("kvm.inject", "kvm.inject"),
+    Rank("virtio.interrupt", "virtio.interrupt"),
+    # A virtual CPU that cannot run matters until the VMM has been told, and once it is done.
+    Rank("vcpu.runqueue", "vcpu.runqueue"),
+    Rank("vmm.submit", "vmm.submit"),
+    Rank("vmm.complete", "vmm.complete"),
+    Rank("vmm.runqueue", "vmm.runqueue"),
+    Rank("network.there", "network.there"),
+    Rank("network.back", "network.back"),
+    Rank("svc.queue", "svc.queue"),
+)
+
 STACK: Final = (
+    *HOPS,
+    # The floor of a machine's own: a system call, or a call served.
     Rank("syscall", "syscall"),
+    Rank("svc", "svc"),
     Rank("fs", "fs"),
     # Asleep for no reason that was observed: this is what "unattributed" means.
     Rank("blocked", None),
@@ -72,6 +116,8 @@ STACK: Final = (
     Rank("journal.locking", "journal.locking"),
     Rank("journal.flushing", "journal.flushing"),
     Rank("journal.logging", "journal.logging"),
+    Rank("rpc.queue", "rpc.queue"),
+    Rank("rpc.reply", "rpc.reply"),
     Rank("wakeup.worker", "wakeup.worker"),
     Rank("wakeup.reap", "wakeup.reap"),
     Rank("wakeup.runqueue", "wakeup.runqueue"),
@@ -84,6 +130,7 @@ STACK: Final = (
     Rank("block.I2D", "block.I2D"),
     Rank("block.stacked", "block.stacked"),
     Rank("lower.queue", "block.Q2D"),
+    Rank("rpc.call", "rpc.call"),
     Rank("device.flush", "device.flush"),
     Rank("device.meta", "device.meta"),
     Rank("device.journal", "device.journal"),

@@ -55,9 +55,20 @@ COLOURS: Final = {
     "block.stacked": "#a1887f",
     "device.data": "#1e88e5", "device.meta": "#4dd0e1", "device.journal": "#26a69a",
     "device.flush": "#5c6bc0",
+    "kvm.exit": "#ef9a9a", "kvm.inject": "#e57373", "vcpu.runqueue": "#b71c1c",
+    "vmm.submit": "#f06292", "vmm.complete": "#ec407a", "vmm.runqueue": "#880e4f",
+    "virtio.submit": "#bcaaa4", "virtio.interrupt": "#8d6e63",
+    "network.there": "#7cb342", "network.back": "#558b2f",
+    "rpc.queue": "#80cbc4", "rpc.reply": "#4db6ac", "rpc.call": "#00897b",
+    "svc.queue": "#b0bec5", "svc": "#78909c",
     UNATTRIBUTED: "#fdd835",
 }  # fmt: skip
 OTHER: Final = "#9e9e9e"
+
+
+def _colour(name: str, other: str = OTHER) -> str:
+    """Of a layer, whichever machine it is on."""
+    return COLOURS.get(name.rpartition("/")[2], other)
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ def _asset(path: Path) -> str:
 def _data(charts: Charts) -> str:
     document = {
         "layers": [
-            {"name": name, "colour": COLOURS.get(name, OTHER)} for name in _names(charts)
+            {"name": name, "colour": _colour(name)} for name in _names(charts)
         ],
         "charts": {
             name: asdict(stack)
@@ -127,7 +138,7 @@ def _names(charts: Charts) -> list[str]:
 
 
 def _swatch(name: str) -> str:
-    return f'<span class="swatch" style="--layer:{COLOURS.get(name, OTHER)}"></span>'
+    return f'<span class="swatch" style="--layer:{_colour(name)}"></span>'
 
 
 def _row(cells: Iterable[str], kind: str = "", tag: str = "td") -> str:
@@ -177,7 +188,7 @@ def _figures(name: str, figures: Figures, unit: Unit, kind: str = "", meaning: s
     swatch = "" if kind else _swatch(name)
     title = f' title="{escape(meaning)}"' if meaning else ""
     width = max(0.0, min(figures.share, 1.0))
-    colour = COLOURS.get(name, "var(--dim)")
+    colour = _colour(name, "var(--dim)")
     filled = f'<i style="--layer:{colour};width:{width:.2%}"></i>' if width else ""
     bar = f'<td class="bar">{filled}</td>'
     cells = "".join(
@@ -291,7 +302,7 @@ def _lane(timeline: Timeline, lane: Lane) -> Iterator[str]:
     yield f"<span>{_swatch(name)}{escape(name)}</span>"
     yield f'<span class="time">{unit.text(lane.time_ns, 12)}</span><span class="strip">'
     mine = [step for step in timeline.steps if step.layer == lane.layer]
-    colour = COLOURS.get(name, OTHER)
+    colour = _colour(name)
     if len(mine) > MOST_STEPS:
         # Too many to tell apart: how much of each stretch of time they hold.
         for cell, part in enumerate(cells(mine, timeline.latency_ns, MOST_STEPS)):

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata import units
-from iostrata.model import Cost, Summary
+from iostrata.model import Cost, Crossing, Summary
 
 LABEL_WIDTH: Final = 12
 
@@ -35,12 +35,30 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     for gap in quality.not_observed:
         merged = f"; its time is in {gap.merged_into}" if gap.merged_into else ""
         yield "not seen", [f"{gap.layer}: {gap.reason}{merged}"], "yellow"
+    for crossing in quality.crossings:
+        yield "hop", list(_crossing(crossing)), ""
+        if crossing.contradiction:
+            yield "clocks", [crossing.contradiction], "bold red"
+    for machine in quality.apart:
+        yield "apart", [machine], "yellow"
     if quality.ties:
         yield "requests", [f"{n} tied by {how}" for how, n in sorted(quality.ties.items())], ""
     if quality.plain_writes:
         yield "plain", [f"{quality.plain_writes} writes without sync, not analysed"], ""
     if quality.cost:
         yield "own cost", list(_cost(quality.cost, count + left_out, quality.plain_writes)), ""
+
+
+def _crossing(crossing: Crossing) -> Iterator[str]:
+    """How much of what was sent down was found there, and how well the clocks are known."""
+    yield (
+        f"{crossing.upper} to {crossing.lower} ({crossing.hop}): "
+        f"{crossing.followed} of {crossing.asked} followed by key"
+    )
+    if crossing.ambiguous:
+        yield f"{crossing.ambiguous} left untied, as their key fits twice"
+    bound = units.duration(crossing.bound_ns)
+    yield f"each way ±{bound} (clocks by {crossing.clock}, drift {crossing.drift_ppm:.1f} ppm)"
 
 
 def _cost(cost: Cost, writes: int, plain_writes: int) -> Iterator[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -92,18 +93,18 @@ def _main(table: Table, width: int, blocks: bool) -> Iterator[Text]:
 
 
 def _rows(table: Table, line: _Line) -> Iterator[Text]:
-    several = len({row.layer.machine for row in table.rows}) > 1
     subtotals = {(row.segment, row.machine): row.figures for row in table.segments}
     busy = [row for row in table.rows if not _idle(row)]
+    titles = Counter(segment for segment, _ in {(r.layer.segment, r.layer.machine) for r in busy})
     for place, rows in groupby(busy, key=lambda row: (row.layer.segment, row.layer.machine)):
         segment, machine = place
-        title = f"{segment} of {machine}" if several else segment
+        title = f"{segment} of {machine}" if titles[segment] > 1 else segment
         if place in subtotals:
             yield line.of(title, subtotals[place], "bold")
         else:
             yield Text(title, style="bold")
         for row in rows:
-            yield line.of(f"  {row.layer.name}", row.figures, _style(row.layer))
+            yield line.of(f"  {row.layer.row}", row.figures, _style(row.layer))
 
 
 def _idle(row: Row) -> bool:

@@ -3,11 +3,11 @@
 
 from iostrata.stitch.calls import Pieces, Units, together, units_of_calls
 from iostrata.stitch.journal import commits_of
-from iostrata.stitch.stitch import Stitched, stitch
+from iostrata.stitch.lift import Lifted, lift
 from iostrata.stitch.submissions import units_of_requests
 from iostrata.stitch.window import windows
 
 __all__ = [
-    "Pieces", "Stitched", "Units", "commits_of", "stitch", "together", "units_of_calls",
+    "Lifted", "Pieces", "Units", "commits_of", "lift", "together", "units_of_calls",
     "units_of_requests", "windows",
 ]  # fmt: skip

@@ -17,6 +17,8 @@ def spans_of_bios(
 ) -> Spans:
     """What each bio did, as spans of its owner (rows with owner -1 are left out).
 
+    ``Spans.ask`` is the row of the request that the device had.
+
     ``journal``: the bio belongs to a journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
@@ -36,10 +38,10 @@ def _queue(spans: SpanList, bios: Bios, requests: Requests, owner: Ints) -> None
     where = np.where(has_get, get, np.where(has_insert, insert, issue))
     first = np.where(has_get, RANK["block.Q2G"], RANK["block.Q2D"])
     first = np.where(~has_get & has_insert, RANK["block.Q2I"], first)
-    spans.add(owner, first.astype(np.int8), queue, where)
+    spans.add(owner, first.astype(np.int16), queue, where)
     middle = np.where(has_insert, insert, issue)
     second = np.where(has_insert, RANK["block.G2I"], RANK["block.G2D"])
-    spans.add(np.where(has_get, owner, -1), second.astype(np.int8), get, middle)
+    spans.add(np.where(has_get, owner, -1), second.astype(np.int16), get, middle)
     spans.add(np.where(has_insert, owner, -1), "block.I2D", insert, issue)
 
 
@@ -53,10 +55,12 @@ def _device(
 ) -> None:
     kind = np.where(bios.meta, RANK["device.meta"], RANK["device.data"])
     kind = np.where(journal, RANK["device.journal"], kind)
-    kind = np.where(stacked, RANK["block.stacked"], kind).astype(np.int8)
+    kind = np.where(stacked, RANK["block.stacked"], kind).astype(np.int16)
     rows = np.flatnonzero((bios.request >= 0) & (owner >= 0))
     request = bios.request[rows]
-    spans.add(owner[rows], kind[rows], requests.issue_ns[request], requests.complete_ns[request])
+    spans.add(
+        owner[rows], kind[rows], requests.issue_ns[request], requests.complete_ns[request], request
+    )
 
     # A bio that asked for a flush waits for every flush of its disk that runs until it is
     # complete: one already running must end before its own may start.
@@ -73,8 +77,8 @@ def _device(
     bio, flush = rows[pair], flushes[other]
     begin = np.maximum(requests.issue_ns[flush], bios.queue_ns[bio])
     end = np.minimum(requests.complete_ns[flush], bios.life_end_ns[bio])
-    rank = np.where(stacked[bio], RANK["block.stacked"], RANK["device.flush"]).astype(np.int8)
-    spans.add(owner[bio], rank, begin, end)
+    rank = np.where(stacked[bio], RANK["block.stacked"], RANK["device.flush"]).astype(np.int16)
+    spans.add(owner[bio], rank, begin, end, flush)
     # An empty flush is queued until the last of those flushes was issued.
     issued = np.full(len(bios), -1)
     np.maximum.at(issued, bio, requests.issue_ns[flush])

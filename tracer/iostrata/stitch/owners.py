@@ -16,7 +16,9 @@ from iostrata.stitch.join import AsOf, Containing, Ints, at, joined
 from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
-SYNCS = ("ext4_sync_file", "xfs_file_fsync", "btrfs_sync_file")
+SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
+# Those with a point at the return.
+WHOLE = SYNCS[:2]
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Syncs:
     begin_ns: Ints
     end_ns: Ints
     device_key: Ints
+    inode: Ints
     piece: Ints
     worker: Ints
     enter_transaction: Ints
@@ -65,9 +68,9 @@ class Owners:
         by_request = AsOf(pieces.request_key[keyed], pieces.begin_ns[keyed])
         parts: list[Syncs] = []
         for point in SYNCS:
-            whole = point == "ext4_sync_file"
+            whole = point in WHOLE
             extra = ("enter_ns", "enter_transaction", "exit_transaction") if whole else ()
-            events = window.columns(point, "tid", "dev", "request_key", *extra)
+            events = window.columns(point, "tid", "dev", "inode", "request_key", *extra)
             time, key = events["time_ns"], events["request_key"]
             begin = events.get("enter_ns", time)
             worker = at(keyed, by_request.at_or_before(key, begin))
@@ -78,7 +81,7 @@ class Owners:
             end = time if whole else at(pieces.end_ns, piece)
             parts.append(
                 Syncs(
-                    events["tid"], begin, end, events["dev"], piece, worker,
+                    events["tid"], begin, end, events["dev"], events["inode"], piece, worker,
                     events.get("enter_transaction", none), events.get("exit_transaction", none),
                 )
             )  # fmt: skip

@@ -11,25 +11,39 @@ from numpy.typing import NDArray
 from iostrata.layers import RANK
 from iostrata.stitch.join import Ints, joined, ranges
 
+Ranks = NDArray[np.int16]
+
 
 @dataclass(frozen=True)
 class Spans:
-    """Columns of equal length: owner (int64 row index), rank (int8), begin and end (int64 ns)."""
+    """Columns of equal length: owner (int64 row index), rank (int16), begin and end (int64 ns).
+
+    ``ask``: what was asked of another machine or of a device meanwhile, as a row of
+    the window's ``Asked``; -1: nothing.
+    """
 
     owner: Ints
-    rank: NDArray[np.int8]
+    rank: Ranks
     begin_ns: Ints
     end_ns: Ints
+    ask: Ints
 
     def __len__(self) -> int:
         return len(self.owner)
 
     def where(self, keep: NDArray[np.bool_]) -> Spans:
-        return Spans(self.owner[keep], self.rank[keep], self.begin_ns[keep], self.end_ns[keep])
+        return self.rows(np.flatnonzero(keep))
+
+    def rows(self, rows: Ints) -> Spans:
+        return Spans(**{name: column[rows] for name, column in vars(self).items()})
 
 
 NO_SPANS = Spans(
-    np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int16),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int64),
 )
 
 
@@ -39,13 +53,21 @@ class SpanList:
     def __init__(self) -> None:
         self._parts: list[Spans] = []
 
-    def add(self, owner: Ints, rank: str | NDArray[np.int8], begin_ns: Ints, end_ns: Ints) -> None:
-        numbers = np.full(len(owner), RANK[rank], np.int8) if isinstance(rank, str) else rank
+    def add(
+        self,
+        owner: Ints,
+        rank: str | Ranks,
+        begin_ns: Ints,
+        end_ns: Ints,
+        ask: Ints | None = None,
+    ) -> None:
+        numbers = np.full(len(owner), RANK[rank], np.int16) if isinstance(rank, str) else rank
+        asked = np.full(len(owner), -1) if ask is None else ask
         keep = (owner >= 0) & (end_ns > begin_ns)
-        self._parts.append(Spans(owner, numbers, begin_ns, end_ns).where(keep))
+        self._parts.append(Spans(owner, numbers, begin_ns, end_ns, asked).where(keep))
 
     def extend(self, spans: Spans) -> None:
-        self.add(spans.owner, spans.rank, spans.begin_ns, spans.end_ns)
+        self.add(**vars(spans))
 
     def collect(self) -> Spans:
         return Spans(**joined([NO_SPANS, *self._parts]))
@@ -80,5 +102,6 @@ def follow(spans: Spans, edges: Edges) -> Spans:
         spans.rank[span],
         np.maximum(spans.begin_ns[span], edges.begin_ns[edge]),
         np.minimum(spans.end_ns[span], edges.end_ns[edge]),
+        spans.ask[span],
     )
     return followed.collect()

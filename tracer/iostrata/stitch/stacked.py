@@ -67,8 +67,9 @@ class Below:
             rank = np.where(log, RANK["device.journal"], rank)
             spans.add(
                 owner[at_upper],
-                rank.astype(np.int8),
+                rank.astype(np.int16),
                 np.maximum(alone.begin_ns, begin[at_upper]),
                 np.minimum(alone.end_ns, end[at_upper]),
+                alone.ask,
             )
         return spans.collect()

@@ -22,6 +22,7 @@ from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, joined, o
 from iostrata.stitch.journal import log_identity, phases
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of
+from iostrata.stitch.rpc import calls_of, owners_of_calls, spans_of_calls
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Below, stacking
 from iostrata.stitch.wakeup import CAUSES, Sleeps, interrupts, run_queue, sleeps_of
@@ -34,10 +35,26 @@ COMPLETION_NS: Final = 50_000
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the window's spans may have asked of a device or of another machine.
+
+    ``key`` and ``begin_ns`` together tell one from all others of the trace: the
+    request's pointer and its issue, the call's pointer and when it was sent.
+    """
+
+    key: Ints
+    begin_ns: Ints
+
+
+@dataclass(frozen=True)
 class Stitched:
-    """Spans by the window's pieces (``owner`` is the row), and how requests were tied."""
+    """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
+
+    ``asked``: what ``spans.ask`` are rows of.
+    """
 
     spans: Spans
+    asked: Asked
     ties: Counter[str]
 
 
@@ -56,6 +73,8 @@ def stitch(window: Window) -> Stitched:
     _calls(spans, window, owners.syncs)
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, piece_of_bio, journal, stacked))
+    calls = calls_of(window)
+    spans.extend(spans_of_calls(calls, owners_of_calls(calls, owners), len(requests.key)))
     spans.extend(run_queue(sleeps, piece_of_sleep))
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
     below = Below(bios, requests, ~keyed & bios.kernel_thread, journal, lower_of)
@@ -87,7 +106,11 @@ def stitch(window: Window) -> Stitched:
     ties = Counter(
         key=int(np.count_nonzero(keyed)), time=by_time + int(np.count_nonzero(below.tied))
     )
-    return Stitched(spans.collect(), ties)
+    asked = Asked(
+        np.concatenate([requests.key, calls.key]),
+        np.concatenate([requests.issue_ns, calls.send_ns]),
+    )
+    return Stitched(spans.collect(), asked, ties)
 
 
 def _peers(trace: Trace) -> Ints:
@@ -105,7 +128,7 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     """
     pieces = window.pieces
     calls = np.flatnonzero(pieces.request_key == 0)
-    spans.add(calls, "syscall", pieces.begin_ns[calls], pieces.end_ns[calls])
+    spans.add(calls, window.floor, pieces.begin_ns[calls], pieces.end_ns[calls])
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
@@ -320,7 +343,7 @@ def _tied_by_time(
     )  # fmt: skip
     sleep, bio = rows[row], loose[other]
     alone = one_by_one(bios, bio, requests)
-    rank = np.full(len(alone), RANK["timed.queue"], np.int8)
+    rank = np.full(len(alone), RANK["timed.queue"], np.int16)
     for keyed, timed in _TIMED.items():
         rank[alone.rank == keyed] = timed
     at_sleep = sleep[alone.owner]
@@ -329,5 +352,6 @@ def _tied_by_time(
         rank,
         np.maximum(alone.begin_ns, sleeps.off_ns[at_sleep]),
         np.minimum(alone.end_ns, sleeps.wake_ns[at_sleep]),
+        alone.ask,
     )
     return len(np.unique(bio))

@@ -31,6 +31,11 @@ class Sleeps:
     def asleep(self) -> NDArray[np.bool_]:
         return self.wake_ns > 0
 
+    @property
+    def runnable_ns(self) -> Ints:
+        """From when on it could have run."""
+        return np.where(self.asleep, self.wake_ns, self.off_ns)
+
     def rows(self, rows: Ints) -> Sleeps:
         return Sleeps(**{name: column[rows] for name, column in vars(self).items()})
 
@@ -50,8 +55,7 @@ def sleeps_of(window: Window) -> Sleeps:
 def run_queue(sleeps: Sleeps, owner: Ints) -> Spans:
     """Runnable without a CPU: from the wake-up (or the preemption) to running."""
     spans = SpanList()
-    begin = np.where(sleeps.asleep, sleeps.wake_ns, sleeps.off_ns)
-    spans.add(owner, "wakeup.runqueue", begin, sleeps.on_ns)
+    spans.add(owner, "wakeup.runqueue", sleeps.runnable_ns, sleeps.on_ns)
     return spans.collect()
 
 
@@ -59,8 +63,8 @@ CAUSES = tuple(
     RANK[name]
     for name in (
         "timed.data", "timed.meta", "timed.flush", "journal.locking", "journal.flushing",
-        "journal.logging", "block.stacked", "device.data", "device.meta", "device.journal",
-        "device.flush",
+        "journal.logging", "rpc.reply", "block.stacked", "rpc.call", "device.data", "device.meta",
+        "device.journal", "device.flush",
     )
 )  # fmt: skip
 

@@ -9,7 +9,8 @@ pieces, ordered by begin, and all events of the time that can matter to them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 
@@ -23,16 +24,23 @@ MARGIN_NS = 10_000_000
 
 Columns = dict[str, Ints]
 
+NO_PIECES: Final = Pieces(**{column.name: np.zeros(0, np.int64) for column in fields(Pieces)})
+NO_COMMITS: Final = Commits(**{column.name: np.zeros(0, np.int64) for column in fields(Commits)})
+
 
 @dataclass(frozen=True)
 class Window:
-    """``pieces`` and ``commits`` as rows of their own; events of ``begin_ns`` .. ``end_ns``."""
+    """``pieces`` and ``commits`` as rows of their own; events of ``begin_ns`` .. ``end_ns``.
+
+    ``floor``: name of the rank that a piece has where no layer is at work.
+    """
 
     trace: Trace
     pieces: Pieces
     commits: Commits
     begin_ns: int
     end_ns: int
+    floor: str = "syscall"
 
     def columns(self, point: str, *fields: str) -> Columns:
         """The point's events of the window: ``time_ns`` and the fields, int64, in time order."""
@@ -46,33 +54,39 @@ class Window:
         }
 
 
-def windows(trace: Trace, pieces: Pieces, commits: Commits) -> Iterator[tuple[Ints, Window]]:
-    """The rows of the pieces in each window, and the window.
+def whole(trace: Trace) -> Window:
+    """All of a trace's events, and no pieces."""
+    return Window(trace, NO_PIECES, NO_COMMITS, 0, np.iinfo(np.int64).max - 1)
 
-    The margins are the longest of its own pieces, so that whatever was in flight
-    when one began has its other edge too, and the commits that reach into it.
-    """
+
+def windows(pieces: Pieces) -> Iterator[Ints]:
+    """The rows of the pieces in each window."""
     order = np.argsort(pieces.begin_ns, kind="stable")
     begins, first = pieces.begin_ns[order], 0
     while first < len(order):
         last = _last(begins, pieces.end_ns, order, first)
-        rows = order[first:last]
-        own = pieces.rows(rows)
-        begin, end = int(own.begin_ns.min()), int(own.end_ns.max())
-        margin = int((own.end_ns - own.begin_ns).max()) + MARGIN_NS
-        reaching = (commits.end_ns >= begin) & (commits.begin_ns <= end)
-        inside = commits.rows(np.flatnonzero(reaching))
-        yield (
-            rows,
-            Window(
-                trace,
-                own,
-                inside,
-                max(min(begin - margin, int(inside.begin_ns.min(initial=begin))), 0),
-                max(end + margin, int(inside.end_ns.max(initial=end))),
-            ),
-        )
+        yield order[first:last]
         first = last
+
+
+def window_of(trace: Trace, pieces: Pieces, commits: Commits, floor: str = "syscall") -> Window:
+    """The window of some pieces.
+
+    The margins are the longest of the pieces, so that whatever was in flight when
+    one began has its other edge too, and the commits that reach into it.
+    """
+    begin, end = int(pieces.begin_ns.min()), int(pieces.end_ns.max())
+    margin = int((pieces.end_ns - pieces.begin_ns).max()) + MARGIN_NS
+    reaching = (commits.end_ns >= begin) & (commits.begin_ns <= end)
+    inside = commits.rows(np.flatnonzero(reaching))
+    return Window(
+        trace,
+        pieces,
+        inside,
+        max(min(begin - margin, int(inside.begin_ns.min(initial=begin))), 0),
+        max(end + margin, int(inside.end_ns.max(initial=end))),
+        floor,
+    )
 
 
 def _last(begins: Ints, ends: Ints, order: Ints, first: int) -> int:

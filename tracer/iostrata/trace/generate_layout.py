@@ -22,8 +22,10 @@ ANCHOR = """#include "{header}"
 union event *anchor;
 enum call *anchor_call;
 enum thread_kind *anchor_thread_kind;
+enum nfs_operation *anchor_nfs_operation;
+enum kvm_isa *anchor_kvm_isa;
 """
-ENUMERATIONS = ("call", "thread_kind")
+ENUMERATIONS = ("call", "thread_kind", "nfs_operation", "kvm_isa")
 HEADER = '''# SPDX-License-Identifier: Apache-2.0
 """Event layout: point numbers, and where each field lies in a 64-byte event.
 

@@ -425,6 +425,12 @@ THREAD_WORKER = 3
 THREAD_VMM = 4
 THREAD_SERVER = 5
 
+NFS_WRITE = 1
+NFS_COMMIT = 2
+
+KVM_ISA_VMX = 1
+KVM_ISA_SVM = 2
+
 
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:
     """One event as NumPy sees it: named fields at their offsets in a slot."""

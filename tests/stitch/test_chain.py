@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guest, hypervisor and NFS server with known truth: what each held is found again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from iostrata.model import Breakdown
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
+from tests.chain import Chain, Clock, Costs, drawn
+from tests.stitch.test_truth import accounts, conserves
+
+# Rows that lie between two machines' events: only the clocks' relation splits them.
+GUEST_HOST = (
+    "guest/virtio.submit", "host/vmm.submit", "host/vmm.complete", "host/kvm.inject",
+    "guest/virtio.interrupt",
+)  # fmt: skip
+HOST_SERVER = ("server/network.there", "server/network.back")
+
+
+def clock(offset_ns: int, drift_ppm: int) -> Clock:
+    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
+
+
+# As long there as back, so that causality finds the very relation of the clocks.
+SYMMETRIC = Costs(vmm=51_000, there=65_000, back=65_000)
+APART = (clock(5_000_000, 0), clock(3_600_000_000_000, 3), clock(86_400_000_000_000, -7))
+
+
+def qualified(account: Counter[str]) -> dict[str, int]:
+    return {row if "/" in row else f"guest/{row}": ns for row, ns in account.items() if ns}
+
+
+def random_chain(seed: int, clocks: tuple[Clock, Clock, Clock], writes: int = 60) -> tuple[
+    Chain, list[dict[str, int]]
+]:  # fmt: skip
+    """Few places, written again and again: the key alone does not tell which write it was."""
+    random = Random(seed)
+    chain = Chain(clocks)
+    writer = chain.writer()
+    for _ in range(writes):
+        sector = random.randint(1, 12) * 16
+        chain.durable_write(writer, sector * 512, drawn(random, sector))
+    return chain, [qualified(account) for account in writer.truth]
+
+
+def analysed(chain: Chain, path: Path, machines: str = "guest host server") -> Breakdown:
+    path.mkdir(exist_ok=True)
+    breakdown = analyse(open_recording(chain.recording(path, machines)))
+    conserves(breakdown)
+    return breakdown
+
+
+def only_thread(breakdown: Breakdown) -> list[dict[str, int]]:
+    (found,) = accounts(breakdown).values()
+    return found
+
+
+def summed(account: dict[str, int]) -> dict[str, int]:
+    """The account, with the rows of each way there and back as one."""
+    joined = dict(account)
+    for rows in (GUEST_HOST, HOST_SERVER):
+        joined[rows[0]] = sum(joined.pop(row, 0) for row in rows)
+    return joined
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_clock(seed: int, tmp_path: Path) -> None:
+    chain, truth = random_chain(seed, (int, int, int))
+    found = only_thread(analysed(chain, tmp_path))
+    for mine, true in zip(found, truth, strict=True):
+        assert summed(mine) == summed(true)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_three_clocks(seed: int, tmp_path: Path) -> None:
+    """Sums there and back need no clock; each way is right within the bound that is told."""
+    chain, truth = random_chain(seed, APART)
+    breakdown = analysed(chain, tmp_path)
+    found = only_thread(breakdown)
+    for mine, true in zip(found, truth, strict=True):
+        close(summed(mine), summed(true), 10)
+    virtio, nfs = breakdown.quality.crossings
+    for crossing, rows in ((virtio, GUEST_HOST), (nfs, HOST_SERVER)):
+        assert (crossing.followed, crossing.asked, crossing.ambiguous) == (60, 60, 0)
+        assert crossing.clock == "causality"
+        for mine, true in zip(found, truth, strict=True):
+            for row in rows:
+                assert abs(mine.get(row, 0) - true[row]) <= crossing.bound_ns + 10
+
+
+def close(mine: dict[str, int], true: dict[str, int], tolerance_ns: int) -> None:
+    """Drift changes what a time is: the rows of a slower clock are shorter."""
+    assert mine.keys() == true.keys()
+    for row, ns in true.items():
+        assert abs(mine[row] - ns) <= tolerance_ns, row
+
+
+def test_layers_are_in_order_of_the_path(tmp_path: Path) -> None:
+    chain, _ = random_chain(1, APART)
+    segments = [layer.segment for layer in analysed(chain, tmp_path).layers]
+    assert list(dict.fromkeys(segments)) == [
+        "guest OS", "hypervisor", "host OS", "network", "server OS", "device",
+    ]  # fmt: skip
+    assert segments == sorted(segments, key=segments.index)
+
+
+PARTIAL = {
+    "guest": {"guest OS", "hypervisor and below"},
+    "host": {"host OS", "network and server"},
+    "guest host": {"guest OS", "hypervisor", "host OS", "network and server"},
+    "host server": {"host OS", "network", "server OS", "device"},
+}
+
+
+@pytest.mark.parametrize("machines", PARTIAL)
+def test_partial_views_are_merged_by_name(machines: str, tmp_path: Path) -> None:
+    """What lies below the last machine is one row, and its time is the time of all below it."""
+    chain, truth = random_chain(3, APART)
+    if not machines.startswith("guest"):
+        pytest.skip("the host's writes are the VMM's, which are not durable by themselves")
+    breakdown = analysed(chain, tmp_path, machines)
+    assert {layer.segment for layer in breakdown.layers} == PARTIAL[machines]
+    assert breakdown.quality.apart == ()
+    lowest = breakdown.layers[-1].name
+    below = {"guest": ("guest/virtio", "host/", "server/"), "guest host": ("server/",)}[machines]
+    for mine, true in zip(only_thread(breakdown), truth, strict=True):
+        merged = sum(ns for row, ns in true.items() if row.startswith(below))
+        assert abs(mine[lowest] - merged) <= 10
+
+
+def test_a_halted_processor_is_no_exit_and_others_are(tmp_path: Path) -> None:
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(30):
+        writer.enter()
+        writer.cpu(20_000)
+        begin = writer.now
+        chain.exit(begin + 100, begin + 100 + 2_000, reason=0x60)
+        writer.cpu(2_100)
+        writer.account.update({"syscall": -2_000, "host/kvm.exit": 2_000})
+        chain.exit(writer.now + 3_000, writer.now + 6_000, reason=0x78)
+        chain.data(writer, number * 8192, SYMMETRIC)
+        writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+        writer.finish()
+        writer.now += 5_000
+    breakdown = analysed(chain, tmp_path)
+    for mine, true in zip(only_thread(breakdown), writer.truth, strict=True):
+        assert mine["host/kvm.exit"] == 2_000
+        assert mine["guest/syscall"] == true["syscall"]
+
+
+def test_a_virtual_processor_without_a_cpu(tmp_path: Path) -> None:
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(30):
+        writer.enter()
+        writer.cpu(1_000)
+        off = writer.now + 500
+        chain.host.emit("sched_resume", off + 50_000, 504, off_ns=off, wake_ns=0, waker_tid=0,
+                        state=0, subject_tid=504)  # fmt: skip
+        chain.exit(off + 50_010, off + 50_020)
+        writer.cpu(60_000)
+        chain.data(writer, number * 8192, SYMMETRIC)
+        writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+        writer.finish()
+        writer.now += 5_000
+    breakdown = analysed(chain, tmp_path)
+    row = [layer.name for layer in breakdown.layers].index("host/vcpu.runqueue")
+    assert np.unique(breakdown.time_ns[row]).tolist() == [50_000]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: the NFS client's events in, its calls with their times and owners out.
+
+One call is one rpc_task: the NFS client's point says for which file and range it
+is, RPC's says when it was sent and answered. Both bear the task's pointer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.stitch.join import AsOf, Ints, at
+from iostrata.stitch.owners import Owners
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.window import Window
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls that were made and ended: one row each. Times in ns.
+
+    ``reply_ns``: its reply was there (the transport had data, or, where that is
+    not known, the reply was matched to the call).
+    """
+
+    key: Ints
+    tid: Ints
+    device_key: Ints
+    inode: Ints
+    begin_ns: Ints
+    send_ns: Ints
+    reply_ns: Ints
+    end_ns: Ints
+    xid: Ints
+    connection: Ints
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+def calls_of(window: Window) -> Calls:
+    """Pairs the two points of each call; a call without its other edge is left out."""
+    made = window.columns("nfs_call", "tid", "call_key", "dev", "inode")
+    ended = window.columns(
+        "rpc_call", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection"
+    )
+    call = AsOf(made["call_key"], made["time_ns"]).at_or_before(
+        ended["call_key"], np.where(ended["send_ns"] > 0, ended["send_ns"], ended["time_ns"])
+    )
+    rows = np.flatnonzero((call >= 0) & (ended["send_ns"] > 0) & (ended["reply_ns"] > 0))
+    call = call[rows]
+    send, reply, ready = (ended[name][rows] for name in ("send_ns", "reply_ns", "ready_ns"))
+    # Data that came in before the call was sent was another call's.
+    ready = np.where((ready > send) & (ready < reply), ready, reply)
+    return Calls(
+        key=ended["call_key"][rows],
+        tid=made["tid"][call],
+        device_key=made["dev"][call],
+        inode=made["inode"][call],
+        begin_ns=made["time_ns"][call],
+        send_ns=send,
+        reply_ns=ready,
+        end_ns=ended["time_ns"][rows],
+        xid=ended["xid"][rows],
+        connection=ended["connection"][rows],
+    )
+
+
+def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
+    """The piece that each call was made for, -1: none.
+
+    The thread's own; of a call that the flusher made, the piece that synchronises
+    that file at the time, and so waits for all of its calls.
+    """
+    own = owners.find(calls.tid, calls.begin_ns)
+    syncs = owners.syncs
+    file = syncs.device_key * np.int64(0x9E3779B1) + syncs.inode
+    wanted = calls.device_key * np.int64(0x9E3779B1) + calls.inode
+    sync = AsOf(file, syncs.begin_ns).at_or_before(wanted, calls.end_ns)
+    waits = at(syncs.end_ns, sync) >= calls.end_ns
+    return np.where((own < 0) & waits, at(syncs.piece, sync), own)
+
+
+def spans_of_calls(calls: Calls, owner: Ints, first_ask: int) -> Spans:
+    """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
+    spans = SpanList()
+    spans.add(owner, "rpc.queue", calls.begin_ns, calls.send_ns)
+    asks = first_ask + np.arange(len(calls))
+    spans.add(owner, "rpc.call", calls.send_ns, calls.reply_ns, asks)
+    spans.add(owner, "rpc.reply", calls.reply_ns, calls.end_ns)
+    return spans.collect()
