@@ -30,6 +30,7 @@ from iostrata.cli import (
     replay,
     run,
     timeline,
+    top,
 )
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
@@ -39,6 +40,7 @@ COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     record.record,
     replay.replay,
     timeline.timeline,
+    top.top,
     compare.compare,
     export.export,
     html.html,

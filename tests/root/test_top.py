@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""top on this kernel: it shows what happens, and leaves nothing, even when it is killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import on_a_terminal
+from tests.root.test_record import writer
+
+
+@pytest.fixture
+def busy(disk: Path) -> Iterator[int]:
+    """The pid of a program that writes all the time."""
+    with subprocess.Popen(writer("fdatasync", 1_000_000, 0.001), cwd=disk) as other:
+        yield other.pid
+        other.terminate()
+
+
+def recorders() -> set[str]:
+    """Directories of the recorders of `top` that run."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        found |= {word for word in words if "iostrata-top-" in word}
+    return found
+
+
+def test_live(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = recorders()
+    with on_a_terminal("-m", "iostrata", "top", "--pid", str(busy)) as terminal:
+        terminal.until("device.flush")
+        assert f"pid {busy}" in terminal.screen
+        assert "syscall" in terminal.screen
+        assert len(recorders() - before) == 1
+        terminal.press("m")
+        terminal.until("method fdatasync")
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert terminal.restored
+    assert recorders() == before
+    assert not list(tmp_path.glob("iostrata-top-*"))
+
+
+def test_killed(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = recorders()
+    with on_a_terminal("-m", "iostrata", "top", "--pid", str(busy)) as terminal:
+        terminal.until("device.flush")
+        assert recorders() - before
+        terminal.end(signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while recorders() - before:
+            assert time.monotonic() < deadline, "the recorder goes on"
+            time.sleep(0.1)

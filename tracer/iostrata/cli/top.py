@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata top: where the writes of the last seconds spent their time, live."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from iostrata.cli import options
+from iostrata.cli.capture import MACHINE, check, target
+from iostrata.cli.present import has_blocks
+from iostrata.cli.screen import Screen, check_terminal, full_screen
+from iostrata.cli.story import Story
+from iostrata.errors import UsageError
+from iostrata.live import MOST_BEATS, Beat, History, Latest, Replayed
+from iostrata.pipeline import analyse
+from iostrata.record import Request, Target
+from iostrata.record.background import beside
+from iostrata.recording import open_recording
+from iostrata.report.live import ORDERS, View, render
+
+REFRESH_S: Final = 1.0
+CHOICES: Final = {"m": "method", "d": "device", "p": "process"}
+
+Next = Callable[[], Beat | None]
+
+
+def top(
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="DIR", show_default=False, help="Show a recording at its own pace."
+        ),
+    ] = None,
+    speed: Annotated[
+        float, typer.Option("--speed", metavar="N", min=0.001, help="With --replay: N times it.")
+    ] = 1,
+    seconds: Annotated[
+        int, typer.Option("--seconds", metavar="N", min=1, max=60, help="The table's time.")
+    ] = 10,
+    pid: options.Pid = None,
+    comm: options.Comm = None,
+    cgroup: options.Cgroup = None,
+    device: options.Device = None,
+    everything: options.Everything = False,
+    detail: options.Detail = False,
+    buffer: options.Buffer = 0,
+) -> int:
+    """Show live where writes spend their time, layer by layer.
+
+    The table is of the last seconds, and beside each row a strip shows how it
+    came to that: a character a second, the latest at the right. Without a
+    filter, every process is recorded. Keys:
+
+    \b
+      s        sort: order of the stack, share, p99
+      f        freeze, and go on
+      m, d, p  only one method, device, process: the next one; a: all again
+      q        quit
+
+    What is recorded goes to a temporary directory and is given back to the disk
+    as soon as it was read. Of very many writes only some are analysed each
+    second, so that looking costs little; then that is said.
+
+    \b
+      sudo iostrata top
+      sudo iostrata top --comm postgres
+      iostrata top --replay /var/tmp/db --speed 2
+    """
+    wanted = target(pid, comm, cgroup, device, everything)
+    if replay and wanted:
+        raise UsageError("--replay shows what was recorded: it takes no filter", "leave one out")
+    check_terminal()
+    history = History(seconds)
+    if replay:
+        played = Replayed(analyse(open_recording(replay)), speed)
+        title = f"iostrata top: {replay.resolve().name}, at {speed:g} times its pace"
+        return _watch(partial(played.beat, REFRESH_S), history, title, lambda: played.over)
+    wanted = wanted or Target(everything=True)
+    request = Request(Path(), target=wanted, detail=detail, buffer_kib=buffer)
+    check(request)
+    with _recorded(request) as beat:
+        return _watch(beat, history, f"iostrata top: {_described(wanted)}", lambda: False)
+
+
+@contextmanager
+def _recorded(request: Request) -> Iterator[Next]:
+    """A recorder at work in a directory that is gone afterwards, and what it recorded last."""
+    with ExitStack() as stack:
+        directory = Path(tempfile.mkdtemp(prefix="iostrata-top-"))
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        recorder = stack.enter_context(
+            beside(replace(request, directory=directory / MACHINE.directory))
+        )
+        Story().say("starting the recorder")
+        recorder.wait()
+        latest = Latest(directory, MACHINE)
+        stack.callback(latest.close)
+
+        def beat() -> Beat | None:
+            recorder.check()
+            return latest.beat()
+
+        yield beat
+
+
+@dataclass
+class _Wishes:
+    """What the keys have asked for so far."""
+
+    order: str = ORDERS[0]
+    frozen: bool = False
+    ended: bool = False
+    chosen: dict[str, str] = field(default_factory=dict)
+
+    def take(self, key: str, history: History) -> None:
+        if key == "q":
+            self.ended = True
+        elif key == "s":
+            self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        elif key in ("f", " "):
+            self.frozen = not self.frozen
+        elif key == "a":
+            self.chosen.clear()
+        elif key in CHOICES:
+            self._next(CHOICES[key], history.names(CHOICES[key]))
+
+    def _next(self, column: str, names: tuple[str, ...]) -> None:
+        """The name after the chosen one; after the last, all again."""
+        now = self.chosen.pop(column, None)
+        place = names.index(now) + 1 if now in names else 0
+        if place < len(names):
+            self.chosen[column] = names[place]
+
+
+def _watch(beat: Next, history: History, title: str, over: Callable[[], bool]) -> int:
+    """Shows each beat as it comes, until a key or a signal ends it; the exit status."""
+    wishes, blocks = _Wishes(), has_blocks()
+    waiting: deque[Beat] = deque(maxlen=MOST_BEATS)
+
+    def view(screen: Screen) -> View:
+        width, height = screen.size
+        state = "frozen" if wishes.frozen else "the end" if over() else ""
+        return View(title, width, height, blocks, wishes.order, state)
+
+    with full_screen() as screen:
+        moment, due = history.moment(wishes.chosen), time.monotonic()
+        while not wishes.ended:
+            if time.monotonic() >= due:
+                due = max(due + REFRESH_S, time.monotonic())
+                if (found := beat()) is not None:
+                    waiting.append(found)
+                if not wishes.frozen:
+                    while waiting:
+                        history.add(waiting.popleft())
+                    moment = history.moment(wishes.chosen)
+            screen.show(render(moment, view(screen)))
+            woken = screen.wait(due)
+            if woken.signal:
+                return 128 + woken.signal
+            for key in woken.keys:
+                wishes.take(key, history)
+            if woken.keys:
+                moment = history.moment(wishes.chosen)
+    return 0
+
+
+def _described(wanted: Target) -> str:
+    if wanted.everything:
+        return "every process"
+    filters = (("pid", wanted.pids), ("comm", wanted.comms), ("cgroup", wanted.cgroups),
+               ("device", wanted.devices))  # fmt: skip
+    return ", ".join(f"{name} {value}" for name, values in filters for value in values)
