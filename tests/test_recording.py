@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iostrata.errors import RecordingError
-from iostrata.recording import Machine, open_recording, write_recording_json
+from iostrata.recording import Machine, open_recording, remove_recording, write_recording_json
 from iostrata.trace.write import TraceBuilder
 
 LOCAL = Machine("local", "local", "local")
@@ -121,3 +121,27 @@ def test_what_may_not_be_read_is_said(recording: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(RecordingError, match="cannot be read: Permission denied"):
         open_recording(recording)
+
+
+def test_what_went_wrong_with_a_machine_is_kept(recording: Path) -> None:
+    lossy = Machine("local", "local", "local", "the connection was lost")
+    gone = Machine("nas", "server", "nas", "not fetched")
+    write_recording_json(recording, (lossy,), created="", absent=(gone,))
+    found = open_recording(recording)
+    assert (found.machines, found.absent) == ((lossy,), (gone,))
+
+
+@pytest.mark.parametrize("directory", ["..", ".", "../precious", "link"])
+def test_only_a_recording_is_removed(recording: Path, directory: str) -> None:
+    precious = recording / "precious" / "thesis"
+    precious.parent.mkdir()
+    precious.touch()
+    inner = recording / "recording"
+    inner.mkdir()
+    (inner / "link").symlink_to(precious.parent)
+    (inner / "notes").touch()
+    write_recording_json(inner, (Machine("a", "host", directory), LOCAL), created="")
+    (inner / "local").mkdir()
+    remove_recording(inner)
+    assert precious.exists()
+    assert {path.name for path in inner.iterdir()} == {"link", "notes"}

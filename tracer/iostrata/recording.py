@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,15 +86,7 @@ def open_recording(path: Path) -> Recording:
 
 
 def read_recording_json(file: Path) -> Recording:
-    data = file.read_bytes()
-    try:
-        check_format(file, msgspec.json.decode(data, type=Format).format)
-        found = msgspec.json.decode(data, type=RecordingFile)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RecordingError(
-            f"{file} is broken: {error}",
-            "restore it, or give the directory of one machine in the recording",
-        ) from error
+    found = decode(file)
     if not found.machines:
         raise RecordingError(
             f"{file} names no machine", "the recording was stopped before it began: record again"
@@ -108,6 +101,19 @@ def read_recording_json(file: Path) -> Recording:
         found.created,
         found.absent,
     )
+
+
+def decode(file: Path) -> RecordingFile:
+    """Whatever machines it names. RecordingError: it is none of ours, or broken."""
+    data = file.read_bytes()
+    try:
+        check_format(file, msgspec.json.decode(data, type=Format).format)
+        return msgspec.json.decode(data, type=RecordingFile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordingError(
+            f"{file} is broken: {error}",
+            "restore it, or give the directory of one machine in the recording",
+        ) from error
 
 
 def check_format(file: Path, text: str) -> None:
@@ -169,3 +175,16 @@ def write_recording_json(
     )
     text = msgspec.json.format(msgspec.json.encode(found), indent=2)
     (directory / FILE_NAME).write_bytes(text + b"\n")
+
+
+def remove_recording(directory: Path) -> None:
+    """recording.json and the traces beside it; nothing else that may lie there."""
+    file = directory / FILE_NAME
+    try:
+        names = [machine.directory for machine in decode(file).machines]
+    except RecordingError:
+        names = ["local"]
+    for name in names:
+        if (directory / name).resolve().parent == directory.resolve():
+            shutil.rmtree(directory / name, ignore_errors=True)
+    file.unlink()

@@ -15,21 +15,37 @@ from typing import Final
 from iostrata.cli.story import Story, described
 from iostrata.errors import CommandNotFound, NothingToAnalyse, UsageError
 from iostrata.record import Outcome, Request, Target, check_ebpf, record
+from iostrata.record.local import Local
+from iostrata.record.machines import Plan, record_machines
 from iostrata.record.recorder import check_command
-from iostrata.recording import FILE_NAME, Machine, write_recording_json
+from iostrata.recording import FILE_NAME, Machine, remove_recording, write_recording_json
 
 MACHINE: Final = Machine(name="local", role="local", directory="local")
 
 
 def check(request: Request) -> None:
     """All that can be known to fail before anything is written."""
+    _check_workload(request)
+    check_ebpf()
+    check_command(request.command)
+
+
+def check_plan(plan: Plan) -> None:
+    """As ``check``, of what is on this machine."""
+    _check_workload(plan.request)
+    here = [machine.name for machine in plan.machines if isinstance(machine.transport, Local)]
+    if here:
+        check_ebpf()
+    if plan.workload in here:
+        check_command(plan.request.command)
+
+
+def _check_workload(request: Request) -> None:
     if not request.command and not request.target:
         raise UsageError(
             "there is nothing to record: no command and no filter",
             "give a command after --, or one of --pid, --comm, --cgroup, --device, --all",
         )
-    check_ebpf()
-    check_command(request.command)
 
 
 def capture(request: Request, story: Story) -> Outcome:
@@ -49,10 +65,21 @@ def capture(request: Request, story: Story) -> Outcome:
         command=command,
         exit_status=outcome.exit_status,
     )
+    _tell_end(outcome, story)
+    return outcome
+
+
+def capture_machines(plan: Plan, story: Story) -> Outcome:
+    """Records all machines of the plan into the directory of its request."""
+    outcome = record_machines(plan, story)
+    _tell_end(outcome, story)
+    return outcome
+
+
+def _tell_end(outcome: Outcome, story: Story) -> None:
     story.say(f"recorded {described(outcome.last)}" if outcome.last else "recorded")
     if outcome.exit_status:
         story.say(f"the command ended with status {outcome.exit_status}")
-    return outcome
 
 
 def prepare(directory: Path, force: bool) -> None:
@@ -68,8 +95,7 @@ def prepare(directory: Path, force: bool) -> None:
             raise UsageError(
                 f"{directory} holds a recording already", "give another directory, or --force"
             )
-        (directory / FILE_NAME).unlink()
-        shutil.rmtree(directory / MACHINE.directory, ignore_errors=True)
+        remove_recording(directory)
     directory.mkdir(parents=True, exist_ok=True)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iostrata record: record this machine, to be analysed later."""
+"""iostrata record: record one machine or several, to be analysed later."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from typing import Annotated
 import typer
 
 from iostrata.cli import options
-from iostrata.cli.capture import capture, check, failed, prepare, target
+from iostrata.cli.capture import (
+    capture,
+    capture_machines,
+    check,
+    check_plan,
+    failed,
+    prepare,
+    target,
+)
+from iostrata.cli.machines import plan
 from iostrata.cli.story import Story
-from iostrata.record import Request
+from iostrata.errors import UsageError
+from iostrata.record import Outcome, Request
 
 
 def record(
@@ -19,6 +29,24 @@ def record(
         Path, typer.Option("--output", "-o", metavar="DIR", help="Where the recording goes.")
     ],
     command: options.Command = None,
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--machine",
+            metavar="NAME[:ROLE]=HOW",
+            show_default=False,
+            help="Record this machine; HOW is local or ssh:DESTINATION (root's). Repeatable.",
+        ),
+    ] = None,
+    workload_on: Annotated[
+        str,
+        typer.Option(
+            "--workload-on",
+            metavar="NAME",
+            show_default=False,
+            help="The machine that runs the command, else the first --machine.",
+        ),
+    ] = "",
     force: options.Force = False,
     pid: options.Pid = None,
     comm: options.Comm = None,
@@ -31,7 +59,7 @@ def record(
     buffer: options.Buffer = 0,
     quiet: options.Quiet = False,
 ) -> int:
-    """Record this machine into a directory, for replay.
+    """Record one machine or several into a directory, for replay.
 
     As `iostrata run`, without the analysis. A recording can be copied to any
     machine and analysed there without root.
@@ -39,6 +67,17 @@ def record(
     \b
       sudo iostrata record -o /var/tmp/db --comm postgres --duration 10
       iostrata replay /var/tmp/db
+
+    Several machines that a write crosses are recorded together: the command (or
+    filter) is for one of them; of the others, what they do for it is recorded:
+    QEMU's threads, the kernel's NFS server. The recorder is copied to them by
+    ssh, with your configuration and keys, and removed at the end. ROLE is guest,
+    host or server (a machine so named needs none), or local.
+
+    \b
+      sudo iostrata record -o /var/tmp/vm \\
+        --machine guest=ssh:root@vm1 --machine host=local \\
+        --machine nas:server=ssh:root@nas --workload-on guest -- fio job.fio
     """
     request = Request(
         directory=output,
@@ -49,9 +88,20 @@ def record(
         duration_s=duration,
         buffer_kib=buffer,
     )
+    if workload_on and not machine:
+        raise UsageError("--workload-on is for several machines", "name them with --machine")
+    if machine:
+        several = plan(request, machine, workload_on)
+        check_plan(several)
+        prepare(output, force)
+        with Story(quiet, alone=not command) as story:
+            return _end(capture_machines(several, story), output, story)
     check(request)
     prepare(output, force)
     with Story(quiet, alone=not command) as story:
-        outcome = capture(request, story)
-        story.say(f"to analyse it: iostrata replay {output}")
+        return _end(capture(request, story), output, story)
+
+
+def _end(outcome: Outcome, output: Path, story: Story) -> int:
+    story.say(f"to analyse it: iostrata replay {output}")
     return failed(outcome)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Self
 
 from rich.console import Console
@@ -50,9 +51,19 @@ class Story:
             self.say("recording")
 
     def progress(self, progress: Progress) -> None:
+        self._now(described(progress))
+
+    def heard(self, progress: Mapping[str, Progress]) -> None:
+        """Of several machines."""
+        self._now("; ".join(f"{name} {described(each)}" for name, each in progress.items()))
+
+    def warn(self, text: str) -> None:
+        """Of a result that is less than it should be."""
+        self._console.print(f"iostrata: warning: {text}", markup=False)
+
+    def _now(self, text: str) -> None:
         if self._live:
-            text = Text(f"recording, Ctrl-C ends it: {described(progress)}")
-            self._live.update(text, refresh=True)
+            self._live.update(Text(f"recording, Ctrl-C ends it: {text}"), refresh=True)
 
 
 def described(progress: Progress) -> str:

@@ -72,7 +72,7 @@ def record_machines(plan: Plan, listener: Listener) -> Outcome:
             workload = start(plan, stations, signals, listener)
             follow(workload, stations, signals, listener)
             stop(workload, stations)
-            fetch(plan.request.directory, stations, listener)
+            fetch(plan.request.directory, workload, stations, listener)
             outcome = _outcome(plan, workload, stations, signals.received)
             write_recording(plan, stations, created, outcome.exit_status)
         finally:
@@ -143,10 +143,12 @@ def stop(workload: Station, stations: Sequence[Station]) -> None:
         station.wait_end(END_LIMIT_S)
 
 
-def fetch(directory: Path, stations: Sequence[Station], listener: Listener) -> None:
+def fetch(
+    directory: Path, workload: Station, stations: Sequence[Station], listener: Listener
+) -> None:
     """Every trace, as far as it got, into the recording."""
     for station in stations:
-        if station.see_loss():
+        if station.see_loss() and station is not workload:
             listener.warn(f"machine {station.name}: {station.note}")
         before = station.note
         try:

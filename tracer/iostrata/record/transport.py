@@ -51,12 +51,12 @@ class Session(Protocol):
 
 
 class Transport(Protocol):
-    """The way to a machine. Errors of all its methods: RecorderError, which do not name it.
+    """The way to a machine. Errors of all its methods: RecorderError, which do not name it."""
 
-    ``places``: directories there in which a temporary one may be made, best first.
-    """
-
-    places: Sequence[str]
+    @property
+    def places(self) -> Sequence[str]:
+        """Directories there in which a temporary one may be made, best first."""
+        ...
 
     def run(self, words: Sequence[str], limit_s: float) -> Done:
         """Runs a command there, without input."""
