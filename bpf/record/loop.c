@@ -68,6 +68,15 @@ static void take_control(struct session *session, bool readable)
 		ask_to_end(session, SIGTERM);
 }
 
+void loop_tell(const struct session *session)
+{
+	const struct rings *rings = &session->rings;
+
+	status_line("progress %llu %llu %.1f", (unsigned long long)rings->event_count,
+		    (unsigned long long)rings_lost(rings),
+		    (now_ns() - session->begin_ns) / (double)NSEC_PER_SEC);
+}
+
 static void each_second(struct session *session)
 {
 	struct rings *rings = &session->rings;
@@ -77,9 +86,7 @@ static void each_second(struct session *session)
 	own_recorder(rings);
 	if (session->stats_fd >= 0)
 		own_costs(rings);
-	status_line("progress %llu %llu %.0f", (unsigned long long)rings->event_count,
-		    (unsigned long long)rings_lost(rings),
-		    (now_ns() - session->begin_ns) / (double)NSEC_PER_SEC);
+	loop_tell(session);
 }
 
 static void check_end(struct session *session, uint64_t now)

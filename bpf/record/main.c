@@ -118,6 +118,7 @@ static int run(struct session *session)
 	status = end_command(session);
 	if (!error)
 		error = trace_end(session);
+	loop_tell(session);
 	return error ? write_failed(session, error) : status;
 }
 

@@ -54,5 +54,7 @@ int trace_end(struct session *session);
 int loop_block_signals(struct session *session);
 /* Drains until the end; 0 or what made writing fail. */
 int loop_record(struct session *session);
+/* How far it is, on the status descriptor. */
+void loop_tell(const struct session *session);
 
 #endif
