@@ -9,13 +9,16 @@ makes durable are not added to it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write, together
-from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of
+from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write
+from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of, integers, joined
 from iostrata.trace.layout import CALL_IO_URING_ENTER
+from iostrata.trace.points import Points
 from iostrata.trace.read import Trace
 
 IO_URING, LIBAIO = 1, 2
@@ -28,19 +31,78 @@ AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
 
 
+@dataclass(frozen=True)
+class Submissions:
+    """Requests that were submitted to write or to make durable: one row each.
+
+    ``begin_ns``, ``end_ns``: as the submitter sees it, -1: no completion here.
+    ``method``: code into ``METHODS``, -1: a write that nothing makes durable.
+    ``flush``: it only makes durable. ``offset_bytes`` -1: not known.
+    """
+
+    engine: Ints
+    key: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    tid: Ints
+    tgid: Ints
+    device_key: Ints
+    inode: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
+    method: Ints
+    flush: NDArray[np.bool_]
+    result: Ints
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def rows(self, rows: Ints) -> Submissions:
+        return Submissions(**{name: column[rows] for name, column in vars(self).items()})
+
+
+def submissions_of(trace: Trace) -> Submissions:
+    """The requests of both engines."""
+    return Submissions(**joined((_of_uring(trace), _of_aio(trace))))
+
+
 def units_of_requests(trace: Trace) -> tuple[Units, Pieces, int]:
     """The synchronous requests of both engines; ``Pieces.tid`` is the submitter's.
 
     Also how many have no completion here: still under way at the end, or
     collected where no point tells of it (libaio's ring read by the process).
     """
-    uring, uring_pieces, uring_open = _of_uring(trace)
-    aio, aio_pieces, aio_open = _of_aio(trace)
-    units, pieces = together((uring, uring_pieces), (aio, aio_pieces))
-    return units, pieces, uring_open + aio_open
+    found = submissions_of(trace)
+    synchronous = found.method >= 0
+    ended = found.rows(np.flatnonzero(synchronous & (found.end_ns >= 0)))
+    count = len(ended)
+    units = Units(
+        begin_ns=ended.begin_ns,
+        end_ns=ended.end_ns,
+        latency_ns=ended.end_ns - ended.begin_ns,
+        tid=ended.tid,
+        tgid=ended.tgid,
+        size_bytes=np.where(ended.flush, 0, np.maximum(ended.result, 0)),
+        pieces=np.ones(count, np.int64),
+        device_key=ended.device_key,
+        inode=ended.inode,
+        offset_bytes=ended.offset_bytes,
+        method=ended.method,
+        engine=ended.engine,
+        failed=ended.result < 0,
+    )
+    return units, pieces_of(ended), int(np.count_nonzero(synchronous)) - count
 
 
-def _of_uring(trace: Trace) -> tuple[Units, Pieces, int]:
+def pieces_of(submitted: Submissions) -> Pieces:
+    """Each request as a piece of its own."""
+    return Pieces(
+        np.arange(len(submitted)), submitted.tid, submitted.begin_ns, submitted.end_ns,
+        submitted.device_key, submitted.key,
+    )  # fmt: skip
+
+
+def _of_uring(trace: Trace) -> Submissions:
     submitted, completed = (
         columns_of(
             trace.points[point], "tid", "request_key", "inode", "dev", "open_flags", "opcode",
@@ -57,30 +119,43 @@ def _of_uring(trace: Trace) -> tuple[Units, Pieces, int]:
         name: np.where(submitted[name] != 0, submitted[name], at(completed[name], done))
         for name in ("inode", "dev", "open_flags")
     }
-    durable, whole = durable_write(known["open_flags"], rwf)
-    durable &= np.isin(opcode, URING_WRITES)
-    method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])
+    method = _method_of_write(known["open_flags"], rwf)
     fsync = np.where((rwf & URING_FSYNC_DATASYNC) != 0, METHOD["fdatasync"], METHOD["fsync"])
     method = np.where(opcode == URING_FSYNC, fsync, method)
     method = np.where(opcode == URING_SYNC_FILE_RANGE, METHOD["sync_file_range"], method)
-    wanted = durable | np.isin(opcode, (URING_FSYNC, URING_SYNC_FILE_RANGE))
-    rows = np.flatnonzero(wanted & (done >= 0))
-    result = at(completed["result"], done)[rows]
+    flush = np.isin(opcode, (URING_FSYNC, URING_SYNC_FILE_RANGE))
     begin, end = _around(trace, submitted, at(completed["time_ns"], done))
-    units, pieces = _whole(
-        IO_URING,
-        submitted["request_key"][rows],
-        begin[rows],
-        end[rows],
-        submitted["tid"][rows],
-        _process_of(trace, submitted["tid"])[rows],
-        known["dev"][rows],
-        known["inode"][rows],
-        method[rows],
-        np.where(durable[rows], np.maximum(result, 0), 0),
-        result,
+    count = len(opcode)
+    found = Submissions(
+        engine=np.full(count, IO_URING),
+        key=submitted["request_key"],
+        begin_ns=begin,
+        end_ns=np.where(done >= 0, end, -1),
+        tid=submitted["tid"],
+        tgid=_process_of(trace, submitted["tid"]),
+        device_key=known["dev"],
+        inode=known["inode"],
+        offset_bytes=_offset(trace.points["io_uring_submit_req"]),
+        size_bytes=submitted["size_bytes"],
+        method=method,
+        flush=flush,
+        result=at(completed["result"], done),
     )
-    return units, pieces, int(np.count_nonzero(wanted & (done < 0)))
+    return found.rows(np.flatnonzero(flush | np.isin(opcode, URING_WRITES)))
+
+
+def _method_of_write(flags: Ints, rwf: Ints) -> Ints:
+    """-1: nothing makes it durable."""
+    durable, whole = durable_write(flags, rwf)
+    method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])
+    return np.where(durable, method, -1)
+
+
+def _offset(points: Points) -> Ints:
+    """-1 where older recordings do not tell."""
+    if "offset_bytes" in points.fields:
+        return integers(points["offset_bytes"])
+    return np.full(len(points), -1)
 
 
 def _process_of(trace: Trace, tid: Ints) -> Ints:
@@ -108,7 +183,7 @@ def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[I
     return np.where(begin >= 0, begin, submit), np.where(end >= 0, end, complete)
 
 
-def _of_aio(trace: Trace) -> tuple[Units, Pieces, int]:
+def _of_aio(trace: Trace) -> Submissions:
     submitted = columns_of(
         trace.points["aio_submit"], "enter_ns", "tid", "iocb_key", "inode", "dev", "open_flags",
         "tgid", "size_bytes", "opcode", "rwf",
@@ -118,58 +193,23 @@ def _of_aio(trace: Trace) -> tuple[Units, Pieces, int]:
         submitted["iocb_key"], submitted["enter_ns"]
     )
     opcode = submitted["opcode"]
-    durable, whole = durable_write(submitted["open_flags"], submitted["rwf"])
-    durable &= np.isin(opcode, AIO_WRITES)
-    method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])
+    method = _method_of_write(submitted["open_flags"], submitted["rwf"])
     method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
     method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
-    wanted = durable | np.isin(opcode, (AIO_FSYNC, AIO_FDSYNC))
-    rows = np.flatnonzero(wanted & (done >= 0))
-    result = at(completed["result"], done)[rows]
-    units, pieces = _whole(
-        LIBAIO,
-        submitted["iocb_key"][rows],
-        submitted["enter_ns"][rows],
-        at(completed["time_ns"], done)[rows],
-        submitted["tid"][rows],
-        submitted["tgid"][rows],
-        submitted["dev"][rows],
-        submitted["inode"][rows],
-        method[rows],
-        np.where(durable[rows], np.maximum(result, 0), 0),
-        result,
-    )
-    return units, pieces, int(np.count_nonzero(wanted & (done < 0)))
-
-
-def _whole(
-    engine: int,
-    key: Ints,
-    begin: Ints,
-    end: Ints,
-    tid: Ints,
-    tgid: Ints,
-    device: Ints,
-    inode: Ints,
-    method: Ints,
-    size: Ints,
-    result: Ints,
-) -> tuple[Units, Pieces]:
-    """Units of one piece each."""
-    count = len(key)
-    units = Units(
-        begin_ns=begin,
-        end_ns=end,
-        latency_ns=end - begin,
-        tid=tid,
-        tgid=tgid,
-        size_bytes=size,
-        pieces=np.ones(count, np.int64),
-        device_key=device,
-        inode=inode,
-        offset_bytes=np.full(count, -1),
+    flush = np.isin(opcode, (AIO_FSYNC, AIO_FDSYNC))
+    found = Submissions(
+        engine=np.full(len(opcode), LIBAIO),
+        key=submitted["iocb_key"],
+        begin_ns=submitted["enter_ns"],
+        end_ns=at(completed["time_ns"], done),
+        tid=submitted["tid"],
+        tgid=submitted["tgid"],
+        device_key=submitted["dev"],
+        inode=submitted["inode"],
+        offset_bytes=_offset(trace.points["aio_submit"]),
+        size_bytes=submitted["size_bytes"],
         method=method,
-        engine=np.full(count, engine),
-        failed=result < 0,
+        flush=flush,
+        result=at(completed["result"], done),
     )
-    return units, Pieces(np.arange(count), tid, begin, end, device, key)
+    return found.rows(np.flatnonzero(flush | np.isin(opcode, AIO_WRITES)))

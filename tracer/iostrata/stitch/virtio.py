@@ -8,16 +8,18 @@ no place; the VMM makes one fdatasync of several of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.hop import Asks, Serves
-from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of, overlapping
+from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of, joined, overlapping
 from iostrata.stitch.lift import Held, Link
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.submissions import pieces_of, submissions_of
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole
 from iostrata.trace.layout import (
@@ -56,29 +58,12 @@ class Virtio:
         )
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
-        """Every call of a VMM's thread that writes or makes durable."""
-        calls = columns_of(
-            lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
-            "offset_bytes", "size_bytes", "result",
-        )  # fmt: skip
-        call = calls["call"]
-        flush = (call == CALL_FSYNC) | (call == CALL_FDATASYNC)
-        writes = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
-        of_vmm = np.isin(calls["tgid"], _processes(lower))
-        rows = np.flatnonzero(of_vmm & (flush | writes) & (calls["result"] >= 0))
-        calls, flush = {name: column[rows] for name, column in calls.items()}, flush[rows]
-        piece, none = np.arange(len(rows)), np.zeros(len(rows), np.int64)
-        begin, end = calls["enter_ns"], calls["time_ns"]
-        serves = Serves(
-            begin_ns=begin,
-            end_ns=end,
-            key=_place(calls["offset_bytes"], calls["result"]),
-            group=_place(calls["inode"], calls["dev"]),
-            shared=flush,
-            piece=piece,
-            agent=calls["tgid"],
-        )
-        return serves, Pieces(piece, calls["tid"], begin, end, calls["dev"], none)
+        """Every call and every request of a VMM that writes or makes durable."""
+        parts = (_calls(lower), _requests(lower))
+        serves = Serves(**joined([serves for serves, _ in parts]))
+        pieces = Pieces(**joined([pieces for _, pieces in parts]))
+        number = np.arange(len(serves))
+        return replace(serves, piece=number), replace(pieces, unit=number)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         """In the order of events; what was not seen is in the row before it."""
@@ -128,6 +113,47 @@ Cpus = tuple[Ints, Ints, Ints, Ints]
 def _place(offset: Ints, size: Ints) -> Ints:
     """Two numbers as one key."""
     return offset * np.int64(0x9E3779B1) + size
+
+
+def _calls(lower: Trace) -> tuple[Serves, Pieces]:
+    calls = columns_of(
+        lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
+        "offset_bytes", "result",
+    )  # fmt: skip
+    call = calls["call"]
+    flush = (call == CALL_FSYNC) | (call == CALL_FDATASYNC)
+    writes = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
+    of_vmm = np.isin(calls["tgid"], _processes(lower))
+    rows = np.flatnonzero(of_vmm & (flush | writes) & (calls["result"] >= 0))
+    calls, flush = {name: column[rows] for name, column in calls.items()}, flush[rows]
+    none = np.zeros(len(rows), np.int64)
+    serves = Serves(
+        begin_ns=calls["enter_ns"],
+        end_ns=calls["time_ns"],
+        key=_place(calls["offset_bytes"], calls["result"]),
+        group=_place(calls["inode"], calls["dev"]),
+        shared=flush,
+        piece=none,
+        agent=calls["tgid"],
+    )
+    return serves, Pieces(none, calls["tid"], serves.begin_ns, serves.end_ns, calls["dev"], none)
+
+
+def _requests(lower: Trace) -> tuple[Serves, Pieces]:
+    """Those of aio=native and aio=io_uring."""
+    found = submissions_of(lower)
+    of_vmm = np.isin(found.tgid, _processes(lower))
+    found = found.rows(np.flatnonzero(of_vmm & (found.end_ns >= 0) & (found.result >= 0)))
+    serves = Serves(
+        begin_ns=found.begin_ns,
+        end_ns=found.end_ns,
+        key=_place(found.offset_bytes, found.result),
+        group=_place(found.inode, found.device_key),
+        shared=found.flush,
+        piece=np.zeros(len(found), np.int64),
+        agent=found.tgid,
+    )
+    return serves, pieces_of(found)
 
 
 def _processes(trace: Trace) -> Ints:
