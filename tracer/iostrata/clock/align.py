@@ -51,9 +51,13 @@ def align(upper: Trace, lower: Trace, asks: Intervals, serves: Intervals) -> Ali
     ]
     chosen = agreeing[0] if agreeing else by_causality(causality)
     agreed = {alignment.source for alignment in agreeing}
-    wrong = [disagreement(name, found, causality)
-             for name, found in offers.items() if found and name not in agreed]  # fmt: skip
-    defects = "; ".join(filter(None, (causality.contradiction, *wrong)))
+    wrong = (
+        disagreement(name, found, causality)
+        for name, found in offers.items()
+        if found and name not in agreed
+    )
+    doubt = None if agreeing else causality.ambiguity
+    defects = "; ".join(filter(None, (causality.contradiction, doubt, *wrong)))
     return replace(chosen, contradiction=defects or None)
 
 
@@ -68,7 +72,7 @@ def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:
 def by_causality(causality: Causality) -> Alignment:
     line = causality.corridor.calmest
     low, high = causality.corridor.reach(line)
-    return Alignment(line, max(-low, high), CAUSALITY, low, high, causality.pairs)
+    return Alignment(line, causality.corridor.bound_ns, CAUSALITY, low, high, causality.pairs)
 
 
 def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:

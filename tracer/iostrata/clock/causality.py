@@ -13,8 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata import units
+from iostrata.clock.contradiction import contradiction
 from iostrata.clock.corridor import Corridor, corridor
-from iostrata.clock.intervals import Candidates, Intervals, Pairs, every, occurs_once, unique
+from iostrata.clock.intervals import (
+    ROUNDING_NS,
+    Candidates,
+    Intervals,
+    Pairs,
+    unique,
+)
 from iostrata.clock.line import Line
 from iostrata.clock.vote import voted_lines
 from iostrata.model import Ints
@@ -25,19 +32,21 @@ DOUBT = 1024
 ROUNDS = 3
 RIVAL_SHARE = 0.9
 UNLUCKY = 2
-MISPAIRED_SHARE = 0.02
-"""Of the pairs, those that may contradict the others without any clock being to blame."""
-TIED_SHARE = 0.5
-"""Of the asks during the serves, those that must be served: else these machines never met."""
+ALIKE = 1.2
+"""Spreads whose ratio is smaller say nothing: pauses would make it 1.4 and more."""
 
 
 @dataclass(frozen=True)
 class Causality:
-    """``corridor``: the lines that ``pairs`` pairs allow; ``contradiction``: see Alignment."""
+    """``corridor``: the lines that ``pairs`` pairs allow; ``contradiction``: see Alignment.
+
+    ``ambiguity``: why there may be another corridor that is as good, or None.
+    """
 
     corridor: Corridor
     pairs: int
     contradiction: str | None
+    ambiguity: str | None
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,14 @@ class Fit:
     served: int = 0
     spread_ns: float = np.inf
 
+    def apart_ns(self, other: Fit) -> int:
+        """How far two lines are from each other if no corridor holds both, else 0."""
+        if not self.corridor or not other.corridor:
+            return 0
+        ends = self.corridor.ends
+        apart = int(np.abs(self.line(ends) - other.line(ends)).min())
+        return apart if apart > self.corridor.bound_ns + other.corridor.bound_ns else 0
+
 
 def bound_by_causality(
     asks: Intervals, serves: Intervals, hints: Sequence[Line] = ()
@@ -63,30 +80,38 @@ def bound_by_causality(
     """What causality says of the serves' clock in the asks'; None if nothing is tied at all.
 
     Keys may repeat, either side may miss rows, and offsets may be of any size.
-    ``hints``: lines that other sources offer, tried beside those found by voting.
+    ``hints``: lines that other sources offer, tried beside those found by voting,
+    and preferred to those that are no better.
     """
     candidates = Candidates(asks, serves)
     if not len(candidates.asks):
         return None
     voted, centre = voted_lines(candidates)
-    fit = settle(candidates, [*hints, *voted], centre)
-    if fit is None or fit.corridor is None:
+    fit, rival_ns = settle(candidates, [*hints, *voted], centre)
+    if not fit.corridor:
         return None
-    return Causality(fit.corridor, fit.pairs, contradiction(candidates, fit))
+    return Causality(
+        fit.corridor, fit.pairs, contradiction(candidates, fit.line, fit.corridor),
+        f"a clock that is {units.duration(rival_ns)} off fits as well" if rival_ns else None,
+    )  # fmt: skip
 
 
-def settle(candidates: Candidates, lines: Sequence[Line], centre: int) -> Fit | None:
-    """The best line over all asks, begun from few, where drift has no effect yet."""
-    total, size = len(candidates.asks), FIRST_ASKS
-    while lines:
+def settle(candidates: Candidates, lines: Sequence[Line], centre: int) -> tuple[Fit, int]:
+    """The best line over all asks, begun from few, where drift has no effect yet.
+
+    Also how far another line was from it that nothing told from the best, or 0.
+    """
+    total, size, rival_ns = len(candidates.asks), FIRST_ASKS, 0
+    while True:
         begin = min(max(0, centre - size // 2), max(0, total - size))
         asks = np.arange(begin, min(begin + size, total))
         fits = best([refine(candidates, asks, line) for line in lines])
+        if len(lines) > 1:
+            rival_ns = nearest_rival_ns(fits)
         if size >= total:
-            return fits[0]
+            return fits[0], rival_ns
         lines = [fit.line for fit in fits[: max(1, DOUBT // size)]]
         size *= 2
-    return None
 
 
 def refine(candidates: Candidates, asks: Ints, line: Line) -> Fit:
@@ -103,61 +128,31 @@ def refine(candidates: Candidates, asks: Ints, line: Line) -> Fit:
             break
         allowed = corridor(candidates, pairs, fit.line, candidates.span(asks, fit.line))
         line, served = allowed.middle, len(np.unique(inside.ask))
-        fit = Fit(line, allowed, len(pairs), served, spread(candidates, pairs, line))
+        fit = Fit(line, allowed, len(pairs), served, spread_ns(candidates, pairs, line))
     return fit
 
 
-def spread(candidates: Candidates, pairs: Pairs, line: Line) -> float:
+def spread_ns(candidates: Candidates, pairs: Pairs, line: Line) -> float:
     return sum(
         float(np.abs(slack - np.median(slack)).mean()) for slack in candidates.slack(pairs, line)
     )
 
 
 def best(fits: Sequence[Fit]) -> list[Fit]:
-    """Those under which nearly the most asks are served, the steadiest first."""
+    """Those under which nearly the most asks are served: first all that are as steady as any."""
     most = max(fit.served for fit in fits)
-    rivals = (fit for fit in fits if fit.served >= RIVAL_SHARE * most - UNLUCKY)
-    return sorted(rivals, key=lambda fit: fit.spread_ns)
+    rivals = [fit for fit in fits if fit.served >= RIVAL_SHARE * most - UNLUCKY]
+    alike = steady_ns(rivals)
+    return sorted(rivals, key=lambda fit: max(fit.spread_ns, alike))
 
 
-def contradiction(candidates: Candidates, fit: Fit) -> str | None:
-    """Why the pairs cannot all be true with any one line, if so."""
-    line, asks = fit.line, np.arange(len(candidates.asks))
-    inside = candidates.within(asks, line)
-    by_ns = violations(candidates, line, inside)
-    if len(by_ns) > MISPAIRED_SHARE * (len(by_ns) + fit.pairs):
-        return (
-            f"{len(by_ns)} of {len(by_ns) + fit.pairs} requests were served before they were sent, "
-            f"or after they were answered, by up to {units.duration(float(by_ns.max()))}, "
-            "with any steady clock"
-        )
-    first, last = line(fit.corridor.ends) if fit.corridor else (0, 0)
-    during = (candidates.asks.begin_ns >= first) & (candidates.asks.end_ns <= last)
-    served = np.isin(np.flatnonzero(during), inside.ask)
-    if served.sum() < TIED_SHARE * len(served):
-        return f"only {served.sum()} of {len(served)} requests found who served them"
-    return None
+def steady_ns(fits: Sequence[Fit]) -> float:
+    """The spread up to which nothing tells fits from each other."""
+    return ALIKE * min(fit.spread_ns for fit in fits) + ROUNDING_NS
 
 
-def violations(candidates: Candidates, line: Line, inside: Pairs) -> Ints:
-    """By how much serves stick out of the asks that must be theirs, ns; one a pair.
-
-    Theirs is one that overlaps, or the only one of the key, as long as neither
-    side has a better one.
-    """
-    asks = np.setdiff1d(np.arange(len(candidates.asks)), inside.ask)
-    first, last = candidates.begun_within(asks, line)
-    edge, after = candidates.of_key(asks)
-    near = every(asks, np.maximum(first - 1, edge), np.minimum(last + 1, after))
-    before, behind = candidates.slack(near, line)
-    begin, end = candidates.asks.begin_ns[near.ask], candidates.asks.end_ns[near.ask]
-    overlaps = (before < end - begin) & (behind < end - begin)
-    alone = occurs_once(candidates.asks.key)[near.ask]
-    alone &= occurs_once(candidates.serves.key)[near.serve]
-    theirs = (overlaps | alone) & ~np.isin(near.serve, inside.serve)
-    by_ns = np.maximum(-before, -behind)[theirs]
-    # An ask between two such serves counts once, by the nearer.
-    order = np.lexsort((by_ns, near.ask[theirs]))
-    _, one = np.unique(near.ask[theirs][order], return_index=True)
-    nearest: Ints = by_ns[order][one]
-    return nearest
+def nearest_rival_ns(fits: Sequence[Fit]) -> int:
+    """The shortest way from the first to another that may be the right one as well."""
+    alike = steady_ns(fits)
+    away = (fits[0].apart_ns(fit) for fit in fits[1:] if fit.spread_ns <= alike)
+    return min((apart_ns for apart_ns in away if apart_ns), default=0)

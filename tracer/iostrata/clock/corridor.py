@@ -70,6 +70,12 @@ class Corridor:
         image = int(middle(np.array([half]))[0])
         return self.clip(Line(half, image - half))
 
+    @property
+    def bound_ns(self) -> int:
+        """How far any line that fits may be from the middle."""
+        low, high = self.reach(self.middle)
+        return max(-low, high)
+
     def at(self, heights: Floats) -> Line:
         return Line.through(self.ends, self.line(self.ends) + np.rint(heights).astype(np.int64))
 

@@ -25,7 +25,7 @@ def offers_of_exchange(upper: Trace, lower: Trace) -> list[Offer]:
         return []
     ends, up = below.corridor.ends, above.corridor.middle
     line = Line.through(ends, up.inverse(below.corridor.middle(ends)))
-    return [Offer(line, bound_ns(above) + bound_ns(below))]
+    return [Offer(line, above.corridor.bound_ns + below.corridor.bound_ns)]
 
 
 def to_coordinator(exchange: Exchange) -> Causality | None:
@@ -34,8 +34,3 @@ def to_coordinator(exchange: Exchange) -> Causality | None:
         Intervals(number, exchange.sent_ns, exchange.received_ns),
         Intervals(number, exchange.remote_ns, exchange.remote_ns),
     )
-
-
-def bound_ns(causality: Causality) -> int:
-    low, high = causality.corridor.reach(causality.corridor.middle)
-    return max(-low, high)

@@ -21,6 +21,7 @@ from iostrata.model import Ints
 VOTERS = 512
 BUDGET = 1 << 20
 """Pairs that are looked at together: rare keys have the first choice."""
+RECOUNT = 1 << 22
 PLACES = (8, 4, 12, 2, 14, 1, 15)
 """Where to look for voters, in sixteenths: one recording may cover a part of the other only."""
 CLEAR_SHARE = 0.8
@@ -51,11 +52,11 @@ def voted_lines(candidates: Candidates) -> tuple[list[Line], int]:
 
 
 def rarest(candidates: Candidates, centre: int, count: int) -> Ints:
-    """Of the asks around one, those with the fewest serves to choose from."""
+    """Of the asks around one, those with the fewest serves to choose from, the nearest first."""
     begin = max(0, centre - 2 * count)
     around = np.arange(begin, min(begin + 4 * count, len(candidates.asks)))
     first, last = candidates.of_key(around)
-    return around[np.argsort(last - first, kind="stable")[:count]]
+    return around[np.lexsort((np.abs(around - centre), last - first))[:count]]
 
 
 def affordable(candidates: Candidates, voters: Ints) -> Ints:
@@ -116,13 +117,14 @@ def summits(low: Ints, high: Ints) -> tuple[Ints, int]:
 
 
 def narrow(candidates: Candidates, offsets: Ints, centre: int) -> Ints:
-    """Few enough offsets to follow one by one: the fewer are left, the more voters are asked."""
+    """Few enough offsets to follow one by one: when too many are left, more voters are asked."""
     while len(offsets) > RIVALS:
-        voters = rarest(candidates, centre, BUDGET // len(offsets))
-        votes = recount(candidates, offsets, voters, centre)
-        order = np.argsort(-votes, kind="stable")
+        count = min(RECOUNT // len(offsets), VOTERS)
+        votes = recount(candidates, offsets, rarest(candidates, centre, count), centre)
         clear = int(np.count_nonzero(votes >= CLEAR_SHARE * votes.max()))
-        offsets = offsets[order[: min(clear, max(RIVALS, len(offsets) // 2))]]
+        if count == VOTERS or clear == len(offsets):
+            clear = min(clear, RIVALS)
+        offsets = offsets[np.argsort(-votes, kind="stable")[:clear]]
     return offsets
 
 

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Causality alone against the truth: within its bound, and the bound as narrow as the slack."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iostrata.clock.causality import Causality, bound_by_causality
+from iostrata.clock.intervals import Intervals
+from iostrata.clock.line import Line
+
+from .worlds import HOUR_NS, Clock, Load, World
+
+ROUNDING_NS = 5
+PER_PAIR_NS = 10_000
+"""One second for 100 000 pairs, on a machine that has time for it."""
+
+
+def check(world: World, load: Load) -> Causality:
+    found = bound_by_causality(world.asks, world.serves)
+    assert found
+    assert world.error_ns(found.corridor.middle) <= found.corridor.bound_ns + ROUNDING_NS
+    least = load.steady * (load.there_ns + load.back_ns)
+    assert found.corridor.bound_ns <= 0.75 * least
+    return found
+
+
+LOADS = {
+    "random offsets of a file of 16 MB by 4 jobs": Load(),
+    "keys that never repeat": Load(keys=1 << 40),
+    "one block again and again": Load(keys=1, jobs=1),
+    "one block again and again, like clockwork": Load(keys=1, jobs=1, steady=0.95, count=10_000),
+    "four blocks by 4 jobs": Load(keys=4),
+    "one write a second": Load(jobs=1, think_ns=1e9, count=600),
+    "one write in ten seconds": Load(jobs=1, think_ns=1e10, count=300),
+    "a fast device": Load(there_ns=5e3, serve_ns=10e3, back_ns=5e3, think_ns=3e3, count=8000),
+    "a slow way back": Load(there_ns=5e3, back_ns=900e3),
+    "the upper clock behind by a day": Load(upper=Clock(0), lower=Clock(24 * HOUR_NS, 50.0)),
+    "clocks that drift much": Load(upper=Clock(HOUR_NS, 80.0), lower=Clock(HOUR_NS, -80.0)),
+    "a fifth of the rows lost": Load(lost=0.2),
+    "wrong keys": Load(mistaken=0.02),
+}
+
+
+@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS.keys())
+def test_truth_is_within_the_bound(load: Load) -> None:
+    for seed in range(3):
+        world = load.run(seed)
+        found = check(world, load)
+        assert found.contradiction is None
+        assert found.ambiguity is None
+        assert found.pairs > 0.4 * len(world.asks)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), count=st.integers(100, 3000), jobs=st.integers(1, 4),
+    keys=st.sampled_from((64, 2048, 1 << 40)), lost=st.sampled_from((0.0, 0.05)),
+    there_ns=st.integers(3_000, 1_000_000), back_ns=st.integers(3_000, 1_000_000),
+    drift_ppm=st.integers(-60, 60), start_ns=st.integers(0, 1000 * HOUR_NS),
+)  # fmt: skip
+def test_truth_is_within_the_bound_of_any_world(
+    seed: int, count: int, jobs: int, keys: int, lost: float,
+    there_ns: int, back_ns: int, drift_ppm: int, start_ns: int,
+) -> None:  # fmt: skip
+    load = Load(
+        count=count, jobs=jobs, keys=keys, lost=lost, there_ns=there_ns, back_ns=back_ns,
+        lower=Clock(start_ns, drift_ppm),
+    )  # fmt: skip
+    check(load.run(seed), load)
+
+
+def test_a_hundred_thousand_pairs_take_a_second() -> None:
+    load = Load(count=100_000)
+    world = load.run(1)
+    begin = time.process_time_ns()
+    check(world, load)
+    assert time.process_time_ns() - begin <= 2 * PER_PAIR_NS * load.count
+
+
+def test_one_pair_says_what_it_can() -> None:
+    world = Load(count=1, jobs=1, lost=0).run(1)
+    found = bound_by_causality(world.asks, world.serves)
+    assert found
+    assert found.pairs == 1
+    assert world.error_ns(found.corridor.middle) <= found.corridor.bound_ns + ROUNDING_NS
+    slack = np.diff(world.asks.end_ns - world.asks.begin_ns - world.serves.end_ns, prepend=0)
+    assert found.corridor.bound_ns < abs(int(slack[0]) + int(world.serves.begin_ns[0]))
+
+
+def test_recordings_that_share_a_part_only() -> None:
+    load = Load(count=20_000)
+    world = load.run(3)
+    early = replace(world, serves=world.serves.take(world.serves.begin_ns < world.lower_ns[2000]))
+    found = bound_by_causality(early.asks, early.serves)
+    assert found
+    shared = replace(world, upper_ns=world.upper_ns[:2000], lower_ns=world.lower_ns[:2000])
+    assert shared.error_ns(found.corridor.middle) <= found.corridor.bound_ns + ROUNDING_NS
+    assert found.contradiction is None
+
+
+def test_nothing_in_common() -> None:
+    world = Load(count=100).run(1)
+    others = replace(world.serves, key=world.serves.key + 1_000_000)
+    assert bound_by_causality(world.asks, others) is None
+    nothing = Intervals(*(np.zeros(0, np.int64),) * 3)
+    assert bound_by_causality(nothing, world.serves) is None
+    assert bound_by_causality(world.asks, nothing) is None
+
+
+def test_machines_that_never_met_are_told() -> None:
+    found = bound_by_causality(Load().run(1).asks, Load().run(2).serves)
+    assert found
+    assert found.contradiction
+
+
+def test_a_clock_that_jumps_is_told() -> None:
+    world = Load(keys=1 << 40).run(1)
+    late = world.serves.begin_ns > np.median(world.serves.begin_ns)
+    jump = np.where(late, 3_000_000, 0)
+    jumped = Intervals(world.serves.key, world.serves.begin_ns + jump, world.serves.end_ns + jump)
+    found = bound_by_causality(world.asks, jumped)
+    assert found
+    assert found.contradiction
+    assert "3.0" in found.contradiction or "2.9" in found.contradiction
+
+
+def test_a_hint_is_used_where_votes_cannot_decide() -> None:
+    """Writes that follow each other exactly: any shift by a whole write fits."""
+    load = Load(keys=1, jobs=1, steady=1.0, lost=0, count=400)
+    world = load.run(1)
+    middle = world.asks.take(slice(100, 300))
+    alone = bound_by_causality(middle, world.serves)
+    assert alone
+    assert alone.ambiguity == "a clock that is 690 us off fits as well"
+    truth = Line.through(world.lower_ns[[0, -1]], world.upper_ns[[0, -1]])
+    found = bound_by_causality(middle, world.serves, [truth])
+    assert found
+    assert world.error_ns(found.corridor.middle) <= found.corridor.bound_ns + ROUNDING_NS
