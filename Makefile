@@ -3,6 +3,7 @@
 #   make demo    record a benchmark of synchronous writes here and print its table
 #   make test    every test and linter
 #   make bench   what recording and analysing cost
+#   make man     the manual page anew, docs/iostrata.1
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
 #
 # Each does all of its own set-up; .stamps/ remembers what is done.
@@ -13,10 +14,10 @@ BIN := $(VENV)/bin
 
 BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev make gcc
 TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs clang-format \
-	dmsetup e2fsprogs fio git strace util-linux xfsprogs
+	dmsetup e2fsprogs fio git groff-base strace util-linux xfsprogs
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio kmod qemu-system-x86
 
-.PHONY: all demo test test-lab bench lint native install clean
+.PHONY: all demo test test-lab bench man lint native install clean
 all: install
 
 demo: install
@@ -30,6 +31,9 @@ test-lab: .stamps/lab-packages .stamps/python-dev native
 
 bench: .stamps/test-packages .stamps/python-dev native
 	set -e; for script in tests/benchmarks/*.py; do $(BIN)/python "$$script"; done
+
+man: .stamps/python
+	$(BIN)/python -m iostrata.cli.man > docs/iostrata.1
 
 lint: .stamps/test-packages .stamps/python-dev
 	$(BIN)/python -m pytest tests/test_style.py

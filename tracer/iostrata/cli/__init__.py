@@ -104,8 +104,9 @@ def status_of(arguments: Sequence[str]) -> int:
         return STATUS_INTERRUPTED
     except BrokenPipeError:
         return _broken_pipe()
-    except SystemExit:
-        return _broken_pipe()  # typer's own answer to it; nothing else here exits
+    except SystemExit as error:
+        # Typer's own: 0 after completing for a shell, else its answer to a broken pipe.
+        return _broken_pipe() if error.code else 0
     except OSError as error:
         complain(
             f"{error.filename or 'standard output'}: {error.strerror or error}",

@@ -32,11 +32,23 @@ class Action(StrEnum):
     DOWN = "down"
 
 
+def _scenarios(context: typer.Context, incomplete: str) -> list[str]:
+    """For the shell's completion: names of scenarios, where one is expected."""
+    if context.params.get("action") not in (Action.RUN, Action.UP) or context.params.get("words"):
+        return []
+    names = [file.stem for file in laboratory.scenario_files()]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def lab(
     action: Annotated[Action, typer.Argument(help="What to do.", show_default=False)],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME] [-- COMMAND]", help="A scenario, or a machine (exec)."),
+        typer.Argument(
+            metavar="[NAME] [-- COMMAND]",
+            help="A scenario, or a machine (exec).",
+            autocompletion=_scenarios,
+        ),
     ] = None,
     kernel: Annotated[
         str,
