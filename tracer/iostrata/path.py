@@ -109,10 +109,12 @@ def _crossing(
     )
 
 
-def path_of(top: tuple[Trace, str], others: Sequence[tuple[Trace, str]], pieces: Pieces) -> Path:
+def path_of(
+    top: tuple[Trace, str], others: Sequence[tuple[Trace, str]], pieces: Pieces, floor: str
+) -> Path:
     """``top`` and ``others``: traces with their roles; ``pieces``: of the top's writes."""
     search = _Search(list(others))
-    node = search.node(top[0], pieces, "syscall", Member(*top))
+    node = search.node(top[0], pieces, floor, Member(*top))
     members = tuple(search.members)
     several = len(members) > 1
     layers = tuple(

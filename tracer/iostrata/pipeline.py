@@ -27,7 +27,9 @@ from iostrata.stitch import (
     windows,
 )
 from iostrata.stitch.calls import ENGINES, METHODS
+from iostrata.stitch.hops import units_of_served
 from iostrata.stitch.join import integers
+from iostrata.trace.layout import THREAD_TARGET
 from iostrata.trace.read import Trace
 
 # In which order machines are taken for the one with the workload.
@@ -74,11 +76,11 @@ def prepare(recording: Recording) -> Material:
     machines = list(zip(recording.traces(), (m.role for m in recording.machines), strict=True))
     machines.sort(key=lambda machine: TOPMOST.index(machine[1]))
     for top in machines:
-        units, pieces, unfinished, plain_writes = _units(top[0])
+        units, pieces, floor, unfinished, plain_writes = _units(top[0])
         if len(units):
             break
     trace = top[0]
-    path = path_of(top, [machine for machine in machines if machine is not top], pieces)
+    path = path_of(top, [machine for machine in machines if machine is not top], pieces, floor)
     left_out, kept = left_out_of(path, units, unfinished)
     if not len(kept):
         raise NothingToAnalyse(*_nothing(left_out, plain_writes))
@@ -86,12 +88,19 @@ def prepare(recording: Recording) -> Material:
     return Material(path, trace, units, pieces, kept, writes, left_out, plain_writes)
 
 
-def _units(trace: Trace) -> tuple[Units, Pieces, int, int]:
-    """Synchronous writes, their pieces; how many did not end here; how many plain ones."""
+def _units(trace: Trace) -> tuple[Units, Pieces, str, int, int]:
+    """Synchronous writes, their pieces and floor; how many did not end here, and plain ones."""
+    served = None if _has_workload(trace) else units_of_served(trace)
+    if served:
+        return *served, 0, 0
     calls, call_pieces, plain_writes = units_of_calls(trace.points["syscall"])
     requests, request_pieces, unfinished = units_of_requests(trace)
     units, pieces = together((calls, call_pieces), (requests, request_pieces))
-    return units, pieces, unfinished, plain_writes
+    return units, pieces, "syscall", unfinished, plain_writes
+
+
+def _has_workload(trace: Trace) -> bool:
+    return bool((integers(trace.points["thread"]["kind"]) == THREAD_TARGET).any())
 
 
 def _credit(found: Material) -> tuple[dict[int, NDArray[np.int64]], Counter[str]]:

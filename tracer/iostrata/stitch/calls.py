@@ -39,10 +39,12 @@ METHODS: Final = (
     "open_sync",
     "sync_file_range",
     "msync",
+    "write",
+    "flush",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
-# Prefix of the method, by engine.
-ENGINES: Final = ("", "io_uring:", "libaio:")
+# Prefix of the method, by engine; the last ones are what a machine does for another one.
+ENGINES: Final = ("", "io_uring:", "libaio:", "virtio:", "nfs:")
 _METHOD_OF_CALL: Final = {
     CALL_FSYNC: METHOD["fsync"],
     CALL_FDATASYNC: METHOD["fdatasync"],
@@ -55,7 +57,7 @@ _METHOD_OF_CALL: Final = {
 class Units:
     """Synchronous writes as their callers see them; one row each, unordered.
 
-    ``method``: code into ``METHODS``. ``engine``: 0 system call, 1 io_uring, 2 libaio.
+    ``method``: code into ``METHODS``. ``engine``: code into ``ENGINES``.
     ``failed``: the call returned an error.
     """
 

@@ -59,7 +59,8 @@ class Serves:
     """What the lower machine served, one row each, times in ns of its own clock.
 
     ``piece``: row of the pieces that its own events are tied to. ``agent``: the
-    process that served (0: the kernel).
+    process that served (0: the kernel). ``flush``: it made durable and wrote nothing.
+    ``offset_bytes``, ``size_bytes``: of what was written.
     """
 
     begin_ns: Ints
@@ -69,6 +70,9 @@ class Serves:
     shared: NDArray[np.bool_]
     piece: Ints
     agent: Ints
+    flush: NDArray[np.bool_]
+    offset_bytes: Ints
+    size_bytes: Ints
 
     def __len__(self) -> int:
         return len(self.key)

@@ -16,6 +16,7 @@ from iostrata.stitch.lift import Held, Link
 from iostrata.stitch.rpc import calls_of
 from iostrata.stitch.spans import NO_SPANS, SpanList, Spans
 from iostrata.stitch.window import Window, whole
+from iostrata.trace.layout import NFS_COMMIT
 from iostrata.trace.read import Trace
 
 
@@ -42,7 +43,7 @@ class Nfs:
         """A piece is a thread's own time with a call; the serve begins as the call is there."""
         calls = columns_of(
             lower.points["svc_call"], "tid", "enqueue_ns", "dequeue_ns", "receive_ns", "xid",
-            "connection",
+            "connection", "operation", "offset_bytes", "size_bytes",
         )  # fmt: skip
         count = len(calls["tid"])
         none = np.zeros(count, np.int64)
@@ -58,6 +59,9 @@ class Nfs:
             shared=np.zeros(count, np.bool_),
             piece=np.arange(count),
             agent=none,
+            flush=calls["operation"] == NFS_COMMIT,
+            offset_bytes=calls["offset_bytes"],
+            size_bytes=calls["size_bytes"],
         )
         return serves, pieces
 

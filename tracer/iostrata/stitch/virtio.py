@@ -135,6 +135,9 @@ def _calls(lower: Trace) -> tuple[Serves, Pieces]:
         shared=flush,
         piece=none,
         agent=calls["tgid"],
+        flush=flush,
+        offset_bytes=calls["offset_bytes"],
+        size_bytes=np.where(flush, 0, calls["result"]),
     )
     return serves, Pieces(none, calls["tid"], serves.begin_ns, serves.end_ns, calls["dev"], none)
 
@@ -152,6 +155,9 @@ def _requests(lower: Trace) -> tuple[Serves, Pieces]:
         shared=found.flush,
         piece=np.zeros(len(found), np.int64),
         agent=found.tgid,
+        flush=found.flush,
+        offset_bytes=found.offset_bytes,
+        size_bytes=np.where(found.flush, 0, found.result),
     )
     return serves, pieces_of(found)
 
