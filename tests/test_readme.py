@@ -87,6 +87,7 @@ def test_examples_in_help_are_commands() -> None:
     known = {command.__name__ for command in COMMANDS}
     for command in COMMANDS:
         for line in (command.__doc__ or "").splitlines():
-            words = shlex.split(line) if re.match(r" +(sudo )?iostrata ", line) else []
+            found = re.match(r" +(sudo )?iostrata ", line)
+            words = shlex.split(line.removesuffix("\\")) if found else []
             if words:
                 assert words[words.index("iostrata") + 1] in known

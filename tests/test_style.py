@@ -33,6 +33,7 @@ ALLOWED: Final = {
     "report": FOUNDATION,
     "record": FOUNDATION | {"recording"},
     "recording": STAGES,
+    "join": FOUNDATION | {"recording", "trace"},
     "pipeline": STAGES | {"path", "recording"},
     "export": STAGES | {"pipeline", "__version__"},
     "timelines": STAGES | {"pipeline", "recording"},

@@ -16,8 +16,15 @@ static bool is_trace_file(const char *name)
 
 static void remove_facts(int directory_fd)
 {
-	unlinkat(directory_fd, "facts/block", 0);
-	unlinkat(directory_fd, "facts/mountinfo", 0);
+	/* Not all are ours: who aligns clocks or finds connections adds some. */
+	static const char *const names[] = { "block", "mountinfo", "tsc", "exchange",
+					     "connections" };
+	char path[64];
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "facts/%s", names[i]);
+		unlinkat(directory_fd, path, 0);
+	}
 	unlinkat(directory_fd, "facts", AT_REMOVEDIR);
 }
 

@@ -25,6 +25,7 @@ from iostrata.cli import (
     dump,
     export,
     html,
+    join,
     lab,
     record,
     replay,
@@ -38,6 +39,7 @@ from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 COMMANDS: Final[tuple[Callable[..., int], ...]] = (
     run.run,
     record.record,
+    join.join,
     replay.replay,
     timeline.timeline,
     top.top,

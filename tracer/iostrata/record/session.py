@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import IO, Final
 
-PATIENCE_S: Final = 5.0
+PATIENCE_S: Final = 2.0
 
 
 class PipedSession:

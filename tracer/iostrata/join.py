@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of single machines in, one recording of all of them out; the old ones stay."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from iostrata.errors import RecordingError
+from iostrata.recording import Machine, Recording, write_recording_json
+from iostrata.trace.read import Trace, read_trace
+from iostrata.trace.wallclock import realtime_of
+from iostrata.units import duration
+
+SUSPENDED_NS: Final = 1_000_000
+# Relates a machine's clock to that of whoever recorded it, which was not one for all.
+EXCHANGE: Final = "exchange"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A machine of a recording, with the name and role that it is to have."""
+
+    name: str
+    role: str
+    recording: Recording
+    directory: str
+    note: str = ""
+
+    @property
+    def path(self) -> Path:
+        return self.recording.path / self.directory
+
+
+def join(parts: Sequence[Part], directory: Path, unsynchronised: bool) -> list[str]:
+    """Makes ``directory``, which is there and empty, the recording of all parts.
+
+    Returns what is to be warned of. ``unsynchronised``: the machines' wall clocks do not
+    tell whether they were recorded at the same time. Files are linked where they can be.
+    Errors: RecordingError: they are no recordings of one run.
+    """
+    traces = [read_trace(part.path, part.name) for part in parts]
+    check_machines(traces)
+    if not unsynchronised:
+        check_times(traces)
+    recordings = {part.recording.path.resolve() for part in parts}
+    with ExitStack() as undo:
+        for part in parts:
+            undo.callback(shutil.rmtree, directory / part.name, ignore_errors=True)
+            _copy(part.path, directory / part.name, with_exchange=len(recordings) == 1)
+        _describe(parts, directory)
+        undo.pop_all()
+    return [*_suspended(traces), *_untimed(traces)]
+
+
+def check_machines(traces: Sequence[Trace]) -> None:
+    """Each is of another machine, or of another boot, which has clocks of its own."""
+    for first, second in combinations(traces, 2):
+        if first.machine == second.machine:
+            raise RecordingError(*_one_name(first, second))
+        if first.env.get("boot_id") and first.env["boot_id"] == second.env.get("boot_id"):
+            raise RecordingError(
+                f"{first.machine} and {second.machine} are the same machine, "
+                f"{first.env.get('hostname')}: {first.directory} and {second.directory}",
+                "give one recording of each machine",
+            )
+
+
+def _one_name(first: Trace, second: Trace) -> tuple[str, str]:
+    places = f"{first.directory} and {second.directory}"
+    if first.env.get("boot_id") == second.env.get("boot_id"):
+        return f"{places} are both of {first.machine}", "give one recording of each machine"
+    if first.env.get("hostname") == second.env.get("hostname"):
+        return (
+            f"{first.machine} was rebooted between {places}: its clock began anew",
+            "join the one that was made with the other machines' recordings",
+        )
+    return (
+        f"two machines are named {first.machine}: {places}",
+        "give each a name: iostrata join guest=DIR host=DIR server=DIR -o DIR",
+    )
+
+
+def check_times(traces: Sequence[Trace]) -> None:
+    """All were recorded at the same time, by their wall clocks, as far as those are known."""
+    spans = [(trace, span) for trace in traces if (span := _span(trace))]
+    for (first, one), (second, other) in combinations(spans, 2):
+        apart_ns = max(one[0], other[0]) - min(one[1], other[1])
+        if apart_ns > 0:
+            raise RecordingError(
+                f"{first.machine} and {second.machine} were not recorded at the same time: "
+                f"{_clock(one)} and {_clock(other)}, {duration(apart_ns)} apart",
+                "join recordings of one run; if only a machine's clock is wrong: --unsynchronised",
+            )
+
+
+def _span(trace: Trace) -> tuple[int, int] | None:
+    times = realtime_of(trace, np.array([trace.begin_ns, trace.end_ns], np.int64))
+    return None if times is None else (int(times[0]), int(times[1]))
+
+
+def _clock(span: tuple[int, int]) -> str:
+    begin, end = (datetime.fromtimestamp(time_ns / 1e9, UTC) for time_ns in span)
+    return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S}"
+
+
+def _untimed(traces: Sequence[Trace]) -> Iterator[str]:
+    for trace in traces:
+        if not _span(trace):
+            yield f"{trace.machine} has no clock samples: when it was recorded is not known"
+
+
+def _suspended(traces: Sequence[Trace]) -> Iterator[str]:
+    """CLOCK_MONOTONIC stands still while a machine is suspended, CLOCK_BOOTTIME does not."""
+    for trace in traces:
+        samples = trace.points["clock_sample"]
+        ahead = samples["boottime_ns"].astype(np.int64) - samples.time_ns.astype(np.int64)
+        asleep_ns = int(np.ptp(ahead)) if len(ahead) else 0
+        if asleep_ns > SUSPENDED_NS:
+            yield f"{trace.machine} was suspended for {duration(asleep_ns)} while it was recorded"
+
+
+def _copy(source: Path, target: Path, with_exchange: bool) -> None:
+    ignored = None if with_exchange else shutil.ignore_patterns(EXCHANGE)
+    shutil.copytree(source, target, copy_function=_link, ignore=ignored)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _describe(parts: Sequence[Part], directory: Path) -> None:
+    recordings = [part.recording for part in parts]
+    workload = next((each for each in recordings if each.command), recordings[0])
+    write_recording_json(
+        directory,
+        tuple(Machine(part.name, part.role, part.name, part.note) for part in parts),
+        created=min((each.created for each in recordings if each.created), default=""),
+        command=workload.command,
+        exit_status=workload.exit_status,
+    )
