@@ -63,6 +63,13 @@ struct thread {
 	unsigned long long sync_enter_ns;
 
 	unsigned long long scratch[4]; /* for layers that stash more */
+
+	/* a virtual CPU, out of guest mode; exit_ns 0: it is in, or was not seen yet */
+	unsigned long long exit_ns;
+	unsigned int exit_reason;
+	unsigned int exit_isa;
+	unsigned int vcpu;
+	unsigned int vcpu_pad;
 };
 
 enum watch_bits {
@@ -97,7 +104,7 @@ struct filter {
 	unsigned int comm_count;
 	unsigned int cgroup_count;
 	unsigned int own_tgid; /* the recorder: never */
-	unsigned int pad;
+	unsigned int path;     /* no targets: what serves other machines */
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];
 };

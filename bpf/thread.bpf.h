@@ -120,6 +120,21 @@ static __always_inline bool cgroup_matches(void)
 	return false;
 }
 
+/* The current thread's state if it serves others; made when it is first met where its
+ * process's first thread is known to run virtual machines. */
+static __always_inline struct thread *thread_that_serves(void)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of((__u32)ids), *first;
+
+	if (thread)
+		return thread->kind ? thread : NULL;
+	first = thread_of(ids >> 32);
+	if (!first || first->kind != THREAD_VMM)
+		return NULL;
+	return thread_add(ids, ids >> 32, THREAD_VMM);
+}
+
 /* The current thread's state, if the filters let it be recorded; made at its
  * first call where no process tree was asked for. */
 static __always_inline struct thread *thread_admit(void)
@@ -129,6 +144,8 @@ static __always_inline struct thread *thread_admit(void)
 
 	if (thread && thread->kind)
 		return thread;
+	if (filter.path)
+		return thread_that_serves();
 	if (!thread && (filter.tree || ids >> 32 == filter.own_tgid))
 		return NULL;
 	if (!comm_matches() || !cgroup_matches())

@@ -53,6 +53,8 @@ int wakeup_switch(__u64 *ctx)
 	__u32 next_tid = next->pid;
 
 	if (thread && thread_at_work(thread)) {
+		if (thread->kind >= THREAD_VMM)
+			thread_announce(thread);
 		if (preempted)
 			thread->off_state = 0;
 		else
@@ -96,7 +98,8 @@ static __always_inline void announce_worker(struct thread *thread, struct task_s
 	emit_submit(e, POINT_thread);
 }
 
-/* A process tree grows; elsewhere a thread is met at its first call.  io_uring's
+/* A process tree grows, and so does a virtual machine's process; elsewhere a thread is
+ * met at its first call.  io_uring's
  * workers are threads of the process that make no calls, and that
  * sched_process_fork does not tell of. */
 SEC("tp_btf/task_newtask")
@@ -114,11 +117,14 @@ int wakeup_newtask(__u64 *ctx)
 			announce_worker(thread, child);
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
+	} else if (parent->kind == THREAD_VMM && parent->tgid == (__u32)child->tgid) {
+		thread_add(child->pid, child->tgid, THREAD_VMM);
 	}
 	return 0;
 }
 
-/* A new name: to be announced, and to be held against the filters again. */
+/* A new name: to be announced, and to be held against the filters again.  What served others
+ * does so no more. */
 SEC("tp_btf/sched_process_exec")
 int wakeup_exec(__u64 *ctx)
 {
@@ -129,6 +135,10 @@ int wakeup_exec(__u64 *ctx)
 
 	if (!thread)
 		return 0;
+	if (thread->kind > THREAD_TARGET) {
+		thread_remove(old_tid);
+		return 0;
+	}
 	if (old_tid != tid) {
 		/* A thread that was not its process's first has taken the first one's tid. */
 		thread_remove(old_tid);

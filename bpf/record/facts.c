@@ -194,7 +194,7 @@ static void print_block(FILE *out, const struct block_fact *block)
 	fputs(block->lower_count ? "\n" : "-\n", out);
 }
 
-static FILE *create(int directory_fd, const char *name)
+FILE *facts_create(int directory_fd, const char *name)
 {
 	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
@@ -204,7 +204,7 @@ static FILE *create(int directory_fd, const char *name)
 static int copy_mountinfo(int directory_fd)
 {
 	FILE *in = fopen("/proc/self/mountinfo", "re");
-	FILE *out = create(directory_fd, "facts/mountinfo");
+	FILE *out = facts_create(directory_fd, "facts/mountinfo");
 	char buffer[4096];
 	size_t got;
 	int error = 0;
@@ -221,10 +221,11 @@ static int copy_mountinfo(int directory_fd)
 int facts_write(const struct facts *facts, int directory_fd)
 {
 	FILE *out;
+	int error;
 
 	if (mkdirat(directory_fd, "facts", 0755) && errno != EEXIST)
 		return -errno;
-	out = create(directory_fd, "facts/block");
+	out = facts_create(directory_fd, "facts/block");
 	if (!out)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
@@ -234,5 +235,6 @@ int facts_write(const struct facts *facts, int directory_fd)
 		print_block(out, &facts->blocks[i]);
 	if (fclose(out))
 		return -errno;
-	return copy_mountinfo(directory_fd);
+	error = copy_mountinfo(directory_fd);
+	return error ? error : tsc_write(directory_fd);
 }

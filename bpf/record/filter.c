@@ -14,6 +14,7 @@
 #include "iostrata.skel.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
+#define DEPTH 64 /* of a process tree */
 
 /* A path below the version 2 hierarchy; its level is its depth there. */
 static int cgroup_filter(struct cgroup_filter *filter, const char *name)
@@ -51,6 +52,7 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.comm_count = options->comm_count,
 		.cgroup_count = options->cgroup_count,
 		.own_tgid = getpid(),
+		.path = options->path,
 	};
 	for (unsigned int i = 0; i < options->comm_count; i++)
 		strncpy(filter->comms[i], options->comms[i], sizeof(filter->comms[i]) - 1);
@@ -150,7 +152,8 @@ int filter_devices(struct iostrata *skeleton, const struct options *options,
 }
 
 /* As thread_add() in BPF, and safe beside it. */
-int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid)
+int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid,
+		      unsigned int kind)
 {
 	unsigned int first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
 
@@ -165,13 +168,15 @@ int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t t
 						 tid, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			continue;
 		threads[first + way].tgid = tgid;
+		threads[first + way].kind = kind;
 		return 0;
 	}
 	return -ENOSPC;
 }
 
-static int add_process(struct iostrata *skeleton, struct thread *threads, pid_t pid,
-		       unsigned int depth)
+/* All threads of a process, and of its descendants down to a depth. */
+int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t pid,
+		       unsigned int kind, unsigned int depth)
 {
 	struct dirent *entry;
 	char path[64];
@@ -188,12 +193,12 @@ static int add_process(struct iostrata *skeleton, struct thread *threads, pid_t 
 
 		if (tid <= 0)
 			continue;
-		if (filter_add_thread(skeleton, threads, tid, pid))
+		if (filter_add_thread(skeleton, threads, tid, pid, kind))
 			warn("too many threads: thread %d is not recorded", tid);
 		snprintf(children, sizeof(children), "/proc/%d/task/%d/children", pid, tid);
 		list = depth ? fopen(children, "re") : NULL;
 		while (list && fscanf(list, "%d", &child) == 1)
-			add_process(skeleton, threads, child, depth - 1);
+			filter_add_process(skeleton, threads, child, kind, depth - 1);
 		if (list)
 			fclose(list);
 	}
@@ -206,14 +211,14 @@ int filter_add_processes(struct iostrata *skeleton, struct thread *threads,
 			 const struct options *options)
 {
 	for (unsigned int i = 0; i < options->pid_count; i++) {
-		int error = add_process(skeleton, threads, options->pids[i], 64);
+		int error = filter_add_process(skeleton, threads, options->pids[i], 0, DEPTH);
 
 		if (error) {
 			fail("--pid %d: %s", options->pids[i],
 			     error == -ENOENT ? "no such process" : strerror(-error));
 			return error;
 		}
-		add_process(skeleton, threads, options->pids[i], 64);
+		filter_add_process(skeleton, threads, options->pids[i], 0, DEPTH);
 	}
 	return 0;
 }

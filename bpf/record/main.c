@@ -38,17 +38,15 @@ static int map_threads(struct session *session)
 
 static int add_targets(struct session *session)
 {
+	struct iostrata *skeleton = session->probes.skeleton;
 	int error = map_threads(session);
 
-	if (error)
-		return error;
-	if (session->command.pid && session->filter.tree && !session->options.pid_count &&
-	    !session->options.path)
-		error = filter_add_thread(session->probes.skeleton, session->threads,
-					  session->command.pid, session->command.pid);
-	return error ? error
-		     : filter_add_processes(session->probes.skeleton, session->threads,
-					    &session->options);
+	if (!error && session->options.path)
+		return vmm_add(skeleton, session->threads);
+	if (!error && session->command.pid && session->filter.tree && !session->options.pid_count)
+		error = filter_add_thread(skeleton, session->threads, session->command.pid,
+					  session->command.pid, 0);
+	return error ? error : filter_add_processes(skeleton, session->threads, &session->options);
 }
 
 static int write_failed(const struct session *session, int error)

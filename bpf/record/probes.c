@@ -54,6 +54,7 @@ static const char *const substitutes[][2] = {
 	{ "journal_commit_flushing", "journal_commit_flushing_blind" },
 	{ "journal_commit_logging", "journal_commit_logging_blind" },
 	{ "journal_end_commit", "journal_end_commit_blind" },
+	{ "kvm_exit", "kvm_exit_blind" },
 	{ "virtio_add", "virtio_add_blind" },
 	{ "virtio_notify_in", "virtio_notify_in_blind" },
 	{ "virtio_notify_out", "virtio_notify_out_blind" },
@@ -160,6 +161,9 @@ static int list_programs(struct probes *probes, const struct options *options)
 			if (!strcmp(probe->program, details[i]))
 				probe->wanted = options->detail || options->probes;
 		}
+		/* Elsewhere nobody's virtual machines are recorded. */
+		if (!strcmp(probe->layer, "kvm"))
+			probe->wanted = options->path || options->probes;
 		for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 			if (!strcmp(probe->program, substitutes[i][1]))
 				probe->wanted = false;

@@ -123,9 +123,15 @@ int filter_fill(struct filter *filter, const struct options *options);
 struct facts;
 int filter_devices(struct iostrata *skeleton, const struct options *options,
 		   const struct facts *facts);
-int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid);
+int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid,
+		      unsigned int kind);
+int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t pid,
+		       unsigned int kind, unsigned int depth);
 int filter_add_processes(struct iostrata *skeleton, struct thread *threads,
 			 const struct options *options);
+
+/* vmm.c: all threads of the processes that run virtual machines */
+int vmm_add(struct iostrata *skeleton, struct thread *threads);
 
 /* facts.c */
 struct block_fact {
@@ -150,11 +156,15 @@ struct facts {
 int facts_collect(struct facts *facts);
 void facts_free(struct facts *facts);
 int facts_write(const struct facts *facts, int directory_fd);
+FILE *facts_create(int directory_fd, const char *name);
 const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
 unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
 /* All that lies below a device, at most room of them; how many. */
 unsigned int facts_below(const struct facts *facts, unsigned int dev, struct follow *below,
 			 unsigned int room);
+
+/* tsc.c: how the virtual machines' time stamp counters differ from this machine's */
+int tsc_write(int directory_fd);
 
 /* metadata.c */
 struct metadata {
