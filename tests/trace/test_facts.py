@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
+from iostrata.trace.clocks import TscOffset
 from iostrata.trace.facts import BlockDevice, Mount, device_key, read_facts
 from iostrata.trace.read import read_trace
 from iostrata.trace.write import TraceBuilder
@@ -81,3 +83,28 @@ def test_the_builder_writes_facts(tmp_path: Path) -> None:
     assert facts.blocks[VDA].rotational is True
     assert facts.blocks[LOOP].lower_keys == (VDA1, 5)
     assert facts.blocks[LOOP].fua is None
+
+
+def test_clocks(tmp_path: Path) -> None:
+    """KVM's offsets with AMD's and Intel's ratios, or none, and exchanges of clocks."""
+    facts, defects = read_facts(
+        facts_directory(
+            tmp_path,
+            tsc="70 0 -5 4294967296\n70 1 -5 -\n71 0 9 351843720888320\nno vm\n72 0 0 7\n",
+            exchange="sent_ns\tremote_ns\treceived_ns\n10\t500\t12\n13\t503\t11\n14\t504\n20\t510\t22\n",
+        )
+    )
+    assert facts.tsc == (
+        TscOffset(70, 0, -5),
+        TscOffset(70, 1, -5),
+        TscOffset(71, 0, 9, Fraction(5, 4)),
+    )
+    assert facts.exchange.sent_ns.tolist() == [10, 20]
+    assert facts.exchange.remote_ns.tolist() == [500, 510]
+    assert facts.exchange.received_ns.tolist() == [12, 22]
+    assert defects == [
+        "facts/tsc: line 4 is no virtual CPU's offset",
+        "facts/tsc: line 5 is no virtual CPU's offset",
+        "facts/exchange: line 3 is no exchange of clocks",
+        "facts/exchange: line 4 is no exchange of clocks",
+    ]

@@ -72,7 +72,7 @@ def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:
 def by_causality(causality: Causality) -> Alignment:
     line = causality.corridor.calmest
     low, high = causality.corridor.reach(line)
-    return Alignment(line, causality.corridor.bound_ns, CAUSALITY, low, high, causality.pairs)
+    return Alignment(line, max(-low, high), CAUSALITY, low, high, causality.pairs)
 
 
 def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:

@@ -61,14 +61,14 @@ class Corridor:
 
     @property
     def calmest(self) -> Line:
-        """As near to the same pace as fits, through the middle of the middle.
+        """Through the middle of the middle at the same pace if that fits, else the middle.
 
         Over a short time causality hardly limits the drift, and crystals drift little.
         """
-        middle = self.middle
-        half = int(self.ends[0]) + (int(self.ends[1]) - int(self.ends[0])) // 2
-        image = int(middle(np.array([half]))[0])
-        return self.clip(Line(half, image - half))
+        half = int(self.ends.mean())
+        ahead = int(self.middle(np.array([half]))[0]) - half
+        level = Line(half, ahead)
+        return level if self.clip(level) is level else self.middle
 
     @property
     def bound_ns(self) -> int:
