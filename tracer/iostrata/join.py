@@ -130,11 +130,16 @@ def _suspended(traces: Sequence[Trace]) -> Iterator[str]:
 
 
 def _copy(source: Path, target: Path, with_exchange: bool) -> None:
-    ignored = None if with_exchange else shutil.ignore_patterns(EXCHANGE)
-    shutil.copytree(source, target, copy_function=_link, ignore=ignored)
+    target.mkdir()
+    for path in sorted(source.rglob("*")):
+        copy = target / path.relative_to(source)
+        if path.is_dir():
+            copy.mkdir()
+        elif with_exchange or path.name != EXCHANGE:
+            _link(path, copy)
 
 
-def _link(source: str, target: str) -> None:
+def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
