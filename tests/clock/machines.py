@@ -57,5 +57,6 @@ def exchanged(directory: Path, clock: Clock, seed: int, count: int = 60) -> Trac
     columns = (coordinator(sent), clock(read), coordinator(received))
     rows = ("\t".join(map(str, row)) for row in zip(*(c.tolist() for c in columns), strict=True))
     text = "\n".join(["sent_ns\tremote_ns\treceived_ns", *rows, ""])
-    write_trace(directory, {}, facts={"exchange": text})
+    ends = {"time_ns": clock(np.array((0, 30e9)))}
+    write_trace(directory, {"clock_sample": ends}, facts={"exchange": text})
     return read_trace(directory)

@@ -127,6 +127,14 @@ def test_exchanges_with_one_coordinator(tmp_path: Path, world: World) -> None:
     assert not offers_of_exchange(upper, guest(tmp_path))
 
 
+def test_one_exchange_says_nothing_of_the_drift(tmp_path: Path) -> None:
+    upper, lower = exchanged(tmp_path / "u", UPPER, 1), exchanged(tmp_path / "l", LOWER, 2, count=1)
+    (offer,) = offers_of_exchange(upper, lower)
+    true_ns = np.array((0, 30e9))
+    assert np.abs(offer.line(LOWER(true_ns)) - UPPER(true_ns)).max() <= offer.bound_ns
+    assert offer.bound_ns > 15e9 * 200 / 1e6
+
+
 def test_recordings_of_different_runs(tmp_path: Path, world: World) -> None:
     other = WIRE.run(6)
     found = align(guest(tmp_path), host(tmp_path), world.asks, other.serves)

@@ -76,6 +76,12 @@ class Corridor:
         low, high = self.reach(self.middle)
         return max(-low, high)
 
+    def over(self, ends: Ints) -> Corridor:
+        """The same lines, told by their heights at other times."""
+        place = (self.ends - ends[0]) / (ends[1] - ends[0])
+        sides = self.sides @ np.column_stack((1 - place, place))
+        return Corridor(self.line, ends, sides, self.limits)
+
     def at(self, heights: Floats) -> Line:
         return Line.through(self.ends, self.line(self.ends) + np.rint(heights).astype(np.int64))
 

@@ -10,27 +10,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.clock.causality import Causality, bound_by_causality
+from iostrata.clock.causality import bound_by_causality
+from iostrata.clock.corridor import Corridor
 from iostrata.clock.intervals import Intervals
 from iostrata.clock.line import Line
 from iostrata.clock.offer import Offer
-from iostrata.trace.clocks import Exchange
 from iostrata.trace.read import Trace
 
 
 def offers_of_exchange(upper: Trace, lower: Trace) -> list[Offer]:
     """One, where both machines' clocks were asked for and kept steady; else none."""
-    above, below = to_coordinator(upper.facts.exchange), to_coordinator(lower.facts.exchange)
-    if not above or not below or above.contradiction or below.contradiction:
+    above, below = to_coordinator(upper), to_coordinator(lower)
+    if not above or not below:
         return []
-    ends, up = below.corridor.ends, above.corridor.middle
-    line = Line.through(ends, up.inverse(below.corridor.middle(ends)))
-    return [Offer(line, above.corridor.bound_ns + below.corridor.bound_ns)]
+    up, down = above.middle, below.middle
+    line = Line.through(below.ends, up.inverse(down(below.ends)))
+    return [Offer(line, above.bound_ns + below.bound_ns)]
 
 
-def to_coordinator(exchange: Exchange) -> Causality | None:
+def to_coordinator(trace: Trace) -> Corridor | None:
+    """The lines from a machine's clock to the coordinator's, over all that was recorded."""
+    exchange = trace.facts.exchange
     number = np.arange(len(exchange))
-    return bound_by_causality(
+    found = bound_by_causality(
         Intervals(number, exchange.sent_ns, exchange.received_ns),
         Intervals(number, exchange.remote_ns, exchange.remote_ns),
     )
+    if not found or found.contradiction or trace.begin_ns == trace.end_ns:
+        return None
+    return found.corridor.over(np.array((trace.begin_ns, trace.end_ns)))

@@ -12,6 +12,8 @@ from iostrata.clock.line import Line
 from iostrata.model import Ints
 
 ROUNDING_NS = 1
+LEAST_SPAN_NS = 1_000_000
+"""Over a shorter time, rounding to ns would be a drift."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,10 @@ class Candidates:
         return places
 
     def span(self, asks: Ints, line: Line) -> Ints:
-        """The first and the last lower time during some asks at which both machines recorded."""
-        first, last = line.inverse(np.array(
-            (self.asks.begin_ns[asks].min(), self.asks.end_ns[asks].max())
-        ))  # fmt: skip
-        begin = max(int(first), int(self._times[0]))
-        return np.array((begin, max(min(int(last), int(self.serves.end_ns.max())), begin + 1)))
+        """From when to when both machines recorded during some asks, in lower time."""
+        asked = np.array((self.asks.begin_ns[asks].min(), self.asks.end_ns[asks].max()))
+        begin, end = np.clip(line.inverse(asked), self._times[0], self.serves.end_ns.max())
+        return np.array((begin, max(end, begin + LEAST_SPAN_NS)))
 
     def of_key(self, asks: Ints) -> tuple[Ints, Ints]:
         """The rows of the serves of each ask's key: first, and one after the last."""
