@@ -18,14 +18,14 @@ from iostrata.model import (
 )
 
 LAYERS = {
-    "syscall": "os",
-    "fs": "os",
-    "lock": "os",
-    "journal.locking": "os",
-    "wakeup.interrupt": "os",
-    "wakeup.runqueue": "os",
-    "block.Q2G": "os",
-    "block.G2D": "os",
+    "syscall": "OS",
+    "fs": "OS",
+    "lock": "OS",
+    "journal.locking": "OS",
+    "wakeup.interrupt": "OS",
+    "wakeup.runqueue": "OS",
+    "block.Q2G": "OS",
+    "block.G2D": "OS",
     "device.data": "device",
     "device.flush": "device",
 }
@@ -57,7 +57,7 @@ def table(
             machine,
             figures(sum(means_ns.get(x, 0) for x, s in LAYERS.items() if s == segment), total_ns),
         )
-        for segment in ("os", "device")
+        for segment in ("OS", "device")
     )
     return Table(
         name, count, figures(total_ns, total_ns), rows, figures(residual_ns, total_ns), segments

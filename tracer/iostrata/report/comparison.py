@@ -12,9 +12,9 @@ from rich.text import Text
 from iostrata.model import Change, ComparedGroup, Comparison, Layer, Quality
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
+from iostrata.report.sections import headed, name_width, sections
 
 WIDTH: Final = 80
-NAME_WIDTH: Final = 18
 FIGURE_WIDTH: Final = 8
 VERDICT_WIDTH: Final = 8
 COLUMNS: Final = ("A", "B", "change", "from", "to", "of A")
@@ -51,16 +51,18 @@ def render(comparison: Comparison, names: Names, width: int = WIDTH) -> Text:
 
 
 def _group(group: ComparedGroup, width: int) -> Iterator[Text]:
-    columns = _fit(width)
+    rows = {row.layer: row for row in group.rows if row.layer}
+    names = name_width(rows)
+    columns = _fit(width - names)
     unit = unit_for(group.total.a_ns)
     title = f"{group.name}: {group.count_a} writes in A, {group.count_b} in B"
     yield from (Text(line, style="bold") for line in wrapped(title, width))
     head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in columns)
-    yield Text(f"{unit.name + ' a write':<{NAME_WIDTH}}{head}", style="dim")
+    yield Text(f"{unit.name + ' a write':<{names}}{head}", style="dim")
 
     def line(name: str, change: Change, style: str = "", verdict: str = "") -> Text:
         verdict = verdict or _verdict(change, group.judged)
-        text = Text(f"{cut(name, NAME_WIDTH):<{NAME_WIDTH}}", style=style)
+        text = Text(f"{cut(name, names):<{names}}", style=style)
         for column in columns:
             known = group.judged or column not in INTERVAL
             text.append(f"{_cell(column, change, unit) if known else '':>{FIGURE_WIDTH}}")
@@ -68,17 +70,25 @@ def _group(group: ComparedGroup, width: int) -> Iterator[Text]:
         return text.append(f" {verdict}", style=colours.get(verdict, "dim"))
 
     yield line("total mean", group.total, "bold")
+    indent = "" if headed(rows) else "  "
+    for section in sections(rows, lambda layer: layer):
+        if not indent:
+            yield Text(section.title, style="bold")
+        for layer in section.rows:
+            unlike = "unlike" if rows[layer].unlike else ""
+            yield line(f"  {layer.row}", rows[layer].change, _style(layer), unlike)
     for row in group.rows:
-        unlike = "unlike" if row.unlike else ""
-        yield line(f"  {_name(row.layer)}", row.change, _style(row.layer), unlike)
+        if row.layer is None:
+            yield line(f"{indent}unattributed", row.change, "yellow")
     yield line("total p50", group.p50)
     yield line("total p99", group.p99)
 
 
 def _fit(width: int) -> tuple[str, ...]:
+    """The columns that fit beside the name."""
     columns: tuple[str, ...] = COLUMNS
     for some in DISPENSABLE:
-        if NAME_WIDTH + FIGURE_WIDTH * len(columns) + VERDICT_WIDTH <= width:
+        if FIGURE_WIDTH * len(columns) + VERDICT_WIDTH <= width:
             break
         columns = tuple(column for column in columns if column not in some)
     return columns
@@ -147,11 +157,5 @@ def _defects(name: str, quality: Quality, width: int) -> Iterator[Text]:
         yield from (Text(line, style="bold red") for line in labelled("damage", [text], width))
 
 
-def _name(layer: Layer | None) -> str:
-    return layer.name if layer else "unattributed"
-
-
-def _style(layer: Layer | None) -> str:
-    if layer is None:
-        return "yellow"
+def _style(layer: Layer) -> str:
     return "cyan" if layer.segment == "device" else ""

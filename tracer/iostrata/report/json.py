@@ -9,16 +9,21 @@
      "layers": [{"layer", "machine", "segment",
                  "mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns", "share"}, ...],
      "residual": {"mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns", "share"},
+     "segments": [{"segment", "machine", the same six}, ...],
      "grouped_by": "method",
      "tail": null | {"slow": {"writes": n, "from_ns": n},
                      "typical": {"writes": n, "from_ns": n, "to_ns": n},
                      "total": {"typical_ns", "slow_ns", "excess_ns", "share", "leads"},
                      "layers": [{"layer", "machine", "segment", the same five}, ...],
                      "residual": {the same five}},
-     "groups": [{"name", "writes", "total_ns", "layers", "residual", "tail"}, ...],
+     "groups": [{"name", "writes", "total_ns", "layers", "residual", "segments", "tail"}, ...],
      "quality": {"lost": {"machine:point": n}, "damage": [line, ...], "plain_writes": n,
                  "ties": {how: n},
                  "not_observed": [{"layer", "reason", "merged_into"}, ...],
+                 "crossings": [{"hop", "upper", "lower", "asked", "followed", "ambiguous",
+                                "clock": {"source", "bound_ns", "drift_ppm", "contradiction"}},
+                               ...],
+                 "apart": [line, ...],
                  "cost": null | {"events", "duration_ns", "events_per_s",
                                  "bpf_ns": null | n, "recorder_cpu_ns": null | n}}}
 
@@ -26,6 +31,12 @@ Times are nanoseconds, printed to a thousandth. ``share`` is of the total's mean
 0..1, and may be negative for the residual, which is signed. ``layers`` are in
 the order of the stack. As printed (read them as decimals), the means of the
 layers plus the mean of the residual are the mean of the total, exactly.
+
+``segments`` are sums of the layers, write by write; only there if the write went
+through several machines, or into one that was not recorded. ``crossings`` say how
+one machine's requests were followed to the next, and how far their clocks may be
+off (``bound_ns``); ``apart`` names machines that were not tied to the others. Both
+are only there if there are any. ``contradiction`` is null or one line.
 
 ``tail``: means of the slowest 1 % of the writes beside those of the writes
 between p45 and p55; ``excess_ns`` is the difference, ``share`` the part of the
@@ -39,7 +50,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from iostrata.model import Cost, Excess, Figures, Quality, Summary, Table, Tail
+from iostrata.model import Cost, Crossing, Excess, Figures, Quality, Summary, Table, Tail
+from iostrata.report.sections import headed
 
 SCHEMA: Final = "iostrata.breakdown/1"
 
@@ -108,7 +120,19 @@ def _table(table: Table) -> dict[str, Any]:
             **_figures(table.residual),
             "mean_ns": printed_residual_ps(table) / 1000,
         },
+        **_segments(table),
         "tail": _tail(table.tail) if table.tail else None,
+    }
+
+
+def _segments(table: Table) -> dict[str, Any]:
+    if not headed(row.layer for row in table.rows):
+        return {}
+    return {
+        "segments": [
+            {"segment": row.segment, "machine": row.machine, **_figures(row.figures)}
+            for row in table.segments
+        ]
     }
 
 
@@ -162,7 +186,31 @@ def _quality(quality: Quality) -> dict[str, Any]:
         "plain_writes": quality.plain_writes,
         "ties": _sorted(quality.ties),
         "not_observed": _not_observed(quality),
+        **_several(quality),
         "cost": _cost(quality.cost) if quality.cost else None,
+    }
+
+
+def _several(quality: Quality) -> dict[str, Any]:
+    crossings = [_crossing(crossing) for crossing in quality.crossings]
+    found = {"crossings": crossings, "apart": list[str](quality.apart)}
+    return {name: values for name, values in found.items() if values}
+
+
+def _crossing(crossing: Crossing) -> dict[str, Any]:
+    return {
+        "hop": crossing.hop,
+        "upper": crossing.upper,
+        "lower": crossing.lower,
+        "asked": crossing.asked,
+        "followed": crossing.followed,
+        "ambiguous": crossing.ambiguous,
+        "clock": {
+            "source": crossing.clock,
+            "bound_ns": crossing.bound_ns,
+            "drift_ppm": round(crossing.drift_ppm, 6),
+            "contradiction": crossing.contradiction or None,
+        },
     }
 
 

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from iostrata.model import Figures, Moment, Row, Table
 from iostrata.report.quantity import cut, share, unit_for
-from iostrata.report.table import COLUMNS, FIGURE_WIDTH, NAME_WIDTH, SHARE_WIDTH, Column
+from iostrata.report.sections import NAME_WIDTH
+from iostrata.report.table import COLUMNS, FIGURE_WIDTH, SHARE_WIDTH, Column
 from iostrata.report.waterfall import DENSITIES, HEIGHTS
 
 # Sorting is stable: rows of one key stay in the order of the stack.
@@ -111,7 +112,7 @@ def _table(moment: Moment, view: View) -> Iterator[Text]:
         for row in rows:
             layer = row.layer
             style = "cyan" if layer.segment == "device" else ""
-            lines.append(line(f"  {layer.name}", row.figures, (layer.machine, layer.name), style))
+            lines.append(line(f"  {layer.row}", row.figures, (layer.machine, layer.name), style))
     fitting = max(view.height - FRAME_LINES, 1)
     yield from lines[:fitting]
     if len(lines) > fitting:

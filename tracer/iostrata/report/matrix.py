@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from rich.text import Text
 
 from iostrata.model import Layer, Summary, Table
 from iostrata.report.quantity import Unit, cut, unit_for
+from iostrata.report.sections import Section, headed, name_width, sections, subtotal_of
 
-NAME_WIDTH: Final = 18
 MIN_WIDTH: Final = 9
 MAX_WIDTH: Final = 18
 
@@ -20,7 +21,8 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
     """As many columns beside each other as fit; the rest below."""
     unit = unit_for(summary.overall.total.mean_ns)
     shown = _busy(summary)
-    for number, groups in enumerate(_blocks(summary.groups, width)):
+    names = name_width(shown)
+    for number, groups in enumerate(_blocks(summary.groups, width - names)):
         if number:
             yield Text()
         yield from _block(f"{unit.name}, by {summary.grouped_by}", groups, shown, unit)
@@ -28,11 +30,11 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
 
 def _blocks(groups: Sequence[Table], width: int) -> Iterator[Sequence[Table]]:
     block: list[Table] = []
-    room = width - NAME_WIDTH
+    room = width
     for group in groups:
         if block and _width(group) > room:
             yield block
-            block, room = [], width - NAME_WIDTH
+            block, room = [], width
         block.append(group)
         room -= _width(group)
     yield block
@@ -41,9 +43,11 @@ def _blocks(groups: Sequence[Table], width: int) -> Iterator[Sequence[Table]]:
 def _block(
     title: str, groups: Sequence[Table], shown: Sequence[Layer], unit: Unit
 ) -> Iterator[Text]:
+    names = name_width(shown)
+
     def line(name: str, style: str, cell: Callable[[Table], str]) -> Text:
         cells = "".join(f"{cell(group):>{_width(group)}}" for group in groups)
-        return Text(f"{cut(name, NAME_WIDTH):<{NAME_WIDTH}}{cells}", style=style)
+        return Text(f"{cut(name, names):<{names}}{cells}", style=style)
 
     def time(group: Table, ns: float) -> str:
         return unit.text(ns, _width(group) - 1)
@@ -51,17 +55,25 @@ def _block(
     means = [{row.layer: row.figures.mean_ns for row in group.rows} for group in groups]
     mean_of = dict(zip((id(group) for group in groups), means, strict=True))
 
+    def mean(layer: Layer, group: Table) -> str:
+        return time(group, mean_of[id(group)].get(layer, 0.0))
+
+    def subtotal(section: Section[Layer], group: Table) -> str:
+        found = subtotal_of(group.segments, section.place)
+        return time(group, found.figures.mean_ns) if found else ""
+
     yield line(title, "dim", lambda group: cut(group.name, _width(group) - 1))
     yield line("writes", "", lambda group: str(group.count))
     yield line("total p99", "", lambda group: time(group, group.total.p99_ns))
     yield line("total mean", "bold", lambda group: time(group, group.total.mean_ns))
-    for layer in shown:
-        yield line(
-            f"  {layer.name}",
-            "cyan" if layer.segment == "device" else "",
-            lambda group, layer=layer: time(group, mean_of[id(group)].get(layer, 0.0)),  # type: ignore[misc]
-        )
-    yield line("  unattributed", "yellow", lambda group: time(group, group.residual.mean_ns))
+    indent = "" if headed(shown) else "  "
+    for section in sections(shown, lambda layer: layer):
+        if not indent:
+            yield line(section.title, "bold", partial(subtotal, section))
+        for layer in section.rows:
+            style = "cyan" if layer.segment == "device" else ""
+            yield line(f"  {layer.row}", style, partial(mean, layer))
+    yield line(f"{indent}unattributed", "yellow", lambda group: time(group, group.residual.mean_ns))
 
 
 def _width(group: Table) -> int:

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 from rich.text import Text
@@ -14,8 +12,8 @@ from rich.text import Text
 from iostrata.model import Figures, Layer, Row, Summary, Table
 from iostrata.report import matrix, quality, tail
 from iostrata.report.quantity import Unit, cut, share, unit_for
+from iostrata.report.sections import name_width, sections, subtotal_of
 
-NAME_WIDTH: Final = 18
 SHARE_WIDTH: Final = 7
 FIGURE_WIDTH: Final = 8
 BAR_WIDTH: Final = 40
@@ -80,9 +78,10 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _main(table: Table, width: int, blocks: bool) -> Iterator[Text]:
-    columns, bar_width = _fit(width)
+    names = name_width(row.layer for row in table.rows)
+    columns, bar_width = _fit(width - names)
     unit = unit_for(table.total.mean_ns)
-    line = _Line(columns, unit, bar_width, blocks)
+    line = _Line(names, columns, unit, bar_width, blocks)
     yield line.titles()
     yield line.of("total", table.total, "bold")
     yield from _rows(table, line)
@@ -93,17 +92,13 @@ def _main(table: Table, width: int, blocks: bool) -> Iterator[Text]:
 
 
 def _rows(table: Table, line: _Line) -> Iterator[Text]:
-    subtotals = {(row.segment, row.machine): row.figures for row in table.segments}
     busy = [row for row in table.rows if not _idle(row)]
-    titles = Counter(segment for segment, _ in {(r.layer.segment, r.layer.machine) for r in busy})
-    for place, rows in groupby(busy, key=lambda row: (row.layer.segment, row.layer.machine)):
-        segment, machine = place
-        title = f"{segment} of {machine}" if titles[segment] > 1 else segment
-        if place in subtotals:
-            yield line.of(title, subtotals[place], "bold")
+    for section in sections(busy, lambda row: row.layer):
+        if subtotal := subtotal_of(table.segments, section.place):
+            yield line.of(section.title, subtotal.figures, "bold")
         else:
-            yield Text(title, style="bold")
-        for row in rows:
+            yield Text(section.title, style="bold")
+        for row in section.rows:
             yield line.of(f"  {row.layer.row}", row.figures, _style(row.layer))
 
 
@@ -116,30 +111,31 @@ def _style(layer: Layer) -> str:
 
 
 def _fit(width: int) -> tuple[tuple[Column, ...], int]:
-    """The columns that fit, and what is left for the bar."""
+    """The columns that fit beside the name, and what is left for the bar."""
     columns: tuple[Column, ...] = COLUMNS
     for title in DISPENSABLE:
-        if NAME_WIDTH + SHARE_WIDTH + FIGURE_WIDTH * len(columns) <= width:
+        if SHARE_WIDTH + FIGURE_WIDTH * len(columns) <= width:
             break
         columns = tuple(column for column in columns if column.title != title)
-    room = width - NAME_WIDTH - SHARE_WIDTH - FIGURE_WIDTH * len(columns) - 1
+    room = width - SHARE_WIDTH - FIGURE_WIDTH * len(columns) - 1
     return columns, min(room, BAR_WIDTH) if room >= 8 else 0
 
 
 @dataclass(frozen=True)
 class _Line:
+    name_width: int
     columns: Sequence[Column]
     unit: Unit
     bar_width: int
     blocks: bool
 
     def titles(self) -> Text:
-        text = f"{self.unit.name + ' a write':<{NAME_WIDTH}}{'share':>{SHARE_WIDTH}}"
+        text = f"{self.unit.name + ' a write':<{self.name_width}}{'share':>{SHARE_WIDTH}}"
         text += "".join(f"{column.title:>{FIGURE_WIDTH}}" for column in self.columns)
         return Text(text, style="dim")
 
     def of(self, name: str, figures: Figures, style: str = "") -> Text:
-        text = Text(f"{cut(name, NAME_WIDTH):<{NAME_WIDTH}}", style=style)
+        text = Text(f"{cut(name, self.name_width):<{self.name_width}}", style=style)
         text.append(f"{share(figures.share):>{SHARE_WIDTH}}")
         for column in self.columns:
             value = self.unit.text(column.value_ns(figures), FIGURE_WIDTH - 1)

@@ -12,8 +12,8 @@ from iostrata import units
 from iostrata.model import Excess, Layer, Summary, Table, Tail
 from iostrata.report.quality import wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
+from iostrata.report.sections import headed, name_width, sections
 
-NAME_WIDTH: Final = 18
 FIGURE_WIDTH: Final = 9
 COLUMNS: Final = ("typical", "slow", "more", "share", "leads")
 
@@ -45,20 +45,26 @@ def _section(name: str, table: Table, tail: Tail, width: int) -> Iterator[Text]:
     )
     yield from (Text(line, style="bold") for line in wrapped(title, width))
     unit = unit_for(tail.total.slow_ns)
-    columns = COLUMNS[: max((width - NAME_WIDTH) // FIGURE_WIDTH, 1)]
+    layers = [row.layer for row in tail.rows]
+    names = name_width(layers)
+    columns = COLUMNS[: max((width - names) // FIGURE_WIDTH, 1)]
 
     def line(name: str, excess: Excess, style: str = "") -> Text:
-        text = Text(f"{cut(name, NAME_WIDTH):<{NAME_WIDTH}}", style=style)
+        text = Text(f"{cut(name, names):<{names}}", style=style)
         for column in columns:
             text.append(f"{_cell(column, excess, unit):>{FIGURE_WIDTH}}")
         return text
 
     head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in columns)
-    yield Text(f"{unit.name + ' a write':<{NAME_WIDTH}}{head}", style="dim")
+    yield Text(f"{unit.name + ' a write':<{names}}{head}", style="dim")
     yield line("total", tail.total, "bold")
-    for row in tail.rows:
-        yield line(f"  {row.layer.name}", row.excess, _style(row.layer))
-    yield line("  unattributed", tail.residual, "yellow")
+    indent = "" if headed(layers) else "  "
+    for section in sections(tail.rows, lambda row: row.layer):
+        if not indent:
+            yield Text(section.title, style="bold")
+        for row in section.rows:
+            yield line(f"  {row.layer.row}", row.excess, _style(row.layer))
+    yield line(f"{indent}unattributed", tail.residual, "yellow")
 
 
 def _cell(column: str, excess: Excess, unit: Unit) -> str:

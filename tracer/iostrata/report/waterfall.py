@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final
@@ -11,12 +12,12 @@ from typing import Final
 from rich.text import Text
 
 from iostrata import units
-from iostrata.model import Evidence, Layer, Quality, Step, Timeline
+from iostrata.model import Evidence, Lane, Layer, Quality, Step, Timeline
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import Unit, cut, share
+from iostrata.report.sections import NAME_WIDTH, headed, name_width, sections
 
 WIDTH: Final = 80
-NAME_WIDTH: Final = 18
 TIME_WIDTH: Final = 9
 SHARE_WIDTH: Final = 7
 NARROW: Final = 50
@@ -79,23 +80,29 @@ def _wall_clock(realtime_ns: int) -> str:
 def _strips(timeline: Timeline, width: int, blocks: bool) -> Iterator[Text]:
     """One line a layer; a cell is as high as the part of its time that the layer held."""
     part_width = SHARE_WIDTH if width >= NARROW else 0
-    room = max(width - NAME_WIDTH - TIME_WIDTH - part_width - 2, 8)
-    several = len({lane.layer.machine for lane in timeline.lanes if lane.layer}) > 1
-    head = f"{UNIT.name:<{NAME_WIDTH}}{'took':>{TIME_WIDTH}}{'share'[:part_width]:>{part_width}}  "
+    lanes = {lane.layer: lane for lane in timeline.lanes}
+    layers = [layer for layer in lanes if layer]
+    names, indent = name_width(layers), "  " if headed(layers) else ""
+    room = max(width - names - TIME_WIDTH - part_width - 2, 8)
+    head = f"{UNIT.name:<{names}}{'took':>{TIME_WIDTH}}{'share'[:part_width]:>{part_width}}  "
     yield Text(head + _axis(timeline.latency_ns, room), style="dim")
     if len(timeline.calls_ns) > 1:
         yield Text(f"{'calls':<{len(head)}}{_calls(timeline, room)}", style="dim")
-    for machine, lanes in groupby(
-        timeline.lanes, lambda lane: lane.layer.machine if lane.layer else ""
-    ):
-        if several and machine:
-            yield Text(machine, style="bold")
-        for lane in lanes:
-            text = Text(f"{_name(lane.layer):<{NAME_WIDTH}}", style=_style(lane.layer))
-            text.append(f"{UNIT.text(lane.time_ns, TIME_WIDTH - 1):>{TIME_WIDTH}}")
-            text.append(f"{share(lane.share)[:part_width]:>{part_width}}  ")
-            mine = [step for step in timeline.steps if step.layer == lane.layer]
-            yield text.append(_strip(mine, timeline.latency_ns, room, blocks))
+
+    def strip(lane: Lane, name: str) -> Text:
+        text = Text(f"{name:<{names}}", style=_style(lane.layer))
+        text.append(f"{UNIT.text(lane.time_ns, TIME_WIDTH - 1):>{TIME_WIDTH}}")
+        text.append(f"{share(lane.share)[:part_width]:>{part_width}}  ")
+        mine = [step for step in timeline.steps if step.layer == lane.layer]
+        return text.append(_strip(mine, timeline.latency_ns, room, blocks))
+
+    for section in sections(layers, lambda layer: layer):
+        if indent:
+            yield Text(section.title, style="bold")
+        for layer in section.rows:
+            yield strip(lanes[layer], indent + layer.row)
+    if None in lanes:
+        yield strip(lanes[None], _name(None))
 
 
 def _axis(latency_ns: int, room: int) -> str:
@@ -142,30 +149,58 @@ def _cell(part: float, levels: str) -> str:
     return levels[min(int(part * len(levels)), len(levels) - 1)]
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Of the list of steps. ``titles``: of the layers' segments, where a row needs one;
+    ``where``: their width; ``room``: for the evidence."""
+
+    titles: Mapping[Layer, str]
+    where: int
+    room: int
+
+
+def _columns(timeline: Timeline, width: int) -> _Columns:
+    layers = [lane.layer for lane in timeline.lanes if lane.layer]
+    found = sections(layers, lambda layer: layer) if headed(layers) else []
+    titles = {layer: section.title for section in found for layer in section.rows}
+    where = max((len(title) + 1 for title in titles.values()), default=0)
+    room = width - 2 * TIME_WIDTH - 2 - NAME_WIDTH
+    # Too narrow for all of that: the names of the rows have their machines, then.
+    return _Columns(titles, where, room - where) if room >= where else _Columns({}, 0, room)
+
+
 def _steps(timeline: Timeline, width: int, limit: int) -> Iterator[Text]:
     """In order of time; what is too short to be among the longest is added up where it was."""
     longest = sorted(timeline.steps, key=lambda step: step.begin_ns - step.end_ns)[:limit]
     shown = {step.begin_ns for step in longest}
-    room = width - 2 * TIME_WIDTH - 2 - NAME_WIDTH
-    title = f"{'since begin':>{TIME_WIDTH + 2}}{'took':>{TIME_WIDTH}} {'layer':<{NAME_WIDTH}}"
-    yield Text(title + ("behind it" if room >= EVIDENCE_WIDTH else ""), style="dim")
+    columns, title = _columns(timeline, width), ""
+    where = "in".ljust(columns.where)[: columns.where]
+    head = f"{'since begin':>{TIME_WIDTH + 2}}{'took':>{TIME_WIDTH}} {where}{'layer':<{NAME_WIDTH}}"
+    yield Text(head + ("behind it" if columns.room >= EVIDENCE_WIDTH else ""), style="dim")
     for kept, steps in groupby(timeline.steps, lambda step: step.begin_ns in shown):
-        if kept:
-            yield from (_step(step, room) for step in steps)
+        if not kept:
+            yield _shorter(list(steps))
             continue
-        short = list(steps)
-        took = sum(step.end_ns - step.begin_ns for step in short)
-        text = f"{'':>{TIME_WIDTH + 2}}{UNIT.text(took, TIME_WIDTH - 1):>{TIME_WIDTH}}"
-        yield Text(f"{text} {len(short)} shorter step{'s' if len(short) > 1 else ''}", style="dim")
+        for step in steps:
+            before, title = title, columns.titles.get(step.layer, "") if step.layer else ""
+            yield _step(step, title if title != before else "", columns)
 
 
-def _step(step: Step, room: int) -> Text:
+def _shorter(steps: Sequence[Step]) -> Text:
+    took = UNIT.text(sum(step.end_ns - step.begin_ns for step in steps), TIME_WIDTH - 1)
+    text = f"{'':>{TIME_WIDTH + 2}}{took:>{TIME_WIDTH}} {len(steps)} shorter step"
+    return Text(f"{text}{'s' if len(steps) > 1 else ''}", style="dim")
+
+
+def _step(step: Step, title: str, columns: _Columns) -> Text:
     took = UNIT.text(step.end_ns - step.begin_ns, TIME_WIDTH - 1)
     since = "0.00" if step.begin_ns == 0 else UNIT.text(step.begin_ns, TIME_WIDTH + 1)
     text = Text(f"{since:>{TIME_WIDTH + 2}}{took:>{TIME_WIDTH}} ")
-    text.append(f"{_name(step.layer):<{NAME_WIDTH}}", style=_style(step.layer))
-    if room >= EVIDENCE_WIDTH:
-        text.append(cut(described(step.evidence), room - 1), style="dim")
+    text.append(f"{title:<{columns.where}}", style="bold")
+    name = step.layer.row if step.layer and columns.where else _name(step.layer)
+    text.append(f"{cut(name, NAME_WIDTH):<{NAME_WIDTH}}", style=_style(step.layer))
+    if columns.room >= EVIDENCE_WIDTH:
+        text.append(cut(described(step.evidence), columns.room - 1), style="dim")
     return text
 
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guest, host and server in one report; goldens as in ``test_golden``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.attribute.compare import compare
+from iostrata.attribute.summarise import summarise
+from iostrata.model import Breakdown
+from iostrata.pipeline import analyse
+from iostrata.recording import open_recording
+from iostrata.report import comparison, csv, json, table
+from tests.chain import GUEST_DISK, Chain, Costs
+from tests.report.test_golden import golden
+from tests.synthetic import Request, Writer
+
+WRITES = 40
+
+
+def costs(number: int, device_ns: int) -> Costs:
+    """As long there as back, so that the clocks are known as they are."""
+    disk = Request(queue=400, scheduler=None, device=device_ns, sector=9000 + 16 * number)
+    return Costs(vmm=51_000 + 100 * number, there=65_000, back=65_000, disk=disk)
+
+
+def recording(path: Path, machines: str = "guest host server", device_ns: int = 30_000) -> Path:
+    """Two processes of the guest; the clocks of the machines are far apart."""
+    clocks = (lambda ns: ns + 5_000_000, lambda ns: ns + 3_600_000_000, int)
+    chain = Chain(clocks)
+    first, second = chain.writer(), Writer(chain.guest, 401, GUEST_DISK, 500_000_000)
+    for number in range(WRITES):
+        writer = first if number % 4 else second
+        writer.now = max(first.now, second.now)
+        chain.durable_write(writer, number * 8192, costs(number, device_ns + 1_000 * number))
+    path.mkdir()
+    return chain.recording(path, machines)
+
+
+def analysed(path: Path, machines: str = "guest host server") -> Breakdown:
+    return analyse(open_recording(recording(path, machines)))
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Breakdown:
+    return analysed(tmp_path_factory.mktemp("chain") / "recording")
+
+
+def fits(text: str, width: int) -> str:
+    assert max(map(len, text.splitlines())) <= width
+    assert not any(line.endswith(" ") for line in text.splitlines())
+    return text
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_table(chain: Breakdown, width: int) -> None:
+    """Everything below the headline: the table, the groups, the tail and the quality."""
+    summary = summarise(chain, "process")
+    text = table.render(summary, width, with_tail=True).plain
+    golden(f"several_machines.{width}.txt", fits(text, width))
+
+
+def test_json_and_csv(chain: Breakdown) -> None:
+    summary = summarise(chain)
+    golden("several_machines.json", json.render(summary))
+    golden("several_machines.csv", csv.render(summary))
+
+
+@pytest.mark.parametrize("machines", ["guest", "guest host"])
+def test_what_was_not_recorded_is_named_whole(machines: str, tmp_path: Path) -> None:
+    summary = summarise(analysed(tmp_path / "recording", machines), "process")
+    text = fits(table.render(summary, 80, with_tail=True).plain, 80)
+    segment = {"guest": "hypervisor and below", "guest host": "network and server"}[machines]
+    # In the table, in the matrix, and in the tail of each of the two processes.
+    assert text.count(f"\n{segment} ") + text.count(f"\n{segment}\n") >= 3
+
+
+def test_comparison(tmp_path: Path) -> None:
+    a, b = (
+        analyse(open_recording(recording(tmp_path / name, device_ns=device_ns)))
+        for name, device_ns in (("a", 30_000), ("b", 90_000))
+    )
+    text = comparison.plain(compare(a, b, limit=0.1), comparison.Names("before", "after"))
+    golden("several_machines.comparison.txt", fits(text, 80))
