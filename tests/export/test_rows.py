@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iostrata.export import csv as csv_file
 from iostrata.export.csv import write_csv
 from iostrata.export.parquet import write_parquet
-from iostrata.export.rows import columns
+from iostrata.export.rows import Column, columns
 from iostrata.model import Breakdown, Quality
 from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
@@ -50,6 +54,27 @@ def test_pieces_of_a_file_are_one_file(
     monkeypatch.setattr(csv_file, "ROWS_AT_ONCE", 7)
     write_csv(tmp_path / "pieces.csv", columns(breakdown, None))
     assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-20_000, 20_000)
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, NAMES), min_size=1, max_size=60), st.integers(1, 70))
+def test_csv_is_what_the_csv_module_writes(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, str]], at_once: int
+) -> None:
+    first, second, names = zip(*rows, strict=True)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([("first", "name", "second"), *zip(first, names, second, strict=True)])
+    path = tmp_path_factory.getbasetemp() / "x.csv"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_file, "ROWS_AT_ONCE", at_once)
+        write_csv(path, [Column("first", np.array(first)),
+                         Column("name", np.arange(len(names)), names),
+                         Column("second", np.array(second))])  # fmt: skip
+    assert path.read_bytes().decode() == text.getvalue()
 
 
 def test_parquet_holds_the_same(breakdown: Breakdown, tmp_path: Path) -> None:

@@ -1,29 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export: columns in, a CSV file out (RFC 4180, but lines end with a line feed)."""
+"""Export: columns in, a CSV file out; the first line holds their names.
+
+Rows are made of all columns at once: a matrix of characters, in which NUL is no
+character. One Python string a cell would take most of the time of an export.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.export.rows import Column
 
-ROWS_AT_ONCE: Final = 50_000
+ROWS_AT_ONCE: Final = 20_000
+GROUP: Final = 4
+ALL_GROUPS: Final = 10**GROUP
+ZERO: Final = np.frombuffer(b"\0\0\0" + b"0", np.uint32)[0]
+MINUS: Final = np.frombuffer(b"-\0\0\0", np.uint32)[0]
+
+Characters = NDArray[np.uint8]
+
+
+@cache
+def _groups() -> NDArray[np.uint32]:
+    """The characters of 0 to 9999 as they begin a number, then as they stand within one."""
+    texts = [str(part).rjust(GROUP, "\0") for part in range(ALL_GROUPS)]
+    texts[0] = "\0" * GROUP
+    texts += [str(part).rjust(GROUP, "0") for part in range(ALL_GROUPS)]
+    return np.frombuffer("".join(texts).encode(), np.uint32)
 
 
 def write_csv(path: Path, columns: Iterable[Column]) -> None:
-    """One row a write, after a row of names."""
-    table = list(columns)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(column.name for column in table)
-        for first in range(0, len(table[0].values), ROWS_AT_ONCE):
-            part = [_texts(column, first, first + ROWS_AT_ONCE) for column in table]
-            writer.writerows(zip(*part, strict=True))
+    """One row a write, after a row of names; RFC 4180, but lines end with a line feed."""
+    columns = list(columns)
+    texts = [_table(column.names) if column.names else None for column in columns]
+    with path.open("wb") as file:
+        file.write(",".join(column.name for column in columns).encode() + b"\n")
+        for first in range(0, len(columns[0].values), ROWS_AT_ONCE):
+            cells = []
+            for column, text in zip(columns, texts, strict=True):
+                values = column.values[first : first + ROWS_AT_ONCE]
+                cells += [
+                    _numbers(values) if text is None else text[values],
+                    _repeated(values, ","),
+                ]
+            cells[-1] = _repeated(cells[0], "\n")
+            file.write(np.hstack(cells).tobytes().translate(None, b"\0"))
 
 
-def _texts(column: Column, first: int, last: int) -> Sequence[Any]:
-    values = column.values[first:last].tolist()
-    return [column.names[code] for code in values] if column.names else values
+def _numbers(values: NDArray[np.integer]) -> Characters:
+    """Decimal digits, with a sign where one is needed: uint8, shape (values, characters)."""
+    rest = np.abs(values.astype(np.int64))
+    groups = -(-len(str(rest.max(initial=0))) // GROUP)
+    # A group for the sign comes first.
+    words = np.zeros((len(values), groups + 1), np.uint32)
+    for group in range(groups, 0, -1):
+        higher = rest // ALL_GROUPS
+        words[:, group] = _groups()[rest - higher * ALL_GROUPS + ALL_GROUPS * (higher > 0)]
+        rest = higher
+    words[values == 0, groups] = ZERO
+    below = values < 0
+    words[below, 0] = MINUS
+    characters = words.view(np.uint8)
+    return characters if below.any() else characters[:, GROUP:]
+
+
+def _table(names: Iterable[str]) -> Characters:
+    """Each name as a cell of CSV, quoted if need be: a row of characters."""
+    cells = []
+    for name in names:
+        text = io.StringIO()
+        # A cell behind it, because an empty one alone would be quoted.
+        csv.writer(text, lineterminator="").writerow([name, ""])
+        cells.append(text.getvalue().removesuffix(",").encode())
+    width = max(1, *map(len, cells))
+    return np.frombuffer(b"".join(cell.ljust(width, b"\0") for cell in cells), "u1").reshape(
+        -1, width
+    )
+
+
+def _repeated(values: NDArray[np.generic], character: str) -> Characters:
+    return np.full((len(values), 1), ord(character), np.uint8)
