@@ -78,8 +78,8 @@ def _table(names: Iterable[str]) -> Characters:
     for name in names:
         text = io.StringIO()
         # A cell behind it, because an empty one alone would be quoted.
-        csv.writer(text, lineterminator="").writerow([name, ""])
-        cells.append(text.getvalue().removesuffix(",").encode())
+        csv.writer(text, lineterminator="\n").writerow([name, ""])
+        cells.append(text.getvalue().removesuffix(",\n").encode())
     width = max(1, *map(len, cells))
     return np.frombuffer(b"".join(cell.ljust(width, b"\0") for cell in cells), "u1").reshape(
         -1, width
