@@ -10,19 +10,22 @@ import pytest
 from iostrata.cli import capture
 from iostrata.record import recorder
 
-# Finds --status-fd and the command among its arguments, as $status and "$@".
+# Finds the descriptors, --probes and the command among its arguments, as $status and "$@".
 PRELUDE = """#!/bin/bash
-directory= status=
+directory= status= control= probes=
+words="$*"
 while [ $# -gt 0 ]; do
   case $1 in
     -o) directory=$2; shift 2;;
     --status-fd) status=$2; shift 2;;
+    --control-fd) control=$2; shift 2;;
+    --probes) probes=yes; shift;;
     --) shift; break;;
     *) shift;;
   esac
 done
 tell() { echo "$*" >&$status; }
-mkdir -p "$directory"
+[ "$directory" ] && mkdir -p "$directory"
 """
 
 

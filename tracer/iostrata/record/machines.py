@@ -106,6 +106,8 @@ def start(
     for station in others:
         station.wait_ready(READY_LIMIT_S)
         station.ask_clock(MANY)
+    for station in others:
+        station.check_running()
     signals.answer = Answer.REMEMBER
     workload.start(plan.request)
     workload.wait_ready(READY_LIMIT_S)
@@ -154,6 +156,7 @@ def fetch(
         try:
             station.fetch(directory / station.name)
         except IostrataError as error:
+            station.abandoned = True
             where = f"{station.planned.transport}:{station.directory}"
             listener.warn(f"{error}; what it recorded is in {where}")
             station.note = "; ".join(filter(None, [station.note, f"not fetched from {where}"]))

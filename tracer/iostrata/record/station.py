@@ -68,6 +68,8 @@ class Planned:
 class Station:
     """``note``: what is wrong with its recording, or empty. ``boot_id`` and ``directory``: there.
 
+    ``abandoned``: its trace could not be fetched, and stays there.
+
     Errors of all methods: IostrataError, with the machine's name.
     """
 
@@ -78,6 +80,7 @@ class Station:
     recorder: str = ""
     is_ready: bool = False
     fetched: bool = False
+    abandoned: bool = False
     status: Status = field(default_factory=Status)
     session: Session | None = None
     asked_count: int = 0
@@ -129,8 +132,12 @@ class Station:
         while not self.is_ready:
             self.hear(0.1)
             if not self.running or time.monotonic() > deadline:
-                with self._named():
-                    raise self.error() or RecorderError("the recorder does not begin to record")
+                self.check_running()
+
+    def check_running(self) -> None:
+        if not (self.is_ready and self.running):
+            with self._named():
+                raise self.error() or RecorderError("the recorder does not begin to record")
 
     def hear(self, limit_s: float) -> None:
         """Takes what its recorder told."""
@@ -203,10 +210,10 @@ class Station:
             write_exchange(trace, self.probes)
 
     def tidy(self) -> None:
-        """Leaves nothing there, except a trace that could not be fetched."""
+        """Leaves nothing there, unless it is abandoned."""
         if self.session:
             self.session.close()
-        if self.directory and (self.fetched or not self.is_ready):
+        if self.directory and not self.abandoned:
             with suppress(RecorderError):
                 self.planned.transport.run(["rm", "-rf", self.directory], CHECK_LIMIT_S)
 

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several machines: what each may answer, how each may end, and what is left of it then."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iostrata.cli import status_of
+from iostrata.record.permission import BTF
+from tests.cli.recordings import small_recording
+from tests.record.far import Far, set_up
+
+pytestmark = pytest.mark.skipif(not BTF.exists(), reason="this kernel has no BTF")
+RECORD = ("record", "-o", "out", "--machine", "guest=ssh:vm", "--machine", "server=ssh:nas")
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Far:
+    monkeypatch.chdir(tmp_path)
+    small_recording(tmp_path / "far" / "trace")
+    return set_up(tmp_path, monkeypatch, "vm", "nas")
+
+
+def recorded() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path("out/recording.json").read_text())
+    return found
+
+
+def names(part: str) -> list[str]:
+    return [machine["name"] for machine in recorded().get(part, [])]
+
+
+def exchanges(machine: str) -> list[list[int]]:
+    head, *rows = Path(f"out/{machine}/facts/exchange").read_text().splitlines()
+    assert head == "sent_ns\tremote_ns\treceived_ns"
+    return [[int(cell) for cell in row.split("\t")] for row in rows]
+
+
+def test_both_are_recorded(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    command = ("sh", "-c", "cat; echo to stdout; echo to stderr >&2; sleep 1.2; exit 3")
+    assert status_of([*RECORD, "--", *command]) == 3
+    captured = capfd.readouterr()
+    assert captured.out == "to stdout\n"
+    assert "to stderr\n" in captured.err
+    assert "recorded 200 events" in captured.err
+    assert "same machine" in captured.err
+    found = recorded()
+    assert found["command"] == list(command)
+    assert found["exit_status"] == 3
+    assert found["machines"] == [
+        {"name": name, "role": name, "directory": name} for name in ("guest", "server")
+    ]
+    for name in names("machines"):
+        rows = exchanges(name)
+        assert len(rows) >= 23
+        assert all(sent <= received for sent, _, received in rows)
+        assert [row[1] for row in rows] == sorted(row[1] for row in rows)
+    assert status_of(["replay", "out/guest"]) == 0
+    assert far.left_over() == []
+
+
+def test_a_workload_below_and_a_duration(far: Far) -> None:
+    """Whoever records no workload is told so."""
+    seen = 'echo "$words" >"$MACHINE/words"'
+    far.happens("vm", seen)
+    far.happens("nas", seen)
+    arguments = ["--workload-on", "server", "--comm", "db", "--buffer", "64"]
+    assert status_of([*RECORD, *arguments, "--", "true"]) == 0
+    words = {name: (far.directory / name / "words").read_text().split() for name in ("vm", "nas")}
+    assert "--path" in words["vm"]
+    assert "--comm" not in words["vm"]
+    assert "--comm" in words["nas"]
+    assert "--path" not in words["nas"]
+    assert "--buffer" in words["nas"]
+    assert "--buffer" in words["vm"]
+
+
+@pytest.mark.parametrize(
+    ("program", "script", "status", "story"),
+    [
+        ("shut", "", 6, "machine server: ssh nas: ssh: connect to host nas port 22: Connection re"),
+        ("id", "echo 1000", 4, "machine server: recording with eBPF needs root"),
+        ("uname", "echo mips", 6, "machine server: its CPU is of another type: mips"),
+        ("mktemp", "exit 1", 6, "machine server: a program can be written and run in none of"),
+        ("sha256sum", "echo 0 recorder", 6, "machine server: the recorder did not arrive whole"),
+        ("chmod", "echo full >&2; exit 1", 6, "machine server: a program can be written and run"),
+        ("trial", "echo EPERM", 6, "machine server: its kernel does not show device"),
+        ("midway", "status_line failed ouch; status_line done 125; exit", 6, "the recorder: ouch"),
+        ("midway", "exit 255", 6, "machine server: the connection to its recorder was lost"),
+    ],
+)
+def test_what_a_machine_cannot_do_is_said_before_anything_runs(
+    program: str,
+    script: str,
+    status: int,
+    story: str,
+    far: Far,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    far.says("nas", program, script)
+    assert status_of([*RECORD, "--", "touch", "ran"]) == status
+    captured = capfd.readouterr()
+    assert story in captured.err
+    assert "Traceback" not in captured.err
+    assert not Path("ran").exists()
+    assert far.left_over() == []
+
+
+def test_a_machine_that_is_lost_costs_its_tail(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    far.happens("nas", "answer; answer; answer; answer; echo 'Connection reset' >&2; exit 255")
+    assert status_of([*RECORD, "--", "sleep", "1"]) == 0
+    assert capfd.readouterr().err.count("warning: machine server: the connection") == 1
+    (guest, server) = recorded()["machines"]
+    assert "note" not in guest
+    assert server["note"].startswith("the connection to its recorder was lost: Connection reset")
+    assert Path("out/server/metadata").exists()
+    assert far.left_over() == []
+
+
+def test_a_machine_that_stays_away_is_absent(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    far.happens("nas", 'answer; answer; answer; answer; touch "$MACHINE/shut"; exit 255')
+    assert status_of([*RECORD, "--", "sleep", "1"]) == 0
+    assert "Connection refused; what it recorded is in nas:" in capfd.readouterr().err
+    assert names("machines") == ["guest"]
+    assert names("absent") == ["server"]
+    # Not tidied up: it is all there is of that machine.
+    (place,) = far.left_over()
+    assert place in recorded()["absent"][0]["note"]
+    assert (far.places / place / "trace" / "metadata").exists()
+
+
+def test_a_reboot_is_named(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    other_boot = 'case $1 in *boot_id) echo other;; *) exec /bin/cat "$@";; esac'
+    script = f"printf '#!/bin/bash\\n%s\\n' '{other_boot}' >$MACHINE/cat; chmod +x $MACHINE/cat"
+    far.happens("nas", f"answer; answer; answer; answer; {script}; exit 255")
+    assert status_of([*RECORD, "--", "sleep", "1"]) == 0
+    assert "machine server: it was rebooted while it was recorded" in capfd.readouterr().err
+    assert recorded()["machines"][1]["note"] == "it was rebooted while it was recorded"
+
+
+def test_the_workloads_machine_is_lost(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    far.happens("vm", "answer; answer; answer; exit 255")
+    assert status_of([*RECORD, "--", "sleep", "60"]) == 6
+    captured = capfd.readouterr().err
+    assert "iostrata: machine guest: the connection to its recorder was lost" in captured
+    assert names("machines") == ["guest", "server"]
+    assert far.left_over() == []
+
+
+def test_ctrl_c_ends_all_in_order(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    far.happens("vm", f"(sleep 0.5; kill -INT {os.getpid()}) &")
+    assert status_of([*RECORD, "--", "sleep", "60"]) == 130
+    assert names("machines") == ["guest", "server"]
+    assert far.left_over() == []
+
+
+def test_ctrl_c_before_it_begins(far: Far) -> None:
+    far.says("nas", "trial", f"kill -INT {os.getpid()}; sleep 0.2; echo ok")
+    assert status_of([*RECORD, "--", "touch", "ran"]) == 130
+    assert not Path("ran").exists()
+    assert far.left_over() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "story"),
+    [
+        (["--machine", "a:host=local", "--machine", "a:server=ssh:x"], "two machines are named a"),
+        (["--machine", "vm=local", "--machine", "host=ssh:x"], "what part does vm have"),
+        (["--machine", "vm:disk=local"], "there is no role disk"),
+        (["--machine", "guest"], "'guest' is no machine"),
+        (["--machine", "../x:host=local"], "is no machine"),
+        (["--machine", "guest=telnet:x"], "entered by local or ssh:DESTINATION"),
+        (["--machine", "guest=ssh:"], "ssh: names no machine"),
+        (["--machine", "guest=ssh:-oProxyCommand=x"], "names no machine"),
+        (["--machine", "guest=local", "--workload-on", "host"], "there is no such machine"),
+        (["--workload-on", "host"], "is for several machines"),
+    ],
+)
+def test_bad_machines(
+    arguments: list[str], story: str, far: Far, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(["record", "-o", "out", *arguments, "--", "true"]) == 2
+    captured = capfd.readouterr().err
+    assert story in captured
+    assert "  try: " in captured
+    assert not Path("out").exists()
+
+
+def test_a_place_that_cannot_be_written(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("out").touch()
+    assert status_of([*RECORD, "--", "true"]) == 2
+    assert "out is a file" in capfd.readouterr().err
