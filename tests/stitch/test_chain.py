@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from iostrata.clock.line import MAX_DRIFT_PPM
 from iostrata.model import Breakdown
 from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
@@ -76,7 +77,7 @@ def test_one_clock(seed: int, tmp_path: Path) -> None:
     chain, truth = random_chain(seed, (int, int, int))
     found = only_thread(analysed(chain, tmp_path))
     for mine, true in zip(found, truth, strict=True):
-        assert summed(mine) == summed(true)
+        close(summed(mine), summed(true))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -86,7 +87,7 @@ def test_three_clocks(seed: int, tmp_path: Path) -> None:
     breakdown = analysed(chain, tmp_path)
     found = only_thread(breakdown)
     for mine, true in zip(found, truth, strict=True):
-        close(summed(mine), summed(true), 10)
+        close(summed(mine), summed(true))
     virtio, nfs = breakdown.quality.crossings
     for crossing, rows in ((virtio, GUEST_HOST), (nfs, HOST_SERVER)):
         assert (crossing.followed, crossing.asked, crossing.ambiguous) == (60, 60, 0)
@@ -96,11 +97,11 @@ def test_three_clocks(seed: int, tmp_path: Path) -> None:
                 assert abs(mine.get(row, 0) - true[row]) <= crossing.bound_ns + 10
 
 
-def close(mine: dict[str, int], true: dict[str, int], tolerance_ns: int) -> None:
-    """Drift changes what a time is: the rows of a slower clock are shorter."""
+def close(mine: dict[str, int], true: dict[str, int]) -> None:
+    """Over so short a time causality leaves a drift open that stretches what is lifted."""
     assert mine.keys() == true.keys()
     for row, ns in true.items():
-        assert abs(mine[row] - ns) <= tolerance_ns, row
+        assert abs(mine[row] - ns) <= 20 + ns * 2 * MAX_DRIFT_PPM // 1_000_000, row
 
 
 def test_layers_are_in_order_of_the_path(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_partial_views_are_merged_by_name(machines: str, tmp_path: Path) -> None
                 machine == names[0] and name.startswith(HOP_ROWS.get(machine, ("none",)))
             ):
                 expected[row if len(names) > 1 else name] += ns
-        close(summed(mine), summed(expected), 20)
+        close(summed(mine), summed(expected))
 
 
 def test_a_machine_that_nothing_ties_is_named(tmp_path: Path) -> None:

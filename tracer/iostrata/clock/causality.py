@@ -88,6 +88,7 @@ def bound_by_causality(
         return None
     voted, centre = voted_lines(candidates)
     fit, rival_ns = settle(candidates, [*hints, *voted], centre)
+    fit = widen(candidates, fit)
     if not fit.corridor:
         return None
     return Causality(
@@ -129,6 +130,22 @@ def refine(candidates: Candidates, asks: Ints, line: Line) -> Fit:
         allowed = corridor(candidates, pairs, fit.line, candidates.span(asks, fit.line))
         line, served = allowed.middle, len(np.unique(inside.ask))
         fit = Fit(line, allowed, len(pairs), served, spread_ns(candidates, pairs, line))
+    return fit
+
+
+def widen(candidates: Candidates, fit: Fit) -> Fit:
+    """Wins the pairs that the middle just misses, and other lines of the corridor do not.
+
+    Whatever line of the corridor is taken, the pairs won so far are right under it.
+    """
+    asks = np.arange(len(candidates.asks))
+    while fit.corridor and fit.served < len(asks):
+        lines = fit.corridor.outermost
+        served = [len(np.unique(candidates.within(asks, line).ask)) for line in lines]
+        wider = refine(candidates, asks, lines[int(np.argmax(served))])
+        if wider.pairs <= fit.pairs or wider.served <= fit.served:
+            break
+        fit = wider
     return fit
 
 

@@ -39,8 +39,8 @@ class Corridor:
     limits: Floats
 
     @cached_property
-    def box(self) -> tuple[Floats, Floats]:
-        """The lowest and the highest that a line may be at both ends."""
+    def corners(self) -> Floats:
+        """Heights of the lines that limits hold on two sides, and of ``line``: (corners, 2)."""
         one, other = np.triu_indices(len(self.sides), 1)
         a, b = self.sides[one], self.sides[other]
         area = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
@@ -50,8 +50,17 @@ class Corridor:
         corners = np.column_stack((p * b[:, 1] - q * a[:, 1], q * a[:, 0] - p * b[:, 0]))
         corners /= area[:, np.newaxis]
         fits = (corners @ self.sides.T <= self.limits + TOLERANCE_NS).all(axis=1)
-        corners = np.vstack((corners[fits], np.zeros((1, 2))))
-        return corners.min(axis=0), corners.max(axis=0)
+        return np.vstack((corners[fits], np.zeros((1, 2))))
+
+    @property
+    def box(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest that a line may be at both ends."""
+        return self.corners.min(axis=0), self.corners.max(axis=0)
+
+    @property
+    def outermost(self) -> list[Line]:
+        """The lines at its corners: between them are all that fit."""
+        return [self.at(corner) for corner in self.corners]
 
     @property
     def middle(self) -> Line:
