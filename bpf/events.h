@@ -202,10 +202,8 @@ struct nfs_call_event {
 	unsigned long long offset_bytes;
 	unsigned int dev;
 	unsigned int size_bytes;
-	unsigned int stable; /* of a write: 0 unstable, 1 data, 2 file, as in RFC 8881 */
-	unsigned int fh_hash;
+	unsigned int stable;    /* of a write: 0 unstable, 1 data, 2 file, as in RFC 8881 */
 	unsigned int operation; /* enum nfs_operation */
-	unsigned int pad;
 };
 
 enum nfs_operation {
@@ -218,7 +216,7 @@ struct rpc_event {
 	EVENT_HEADER;
 	unsigned long long call_key; /* the rpc_task */
 	unsigned long long send_ns;  /* encoded, handed to the transport (the first time) */
-	unsigned long long sent_ns;  /* the transport took the last byte of it */
+	unsigned long long sent_ns;  /* the transport took the last byte of it; 0: not known */
 	unsigned long long ready_ns; /* data came in last before the reply was read; 0: not known */
 	unsigned long long reply_ns; /* the reply was matched to the call */
 	unsigned int xid;
@@ -242,8 +240,8 @@ struct connection_event {
 /* A remote procedure call served, recorded when its reply is encoded (time_ns). */
 struct svc_event {
 	EVENT_HEADER;
-	unsigned long long enqueue_ns; /* the connection was known to have data; 0: not known */
-	unsigned long long dequeue_ns; /* this thread took it up */
+	unsigned long long enqueue_ns; /* data came in last before all was read; 0: not known */
+	unsigned long long dequeue_ns; /* this thread took it up, or was waiting for the data */
 	unsigned long long receive_ns; /* the whole call had been read */
 	unsigned long long offset_bytes;
 	unsigned int size_bytes;

@@ -315,8 +315,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("dev", "<u4", 40),
         ("size_bytes", "<u4", 44),
         ("stable", "<u4", 48),
-        ("fh_hash", "<u4", 52),
-        ("operation", "<u4", 56),
+        ("operation", "<u4", 52),
     ),
     "rpc_event": (
         ("time_ns", "<u8", 0),
