@@ -27,8 +27,7 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 		value;                                                            \
 	})
 
-/* The first call on a file system makes it, and the disk below it, watched. */
-static __always_inline void file_watch(struct super_block *sb, __u32 dev)
+static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
 {
 	struct block_device *bdev = LOOK(sb, s_bdev);
 	struct gendisk *disk;
@@ -38,6 +37,12 @@ static __always_inline void file_watch(struct super_block *sb, __u32 dev)
 		return;
 	disk = LOOK(bdev, bd_disk);
 	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
+}
+
+void file_system_watch(struct super_block *sb)
+{
+	sb = TYPED(struct super_block, sb);
+	watch_file_system(sb, LOOK(sb, s_dev));
 }
 
 static __always_inline bool identify(struct file *file, struct file_identity *identity)
@@ -60,7 +65,7 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	if (filter.device && !(bits & WATCH_ALLOWED))
 		return false;
 	if (sb && !(bits & WATCH_FS))
-		file_watch(sb, identity->dev);
+		watch_file_system(sb, identity->dev);
 	identity->file_key = (__u64)file;
 	identity->inode = LOOK(inode, i_ino);
 	identity->open_flags = LOOK(file, f_flags);

@@ -48,6 +48,9 @@ static __always_inline struct file *file_of_descriptor(__u32 descriptor)
 	return file;
 }
 
+/* Makes a file system, and the disk below it, watched. */
+void file_system_watch(struct super_block *sb) __hidden;
+
 /* False: no file to record (a pipe, socket or terminal, or not on a device asked for). */
 bool file_identify(struct file *file, struct file_identity *identity) __hidden;
 

@@ -153,6 +153,15 @@ struct transaction_s {
  * 838a10bd2ebf, in v6.14 and v6.12.5): its programs compare each pointer first. */
 #define ARGUMENT(type, n) ((type)ctx[n])
 
+/* The same as a number, to be counted with: the verifier lets no pointer be. */
+static __always_inline __u64 argument_key(const __u64 *ctx, __u32 n)
+{
+	__u64 key = 0;
+
+	bpf_probe_read_kernel(&key, sizeof(key), ctx + n);
+	return key;
+}
+
 /* Reads one member through a pointer that the verifier does not know the type of. */
 #define PEEK(pointer, member)                                             \
 	({                                                                \

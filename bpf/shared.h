@@ -91,6 +91,28 @@ struct follow {
 	unsigned int bits;
 };
 
+#define MAX_TRANSPORTS 256
+#define FLIGHT_SETS 1024
+#define FLIGHT_WAYS 4
+
+/* An RPC transport, a client's or a server's. */
+struct transport {
+	unsigned long long key;
+	unsigned long long ready_ns; /* data came in */
+	unsigned long long told_ns;  /* its connection was recorded */
+};
+
+/* An RPC call that this machine's client has sent: times as in struct rpc_event. */
+struct flight {
+	unsigned long long transport_key;
+	unsigned long long send_ns;
+	unsigned long long sent_ns;
+	unsigned long long ready_ns;
+	unsigned long long reply_ns;
+	unsigned int xid; /* in network order */
+	unsigned int pad;
+};
+
 struct cgroup_filter {
 	unsigned long long id;
 	unsigned int level;

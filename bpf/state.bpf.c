@@ -15,6 +15,8 @@ __u64 lost[MAX_CPUS][MAX_POINTS] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 struct follow follows[MAX_FOLLOWS] = {};
+struct transport transports[MAX_TRANSPORTS] = {};
+struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};
 
 struct slots_map slots SEC(".maps");
 struct ringbuf_map ringbuf SEC(".maps");

@@ -41,6 +41,9 @@ static const struct {
 /* Only with --detail. */
 static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert" };
 
+/* Only with --path: layers of what serves other machines. */
+static const char *const path_layers[] = { "kvm", "svc" };
+
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
@@ -161,9 +164,10 @@ static int list_programs(struct probes *probes, const struct options *options)
 			if (!strcmp(probe->program, details[i]))
 				probe->wanted = options->detail || options->probes;
 		}
-		/* Elsewhere nobody's virtual machines are recorded. */
-		if (!strcmp(probe->layer, "kvm"))
-			probe->wanted = options->path || options->probes;
+		for (unsigned int i = 0; i < sizeof(path_layers) / sizeof(path_layers[0]); i++) {
+			if (!strcmp(probe->layer, path_layers[i]))
+				probe->wanted = options->path || options->probes;
+		}
 		for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 			if (!strcmp(probe->program, substitutes[i][1]))
 				probe->wanted = false;

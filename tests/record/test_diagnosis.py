@@ -21,6 +21,9 @@ ROWS = (
     ("xfs_file_fsync", "xfs_file_fsync", "xfs", "ENOENT", "no such tracepoint"),
     ("aio_submit", "sys_enter_io_submit", "aio", "E2BIG", "too large"),
     ("virtio_add", "virtqueue_add_sgs", "virtio", "EPERM", "not of functions"),
+    ("nfs_sync_enter", "nfs_fsync_enter", "nfs", "ok", ""),
+    ("nfs_write_end", "nfs_writeback_done", "nfs", "EINVAL", "failed to load"),
+    ("rpc_send", "rpc_xdr_sendto", "rpc", "ESRCH", "not in this kernel"),
     ("kvm_exit", "kvm_exit", "kvm", "ENOENT", "no such tracepoint"),
 )
 
@@ -43,6 +46,9 @@ def test_verdicts() -> None:
         "aio": "no",
         "io_uring": "no",
         "virtio": "no",
+        "nfs": "partly",
+        "rpc": "absent",
+        "svc": "absent",
         "kvm": "absent",
     }
     assert diagnosis().observable

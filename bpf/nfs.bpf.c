@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The NFS client: files synced, and the calls that write or commit on watched mounts. */
+#include "rpc.bpf.h"
+#include "work.bpf.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+enum nfs3_stable_how {
+	NFS_UNSTABLE,
+};
+
+struct nfs_pgio_args {
+	__u64 offset;
+	__u32 count;
+	enum nfs3_stable_how stable;
+};
+
+struct nfs_pgio_header {
+	struct inode *inode;
+	struct rpc_task task;
+	struct nfs_pgio_args args;
+};
+
+struct nfs_commitargs {
+	__u64 offset;
+	__u32 count;
+};
+
+struct nfs_commit_data {
+	struct rpc_task task;
+	struct inode *inode;
+	struct nfs_commitargs args;
+};
+
+#pragma clang attribute pop
+
+SEC("tp_btf/nfs_fsync_enter")
+int nfs_sync_enter(__u64 *ctx)
+{
+	struct inode *inode = ARGUMENT(struct inode *, 0);
+	struct thread *thread = inode ? sync_thread(inode) : NULL;
+
+	if (thread)
+		thread->sync_enter_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/nfs_fsync_exit")
+int nfs_sync_exit(__u64 *ctx)
+{
+	struct inode *inode = ARGUMENT(struct inode *, 0);
+	struct thread *thread = thread_of(current_tid());
+	union event *e;
+
+	if (!inode || !thread || !thread->sync_enter_ns)
+		return 0;
+	e = emit_reserve(POINT_nfs_sync_file);
+	if (e) {
+		e->nfs_sync_file.enter_ns = thread->sync_enter_ns;
+		e->nfs_sync_file.inode = inode->i_ino;
+		e->nfs_sync_file.request_key = request_worked_on(thread, inode);
+		e->nfs_sync_file.dev = inode->i_sb->s_dev;
+		e->nfs_sync_file.enter_transaction = 0;
+		e->nfs_sync_file.exit_transaction = 0;
+		e->nfs_sync_file.result = ctx[1];
+		e->nfs_sync_file.datasync = DATASYNC_UNKNOWN;
+		emit_submit(e, POINT_nfs_sync_file);
+	}
+	thread->sync_enter_ns = 0;
+	return 0;
+}
+
+/* On a mount that recorded threads use, whoever writes there on their behalf. */
+static __always_inline bool is_watched(struct inode *inode)
+{
+	return inode && watch_of(inode->i_sb->s_dev) & WATCH_FS;
+}
+
+/* A call on the file, with its own fields still to be filled; NULL: not recorded. */
+static __always_inline union event *call_reserve(struct inode *inode, __u64 task)
+{
+	union event *e = is_watched(inode) ? emit_reserve(POINT_nfs_call) : NULL;
+
+	if (!e)
+		return NULL;
+	e->nfs_call.call_key = task;
+	e->nfs_call.inode = inode->i_ino;
+	e->nfs_call.dev = inode->i_sb->s_dev;
+	return e;
+}
+
+SEC("tp_btf/nfs_initiate_write")
+int nfs_write_begin(__u64 *ctx)
+{
+	struct nfs_pgio_header *write = ARGUMENT(struct nfs_pgio_header *, 0);
+	union event *e = write ? call_reserve(write->inode, (__u64)&write->task) : NULL;
+
+	if (!e)
+		return 0;
+	e->nfs_call.offset_bytes = write->args.offset;
+	e->nfs_call.size_bytes = write->args.count;
+	e->nfs_call.stable = write->args.stable;
+	e->nfs_call.operation = NFS_WRITE;
+	emit_submit(e, POINT_nfs_call);
+	return 0;
+}
+
+SEC("tp_btf/nfs_initiate_commit")
+int nfs_commit_begin(__u64 *ctx)
+{
+	struct nfs_commit_data *commit = ARGUMENT(struct nfs_commit_data *, 0);
+	union event *e = commit ? call_reserve(commit->inode, (__u64)&commit->task) : NULL;
+
+	if (!e)
+		return 0;
+	e->nfs_call.offset_bytes = commit->args.offset;
+	e->nfs_call.size_bytes = commit->args.count;
+	e->nfs_call.stable = 0;
+	e->nfs_call.operation = NFS_COMMIT;
+	emit_submit(e, POINT_nfs_call);
+	return 0;
+}
+
+/* Reached when the call has ended for good, not when it is to be made once more. */
+SEC("tp_btf/nfs_writeback_done")
+int nfs_write_end(__u64 *ctx)
+{
+	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
+	struct nfs_pgio_header *write = ARGUMENT(struct nfs_pgio_header *, 1);
+
+	return task && write && is_watched(write->inode) ? rpc_ended(task) : 0;
+}
+
+SEC("tp_btf/nfs_commit_done")
+int nfs_commit_end(__u64 *ctx)
+{
+	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
+	struct nfs_commit_data *commit = ARGUMENT(struct nfs_commit_data *, 1);
+
+	return task && commit && is_watched(commit->inode) ? rpc_ended(task) : 0;
+}

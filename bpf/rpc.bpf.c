@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* RPC calls of this machine's client: sent, answered, ended; and what they travel on. */
+#include "rpc.bpf.h"
+
+#define TELL_NS 1000000000ull
+
+SEC("tp_btf/rpc_xdr_sendto")
+int rpc_send(__u64 *ctx)
+{
+	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
+	struct rpc_rqst *rqst = task ? task->tk_rqstp : NULL;
+	__u64 transport_key;
+	__be32 xid;
+
+	if (!rqst)
+		return 0;
+	transport_key = (__u64)rqst->rq_xprt;
+	xid = rqst->rq_xid;
+	/* What is sent again, or in parts, was sent when it was sent first. */
+	if (!flight_of(transport_key, xid))
+		flight_take(transport_key, xid)->send_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/xprt_transmit")
+int rpc_sent(__u64 *ctx)
+{
+	struct rpc_rqst *rqst = ARGUMENT(struct rpc_rqst *, 0);
+	int status = ctx[1];
+	struct flight *flight;
+
+	if (!rqst || status)
+		return 0;
+	flight = flight_of((__u64)rqst->rq_xprt, rqst->rq_xid);
+	if (flight)
+		flight->sent_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/xs_data_ready")
+int rpc_data_ready(__u64 *ctx)
+{
+	transport_take(argument_key(ctx, 0))->ready_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/xprt_lookup_rqst")
+int rpc_reply(__u64 *ctx)
+{
+	__u64 transport_key = argument_key(ctx, 0);
+	int status = ctx[2];
+	struct flight *flight;
+
+	if (status)
+		return 0;
+	flight = flight_of(transport_key, (__be32)ctx[1]);
+	if (!flight)
+		return 0;
+	flight->ready_ns = transport_ready_ns(transport_key);
+	flight->reply_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The transport's TCP socket, NULL: it has none (now). */
+static __always_inline struct sock *socket_of(struct rpc_xprt *transport)
+{
+	struct sock_xprt *outer;
+	int protocol = PEEK(transport, prot);
+
+	if (protocol != XPRT_TRANSPORT_TCP && protocol != XPRT_TRANSPORT_TCP_TLS)
+		return NULL;
+	outer = (void *)transport - bpf_core_field_offset(struct sock_xprt, xprt);
+	return PEEK(outer, inet);
+}
+
+static __always_inline __u32 connection_of(struct sock *socket)
+{
+	if (!socket)
+		return 0;
+	return (__u32)PEEK(socket, __sk_common.skc_num) << 16 |
+	       bpf_ntohs(PEEK(socket, __sk_common.skc_dport));
+}
+
+static __always_inline void addresses(struct sock *socket, struct connection_event *told)
+{
+	struct in6_addr local, remote;
+	__u64 *from = (__u64 *)&local, *to = (__u64 *)&remote;
+
+	if (PEEK(socket, __sk_common.skc_family) == AF_INET) {
+		told->local_high = 0;
+		told->local_low =
+			0xffffull << 32 | bpf_ntohl(PEEK(socket, __sk_common.skc_rcv_saddr));
+		told->remote_high = 0;
+		told->remote_low = 0xffffull << 32 | bpf_ntohl(PEEK(socket, __sk_common.skc_daddr));
+		return;
+	}
+	bpf_core_read(&local, sizeof(local), &socket->__sk_common.skc_v6_rcv_saddr);
+	bpf_core_read(&remote, sizeof(remote), &socket->__sk_common.skc_v6_daddr);
+	told->local_high = bpf_be64_to_cpu(from[0]);
+	told->local_low = bpf_be64_to_cpu(from[1]);
+	told->remote_high = bpf_be64_to_cpu(to[0]);
+	told->remote_low = bpf_be64_to_cpu(to[1]);
+}
+
+static __always_inline void tell(__u64 transport_key, struct sock *socket)
+{
+	struct transport *transport = transport_take(transport_key);
+	struct tcp_sock *tcp = (struct tcp_sock *)socket;
+	__u64 now = bpf_ktime_get_ns();
+	union event *e;
+
+	if (!socket || now - transport->told_ns < TELL_NS)
+		return;
+	e = emit_reserve(POINT_rpc_connection);
+	if (!e)
+		return;
+	transport->told_ns = now;
+	addresses(socket, &e->rpc_connection);
+	e->rpc_connection.connection = connection_of(socket);
+	e->rpc_connection.rtt_us = PEEK(tcp, srtt_us) >> 3;
+	e->rpc_connection.rtt_deviation_us = PEEK(tcp, mdev_us) >> 2;
+	e->rpc_connection.retransmit_count = PEEK(tcp, total_retrans);
+	emit_submit(e, POINT_rpc_connection);
+}
+
+int rpc_ended(struct rpc_task *task)
+{
+	struct rpc_rqst *rqst = PEEK(task, tk_rqstp);
+	struct rpc_xprt *transport;
+	struct flight *flight;
+	struct sock *socket;
+	union event *e;
+
+	if (!rqst)
+		return 0;
+	transport = PEEK(rqst, rq_xprt);
+	flight = flight_of((__u64)transport, PEEK(rqst, rq_xid));
+	if (!flight)
+		return 0;
+	socket = socket_of(transport);
+	tell((__u64)transport, socket);
+	e = emit_reserve(POINT_rpc_call);
+	if (!e)
+		return 0;
+	e->rpc_call.call_key = (__u64)task;
+	e->rpc_call.send_ns = flight->send_ns;
+	e->rpc_call.sent_ns = flight->sent_ns;
+	e->rpc_call.ready_ns = flight->ready_ns;
+	e->rpc_call.reply_ns = flight->reply_ns;
+	e->rpc_call.xid = bpf_ntohl(flight->xid);
+	e->rpc_call.connection = connection_of(socket);
+	emit_submit(e, POINT_rpc_call);
+	return 0;
+}
