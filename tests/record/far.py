@@ -28,9 +28,11 @@ RECORDER = r"""
 status_line() { printf '%s%s\n' "$mark" "$*" >&$status; }
 # Until nothing was asked for a moment; more than 128 is the end of that moment.
 answer() {
-  local line
-  while IFS= read -r -t 0.05 -u $control line; do status_line clock "$(date +%s%N)"; done
-  [ $? -gt 128 ]
+  local line got
+  while IFS= read -r -t 0.05 -u $control line; got=$?; [ $got = 0 ]; do
+    status_line clock "$(date +%s%N)"
+  done
+  [ $got -gt 128 ]
 }
 [ "$status" = 2 ] && mark=$'\x1e'
 if [ "$probes" ]; then
