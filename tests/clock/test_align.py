@@ -90,6 +90,13 @@ def test_a_counter_that_breaks_causality(tmp_path: Path, world: World) -> None:
     assert "us more than they may" in found.contradiction
 
 
+def test_a_guest_of_the_server_is_not_the_client(tmp_path: Path, world: World) -> None:
+    """A server with virtual machines of its own: nothing is wrong about their counters."""
+    lower = host(tmp_path, OFFSET - 20_000 * MS_CYCLES)
+    found = check(world, align(guest(tmp_path), lower, world.asks, world.serves), CAUSAL)
+    assert found.contradiction is None
+
+
 def test_a_line_on_the_edge_is_moved_into_what_causality_allows(tmp_path: Path) -> None:
     load = Load(upper=UPPER, lower=LOWER, there_ns=100, back_ns=100, serve_ns=30_000)
     world = load.run(2)

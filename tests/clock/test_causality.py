@@ -18,8 +18,8 @@ from iostrata.clock.line import Line
 from .worlds import HOUR_NS, Clock, Load, World
 
 ROUNDING_NS = 5
-PER_PAIR_NS = 10_000
-"""One second for 100 000 pairs, on a machine that has time for it."""
+LIMIT_NS = 2_000_000_000
+"""Four times what 100 000 pairs take."""
 
 
 def check(world: World, load: Load) -> Causality:
@@ -76,12 +76,12 @@ def test_truth_is_within_the_bound_of_any_world(
     check(load.run(seed), load)
 
 
-def test_a_hundred_thousand_pairs_take_a_second() -> None:
+def test_a_hundred_thousand_pairs_take_half_a_second() -> None:
     load = Load(count=100_000)
     world = load.run(1)
     begin = time.process_time_ns()
     check(world, load)
-    assert time.process_time_ns() - begin <= 2 * PER_PAIR_NS * load.count
+    assert time.process_time_ns() - begin <= LIMIT_NS
 
 
 def test_one_pair_says_what_it_can() -> None:

@@ -21,6 +21,8 @@ from iostrata.clock.tsc import offers_of_tsc
 from iostrata.trace.read import Trace
 
 CAUSALITY: Final = "causality"
+ELSEWHERE_NS: Final = 1_000_000_000
+"""What is further off is the clock of another machine, that was booted at another time."""
 SOURCES: Final[Mapping[str, Callable[[Trace, Trace], list[Offer]]]] = MappingProxyType(
     {"tsc": offers_of_tsc, "exchange": offers_of_exchange}
 )
@@ -52,9 +54,7 @@ def align(upper: Trace, lower: Trace, asks: Intervals, serves: Intervals) -> Ali
     chosen = agreeing[0] if agreeing else by_causality(causality)
     agreed = {alignment.source for alignment in agreeing}
     wrong = (
-        disagreement(name, found, causality)
-        for name, found in offers.items()
-        if found and name not in agreed
+        disagreement(name, found, causality) for name, found in offers.items() if name not in agreed
     )
     doubt = None if agreeing else causality.ambiguity
     defects = "; ".join(filter(None, (causality.contradiction, doubt, *wrong)))
@@ -91,10 +91,13 @@ def distance_ns(offer: Offer, line: Line, causality: Causality) -> int:
     return int(np.abs(offer.line(ends) - line(ends)).max())
 
 
-def disagreement(source: str, offers: list[Offer], causality: Causality) -> str:
-    """By how much the best of a source's offers is off."""
-    away_ns = min(
-        distance_ns(offer, causality.corridor.clip(offer.line), causality) - offer.bound_ns
+def disagreement(source: str, offers: list[Offer], causality: Causality) -> str | None:
+    """By how much the best of a source's offers is off, if it is of these machines."""
+    away = (
+        (distance_ns(offer, causality.corridor.clip(offer.line), causality) - offer.bound_ns, offer)
         for offer in offers
     )
+    away_ns = min((ns for ns, offer in away if offer.sure or ns < ELSEWHERE_NS), default=None)
+    if away_ns is None:
+        return None
     return f"the clocks by {source} break causality by {units.duration(away_ns)} more than they may"

@@ -10,7 +10,11 @@ from iostrata.clock.line import Line
 
 @dataclass(frozen=True)
 class Offer:
-    """``line``: the lower machine's time in, the upper's out; ``bound_ns``: see Alignment."""
+    """``line``: the lower machine's time in, the upper's out; ``bound_ns``: see Alignment.
+
+    ``sure``: that it is of these two machines, so that it contradicts whatever is elsewhere.
+    """
 
     line: Line
     bound_ns: int
+    sure: bool = True

@@ -3,7 +3,7 @@
 
 Both kernels' CLOCK_MONOTONIC follow one counter. The guest's is the host's but for
 an offset that the host knows; each machine's samples tell what its clock says at what
-count. Which of the host's virtual machines the guest is, nobody says.
+count. Which of the host's virtual machines the guest is, if any, nobody says.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def offer_of_machine(vcpus: Sequence[TscOffset], guest: Samples, host: Samples) 
     ends = np.rint((x.min(), x.max())).astype(np.int64)
     images = ends + np.rint(ahead + drift * ends).astype(np.int64)
     line = Line.through(ends + start_host, images + start_guest)
-    return Offer(line, int(np.ceil(off_ns + spread)) + guest.bound_ns + host.bound_ns)
+    bound_ns = int(np.ceil(off_ns + spread)) + guest.bound_ns + host.bound_ns
+    return Offer(line, bound_ns, sure=False)
 
 
 def counts_of_guest(tsc: Ints, vcpu: TscOffset, offset: int, start: int) -> np.ndarray:
