@@ -4,6 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +96,32 @@ def test_the_workload_runs_every_test(tmp_path: Path) -> None:
         (test.group, test.name) for test in TESTS
     ]
     assert all(phase.operations or phase.unavailable for phase in found)
+
+
+def interrupted(directory: Path, *options: str) -> tuple[int, str, str]:
+    """Status and output of a bench that Ctrl-C ends in its second test."""
+    file = directory / "file"
+    with subprocess.Popen(
+        [sys.executable, "-m", "iostrata", "bench", "-s", "1.5", "-f", str(file), *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        while not (file.exists() and file.stat().st_size):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        time.sleep(2.5)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_an_interrupted_bench_shows_what_it_has(tmp_path: Path) -> None:
+    status, out, err = interrupted(tmp_path, "--no-record")
+    assert status == 130
+    assert "Traceback" not in err
+    rows = [line for line in out.splitlines() if line.startswith("  ")][1:]
+    assert 1 <= len(rows) < len(TESTS)
+    assert all(" n/a" in row or float(row.split()[-1]) > 0 for row in rows)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_file_is_removed_whatever_happens(tmp_path: Path) -> None:

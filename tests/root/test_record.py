@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from iostrata.errors import STATUS_LOSSES
+from tests.bench.test_bench import interrupted
 from tests.root.conftest import IOSTRATA, iostrata
 
 WRITES = 50
@@ -212,6 +213,15 @@ def test_bench_has_layers(disk: Path) -> None:
     assert head == ["ops/sec", "us/op", "cpu", "journ", "queue", "data", "flush", "wake", "other"]
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert list(disk.iterdir()) == []
+
+
+def test_an_interrupted_bench_has_layers(disk: Path) -> None:
+    status, out, err = interrupted(disk)
+    assert status == 130, err
+    assert "Traceback" not in err
+    assert "ops/sec" in out
+    assert "flush" in out
+    assert "analysed" in out
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])

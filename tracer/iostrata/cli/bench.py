@@ -24,6 +24,7 @@ from iostrata.errors import STATUS_LOSSES, NothingToAnalyse
 from iostrata.model import Summary
 from iostrata.pipeline import analyse
 from iostrata.record import Request, refusal
+from iostrata.record.interruption import Answer, Interruption
 from iostrata.recording import open_recording
 from iostrata.report import quality
 
@@ -80,7 +81,10 @@ def bench(
 
 
 def _plain(file: Path, seconds: float, directory: Path, json: str) -> int:
-    status = subprocess.run(_workload(file, seconds, directory), check=False).returncode
+    with Interruption() as interruption:
+        # The terminal's Ctrl-C reaches the workload, too, which ends in good order.
+        interruption.answer = Answer.REMEMBER
+        status = subprocess.run(_workload(file, seconds, directory), check=False).returncode
     _print(read_phases(directory / PHASES), None, json)
     return status
 
