@@ -267,7 +267,10 @@ class Evidence:
 
     ``call``: name of the system call. ``device``: name; ``sector``: in 512-byte
     sectors from the start of that disk. ``request_key``: the kernel's pointer.
-    ``transaction``: of the journal. ``more``: requests beside this one.
+    ``transaction``: of the journal. ``more``: requests beside this one. ``offset_bytes``:
+    in the file that the call is for. ``xid`` and ``connection`` (client's port << 16 |
+    server's): of the remote call. ``hop``, ``bound_ns``: of a way between two machines,
+    how far its ends may be off.
     """
 
     call: str | None = None
@@ -277,6 +280,11 @@ class Evidence:
     request_key: int | None = None
     transaction: int | None = None
     more: int = 0
+    offset_bytes: int | None = None
+    xid: int | None = None
+    connection: int | None = None
+    hop: str | None = None
+    bound_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,13 @@ import numpy as np
 
 from iostrata.attribute.choice import Choice, Chosen
 from iostrata.attribute.timeline import segments
-from iostrata.layers import STACK
-from iostrata.model import Evidence, Lane, Quality, Step, Timeline
+from iostrata.model import Lane, Quality, Step, Timeline
 from iostrata.pipeline import Material, prepare
 from iostrata.quality import quality_of
 from iostrata.recording import Recording
 from iostrata.stitch import lift, windows
-from iostrata.stitch.evidence import Witness
+from iostrata.stitch.evidence import Witnesses
 from iostrata.stitch.join import Ints
-from iostrata.stitch.window import window_of
 from iostrata.trace.wallclock import realtime_of
 
 
@@ -60,12 +58,11 @@ def _steps_of_units(found: Material, units: Ints) -> dict[int, list[Step]]:
 
 
 def _steps(found: Material, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Step]]:
-    spans = lift(found.path.top, rows).spans
-    top = found.path.top
-    window = window_of(top.trace, top.pieces.rows(rows), top.commits, top.floor)
-    witness = Witness(window, spans)
-    spans = spans.where(np.isin(spans.owner, pieces))
-    held = segments(spans, window.pieces.begin_ns, window.pieces.end_ns)
+    lifted = lift(found.path.top, rows)
+    witnesses = Witnesses(found.path.top, lifted)
+    begins, ends = found.pieces.begin_ns[rows], found.pieces.end_ns[rows]
+    spans = lifted.spans.where(np.isin(lifted.spans.owner, pieces))
+    held = segments(spans, begins, ends)
     held = held.where(np.isin(held.owner, pieces))
     for owner, rank, begin, end in zip(
         held.owner.tolist(),
@@ -75,10 +72,9 @@ def _steps(found: Material, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Ste
         strict=True,
     ):
         layer = found.path.layers[rank] if rank >= 0 else None
-        # What other machines' keys say is not asked yet: only the top's events are at hand.
-        evidence = witness.of(owner, rank, begin, end) if rank < len(STACK) else Evidence()
-        if begin == window.pieces.begin_ns[owner]:
-            evidence = replace(evidence, call=witness.call(owner))
+        evidence = witnesses.of(owner, rank, begin, end)
+        if begin == begins[owner]:
+            evidence = replace(evidence, call=witnesses.call(owner))
         yield owner, Step(layer, begin, end, begin, evidence)
 
 

@@ -10,13 +10,16 @@
                  "layers": [{"layer", "machine", "time_ns"}, ...],
                  "steps": [{"layer", "machine", "begin_ns", "end_ns",
                             "call", "device", "sector", "size_bytes", "request_key",
-                            "transaction", "more"}, ...]}, ...],
+                            "transaction", "more", "offset_bytes", "xid", "connection",
+                            "hop", "bound_ns"}, ...]}, ...],
      "quality": {"lost": {"machine:point": n}, "damage": [line, ...]}}
 
 ``begin_ns`` of a write is CLOCK_MONOTONIC, of a step it counts from the begin of
 its write. Steps neither overlap nor leave a gap within a call: their durations
 add up to ``latency_ns``. Layer ``unattributed`` is on machine null. Keys that are
-not known are left out; ``request_key`` is hexadecimal text.
+not known are left out; ``request_key`` is hexadecimal text. ``connection`` is the
+client's port << 16 | the server's. Steps between two machines have the ``hop``, and
+how far their clocks' relation may be off (``bound_ns``).
 """
 
 from __future__ import annotations

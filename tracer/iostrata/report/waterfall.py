@@ -205,14 +205,23 @@ def _step(step: Step, title: str, columns: _Columns) -> Text:
 
 
 def described(evidence: Evidence) -> str:
-    """``8k at vda:4096 rq ffff888000014000``: size, disk, sector, request pointer."""
+    """What is behind a step: ``8k at vda:4096 rq ffff888000014000`` is size, disk, sector and
+    request; ``nfs ±2.00 us xid 6f 800:2049`` is hop, clocks' bound, call and ports."""
     parts = [evidence.call or ""]
+    if evidence.hop and evidence.bound_ns is not None:
+        parts.append(f"{evidence.hop} ±{units.duration(evidence.bound_ns)}")
+    size = f"{units.size(evidence.size_bytes)} at " if evidence.size_bytes else ""
+    if evidence.offset_bytes is not None:
+        parts.append(f"{size}offset {units.size(evidence.offset_bytes)}")
     if evidence.device:
         sector = f":{evidence.sector}" if evidence.sector is not None else ""
-        size = f"{units.size(evidence.size_bytes)} at " if evidence.size_bytes else ""
         parts.append(f"{size}{evidence.device}{sector}")
     if evidence.transaction is not None:
         parts.append(f"transaction {evidence.transaction}")
+    if evidence.xid is not None:
+        parts.append(f"xid {evidence.xid:x}")
+    if evidence.connection is not None:
+        parts.append(f"{evidence.connection >> 16}:{evidence.connection & 0xFFFF}")
     if evidence.request_key is not None:
         parts.append(f"rq {evidence.request_key:x}")
     if evidence.more:
@@ -224,6 +233,9 @@ def _defects(quality: Quality, width: int) -> list[Text]:
     found = [labelled("lost", [f"{point} ({count})"], width) for point, count in
              sorted(quality.lost.items())]  # fmt: skip
     found += [labelled("damage", [defect], width) for defect in quality.damage]
+    found += [labelled("clocks", [crossing.contradiction], width)
+              for crossing in quality.crossings if crossing.contradiction]  # fmt: skip
+    found += [labelled("apart", [machine], width) for machine in quality.apart]
     return [*(Text(line, style="bold red") for lines in found for line in lines), Text()][
         : None if found else 0
     ]

@@ -17,7 +17,7 @@ def spans_of_bios(
 ) -> Spans:
     """What each bio did, as spans of its owner (rows with owner -1 are left out).
 
-    ``Spans.ask`` is the row of the request that the device had.
+    ``Spans.of`` is the row of the request that the device had.
 
     ``journal``: the bio belongs to a journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.

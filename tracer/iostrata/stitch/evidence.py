@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: a window and the segments of one of its pieces in, what is behind each out.
+"""Stage stitch: lifted spans and a stretch of a piece's time in, what is behind it out.
 
-Spans carry times, not keys. A request, bio or commit is behind a segment when
-it was at work throughout, and a span that covers the segment begins or ends to
-the nanosecond where that request, bio or commit did.
+A span says which of its machine's own spans it is a copy of, and that one what it
+asked of a device or of another machine: a request, a call. What has no request yet (a
+bio in the queue) or is more than one (a commit) is behind a stretch when it was at
+work throughout, and a span there begins to the nanosecond where it did.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.layers import STACK
+from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
 from iostrata.stitch.join import Ints
+from iostrata.stitch.lift import Lifted, Link, Node, View, way_to
 from iostrata.stitch.owners import Owners
-from iostrata.stitch.requests import Requests, bios_of, requests_of
+from iostrata.stitch.requests import bios_of, requests_of
+from iostrata.stitch.rpc import calls_of
 from iostrata.stitch.spans import Spans
-from iostrata.stitch.window import Window
 from iostrata.trace import layout
 
 NO_SECTOR: Final = -1
 """The sector of a flush, which has none."""
+NOTHING: Final = Evidence()
+KEY_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 CALLS: Final = {
     number: name.removeprefix("CALL_").lower()
     for name, number in vars(layout).items()
@@ -31,75 +36,145 @@ CALLS: Final = {
 }
 
 
-class Witness:
-    """What a window's events say about stretches of its pieces' time."""
+class Witnesses:
+    """What the events of all machines on the way say about the top one's pieces."""
 
-    def __init__(self, window: Window, spans: Spans) -> None:
-        self._window, self._spans = window, spans
-        self._requests, completed = requests_of(window)
-        self._bios = bios_of(window, self._requests, completed)
-        self._bio_piece = Owners(window).find(self._bios.tid, self._bios.queue_ns)
-        self._calls = window.columns("syscall", "tid", "enter_ns", "call")
-        self._own: dict[int, tuple[Spans, Ints]] = {}
-
-    def of(self, piece: int, rank: int, begin_ns: int, end_ns: int) -> Evidence:
-        """What is behind one segment; an empty Evidence where the keys do not tell."""
-        name = STACK[rank].name if rank >= 0 else ""
-        kind, _, part = name.partition(".")
-        if kind == "syscall":
-            return Evidence(call=self.call(piece))
-        spans, _ = self._of_piece(piece)
-        behind = (spans.begin_ns <= begin_ns) & (spans.end_ns >= end_ns) & (spans.rank == rank)
-        begins, ends = spans.begin_ns[behind], spans.end_ns[behind]
-        if kind == "journal":
-            return self._commit(piece, begin_ns, end_ns)
-        if kind == "device" or part in ("data", "meta", "flush", "stacked"):
-            return self._request(piece, begins, ends, begin_ns, end_ns)
-        if kind in ("block", "lower") or part == "queue":
-            return self._bio(piece, begins, ends, begin_ns, end_ns)
-        return Evidence()
-
-    def _of_piece(self, piece: int) -> tuple[Spans, Ints]:
-        """The piece's spans, and the requests that carried its bios."""
-        if piece not in self._own:
-            carried = self._bios.request[self._bio_piece == piece]
-            spans = self._spans.where(self._spans.owner == piece)
-            self._own[piece] = spans, np.unique(carried[carried >= 0])
-        return self._own[piece]
+    def __init__(self, top: Node, lifted: Lifted) -> None:
+        self._top, self._lifted = top, lifted
+        self._firsts = np.array([view.first for view in lifted.views])
+        self._witnesses: dict[int, Witness] = {}
+        self._of_piece: dict[int, Spans] = {}
 
     def call(self, piece: int) -> str | None:
         """The system call that a piece is; None for a request, or where it was not seen."""
-        pieces, calls = self._window.pieces, self._calls
+        return self._witness(0).call(piece)
+
+    def of(self, piece: int, rank: int, begin_ns: int, end_ns: int) -> Evidence:
+        """What is behind one segment; an empty Evidence where the keys do not tell."""
+        if rank < 0:
+            return NOTHING
+        depth, own_rank = divmod(rank, len(STACK))
+        numbers = self._numbers(piece, rank, begin_ns, end_ns)
+        found = self._behind(numbers, own_rank, begin_ns, end_ns)
+        if own_rank >= len(HOPS):
+            return found
+        link = way_to(self._top, depth)[-1]
+        return replace(found, hop=link.hop.name, bound_ns=link.clock.bound_ns)
+
+    def _numbers(self, piece: int, rank: int, begin_ns: int, end_ns: int) -> Ints:
+        """Of the spans of that rank which were at work throughout."""
+        if piece not in self._of_piece:
+            spans = self._lifted.spans
+            self._of_piece[piece] = spans.where(spans.owner == piece)
+        spans = self._of_piece[piece]
+        covers = (spans.begin_ns <= begin_ns) & (spans.end_ns >= end_ns) & (spans.rank == rank)
+        numbers = np.unique(spans.of[covers])
+        return numbers[numbers >= 0]
+
+    def _behind(self, numbers: Ints, rank: int, begin_ns: int, end_ns: int) -> Evidence:
+        if not len(numbers):
+            return NOTHING
+        place = np.searchsorted(self._firsts, numbers, side="right") - 1
+        number = int(place[0])
+        rows = numbers[place == number] - self._firsts[number]
+        witness = self._witness(number)
+        if rank < len(HOPS):
+            return witness.asked(rows)
+        way = way_to(self._top, self._lifted.views[number].node.depth)
+        times = np.array([begin_ns, end_ns])
+        for link in way:
+            times = link.clock.to_lower(times)
+        # Rounded once a clock: what begins and ends there is meant, too.
+        found = witness.of(rows, int(times[0]) + len(way), int(times[1]) - len(way))
+        if way and STACK[rank].name == way[-1].hop.floor:
+            return _served(found, way[-1], witness.piece(rows))
+        return found
+
+    def _witness(self, number: int) -> Witness:
+        if number not in self._witnesses:
+            self._witnesses[number] = Witness(self._lifted.views[number])
+        return self._witnesses[number]
+
+
+def _served(found: Evidence, link: Link, piece: int) -> Evidence:
+    """With the place that was asked for."""
+    (rows,) = np.nonzero(link.serves.piece == piece)
+    offset = int(link.serves.offset_bytes[rows[0]])
+    size = int(link.serves.size_bytes[rows[0]]) or None
+    return replace(found, offset_bytes=offset if size else None, size_bytes=size)
+
+
+class Witness:
+    """What one machine's events say about its own spans (``rows`` of the view's)."""
+
+    def __init__(self, view: View) -> None:
+        self._window, self._spans, self._rows = view.window, view.spans, view.rows
+        self._requests, completed = requests_of(view.window)
+        self._bios = bios_of(view.window, self._requests, completed)
+        self._calls = calls_of(view.window)
+        self._bio_piece = Owners(view.window).find(self._bios.tid, self._bios.queue_ns)
+        self._entered = view.window.columns("syscall", "tid", "enter_ns", "call")
+        self._served = view.window.columns("svc_call", "tid", "xid", "connection")
+
+    def of(self, rows: Ints, begin_ns: int, end_ns: int) -> Evidence:
+        """What was behind spans of one rank throughout a time, in this machine's clock."""
+        name = STACK[self._spans.rank[rows[0]]].name
+        piece = int(self._spans.owner[rows[0]])
+        kind = name.partition(".")[0]
+        if kind == "syscall":
+            return Evidence(call=self.call(piece))
+        if kind == "svc":
+            return self._service(piece)
+        if kind == "journal":
+            return self._commit(piece, begin_ns, end_ns)
+        if (self._spans.of[rows] >= 0).any():
+            return self.asked(rows)
+        if kind in ("block", "lower", "device", "timed"):
+            return self._bio(piece, self._spans.begin_ns[rows], begin_ns, end_ns)
+        return NOTHING
+
+    def asked(self, rows: Ints) -> Evidence:
+        """The request or the call that spans of a device, or of a call, are of."""
+        asked = np.unique(self._spans.of[rows])
+        asked = asked[asked >= 0]
+        requests, first = self._requests, int(asked[0])
+        if first >= len(requests.key):
+            call = first - len(requests.key)
+            return Evidence(
+                xid=int(self._calls.xid[call]), connection=int(self._calls.connection[call])
+            )
+        sector = int(requests.sector[first])
+        return Evidence(
+            device=self._device(requests.device_key[first]),
+            sector=None if requests.flush[first] or sector == NO_SECTOR else sector,
+            size_bytes=int(requests.size_bytes[first]) or None,
+            request_key=int(requests.key[first]) & KEY_MASK,
+            more=len(asked) - 1,
+        )
+
+    def piece(self, rows: Ints) -> int:
+        """Which of the node's pieces some spans are of."""
+        return int(self._rows[self._spans.owner[rows[0]]])
+
+    def call(self, piece: int) -> str | None:
+        """The system call that a piece is; None for a request, or where it was not seen."""
+        pieces, calls = self._window.pieces, self._entered
         same = (calls["tid"] == pieces.tid[piece]) & (calls["time_ns"] == pieces.end_ns[piece])
         same &= calls["enter_ns"] == pieces.begin_ns[piece]
         rows = np.flatnonzero(same)
         return CALLS.get(int(calls["call"][rows[0]])) if len(rows) else None
 
-    def _request(
-        self, piece: int, begins: Ints, ends: Ints, begin_ns: int, end_ns: int
-    ) -> Evidence:
-        requests = self._requests
-        at_work = (requests.issue_ns <= begin_ns) & (requests.complete_ns >= end_ns)
-        rows = np.flatnonzero(at_work)
-        rows = rows[_among((requests.issue_ns[rows],), begins)
-                    | _among((requests.complete_ns[rows],), ends)]  # fmt: skip
+    def _service(self, piece: int) -> Evidence:
+        pieces, served = self._window.pieces, self._served
+        same = (served["tid"] == pieces.tid[piece]) & (served["time_ns"] == pieces.end_ns[piece])
+        rows = np.flatnonzero(same)
         if not len(rows):
-            return self._bio(piece, begins, ends, begin_ns, end_ns)
-        mine = rows[np.isin(rows, self._of_piece(piece)[1])]
-        return self._of_request(requests, mine if len(mine) else rows)
-
-    def _of_request(self, requests: Requests, rows: Ints) -> Evidence:
-        row = rows[0]
-        sector = int(requests.sector[row])
+            return NOTHING
         return Evidence(
-            device=self._device(requests.device_key[row]),
-            sector=None if requests.flush[row] or sector == NO_SECTOR else sector,
-            size_bytes=int(requests.size_bytes[row]) or None,
-            request_key=int(requests.key[row]) & 0xFFFF_FFFF_FFFF_FFFF,
-            more=len(rows) - 1,
+            xid=int(served["xid"][rows[0]]), connection=int(served["connection"][rows[0]])
         )
 
-    def _bio(self, piece: int, begins: Ints, ends: Ints, begin_ns: int, end_ns: int) -> Evidence:
+    def _bio(self, piece: int, begins: Ints, begin_ns: int, end_ns: int) -> Evidence:
         bios, requests = self._bios, self._requests
         at_work = (bios.queue_ns <= begin_ns) & (bios.life_end_ns >= end_ns)
         rows = np.flatnonzero(at_work)
@@ -115,9 +190,7 @@ class Witness:
             device=self._device(bios.device_key[row]),
             sector=int(bios.sector[row]) if bios.size_bytes[row] else None,
             size_bytes=int(bios.size_bytes[row]) or None,
-            request_key=int(requests.key[request]) & 0xFFFF_FFFF_FFFF_FFFF
-            if request >= 0
-            else None,
+            request_key=int(requests.key[request]) & KEY_MASK if request >= 0 else None,
             more=len(rows) - 1,
         )
 

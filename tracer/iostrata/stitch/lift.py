@@ -24,7 +24,7 @@ from iostrata.stitch.journal import Commits
 from iostrata.stitch.match import Pairs
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stitch import Asked, stitch
-from iostrata.stitch.window import window_of
+from iostrata.stitch.window import Window, window_of
 from iostrata.trace.read import Trace
 
 # Ranks of spans that wait for something below the machine.
@@ -105,13 +105,32 @@ class Held:
 
 
 @dataclass(frozen=True)
+class View:
+    """What one machine's own events say about some of its pieces.
+
+    ``rows``: of the node's pieces, which are the window's. ``spans``: of the window's
+    pieces, in this machine's clock; the n-th has the number ``first`` + n.
+    """
+
+    node: Node
+    rows: Ints
+    window: Window
+    spans: Spans
+    first: int
+
+
+@dataclass(frozen=True)
 class Lifted:
     """``spans``: of the given pieces (``owner``: the row), ranks of all machines.
 
-    ``unfollowed``: pieces that asked something of which nothing was found below.
+    ``Spans.of``: the number of the span that this one is a copy of, on its own
+    machine; of a way between two machines, of the upper one's span that waits for it.
+    ``views``: where those are, by number. ``unfollowed``: pieces that asked something
+    of which nothing was found below.
     """
 
     spans: Spans
+    views: tuple[View, ...]
     unfollowed: NDArray[np.bool_]
     ties: Counter[str]
 
@@ -121,59 +140,79 @@ def level(depth: int) -> int:
     return depth * len(STACK)
 
 
+def way_to(top: Node, depth: int) -> tuple[Link, ...]:
+    """The links from the top machine down to the one at that depth."""
+    for link in top.links:
+        if link.lower.depth == depth:
+            return (link,)
+        if below := way_to(link.lower, depth):
+            return (link, *below)
+    return ()
+
+
 def lift(node: Node, rows: Ints) -> Lifted:
     """The spans of some of the node's pieces, on this machine and below."""
     window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor)
     found = stitch(window)
-    unfollowed = np.zeros(len(rows), np.bool_)
-    ties, spans = Counter(found.ties), SpanList()
-    _extend(spans, found.spans, node.depth)
-    asking = found.spans.where(np.isin(found.spans.rank, ASKING) & (found.spans.ask >= 0))
+    own = replace(found.spans, of=np.arange(len(found.spans)))
+    lifting = _Lifting(len(rows), found.ties)
+    lifting.extend(own, node.depth)
+    lifting.views.append(View(node, rows, window, found.spans, 0))
+    asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0))
     for link in node.links:
-        ask = at(link.ask_of(found.asked), asking.ask)
+        ask = at(link.ask_of(found.asked), found.spans.of[asking])
         mine = np.flatnonzero(ask >= 0)
-        _through(link, asking.rows(mine), ask[mine], spans, unfollowed, ties)
-        _extend(spans, link.hop.context(link, window), link.lower.depth)
-    return Lifted(spans.collect(), unfollowed, ties)
+        lifting.through(link, own.rows(asking[mine]), ask[mine])
+        lifting.extend(link.hop.context(link, window), link.lower.depth)
+    return lifting.lifted()
 
 
-def _through(
-    link: Link,
-    asking: Spans,
-    ask: Ints,
-    spans: SpanList,
-    unfollowed: NDArray[np.bool_],
-    ties: Counter[str],
-) -> None:
-    """Adds what became of the asks below, and marks the pieces of those that nothing served."""
-    row, serve = link.served(ask)
-    first, last = np.full(len(ask), np.iinfo(np.int64).max), np.full(len(ask), -1)
-    np.minimum.at(first, row, link.begin_ns[serve])
-    np.maximum.at(last, row, link.end_ns[serve])
-    held = Held(
-        asking.owner, ask, asking.begin_ns, asking.end_ns, np.where(last >= 0, first, -1), last
-    )
-    unfollowed[asking.owner[(last < 0) & ~link.asks.shared[ask]]] = True
-    _extend(spans, _given(link.hop.crossing(link, held), held.owner), link.lower.depth)
-    if not len(serve):
-        return
-    pieces, activity = np.unique(link.serves.piece[serve], return_inverse=True)
-    below = lift(link.lower, pieces)
-    edges = Edges(activity, asking.owner[row], asking.begin_ns[row], asking.end_ns[row])
-    lowered = replace(
-        below.spans,
-        begin_ns=link.clock.to_upper(below.spans.begin_ns),
-        end_ns=link.clock.to_upper(below.spans.end_ns),
-        ask=np.full(len(below.spans), -1),
-    )
-    spans.extend(follow(lowered, edges))
-    unfollowed[asking.owner[row[below.unfollowed[activity]]]] = True
-    ties += below.ties
+class _Lifting:
+    """Collects what some pieces of a machine did there and below."""
 
+    def __init__(self, pieces: int, ties: Counter[str]) -> None:
+        self.views: list[View] = []
+        self._spans, self._ties = SpanList(), Counter(ties)
+        self._unfollowed = np.zeros(pieces, np.bool_)
 
-def _given(spans: Spans, owner: Ints) -> Spans:
-    return replace(spans, owner=owner[spans.owner])
+    def lifted(self) -> Lifted:
+        return Lifted(self._spans.collect(), tuple(self.views), self._unfollowed, self._ties)
 
+    def extend(self, spans: Spans, depth: int) -> None:
+        self._spans.extend(replace(spans, rank=(spans.rank + level(depth)).astype(np.int16)))
 
-def _extend(spans: SpanList, more: Spans, depth: int) -> None:
-    spans.extend(replace(more, rank=(more.rank + level(depth)).astype(np.int16)))
+    def through(self, link: Link, asking: Spans, ask: Ints) -> None:
+        """Adds what became of the asks below, and marks the pieces of those that nothing served.
+
+        ``asking``: spans of this machine, by number; ``ask``: the row of the link's asks of each.
+        """
+        row, serve = link.served(ask)
+        first, last = np.full(len(ask), np.iinfo(np.int64).max), np.full(len(ask), -1)
+        np.minimum.at(first, row, link.begin_ns[serve])
+        np.maximum.at(last, row, link.end_ns[serve])
+        held = Held(
+            asking.owner, ask, asking.begin_ns, asking.end_ns, np.where(last >= 0, first, -1), last
+        )
+        self._unfollowed[asking.owner[(last < 0) & ~link.asks.shared[ask]]] = True
+        ways = link.hop.crossing(link, held)
+        ways = replace(ways, owner=asking.owner[ways.owner], of=asking.of[ways.owner])
+        self.extend(ways, link.lower.depth)
+        if len(serve):
+            edges = Edges(serve, asking.owner[row], asking.begin_ns[row], asking.end_ns[row])
+            self._served(link, edges)
+
+    def _served(self, link: Link, edges: Edges) -> None:
+        """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
+        pieces, activity = np.unique(link.serves.piece[edges.activity], return_inverse=True)
+        below = lift(link.lower, pieces)
+        count = sum(len(view.spans) for view in self.views)
+        self.views += [replace(view, first=view.first + count) for view in below.views]
+        lowered = replace(
+            below.spans,
+            begin_ns=link.clock.to_upper(below.spans.begin_ns),
+            end_ns=link.clock.to_upper(below.spans.end_ns),
+            of=np.where(below.spans.of >= 0, below.spans.of + count, -1),
+        )
+        self._spans.extend(follow(lowered, replace(edges, activity=activity)))
+        self._unfollowed[edges.write[below.unfollowed[activity]]] = True
+        self._ties += below.ties

@@ -86,8 +86,8 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
 def spans_of_calls(calls: Calls, owner: Ints, first_ask: int) -> Spans:
     """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
     spans = SpanList()
-    spans.add(owner, "rpc.queue", calls.begin_ns, calls.send_ns)
     asks = first_ask + np.arange(len(calls))
+    spans.add(owner, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
     spans.add(owner, "rpc.call", calls.send_ns, calls.reply_ns, asks)
-    spans.add(owner, "rpc.reply", calls.reply_ns, calls.end_ns)
+    spans.add(owner, "rpc.reply", calls.reply_ns, calls.end_ns, asks)
     return spans.collect()

@@ -18,15 +18,16 @@ Ranks = NDArray[np.int16]
 class Spans:
     """Columns of equal length: owner (int64 row index), rank (int16), begin and end (int64 ns).
 
-    ``ask``: what was asked of another machine or of a device meanwhile, as a row of
-    the window's ``Asked``; -1: nothing.
+    ``of``: what the span is of, -1: nothing that is told. One machine's: what was asked
+    meanwhile of a device or of another machine, as a row of the window's ``Asked``;
+    lifted ones: the number of the machine's own span (``View``).
     """
 
     owner: Ints
     rank: Ranks
     begin_ns: Ints
     end_ns: Ints
-    ask: Ints
+    of: Ints
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -59,12 +60,12 @@ class SpanList:
         rank: str | Ranks,
         begin_ns: Ints,
         end_ns: Ints,
-        ask: Ints | None = None,
+        of: Ints | None = None,
     ) -> None:
         numbers = np.full(len(owner), RANK[rank], np.int16) if isinstance(rank, str) else rank
-        asked = np.full(len(owner), -1) if ask is None else ask
+        known = np.full(len(owner), -1) if of is None else of
         keep = (owner >= 0) & (end_ns > begin_ns)
-        self._parts.append(Spans(owner, numbers, begin_ns, end_ns, asked).where(keep))
+        self._parts.append(Spans(owner, numbers, begin_ns, end_ns, known).where(keep))
 
     def extend(self, spans: Spans) -> None:
         self.add(**vars(spans))
@@ -102,6 +103,6 @@ def follow(spans: Spans, edges: Edges) -> Spans:
         spans.rank[span],
         np.maximum(spans.begin_ns[span], edges.begin_ns[edge]),
         np.minimum(spans.end_ns[span], edges.end_ns[edge]),
-        spans.ask[span],
+        spans.of[span],
     )
     return followed.collect()

@@ -70,6 +70,6 @@ class Below:
                 rank.astype(np.int16),
                 np.maximum(alone.begin_ns, begin[at_upper]),
                 np.minimum(alone.end_ns, end[at_upper]),
-                alone.ask,
+                alone.of,
             )
         return spans.collect()

@@ -50,7 +50,7 @@ class Asked:
 class Stitched:
     """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
 
-    ``asked``: what ``spans.ask`` are rows of.
+    ``asked``: what ``spans.of`` are rows of.
     """
 
     spans: Spans
@@ -352,6 +352,6 @@ def _tied_by_time(
         rank,
         np.maximum(alone.begin_ns, sleeps.off_ns[at_sleep]),
         np.minimum(alone.end_ns, sleeps.wake_ns[at_sleep]),
-        alone.ask,
+        alone.of,
     )
     return len(np.unique(bio))
