@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * libaio: the control blocks that io_submit took, and those that io_getevents
- * returned, read from the process when the system call returns.
+ * returned, read from the process when the system call returns; those of a virtual
+ * machine monitor, which need not call io_getevents, also when the kernel completes them.
  */
 #include <linux/aio_abi.h>
 
@@ -38,6 +39,15 @@ struct aio_exit_context {
 	int nr;
 	__s64 result;
 };
+
+/* The blocks under way of virtual machine monitors, which read libaio's ring themselves:
+ * by key; the value means nothing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, __u32);
+} aio_expected SEC(".maps");
 
 /* scratch: the context's id, the array of pointers to blocks (or of results) */
 static __always_inline int call_enter(__u32 call, __u64 id, __u64 array)
@@ -87,46 +97,60 @@ struct aio_result {
 	__s64 result2;
 };
 
-static __always_inline int block_emit(const struct thread *thread, __u64 context, __u32 order,
-				      __u32 point, const struct aio_result *done)
+static __always_inline void submit_emit(const struct thread *thread, __u64 key, __u32 order,
+					const struct iocb *block, const struct file_identity *file)
 {
-	struct file_identity identity;
-	struct iocb block;
-	struct file *file;
-	union event *e;
+	union event *e = emit_reserve(POINT_aio_submit);
 
-	if (bpf_probe_read_user(&block, sizeof(block), (void *)done->address)) {
-		emit_lost(bpf_get_smp_processor_id(), point);
-		return 0;
-	}
-	if (!is_durable_write(block.aio_lio_opcode))
-		return 0;
-	file = file_of_descriptor(block.aio_fildes);
-	if (!file || !file_identify(file, &identity))
-		return 0;
-	e = emit_reserve(point);
 	if (!e)
-		return 0;
+		return;
 	e->aio_submit.enter_ns = thread->enter_ns;
-	e->aio_submit.iocb_key = aio_key(context, done->address);
-	e->aio_submit.inode = identity.inode;
-	e->aio_submit.dev = identity.dev;
-	e->aio_submit.open_flags = identity.open_flags;
-	e->aio_submit.tgid = thread->tgid;
-	e->aio_submit.result = done->result;
-	e->aio_submit.size_bytes = block.aio_lio_opcode == IOCB_CMD_PWRITE ? block.aio_nbytes : 0;
-	e->aio_submit.opcode = block.aio_lio_opcode;
-	e->aio_submit.rwf = block.aio_rw_flags;
+	e->aio_submit.iocb_key = key;
+	e->aio_submit.inode = file->inode;
+	e->aio_submit.offset_bytes = block->aio_offset;
+	e->aio_submit.dev = file->dev;
+	e->aio_submit.open_flags = file->open_flags;
+	e->aio_submit.size_bytes = block->aio_lio_opcode == IOCB_CMD_PWRITE ? block->aio_nbytes : 0;
+	e->aio_submit.opcode = block->aio_lio_opcode;
+	e->aio_submit.rwf = block->aio_rw_flags;
 	e->aio_submit.order = order;
-	emit_submit(e, point);
-	return 0;
+	emit_submit(e, POINT_aio_submit);
+}
+
+/* enter_ns 0: in no system call that collects it */
+static __always_inline void complete_emit(__u64 enter_ns, __u64 key, __s64 result,
+					  const struct file_identity *file)
+{
+	union event *e = emit_reserve(POINT_aio_complete);
+
+	if (!e)
+		return;
+	e->aio_complete.enter_ns = enter_ns;
+	e->aio_complete.iocb_key = key;
+	e->aio_complete.inode = file->inode;
+	e->aio_complete.dev = file->dev;
+	e->aio_complete.result = result;
+	emit_submit(e, POINT_aio_complete);
+}
+
+/* One control block, read from the process; false: not to be recorded. */
+static __always_inline bool block_read(struct iocb *block, __u64 address, __u32 point)
+{
+	if (!bpf_probe_read_user(block, sizeof(*block), (void *)address))
+		return is_durable_write(block->aio_lio_opcode);
+	emit_lost(bpf_get_smp_processor_id(), point);
+	return false;
 }
 
 /* Not static: the verifier then looks at it once, instead of once a turn of the loop. */
 int aio_block(__u64 context, __u32 order, __u32 point)
 {
 	struct thread *thread = thread_of(current_tid());
+	struct file_identity file;
 	struct aio_result done = {};
+	struct iocb block;
+	struct file *opened;
+	__u64 key;
 
 	if (!thread)
 		return 0;
@@ -136,7 +160,37 @@ int aio_block(__u64 context, __u32 order, __u32 point)
 	else
 		bpf_probe_read_user(&done, sizeof(done),
 				    (void *)(thread->scratch[1] + order * sizeof(done)));
-	return block_emit(thread, context, order, point, &done);
+	if (!block_read(&block, done.address, point))
+		return 0;
+	opened = file_of_descriptor(block.aio_fildes);
+	if (!opened || !file_identify(opened, &file))
+		return 0;
+	key = aio_key(context, done.address);
+	if (point == POINT_aio_submit)
+		submit_emit(thread, key, order, &block, &file);
+	else
+		complete_emit(thread->enter_ns, key, done.result, &file);
+	return 0;
+}
+
+/* A block that is about to be submitted, by a process whose completions the kernel tells. */
+int aio_expect(__u64 context, __u32 order)
+{
+	struct thread *thread = thread_of(current_tid());
+	__u64 address = 0, key;
+	struct iocb block;
+
+	if (!thread)
+		return 0;
+	bpf_probe_read_user(&address, sizeof(address),
+			    (void *)(thread->scratch[1] + order * sizeof(address)));
+	/* What cannot be read is counted when it has been submitted. */
+	if (bpf_probe_read_user(&block, sizeof(block), (void *)address) ||
+	    !is_durable_write(block.aio_lio_opcode))
+		return 0;
+	key = aio_key(context, address);
+	bpf_map_update_elem(&aio_expected, &key, &order, BPF_ANY);
+	return 0;
 }
 
 static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
@@ -159,10 +213,26 @@ static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
 	return 0;
 }
 
+/* Before they are submitted, as they may complete before that call has returned. */
+static __always_inline void expect_all(__u64 id, __s64 count)
+{
+	struct thread *thread = thread_of(current_tid());
+	__u64 context;
+
+	if (!thread || thread->kind != THREAD_VMM)
+		return;
+	context = (__u64)context_of(id);
+	for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
+		aio_expect(context, i);
+}
+
 SEC("tp/syscalls/sys_enter_io_submit")
 int aio_submit_enter(struct aio_enter_context *ctx)
 {
-	return call_enter(CALL_IO_SUBMIT, ctx->args[0], ctx->args[2]);
+	call_enter(CALL_IO_SUBMIT, ctx->args[0], ctx->args[2]);
+	if (filter.path)
+		expect_all(ctx->args[0], ctx->args[1]);
+	return 0;
 }
 
 SEC("tp/syscalls/sys_exit_io_submit")
@@ -193,4 +263,21 @@ SEC("tp/syscalls/sys_exit_io_pgetevents")
 int aio_pgetevents_exit(struct aio_exit_context *ctx)
 {
 	return call_exit(ctx, POINT_aio_complete);
+}
+
+/* In whatever thread or interrupt completes it. */
+SEC("fentry/aio_complete")
+int aio_complete_kernel(__u64 *ctx)
+{
+	struct aio_kiocb *control = (void *)ctx[0];
+	__u64 key = aio_key_of(control);
+	struct file_identity identity;
+	struct file *file;
+
+	if (bpf_map_delete_elem(&aio_expected, &key))
+		return 0;
+	file = PEEK((struct kiocb *)control, ki_filp);
+	if (file && file_identify(file, &identity))
+		complete_emit(0, key, PEEK(control, ki_res.res), &identity);
+	return 0;
 }

@@ -177,21 +177,31 @@ struct uring_event {
 	unsigned int rwf;
 };
 
-/* A libaio control block, submitted or returned by io_getevents; recorded when
- * that system call returns (time_ns), which was entered at enter_ns. */
-struct aio_event {
+/* A libaio control block submitted; recorded when io_submit returns (time_ns), which was
+ * entered at enter_ns. */
+struct aio_submit_event {
 	EVENT_HEADER;
 	unsigned long long enter_ns;
 	unsigned long long iocb_key; /* its address, told apart between processes */
 	unsigned long long inode;
+	long long offset_bytes;
 	unsigned int dev;
 	unsigned int open_flags;
-	unsigned int tgid;
-	int result;
-	unsigned int size_bytes;
-	unsigned char opcode; /* IOCB_CMD_ */
+	unsigned int size_bytes; /* 0: of a vector */
+	unsigned char opcode;    /* IOCB_CMD_ */
 	unsigned char rwf;
 	unsigned short order; /* its place within the system call */
+};
+
+/* A libaio control block returned by io_getevents, times as above; or, with enter_ns 0,
+ * completed by the kernel, for a process that may collect it without a system call. */
+struct aio_complete_event {
+	EVENT_HEADER;
+	unsigned long long enter_ns;
+	unsigned long long iocb_key;
+	unsigned long long inode;
+	unsigned int dev;
+	int result;
 };
 
 /* The NFS client makes a call: to write, or to commit what was written. */
@@ -364,8 +374,8 @@ struct probe_event {
 	P(io_uring_submit_req, uring_event)         \
 	P(io_uring_queue_async_work, uring_event)   \
 	P(io_uring_complete, uring_event)           \
-	P(aio_submit, aio_event)                    \
-	P(aio_complete, aio_event)                  \
+	P(aio_submit, aio_submit_event)             \
+	P(aio_complete, aio_complete_event)         \
 	P(clock_sample, clock_event)                \
 	P(loss, loss_event)                         \
 	P(cost, cost_event)                         \

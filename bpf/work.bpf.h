@@ -49,13 +49,14 @@ struct kioctx {
 	unsigned long mmap_base;
 };
 
-struct io_event___obj {
+struct io_event___result {
 	__u64 obj;
+	__s64 res;
 };
 
 struct aio_kiocb {
 	struct kioctx *ki_ctx;
-	struct io_event___obj ki_res;
+	struct io_event___result ki_res;
 };
 
 struct io_wq_work {

@@ -41,8 +41,8 @@ static const struct {
 /* Only with --detail. */
 static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert" };
 
-/* Only with --path: layers of what serves other machines. */
-static const char *const path_layers[] = { "kvm", "svc" };
+/* Only with --path: layers, or programs, that look at what serves other machines. */
+static const char *const of_path[] = { "kvm", "svc", "aio_complete_kernel" };
 
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
@@ -164,8 +164,8 @@ static int list_programs(struct probes *probes, const struct options *options)
 			if (!strcmp(probe->program, details[i]))
 				probe->wanted = options->detail || options->probes;
 		}
-		for (unsigned int i = 0; i < sizeof(path_layers) / sizeof(path_layers[0]); i++) {
-			if (!strcmp(probe->layer, path_layers[i]))
+		for (unsigned int i = 0; i < sizeof(of_path) / sizeof(of_path[0]); i++) {
+			if (!strcmp(probe->layer, of_path[i]) || !strcmp(probe->program, of_path[i]))
 				probe->wanted = options->path || options->probes;
 		}
 		for (unsigned int i = 0; i < SUBSTITUTES; i++) {

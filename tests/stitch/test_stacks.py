@@ -108,7 +108,7 @@ def test_io_uring_data_inline_and_sync_by_a_worker() -> None:
 def test_libaio_request_is_its_callers_until_getevents_returns_it() -> None:
     world = World()
     world.target(100)
-    shared = {"iocb_key": 0x7F00, "inode": 12, "dev": DISK, "tgid": 100}
+    shared = {"iocb_key": 0x7F00, "inode": 12, "dev": DISK}
     submit(world, DISK, 100, 2_000, Request(queue=500, scheduler=None, device=20_000))
     world.emit("aio_submit", 4_000, 100, enter_ns=1_000, open_flags=O_DSYNC, size_bytes=8192,
                opcode=1, **shared)  # fmt: skip
@@ -176,7 +176,7 @@ def test_a_request_whose_completion_nobody_saw_is_left_out_and_counted() -> None
     """A process may read libaio's ring by itself; the recording may end before the request."""
     world = World()
     world.target(100)
-    shared = {"inode": 12, "dev": DISK, "tgid": 100}
+    shared = {"inode": 12, "dev": DISK}
     for key, enter in ((0x7F00, 1_000), (0x7F40, 50_000)):
         world.emit("aio_submit", enter + 3_000, 100, enter_ns=enter, open_flags=O_DSYNC,
                    iocb_key=key, size_bytes=8192, opcode=1, **shared)  # fmt: skip

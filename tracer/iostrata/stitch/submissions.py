@@ -186,7 +186,7 @@ def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[I
 def _of_aio(trace: Trace) -> Submissions:
     submitted = columns_of(
         trace.points["aio_submit"], "enter_ns", "tid", "iocb_key", "inode", "dev", "open_flags",
-        "tgid", "size_bytes", "opcode", "rwf",
+        "size_bytes", "opcode", "rwf",
     )  # fmt: skip
     completed = columns_of(trace.points["aio_complete"], "iocb_key", "result")
     done = AsOf(completed["iocb_key"], completed["time_ns"]).at_or_after(
@@ -203,7 +203,7 @@ def _of_aio(trace: Trace) -> Submissions:
         begin_ns=submitted["enter_ns"],
         end_ns=at(completed["time_ns"], done),
         tid=submitted["tid"],
-        tgid=submitted["tgid"],
+        tgid=_process_of(trace, submitted["tid"]),
         device_key=submitted["dev"],
         inode=submitted["inode"],
         offset_bytes=_offset(trace.points["aio_submit"]),
