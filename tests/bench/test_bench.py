@@ -15,7 +15,7 @@ import pytest
 
 from iostrata.bench.methods import TESTS
 from iostrata.bench.place import test_file as made_file
-from iostrata.bench.result import COLUMNS, measure, summarise_tests
+from iostrata.bench.result import COLUMNS, Measurement, measure, summarise_tests
 from iostrata.bench.show import lines
 from iostrata.bench.workload import Phase, main, read_phases
 from iostrata.cli import status_of
@@ -84,6 +84,17 @@ def test_the_plain_table(width: int) -> None:
         "Non-sync'ed:",
         "  write                3038164    0.3",
     ]
+
+
+def test_what_is_seldom_there_is_shown_when_it_is() -> None:
+    local = dict.fromkeys(COLUMNS, 1000.0) | {"host": 0.0, "net": 0.0}
+    heads = [
+        next(lines([Measurement(PHASES[1], held, 500.0)], 100)).split()
+        for held in (local, local | {"net": 80_000.0})
+    ]
+    assert heads[0] == ["ops/sec", "us/op", "cpu", "journ", "queue", "data", "flush", "wake",
+                        "other"]  # fmt: skip
+    assert set(heads[1]) - set(heads[0]) == {"net"}
 
 
 def test_the_workload_runs_every_test(tmp_path: Path) -> None:

@@ -54,6 +54,22 @@ def test_orders(order: str) -> None:
     assert [name for name in names if name in expected] == expected
 
 
+def test_several_machines_have_titles_in_the_order_of_the_stack() -> None:
+    found = moment()
+    assert found.table
+    lower = tuple(
+        replace(row, layer=replace(row.layer, machine="host", name=f"host/{row.layer.name}"))
+        for row in found.table.rows
+    )
+    both = replace(found, table=replace(found.table, rows=(*found.table.rows, *lower)))
+    text = render(both, View("x", 90, 60)).plain
+    assert "\nOS of local\n" in text
+    assert "\ndevice of host\n" in text
+    flat = render(both, View("x", 90, 60, order="share")).plain
+    assert "of local" not in flat
+    assert "  host/device.data" in flat
+
+
 def test_what_does_not_fit_is_said() -> None:
     text = render(moment(), View("x", 80, 12)).plain
     assert len(text.splitlines()) == 12

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Layer, Writes
 from iostrata.stitch.join import Ints
+
+PLACES: Final = {row.name: number for number, row in enumerate(ROWS)}
 
 LayerKey = tuple[str, str]
 
@@ -51,12 +54,25 @@ def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
 
 
 def layers_of(breakdowns: Iterable[Breakdown]) -> dict[LayerKey, Layer]:
-    """The layers of any of them, in the order of the stack."""
-    found = {(layer.machine, layer.name): layer for one in breakdowns for layer in one.layers}
-    place = {row.name: number for number, row in enumerate(ROWS)}
-    machines = list(dict.fromkeys(machine for machine, _ in found))
-    ordered = sorted(found, key=lambda key: (machines.index(key[0]), place.get(key[1], len(place))))
-    return {key: found[key] for key in ordered}
+    """The layers of any of them, each behind those that it is behind in one of them."""
+    chains = [{(one.machine, one.name): one for one in each.layers} for each in breakdowns]
+    left = {key: layer for chain in chains for key, layer in chain.items()}
+    machines = list(dict.fromkeys(machine for machine, _ in left))
+    before: dict[LayerKey, set[LayerKey]] = {key: set() for key in left}
+    for chain in chains:
+        for upper, lower in pairwise(chain):
+            before[lower].add(upper)
+
+    def place(key: LayerKey) -> tuple[int, int]:
+        return machines.index(key[0]), PLACES.get(left[key].row, len(PLACES))
+
+    found: dict[LayerKey, Layer] = {}
+    while left:
+        # Two recordings of different machines may contradict each other: then any order will do.
+        ready = [key for key in left if not before[key] & left.keys()] or list(left)
+        first = min(ready, key=place)
+        found[first] = left.pop(first)
+    return found
 
 
 def times_of(breakdown: Breakdown, layers: Mapping[LayerKey, Layer]) -> NDArray[np.int64]:

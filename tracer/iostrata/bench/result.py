@@ -20,12 +20,16 @@ from iostrata.model import Breakdown, Summary, Table
 # The columns beside each test, and the layers whose time each holds.
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "cpu": ("syscall", "fs"),
+    "host": ("kvm.", "vcpu.", "vmm.", "virtio."),
+    "net": ("rpc.call", "network.", "svc"),
     "journ": ("lock", "journal.", "device.journal"),
-    "queue": ("block.",),
+    "queue": ("block.", "rpc.queue", "rpc.reply"),
     "data": ("device.data", "device.meta"),
     "flush": ("device.flush",),
     "wake": ("wakeup.",),
 }
+# Shown only where there is something in them: on NFS, or with the machines below.
+SELDOM: Final = frozenset({"host", "net"})
 
 
 @dataclass(frozen=True)

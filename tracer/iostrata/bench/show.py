@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from iostrata.bench.result import COLUMNS, Measurement
+from iostrata.bench.result import COLUMNS, SELDOM, Measurement
 from iostrata.model import Summary
 from iostrata.report.json import document
 from iostrata.report.quantity import Unit
@@ -22,8 +22,9 @@ MICROSECONDS: Final = Unit("us", 1e3, 1)
 
 
 def lines(measurements: Sequence[Measurement], width: int) -> Iterator[str]:
-    """At most 79 columns; a terminal too narrow for the layers gets the plain table."""
-    columns = [*COLUMNS, "other"]
+    """79 columns, more on NFS; a terminal too narrow for the layers gets the plain table."""
+    columns = [column for column in COLUMNS if column not in SELDOM or _any(measurements, column)]
+    columns.append("other")
     room = NAME_WIDTH + RATE_WIDTH + TIME_WIDTH + COLUMN_WIDTH * len(columns)
     if width < room or all(found.column_ns is None for found in measurements):
         columns = []
@@ -34,6 +35,10 @@ def lines(measurements: Sequence[Measurement], width: int) -> Iterator[str]:
         yield f"{group}:"
         for found in members:
             yield _line(found, columns)
+
+
+def _any(measurements: Sequence[Measurement], column: str) -> bool:
+    return any(found.column_ns and found.column_ns[column] for found in measurements)
 
 
 def _line(found: Measurement, columns: Sequence[str]) -> str:

@@ -60,6 +60,7 @@ def bench(
       data   the device writes data
       flush  the device flushes its cache
       wake   interrupt and run queue, until the program goes on
+      net    on NFS: call sent until the reply
       other  the program's own time, other calls, unattributed
 
     \b

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 from rich.text import Text
 
-from iostrata.model import Figures, Moment, Row, Table
-from iostrata.report.quantity import cut, share, unit_for
-from iostrata.report.sections import NAME_WIDTH
+from iostrata.model import Figures, Layer, Moment, Row, Table
+from iostrata.report.quantity import Unit, cut, share, unit_for
+from iostrata.report.sections import headed, name_width, sections
 from iostrata.report.table import COLUMNS, FIGURE_WIDTH, SHARE_WIDTH, Column
 from iostrata.report.waterfall import DENSITIES, HEIGHTS
 
@@ -31,6 +30,9 @@ DISPENSABLE: Final = ("p95", "max", "p50", "p99")
 NARROWEST_STRIP: Final = 16
 FRAME_LINES: Final = 9
 """Lines that are no layers: title, choice, head, three rows, "more", foot, keys."""
+
+
+Strip = Sequence[float | None]
 
 
 @dataclass(frozen=True)
@@ -82,70 +84,100 @@ def _foot(moment: Moment) -> Iterator[Text]:
 
 
 def _table(moment: Moment, view: View) -> Iterator[Text]:
-    columns, room = _fit(view.width)
     unit = unit_for(moment.table.total.mean_ns if moment.table else 0.0)
-    head = f"{unit.name + ' a write':<{NAME_WIDTH}}{'share':>{SHARE_WIDTH}}"
-    head += "".join(f"{column.title:>{FIGURE_WIDTH}}" for column in columns)
-    yield Text(f"{head} {STRIP:>{room}}" if room >= len(STRIP) else head, style="dim")
-
-    def strip(values: Sequence[float | None]) -> str:
-        return f" {_strip(values[-room:], room, view.blocks)}" if room else ""
-
-    def line(name: str, figures: Figures, key: tuple[str, str], style: str = "") -> Text:
-        text = Text(f"{cut(name, NAME_WIDTH):<{NAME_WIDTH}}", style=style)
-        text.append(f"{share(figures.share):>{SHARE_WIDTH}}")
-        for column in columns:
-            value = unit.text(column.value_ns(figures), FIGURE_WIDTH - 1)
-            text.append(f"{value:>{FIGURE_WIDTH}}")
-        return text.append(strip(moment.strips.get(key, ())))
-
-    rate = moment.writes_per_s[-1] if moment.writes_per_s else 0.0
-    width = SHARE_WIDTH + FIGURE_WIDTH * len(columns)
-    yield Text(f"{'writes/s':<{NAME_WIDTH}}{rate:>{width}.0f}{strip(moment.writes_per_s)}")
+    layers = [row.layer for row in moment.table.rows] if moment.table else []
+    line = _Line.that_fits(layers, unit, view)
+    yield line.titles()
+    yield line.rate(moment.writes_per_s)
     if moment.table is None:
         yield Text("no synchronous write", style="yellow")
         return
-    yield line("total", moment.table.total, ("", "total"), "bold")
+
+    def strip(machine: str, name: str) -> Strip:
+        return moment.strips.get((machine, name), ())
+
+    yield line.of("total", moment.table.total, strip("", "total"), "bold")
     lines = []
-    for machine, rows in _grouped(moment.table, view.order):
-        lines += [Text(machine, style="bold")] if machine else []
+    for title, rows in _grouped(moment.table, view.order):
+        lines += [Text(title, style="bold")] if title else []
         for row in rows:
-            layer = row.layer
-            style = "cyan" if layer.segment == "device" else ""
-            lines.append(line(f"  {layer.row}", row.figures, (layer.machine, layer.name), style))
+            layer, style = row.layer, "cyan" if row.layer.segment == "device" else ""
+            name = layer.row if title else layer.name
+            values = strip(layer.machine, layer.name)
+            lines.append(line.of(f"  {name}", row.figures, values, style))
     fitting = max(view.height - FRAME_LINES, 1)
     yield from lines[:fitting]
     if len(lines) > fitting:
         yield Text(f"  and {len(lines) - fitting} more", style="dim")
-    yield line("unattributed", moment.table.residual, ("", "unattributed"), "yellow")
+    yield line.of("unattributed", moment.table.residual, strip("", "unattributed"), "yellow")
 
 
-def _grouped(table: Table, order: str) -> Iterator[tuple[str, list[Row]]]:
-    """Rows below their machine's name, which is empty where there is only one."""
-    several = len({row.layer.machine for row in table.rows}) > 1
+def _grouped(table: Table, order: str) -> Iterator[tuple[str, Sequence[Row]]]:
+    """In the order of the stack, rows below the titles of their segments if they need them."""
     busy = [row for row in table.rows if row.figures.mean_ns]
-    for machine, rows in groupby(busy, key=lambda row: row.layer.machine):
-        yield machine if several else "", sorted(rows, key=SORTS[order])
+    if order == ORDERS[0] and headed(row.layer for row in busy):
+        for section in sections(busy, lambda row: row.layer):
+            yield section.title, section.rows
+    else:
+        yield "", sorted(busy, key=SORTS[order])
+
+
+@dataclass(frozen=True)
+class _Line:
+    name_width: int
+    columns: tuple[Column, ...]
+    unit: Unit
+    room: int
+    blocks: bool
+
+    @classmethod
+    def that_fits(cls, layers: Sequence[Layer], unit: Unit, view: View) -> _Line:
+        names = name_width(layers)
+        columns, room = _fit(view.width - names)
+        return cls(names, columns, unit, room, view.blocks)
+
+    def titles(self) -> Text:
+        head = f"{self.unit.name + ' a write':<{self.name_width}}{'share':>{SHARE_WIDTH}}"
+        head += "".join(f"{column.title:>{FIGURE_WIDTH}}" for column in self.columns)
+        return Text(f"{head} {STRIP:>{self.room}}" if self.room >= len(STRIP) else head, "dim")
+
+    def rate(self, writes_per_s: Strip) -> Text:
+        now = writes_per_s[-1] if writes_per_s else 0.0
+        width = SHARE_WIDTH + FIGURE_WIDTH * len(self.columns)
+        return Text(f"{'writes/s':<{self.name_width}}{now or 0.0:>{width}.0f}").append(
+            self.strip(writes_per_s)
+        )
+
+    def of(self, name: str, figures: Figures, values: Strip, style: str) -> Text:
+        text = Text(f"{cut(name, self.name_width):<{self.name_width}}", style=style)
+        text.append(f"{share(figures.share):>{SHARE_WIDTH}}")
+        for column in self.columns:
+            value = self.unit.text(column.value_ns(figures), FIGURE_WIDTH - 1)
+            text.append(f"{value:>{FIGURE_WIDTH}}")
+        return text.append(self.strip(values))
+
+    def strip(self, values: Strip) -> str:
+        """A character a value, the latest at the right, as high as a part of the highest."""
+        if not self.room:
+            return ""
+        levels = HEIGHTS if self.blocks else DENSITIES
+        shown = values[-self.room :]
+        highest = max((value for value in shown if value), default=0.0)
+        cells = "".join(
+            levels[min(int(value / highest * len(levels)), len(levels) - 1)]
+            if value and value > 0
+            else " "
+            for value in shown
+        )
+        return f" {cells:>{self.room}}"
 
 
 def _fit(width: int) -> tuple[tuple[Column, ...], int]:
-    """The columns that fit, and what is left for the strip."""
+    """The columns that fit beside the name, and what is left for the strip."""
     columns: tuple[Column, ...] = COLUMNS
     for title in DISPENSABLE:
-        if NAME_WIDTH + SHARE_WIDTH + FIGURE_WIDTH * len(columns) + NARROWEST_STRIP < width:
+        if SHARE_WIDTH + FIGURE_WIDTH * len(columns) + NARROWEST_STRIP < width:
             break
         columns = tuple(column for column in columns if column.title != title)
-    room = width - NAME_WIDTH - SHARE_WIDTH - FIGURE_WIDTH * len(columns) - 1
+    room = width - SHARE_WIDTH - FIGURE_WIDTH * len(columns) - 1
     return columns, max(room, 0)
-
-
-def _strip(values: Sequence[float | None], room: int, blocks: bool) -> str:
-    levels = HEIGHTS if blocks else DENSITIES
-    highest = max((value for value in values if value), default=0.0)
-    cells = "".join(
-        levels[min(int(value / highest * len(levels)), len(levels) - 1)]
-        if value and value > 0
-        else " "
-        for value in values
-    )
-    return f"{cells:>{room}}"
