@@ -165,7 +165,8 @@ static int list_programs(struct probes *probes, const struct options *options)
 				probe->wanted = options->detail || options->probes;
 		}
 		for (unsigned int i = 0; i < sizeof(of_path) / sizeof(of_path[0]); i++) {
-			if (!strcmp(probe->layer, of_path[i]) || !strcmp(probe->program, of_path[i]))
+			if (!strcmp(probe->layer, of_path[i]) ||
+			    !strcmp(probe->program, of_path[i]))
 				probe->wanted = options->path || options->probes;
 		}
 		for (unsigned int i = 0; i < SUBSTITUTES; i++) {
