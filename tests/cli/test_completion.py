@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import COMMANDS
-from iostrata.lab import scenario_files
+from iostrata.lab import scenarios
 
 PROGRAM = "import sys; from iostrata.cli import main; sys.argv[0] = 'iostrata'; main()"
 NAMES = [command.__name__ for command in COMMANDS]
-SCENARIOS = [file.stem for file in scenario_files()]
+SCENARIOS = list(scenarios())
 
 
 def completed(**environment: str) -> list[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -21,9 +20,12 @@ from iostrata.lab.cache import cache
 from iostrata.lab.control import Control
 from iostrata.lab.initramfs import archive
 from iostrata.lab.kernels import SUITES, Kernel, check_series
-from iostrata.lab.lab import find_machine, take_down
+from iostrata.lab.links import Plug
+from iostrata.lab.port import Port, make_port
 from iostrata.lab.process import process
-from iostrata.lab.scenario import Disk, Fio, Machine
+from iostrata.lab.scenario import Fio
+from iostrata.lab.standing import find_machine, take_down
+from iostrata.lab.steps import Disk, Machine
 from iostrata.lab.tools import check_tools
 from iostrata.lab.workload import Witness, command, preparation, witness
 
@@ -51,12 +53,26 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     machine = Machine(name="local", cpus=2, memory_mib=512, disks=(Disk(name="data"),))
     kernel = Kernel("6.1", "6.1.0", Path("/cache/vmlinuz"), Path("/cache/lib/modules"))
-    line = " ".join(qemu.command_line(machine, kernel))
+    plug = Plug("lan", "192.0.2.1/24", "52:54:00:00:00:01", 7)
+    ports = {"control": "control", "guest.control": "exchange/guest/control"}
+    line = " ".join(qemu.command_line(machine, kernel, [plug], ports, Path("/cache/root.img")))
     assert "-smp 2 -m 512" in line
     assert "-accel tcg,thread=multi" in line
     assert "path=/cache/lib/modules,security_model=none,readonly=on" in line
     assert "file=data.img,format=raw,cache=none" in line
     assert "serial=data" in line
+    assert "file=/cache/root.img,format=raw,readonly=on" in line
+    assert "addr.type=fd,addr.str=7 -device virtio-net-pci,netdev=lan,mac=52:54:00:00:00:01" in line
+    assert "id=guest.control,path=exchange/guest/control" in line
+    assert "virtserialport,chardev=guest.control,name=guest.control" in line
+
+
+def test_command_line_of_a_nested_machine() -> None:
+    line = " ".join(qemu.nested_command_line(Machine(name="guest", nested="host")))
+    assert "-accel kvm -cpu host" in line
+    assert "chardev pipe,id=control,path=/run/ports/guest.control" in line
+    assert "serial=root" in line
+    assert "chardev=monitor,mode=control" in line
 
 
 def test_an_accelerator_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,51 +96,61 @@ def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Control, socket.socket]]:
-    """A control whose machine is alive, and the machine's end."""
-    here, there = socket.socketpair()
-    control = Control(here, lambda: True)
-    yield control, there
+def ends(tmp_path: Path) -> Iterator[tuple[Control, Path]]:
+    """A control whose machine is alive, and the port whose other end is the machine's."""
+    path = tmp_path / "control"
+    make_port(path)
+    control = Control(Port(path, lambda: True))
+    yield control, path
     control.close()
-    there.close()
 
 
-def answer(there: socket.socket, *replies: str) -> None:
+def answer(path: Path, *replies: str) -> None:
     """Answers one request; ``ID`` in a reply stands for its number."""
-    word = there.makefile().readline().split()[0]
-    there.sendall("".join(f"{reply.replace('ID', word)}\n" for reply in replies).encode())
+    with Path(f"{path}.in").open() as requests:
+        word = requests.readline().split()[0]
+    with Path(f"{path}.out").open("w") as answers:
+        answers.writelines(f"{reply.replace('ID', word)}\n" for reply in replies)
 
 
-def test_a_command_and_its_reply(ends: tuple[Control, socket.socket]) -> None:
-    control, there = ends
+def test_a_command_and_its_reply(ends: tuple[Control, Path]) -> None:
+    control, path = ends
     output = base64.b64encode("naïve\n".encode()).decode()
-    # The first is the late reply to a command that was given up.
-    machine = threading.Thread(target=answer, args=(there, "0.0 0 ", f"ID 3 {output}"))
+    # The first is the late reply to a command that was given up, the second a part of one.
+    machine = threading.Thread(target=answer, args=(path, "0.0 0 ", "bmE=", f"ID 3 {output}"))
     machine.start()
     done = control.run("echo", 5)
     machine.join()
     assert (done.status, done.output) == (3, "naïve\n")
 
 
-def test_a_command_without_output(ends: tuple[Control, socket.socket]) -> None:
-    control, there = ends
-    machine = threading.Thread(target=answer, args=(there, "ID 0 "))
+def test_a_command_without_output(ends: tuple[Control, Path]) -> None:
+    control, path = ends
+    machine = threading.Thread(target=answer, args=(path, "ID 0 "))
     machine.start()
     assert control.run("true", 5).output == ""
     machine.join()
 
 
-def test_a_machine_that_is_gone() -> None:
-    here, there = socket.socketpair()
-    with here, there, pytest.raises(LabError, match="it is gone"):
-        Control(here, lambda: False).run("true", 5)
+def test_a_command_longer_than_the_port_holds(ends: tuple[Control, Path]) -> None:
+    control, path = ends
+    machine = threading.Thread(target=answer, args=(path, "ID 0 "))
+    machine.start()
+    assert control.run("true " + "x" * (1 << 20), 5).status == 0
+    machine.join()
 
 
-def test_a_machine_that_closes_its_port(ends: tuple[Control, socket.socket]) -> None:
-    control, there = ends
-    there.shutdown(socket.SHUT_WR)
+def test_a_machine_that_is_gone(tmp_path: Path) -> None:
+    make_port(tmp_path / "control")
+    control = Control(Port(tmp_path / "control", lambda: False))
     with pytest.raises(LabError, match="it is gone"):
         control.run("true", 5)
+    control.close()
+
+
+def test_a_machine_without_a_port(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="it has no port control: No such file"):
+        Port(tmp_path / "control", lambda: True)
 
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
@@ -149,7 +175,8 @@ def standing(directory: Path, owner: int, machine: int) -> Path:
     began = process(machine).began
     (place / "lab.json").write_text(
         f'{{"scenario": "local", "owner": {{"pid": {owner}, "began": {process(owner).began}}},'
-        f'"machines": [{{"name": "local", "process": {{"pid": {machine}, "began": {began}}}}}]}}'
+        f'"machines": [{{"name": "local", "directory": "local", '
+        f'"process": {{"pid": {machine}, "began": {began}}}}}]}}'
     )
     return place
 

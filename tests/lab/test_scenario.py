@@ -11,23 +11,17 @@ import msgspec
 import pytest
 
 from iostrata.lab.kernels import SUITES
-from iostrata.lab.scenario import (
-    NullBlock,
-    ScenarioError,
-    find_scenario,
-    read_scenario,
-    scenario_files,
-    with_injection,
-    with_kernel,
-)
+from iostrata.lab.read import ScenarioError, find_scenario, read_scenario, scenarios
+from iostrata.lab.scenario import with_kernel, with_keys
+from iostrata.lab.steps import NullBlock
 from iostrata.record.diagnosis import SIGHTS
 from tests.lab.scenarios import document, write
 
 
-@pytest.mark.parametrize("file", scenario_files(), ids=lambda file: file.stem)
-def test_scenarios_that_come_with_iostrata(file: Path) -> None:
-    scenario = read_scenario(file)
-    assert find_scenario(file.stem) == file
+@pytest.mark.parametrize("name", scenarios())
+def test_scenarios_that_come_with_iostrata(name: str) -> None:
+    scenario, found = find_scenario(name)
+    assert found == name
     assert {machine.kernel for machine in scenario.machines} <= set(SUITES)
     assert set(scenario.checks.observed) <= {sight.layer for sight in SIGHTS}
 
@@ -47,7 +41,8 @@ def test_another_kernel_for_every_machine(tmp_path: Path) -> None:
 
 def test_an_injection_replaces_keys_of_its_step_only(tmp_path: Path) -> None:
     scenario = read_scenario(write(document(), tmp_path))
-    slow, ext4 = with_injection(scenario.stack, scenario.injections[0])
+    injection = scenario.injections[0]
+    slow, ext4 = with_keys(scenario.stack, {injection.step: injection.replace})
     assert isinstance(slow, NullBlock)
     assert slow.completion_ns == 3_010_000
     assert slow == msgspec.structs.replace(scenario.stack[0], completion_ns=3_010_000)

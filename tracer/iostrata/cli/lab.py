@@ -36,8 +36,7 @@ def _scenarios(context: typer.Context, incomplete: str) -> list[str]:
     """For the shell's completion: names of scenarios, where one is expected."""
     if context.params.get("action") not in (Action.RUN, Action.UP) or context.params.get("words"):
         return []
-    names = [file.stem for file in laboratory.scenario_files()]
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in laboratory.scenarios() if name.startswith(incomplete)]
 
 
 def lab(
@@ -59,6 +58,14 @@ def lab(
             help=f"Of every machine, instead of the scenario's: {', '.join(laboratory.SUITES)}.",
         ),
     ] = "",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--round",
+            metavar="ROUND",
+            help="Run this one of the scenario's rounds, and what it is compared with; repeatable.",
+        ),
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the machines standing.")] = False,
     json: options.JsonOnly = "",
     quiet: options.Quiet = False,
@@ -85,7 +92,8 @@ def lab(
             return _list()
         case Action.RUN:
             wishes = Wishes(json=json)
-            return _show(laboratory.run(*_scenario(names, action, kernel), story, keep), wishes)
+            chosen = _scenario(names, action, kernel)
+            return _show(laboratory.run(*chosen, story, keep, only or ()), wishes)
         case Action.UP:
             laboratory.up(*_scenario(names, action, kernel), story)
             return 0
@@ -107,14 +115,13 @@ def _scenario(names: list[str], action: Action, kernel: str) -> tuple[laboratory
         raise UsageError(
             f"iostrata lab {action} takes the name of one scenario", "iostrata lab list shows them"
         )
-    file = laboratory.find_scenario(names[0])
-    scenario = laboratory.read_scenario(file)
-    return (laboratory.with_kernel(scenario, kernel) if kernel else scenario), file.stem
+    scenario, name = laboratory.find_scenario(names[0])
+    return (laboratory.with_kernel(scenario, kernel) if kernel else scenario), name
 
 
 def _list() -> int:
-    for file in laboratory.scenario_files():
-        print(f"{file.stem:<16}{laboratory.read_scenario(file).description}")
+    for name, scenario in laboratory.scenarios().items():
+        print(f"{name:<18}{scenario.description}")
     return 0
 
 

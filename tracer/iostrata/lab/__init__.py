@@ -5,17 +5,11 @@ from __future__ import annotations
 
 from iostrata.lab.checks import Check
 from iostrata.lab.kernels import SUITES, check_series
-from iostrata.lab.lab import execute, find_machine, take_down
 from iostrata.lab.listen import Listener
+from iostrata.lab.read import ScenarioError, find_scenario, scenarios
 from iostrata.lab.run import MachineResult, Result, RoundResult, run, up
-from iostrata.lab.scenario import (
-    Scenario,
-    ScenarioError,
-    find_scenario,
-    read_scenario,
-    scenario_files,
-    with_kernel,
-)
+from iostrata.lab.scenario import Scenario, with_kernel
+from iostrata.lab.standing import execute, find_machine, take_down
 
 __all__ = [
     "SUITES",
@@ -30,9 +24,8 @@ __all__ = [
     "execute",
     "find_machine",
     "find_scenario",
-    "read_scenario",
     "run",
-    "scenario_files",
+    "scenarios",
     "take_down",
     "up",
     "with_kernel",

@@ -12,24 +12,23 @@ mount -t tracefs tracing /sys/kernel/tracing
 mount -t debugfs debug /sys/kernel/debug
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mount -t configfs config /sys/kernel/config 2>/dev/null
+ip link set lo up
 
+mkdir -p /run/ports
 for try in $(seq 100); do
-	port=$(grep -l '^control$' /sys/class/virtio-ports/*/name 2>/dev/null)
-	[ -z "$port" ] || break
+	for name in /sys/class/virtio-ports/*/name; do
+		port=${name%/name}
+		[ -e "$name" ] && ln -sf "/dev/${port##*/}" "/run/ports/$(cat "$name")"
+	done
+	[ -e /run/ports/control ] && break
 	sleep 0.1
 done
-port=${port%/name}
-exec 3<>"/dev/${port##*/}"
+exec 3<>/run/ports/control
 echo "lab: ready"
 
-# Without anyone at the other end, a read ends at once.
-while :; do
-	read -r id seconds command <&3 || {
-		sleep 0.2
-		continue
-	}
+while read -r id seconds command <&3; do
 	printf '%s' "$command" | base64 -d >/run/command
-	timeout -k 5 "$seconds" sh /run/command >/run/output 2>&1 </dev/null
+	timeout -k 5 "$seconds" sh /run/command >/run/output 2>&1 </dev/null 3>&-
 	status=$?
 	{
 		printf '%s %s ' "$id" "$status"

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0
-# Process 1 of a lab machine: its root is the root of the machine that runs QEMU, read-only,
-# under a layer in memory; then the agent takes over.
+# Process 1 of a lab machine: its root is an image if it has one, else the root of the machine
+# that runs QEMU; read-only, under a layer in memory. Then the agent takes over.
 
 alias b=/bin/busybox
 
@@ -18,14 +18,21 @@ for module in $(b cat /modules/order); do
 done
 
 share=trans=virtio,version=9p2000.L,msize=262144
-b mount -t 9p -o "$share,ro,cache=loose" root /lower || fail "no root"
+image=$(b grep -lx root /sys/block/vd*/serial 2>/dev/null)
+if [ "$image" ]; then
+	image=${image#/sys/block/}
+	b mount -t ext4 -o ro "/dev/${image%/serial}" /lower || fail "no root"
+else
+	b mount -t 9p -o "$share,ro,cache=loose" root /lower || fail "no root"
+fi
 b mount -t tmpfs upper /upper
 b mkdir /upper/files /upper/work
 b mount -t overlay -o lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work root /root ||
 	fail "no writable root"
 
 b mkdir -p /root/lib/modules /root/lab
-b mount -t 9p -o "$share,ro,cache=loose" modules /root/lib/modules || fail "no modules"
+[ "$image" ] || b mount -t 9p -o "$share,ro,cache=loose" modules /root/lib/modules ||
+	fail "no modules"
 b mount -t 9p -o "$share,cache=none" exchange /root/lab || fail "no way to exchange files"
 for place in proc sys dev; do
 	b mount --move "/$place" "/root/$place"

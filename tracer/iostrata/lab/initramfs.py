@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lab stage: a Kernel in, an initramfs out: busybox, the modules of the root, init and agent."""
+"""Lab stage: a Kernel in, an initramfs out: busybox, modules, init and agent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,28 @@ from iostrata.lab.kernels import Kernel
 from iostrata.lab.tools import find_tool
 
 HERE: Final = Path(__file__).parent
-# What it takes to reach root, control port and disks; the root's modprobe loads the rest.
-MODULES: Final = ("virtio_pci", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay")
+# What it takes to reach root, ports, disks and links; the root's modprobe loads the rest.
+MODULES: Final = (
+    "virtio_pci",
+    "virtio_console",
+    "virtio_blk",
+    "virtio_net",
+    "9pnet_virtio",
+    "9p",
+    "overlay",
+)
+# For a nested machine, whose root is an image with ext4 and has no modules.
+NESTED_MODULES: Final = ("crc32c_generic", "crc32c_intel", "ext4")
+# Older kernels load them for ext4 by themselves, newer ones have none.
+OPTIONAL: Final = ("crc32c_generic", "crc32c_intel")
 DIRECTORIES: Final = ("bin", "proc", "sys", "dev", "modules", "lower", "upper", "root")
 TRAILER: Final = "TRAILER!!!"
 
 
-def initramfs(kernel: Kernel) -> bytes:
+def initramfs(kernel: Kernel, more_modules: Iterable[str] = ()) -> bytes:
     """A cpio archive as the kernel takes it."""
-    modules = {path.name.partition(".ko")[0] + ".ko": path for path in _in_order(kernel)}
+    names = dict.fromkeys((*MODULES, *more_modules))
+    modules = {path.name.partition(".ko")[0] + ".ko": path for path in _in_order(kernel, names)}
     files = {f"modules/{name}": _module(path) for name, path in modules.items()}
     files["modules/order"] = "".join(f"{name}\n" for name in modules).encode()
     files["bin/busybox"] = Path(find_tool("busybox")).read_bytes()
@@ -31,7 +44,7 @@ def initramfs(kernel: Kernel) -> bytes:
     return archive(DIRECTORIES, files)
 
 
-def _in_order(kernel: Kernel) -> list[Path]:
+def _in_order(kernel: Kernel, names: Iterable[str]) -> list[Path]:
     """The modules and what they need, each after what it needs."""
     directory = kernel.modules / kernel.release
     needs: dict[str, tuple[str, list[str]]] = {}
@@ -40,11 +53,11 @@ def _in_order(kernel: Kernel) -> list[Path]:
         needs[_module_name(path)] = path, others.split()
     built_in = {_module_name(path) for path in (directory / "modules.builtin").read_text().split()}
     order: dict[str, None] = {}
-    for name in MODULES:
+    for name in names:
         if name in needs:
             module, needed = needs[name]
             order.update(dict.fromkeys([*reversed(needed), module]))
-        elif name not in built_in:
+        elif name not in built_in and name not in OPTIONAL:
             raise LabError(
                 f"kernel {kernel.release} has no module {name}, which the lab needs",
                 "use another kernel: --kernel",

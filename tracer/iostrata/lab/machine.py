@@ -1,56 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lab stage: a machine's declaration in, the running machine out, which obeys commands."""
+"""Lab stage: a machine that runs, by its directory and process, obeys commands."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from iostrata.errors import LabError
 from iostrata.lab import qemu
-from iostrata.lab.control import STATUS_TIME_LIMIT, Control, Done, connect
-from iostrata.lab.initramfs import initramfs
-from iostrata.lab.kernels import Kernel
-from iostrata.lab.process import Process, process
-from iostrata.lab.scenario import Disk, Machine
-from iostrata.lab.tools import find_tool
+from iostrata.lab.control import Control
+from iostrata.lab.monitor import Monitor
+from iostrata.lab.port import Port
+from iostrata.lab.process import Process
+from iostrata.record.transport import STATUS_TIME_LIMIT, Done
 
-BOOT_LIMIT_S: Final = 90.0
 COMMAND_LIMIT_S: Final = 60.0
 # Where the machine sees its directory ``exchange``.
 EXCHANGE: Final = "/lab"
 QEMU_LOG: Final = "qemu.log"
+# Of a nested machine: the numbers of its QEMU there, and of how that ended.
+PID: Final = "pid"
+ENDED: Final = "ended"
 TAIL_LINES: Final = 12
 
 
 class RunningMachine:
-    """``directory``: its images, sockets and logs on the machine that runs QEMU."""
+    """``directory``: its images, ports and logs on this machine.
+
+    ``process``: its QEMU, or that of the machine in which it is nested.
+    """
 
     def __init__(self, name: str, directory: Path, qemu_process: Process) -> None:
         self.name = name
         self.directory = directory
         self.process = qemu_process
         self._control: Control | None = None
+        self._monitor: Monitor | None = None
 
     @property
     def exchange(self) -> Path:
         return self.directory / qemu.EXCHANGE
 
+    @property
+    def alive(self) -> bool:
+        return self.process.alive and not (self.directory / ENDED).exists()
+
+    @property
+    def monitor(self) -> Monitor:
+        """Of its QEMU; only nested machines have one."""
+        if not self._monitor:
+            self._monitor = Monitor(self.port(qemu.MONITOR))
+        return self._monitor
+
+    def port(self, name: str) -> Port:
+        return Port(self.directory / name, lambda: self.alive)
+
     def close(self) -> None:
         """Lets go of the machine, which goes on."""
-        if self._control:
-            self._control.close()
-        self._control = None
+        for held in (self._control, self._monitor):
+            if held:
+                held.close()
+        self._control = self._monitor = None
 
     def try_command(self, command: str, limit_s: float = COMMAND_LIMIT_S) -> Done:
         """Runs it by the machine's shell. LabError: the machine itself failed."""
         try:
             if not self._control:
-                self._control = connect(self.directory / qemu.CONTROL, self._alive)
+                self._control = Control(self.port(qemu.CONTROL))
             return self._control.run(command, limit_s)
         except LabError as error:
             raise LabError(f"machine {self.name}: {error}{self.tail()}", error.hint) from error
@@ -69,9 +87,9 @@ class RunningMachine:
         return done.output
 
     def send(self, file: Path, path: str) -> None:
-        """Copies a file of this machine into that one."""
+        """Copies a file of this machine into that one; its mode is kept."""
         shutil.copy(file, self.exchange / file.name)
-        words = shlex.join(["cp", f"{EXCHANGE}/{file.name}", path])
+        words = shlex.join(["cp", "-p", f"{EXCHANGE}/{file.name}", path])
         self.command(f"{words} && rm {shlex.quote(f'{EXCHANGE}/{file.name}')}")
 
     def fetch(self, path: str, target: Path) -> None:
@@ -89,49 +107,6 @@ class RunningMachine:
             if path.exists():
                 lines += path.read_text(errors="replace").split("\n")
         return _indented([line.strip() for line in lines if line.strip()][-TAIL_LINES:])
-
-    def _alive(self) -> bool:
-        return self.process.alive
-
-
-def start(machine: Machine, kernel: Kernel, directory: Path, teardown: ExitStack) -> RunningMachine:
-    """Begins to bring it up in a new ``directory``; ``teardown`` ends it."""
-    (directory / qemu.EXCHANGE).mkdir(parents=True)
-    (directory / qemu.INITRAMFS).write_bytes(initramfs(kernel))
-    for disk in machine.disks:
-        _make_image(directory, disk)
-    words = qemu.command_line(machine, kernel)
-    with (directory / QEMU_LOG).open("wb") as log:
-        started = subprocess.Popen(
-            [find_tool(words[0]), *words[1:]],
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # The terminal's Ctrl-C is for us: machines end in our order.
-            start_new_session=True,
-        )
-    running = RunningMachine(machine.name, directory, process(started.pid))
-    teardown.callback(started.poll)
-    teardown.callback(running.process.end)
-    teardown.callback(running.close)
-    return running
-
-
-def wait_for(machine: RunningMachine) -> None:
-    """LabError, with the console's end, if it does not come up in time."""
-    try:
-        machine.command("true", BOOT_LIMIT_S)
-    except LabError as error:
-        raise LabError(
-            f"the lab did not come up: {error}",
-            f"--keep keeps the whole console, {machine.directory / qemu.CONSOLE}",
-        ) from error
-
-
-def _make_image(directory: Path, disk: Disk) -> None:
-    with (directory / qemu.image(disk)).open("wb") as file:
-        file.truncate(disk.size_mib << 20)
 
 
 def _indented(lines: list[str]) -> str:

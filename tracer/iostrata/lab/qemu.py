@@ -1,32 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lab stage: a machine's declaration in, QEMU's command line out."""
+"""Lab stage: a machine's declaration in, QEMU's command line out.
+
+All paths in it are relative to the machine's directory, QEMU's working directory.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from iostrata.errors import LabError
 from iostrata.lab.kernels import Kernel
-from iostrata.lab.scenario import Disk, Machine
+from iostrata.lab.links import Plug
+from iostrata.lab.steps import Disk, Machine
 
 PROGRAM: Final = "qemu-system-x86_64"
 ACCELERATOR: Final = "IOSTRATA_LAB_ACCEL"
 ACCELERATORS: Final = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
-    "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max"),
+    # With AMD's virtualization, so that machines can be nested.
+    "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max,+svm"),
 }
 BOOT: Final = "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off"
 
-# In a machine's directory, which is QEMU's working directory.
-CONTROL: Final = "control"
 CONSOLE: Final = "console.log"
 INITRAMFS: Final = "initramfs"
+KERNEL: Final = "vmlinuz"
 EXCHANGE: Final = "exchange"
+# The disk with the root of nested machines, and where the machine that they are in has it.
+NESTED_ROOT: Final = "nested-root"
+NESTED_ROOT_PATH: Final = f"/run/{NESTED_ROOT}"
+# Where machines see their ports, by name.
+PORTS: Final = "/run/ports"
+CONTROL: Final = "control"
+RECORDER: Final = "recorder"
+MONITOR: Final = "monitor"
+# Where a disk can be plugged into a nested machine.
+SLOT: Final = "slot0"
 
 
 def accelerator() -> str:
@@ -53,29 +67,61 @@ def image(disk: Disk) -> str:
     return f"{disk.name}.img"
 
 
-def command_line(machine: Machine, kernel: Kernel) -> list[str]:
-    """Paths in it are relative to the machine's directory."""
+def command_line(
+    machine: Machine,
+    kernel: Kernel,
+    plugs: Iterable[Plug],
+    ports: Mapping[str, str],
+    nested_root: Path | None,
+) -> list[str]:
+    """Of a machine on this one, whose root it shares. ``ports``: paths by name."""
     if platform.machine() != "x86_64":
         raise LabError(f"the lab's machines are x86_64, this one is {platform.machine()}")
     return [
-        PROGRAM,
-        *("-nodefaults", "-no-reboot", "-display", "none", "-machine", "q35"),
-        *ACCELERATORS[accelerator()],
-        *("-name", machine.name, "-smp", str(machine.cpus), "-m", str(machine.memory_mib)),
-        *("-serial", f"file:{CONSOLE}"),
-        *("-kernel", str(kernel.image), "-initrd", INITRAMFS, "-append", BOOT),
+        *_any(machine, ACCELERATORS[accelerator()], str(kernel.image), ports),
         *_share("root", "/", ",readonly=on,multidevs=remap"),
         *_share("modules", str(kernel.modules), ",readonly=on"),
-        *_share("exchange", EXCHANGE, ""),
-        *("-device", "virtio-serial-pci"),
-        *("-chardev", f"socket,id=control,path={CONTROL},server=on,wait=off"),
-        *("-device", "virtserialport,chardev=control,name=control"),
         *(word for disk in machine.disks for word in _disk(disk)),
+        *(_root(NESTED_ROOT, nested_root) if nested_root else ()),
+        *(word for plug in plugs for word in _interface(plug)),
     ]
+
+
+def nested_command_line(machine: Machine) -> list[str]:
+    """Of a machine within another, whose ports it is handed on."""
+    ports = {name: f"{PORTS}/{machine.name}.{name}" for name in (CONTROL, RECORDER)}
+    return [
+        *_any(machine, ACCELERATORS["kvm"], KERNEL, ports),
+        *_root("root", NESTED_ROOT_PATH),
+        *("-device", f"pcie-root-port,id={SLOT}"),
+        *("-chardev", f"pipe,id={MONITOR},path={PORTS}/{machine.name}.{MONITOR}"),
+        *("-mon", f"chardev={MONITOR},mode=control"),
+    ]
+
+
+def _any(
+    machine: Machine, accelerator: Sequence[str], kernel: str, ports: Mapping[str, str]
+) -> Iterator[str]:
+    yield from (PROGRAM, "-nodefaults", "-no-reboot", "-display", "none", "-machine", "q35")
+    yield from accelerator
+    yield from ("-name", f"{machine.name},debug-threads=on")
+    yield from ("-smp", str(machine.cpus), "-m", str(machine.memory_mib))
+    yield from ("-serial", f"file:{CONSOLE}")
+    yield from ("-kernel", kernel, "-initrd", INITRAMFS, "-append", BOOT)
+    yield from _share("exchange", EXCHANGE, "")
+    yield from ("-device", "virtio-serial-pci")
+    for name, path in ports.items():
+        yield from ("-chardev", f"pipe,id={name},path={path}")
+        yield from ("-device", f"virtserialport,chardev={name},name={name}")
 
 
 def _share(tag: str, path: str, more: str) -> Iterator[str]:
     yield from ("-virtfs", f"local,mount_tag={tag},path={path},security_model=none{more}")
+
+
+def _root(name: str, path: Path | str) -> Iterator[str]:
+    yield from ("-drive", f"if=none,id={name},file={path},format=raw,readonly=on")
+    yield from ("-device", f"virtio-blk-pci,drive={name},serial={name}")
 
 
 def _disk(disk: Disk) -> Iterator[str]:
@@ -83,3 +129,9 @@ def _disk(disk: Disk) -> Iterator[str]:
     yield "-drive"
     yield f"if=none,id={name},file={image(disk)},format=raw,cache=none,aio=threads,discard=unmap"
     yield from ("-device", f"virtio-blk-pci,drive={name},serial={name}")
+
+
+def _interface(plug: Plug) -> Iterator[str]:
+    yield "-netdev"
+    yield f"stream,id={plug.link},server=off,addr.type=fd,addr.str={plug.descriptor}"
+    yield from ("-device", f"virtio-net-pci,netdev={plug.link},mac={plug.mac}")

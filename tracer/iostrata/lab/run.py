@@ -9,32 +9,31 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from iostrata.attribute.summarise import summarise
+from iostrata.errors import UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import cache
 from iostrata.lab.checks import Check
+from iostrata.lab.contradictions import choice
 from iostrata.lab.lab import Lab, standing
 from iostrata.lab.listen import Listener
 from iostrata.lab.machine import RunningMachine
-from iostrata.lab.scenario import Machine as Declared
-from iostrata.lab.scenario import Scenario, Step, Workload, with_injection
-from iostrata.lab.workload import Witness, command, limit_s, preparation, witness
+from iostrata.lab.record import RECORDER, record
+from iostrata.lab.scenario import Fio, Scenario, with_keys
+from iostrata.lab.stack import build
+from iostrata.lab.steps import Step
+from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown, Summary
 from iostrata.pipeline import analyse
 from iostrata.record import find_recorder
 from iostrata.record.diagnosis import Probe, read_probes
-from iostrata.recording import Machine, open_recording, write_recording_json
+from iostrata.recording import open_recording
 
-# In a machine.
-RECORDER: Final = "/run/iostrata-record"
-TRACE: Final = "/run/trace"
-ACCOUNT: Final = "/run/account"
-PROBES_LIMIT_S: Final = 120.0
+PROBES_LIMIT_S: Final = 180.0
 
 
 @dataclass(frozen=True)
@@ -69,43 +68,57 @@ class Result:
         return all(check.passed for found in parts for check in found)
 
 
-def run(scenario: Scenario, name: str, listener: Listener, keep: bool) -> Result:
-    """Errors: LabError, and all that an analysis can raise."""
+def run(
+    scenario: Scenario, name: str, listener: Listener, keep: bool, only: Sequence[str] = ()
+) -> Result:
+    """``only``: these rounds, instead of all. Errors: LabError, and all of an analysis."""
+    workloads = list(_chosen(scenario, only))
     recordings = cache() / "recordings" / name
     shutil.rmtree(recordings, ignore_errors=True)
+    recordings.mkdir(parents=True)
     with _ended_by_signals(), standing(scenario, name, listener, keep) as lab:
-        for declared in scenario.machines:
-            _load(declared, lab.machines[declared.name])
-        lab.build(scenario.stack)  # a file system's points are there once its module is
-        machines = tuple(
-            _observe(scenario, lab, machine, recordings) for machine in lab.machines.values()
+        _furnish(lab, listener)
+        machines = tuple(_observe(lab, machine, recordings) for machine in lab.machines.values())
+        rounds = tuple(
+            result
+            for workload in workloads
+            for result in _rounds(lab, workload, only, recordings, listener)
         )
-        rounds = tuple(_rounds(scenario, lab, recordings, listener))
     return Result(name, recordings, machines, rounds)
 
 
 def up(scenario: Scenario, name: str, listener: Listener) -> None:
     """Brings it up with its stack and the recorder, and leaves it standing."""
     with _ended_by_signals(), standing(scenario, name, listener, keep=False) as lab:
-        for declared in scenario.machines:
-            _load(declared, lab.machines[declared.name])
-        lab.build(scenario.stack)
+        _furnish(lab, listener)
         lab.keep = True
 
 
-def _load(declared: Declared, machine: RunningMachine) -> None:
-    """The recorder and the modules that the scenario wants, onto the machine."""
-    machine.send(find_recorder(), RECORDER)
-    if declared.modules:
-        machine.command(shlex.join(["modprobe", "--all", *declared.modules]))
+def _chosen(scenario: Scenario, only: Sequence[str]) -> Iterator[Fio]:
+    """The workloads of these rounds; an injection's round is compared with its workload's."""
+    needed = {injection.name: injection.workload for injection in scenario.injections}
+    needed |= {workload.name: workload.name for workload in scenario.rounds()}
+    for name in only:
+        if name not in needed:
+            raise UsageError(f"the scenario has no round {name}", choice(name, needed, "round"))
+    chosen = {needed[name] for name in only or needed}
+    return (workload for workload in scenario.rounds() if workload.name in chosen)
 
 
-def _observe(
-    scenario: Scenario, lab: Lab, machine: RunningMachine, recordings: Path
-) -> MachineResult:
+def _furnish(lab: Lab, listener: Listener) -> None:
+    """The recorder, the modules that the scenario wants, and the stack, onto the machines."""
+    for declared in lab.scenario.machines:
+        machine = lab.machines[declared.name]
+        machine.send(find_recorder(), RECORDER)
+        if declared.modules and not declared.nested:
+            machine.command(shlex.join(["modprobe", "--all", *declared.modules]))
+    listener.say("building the storage stack")
+    build(lab.scenario.stack, lab.site)
+
+
+def _observe(lab: Lab, machine: RunningMachine, recordings: Path) -> MachineResult:
     """What the recorder can observe on that machine, as it stands."""
     table = machine.command(f"{RECORDER} --probes", PROBES_LIMIT_S)
-    recordings.mkdir(parents=True, exist_ok=True)
     (recordings / f"{machine.name}.probes.tsv").write_text(table)
     probes = tuple(read_probes(table.splitlines()))
     return MachineResult(
@@ -113,76 +126,39 @@ def _observe(
         lab.releases[machine.name],
         lab.boot_s[machine.name],
         probes,
-        tuple(checks.observed(scenario.checks, probes)),
+        tuple(checks.observed(lab.scenario.checks, probes)),
     )
 
 
 def _rounds(
-    scenario: Scenario, lab: Lab, recordings: Path, listener: Listener
+    lab: Lab, workload: Fio, only: Sequence[str], recordings: Path, listener: Listener
 ) -> Iterator[RoundResult]:
-    """Each workload, then each of its injections, on a stack built anew."""
-    for workload in scenario.workloads:
-        plain, witnessed = _round(
-            scenario, lab, scenario.stack, workload, recordings / workload.name, listener
+    """A workload, then its injections."""
+    wanted, stack = lab.scenario.checks, lab.scenario.stack
+    place = recordings / workload.name
+    plain, witnessed = _round(lab, stack, workload, place, listener)
+    found = tuple(checks.of_round(wanted, plain, witnessed))
+    yield RoundResult(workload.name, place, summarise(plain, "method"), found)
+    for injection in lab.scenario.injections:
+        if injection.workload != workload.name or (only and injection.name not in only):
+            continue
+        place = recordings / injection.name
+        changed = with_keys(stack, {injection.step: injection.replace})
+        delayed, slower = _round(lab, changed, workload, place, listener)
+        delay_ns = injection.delay_ns or slower.mean_ns - witnessed.mean_ns
+        found = (
+            *checks.of_round(wanted, delayed, slower),
+            *checks.of_injection(wanted, injection.rows, delay_ns, delayed, plain),
         )
-        yield _result(
-            workload.name,
-            recordings / workload.name,
-            plain,
-            checks.of_round(scenario.checks, plain, witnessed),
-        )
-        for injection in scenario.injections:
-            if injection.workload != workload.name:
-                continue
-            place = recordings / injection.name
-            stack = with_injection(scenario.stack, injection)
-            delayed, witnessed = _round(scenario, lab, stack, workload, place, listener)
-            yield _result(
-                injection.name,
-                place,
-                delayed,
-                (
-                    *checks.of_round(scenario.checks, delayed, witnessed),
-                    *checks.of_injection(scenario.checks, injection, delayed, plain),
-                ),
-            )
+        yield RoundResult(injection.name, place, summarise(delayed, "method"), found)
 
 
 def _round(
-    scenario: Scenario,
-    lab: Lab,
-    stack: Sequence[Step],
-    workload: Workload,
-    place: Path,
-    listener: Listener,
+    lab: Lab, stack: Sequence[Step], workload: Fio, place: Path, listener: Listener
 ) -> tuple[Breakdown, Witness]:
-    """Builds the stack, records the workload there, fetches and analyses the recording."""
-    lab.build(stack)
-    machine = lab.machines[workload.machine]
-    words = command(workload, ACCOUNT)
-    listener.say(f"{place.name}: {shlex.join(words)}")
-    machine.command(f"{shlex.join(preparation(workload, ACCOUNT))} && sync", limit_s(workload))
-    machine.command(f"rm -rf {TRACE} {ACCOUNT}")
-    recorded = shlex.join([RECORDER, "-o", TRACE, "--", *words])
-    machine.command(recorded, limit_s(workload))
-    declared = next(each for each in scenario.machines if each.name == machine.name)
-    recorded_machine = Machine(declared.name, declared.role, declared.name)
-    machine.fetch(TRACE, place / declared.name)
-    machine.fetch(ACCOUNT, place / "fio.json")
-    write_recording_json(
-        place,
-        (recorded_machine,),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=words,
-        exit_status=0,
-    )
-    return analyse(open_recording(place)), witness((place / "fio.json").read_bytes())
-
-
-def _result(
-    name: str, place: Path, breakdown: Breakdown, found: Iterator[Check] | Sequence[Check]
-) -> RoundResult:
-    return RoundResult(name, place, summarise(breakdown, "method"), tuple(found))
+    build(stack, lab.site)
+    witnessed = record(lab, workload, place, listener)
+    return analyse(open_recording(place)), witnessed
 
 
 @contextmanager

@@ -3,78 +3,69 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Final
+from itertools import takewhile
 
-from iostrata.errors import LabError
-from iostrata.lab.machine import RunningMachine
-from iostrata.lab.scenario import FileSystem, NullBlock, Step
+from iostrata.lab import guest, network, nfs, storage
+from iostrata.lab.site import Site
+from iostrata.lab.steps import (
+    CpuQuota,
+    FileSystem,
+    Image,
+    Netem,
+    NfsMount,
+    NfsServer,
+    NullBlock,
+    Step,
+)
 
-MAKE: Final = {
-    "ext4": "mkfs.ext4 -q -F",
-    "xfs": "mkfs.xfs -q -f",
-    "btrfs": "mkfs.btrfs -q -f",
-}
-CONFIG: Final = "/sys/kernel/config/nullb"
 
-
-def build(steps: Iterable[Step], machines: Mapping[str, RunningMachine], down: ExitStack) -> None:
-    """In their order; ``down`` takes them down in reverse. Errors: LabError."""
+def needed_tools(steps: Iterable[Step]) -> set[str]:
+    """Programs of this machine, whose files the machines share."""
+    tools = set()
     for step in steps:
-        machine = machines[step.machine]
         match step:
-            case NullBlock():
-                _null_block(step, machine, down)
             case FileSystem():
-                _file_system(step, machine, down)
+                tools.add(f"mkfs.{step.type}")
+            case NfsServer():
+                tools.add("rpc.nfsd")
+            case NfsMount():
+                tools.add("mount.nfs")
+            case Netem():
+                tools.add("tc")
+    return tools
 
 
-def _null_block(step: NullBlock, machine: RunningMachine, down: ExitStack) -> None:
-    """``irqmode`` 2: a timer completes each request, ``completion_nsec`` after it was issued."""
-    place = f"{CONFIG}/{step.name}"
-    settings = {
-        "size": step.size_mib,
-        "blocksize": 4096,
-        "memory_backed": 1,
-        "irqmode": 2,
-        "completion_nsec": step.completion_ns,
-        "power": 1,
-    }
-    machine.command(
-        "set -e; modprobe null_blk nr_devices=0; modprobe configfs\n"
-        f"mountpoint -q /sys/kernel/config || mount -t configfs config /sys/kernel/config\n"
-        f"mkdir {place}\n"
-        + "".join(f"echo {value} > {place}/{key}\n" for key, value in settings.items())
+def build(steps: Sequence[Step], site: Site) -> None:
+    """What is built already stays, up to the first step that differs. Errors: LabError."""
+    built = [step for step, _ in site.steps.values()]
+    same = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(built, steps, strict=False))
     )
-    down.callback(machine.command, f"echo 0 > {place}/power; rmdir {place}")
+    for step in reversed(built[same:]):
+        _, down = site.steps.pop(step.name)
+        down.close()
+    for step in steps[same:]:
+        with ExitStack() as down:
+            _build(step, site, down)
+            site.steps[step.name] = step, down.pop_all()
 
 
-def _file_system(step: FileSystem, machine: RunningMachine, down: ExitStack) -> None:
-    directory = shlex.quote(step.directory)
-    device = device_path(machine, step.device)
-    machine.command(
-        f"set -e; modprobe {step.type}\n"
-        f"{MAKE[step.type]} {device}\n"
-        f"mkdir -p {directory}\n"
-        f"mount -t {step.type} {device} {directory}"
-    )
-    down.callback(machine.command, f"umount {directory}")
-
-
-def device_path(machine: RunningMachine, name: str) -> str:
-    """Of a virtio disk, by its serial number, or of a null block device."""
-    path = machine.command(
-        f"for disk in /sys/block/vd*; do\n"
-        f'  [ "$(cat $disk/serial 2>/dev/null)" != {name} ] || echo /dev/${{disk##*/}}\n'
-        f"done\n"
-        # Older kernels number these devices, newer ones name them.
-        f"if [ -d {CONFIG}/{name} ]; then\n"
-        f"  if [ -b /dev/{name} ]; then echo /dev/{name}\n"
-        f"  else echo /dev/nullb$(cat {CONFIG}/{name}/index); fi\n"
-        f"fi"
-    ).strip()
-    if not path:
-        raise LabError(f"machine {machine.name}: its kernel shows no device for {name}")
-    return path
+def _build(step: Step, site: Site, down: ExitStack) -> None:
+    machine = site.machines[step.machine]
+    match step:
+        case NullBlock():
+            storage.null_block(step, machine, down)
+        case FileSystem():
+            storage.file_system(step, machine, down)
+        case NfsServer():
+            nfs.serve(step, machine, down)
+        case NfsMount():
+            nfs.mount(step, site, down)
+        case Image():
+            guest.plug_image(step, machine, site.machines[step.guest], down)
+        case CpuQuota():
+            guest.limit_cpus(step, machine, down)
+        case Netem():
+            network.delay(step, machine, down)

@@ -19,6 +19,9 @@ PACKAGES: Final = {
     "mkfs.ext4": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",
     "mkfs.btrfs": "btrfs-progs",
+    "tc": "iproute2",
+    "rpc.nfsd": "nfs-kernel-server",
+    "mount.nfs": "nfs-common",
 }
 ALWAYS: Final = ("qemu-system-x86_64", "busybox", "depmod")
 # root's PATH has them, a user's may not.

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: a machine's declaration in, the machine booting out, here or within another."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from iostrata.errors import LabError
+from iostrata.lab import qemu
+from iostrata.lab.initramfs import NESTED_MODULES, initramfs
+from iostrata.lab.kernels import Kernel
+from iostrata.lab.links import Plug
+from iostrata.lab.machine import ENDED, EXCHANGE, PID, QEMU_LOG, RunningMachine
+from iostrata.lab.port import make_port
+from iostrata.lab.process import process
+from iostrata.lab.root import root_image
+from iostrata.lab.steps import Machine
+from iostrata.lab.tools import find_tool
+
+BOOT_LIMIT_S: Final = 180.0
+
+
+def boot(
+    machine: Machine,
+    kernel: Kernel,
+    directory: Path,
+    plugs: Sequence[Plug],
+    nested: Sequence[Machine],
+    teardown: ExitStack,
+) -> RunningMachine:
+    """Begins to bring it up in a new ``directory``; ``teardown`` ends it.
+
+    ``nested``: the machines within it, whose directories it gets, too.
+    """
+    (directory / qemu.EXCHANGE).mkdir(parents=True)
+    (directory / qemu.INITRAMFS).write_bytes(initramfs(kernel))
+    ports = dict(_ports(nested))
+    for path in ports.values():
+        (directory / path).parent.mkdir(exist_ok=True)
+        make_port(directory / path)
+    for disk in machine.disks:
+        with (directory / qemu.image(disk)).open("wb") as file:
+            file.truncate(disk.size_mib << 20)
+    words = qemu.command_line(machine, kernel, plugs, ports, root_image() if nested else None)
+    with (directory / QEMU_LOG).open("wb") as log:
+        started = subprocess.Popen(
+            [find_tool(words[0]), *words[1:]],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[plug.descriptor for plug in plugs],
+            # The terminal's Ctrl-C is for us: machines end in our order.
+            start_new_session=True,
+        )
+    running = RunningMachine(machine.name, directory, process(started.pid))
+    teardown.callback(started.poll)
+    teardown.callback(running.process.end)
+    teardown.callback(running.close)
+    return running
+
+
+def _ports(nested: Sequence[Machine]) -> Iterator[tuple[str, str]]:
+    """Name and path: the machine's own, and those that it hands on to machines within it."""
+    for name in (qemu.CONTROL, qemu.RECORDER):
+        yield name, name
+    for machine in nested:
+        for name in (qemu.CONTROL, qemu.RECORDER, qemu.MONITOR):
+            yield f"{machine.name}.{name}", f"{qemu.EXCHANGE}/{machine.name}/{name}"
+
+
+def boot_nested(
+    machine: Machine, kernel: Kernel, host: RunningMachine, modules: Iterable[str]
+) -> RunningMachine:
+    """Begins to bring it up within ``host``, with which it ends.
+
+    Its directory is one of those that the two exchange. ``modules``: for its stack.
+    """
+    directory = host.exchange / machine.name
+    (directory / qemu.EXCHANGE).mkdir()
+    wanted = (*NESTED_MODULES, *machine.modules, *modules)
+    (directory / qemu.INITRAMFS).write_bytes(initramfs(kernel, wanted))
+    shutil.copy(kernel.image, directory / qemu.KERNEL)
+    words = shlex.join(qemu.nested_command_line(machine))
+    started = f"{words} & echo $! >{PID}; wait $!; echo $? >{ENDED}"
+    host.command(
+        "modprobe -q kvm_amd || modprobe kvm_intel || exit\n"
+        f"root=$(grep -lx {qemu.NESTED_ROOT} /sys/block/vd*/serial)\n"
+        "root=${root#/sys/block/}\n"
+        f"ln -sf /dev/${{root%/serial}} {qemu.NESTED_ROOT_PATH}\n"
+        f"cd {EXCHANGE}/{machine.name}\n"
+        f"setsid sh -c {shlex.quote(started)} </dev/null >{QEMU_LOG} 2>&1 &"
+    )
+    return RunningMachine(machine.name, directory, host.process)
+
+
+def wait_for(machine: RunningMachine) -> None:
+    """LabError, with the console's end, if it does not come up in time."""
+    try:
+        machine.command("true", BOOT_LIMIT_S)
+    except LabError as error:
+        raise LabError(
+            f"the lab did not come up: {error}",
+            f"--keep keeps the whole console, {machine.directory / qemu.CONSOLE}",
+        ) from error

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: a command for a machine's QEMU in, its answer out, by QMP over a port."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from typing import Any, Final
+
+from iostrata.errors import LabError
+from iostrata.lab.port import Port
+
+PATIENCE_S: Final = 30.0
+
+
+class Monitor:
+    """Errors of its methods: LabError."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._numbers = itertools.count(1)
+        self._deleted: set[str] = set()
+        with self._port.held():
+            # Refused, and rightly, where somebody else did it before.
+            self._ask("qmp_capabilities", {})
+
+    def close(self) -> None:
+        self._port.close()
+
+    def execute(self, command: str, **arguments: Any) -> None:
+        """``arguments``: by QEMU's names, with _ for -."""
+        given = {name.replace("_", "-"): value for name, value in arguments.items()}
+        with self._port.held():
+            answer = self._ask(command, given)
+        if "error" in answer:
+            raise LabError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
+
+    def wait_deleted(self, device: str) -> None:
+        """Until the guest has let go of it."""
+        deadline = time.monotonic() + PATIENCE_S
+        with self._port.held():
+            while device not in self._deleted:
+                self._read(deadline)
+        self._deleted.discard(device)
+
+    def _ask(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        number = f"{os.getpid()}.{next(self._numbers)}"
+        request = {"execute": command, "arguments": arguments, "id": number}
+        deadline = time.monotonic() + PATIENCE_S
+        self._port.send(json.dumps(request), deadline)
+        while (answer := self._read(deadline)).get("id") != number:
+            pass
+        return answer
+
+    def _read(self, deadline: float) -> dict[str, Any]:
+        """An answer, or an event, which is remembered."""
+        line = self._port.line(deadline)
+        try:
+            message: dict[str, Any] = json.loads(line)
+        except ValueError:
+            return {}  # the rest of a line whose reader was killed
+        if message.get("event") == "DEVICE_DELETED":
+            self._deleted.add(message["data"].get("device", ""))
+        return message

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: a standing Lab and a workload in, a recording of all its machines out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from iostrata.errors import LabError
+from iostrata.lab.lab import Lab
+from iostrata.lab.listen import Listener
+from iostrata.lab.scenario import Fio
+from iostrata.lab.transport import LOG, LabTransport
+from iostrata.lab.workload import Witness, command, limit_s, preparation, witness
+from iostrata.record.machines import Plan, record_machines
+from iostrata.record.recorder import Request
+from iostrata.record.station import Planned
+from iostrata.record.status import Progress
+
+# In a machine.
+RECORDER: Final = "/run/iostrata-record"
+ACCOUNT: Final = "/run/account"
+
+
+def record(lab: Lab, workload: Fio, place: Path, listener: Listener) -> Witness:
+    """Into the directory ``place``, with the workload's own account beside. Errors: LabError."""
+    machine = lab.machines[workload.machine]
+    words = command(workload, ACCOUNT)
+    listener.say(f"{place.name}: {shlex.join(words)}")
+    machine.command(f"{shlex.join(preparation(workload, ACCOUNT))} && sync", limit_s(workload))
+    planned = tuple(
+        Planned(each.name, each.role, LabTransport(lab.machines[each.name]), RECORDER)
+        for each in lab.scenario.machines
+    )
+    place.mkdir(parents=True)
+    request = Request(place, ("timeout", f"{limit_s(workload):g}", *words))
+    outcome = record_machines(Plan(request, planned, machine.name), _Told(listener))
+    if outcome.interrupted_by:
+        raise KeyboardInterrupt
+    if outcome.exit_status:
+        said = machine.command(f"tail -n 5 {LOG}")
+        raise LabError(f"{place.name}: fio ended with status {outcome.exit_status}: {said}")
+    account = place / "fio.json"
+    machine.fetch(ACCOUNT, account)
+    return witness(account.read_bytes())
+
+
+class _Told:
+    """What the recording tells, told on."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def say(self, text: str) -> None:
+        """Of its steps, which are many and quick, nothing."""
+
+    def warn(self, text: str) -> None:
+        self._listener.say(text)
+
+    def ready(self) -> None:
+        pass
+
+    def heard(self, progress: Mapping[str, Progress]) -> None:
+        pass

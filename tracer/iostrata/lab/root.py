@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: programs of this machine in, an image of a root that can run them out.
+
+A machine shares the root of the one that runs it, but a machine nested in it
+cannot share it once more: it gets the few programs that it needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from iostrata.lab.cache import cache
+from iostrata.lab.tools import PATH, find_tool, run_tool
+
+# Of the lab itself and of the stack's steps there.
+NEEDED: Final = (
+    *("sh", "bash", "grep", "sed", "tar", "find", "xargs", "mkfs.ext4", "fio", "ip", "ps", "kill"),
+    *("mount", "umount", "mountpoint", "setsid", "dmesg"),
+    # coreutils
+    *("base64", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "dirname"),
+    *("du", "echo", "env", "false", "head", "id", "ln", "ls", "mkdir", "mkfifo", "mktemp", "mv"),
+    *("nproc", "od", "printf", "pwd", "readlink", "rm", "rmdir", "seq", "sha256sum", "sleep"),
+    *("sort", "stat", "sync", "tail", "tee", "test", "timeout", "touch", "tr", "true"),
+    *("truncate", "uname", "wc"),
+)
+# If this machine has them.
+WELCOME: Final = ("pg_test_fsync", "mkfs.xfs", "mkfs.btrfs", "strace")
+WELCOME_PATH: Final = os.pathsep.join((PATH, *map(str, Path("/usr/lib/postgresql").glob("*/bin"))))
+FILES: Final = ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ld.so.cache",
+                "/etc/mke2fs.conf")  # fmt: skip
+DIRECTORIES: Final = ("proc", "sys", "dev", "run", "tmp", "root", "mnt", "etc", "lab", "var/tmp")
+SPARE_BYTES: Final = 16 << 20
+
+
+def root_image() -> Path:
+    """An ext4 image, from the cache if the same files were put into one before."""
+    files = _files()
+    image = cache() / "roots" / f"{_content(files)}.img"
+    if not image.exists():
+        shutil.rmtree(image.parent, ignore_errors=True)
+        image.parent.mkdir(parents=True)
+        _make(files, image)
+    return image
+
+
+def _files() -> dict[str, Path]:
+    """By the path that each gets: programs, the libraries that they need, and settings."""
+    programs = [find_tool(name) for name in NEEDED]
+    programs += filter(None, (shutil.which(name, path=WELCOME_PATH) for name in WELCOME))
+    paths = [*programs, *_libraries(programs), *(name for name in FILES if Path(name).exists())]
+    return {_place(path): Path(path) for path in paths}
+
+
+def _place(path: str) -> str:
+    """/bin, /sbin, /lib and /lib64 are links there, as they are here."""
+    return re.sub(r"^/(s?bin|lib\w*)/", r"/usr/\1/", path)
+
+
+def _libraries(programs: Iterable[str]) -> set[str]:
+    """ldd fails for scripts and for what is linked statically, which need none."""
+    said = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+    return set(re.findall(r"(?:=> |^\t)(/\S+) \(0x", said, re.MULTILINE))
+
+
+def _content(files: dict[str, Path]) -> str:
+    states = ((place, path.stat()) for place, path in sorted(files.items()))
+    text = "".join(f"{place} {state.st_size} {state.st_mtime_ns}\n" for place, state in states)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _make(files: dict[str, Path], image: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=image.parent) as place:
+        root = Path(place) / "root"
+        for directory in (*DIRECTORIES, "usr/bin", "usr/sbin", "usr/lib", "usr/lib64"):
+            (root / directory).mkdir(parents=True, exist_ok=True)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            (root / name).symlink_to(f"usr/{name}")
+        for target, source in files.items():
+            copy = root / target.lstrip("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy)
+        size_bytes = sum(path.stat().st_size for path in files.values()) * 5 // 4 + SPARE_BYTES
+        made = Path(place) / image.name
+        run_tool("mkfs.ext4", "-q", "-d", str(root), "-O", "^has_journal", str(made),
+                 f"{size_bytes >> 10}k", what="the root of nested machines")  # fmt: skip
+        made.rename(image)
