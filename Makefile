@@ -14,8 +14,10 @@ BIN := $(VENV)/bin
 
 BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev make gcc
 TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs clang-format \
-	dmsetup e2fsprogs fio git groff-base strace util-linux xfsprogs
-LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio kmod qemu-system-x86
+	dmsetup e2fsprogs fio git groff-base openssh-client openssh-server procps strace \
+	util-linux xfsprogs
+LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
+	nfs-kernel-server qemu-system-x86
 
 .PHONY: all demo test test-lab bench man lint native install clean
 all: install
