@@ -43,11 +43,18 @@ def tracks(trace: Any) -> dict[int, Any]:
     }
 
 
+def names_of(trace: Any) -> dict[tuple[int, int], str]:
+    """By sequence and number in it."""
+    return {
+        (packet.trusted_packet_sequence_id, name.iid): name.name
+        for packet in trace.packet
+        for name in packet.interned_data.event_names
+    }
+
+
 def slices(trace: Any) -> dict[int, list[Slice]]:
     """By track, in order of end; a slice that ends another's, or never, fails."""
-    names = {
-        name.iid: name.name for packet in trace.packet for name in packet.interned_data.event_names
-    }
+    names = names_of(trace)
     done: dict[int, list[Slice]] = defaultdict(list)
     stack: dict[int, list[tuple[str, int, dict[str, Any]]]] = defaultdict(list)
     last: dict[int, int] = defaultdict(int)
@@ -59,7 +66,8 @@ def slices(trace: Any) -> dict[int, list[Slice]]:
         last[track] = packet.timestamp
         if event.type == event.TYPE_SLICE_BEGIN:
             said = {one.name: one.string_value or one.int_value for one in event.debug_annotations}
-            stack[track].append((names[event.name_iid], packet.timestamp, said))
+            name = names[packet.trusted_packet_sequence_id, event.name_iid]
+            stack[track].append((name, packet.timestamp, said))
         else:
             name, begin, said = stack[track].pop()
             done[track].append((name, begin, packet.timestamp, len(stack[track]), said))

@@ -18,7 +18,8 @@ from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.export.csv import write_csv
 from iostrata.export.parquet import check_parquet, write_parquet
-from iostrata.export.perfetto import check_perfetto, write_perfetto
+from iostrata.export.packets import check_perfetto
+from iostrata.export.perfetto import write_perfetto
 from iostrata.export.rows import columns
 from iostrata.export.slices import slices_of
 from iostrata.pipeline import Material, breakdown_of, prepare
@@ -61,7 +62,8 @@ def export(
 
     --perfetto holds some writes as a timeline: one track a thread with its
     writes and who held their time, and one a layer with what was at work
-    there. Numbers are those of `iostrata timeline --id`.
+    there, machine by machine, each in its own clock; flows lead from machine
+    to machine. Numbers are those of `iostrata timeline --id`.
 
     \b
       iostrata export /var/tmp/db --perfetto db.pftrace --writes 5000:6000

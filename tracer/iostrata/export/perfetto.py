@@ -1,221 +1,198 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export: slices of writes in, a Perfetto trace out, for ui.perfetto.dev.
 
-Tracks: the machine; below it ``writes`` (each write, and in it who held the time)
-and one a layer (what was at work there, as long as it was). What overlaps is on
-several tracks of one name, which Perfetto shows as one. Times stay the machine's
-CLOCK_MONOTONIC; its clock samples say what they are by the other clocks.
+A group of tracks a machine: on the one with the workload ``writes`` (each write, and
+in it who held the time); on each, one track a layer (what was at work there, as long
+as it was), below its segment where the path has more of them than a system and its
+devices. What overlaps is on several tracks of one name, which Perfetto shows as one.
+
+Each machine's times are its own CLOCK_MONOTONIC. The top machine's is the trace's;
+any other is a clock of that machine's sequence of packets, which snapshots tie to it.
+Flows lead through a write's slices on the top machine, and from what asked another
+machine along the ways there and back.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from iostrata import __version__
-from iostrata.errors import UsageError
+from iostrata.export.clocks import MachineClock, clock_of, own_times
+from iostrata.export.packets import Sequence
 from iostrata.export.slices import Slices
-from iostrata.model import Layer
+from iostrata.layers import HOPS, STACK
+from iostrata.model import Layer, Writes
 from iostrata.pipeline import Material
 from iostrata.stitch.join import Ints
 from iostrata.stitch.spans import Spans
 
-SEQUENCE: Final = 1
+# perfetto.protos.BuiltinClock; from 64 on a clock is of one sequence.
+REALTIME: Final = 1
+MONOTONIC: Final = 3
+BOOTTIME: Final = 6
+OWN_CLOCK: Final = 64
 UNATTRIBUTED: Final = "unattributed"
-
-
-def check_perfetto() -> None:
-    """UsageError if Perfetto's definitions are not installed."""
-    try:
-        import perfetto.protos.perfetto.trace.perfetto_trace_pb2  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise UsageError(
-            f"a Perfetto trace needs Perfetto's own package, which cannot be loaded: {error}",
-            'pip install "iostrata[perfetto]"',
-        ) from error
+PLAIN: Final = frozenset({"OS", "device"})
+FIRST_WAY: Final = 1 << 32
+"""Flows below are writes', by number."""
 
 
 def write_perfetto(path: Path, found: Material, rows: Ints, slices: Slices) -> None:
-    """The writes in ``rows``, their spans and segments, and the machine's clocks."""
+    """The writes in ``rows``, their spans and segments, and the machines' clocks."""
     with path.open("wb") as file:
-        for packet in _Packets(found).all(rows, slices):
+        for packet in _packets(found, rows, slices):
             file.write(packet)
 
 
-class _Packets:
-    """Makes the trace's packets, each as a field of the whole, so that they can be appended."""
+def _packets(found: Material, rows: Ints, slices: Slices) -> Iterator[bytes]:
+    begin, end = int(found.writes.begin_ns[rows].min()), int(found.writes.end_ns[rows].max())
+    flows, uuids = _Flows(slices.spans), count(1)
+    for number in range(len(found.path.members)):
+        machine = _Machine(found, number, clock_of(found.path, number, begin, end), uuids)
+        yield from machine.itself()
+        if number == 0:
+            yield from machine.of_writes(rows, slices.segments)
+        yield from machine.of_layers(slices.spans, flows)
 
-    def __init__(self, found: Material) -> None:
-        from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos  # noqa: PLC0415
 
-        self._protos: Any = protos
-        self._trace, self._writes = found.trace, found.writes
-        self._layers = found.path.in_order()
-        self._layer_of_rank = found.path.layers
-        self._last_track = 0
-        self._names = {
-            name: number
-            for number, name in enumerate(
-                [
-                    *(layer.name for layer in self._layers),
-                    UNATTRIBUTED,
-                    *found.writes.names["method"],
-                ],
-                1,
-            )
-        }
+class _Flows:
+    """Which flows each span is in: that of its write, that of a way between machines."""
 
-    def all(self, rows: Ints, slices: Slices) -> Iterator[bytes]:
-        yield self._first()
-        yield from self._clocks()
-        machine = self._track(f"{self._trace.machine}, {self._trace.env.get('hostname', '?')}", 0)
-        yield machine[1]
-        yield from self._of_writes(machine[0], rows, slices.segments)
+    def __init__(self, spans: Spans) -> None:
+        way = (spans.rank % len(STACK) < len(HOPS)) & (spans.of >= 0)
+        asked = np.isin(spans.of, np.unique(spans.of[way])) & (spans.of >= 0)
+        self._write = np.where(spans.rank < len(STACK), spans.owner + 1, 0)
+        self._way = np.where(asked, FIRST_WAY + spans.of, 0)
+
+    def of(self, span: int) -> list[int]:
+        return [int(flow) for flow in (self._write[span], self._way[span]) if flow]
+
+
+class _Machine:
+    """The packets of one machine of the path: its clock, its tracks, its slices."""
+
+    def __init__(
+        self, found: Material, number: int, clock: MachineClock, uuids: Iterator[int]
+    ) -> None:
+        self._found, self._number, self._clock = found, number, clock
+        self._trace = found.path.members[number].trace
+        ordered = found.path.in_order()
+        self._layers = [layer for layer in ordered if layer.machine == self._trace.machine]
+        names = [layer.row for layer in self._layers]
+        if number == 0:
+            names += [layer.name for layer in ordered]
+            names += [UNATTRIBUTED, *found.writes.names["method"]]
+        own = OWN_CLOCK if number else MONOTONIC
+        self._sequence = Sequence(number + 1, own, names, uuids)
+        self._track = 0
+
+    def itself(self) -> Iterator[bytes]:
+        """What comes before its slices: names, clock, and the track that holds all others."""
+        yield self._sequence.first()
+        for times in self._snapshots():
+            yield self._sequence.snapshot(times)
+        name = f"{self._trace.machine}, {self._trace.env.get('hostname', '?')}"
+        self._track, packet = self._sequence.track(name, 0)
+        yield packet
+
+    def _snapshots(self) -> Iterator[dict[int, int]]:
+        """The top machine's own samples of its clocks; of another, how it is aligned."""
+        if self._number:
+            for top_ns, own_ns in zip(
+                self._clock.top_ns.tolist(), self._clock.own_ns.tolist(), strict=True
+            ):
+                yield {MONOTONIC: top_ns, OWN_CLOCK: own_ns}
+            return
+        samples = self._trace.points["clock_sample"]
+        columns = (samples.time_ns, samples["boottime_ns"], samples["realtime_ns"])
+        for times in zip(*(column.tolist() for column in columns), strict=True):
+            yield dict(zip((MONOTONIC, BOOTTIME, REALTIME), times, strict=True))
+        if not len(samples):
+            yield {MONOTONIC: self._trace.begin_ns}
+
+    def _told(self, top_ns: Ints) -> Ints:
+        """Times of the top machine's clock as this one's packets bear them."""
+        return self._clock.of(own_times(self._found.path, self._number, top_ns))
+
+    def of_layers(self, spans: Spans, flows: _Flows) -> Iterator[bytes]:
+        """One track a layer, or more where its spans overlap."""
         places = {layer: place for place, layer in enumerate(self._layers)}
         place_of_rank = np.array(
-            [places.get(layer, -1) if layer else -1 for layer in self._layer_of_rank]
+            [places.get(layer, -1) if layer else -1 for layer in self._found.path.layers]
         )
-        number = place_of_rank[slices.spans.rank]
-        for place, layer in enumerate(self._layers):
-            spans = slices.spans.where(number == place)
-            if len(spans):
-                yield from self._of_layer(machine[0], place + 1, layer, spans)
+        place = place_of_rank[spans.rank]
+        seen = {self._found.path.layers[rank] for rank in np.unique(spans.rank)}
+        plain = {layer.segment for layer in seen if layer} <= PLAIN
+        segments: dict[str, int] = {}
+        for number, layer in enumerate(self._layers):
+            rows = np.flatnonzero(place == number)
+            if not len(rows):
+                continue
+            if not plain and layer.segment not in segments:
+                track, packet = self._sequence.track(layer.segment, self._track, number + 1)
+                segments[layer.segment] = track
+                yield packet
+            parent = segments.get(layer.segment, self._track)
+            for lane in _lanes(spans.begin_ns[rows], spans.end_ns[rows]):
+                track, packet = self._sequence.track(layer.row, parent, number + 1, layer.meaning)
+                yield packet
+                yield from self._slices(track, layer, spans, rows[lane], flows)
 
-    def _packet(self, **fields: Any) -> Any:
-        return self._protos.TracePacket(trusted_packet_sequence_id=SEQUENCE, **fields)
+    def _slices(
+        self, track: int, layer: Layer, spans: Spans, rows: Ints, flows: _Flows
+    ) -> Iterator[bytes]:
+        begin, end = self._told(spans.begin_ns[rows]), self._told(spans.end_ns[rows])
+        for row, begin_ns, end_ns in zip(rows.tolist(), begin.tolist(), end.tolist(), strict=True):
+            said = (("write", int(spans.owner[row]) + 1),)
+            yield self._sequence.begin(track, begin_ns, layer.row, flows.of(row), said)
+            yield self._sequence.end(track, end_ns)
 
-    def _bytes(self, packet: Any) -> bytes:
-        whole: bytes = self._protos.Trace(packet=[packet]).SerializeToString()
-        return whole
-
-    def _first(self) -> bytes:
-        packet = self._packet(sequence_flags=self._protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
-        packet.trace_packet_defaults.timestamp_clock_id = (
-            self._protos.BuiltinClock.BUILTIN_CLOCK_MONOTONIC
-        )
-        for name, number in self._names.items():
-            packet.interned_data.event_names.add(iid=number, name=name)
-        return self._bytes(packet)
-
-    def _clocks(self) -> Iterator[bytes]:
-        """Each of the recording's clock samples; without any, there is only the one clock."""
-        kinds = self._protos.BuiltinClock
-        samples = self._trace.points["clock_sample"]
-        columns = [samples.time_ns, samples["boottime_ns"], samples["realtime_ns"]]
-        rows = np.stack([column.astype(np.int64) for column in columns], axis=1).tolist()
-        clocks = (
-            kinds.BUILTIN_CLOCK_MONOTONIC, kinds.BUILTIN_CLOCK_BOOTTIME,
-            kinds.BUILTIN_CLOCK_REALTIME,
-        )  # fmt: skip
-        for row in rows or [[self._trace.begin_ns]]:
-            packet = self._packet(timestamp=row[0])
-            snapshot = packet.clock_snapshot
-            snapshot.primary_trace_clock = kinds.BUILTIN_CLOCK_MONOTONIC
-            for clock, time in zip(clocks, row, strict=False):
-                snapshot.clocks.add(clock_id=clock, timestamp=time)
-            yield self._bytes(packet)
-
-    def _track(self, name: str, parent: int, rank: int = 0, said: str = "") -> tuple[int, bytes]:
-        self._last_track += 1
-        packet = self._packet()
-        track = packet.track_descriptor
-        track.uuid, track.name = self._last_track, name
-        if parent:
-            track.parent_uuid = parent
-            track.sibling_order_rank = rank
-        if said:
-            track.description = said
-        track.child_ordering = track.ChildTracksOrdering.EXPLICIT
-        return self._last_track, self._bytes(packet)
-
-    def _of_writes(self, machine: int, rows: Ints, segments: Spans) -> Iterator[bytes]:
+    def of_writes(self, rows: Ints, segments: Spans) -> Iterator[bytes]:
         """Each write is a slice; in it, who held its time."""
-        writes = self._writes
-        group = self._track("writes", machine, 0, f"by iostrata {__version__}")
-        yield group[1]
+        writes, sequence = self._found.writes, self._sequence
+        group, packet = sequence.track("writes", self._track, 0, f"by iostrata {__version__}")
+        yield packet
         begin, end, threads = writes.begin_ns[rows], writes.end_ns[rows], writes.tid[rows]
         first = np.searchsorted(segments.owner, rows, side="left")
         last = np.searchsorted(segments.owner, rows, side="right")
         names = [UNATTRIBUTED]
-        names += [layer.name if layer else UNATTRIBUTED for layer in self._layer_of_rank]
+        names += [layer.name if layer else UNATTRIBUTED for layer in self._found.path.layers]
         for thread in np.unique(threads):
             mine = np.flatnonzero(threads == thread)
             process = writes.names["process"][writes.codes["process"][rows[mine[0]]]]
             name = f"thread {thread} of {process}"
             for lane in _lanes(begin[mine], end[mine]):
-                track, packet = self._track(name, group[0])
+                track, packet = sequence.track(name, group)
                 yield packet
                 for one in mine[lane].tolist():
-                    yield self._begin(
-                        track, int(begin[one]), self._method(int(rows[one])),
-                        int(rows[one]) + 1, self._said(int(rows[one])),
-                    )  # fmt: skip
+                    row = int(rows[one])
+                    method = writes.names["method"][int(writes.codes["method"][row])]
+                    yield sequence.begin(
+                        track, int(begin[one]), method, (row + 1,), _said(writes, row)
+                    )
                     for part in range(first[one], last[one]):
                         held = names[segments.rank[part] + 1]
-                        yield self._begin(track, int(segments.begin_ns[part]), held)
-                        yield self._end(track, int(segments.end_ns[part]))
-                    yield self._end(track, int(end[one]))
-
-    def _of_layer(self, machine: int, rank: int, layer: Layer, spans: Spans) -> Iterator[bytes]:
-        for lane in _lanes(spans.begin_ns, spans.end_ns):
-            track, packet = self._track(layer.name, machine, rank, layer.meaning)
-            yield packet
-            for one in lane:
-                number = int(spans.owner[one]) + 1
-                yield self._begin(
-                    track, int(spans.begin_ns[one]), layer.name, number, (("write", number),)
-                )
-                yield self._end(track, int(spans.end_ns[one]))
-
-    def _begin(
-        self,
-        track: int,
-        time_ns: int,
-        name: str,
-        flow: int = 0,
-        said: Iterable[tuple[str, int | str]] = (),
-    ) -> bytes:
-        packet = self._packet(
-            timestamp=time_ns,
-            sequence_flags=self._protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE,
-        )
-        event = packet.track_event
-        event.type, event.track_uuid = event.TYPE_SLICE_BEGIN, track
-        event.name_iid = self._names[name]
-        if flow:
-            event.flow_ids.append(flow)
-        for key, value in said:
-            if isinstance(value, str):
-                event.debug_annotations.add(name=key, string_value=value)
-            else:
-                event.debug_annotations.add(name=key, int_value=value)
-        return self._bytes(packet)
-
-    def _end(self, track: int, time_ns: int) -> bytes:
-        packet = self._packet(timestamp=time_ns)
-        packet.track_event.type = packet.track_event.TYPE_SLICE_END
-        packet.track_event.track_uuid = track
-        return self._bytes(packet)
-
-    def _method(self, row: int) -> str:
-        name: str = self._writes.names["method"][int(self._writes.codes["method"][row])]
-        return name
-
-    def _said(self, row: int) -> Iterator[tuple[str, int | str]]:
-        writes = self._writes
-        yield "write", row + 1
-        yield "latency_ns", int(writes.latency_ns[row])
-        for name in ("process", "file_system", "device"):
-            yield name, writes.names[name][writes.codes[name][row]]
-        for name in ("tid", "size_bytes", "offset_bytes", "inode"):
-            yield name, int(getattr(writes, name)[row])
+                        yield sequence.begin(track, int(segments.begin_ns[part]), held)
+                        yield sequence.end(track, int(segments.end_ns[part]))
+                    yield sequence.end(track, int(end[one]))
 
 
-def _lanes(begin_ns: Ints, end_ns: Ints) -> Sequence[list[int]]:
+def _said(writes: Writes, row: int) -> Iterator[tuple[str, int | str]]:
+    yield "write", row + 1
+    yield "latency_ns", int(writes.latency_ns[row])
+    for name in ("process", "file_system", "device"):
+        yield name, writes.names[name][writes.codes[name][row]]
+    for name in ("tid", "size_bytes", "offset_bytes", "inode"):
+        yield name, int(getattr(writes, name)[row])
+
+
+def _lanes(begin_ns: Ints, end_ns: Ints) -> list[list[int]]:
     """Rows by lane, in order of time: no two of a lane overlap."""
     lanes: list[list[int]] = []
     free: list[tuple[int, int]] = []

@@ -18,8 +18,8 @@ from iostrata.stitch.spans import SpanList, Spans
 class Slices:
     """``owner`` of both is the row of the write in ``Writes``; in order of owner and time.
 
-    ``spans``: what was at work, overlapping; ``segments``: who held the time,
-    exclusive, rank -1 for nobody.
+    ``spans``: what was at work, overlapping, ``Spans.of`` as in ``Lifted``, but told
+    apart between windows; ``segments``: who held the time, exclusive, rank -1 for nobody.
     """
 
     spans: Spans
@@ -31,16 +31,18 @@ def slices_of(found: Material, rows: Ints) -> Slices:
     write_of_unit = np.full(len(found.units), -1)
     write_of_unit[found.kept[rows]] = rows
     write_of_piece = write_of_unit[found.pieces.unit]
-    spans, parts = SpanList(), SpanList()
+    spans, parts, count = SpanList(), SpanList(), 0
     for place in windows(found.pieces):
         owner = write_of_piece[place]
         if not (owner >= 0).any():
             continue
-        lifted = lift(found.path.top, place).spans
-        mine = lifted.where(owner[lifted.owner] >= 0)
+        lifted = lift(found.path.top, place)
+        mine = lifted.spans.where(owner[lifted.spans.owner] >= 0)
         held = segments(mine, found.pieces.begin_ns[place], found.pieces.end_ns[place])
-        for collected, kind in ((spans, mine), (parts, held)):
-            collected.add(owner[kind.owner], kind.rank, kind.begin_ns, kind.end_ns)
+        numbers = np.where(mine.of >= 0, mine.of + count, -1)
+        spans.add(owner[mine.owner], mine.rank, mine.begin_ns, mine.end_ns, numbers)
+        parts.add(owner[held.owner], held.rank, held.begin_ns, held.end_ns)
+        count += sum(len(view.spans) for view in lifted.views)
     return Slices(_in_order(spans.collect()), _in_order(parts.collect()))
 
 
