@@ -171,7 +171,7 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 	struct task_struct *task;
 	__u32 flags;
 
-	if (thread->kind != THREAD_WORKER)
+	if (thread->kind <= THREAD_TARGET)
 		return 0;
 	task = (struct task_struct *)bpf_get_current_task();
 	flags = PEEK(task, flags);
