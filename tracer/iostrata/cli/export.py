@@ -17,8 +17,8 @@ from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.export.csv import write_csv
-from iostrata.export.parquet import check_parquet, write_parquet
 from iostrata.export.packets import check_perfetto
+from iostrata.export.parquet import check_parquet, write_parquet
 from iostrata.export.perfetto import write_perfetto
 from iostrata.export.rows import columns
 from iostrata.export.slices import slices_of
