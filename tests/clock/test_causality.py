@@ -44,13 +44,14 @@ LOADS = {
     "the upper clock behind by a day": Load(upper=Clock(0), lower=Clock(24 * HOUR_NS, 50.0)),
     "clocks that drift much": Load(upper=Clock(HOUR_NS, 80.0), lower=Clock(HOUR_NS, -80.0)),
     "a fifth of the rows lost": Load(lost=0.2),
+    "twelve blocks by 3 jobs, a tenth lost": Load(keys=12, jobs=3, lost=0.1, serve_ns=1e4),
     "wrong keys": Load(mistaken=0.02),
 }
 
 
 @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS.keys())
 def test_truth_is_within_the_bound(load: Load) -> None:
-    for seed in range(3):
+    for seed in range(2):
         world = load.run(seed)
         found = check(world, load)
         assert found.contradiction is None
@@ -58,7 +59,7 @@ def test_truth_is_within_the_bound(load: Load) -> None:
         assert found.pairs > 0.4 * len(world.asks)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32), count=st.integers(100, 3000), jobs=st.integers(1, 4),
     keys=st.sampled_from((64, 2048, 1 << 40)), lost=st.sampled_from((0.0, 0.05)),
@@ -112,6 +113,16 @@ def test_nothing_in_common() -> None:
     nothing = Intervals(*(np.zeros(0, np.int64),) * 3)
     assert bound_by_causality(nothing, world.serves) is None
     assert bound_by_causality(world.asks, nothing) is None
+
+
+def test_what_cannot_be_told_apart_is_told() -> None:
+    """Many jobs that write one block: hardly any request's serve is certain."""
+    load = Load(keys=1, jobs=3, lost=0, steady=0.2, there_ns=57e3, back_ns=3e3, think_ns=1e3)
+    world = replace(load, count=600, serve_ns=1e5).run(6)
+    found = bound_by_causality(world.asks, world.serves)
+    assert found
+    assert found.ambiguity
+    assert "can be told from others of their key" in found.ambiguity
 
 
 def test_machines_that_never_met_are_told() -> None:

@@ -23,7 +23,7 @@ def contradiction(candidates: Candidates, line: Line, corridor: Corridor) -> str
     """Why the pairs cannot all be true with any one line, if so."""
     inside = candidates.within(np.arange(len(candidates.asks)), line)
     by_ns = violations(candidates, line, inside)
-    known = len(by_ns) + len(np.unique(inside.ask))
+    known = len(by_ns) + inside.asked
     if len(by_ns) > MISPAIRED_SHARE * known:
         return (
             f"{len(by_ns)} of {known} requests were served before they were sent, or after "

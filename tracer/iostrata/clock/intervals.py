@@ -41,6 +41,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.ask)
 
+    @property
+    def asked(self) -> int:
+        """How many asks there are, each with one serve or several."""
+        return int(np.count_nonzero(np.bincount(self.ask)))
+
 
 class Candidates:
     """The asks and serves whose key the other side knows: what may belong together.
@@ -126,6 +131,6 @@ def unique(pairs: Pairs) -> Pairs:
 
 
 def occurs_once(values: Ints) -> NDArray[np.bool_]:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    once: NDArray[np.bool_] = counts[inverse] == 1
+    """Which of some row numbers, or other small ones, are there once only."""
+    once: NDArray[np.bool_] = np.bincount(values)[values] == 1
     return once
