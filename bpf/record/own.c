@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The recorder's own events: clocks, losses, costs, probes. */
+#include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -118,12 +119,26 @@ void own_recorder(struct rings *rings)
 	own_event(rings, &e, POINT_recorder, RECORDER_CPU);
 }
 
+/* Whether nothing of a layer is in this kernel: then there is nothing of it to be missed. */
+static bool is_absent(const struct probes *probes, const char *layer)
+{
+	for (unsigned int i = 0; i < probes->count; i++) {
+		const struct probe *probe = &probes->list[i];
+
+		if (probe->wanted && !strcmp(probe->layer, layer) && probe->error != -ESRCH &&
+		    probe->error != -ENOENT)
+			return false;
+	}
+	return true;
+}
+
 void own_probes(struct rings *rings, const struct probes *probes)
 {
 	for (unsigned int i = 0; i < probes->count; i++) {
 		union event e = { .probe = { .error = probes->list[i].error } };
 
-		if (!probes->list[i].wanted || probes_replacement(probes, &probes->list[i]))
+		if (!probes->list[i].wanted || probes_replacement(probes, &probes->list[i]) ||
+		    is_absent(probes, probes->list[i].layer))
 			continue;
 		snprintf(e.probe.program, sizeof(e.probe.program), "%s", probes->list[i].program);
 		own_event(rings, &e, POINT_probe, RECORDER_CPU);

@@ -10,8 +10,8 @@ import pytest
 
 from iostrata.cli import doctor, status_of
 from iostrata.record import Refusal
-from iostrata.record.diagnosis import Diagnosis, verdicts
-from iostrata.record.machine import Disk
+from iostrata.record.diagnosis import Diagnosis, Probe, verdicts
+from iostrata.record.machine import Disk, machine
 from tests.record.test_diagnosis import diagnosis
 
 
@@ -57,3 +57,24 @@ def test_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert document["observable"] is True
     assert document["layers"][0]["layer"] == "syscall"
     assert document["disks"][1]["stacked_on"] == ["/a.img"]
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+def test_what_ties_clocks_is_missing(
+    mounted: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = [Probe("kvm_exit", ("kvm_exit",), "kvm", "ok", "")]
+    host = replace(machine(), debugfs=mounted)
+    monkeypatch.setattr(doctor, "diagnose", lambda: Diagnosis(host, None, verdicts(probes)))
+    status_of(["doctor"])
+    assert ("debugfs is not mounted" in capsys.readouterr().out) is not mounted
+
+
+def test_programs_refused_alike_are_named_together(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("virtio_add", "virtio_interrupt")
+    probes = [Probe(name, (), "virtio", "EPERM", "forbidden") for name in names]
+    monkeypatch.setattr(doctor, "diagnose", lambda: Diagnosis(machine(), None, verdicts(probes)))
+    status_of(["doctor"])
+    assert "virtio_add, virtio_interrupt: EPERM, forbidden\n" in capsys.readouterr().out

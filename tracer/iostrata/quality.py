@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -108,23 +108,27 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
 
 
 def _not_observed(trace: Trace) -> tuple[NotObserved, ...]:
-    probes = trace.points["probe"]
-    failed = [
-        NotObserved(
-            bytes(program).decode(errors="replace"),
-            f"its program did not attach (error {int(error)})",
-            "the layers around it",
-        )
-        for program, error in zip(probes["program"], integers(probes["error"]), strict=True)
-        if error
-    ]
     queue = DETAIL if trace.env.get("detail") else NO_DETAIL
     missing = [
         NotObserved(layer, reason, merged)
         for layer, points, reason, merged in (WAKEUP, *queue)
         if not any(len(trace.points[point]) for point in points)
     ]
-    return (*failed, *missing)
+    return (*_not_attached(trace), *missing)
+
+
+def _not_attached(trace: Trace) -> Iterator[NotObserved]:
+    """The programs that were refused for one reason, together."""
+    probes = trace.points["probe"]
+    refused: dict[int, list[str]] = {}
+    for program, error in zip(probes["program"], integers(probes["error"]).tolist(), strict=True):
+        if error:
+            refused.setdefault(error, []).append(bytes(program).decode(errors="replace"))
+    for error, programs in refused.items():
+        which = "its program" if len(programs) == 1 else "their programs"
+        yield NotObserved(
+            ", ".join(programs), f"{which} did not attach (error {error})", "the layers around it"
+        )
 
 
 def _cost(trace: Trace) -> Cost:

@@ -13,7 +13,7 @@ import typer
 from iostrata.cli.present import terminal_width
 from iostrata.errors import PermissionDenied
 from iostrata.record.diagnosis import Diagnosis, Probe, Verdict, diagnose
-from iostrata.record.machine import Disk
+from iostrata.record.machine import Disk, Machine
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import cut
 
@@ -59,6 +59,8 @@ def lines(found: Diagnosis, width: int) -> Iterator[str]:
     yield f"{'layer':<12}{'seen':<11}by"
     for verdict in found.verdicts:
         yield from _layer(verdict, width)
+        for caution in cautions(verdict, this):
+            yield from labelled("", [caution], width)
     yield ""
     yield f"{'disk':<12}{'scheduler':<13}{'write cache':<15}{'FUA':<5}rotates"
     for disk in this.disks:
@@ -77,14 +79,17 @@ def _layer(verdict: Verdict, width: int) -> Iterator[str]:
     if verdict.seen == "absent":
         yield from labelled("", [verdict.sight.absent], width)
         return
+    reasons: dict[str, list[str]] = {}
     for probe in verdict.broken:
-        yield from labelled("", [_broken(probe)], width)
+        reasons.setdefault(_broken(probe), []).append(probe.program)
+    for reason, programs in reasons.items():
+        yield from labelled("", [f"{', '.join(programs)}: {reason}"], width)
     if verdict.seen == "no":
         yield from labelled("", [f"so {verdict.sight.without}"], width)
 
 
 def _broken(probe: Probe) -> str:
-    return f"{probe.program}: {probe.result}, {probe.text or 'cannot be attached'}"
+    return f"{probe.result}, {probe.text or 'cannot be attached'}"
 
 
 def _disk(disk: Disk, width: int) -> Iterator[str]:
@@ -92,6 +97,15 @@ def _disk(disk: Disk, width: int) -> Iterator[str]:
     yield cut(f"{text}{disk.fua or '-':<5}{disk.rotational or '-'}", width).rstrip()
     for remark in remarks(disk):
         yield from labelled("", [remark], width)
+
+
+def cautions(verdict: Verdict, this: Machine) -> Iterator[str]:
+    """What else a layer's numbers need of this machine."""
+    if verdict.sight.layer == "kvm" and verdict.working and not this.debugfs:
+        yield (
+            "debugfs is not mounted: guests' clocks are tied to this one's less exactly; "
+            "try: mount -t debugfs debugfs /sys/kernel/debug"
+        )
 
 
 def remarks(disk: Disk) -> Iterator[str]:
@@ -121,12 +135,14 @@ def document(found: Diagnosis) -> dict[str, Any]:
             "clock_source": this.clock_source,
             "lockdown": this.lockdown or None,
             "btf": this.btf,
+            "debugfs": this.debugfs,
         },
         "layers": [
             {
                 "layer": verdict.sight.layer,
                 "seen": verdict.seen,
                 "needed": verdict.sight.needed,
+                "cautions": list(cautions(verdict, this)),
                 "probes": [_probe(probe) for probe in (*verdict.working, *verdict.broken)],
             }
             for verdict in found.verdicts

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 SYS: Final = Path("/sys")
+MOUNTS: Final = Path("/proc/self/mounts")
 MEMORY: Final = ("zram", "ram")
 
 
@@ -34,6 +35,7 @@ class Machine:
     clock_source: str
     lockdown: str
     btf: bool
+    debugfs: bool
     disks: tuple[Disk, ...]
 
 
@@ -46,6 +48,7 @@ def machine(sys: Path = SYS) -> Machine:
         clock_source=_text(sys / "devices/system/clocksource/clocksource0/current_clocksource"),
         lockdown=_chosen(_text(sys / "kernel/security/lockdown")),
         btf=(sys / "kernel/btf/vmlinux").exists(),
+        debugfs=" debugfs " in _text(MOUNTS),
         disks=tuple(
             _disk(path) for path in sorted((sys / "class/block").glob("*")) if _is_disk(path)
         ),
