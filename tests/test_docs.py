@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The book: what it shows is what the program prints; IOSTRATA_REWRITE=1 writes it anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typer.main import get_command
+
+from iostrata.cli import application
+from iostrata.layers import ROWS
+from iostrata.trace.facts import BLOCK_COLUMNS
+from iostrata.trace.layout import DTYPES, POINTS
+from iostrata.trace.metadata import EVENT_HEADER, PACKET_FIELDS
+from tests.test_readme import BLOCK, ROOT
+
+PAGES: Final = sorted((ROOT / "docs").glob("*.md"))
+EVERYWHERE: Final = (*PAGES, ROOT / "README.md")
+FOLDERS: Final = ("bpf", "docs", "scenarios", "tests", "tracer")
+
+
+def output(what: str) -> str:
+    """Of a command, and perhaps of text tools behind it."""
+    command = what.replace("iostrata", f"{sys.executable} -m iostrata", 1)
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def part_of_file(what: str) -> str:
+    return output(f"cat {what}")
+
+
+def head(what: str) -> str:
+    return "".join(f"{offset:>3}  {name:<18}{kind}\n" for name, kind, offset in PACKET_FIELDS)
+
+
+def points(what: str) -> str:
+    """Number, name and own fields of each point."""
+    text = ""
+    for name, number in POINTS.items():
+        own = [field for field in DTYPES[name].names or () if field not in EVENT_HEADER]
+        line = f"{number:>2} {name}:"
+        for field in own:
+            if len(line) + len(field) + 1 > 96:
+                text, line = f"{text}{line}\n", " " * 7
+            line += f" {field}"
+        text += f"{line}\n"
+    return text
+
+
+def block_columns(what: str) -> str:
+    return "\n".join(BLOCK_COLUMNS) + "\n"
+
+
+WRITERS: Final[dict[str, Callable[[str], str]]] = {
+    "output": output,
+    "file": part_of_file,
+    "head": head,
+    "points": points,
+    "block columns": block_columns,
+}
+
+
+def expected(what: str) -> str:
+    kind, _, rest = what.partition(": ")
+    return WRITERS[kind](rest)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_blocks_are_what_the_program_prints(page: Path) -> None:
+    if os.environ.get("IOSTRATA_REWRITE"):
+        page.write_text(
+            BLOCK.sub(
+                lambda b: f"<!-- {b['what']} -->\n```\n{expected(b['what'])}```\n",
+                page.read_text(),
+            )
+        )
+    for block in BLOCK.finditer(page.read_text()):
+        assert block["text"] == expected(block["what"]), block["what"]
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Every command of ours that stands in code, from its name on."""
+    code = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in code for line in block.replace("\\\n", " ").splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", text)
+    for line in lines:
+        match = re.match(r" *(?:sudo )?iostrata ([a-z].*)", line.partition("   ")[0])
+        if match:
+            yield shlex.split(match[1].partition("|")[0])
+
+
+@pytest.mark.parametrize("page", EVERYWHERE, ids=lambda page: page.stem)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    known: Any = get_command(application())
+    for words in commands(page.read_text()):
+        name, *rest = words
+        assert name in known.commands, words
+        options = {option for one in known.commands[name].params for option in
+                   (*one.opts, *one.secondary_opts)} | {"-h", "--help"}  # fmt: skip
+        ours = rest[: rest.index("--")] if "--" in rest else rest
+        assert {word for word in ours if word.startswith("-") and word != "-"} <= options, words
+
+
+def test_options_of_commands_are_found() -> None:
+    code = "```\nsudo iostrata run --by size -- fio --x   what\niostrata top\n```\n"
+    assert list(commands(f"{code}`iostrata dump DIR`")) == [
+        ["run", "--by", "size", "--", "fio", "--x"], ["top"], ["dump", "DIR"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_and_paths_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (page.parent / link).exists(), link
+    for path in re.findall(r"`([\w.-]+/[\w./-]*)`", text):
+        if path.split("/")[0] in FOLDERS and "build/" not in path and path.upper() != path:
+            names = path.replace("LAYER", "*").rstrip("/")
+            assert list(ROOT.glob(names)), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_lines_fit(page: Path) -> None:
+    """What is shown as it is, and tables, are as wide as they are."""
+    shown = r"^```\n(?:.*\n)*?```|^\|.*|^<!--.*"
+    prose = re.sub(shown, "", page.read_text(), flags=re.MULTILINE)
+    assert max(map(len, prose.splitlines())) <= 100
+
+
+def test_every_page_is_in_the_contents() -> None:
+    contents = (ROOT / "docs" / "README.md").read_text()
+    assert {f"({page.name})" for page in PAGES if page.name != "README.md"} <= set(
+        re.findall(r"\(\w+\.md\)", contents)
+    )
+
+
+def test_every_layer_has_its_section() -> None:
+    text = (ROOT / "docs" / "layers.md").read_text()
+    sections = re.findall(
+        r"^## (.+)\n\n(.+)\n\nPoints: ((?:.|\n)+?)\.\n\nGrows when: \w", text, re.MULTILINE
+    )
+    assert [name for name, _, _ in sections] == [row.name for row in ROWS]
+    for (_, meaning, named), row in zip(sections, ROWS, strict=True):
+        assert meaning == f"{row.meaning[0].upper()}{row.meaning[1:]}."
+        assert set(re.findall(r"`(\w+)`", named)) <= set(POINTS), row.name
