@@ -12,10 +12,10 @@ import pytest
 
 from iostrata.lab.kernels import SUITES
 from iostrata.lab.read import ScenarioError, find_scenario, read_scenario, scenarios
-from iostrata.lab.scenario import with_kernel, with_keys
+from iostrata.lab.scenario import with_kernel, with_keys, with_variant
 from iostrata.lab.steps import NullBlock
 from iostrata.record.diagnosis import SIGHTS
-from tests.lab.scenarios import document, write
+from tests.lab.scenarios import document, path_document, write
 
 
 @pytest.mark.parametrize("name", scenarios())
@@ -23,7 +23,8 @@ def test_scenarios_that_come_with_iostrata(name: str) -> None:
     scenario, found = find_scenario(name)
     assert found == name
     assert {machine.kernel for machine in scenario.machines} <= set(SUITES)
-    assert set(scenario.checks.observed) <= {sight.layer for sight in SIGHTS}
+    observed = {layer for machine in scenario.machines for layer in machine.observed}
+    assert observed <= {sight.layer for sight in SIGHTS}
 
 
 def test_a_scenario_is_read(tmp_path: Path) -> None:
@@ -47,6 +48,30 @@ def test_an_injection_replaces_keys_of_its_step_only(tmp_path: Path) -> None:
     assert slow.completion_ns == 3_010_000
     assert slow == msgspec.structs.replace(scenario.stack[0], completion_ns=3_010_000)
     assert ext4 == scenario.stack[1]
+
+
+def test_the_methods_of_pg_test_fsync(tmp_path: Path) -> None:
+    rounds = {each.name: each for each in read_scenario(write(path_document(), tmp_path)).rounds()}
+    assert list(rounds) == [
+        *("open_datasync", "fdatasync", "fsync", "open_sync"),
+        *("open_datasync-4", "fdatasync-4", "fsync-4", "open_sync-4"),
+    ]
+    assert rounds["open_sync"].options["sync"] == "sync"
+    one, four = rounds["fdatasync"].options, rounds["fdatasync-4"].options
+    assert (one["fdatasync"], one["numjobs"], one["size"]) == (1, 1, 8 << 20)
+    assert (four["fdatasync"], four["numjobs"], four["size"]) == (1, 4, 2 << 20)
+
+
+def test_a_variant(tmp_path: Path) -> None:
+    scenario = read_scenario(write(path_document(), tmp_path))
+    changed = with_variant(scenario, scenario.variants[0])
+    differing = [
+        pair for pair in zip(scenario.stack, changed.stack, strict=True) if len({*pair}) > 1
+    ]
+    assert [(before.name, after) for before, after in differing] == [
+        ("image", msgspec.structs.replace(scenario.stack[3], aio="native"))
+    ]
+    assert not changed.injections
 
 
 Spoil = Callable[[dict[str, Any]], object]
@@ -113,7 +138,7 @@ WRONG: dict[str, tuple[Spoil, str, str]] = {
     ),
     "a workload where nothing is mounted": (
         lambda found: found["workloads"][0].update(directory="/mnt/other"),
-        "workloads[0].directory: there is no mounted directory /mnt/other",
+        "workloads[0].directory: there is no mount /mnt/other",
         "did you mean /mnt/data?",
     ),
     "a workload and an injection of one name": (
@@ -139,12 +164,121 @@ WRONG: dict[str, tuple[Spoil, str, str]] = {
 }
 
 
+WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
+    "nested in no machine": (
+        lambda found: found["machines"][0].update(nested="hots"),
+        "machines[0].nested: there is no machine hots",
+        "did you mean host?",
+    ),
+    "nested in a nested machine": (
+        lambda found: found["machines"].append({"name": "third", "nested": "guest"}),
+        "machines[3].nested: there is no machine guest",
+        "known machines: host, server",
+    ),
+    "a nested machine with a disk": (
+        lambda found: found["machines"][0].update(disks=[{"name": "data"}]),
+        "machines[0].disks: it is nested",
+        "an image step",
+    ),
+    "a link to a nested machine": (
+        lambda found: found["links"][0]["addresses"].update(guest="192.0.2.3/24"),
+        "links[0].addresses: there is no machine guest",
+        "known machines: host, server",
+    ),
+    "a link with one end": (
+        lambda found: found["links"][0]["addresses"].pop("host"),
+        "links[0].addresses: a link has two ends, not 1",
+        "two machines",
+    ),
+    "no address": (
+        lambda found: found["links"][0]["addresses"].update(host="::1/64"),
+        "links[0].addresses[...]: Expected `str` matching regex",
+        "local",
+    ),
+    "what is not mounted is exported": (
+        lambda found: found["stack"][1].update(directory="/src"),
+        "stack[1].directory: there is no mount /src",
+        "did you mean /srv?",
+    ),
+    "a mount from no server": (
+        lambda found: found["stack"][2].update(server="export"),
+        "stack[2].server: there is no nfs_server export",
+        "known nfs_servers: nfsd",
+    ),
+    "a mount without a link": (
+        lambda found: found["links"].clear(),
+        "stack[2].server: no link joins host and server",
+        "[[links]]",
+    ),
+    "an image for a machine that is not within": (
+        lambda found: found["stack"][3].update(guest="server"),
+        "stack[3].guest: there is no nested machine server",
+        "known nested machines: guest",
+    ),
+    "a file system on another machine's disk": (
+        lambda found: found["stack"][4].update(device="disk"),
+        "stack[4].device: there is no device disk",
+        "known devices: image",
+    ),
+    "a delay on no link": (
+        lambda found: found["stack"][5].update(link="wan"),
+        "stack[5].link: there is no link wan",
+        "did you mean lan?",
+    ),
+    "a quota for no guest": (
+        lambda found: found["stack"][6].update(machine="server"),
+        "stack[6].guest: there is no nested machine guest",
+        "declare a nested machine",
+    ),
+    "a workload in a directory of another machine": (
+        lambda found: found["workloads"][0].update(directory="/mnt"),
+        "workloads[0].directory: there is no mount /mnt",
+        "known mounts: /data",
+    ),
+    "rows of an unknown machine": (
+        lambda found: found["injections"][0].update(rows=["srever/device.*"]),
+        "injections[0].rows: there is no machine srever",
+        "did you mean server?",
+    ),
+    "rows that match nothing": (
+        lambda found: found["injections"][0].update(rows=["server/devise.*"]),
+        "injections[0].rows: there is no row devise.*",
+        "did you mean device.",
+    ),
+    "a variant of no step": (
+        lambda found: found["variants"][0].update(replace={"imago": {}}),
+        "variants[0].replace: there is no step imago",
+        "did you mean image?",
+    ),
+    "a variant of an unknown key": (
+        lambda found: found["variants"][0].update(replace={"image": {"oia": 1}}),
+        "variants[0].replace: Object contains unknown field `oia`",
+        "keys of the steps",
+    ),
+    "a variant that cannot be": (
+        lambda found: found["variants"][0].update(replace={"mount": {"directory": "/mnt2"}}),
+        "stack[3].directory: there is no mount /mnt",
+        "did you mean /mnt2?",
+    ),
+}
+
+
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_wrong_is_named(wrong: str, tmp_path: Path) -> None:
-    spoil, problem, hint = WRONG[wrong]
-    found = document()
+    check_wrong(document(), *WRONG[wrong], tmp_path)
+
+
+@pytest.mark.parametrize("wrong", WRONG_PATH)
+def test_what_is_wrong_with_several_machines_is_named(wrong: str, tmp_path: Path) -> None:
+    check_wrong(path_document(), *WRONG_PATH[wrong], tmp_path)
+
+
+def check_wrong(
+    found: dict[str, Any], spoil: Spoil, problem: str, hint: str, directory: Path
+) -> None:
+    read_scenario(write(found, directory))
     spoil(found)
-    file = write(found, tmp_path)
+    file = write(found, directory)
     with pytest.raises(ScenarioError) as error:
         read_scenario(file)
     assert str(error.value).startswith(f"{file}: {problem}")

@@ -17,6 +17,7 @@ from iostrata.cli import options
 from iostrata.cli.present import STDOUT, Wishes
 from iostrata.cli.story import Story
 from iostrata.errors import LabError, UsageError
+from iostrata.record.diagnosis import MISSING
 from iostrata.report.json import document as breakdown_document
 from iostrata.units import duration
 
@@ -82,6 +83,7 @@ def lab(
       iostrata lab up local                  the machines with their stack
       iostrata lab exec local -- uname -a    a command on a machine that stands
       iostrata lab down                      end what was left standing
+      iostrata lab run kvm-nfs --round vcpu  one of its rounds
     """
     story, names = Story(quiet), words or []
     if kernel:
@@ -100,14 +102,22 @@ def lab(
         case Action.EXEC:
             return _execute(names)
         case Action.DOWN:
-            _no(names, action)
-            laboratory.take_down(story)
+            laboratory.take_down(story, *_at_most_one(names, action))
             return 0
 
 
 def _no(names: list[str], action: Action) -> None:
     if names:
         raise UsageError(f"iostrata lab {action} takes no name", f"iostrata lab {action}")
+
+
+def _at_most_one(names: list[str], action: Action) -> list[str]:
+    if len(names) > 1:
+        raise UsageError(
+            f"iostrata lab {action} takes the name of one scenario at most",
+            f"iostrata lab {action}",
+        )
+    return names
 
 
 def _scenario(names: list[str], action: Action, kernel: str) -> tuple[laboratory.Scenario, str]:
@@ -157,7 +167,7 @@ def lines(result: laboratory.Result) -> Iterator[str]:
         yield from (
             f"  without {probe.program}: {probe.result}, {probe.text}"
             for probe in tried
-            if not probe.works
+            if not probe.works and probe.result not in MISSING
         )
         yield from _checks(machine.checks)
     for each in result.rounds:

@@ -28,10 +28,10 @@ class Check:
     wanted: str
 
 
-def observed(wanted: Checks, probes: Sequence[Probe]) -> Iterator[Check]:
+def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
     """The layers that a machine's recorder must see, at least partly."""
     for verdict in verdicts(probes):
-        if verdict.sight.layer in wanted.observed:
+        if verdict.sight.layer in wanted:
             broken = ", ".join(probe.program for probe in verdict.broken)
             found = f"{verdict.seen}, without {broken}" if broken else verdict.seen
             yield Check(

@@ -96,7 +96,7 @@ def _rounds(scenario: Scenario) -> Found:
         key = f"workloads[{number}]"
         yield from _unless_known(f"{key}.machine", workload.machine, machines, "machine")
         known = [place for machine, place in directories if machine == workload.machine]
-        yield from _unless_known(f"{key}.directory", workload.directory, known, "mounted directory")
+        yield from _unless_known(f"{key}.directory", workload.directory, known, "mount")
     for number, injection in enumerate(scenario.injections):
         yield from _injection(f"injections[{number}]", injection, scenario)
 
@@ -165,7 +165,7 @@ class _Standing:
             yield f"{key}.name", f"there is a disk {name} already", "choose another name"
         self.devices.add((machine, name))
 
-    def _known(self, key: str, machine: str, name: str, what: str = "mounted directory") -> Found:
+    def _known(self, key: str, machine: str, name: str, what: str = "mount") -> Found:
         found = self.devices if what == "device" else self.directories
         yield from _unless_known(key, name, [each for on, each in found if on == machine], what)
 

@@ -13,7 +13,7 @@ from iostrata.lab.lab import Lab
 from iostrata.lab.listen import Listener
 from iostrata.lab.scenario import Fio
 from iostrata.lab.transport import LOG, LabTransport
-from iostrata.lab.workload import Witness, command, limit_s, preparation, witness
+from iostrata.lab.workload import PREPARATION_LIMIT_S, Witness, command, preparation, witness
 from iostrata.record.machines import Plan, record_machines
 from iostrata.record.recorder import Request
 from iostrata.record.station import Planned
@@ -29,13 +29,13 @@ def record(lab: Lab, workload: Fio, place: Path, listener: Listener) -> Witness:
     machine = lab.machines[workload.machine]
     words = command(workload, ACCOUNT)
     listener.say(f"{place.name}: {shlex.join(words)}")
-    machine.command(f"{shlex.join(preparation(workload, ACCOUNT))} && sync", limit_s(workload))
+    machine.command(f"{shlex.join(preparation(workload, ACCOUNT))} && sync", PREPARATION_LIMIT_S)
     planned = tuple(
         Planned(each.name, each.role, LabTransport(lab.machines[each.name]), RECORDER)
         for each in lab.scenario.machines
     )
     place.mkdir(parents=True)
-    request = Request(place, ("timeout", f"{limit_s(workload):g}", *words))
+    request = Request(place, words)
     outcome = record_machines(Plan(request, planned, machine.name), _Told(listener))
     if outcome.interrupted_by:
         raise KeyboardInterrupt

@@ -21,11 +21,10 @@ from iostrata.lab.checks import Check
 from iostrata.lab.contradictions import choice
 from iostrata.lab.lab import Lab, standing
 from iostrata.lab.listen import Listener
-from iostrata.lab.machine import RunningMachine
 from iostrata.lab.record import RECORDER, record
 from iostrata.lab.scenario import Fio, Scenario, with_keys
 from iostrata.lab.stack import build
-from iostrata.lab.steps import Step
+from iostrata.lab.steps import Machine, Step
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown, Summary
 from iostrata.pipeline import analyse
@@ -78,7 +77,7 @@ def run(
     recordings.mkdir(parents=True)
     with _ended_by_signals(), standing(scenario, name, listener, keep) as lab:
         _furnish(lab, listener)
-        machines = tuple(_observe(lab, machine, recordings) for machine in lab.machines.values())
+        machines = tuple(_observe(lab, each, recordings) for each in scenario.machines)
         rounds = tuple(
             result
             for workload in workloads
@@ -116,18 +115,14 @@ def _furnish(lab: Lab, listener: Listener) -> None:
     build(lab.scenario.stack, lab.site)
 
 
-def _observe(lab: Lab, machine: RunningMachine, recordings: Path) -> MachineResult:
+def _observe(lab: Lab, declared: Machine, recordings: Path) -> MachineResult:
     """What the recorder can observe on that machine, as it stands."""
-    table = machine.command(f"{RECORDER} --probes", PROBES_LIMIT_S)
-    (recordings / f"{machine.name}.probes.tsv").write_text(table)
+    name = declared.name
+    table = lab.machines[name].command(f"{RECORDER} --probes", PROBES_LIMIT_S)
+    (recordings / f"{name}.probes.tsv").write_text(table)
     probes = tuple(read_probes(table.splitlines()))
-    return MachineResult(
-        machine.name,
-        lab.releases[machine.name],
-        lab.boot_s[machine.name],
-        probes,
-        tuple(checks.observed(lab.scenario.checks, probes)),
-    )
+    found = tuple(checks.observed(declared.observed, probes))
+    return MachineResult(name, lab.releases[name], lab.boot_s[name], probes, found)
 
 
 def _rounds(

@@ -35,7 +35,8 @@ class Methods(Strict, tag="methods", tag_field="kind", frozen=True, kw_only=True
     """A workload for each of pg_test_fsync's methods and each number of jobs, by fio.
 
     All jobs together make ``writes`` writes of ``size_bytes``, each to an offset of its
-    own. The workloads bear the method's name, and the number of jobs if it isn't one.
+    own that was written before. The workloads bear the method's name, and the number
+    of jobs if it isn't one.
     """
 
     machine: Name
@@ -74,7 +75,6 @@ class Checks(Strict, frozen=True, kw_only=True):
     analysed: Share = 0.999
     mean_deviation: Share = 0.03
     residual: Share = 0.01
-    observed: tuple[str, ...] = ()
     found: Share = 0.95
     elsewhere: Share = 0.03
 
@@ -119,6 +119,7 @@ def _each(workload: Methods) -> Iterator[Fio]:
                     "bs": workload.size_bytes,
                     "size": size_bytes,
                     "numjobs": jobs,
+                    "overwrite": 1,
                     **METHODS[method],
                 },
             )

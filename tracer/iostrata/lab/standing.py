@@ -46,9 +46,14 @@ def write_state(directory: Path, state: LabState) -> None:
     partial.rename(directory / STATE)
 
 
-def take_down(listener: Listener) -> None:
-    """Ends the machines of every lab that nobody runs any more, and no other process."""
+def take_down(listener: Listener, scenario: str = "") -> None:
+    """Ends the machines of labs that nobody runs any more, and no other process.
+
+    ``scenario``: only of those that are of this one.
+    """
     for directory, state in _states():
+        if scenario and state.scenario != scenario:
+            continue
         if state.owner.alive:
             listener.say(f"{state.scenario} is being run by process {state.owner.pid}: left alone")
             continue

@@ -33,6 +33,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     """``nested``: the machine in which this one runs.
 
     ``modules``: loaded although no step needs them, to see whether they can be observed.
+    ``observed``: layers that a recorder must see there, at least partly.
     """
 
     name: Name
@@ -43,6 +44,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     memory_mib: Annotated[int, msgspec.Meta(ge=256)] = 1024
     disks: tuple[Disk, ...] = ()
     modules: tuple[Name, ...] = ()
+    observed: tuple[str, ...] = ()
 
 
 class Link(Strict, frozen=True, kw_only=True):

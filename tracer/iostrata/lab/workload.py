@@ -11,9 +11,10 @@ import msgspec
 from iostrata.errors import LabError
 from iostrata.lab.scenario import Fio
 
-RUNTIME_S: Final = 10
-# What fio takes beside the time that it was told to run, on a slow machine.
-OVERHEAD_S: Final = 90
+# Where a workload doesn't say how long it may take.
+RUNTIME_S: Final = 300
+# What fio takes to make its files, on a slow machine.
+PREPARATION_LIMIT_S: Final = 120.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ def command(workload: Fio, output: str) -> tuple[str, ...]:
         "fio",
         f"--name={workload.name}",
         f"--directory={workload.directory}",
+        f"--runtime={RUNTIME_S}",
         *(f"--{key}={value}" for key, value in workload.options.items()),
         "--group_reporting=1",
         "--output-format=json",
@@ -40,10 +42,6 @@ def command(workload: Fio, output: str) -> tuple[str, ...]:
 def preparation(workload: Fio, output: str) -> tuple[str, ...]:
     """The command that makes the workload's files, which is not recorded."""
     return (*command(workload, output), "--create_only=1")
-
-
-def limit_s(workload: Fio) -> float:
-    return float(workload.options.get("runtime", RUNTIME_S)) + OVERHEAD_S
 
 
 class _Latency(msgspec.Struct, frozen=True):
