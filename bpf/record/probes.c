@@ -230,7 +230,7 @@ static int leave_out_hopeless(struct probes *probes)
 			if (probe->absent)
 				again |= leave_out(
 					probes, probe->program, -ESRCH,
-					"not in this kernel, or in a module that is not loaded");
+					"not in this kernel, or in a module that is not loaded or has no BTF");
 			else if (probe->function && !probes->has_fentry)
 				again |= leave_out(
 					probes, probe->program, -EPERM,

@@ -82,7 +82,7 @@ SIGHTS: Final = (
         (),
         False,
         "an NFS client's calls are not seen: their time is shown as syscall",
-        "the NFS client is not loaded: mount before recording, what is loaded later is not seen",
+        "no NFS client is loaded with BTF: mount before recording, what comes later is not seen",
     ),
     Sight(
         "rpc",
@@ -90,7 +90,7 @@ SIGHTS: Final = (
         (),
         False,
         "an NFS client's network and server cannot be told from its own work",
-        "RPC is not loaded: this machine is neither client nor server of NFS",
+        "RPC is not loaded with BTF: this machine is neither client nor server of NFS",
     ),
     Sight(
         "svc",
@@ -98,7 +98,7 @@ SIGHTS: Final = (
         (),
         False,
         "what this machine's NFS server does is not seen",
-        "RPC is not loaded: start the NFS server before recording",
+        "RPC is not loaded with BTF: start the NFS server before recording",
     ),
     Sight(
         "kvm",
