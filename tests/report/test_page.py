@@ -110,7 +110,9 @@ def test_a_browser_draws_it(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     pressed = (
         '<script>document.querySelector("[data-chart=body] .plot").dispatchEvent('
-        'new KeyboardEvent("keydown", {key: "ArrowRight"}))</script></body>'
+        'new KeyboardEvent("keydown", {key: "End"}));'
+        'document.querySelector("[data-chart=body] .plot").dispatchEvent('
+        'new KeyboardEvent("keydown", {key: "Home"}))</script></body>'
     )
     text = render(page).replace("</body>", pressed)
     file.write_text(text, encoding="utf-8")

@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const css = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
   const us = (ns) => (ns / 1e3).toFixed(ns < 1e5 ? 2 : 1);
 
   // uPlot draws lines: layer n is the area under the sum of the layers up to n, the
@@ -16,7 +16,7 @@
     return sums.reverse();
   };
 
-  const draw = (box) => {
+  const draw = (box, width) => {
     const stack = page.charts[box.dataset.chart];
     const bins = stack.counts.length;
     const percent = box.dataset.chart !== "over_time";
@@ -38,11 +38,12 @@
     const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 },
                    ticks: { stroke: css("--line") } };
     const options = {
-      width: Math.max(plot.clientWidth, 280), height: 300,
+      width: width ?? Math.max(plot.clientWidth, 280), height: 300,
       scales: { x: { time: false, range: even ? [-0.5, bins - 0.5] : undefined },
                 y: { range: (u, low, high) => [0, high * 1.05 || 1] } },
       axes: [
-        { ...axis, label: percent ? "writes, by latency" : "s since the first write",
+        { ...axis, size: 34, labelSize: 20, labelGap: 0,
+          label: percent ? "writes, by latency" : "s since the first write",
           splits: even ? () => xs : undefined,
           values: (u, marks) => marks.map((x) => even ? range(x).replace(" to ", "–")
                                                      : percent ? `p${x}` : x) },
@@ -66,7 +67,7 @@
     plot.replaceChildren();
     const chart = new uPlot(options, [xs, ...stacked(stack)], plot);
     plot.onkeydown = (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      const step = { ArrowLeft: -1, ArrowRight: 1, Home: -bins, End: bins }[event.key];
       if (!step) return;
       event.preventDefault();
       const bin = Math.min(Math.max((chart.cursor.idx ?? -1) + step, 0), bins - 1);
@@ -74,10 +75,13 @@
     };
   };
 
-  const all = () => document.querySelectorAll(".chart").forEach(draw);
+  const all = (width) => document.querySelectorAll(".chart").forEach((box) => draw(box, width));
   let waiting = 0;
   const later = () => { clearTimeout(waiting); waiting = setTimeout(all, 100); };
   all();
+  // A canvas is not laid out anew for paper: it is drawn for it, in the colours of paper.
+  addEventListener("beforeprint", () => { document.body.classList.add("paper"); all(660); });
+  addEventListener("afterprint", () => { document.body.classList.remove("paper"); all(); });
   addEventListener("resize", later);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
 })();
