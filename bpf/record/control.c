@@ -25,10 +25,12 @@ int control_open(struct control *control, int fd)
 	return 0;
 }
 
-static void answer(const char *line)
+static void answer(struct control *control, const char *line)
 {
 	if (!strcmp(line, "clock"))
 		status_line("clock %llu", (unsigned long long)now_ns());
+	else if (!strcmp(line, "go"))
+		control->go = true;
 	else
 		status_line("unknown %s", line);
 }
@@ -41,7 +43,7 @@ static void take(struct control *control, size_t got)
 	control->used += got;
 	while ((end = memchr(begin, '\n', control->unread + control->used - begin))) {
 		*end = 0;
-		answer(begin);
+		answer(control, begin);
 		begin = end + 1;
 	}
 	control->used -= begin - control->unread;

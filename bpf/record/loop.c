@@ -31,7 +31,9 @@ int loop_block_signals(struct session *session)
 
 static bool command_runs(const struct session *session)
 {
-	return session->command.pid && !session->command.ended;
+	const struct command *command = &session->command;
+
+	return command->pid && command->go_fd < 0 && !command->ended;
 }
 
 /* The first time asks the command to end and waits for it, the second does not wait. */
@@ -57,12 +59,25 @@ static void take_signals(struct session *session)
 	}
 }
 
+void loop_go(struct session *session)
+{
+	if (!session->command.pid || session->command.go_fd < 0)
+		return;
+	session->begin_ns = now_ns();
+	session->go_error = command_go(&session->command);
+	if (session->go_error)
+		session->stop = true;
+}
+
 static void take_control(struct session *session, bool readable)
 {
 	struct control *control = &session->control;
 
-	if ((!readable || control_answer(control)) && !control_silent(control))
+	if ((!readable || control_answer(control)) && !control_silent(control)) {
+		if (control->go)
+			loop_go(session);
 		return;
+	}
 	control_close(control);
 	if (!session->give_up_ns)
 		ask_to_end(session, SIGTERM);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -62,7 +63,7 @@ static int end_command(struct session *session)
 	struct command *command = &session->command;
 	bool by_signal;
 
-	if (!command->pid)
+	if (!command->pid || command->go_fd >= 0)
 		return 0;
 	if (!command_reap(command)) {
 		kill(command->pid, SIGTERM);
@@ -76,15 +77,15 @@ static int end_command(struct session *session)
 	return command_exit_status(command);
 }
 
-static int say_not_executed(struct session *session, int error)
+static int say_not_executed(struct session *session)
 {
 	const char *name = session->options.command[0];
 
-	if (error == -ENOENT) {
+	if (session->go_error == -ENOENT) {
 		fail("%s: command not found", name);
 		return STATUS_NOT_FOUND;
 	}
-	fail("%s cannot be executed: %s", name, strerror(-error));
+	fail("%s cannot be executed: %s", name, strerror(-session->go_error));
 	return STATUS_CANNOT_EXECUTE;
 }
 
@@ -99,25 +100,36 @@ static void be_prompt(void)
 
 static int run(struct session *session)
 {
-	int error = 0, status;
+	int error, status;
 
 	be_prompt();
 	session->begin_ns = now_ns();
 	status_line("ready %d", getpid());
-	if (session->command.pid) {
-		error = command_go(&session->command);
-		if (error) {
-			status = say_not_executed(session, error);
-			trace_end(session);
-			return status;
-		}
-	}
+	if (session->control.fd < 0)
+		loop_go(session);
 	error = loop_record(session);
-	status = end_command(session);
+	status = session->go_error ? say_not_executed(session) : end_command(session);
 	if (!error)
 		error = trace_end(session);
 	loop_tell(session);
 	return error ? write_failed(session, error) : status;
+}
+
+/* The table of --probes, for a coordinator to decide whether that will do. */
+static void tell_probes(const struct probes *probes)
+{
+	size_t size;
+	char *table = NULL, *line, *rest;
+	FILE *out = open_memstream(&table, &size);
+
+	if (!out)
+		return;
+	probes_report(probes, out);
+	fclose(out);
+	rest = table;
+	while ((line = strsep(&rest, "\n")))
+		status_line("probe %s", line);
+	free(table);
 }
 
 static int start(struct session *session)
@@ -143,6 +155,8 @@ static int start(struct session *session)
 	if (session->options.stats)
 		session->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	probes_attach(&session->probes);
+	if (session->control.fd >= 0)
+		tell_probes(&session->probes);
 	if (!attached_any(&session->probes)) {
 		fail("no BPF program can be attached; iostrata-record --probes says why");
 		return -EOPNOTSUPP;
@@ -192,7 +206,7 @@ int main(int argc, char **argv)
 		status = doctor(&session);
 	else
 		status = start(&session) ? STATUS_FAILED : run(&session);
+	status_line("done %d", status); /* detaching takes long, and nobody waits for it */
 	finish(&session);
-	status_line("done %d", status);
 	return status;
 }

@@ -11,6 +11,7 @@ struct control {
 	char unread[128];
 	size_t used;
 	uint64_t heard_ns;
+	bool go; /* the command may begin */
 };
 
 int control_open(struct control *control, int fd);
@@ -37,6 +38,7 @@ struct session {
 	uint64_t write_at_ns;
 	uint64_t second_at_ns;
 	uint64_t give_up_ns; /* wait for the command until then; 0: no end was asked for */
+	int go_error;        /* why the command cannot be executed: -errno */
 	bool stop;
 };
 
@@ -50,6 +52,8 @@ int trace_begin(struct session *session);
 int trace_end(struct session *session);
 
 /* loop.c */
+/* Lets the command begin, if there is one that has not. */
+void loop_go(struct session *session);
 /* Signals are read, not handled: nothing is interrupted. */
 int loop_block_signals(struct session *session);
 /* Drains until the end; 0 or what made writing fail. */

@@ -6,14 +6,17 @@ What a machine answers otherwise than this one does is a program in its director
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from iostrata.cli import capture
+from iostrata.record import recorder
 from iostrata.record.ssh import COMMAND, Ssh
-from tests.record.recorders import install
 
-SSH = """#!/bin/bash
+SSH: Final = """#!/bin/bash
 # ssh OPTIONS -- DESTINATION COMMAND
 command=${@: -1} destination=${@: -2:1}
 export MACHINE=$FAR/$destination PATH=$FAR/$destination:$PATH
@@ -23,37 +26,58 @@ if [ -e "$MACHINE/shut" ]; then
 fi
 exec bash -c "$command"
 """
-# The real one's protocol; `midway` of a machine is what happens to it while it records.
-RECORDER = r"""
-status_line() { printf '%s%s\n' "$mark" "$*" >&$status; }
-# Until nothing was asked for a moment; more than 128 is the end of that moment.
-answer() {
-  local line got
-  while IFS= read -r -t 0.05 -u $control line; got=$?; [ $got = 0 ]; do
-    status_line clock "$(date +%s%N)"
-  done
-  [ $got -gt 128 ]
-}
-[ "$status" = 2 ] && mark=$'\x1e'
-if [ "$probes" ]; then
-  printf '%s\t%s\t%s\t%s\t\n' syscall_enter write syscall ok \
-    block_rq_issue x block ok block_rq_complete x block "$(trial)"
-  exit
-fi
-cp -r "$FAR/trace/." "$directory"
-status_line ready $$
-[ -e "$MACHINE/midway" ] && . "$MACHINE/midway"
-if [ $# -gt 0 ]; then
-  "$@" <&- & command=$!
-  while kill -0 $command 2>&-; do answer || kill $command; done
-  wait $command; result=$?
-  status_line exit $result
-else
-  while IFS= read -r -u $control line; do status_line clock "$(date +%s%N)"; done
-fi
-status_line progress 100 0 1.5
-status_line done ${result:-0}
+# The real one's protocol, and in between whatever happens to it on its machine.
+RECORDER: Final = (
+    f"#!{sys.executable}"
+    + r"""
+import os, select, shutil, subprocess, sys, time
+from pathlib import Path
+
+machine, words = Path(os.environ["MACHINE"]), sys.argv[1:]
+options = words[: words.index("--")] if "--" in words else words
+after = lambda option: options[options.index(option) + 1]
+status, control = int(after("--status-fd")), int(after("--control-fd"))
+tell = lambda *told: os.write(status, f"\x1e{' '.join(map(str, told))}\n".encode())
+asked = os.fdopen(os.dup(control), "rb", buffering=0)
+
+(machine / "words").write_text(" ".join(words))
+shutil.copytree(Path(os.environ["FAR"], "trace"), after("-o"))
+verdict = (machine / "verdict").read_text()
+for row in ("syscall_enter\twrite\tsyscall\tok", "block_rq_issue\tx\tblock\tok",
+            f"block_rq_complete\tx\tblock\t{verdict}"):
+    tell(f"probe {row}\t")
+tell("ready", os.getpid())
+if (machine / "failing").exists():
+    tell("failed", (machine / "failing").read_text())
+    tell("done", 125)
+    sys.exit(125)
+subprocess.Popen(["sh", machine / "midway"], env=os.environ | {"RECORDER": str(os.getpid())})
+
+command, unread, result = None, b"", 0
+while True:
+    if select.select([asked], [], [], 0.02)[0]:
+        chunk = asked.read(4096)
+        *lines, unread = (unread + chunk).split(b"\n")
+        for line in lines:
+            if line == b"go":
+                command = subprocess.Popen(words[len(options) + 1 :], stdin=subprocess.DEVNULL)
+            else:
+                tell("clock", time.monotonic_ns())
+        if not chunk:
+            if command:
+                command.terminate()
+                command.wait()
+            break
+    if command and command.poll() is not None:
+        break
+if command:
+    result = command.returncode if command.returncode >= 0 else 128 - command.returncode
+    tell("exit", result)
+tell("progress", 100, 0, 1.5)
+tell("done", result)
+sys.exit(result)
 """
+)
 
 
 class Far:
@@ -64,13 +88,25 @@ class Far:
         self.places = directory / "places"
 
     def says(self, machine: str, program: str, script: str) -> None:
-        path = self.directory / machine / program
-        path.write_text(f"#!/bin/bash\n{script}\n")
+        """What that program does there."""
+        self.has(machine, program, f"#!/bin/bash\n{script}\n")
+
+    def has(self, machine: str, name: str, text: str) -> None:
+        path = self.directory / machine / name
+        path.write_text(text)
         path.chmod(0o755)
 
     def happens(self, machine: str, script: str) -> None:
-        """To its recorder, once it records."""
-        (self.directory / machine / "midway").write_text(script)
+        """A second after its recorder began to record."""
+        self.has(machine, "midway", f"sleep 1\n{script}\n")
+
+    def dies(self, machine: str, script: str = "") -> None:
+        """Its recorder, after the script."""
+        self.happens(machine, f"{script}\nkill -KILL $RECORDER")
+
+    def words(self, machine: str) -> list[str]:
+        """What its recorder was told."""
+        return (self.directory / machine / "words").read_text().split()
 
     def left_over(self) -> list[str]:
         return sorted(path.name for path in self.places.iterdir())
@@ -82,12 +118,13 @@ def set_up(directory: Path, monkeypatch: pytest.MonkeyPatch, *machines: str) -> 
     for machine in machines:
         (far.directory / machine).mkdir()
         far.says(machine, "id", "echo 0")
-        far.says(machine, "trial", "echo ok")
-    ssh = far.directory / "ssh"
-    ssh.write_text(SSH)
-    ssh.chmod(0o755)
+        far.has(machine, "verdict", "ok")
+        far.has(machine, "midway", "")
+    far.has(".", "ssh", SSH)
+    far.has(".", "recorder", RECORDER)
     monkeypatch.setenv("FAR", str(far.directory))
-    monkeypatch.setenv(COMMAND, str(ssh))
+    monkeypatch.setenv(COMMAND, str(far.directory / "ssh"))
     monkeypatch.setattr(Ssh, "places", (str(far.places),))
-    install(RECORDER, directory, monkeypatch)
+    monkeypatch.setattr(recorder, "PACKAGED", far.directory / "recorder")
+    monkeypatch.setattr(capture, "check_ebpf", lambda: None)
     return far

@@ -10,22 +10,19 @@ import pytest
 from iostrata.cli import capture
 from iostrata.record import recorder
 
-# Finds the descriptors, --probes and the command among its arguments, as $status and "$@".
+# Finds --status-fd and the command among its arguments, as $status and "$@".
 PRELUDE = """#!/bin/bash
-directory= status= control= probes=
-words="$*"
+directory= status=
 while [ $# -gt 0 ]; do
   case $1 in
     -o) directory=$2; shift 2;;
     --status-fd) status=$2; shift 2;;
-    --control-fd) control=$2; shift 2;;
-    --probes) probes=yes; shift;;
     --) shift; break;;
     *) shift;;
   esac
 done
 tell() { echo "$*" >&$status; }
-[ "$directory" ] && mkdir -p "$directory"
+mkdir -p "$directory"
 """
 
 

@@ -66,12 +66,9 @@ def test_both_are_recorded(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_a_workload_below_and_a_duration(far: Far) -> None:
     """Whoever records no workload is told so."""
-    seen = 'echo "$words" >"$MACHINE/words"'
-    far.happens("vm", seen)
-    far.happens("nas", seen)
     arguments = ["--workload-on", "server", "--comm", "db", "--buffer", "64"]
     assert status_of([*RECORD, *arguments, "--", "true"]) == 0
-    words = {name: (far.directory / name / "words").read_text().split() for name in ("vm", "nas")}
+    words = {name: far.words(name) for name in ("vm", "nas")}
     assert "--path" in words["vm"]
     assert "--comm" not in words["vm"]
     assert "--comm" in words["nas"]
@@ -89,9 +86,9 @@ def test_a_workload_below_and_a_duration(far: Far) -> None:
         ("mktemp", "exit 1", 6, "machine server: a program can be written and run in none of"),
         ("sha256sum", "echo 0 recorder", 6, "machine server: the recorder did not arrive whole"),
         ("chmod", "echo full >&2; exit 1", 6, "machine server: a program can be written and run"),
-        ("trial", "echo EPERM", 6, "machine server: its kernel does not show device"),
-        ("midway", "status_line failed ouch; status_line done 125; exit", 6, "the recorder: ouch"),
-        ("midway", "exit 255", 6, "machine server: the connection to its recorder was lost"),
+        ("verdict", "EPERM", 6, "machine server: its kernel does not show device"),
+        ("failing", "out of luck", 6, "machine server: the recorder: out of luck"),
+        ("midway", "kill $RECORDER", 6, "machine server: the connection to its recorder was lost"),
     ],
 )
 def test_what_a_machine_cannot_do_is_said_before_anything_runs(
@@ -102,7 +99,10 @@ def test_what_a_machine_cannot_do_is_said_before_anything_runs(
     far: Far,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    far.says("nas", program, script)
+    if program in ("verdict", "failing", "midway"):
+        far.has("nas", program, script)
+    else:
+        far.says("nas", program, script)
     assert status_of([*RECORD, "--", "touch", "ran"]) == status
     captured = capfd.readouterr()
     assert story in captured.err
@@ -112,8 +112,8 @@ def test_what_a_machine_cannot_do_is_said_before_anything_runs(
 
 
 def test_a_machine_that_is_lost_costs_its_tail(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
-    far.happens("nas", "answer; answer; answer; answer; echo 'Connection reset' >&2; exit 255")
-    assert status_of([*RECORD, "--", "sleep", "1"]) == 0
+    far.dies("nas", "echo 'Connection reset' >&2")
+    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
     assert capfd.readouterr().err.count("warning: machine server: the connection") == 1
     (guest, server) = recorded()["machines"]
     assert "note" not in guest
@@ -123,8 +123,8 @@ def test_a_machine_that_is_lost_costs_its_tail(far: Far, capfd: pytest.CaptureFi
 
 
 def test_a_machine_that_stays_away_is_absent(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
-    far.happens("nas", 'answer; answer; answer; answer; touch "$MACHINE/shut"; exit 255')
-    assert status_of([*RECORD, "--", "sleep", "1"]) == 0
+    far.dies("nas", 'touch "$MACHINE/shut"')
+    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
     assert "Connection refused; what it recorded is in nas:" in capfd.readouterr().err
     assert names("machines") == ["guest"]
     assert names("absent") == ["server"]
@@ -137,15 +137,15 @@ def test_a_machine_that_stays_away_is_absent(far: Far, capfd: pytest.CaptureFixt
 def test_a_reboot_is_named(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     other_boot = 'case $1 in *boot_id) echo other;; *) exec /bin/cat "$@";; esac'
     script = f"printf '#!/bin/bash\\n%s\\n' '{other_boot}' >$MACHINE/cat; chmod +x $MACHINE/cat"
-    far.happens("nas", f"answer; answer; answer; answer; {script}; exit 255")
-    assert status_of([*RECORD, "--", "sleep", "1"]) == 0
+    far.dies("nas", script)
+    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
     assert "machine server: it was rebooted while it was recorded" in capfd.readouterr().err
     assert recorded()["machines"][1]["note"] == "it was rebooted while it was recorded"
 
 
 def test_the_workloads_machine_is_lost(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
-    far.happens("vm", "answer; answer; answer; exit 255")
-    assert status_of([*RECORD, "--", "sleep", "60"]) == 6
+    far.dies("vm")
+    assert status_of([*RECORD, "--", "sleep", "2"]) == 6
     captured = capfd.readouterr().err
     assert "iostrata: machine guest: the connection to its recorder was lost" in captured
     assert names("machines") == ["guest", "server"]
@@ -153,14 +153,14 @@ def test_the_workloads_machine_is_lost(far: Far, capfd: pytest.CaptureFixture[st
 
 
 def test_ctrl_c_ends_all_in_order(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
-    far.happens("vm", f"(sleep 0.5; kill -INT {os.getpid()}) &")
+    far.happens("vm", f"kill -INT {os.getpid()}")
     assert status_of([*RECORD, "--", "sleep", "60"]) == 130
     assert names("machines") == ["guest", "server"]
     assert far.left_over() == []
 
 
 def test_ctrl_c_before_it_begins(far: Far) -> None:
-    far.says("nas", "trial", f"kill -INT {os.getpid()}; sleep 0.2; echo ok")
+    far.says("nas", "sha256sum", f"kill -INT {os.getpid()}; sleep 0.2")
     assert status_of([*RECORD, "--", "touch", "ran"]) == 130
     assert not Path("ran").exists()
     assert far.left_over() == []

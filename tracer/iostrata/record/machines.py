@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from iostrata.errors import IostrataError
 from iostrata.record.interruption import Answer, Interruption
-from iostrata.record.recorder import Outcome, Request
+from iostrata.record.recorder import Outcome, Request, Target
 from iostrata.record.station import Planned, Station
 from iostrata.record.status import Progress
 from iostrata.recording import Machine, write_recording_json
@@ -64,12 +64,15 @@ def record_machines(plan: Plan, listener: Listener) -> Outcome:
     machine is the one that was lost; then what there is was saved all the same.
     """
     stations = [Station(machine) for machine in plan.machines]
+    (workload,) = (station for station in stations if station.name == plan.workload)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     with Interruption() as signals:
         try:
             write_recording(plan, stations, created)
             prepare(stations, listener)
-            workload = start(plan, stations, signals, listener)
+            start(plan, workload, stations)
+            signals.answer = Answer.REMEMBER
+            listener.ready()
             follow(workload, stations, signals, listener)
             stop(workload, stations)
             fetch(plan.request.directory, workload, stations, listener)
@@ -92,28 +95,17 @@ def prepare(stations: Sequence[Station], listener: Listener) -> None:
     _each(Station.install, stations)
 
 
-def start(
-    plan: Plan, stations: Sequence[Station], signals: Interruption, listener: Listener
-) -> Station:
-    """All of them record: the workload's machine, which is returned, is the last to begin."""
-    (workload,) = (station for station in stations if station.name == plan.workload)
-    others = [station for station in stations if station is not workload]
-    path = replace(
-        plan.request, command=(), target=type(plan.request.target)(), path=True, duration_s=0
-    )
-    for station in others:
-        station.start(path)
-    for station in others:
+def start(plan: Plan, workload: Station, stations: Sequence[Station]) -> None:
+    """All of them record, and only then the command begins."""
+    path = replace(plan.request, command=(), target=Target(), path=True, duration_s=0)
+    for station in stations:
+        station.start(plan.request if station is workload else path)
+    for station in stations:
         station.wait_ready(READY_LIMIT_S)
+    for station in stations:
         station.ask_clock(MANY)
-    for station in others:
         station.check_running()
-    signals.answer = Answer.REMEMBER
-    workload.start(plan.request)
-    workload.wait_ready(READY_LIMIT_S)
-    listener.ready()
-    workload.ask_clock(MANY)
-    return workload
+    workload.go()
 
 
 def follow(

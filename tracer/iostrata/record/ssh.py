@@ -164,7 +164,7 @@ class SshSession(PipedSession):
             sys.stderr.flush()
 
     def _reason(self) -> str:
-        return super()._reason() or _last_line(self._said)
+        return _last_line(self._said) if self._said.strip() else super()._reason()
 
 
 def _last_line(text: bytes) -> str:

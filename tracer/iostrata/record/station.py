@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from iostrata.record.status import Progress, Status
 from iostrata.record.transport import Session, Transport
 
 CHECK_LIMIT_S: Final = 60.0
-PROBES_LIMIT_S: Final = 180.0
 ANSWER_LIMIT_S: Final = 2.0
 TRACE: Final = "trace"
 # What is said of the machine, then a directory in which a program may be written and run.
@@ -38,7 +37,6 @@ for place; do
     rm -r "$made"
 done 2>/dev/null
 """
-INSTALLED: Final = 'sha256sum "$1" && exec "$1" --probes'
 # A recorder whose connection was lost, as it ends by itself; not what got its number since.
 LOST: Final = """
 echo "boot $(cat /proc/sys/kernel/random/boot_id)"
@@ -104,7 +102,7 @@ class Station:
             _check(found, transport)
 
     def install(self) -> None:
-        """Copies the recorder there and tries its probes."""
+        """Copies the recorder there."""
         self.recorder = self.planned.recorder
         if self.recorder:
             return
@@ -112,14 +110,12 @@ class Station:
         with self._named():
             source, transport = find_recorder(), self.planned.transport
             transport.put(source, self.recorder)
-            done = transport.run(["sh", "-c", INSTALLED, "sh", self.recorder], PROBES_LIMIT_S)
-            checksum, _, rest = done.output.partition("\n")
-            if checksum.split()[:1] != [hashlib.sha256(source.read_bytes()).hexdigest()]:
+            said = transport.run(["sha256sum", self.recorder], CHECK_LIMIT_S).output
+            if said.split()[:1] != [hashlib.sha256(source.read_bytes()).hexdigest()]:
                 raise RecorderError(
-                    f"the recorder did not arrive whole: {done.output.strip()[:200]}",
+                    f"the recorder did not arrive whole: {said.strip()}",
                     "check its disk, and try again",
                 )
-            _check_probes(rest)
 
     def start(self, request: Request) -> None:
         """Begins to record; ``ready`` follows. ``request.directory`` does not matter."""
@@ -128,16 +124,23 @@ class Station:
             self.session = self.planned.transport.start([self.recorder, *words])
 
     def wait_ready(self, limit_s: float) -> None:
+        """Until it records, and sees what it must."""
         deadline = time.monotonic() + limit_s
-        while not self.is_ready:
+        while self.running and not self.is_ready and time.monotonic() < deadline:
             self.hear(0.1)
-            if not self.running or time.monotonic() > deadline:
-                self.check_running()
+        self.check_running()
+        with self._named():
+            _check_probes(self.status.probes)
 
     def check_running(self) -> None:
         if not (self.is_ready and self.running):
             with self._named():
                 raise self.error() or RecorderError("the recorder does not begin to record")
+
+    def go(self) -> None:
+        """Its command begins."""
+        if self.session:
+            self.session.ask("go")
 
     def hear(self, limit_s: float) -> None:
         """Takes what its recorder told."""
@@ -153,19 +156,20 @@ class Station:
 
     def ask_clock(self, count: int) -> None:
         """Probes of its clock; fewer if it does not answer in time."""
-        while self.session and self.running and count:
-            sent_ns = time.monotonic_ns()
-            self.session.ask("clock")
-            self.asked_count += 1
-            while len(self.status.clocks_ns) < self.asked_count and self.running:
-                self.hear(ANSWER_LIMIT_S)
-                received_ns = time.monotonic_ns()
-                if received_ns - sent_ns > ANSWER_LIMIT_S * 1e9:
-                    return
-            if self.running:
-                remote_ns = self.status.clocks_ns[self.asked_count - 1]
-                self.probes.append(Probe(sent_ns, remote_ns, received_ns))
+        while count and self.session and self.running and self._probe(self.session):
             count -= 1
+
+    def _probe(self, session: Session) -> bool:
+        sent_ns = received_ns = time.monotonic_ns()
+        session.ask("clock")
+        self.asked_count += 1
+        while len(self.status.clocks_ns) < self.asked_count:
+            self.hear(ANSWER_LIMIT_S)
+            received_ns = time.monotonic_ns()
+            if not self.running or received_ns - sent_ns > ANSWER_LIMIT_S * 1e9:
+                return False
+        self.probes.append(Probe(sent_ns, self.status.clocks_ns[self.asked_count - 1], received_ns))
+        return True
 
     def stop(self) -> None:
         if self.session:
@@ -257,11 +261,9 @@ def _check(found: dict[str, str], transport: Transport) -> None:
         )
 
 
-def _check_probes(output: str) -> None:
-    probes = read_probes(output.splitlines())
-    if not probes:
-        raise RecorderError(f"the recorder cannot try its probes: {output.strip()[-200:]}")
-    blind = [v.sight for v in verdicts(probes) if v.sight.needed and v.seen == "no"]
+def _check_probes(rows: Sequence[str]) -> None:
+    needed = [verdict for verdict in verdicts(read_probes(rows)) if verdict.sight.needed]
+    blind = [verdict.sight for verdict in needed if verdict.seen == "no"]
     if blind:
         raise RecorderError(
             f"its kernel does not show {', '.join(sight.layer for sight in blind)}: "

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record stage: the recorder's lines in, its state and the error that ended it out.
 
-One line each: ``ready PID``, ``progress EVENTS LOST SECONDS``, ``clock MONOTONIC_NS``,
+One line each: ``probe`` and a row of the table of --probes, ``ready PID``,
+``progress EVENTS LOST SECONDS``, ``clock MONOTONIC_NS``,
 ``exit STATUS`` or ``signal NUMBER`` (the command's), ``failed TEXT``, ``done STATUS``.
 """
 
@@ -40,8 +41,12 @@ class Listener(Protocol):
 
 @dataclass
 class Status:
-    """What the recorder told so far. ``clocks_ns``: its answers; ``done``: its exit status."""
+    """What the recorder told so far.
 
+    ``probes``: rows of text. ``clocks_ns``: its answers. ``done``: its exit status.
+    """
+
+    probes: list[str] = field(default_factory=list)
     pid: int = 0
     failure: str = ""
     last: Progress | None = None
@@ -52,6 +57,8 @@ class Status:
     def take(self, line: str, listener: Listener) -> None:
         word, _, rest = line.partition(" ")
         match word:
+            case "probe":
+                self.probes.append(rest)
             case "ready":
                 self.pid = int(rest or 0)
                 listener.ready()

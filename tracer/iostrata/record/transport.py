@@ -73,6 +73,8 @@ class Transport(Protocol):
     def start(self, words: Sequence[str]) -> Session:
         """Runs a recorder there, in the background and without limit.
 
+        A command of its begins when it is asked to ``go``.
+
         ``words[0]`` is the recorder, the others are its arguments; the transport adds
         --status-fd and --control-fd behind it. What a recorded command prints is passed
         through to our standard output and standard error.
