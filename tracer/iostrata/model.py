@@ -444,6 +444,52 @@ class Charts:
 
 
 @dataclass(frozen=True)
+class Guess:
+    """One term of the classic arithmetic beside what was measured: means in ns a write.
+
+    ``segments``: what it is a guess of; ``unattributed`` among them is the residual.
+    ``guess_ns`` None: nothing tells it. ``basis``: where it comes from, or why it is
+    not known, a name of ``estimate``; ``of``: the machine or device that it was read
+    from, in ``samples``. ``measured_ns`` None: not measured apart from ``merged_into``.
+    """
+
+    segments: tuple[str, ...]
+    guess_ns: float | None
+    basis: str
+    measured_ns: float | None
+    of: str = ""
+    samples: int = 0
+    merged_into: str = ""
+
+    @property
+    def error_ns(self) -> float | None:
+        if self.guess_ns is None or self.measured_ns is None:
+            return None
+        return self.guess_ns - self.measured_ns
+
+    @property
+    def error_share(self) -> float | None:
+        """Of what was measured; None where that is nothing."""
+        if self.error_ns is None or not self.measured_ns:
+            return None
+        return self.error_ns / self.measured_ns
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What ping, 1/IOPS and subtraction say of a write, and what the recording says.
+
+    Law: the guesses that are not merged into another add up to the total, as what
+    was measured does, if all are known. What the arithmetic forgets is guessed as 0.
+    """
+
+    machine: str
+    writes: int
+    total_ns: float
+    guesses: tuple[Guess, ...]
+
+
+@dataclass(frozen=True)
 class Fact:
     name: str
     value: str

@@ -16,9 +16,9 @@ from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace.facts import Facts
 
 
-def stacking(facts: Facts, bios: Bios) -> tuple[Ints, dict[int, Ints]]:
-    """Devices that pass requests on, and the recorded devices below each of them."""
-    seen = set(np.unique(bios.device_key).tolist())
+def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
+    """Of the devices that were seen, those that pass requests on, and those below each of them."""
+    seen = set(np.unique(device_key).tolist())
     lower_of: dict[int, Ints] = {}
     for block in facts.blocks.values():
         below = {facts.disk_of(key) for key in block.lower_keys} & seen

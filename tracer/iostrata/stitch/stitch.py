@@ -65,7 +65,7 @@ def stitch(window: Window) -> Stitched:
     bios = bios_of(window, requests, completed)
     piece_of_bio = owners.find(bios.tid, bios.queue_ns)
     commit_of_bio = _commit_of_bio(window, bios)
-    stacked, lower_of = stacking(window.trace.facts, bios)
+    stacked, lower_of = stacking(window.trace.facts, bios.device_key)
     sleeps = sleeps_of(window)
     piece_of_sleep = owners.find(sleeps.tid, sleeps.on_ns)
 

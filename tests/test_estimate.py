@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arithmetic beside what was measured: its guesses, their errors, and what it cannot know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iostrata import estimate as basis
+from iostrata.estimate import Given, estimate
+from iostrata.model import Estimate, Guess
+from iostrata.pipeline import breakdown_of, prepare
+from iostrata.recording import open_recording
+from iostrata.report import estimate as report
+from iostrata.report import estimate_json
+from tests.chain import CONNECTION, Chain, Costs
+from tests.cli.recordings import small_recording
+from tests.report.test_golden import golden
+from tests.synthetic import Request, World, Writer, device, write
+
+RTT_US = 120
+DEVICE_NS = 250_000
+# 250 us on the disk, 130 us on the network, 51 + 30 + 20 us in the hypervisor.
+COSTS = Costs(vmm=51_000, there=65_000, back=65_000,
+              disk=Request(scheduler=None, device=DEVICE_NS, sector=9000))  # fmt: skip
+
+
+def chain_recording(path: Path, machines: str = "guest host server") -> Path:
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(30):
+        # Of a connection that no call of the recording used, and before there was a sample.
+        for connection, rtt_us in ((CONNECTION, RTT_US), (CONNECTION + 1, 9_000), (CONNECTION, 0)):
+            chain.host.emit("rpc_connection", writer.now, 0, connection=connection, rtt_us=rtt_us)
+        chain.durable_write(writer, number * 8192, COSTS)
+    path.mkdir()
+    return chain.recording(path, machines)
+
+
+def estimated(path: Path, given: Given | None = None) -> Estimate:
+    found = prepare(open_recording(path))
+    return estimate(found, breakdown_of(found), given or Given())
+
+
+def by_segment(found: Estimate) -> dict[str, Guess]:
+    return {"+".join(guess.segments): guess for guess in found.guesses}
+
+
+def adds_up(found: Estimate) -> None:
+    """What is forgotten in one place is in another: the errors add up to nothing."""
+    whole = [guess for guess in found.guesses if not guess.merged_into]
+    assert sum(guess.measured_ns or 0 for guess in whole) == pytest.approx(found.total_ns)
+    assert sum(guess.guess_ns or 0 for guess in whole) == pytest.approx(found.total_ns)
+    assert sum(guess.error_ns or 0 for guess in whole) == pytest.approx(0, abs=1e-3)
+
+
+def test_the_whole_path(tmp_path: Path) -> None:
+    found = estimated(chain_recording(tmp_path / "chain"))
+    adds_up(found)
+    guesses = by_segment(found)
+    network, disk, hypervisor = (guesses[name] for name in ("network", "device", "hypervisor"))
+    assert (network.guess_ns, network.measured_ns) == (RTT_US * 1000, 130_000)
+    assert (network.basis, network.of, network.samples) == (basis.TCP, "host", 30)
+    assert (disk.guess_ns, disk.measured_ns) == (DEVICE_NS, DEVICE_NS)
+    assert (disk.basis, disk.of, disk.samples) == (basis.SERIAL, "sda", 30)
+    assert hypervisor.guess_ns == found.total_ns - RTT_US * 1000 - DEVICE_NS
+    assert hypervisor.error_ns == hypervisor.guess_ns - (hypervisor.measured_ns or 0)
+    assert {guesses[name].guess_ns for name in ("guest OS", "host OS", "server OS")} == {0}
+
+
+def test_ones_own_numbers_go_before(tmp_path: Path) -> None:
+    """The published case: 0.5 ms by ping, 4000/s, and the hypervisor has what is left."""
+    found = estimated(chain_recording(tmp_path / "chain"), Given(500_000, 4000))
+    adds_up(found)
+    guesses = by_segment(found)
+    assert [guesses[name].guess_ns for name in ("network", "device", "hypervisor")] == [
+        500_000, 250_000, found.total_ns - 750_000,
+    ]  # fmt: skip
+    assert (guesses["hypervisor"].guess_ns or 0) < 0
+
+
+@pytest.mark.parametrize(
+    ("machines", "merged"),
+    [("guest", "hypervisor and below"), ("guest host", "network and server")],
+)
+def test_what_was_not_recorded_is_guessed_together(
+    machines: str, merged: str, tmp_path: Path
+) -> None:
+    path = chain_recording(tmp_path / "chain", machines)
+    unknown = by_segment(estimated(path))
+    assert unknown["device"].basis == basis.NO_DEVICE
+    assert (unknown["device"].guess_ns, unknown[merged].guess_ns) == (None, None)
+    assert unknown["hypervisor"].basis == basis.UNKNOWN
+    found = estimated(path, Given(500_000, 4000))
+    adds_up(found)
+    guesses = by_segment(found)
+    parts = [guess for guess in found.guesses if guess.merged_into == merged]
+    assert sum(guess.guess_ns or 0 for guess in parts) == guesses[merged].guess_ns
+    assert {guess.measured_ns for guess in parts} == {None}
+    assert ("hypervisor" in [guess.segments[0] for guess in parts]) == (machines == "guest")
+
+
+def test_one_machine_has_a_device_and_the_rest(tmp_path: Path) -> None:
+    found = estimated(small_recording(tmp_path / "machine"))
+    adds_up(found)
+    disk, rest = found.guesses
+    assert (disk.segments, disk.of) == (("device",), "vda")
+    assert (rest.segments, rest.basis) == (("OS", "unattributed"), basis.REST)
+    # A write has a flush, too: one request is too few.
+    assert (disk.error_ns or 0) < 0 < (rest.error_ns or 0)
+
+
+def test_without_a_connection_the_network_is_not_known(tmp_path: Path) -> None:
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(20):
+        chain.durable_write(writer, number * 8192, COSTS)
+    found = by_segment(estimated(chain.recording(tmp_path)))
+    assert (found["network"].guess_ns, found["network"].basis) == (None, basis.NO_CONNECTION)
+    assert (found["hypervisor"].guess_ns, found["hypervisor"].basis) == (None, basis.UNKNOWN)
+    assert found["device"].guess_ns == DEVICE_NS
+
+
+def test_a_disk_that_is_never_idle_between(tmp_path: Path) -> None:
+    world, disk = World(), device(254, 0)
+    world.builder.block(disk, "vda")
+    for thread in range(2):
+        writer = Writer(world, 100 + thread, disk, 1_000 + 15_000 * thread)
+        for _ in range(10):
+            writer.enter()
+            writer.data(Request(device=30_000))
+            writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+            writer.finish()
+    (found, rest) = estimated(write(world, tmp_path / "machine")).guesses
+    assert (found.guess_ns, found.basis, found.of) == (None, basis.NEVER_ALONE, "vda")
+    assert rest.basis == basis.UNKNOWN
+
+
+def test_every_basis_has_its_words() -> None:
+    names = {
+        basis.GIVEN, basis.TCP, basis.SERIAL, basis.REST, basis.SUM, basis.IGNORED, basis.UNKNOWN,
+        basis.NO_CONNECTION, basis.NO_DEVICE, basis.NEVER_ALONE,
+    }  # fmt: skip
+    assert report.FROM.keys() | report.WHY_NOT.keys() == names
+    assert report.RESTS_ON.keys() < names
+    assert all(name in (estimate_json.__doc__ or "").replace("\n", " ") for name in names)
+
+
+def test_table_and_json(tmp_path: Path) -> None:
+    whole, part = (
+        estimated(chain_recording(tmp_path / name, machines))
+        for name, machines in (("whole", "guest host server"), ("part", "guest host"))
+    )
+    for name, found in (("whole", whole), ("part", part)):
+        text = report.plain(found)
+        assert max(map(len, text.splitlines())) <= 80
+        golden(f"estimate.{name}.txt", text)
+    golden("estimate.json", estimate_json.render(whole))
+    assert all(guess["error_ns"] is None for guess in json.loads(estimate_json.render(part))
+               ["guesses"] if guess["guess_ns"] is None)  # fmt: skip

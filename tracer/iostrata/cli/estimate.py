@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iostrata estimate: the arithmetic that needs no tracing, beside what tracing says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from iostrata import estimate as arithmetic
+from iostrata.cli import options
+from iostrata.cli.output import check_directory
+from iostrata.cli.present import STDOUT, terminal_width
+from iostrata.errors import STATUS_LOSSES, UsageError
+from iostrata.pipeline import breakdown_of, prepare
+from iostrata.recording import open_recording
+from iostrata.report import estimate as report
+from iostrata.report import estimate_json
+
+NS_A_MS: Final = 1e6
+NOT_GIVEN: Final = -1.0
+
+
+def estimate(
+    recording: options.Recording,
+    ping: Annotated[
+        float,
+        typer.Option(
+            "--ping",
+            metavar="MS",
+            show_default=False,
+            help="Round trip that ping measured with 8 KB; 0: there is no network.",
+        ),
+    ] = NOT_GIVEN,
+    iops: Annotated[
+        float,
+        typer.Option(
+            "--iops",
+            metavar="N",
+            show_default=False,
+            help="Requests a second, one after the other, that the disk was measured to do.",
+        ),
+    ] = NOT_GIVEN,
+    json: options.JsonOnly = "",
+) -> int:
+    """Hold the usual arithmetic against what was measured.
+
+    Without tracing, one takes the network for a ping, the device for 1/IOPS,
+    and gives the rest of the latency to the hypervisor. This does it for the
+    mean write of a recording, from the recording itself: the round trip that
+    TCP knew of, and the requests that the disk had one at a time. Your own
+    measurements go before it. Each guess stands beside the segment that was
+    measured, with its error.
+
+    \b
+      iostrata estimate /var/tmp/path
+      iostrata estimate /var/tmp/path --ping 0.5 --iops 4000
+    """
+    check_directory(json)
+    given = arithmetic.Given(
+        ping_ns=_given("--ping", ping, ping >= 0, ping * NS_A_MS),
+        iops=_given("--iops", iops, iops > 0, iops),
+    )
+    found = prepare(open_recording(recording))
+    breakdown = breakdown_of(found)
+    estimated = arithmetic.estimate(found, breakdown, given)
+    if json == STDOUT:
+        sys.stdout.write(estimate_json.render(estimated))
+    else:
+        if json:
+            Path(json).write_text(estimate_json.render(estimated), encoding="utf-8")
+        width = terminal_width()
+        console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
+        console.print(report.render(estimated, width), end="")
+    return STATUS_LOSSES if breakdown.quality.lost or breakdown.quality.damage else 0
+
+
+def _given(option: str, value: float, sensible: bool, meant: float) -> float | None:
+    if value == NOT_GIVEN:
+        return None
+    if not sensible or value == float("inf"):
+        raise UsageError(f"{option} {value:g} cannot be", f"give {option} what you measured")
+    return meant

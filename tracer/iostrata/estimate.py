@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimate: a recording in, the arithmetic that needs none beside what was measured out.
+
+The arithmetic: the network takes one round trip, as ping says; the device takes
+1/IOPS, as a benchmark of it says; the rest is the hypervisor's or, where there is
+none, the systems'. Whatever else there is, it takes for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.model import Breakdown, Estimate, Guess
+from iostrata.path import BEYOND_CLIENT, BEYOND_GUEST
+from iostrata.pipeline import Material
+from iostrata.stitch.join import Ints, integers
+from iostrata.stitch.requests import requests_of
+from iostrata.stitch.stacked import stacking
+from iostrata.stitch.window import whole
+from iostrata.trace.read import Trace
+
+# Where a guess comes from.
+GIVEN: Final = "given"
+TCP: Final = "tcp round trip"
+SERIAL: Final = "serial requests"
+REST: Final = "the rest"
+SUM: Final = "their sum"
+IGNORED: Final = "ignored"
+# Why there is none.
+NO_CONNECTION: Final = "no connection seen"
+NO_DEVICE: Final = "no device recorded"
+NEVER_ALONE: Final = "never alone"
+UNKNOWN: Final = "others unknown"
+
+NETWORK: Final = "network"
+DEVICE: Final = "device"
+HYPERVISOR: Final = "hypervisor"
+UNATTRIBUTED: Final = "unattributed"
+US: Final = 1000
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user measured: a round trip in ns, and requests/s one after the other."""
+
+    ping_ns: float | None = None
+    iops: float | None = None
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A guess before it is held against anything."""
+
+    ns: float | None
+    basis: str
+    of: str = ""
+    samples: int = 0
+
+
+def estimate(found: Material, breakdown: Breakdown, given: Given) -> Estimate:
+    """``breakdown``: of the same recording."""
+    measured = _measured(breakdown)
+    total = sum(measured.values())
+    terms: dict[str, _Term] = {}
+    if given.ping_ns is not None or measured.keys() & {NETWORK, BEYOND_CLIENT, BEYOND_GUEST}:
+        terms[NETWORK] = _network(found, given)
+    terms[DEVICE] = _device(found, breakdown, given)
+    known = [term.ns for term in terms.values() if term.ns is not None]
+    rest = _Term(total - sum(known), REST) if len(known) == len(terms) else _Term(None, UNKNOWN)
+    guest = found.path.members[0].role == "guest"
+    guesses = tuple(_guesses(measured, terms, rest, guest))
+    return Estimate(found.writes.machine, len(breakdown.writes), total, guesses)
+
+
+def _measured(breakdown: Breakdown) -> dict[str, float]:
+    """Mean ns a write in each segment, in the order of the path; then the residual."""
+    count, sums = len(breakdown.writes), dict[str, int]()
+    for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True):
+        sums[layer.segment] = sums.get(layer.segment, 0) + int(times.sum())
+    sums[UNATTRIBUTED] = int(breakdown.residual_ns.sum())
+    return {segment: ns / count for segment, ns in sums.items()}
+
+
+def _guesses(
+    measured: Mapping[str, float], terms: Mapping[str, _Term], rest: _Term, guest: bool
+) -> Iterator[Guess]:
+    """The terms, and whatever was measured that is none of them."""
+    merged = {HYPERVISOR: BEYOND_GUEST, NETWORK: BEYOND_CLIENT, DEVICE: BEYOND_CLIENT}
+    if BEYOND_GUEST in measured:
+        merged = dict.fromkeys(merged, BEYOND_GUEST)
+    claimed = {**terms, HYPERVISOR: rest} if guest else dict(terms)
+    others = tuple(segment for segment in measured if segment not in {*claimed, *merged.values()})
+    whole_of = {segment: merged[segment] for segment in claimed if merged[segment] in measured}
+    for segment, term in claimed.items():
+        if segment not in whole_of:
+            yield _guess((segment,), term, measured.get(segment, 0.0))
+    for into in dict.fromkeys(whole_of.values()):
+        parts = [segment for segment in claimed if whole_of.get(segment) == into]
+        known = [ns for part in parts if (ns := claimed[part].ns) is not None]
+        together = _Term(sum(known), SUM) if len(known) == len(parts) else _Term(None, UNKNOWN)
+        yield _guess((into,), together, measured[into])
+        yield from (_guess((part,), claimed[part], None, into) for part in parts)
+    if guest:
+        yield from (_guess((one,), _Term(0.0, IGNORED), measured[one]) for one in others)
+    else:
+        yield _guess(others, rest, sum(measured[one] for one in others))
+
+
+def _guess(
+    segments: tuple[str, ...], term: _Term, measured_ns: float | None, merged_into: str = ""
+) -> Guess:
+    return Guess(segments, term.ns, term.basis, measured_ns, term.of, term.samples, merged_into)
+
+
+def _network(found: Material, given: Given) -> _Term:
+    """The kernel's own round trip times of the connections that carried the calls."""
+    if given.ping_ns is not None:
+        return _Term(given.ping_ns, GIVEN)
+    for member in found.path.members:
+        told = member.trace.points["rpc_connection"]
+        used = np.isin(told["connection"], member.trace.points["rpc_call"]["connection"])
+        times = integers(told["rtt_us"])[used]
+        times = times[times > 0]
+        if len(times):
+            return _Term(float(np.median(times)) * US, TCP, member.trace.machine, len(times))
+    return _Term(None, NO_CONNECTION)
+
+
+def _device(found: Material, breakdown: Breakdown, given: Given) -> _Term:
+    """What one request after the other takes, on the disk that had most of them."""
+    if given.iops is not None:
+        return _Term(1e9 / given.iops, GIVEN)
+    machines = [layer.machine for layer in breakdown.layers if layer.segment == DEVICE]
+    if not machines:
+        return _Term(None, NO_DEVICE)
+    trace = next(m.trace for m in found.path.members if m.trace.machine == machines[-1])
+    disk, times = _alone(trace)
+    if not len(times):
+        return _Term(None, NEVER_ALONE, disk)
+    return _Term(float(times.mean()), SERIAL, disk, len(times))
+
+
+def _alone(trace: Trace) -> tuple[str, Ints]:
+    """The busiest disk, and the times of its requests with data while it had no other."""
+    requests = requests_of(whole(trace))[0]
+    stacked = stacking(trace.facts, requests.device_key)[0]
+    lowest = ~np.isin(requests.device_key, stacked)
+    disks, counts = np.unique(requests.device_key[lowest & ~requests.flush], return_counts=True)
+    if not len(disks):
+        return "", np.zeros(0, np.int64)
+    disk = disks[np.argmax(counts)]
+    rows = np.flatnonzero(requests.device_key == disk)
+    issue, complete = requests.issue_ns[rows], requests.complete_ns[rows]
+    alone = _apart(issue, complete) & ~requests.flush[rows]
+    return trace.facts.device_name(int(disk)), (complete - issue)[alone]
+
+
+def _apart(begin: Ints, end: Ints) -> NDArray[np.bool_]:
+    """Which of some stretches, in order of begin, overlap no other."""
+    reach = np.maximum.accumulate(end)
+    apart = np.ones(len(begin), np.bool_)
+    apart[1:] &= begin[1:] >= reach[:-1]
+    apart[:-1] &= end[:-1] <= begin[1:]
+    return apart
