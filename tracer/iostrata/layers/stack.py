@@ -43,9 +43,7 @@ class Rank:
 
 ROWS: Final = (
     Row("kvm.exit", "hypervisor", "virtual CPU left guest mode, until it entered again"),
-    Row(
-        "vcpu.runqueue", "hypervisor", "virtual CPU runnable, but without a CPU or out of quota"
-    ),
+    Row("vcpu.runqueue", "hypervisor", "virtual CPU runnable, but without a CPU or out of quota"),
     Row("virtio.submit", "upper OS", "guest's driver: issued until the device was told"),
     Row("vmm.submit", "hypervisor", "device told until the VMM's system call"),
     Row("vmm.runqueue", "hypervisor", "thread of the VMM runnable, but without a CPU"),
@@ -54,6 +52,7 @@ ROWS: Final = (
     Row("virtio.interrupt", "upper OS", "guest's driver: interrupt until the request was complete"),
     Row("network.there", "network", "call sent until the server had all of it"),
     Row("network.back", "network", "reply sent until the client had it"),
+    Row("unfollowed", "not followed", "asked of the machine below, where nothing was found of it"),
     Row("svc.queue", "OS", "call received until a server thread took it up"),
     Row("svc", "OS", "in the RPC service and the NFS server, outside the file system"),
     Row("syscall", "OS", "on the CPU in the system call: entry, copy, return"),
@@ -96,6 +95,7 @@ HOPS: Final = (
     Rank("network.there", "network.there"),
     Rank("network.back", "network.back"),
     Rank("svc.queue", "svc.queue"),
+    Rank("unfollowed", "unfollowed"),
 )
 
 STACK: Final = (
