@@ -75,7 +75,6 @@ static __always_inline struct transport *transport_take(__u64 key)
 	struct transport *transport = transport_place(key);
 
 	if (transport->key != key) {
-		transport->told_ns = 0;
 		transport->ready_ns = 0;
 		transport->key = key;
 	}

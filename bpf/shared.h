@@ -95,7 +95,8 @@ struct follow {
 #define FLIGHT_SETS 1024
 #define FLIGHT_WAYS 4
 
-/* An RPC transport, a client's or a server's. */
+/* An RPC transport, a client's or a server's; told_ns outlives it, so that two that contend
+ * for one place are not told of without end. */
 struct transport {
 	unsigned long long key;
 	unsigned long long ready_ns; /* data came in */

@@ -103,6 +103,23 @@ static __always_inline struct thread *server_thread(void)
 	return thread && thread->kind == THREAD_SERVER ? thread : NULL;
 }
 
+/* The same, from its first call on; it may have been met syncing on another's behalf. */
+static __always_inline struct thread *server_thread_admit(void)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of((__u32)ids);
+
+	if (thread && thread->kind == THREAD_SERVER)
+		return thread;
+	if (!current_is_nfsd())
+		return NULL;
+	if (!thread)
+		return thread_add(ids, ids >> 32, THREAD_SERVER);
+	thread->kind = THREAD_SERVER;
+	thread->announced = 0;
+	return thread;
+}
+
 SEC("tp_btf/svcsock_data_ready")
 int svc_data_ready(__u64 *ctx)
 {
@@ -113,11 +130,8 @@ int svc_data_ready(__u64 *ctx)
 SEC("tp_btf/svc_xprt_dequeue")
 int svc_dequeue(__u64 *ctx)
 {
-	struct thread *thread = thread_of(current_tid());
-	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread = server_thread_admit();
 
-	if (!thread && current_is_nfsd())
-		thread = thread_add(ids, ids >> 32, THREAD_SERVER);
 	if (!thread)
 		return 0;
 	thread->call = 0;

@@ -32,7 +32,7 @@ static const char help[] =
 	"      --comm NAME      threads of that name\n"
 	"      --cgroup PATH    threads in that cgroup (version 2) or below\n"
 	"      --all            every process\n"
-	"      --path           what serves others and runs no workload: nfsd; alone or with --device\n"
+	"      --path           no workload, what serves others: virtual machines, nfsd; may go with --device\n"
 	"      --device DEV     only files on this device (/dev/... or MAJ:MIN)\n"
 	"\n"
 	"Exit status: COMMAND's own (128+N if signal N ended it); 125 the recorder failed,\n"
