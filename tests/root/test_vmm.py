@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--path on this kernel: a process that holds a virtual machine is recorded, no other is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata.trace.layout import CALL_FDATASYNC, CALL_PWRITE64, THREAD_VMM
+from iostrata.trace.read import Trace, read_trace
+
+KVM = "/dev/kvm"
+KVM_CREATE_VM = 0xAE01
+WRITES = 20
+# Argument 1: hold a virtual machine; 2: the file. Writes when told, in a thread born then.
+WRITER = f"""
+import fcntl, os, sys, threading
+
+machine = fcntl.ioctl(os.open("{KVM}", os.O_RDWR), {KVM_CREATE_VM}, 0) if sys.argv[1] == "1" else -1
+descriptor = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT, 0o600)
+print("up", flush=True)
+
+def write() -> None:
+    for number in range({WRITES}):
+        os.pwrite(descriptor, bytes(4096), 4096 * number)
+        os.fdatasync(descriptor)
+
+sys.stdin.readline()
+thread = threading.Thread(target=write)
+thread.start()
+thread.join()
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture(autouse=True)
+def kvm() -> None:
+    try:
+        device = os.open(KVM, os.O_RDWR)
+    except OSError as error:
+        pytest.skip(f"{KVM}: {error.strerror}")
+    try:
+        os.close(fcntl.ioctl(device, KVM_CREATE_VM, 0))
+    except OSError as error:
+        pytest.skip(f"no virtual machine can be made here: {error.strerror}")
+    finally:
+        os.close(device)
+
+
+class Writer:
+    def __init__(self, file: Path, holds_machine: bool) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(int(holds_machine)), str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.hears("up")
+
+    def hears(self, word: str) -> None:
+        assert self.process.stdout
+        assert self.process.stdout.readline() == f"{word}\n"
+
+    def write(self) -> None:
+        assert self.process.stdin
+        print(file=self.process.stdin, flush=True)
+        self.hears("done")
+
+
+@contextmanager
+def writer(file: Path, *, holds_machine: bool) -> Iterator[Writer]:
+    made = Writer(file, holds_machine)
+    with made.process:
+        yield made
+        made.process.communicate("\n")
+
+
+@contextmanager
+def recording(recorder: Path, directory: Path) -> Iterator[None]:
+    command = [str(recorder), "--path", "-o", str(directory), "--status-fd", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith("ready ")
+        yield
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        assert process.returncode == 0
+
+
+def check(trace: Trace, tgid: int, inode: int) -> None:
+    threads, calls = trace.points["thread"], trace.points["syscall"]
+    kinds = threads["kind"][threads["tgid"] == tgid]
+    assert len(kinds) == 2  # the first thread, and the one that wrote
+    assert set(kinds.tolist()) == {THREAD_VMM}
+    assert set(calls["tgid"].tolist()) == {tgid}
+    own = calls["inode"] == inode
+    written = own & (calls["call"] == CALL_PWRITE64)
+    assert calls["offset_bytes"][written].tolist() == [4096 * n for n in range(WRITES)]
+    assert np.count_nonzero(own & (calls["call"] == CALL_FDATASYNC)) == WRITES
+    slept = np.isin(trace.points["sched_resume"]["subject_tid"], calls["tid"][own])
+    assert np.count_nonzero(slept) >= WRITES
+
+
+def test_a_process_that_holds_a_machine_is_recorded(recorder: Path, disk: Path) -> None:
+    with (
+        writer(disk / "image", holds_machine=True) as vmm,
+        writer(disk / "other", holds_machine=False) as other,
+    ):
+        with recording(recorder, disk / "trace"):
+            other.write()
+            vmm.write()
+        check(read_trace(disk / "trace"), vmm.process.pid, (disk / "image").stat().st_ino)
