@@ -99,7 +99,7 @@ int kvm_exit(__u64 *ctx)
 	if (!vcpu || !thread)
 		return 0;
 	left_guest(thread, isa, isa == KVM_ISA_SVM ? svm_reason(vcpu) : vmx_reason(vcpu),
-		   PEEK(vcpu, vcpu_id));
+		   vcpu->vcpu_id);
 	return 0;
 }
 

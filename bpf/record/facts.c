@@ -194,7 +194,7 @@ static void print_block(FILE *out, const struct block_fact *block)
 	fputs(block->lower_count ? "\n" : "-\n", out);
 }
 
-FILE *facts_create(int directory_fd, const char *name)
+static FILE *create(int directory_fd, const char *name)
 {
 	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
@@ -204,7 +204,7 @@ FILE *facts_create(int directory_fd, const char *name)
 static int copy_mountinfo(int directory_fd)
 {
 	FILE *in = fopen("/proc/self/mountinfo", "re");
-	FILE *out = facts_create(directory_fd, "facts/mountinfo");
+	FILE *out = create(directory_fd, "facts/mountinfo");
 	char buffer[4096];
 	size_t got;
 	int error = 0;
@@ -225,7 +225,7 @@ int facts_write(const struct facts *facts, int directory_fd)
 
 	if (mkdirat(directory_fd, "facts", 0755) && errno != EEXIST)
 		return -errno;
-	out = facts_create(directory_fd, "facts/block");
+	out = create(directory_fd, "facts/block");
 	if (!out)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"

@@ -156,7 +156,6 @@ struct facts {
 int facts_collect(struct facts *facts);
 void facts_free(struct facts *facts);
 int facts_write(const struct facts *facts, int directory_fd);
-FILE *facts_create(int directory_fd, const char *name);
 const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
 unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
 /* All that lies below a device, at most room of them; how many. */

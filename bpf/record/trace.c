@@ -71,5 +71,7 @@ int trace_end(struct session *session)
 	own_clock(rings);
 	if (!error)
 		error = rings_write(rings, true);
+	if (!error)
+		error = tsc_write(session->directory_fd);
 	return error ? error : writer_finish();
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * KVM's own account of each virtual CPU's time stamp counter, which ties the clocks of
- * guest and host: a line `pid vcpu offset ratio` each in facts/tsc.  No file where KVM
- * says nothing (no virtual machine, or debugfs is not mounted).
+ * guest and host: a line `pid vcpu offset ratio` each in facts/tsc, at the recording's
+ * beginning and at its end, as machines come and a counter may be set.  No file where
+ * KVM says nothing (no virtual machine, or debugfs is not mounted).
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +31,13 @@ static void read_value(const char *machine, const char *vcpu, const char *name, 
 		fclose(in);
 }
 
+static FILE *append(int directory_fd)
+{
+	int fd = openat(directory_fd, "facts/tsc", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+	return fd < 0 ? NULL : fdopen(fd, "a");
+}
+
 static void write_vcpu(FILE **out, int directory_fd, const char *machine, const char *vcpu)
 {
 	char offset[32], ratio[32];
@@ -38,7 +47,7 @@ static void write_vcpu(FILE **out, int directory_fd, const char *machine, const 
 	if (!strcmp(offset, "-"))
 		return;
 	if (!*out)
-		*out = facts_create(directory_fd, "facts/tsc");
+		*out = append(directory_fd);
 	if (*out)
 		fprintf(*out, "%d %d %s %s\n", atoi(machine), atoi(vcpu + strlen("vcpu")), offset,
 			ratio);
