@@ -265,7 +265,7 @@ struct virtio_add_event {
 	EVENT_HEADER;
 	unsigned long long queue_key;
 	unsigned long long request_key; /* as in request_event */
-	unsigned int head;              /* of its descriptors */
+	unsigned int head;              /* of its descriptors; -1: not known */
 };
 
 /* The guest tells the device of new requests: recorded at return. */
@@ -287,8 +287,8 @@ struct kvm_exit_event {
 	EVENT_HEADER; /* tid: the virtual CPU's thread */
 	unsigned long long exit_ns;
 	unsigned int tgid;
-	unsigned int vcpu;   /* its number in the machine */
-	unsigned int reason; /* the processor's own number, see kvm_isa */
+	unsigned int vcpu;   /* its number in the machine; -1: not known */
+	unsigned int reason; /* the processor's own number, see kvm_isa; -1: not known */
 	unsigned int isa;    /* enum kvm_isa */
 };
 
