@@ -103,6 +103,25 @@ def test_where_an_injection_is_found(rows: dict[str, int], wrong: list[str]) -> 
     assert failed(of_injection(WANTED, PATTERNS, DELAY_NS, breakdown(rows), PLAIN)) == wrong
 
 
+@pytest.mark.parametrize(
+    ("pattern", "wrong"),
+    [
+        ("server/device.*", []),
+        ("device.data", []),
+        ("guest/device.*", ["found in guest/device.*", "found elsewhere"]),
+    ],
+)
+def test_rows_with_and_without_their_machine(pattern: str, wrong: list[str]) -> None:
+    plain = breakdown({"guest/device.data": 10_000, "server/device.data": 20_000})
+    slow = breakdown({"guest/device.data": 10_000, "server/device.data": 3_020_000})
+    assert failed(of_injection(WANTED, (pattern,), DELAY_NS, slow, plain)) == wrong
+
+
+def test_an_injection_that_delays_nothing() -> None:
+    (check,) = of_injection(WANTED, PATTERNS, -1e6, PLAIN, PLAIN)
+    assert (check.name, check.passed, check.found) == ("delayed", False, "-1.00 ms longer")
+
+
 def test_what_must_be_observed() -> None:
     probes = [
         Probe("fs_enter", ("ext4_sync_file_enter",), "fs", "ok", ""),

@@ -73,10 +73,16 @@ def of_injection(
     with_delay: Breakdown,
     without: Breakdown,
 ) -> Iterator[Check]:
-    """Where the injected delay was found: in its rows, and in which other row most."""
+    """Where the injected delay was found: in its rows, and in which other row most.
+
+    ``patterns``: of names with their machine, or of those without.
+    """
+    if delay_ns <= 0:
+        yield Check("delayed", False, f"{duration(delay_ns)} longer", "longer than without")
+        return
     delayed, plain = means_ns(with_delay), means_ns(without)
     more = {row: delayed.get(row, 0) - plain.get(row, 0) for row in {**plain, **delayed}}
-    rows = {row for row in more if any(fnmatchcase(row, pattern) for pattern in patterns)}
+    rows = {row for row in more if any(_matches(row, pattern) for pattern in patterns)}
     found = sum(more.pop(row) for row in rows) / delay_ns
     yield Check(
         "found in " + ", ".join(patterns),
@@ -92,6 +98,10 @@ def of_injection(
         f"{share:+.2%} in {row}",
         f"<= {wanted.elsewhere:.0%}",
     )
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition("/")[2], pattern)
 
 
 def means_ns(breakdown: Breakdown) -> dict[str, float]:
