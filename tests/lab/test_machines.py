@@ -16,6 +16,7 @@ import pytest
 from iostrata.lab.cache import cache
 from iostrata.lab.initramfs import MODULES
 from iostrata.lab.kernels import SUITES
+from iostrata.lab.read import scenarios
 
 pytestmark = pytest.mark.lab
 LIMIT_S = 900
@@ -46,8 +47,21 @@ def test_local(kernel: str, tmp_path: Path) -> None:
     assert found["machines"][0]["kernel"].startswith(kernel)
 
 
-def test_local_delay(tmp_path: Path) -> None:
-    assert run("local-delay", tmp_path)["passed"]
+@pytest.mark.parametrize("name", [name for name in scenarios() if name != "local"])
+def test_scenario(name: str, tmp_path: Path) -> None:
+    assert run(name, tmp_path)["passed"]
+
+
+def test_nested_machines_stand_obey_and_go_with_their_host() -> None:
+    try:
+        done = lab("up", "kvm-local")
+        assert done.returncode == 0, done.stderr
+        there = lab("exec", "guest", "--", "mountpoint", "/mnt/data")
+        assert (there.returncode, there.stdout) == (0, "/mnt/data is a mountpoint\n")
+    finally:
+        down = lab("down", "kvm-local")
+    assert "ending machine host" in down.stderr
+    assert lab("exec", "guest", "--", "true").returncode == 8
 
 
 def test_what_stands_obeys_and_can_be_taken_down() -> None:

@@ -220,6 +220,11 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
         "stack[4].device: there is no device disk",
         "known devices: image",
     ),
+    "a server in a nested machine": (
+        lambda found: found["stack"][1].update(machine="guest"),
+        "stack[1].machine: it is nested",
+        "only file systems",
+    ),
     "a delay on no link": (
         lambda found: found["stack"][5].update(link="wan"),
         "stack[5].link: there is no link wan",

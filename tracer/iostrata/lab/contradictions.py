@@ -135,6 +135,8 @@ class _Standing:
             self.devices |= {(machine.name, disk.name) for disk in machine.disks}
 
     def add(self, key: str, step: Step) -> Found:
+        if self.machines[step.machine].nested and not isinstance(step, FileSystem):
+            yield f"{key}.machine", "it is nested", "only file systems are built there"
         match step:
             case NullBlock():
                 yield from self._new_device(key, step.machine, step.name)

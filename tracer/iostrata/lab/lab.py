@@ -28,7 +28,10 @@ from iostrata.lab.tools import ALWAYS, check_tools
 
 @dataclass
 class Lab:
-    """``releases``, ``boot_s``: of each machine. ``keep``: leave it standing at the end."""
+    """``releases``, ``boot_s``: of each machine. ``keep``: leave it standing at the end.
+
+    ``began_s``: of time.monotonic().
+    """
 
     name: str
     scenario: Scenario
@@ -37,6 +40,7 @@ class Lab:
     machines: dict[str, RunningMachine] = field(default_factory=dict)
     releases: dict[str, str] = field(default_factory=dict)
     boot_s: dict[str, float] = field(default_factory=dict)
+    began_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.site = Site(self.machines, self.scenario.links)
@@ -47,7 +51,10 @@ class Lab:
 
 @contextmanager
 def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> Iterator[Lab]:
-    """A lab for the block: its machines up, without a stack; after it only if it is kept."""
+    """A lab for the block, without a stack; after it only if it is kept.
+
+    Its machines are up, those within others are booting: ``wait_for_nested``.
+    """
     check_tools((*ALWAYS, *sorted(needed_tools(scenario.stack))))
     kernels = {machine.kernel: kernel(machine.kernel, listener) for machine in scenario.machines}
     places().mkdir(parents=True, exist_ok=True)
@@ -66,7 +73,6 @@ def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> I
 
 def _boot(lab: Lab, kernels: Mapping[str, Kernel], listener: Listener, teardown: ExitStack) -> None:
     """All at once; those within another as soon as that is up."""
-    began = time.monotonic()
     with ExitStack() as cables:
         plugs = lay(lab.scenario.links, cables)
         for machine in lab.scenario.machines:
@@ -81,7 +87,7 @@ def _boot(lab: Lab, kernels: Mapping[str, Kernel], listener: Listener, teardown:
                 )
     # Those that others wait for first.
     for name in sorted(lab.machines, key=lambda name: not lab.nested_in(name)):
-        _wait_for(lab, lab.machines[name], began, listener)
+        _wait_for(lab, lab.machines[name], listener)
         plug_in(lab.machines[name], plugs[name])
         for machine in lab.nested_in(name):
             running = boot.boot_nested(
@@ -89,9 +95,6 @@ def _boot(lab: Lab, kernels: Mapping[str, Kernel], listener: Listener, teardown:
             )
             teardown.callback(running.close)
             _add(lab, running, listener)
-    for machine in lab.scenario.machines:
-        if machine.nested:
-            _wait_for(lab, lab.machines[machine.name], began, listener)
 
 
 def _modules(lab: Lab, machine: Machine) -> list[str]:
@@ -113,9 +116,15 @@ def _add(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
     write_state(lab.directory, LabState(lab.name, process(os.getpid()), states))
 
 
-def _wait_for(lab: Lab, machine: RunningMachine, began: float, listener: Listener) -> None:
+def wait_for_nested(lab: Lab, listener: Listener) -> None:
+    for machine in lab.scenario.machines:
+        if machine.nested:
+            _wait_for(lab, lab.machines[machine.name], listener)
+
+
+def _wait_for(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
     boot.wait_for(machine)
-    lab.boot_s[machine.name] = time.monotonic() - began
+    lab.boot_s[machine.name] = time.monotonic() - lab.began_s
     listener.say(f"machine {machine.name}: up after {lab.boot_s[machine.name]:.1f} s")
 
 

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -19,12 +20,12 @@ from iostrata.lab import checks
 from iostrata.lab.cache import cache
 from iostrata.lab.checks import Check
 from iostrata.lab.contradictions import choice
-from iostrata.lab.lab import Lab, standing
+from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import Listener
 from iostrata.lab.record import RECORDER, record
 from iostrata.lab.scenario import Fio, Scenario, with_keys
 from iostrata.lab.stack import build
-from iostrata.lab.steps import Machine, Step
+from iostrata.lab.steps import CpuQuota, Image, Machine, Step
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown, Summary
 from iostrata.pipeline import analyse
@@ -106,13 +107,20 @@ def _chosen(scenario: Scenario, only: Sequence[str]) -> Iterator[Fio]:
 
 def _furnish(lab: Lab, listener: Listener) -> None:
     """The recorder, the modules that the scenario wants, and the stack, onto the machines."""
+    listener.say("building the storage stack")
+    build(list(takewhile(_is_below, lab.scenario.stack)), lab.site)
+    wait_for_nested(lab, listener)
     for declared in lab.scenario.machines:
         machine = lab.machines[declared.name]
         machine.send(find_recorder(), RECORDER)
         if declared.modules and not declared.nested:
             machine.command(shlex.join(["modprobe", "--all", *declared.modules]))
-    listener.say("building the storage stack")
     build(lab.scenario.stack, lab.site)
+
+
+def _is_below(step: Step) -> bool:
+    """What can be built while machines within others boot: all up to their first disk."""
+    return not isinstance(step, Image | CpuQuota)
 
 
 def _observe(lab: Lab, declared: Machine, recordings: Path) -> MachineResult:
