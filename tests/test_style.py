@@ -31,7 +31,7 @@ ALLOWED: Final = {
     "path": STAGES - {"attribute", "quality"} | {"clock"},
     "quality": STAGES | {"path"},
     "report": FOUNDATION,
-    "record": FOUNDATION | {"recording"},
+    "record": FOUNDATION | {"recording", "trace"},
     "recording": STAGES,
     "join": FOUNDATION | {"recording", "trace"},
     "pipeline": STAGES | {"path", "recording"},

@@ -12,6 +12,8 @@ from iostrata.cli import doctor, status_of
 from iostrata.record import Refusal
 from iostrata.record.diagnosis import Diagnosis, Probe, verdicts
 from iostrata.record.machine import Disk, machine
+from iostrata.record.mounts import Carried, NetworkMount
+from iostrata.record.route import Connection, Route
 from tests.record.test_diagnosis import diagnosis
 
 
@@ -39,6 +41,33 @@ def test_status_and_width(
     assert any("xfs_file_fsync: ENOENT" in line for line in lines)
     assert any("block_rq_insert does not fire" in line for line in lines)
     assert any("followed by a" in line for line in lines)
+
+
+def test_mounts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    mount = NetworkMount("/mnt/nas", "nas:/export", "192.0.2.5", 2049, "tcp")
+    route = Route("eth0", "192.0.2.1", "192.0.2.9")
+    connections = (Connection(900, 312, 20, 250, 1448, 0), Connection(901, 298, 20, 240, 1448, 0))
+    mounts = (
+        Carried(mount, route, connections),
+        Carried(mount, route, ()),
+        Carried(mount, None, ()),
+    )
+    monkeypatch.setattr(doctor, "diagnose", lambda: replace(diagnosis(), mounts=mounts))
+    assert status_of(["doctor"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "/mnt/nas of nas:/export, to 192.0.2.5 by eth0, gateway 192.0.2.1" in text
+    assert "TCP port 900: RTT 312 us, least 250 us, TCP port 901: RTT 298 us" in text
+    assert "no TCP connection to port 2049" in text
+    assert "192.0.2.5 is not reached from here" in text
+    assert status_of(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["mounts"]
+    assert found[0]["route"] == {
+        "interface": "eth0",
+        "gateway": "192.0.2.1",
+        "local_address": "192.0.2.9",
+    }
+    assert found[0]["connections"][1]["min_rtt_us"] == 240
+    assert found[2]["route"] is None
 
 
 def test_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

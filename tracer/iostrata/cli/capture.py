@@ -17,6 +17,7 @@ from iostrata.errors import CommandNotFound, NothingToAnalyse, UsageError
 from iostrata.record import Outcome, Request, Target, check_ebpf, record
 from iostrata.record.local import Local
 from iostrata.record.machines import Plan, record_machines
+from iostrata.record.mounts import carried_mounts, write_connections
 from iostrata.record.recorder import check_command
 from iostrata.recording import FILE_NAME, Machine, remove_recording, write_recording_json
 
@@ -58,6 +59,7 @@ def capture(request: Request, story: Story) -> Outcome:
     command = request.command or None
     write_recording_json(directory, (MACHINE,), created=created, command=command)
     outcome = record(replace(request, directory=directory / MACHINE.directory), story)
+    write_connections(directory / MACHINE.directory, carried_mounts())
     write_recording_json(
         directory,
         (MACHINE,),

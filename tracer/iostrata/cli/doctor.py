@@ -6,6 +6,7 @@ from __future__ import annotations
 import json as json_text
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
@@ -14,8 +15,10 @@ from iostrata.cli.present import terminal_width
 from iostrata.errors import PermissionDenied
 from iostrata.record.diagnosis import Diagnosis, Probe, Verdict, diagnose
 from iostrata.record.machine import Disk, Machine
+from iostrata.record.mounts import Carried
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import cut
+from iostrata.units import duration
 
 SCHEMA: Final = "iostrata.doctor/1"
 
@@ -65,6 +68,9 @@ def lines(found: Diagnosis, width: int) -> Iterator[str]:
     yield f"{'disk':<12}{'scheduler':<13}{'write cache':<15}{'FUA':<5}rotates"
     for disk in this.disks:
         yield from _disk(disk, width)
+    for carried in found.mounts:
+        yield ""
+        yield from labelled("NFS mount", list(_mount(carried)), width)
     yield ""
     if found.observable:
         yield "Synchronous writes can be followed from the system call to the device."
@@ -106,6 +112,24 @@ def cautions(verdict: Verdict, this: Machine) -> Iterator[str]:
             "debugfs is not mounted: guests' clocks are tied to this one's less exactly; "
             "try: mount -t debugfs debugfs /sys/kernel/debug"
         )
+
+
+def _mount(carried: Carried) -> Iterator[str]:
+    mount, route = carried.mount, carried.route
+    yield f"{mount.mount_point} of {mount.source}"
+    if not route:
+        yield f"{mount.address} is not reached from here: another network namespace's mount?"
+        return
+    yield f"to {mount.address} by {route.interface}" + (
+        f", gateway {route.gateway}" if route.gateway else ""
+    )
+    for each in carried.connections:
+        yield (
+            f"TCP port {each.local_port}: RTT {duration(each.rtt_us * 1e3)}, "
+            f"least {duration(each.min_rtt_us * 1e3)}"
+        )
+    if not carried.connections:
+        yield f"no TCP connection to port {mount.port}: idle, {mount.protocol}, or not to be seen"
 
 
 def remarks(disk: Disk) -> Iterator[str]:
@@ -158,6 +182,14 @@ def document(found: Diagnosis) -> dict[str, Any]:
                 "remarks": list(remarks(disk)),
             }
             for disk in this.disks
+        ],
+        "mounts": [
+            asdict(each.mount)
+            | {
+                "route": asdict(each.route) if each.route else None,
+                "connections": [asdict(connection) for connection in each.connections],
+            }
+            for each in found.mounts
         ],
     }
 

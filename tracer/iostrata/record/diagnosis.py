@@ -10,6 +10,7 @@ from typing import Final
 
 from iostrata.errors import RecorderError
 from iostrata.record.machine import Machine, machine
+from iostrata.record.mounts import Carried, carried_mounts
 from iostrata.record.permission import Refusal, refusal
 from iostrata.record.recorder import find_recorder
 
@@ -130,6 +131,7 @@ class Diagnosis:
     machine: Machine
     refusal: Refusal | None
     verdicts: tuple[Verdict, ...]
+    mounts: tuple[Carried, ...] = ()
 
     @property
     def observable(self) -> bool:
@@ -147,7 +149,7 @@ def diagnose() -> Diagnosis:
             probes = try_probes()
         except RecorderError as error:
             refused = Refusal(str(error), error.hint)
-    return Diagnosis(machine(), refused, verdicts(probes))
+    return Diagnosis(machine(), refused, verdicts(probes), carried_mounts())
 
 
 def try_probes() -> list[Probe]:

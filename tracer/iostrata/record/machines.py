@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 from iostrata.errors import IostrataError
 from iostrata.record.interruption import Answer, Interruption
+from iostrata.record.local import Local
+from iostrata.record.mounts import carried_mounts, write_connections
 from iostrata.record.recorder import Outcome, Request, Target
 from iostrata.record.station import Planned, Station
 from iostrata.record.status import Progress
@@ -147,6 +149,8 @@ def fetch(
         before = station.note
         try:
             station.fetch(directory / station.name)
+            if isinstance(station.planned.transport, Local):
+                write_connections(directory / station.name, carried_mounts())
         except IostrataError as error:
             station.abandoned = True
             where = f"{station.planned.transport}:{station.directory}"
