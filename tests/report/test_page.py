@@ -15,12 +15,15 @@ import pytest
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice
 from iostrata.attribute.summarise import summarise
+from iostrata.estimate import Given, estimate
 from iostrata.layers import ROWS
-from iostrata.model import Fact
+from iostrata.model import Fact, Layer
 from iostrata.pipeline import breakdown_of, prepare
 from iostrata.recording import open_recording
-from iostrata.report.page import COLOURS, Page, render
+from iostrata.report.legend import COLOURS, Legend, shaded
+from iostrata.report.page import Page, render
 from iostrata.timelines import timelines_of
+from tests.report.test_several_machines import recording
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"
 EVIL = "</script><script>alert(1)</script>"
@@ -35,7 +38,7 @@ def page() -> Page:
         summarise(breakdown),
         charts(breakdown),
         timelines_of(found, Choice(slowest=1, near=(50,))),
-        (Fact("command", "fio"),),
+        {"The machine": (Fact("command", "fio"),)},
     )
 
 
@@ -82,6 +85,15 @@ def test_every_layer_has_a_colour() -> None:
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
+def test_no_two_machines_have_one_colour() -> None:
+    layers = [Layer(f"{machine}/{row.name}", "OS", machine, "")
+              for machine in ("guest", "host", "server") for row in ROWS]  # fmt: skip
+    legend = Legend.of(layers)
+    assert len({legend.colour(layer) for layer in layers}) == len(layers)
+    assert legend.colour(layers[0]) == COLOURS[layers[0].row]
+    assert all(re.fullmatch("#[0-9a-f]{6}", legend.colour(layer)) for layer in (*layers, None))
+
+
 def test_what_was_recorded_is_only_text(page: Page) -> None:
     composition = {**page.summary.composition, "process": {EVIL: 1}}
     (first, *others) = page.timelines
@@ -95,12 +107,40 @@ def test_what_was_recorded_is_only_text(page: Page) -> None:
             groups=(replace(page.summary.groups[0], name=EVIL), *page.summary.groups[1:]),
         ),
         timelines=(replace(first, names=dict(first.names) | {"process": EVIL}), *others),
-        facts=(Fact("command", EVIL),),
+        facts={EVIL: (Fact("command", EVIL),)},
     )
     text = render(evil)
     assert "alert(1)" in text
     assert EVIL not in text
     assert parsed(text).seen.count("script") == 3
+
+
+def test_several_machines(tmp_path: Path) -> None:
+    """Segments head rows of one name, and tell them apart where they stand alone."""
+    found = prepare(open_recording(recording(tmp_path / "chain")))
+    breakdown = breakdown_of(found)
+    several = Page(
+        "chain",
+        summarise(breakdown),
+        charts(breakdown),
+        timelines_of(found, Choice(near=(50,))),
+        {"Machine guest": (), "Machine host": (), "Machine server": ()},
+        estimate(found, breakdown, Given(500_000)),
+    )
+    text = render(several)
+    assert not parsed(text).open
+    for title in ("guest OS", "hypervisor", "host OS", "network", "server OS"):
+        assert text.count(f">{title}</td>") >= 2
+        assert f'<span class="segment">{title}</span>' in text
+    for label in ("guest OS: syscall", "host OS: syscall", "network: network.there"):
+        assert f"{label} <b></b>" in text
+    for name, colour in (("hypervisor: vmm.submit", COLOURS["vmm.submit"]),
+                         ("server OS: block.Q2D", shaded(COLOURS["block.Q2D"], 1))):  # fmt: skip
+        assert f'"name":"{name}","colour":"{colour}"' in text
+    assert text.count('href="#estimate"') == text.count('id="estimate"') == 1
+    assert "nfs ±" in text
+    assert "guest to host (virtio): 40 of 40 followed by key" in text
+    assert render(replace(several, estimate=None)).count("#estimate") == 0
 
 
 def test_a_browser_draws_it(page: Page, tmp_path: Path) -> None:

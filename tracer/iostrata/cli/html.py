@@ -16,7 +16,9 @@ from iostrata.cli import options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
+from iostrata.estimate import Given, estimate
 from iostrata.model import Fact
+from iostrata.path import Path as MachinesPath
 from iostrata.pipeline import breakdown_of, prepare
 from iostrata.recording import Recording, open_recording
 from iostrata.report.page import Page, render
@@ -42,9 +44,10 @@ def html(
     """Make one HTML page of a recording.
 
     The page holds the table, the layers over time and by latency, what makes
-    the slowest writes slow, some single writes, and what the numbers rest on.
-    It needs no network and no other file, prints, and follows the browser's
-    dark mode. Charts can be zoomed by dragging; arrow keys move along them.
+    the slowest writes slow, some single writes, and what the numbers rest on;
+    of several machines the arithmetic of `iostrata estimate`, too. It
+    needs no network and no other file, prints, and follows the browser's dark
+    mode. Charts can be zoomed by dragging; arrow keys move along them.
 
     \b
       iostrata html /var/tmp/db -o db.html
@@ -58,7 +61,8 @@ def html(
         summary=summarise(breakdown, by.value),
         charts=charts(breakdown),
         timelines=timelines_of(found, SHOWN),
-        facts=tuple(_facts(opened, found.trace)),
+        facts=_facts(opened, found.path),
+        estimate=estimate(found, breakdown, Given()) if len(found.path.members) > 1 else None,
     )
     with replacing(output) as part:
         part.write_text(render(page), encoding="utf-8")
@@ -70,11 +74,23 @@ def html(
     return 0
 
 
-def _facts(recording: Recording, trace: Trace) -> Iterator[Fact]:
+def _facts(recording: Recording, path: MachinesPath) -> dict[str, list[Fact]]:
+    """By the title of their list; the recording's own come before the first machine's."""
+    told = []
     if recording.created:
-        yield Fact("recorded", recording.created)
+        told.append(Fact("recorded", recording.created))
     if recording.command:
-        yield Fact("command", " ".join(recording.command))
+        told.append(Fact("command", " ".join(recording.command)))
+    if len(path.members) == 1:
+        return {"The machine": [*told, *_of_machine(path.members[0].trace)]}
+    of_machines = {
+        f"Machine {member.trace.machine}": list(_of_machine(member.trace))
+        for member in path.members
+    }
+    return {"The recording": told} | of_machines
+
+
+def _of_machine(trace: Trace) -> Iterator[Fact]:
     for name in ENV:
         if name in trace.env:
             yield Fact(name.replace("_", " "), str(trace.env[name]))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: layers in, what each is called on a page and its colour out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from iostrata.model import Layer
+from iostrata.report.sections import headed, sections
+
+UNATTRIBUTED: Final = "unattributed"
+
+# Hue by kind, lightness by place in it: readable on white and on black.
+COLOURS: Final = {
+    "syscall": "#8d99a6", "fs": "#5f6b7a", "lock": "#c2185b",
+    "journal.start": "#ce93d8", "journal.locking": "#ab47bc", "journal.flushing": "#8e24aa",
+    "journal.logging": "#6a1b9a",
+    "wakeup.worker": "#aed581", "wakeup.reap": "#8bc34a", "wakeup.interrupt": "#c0ca33",
+    "wakeup.runqueue": "#43a047",
+    "block.Q2G": "#ffcc80", "block.Q2I": "#ffb74d", "block.Q2D": "#fb8c00",
+    "block.G2I": "#f57c00", "block.G2D": "#ef6c00", "block.I2D": "#e65100",
+    "block.stacked": "#a1887f",
+    "device.data": "#1e88e5", "device.meta": "#4dd0e1", "device.journal": "#26a69a",
+    "device.flush": "#5c6bc0",
+    "kvm.exit": "#ef9a9a", "kvm.inject": "#e57373", "vcpu.runqueue": "#b71c1c",
+    "vmm.submit": "#f06292", "vmm.complete": "#ec407a", "vmm.runqueue": "#880e4f",
+    "virtio.submit": "#bcaaa4", "virtio.interrupt": "#8d6e63",
+    "network.there": "#7cb342", "network.back": "#558b2f",
+    "rpc.queue": "#80cbc4", "rpc.reply": "#4db6ac", "rpc.call": "#00897b",
+    "svc.queue": "#b0bec5", "svc": "#78909c", "unfollowed": "#d4e157",
+    UNATTRIBUTED: "#fdd835",
+}  # fmt: skip
+OTHER: Final = "#9e9e9e"
+# How far towards white, or black if negative, goes the first row of a name, the second ...
+SHADES: Final = (0.0, 0.45, -0.4, 0.7, -0.65)
+
+
+@dataclass(frozen=True)
+class Legend:
+    """By the layer's name. ``titles``: of their segments, where a row's name leaves them open."""
+
+    titles: Mapping[str, str]
+    colours: Mapping[str, str]
+
+    @classmethod
+    def of(cls, layers: Iterable[Layer]) -> Legend:
+        """Of all layers of a page, in their order."""
+        listed = list(layers)
+        same: dict[str, list[str]] = defaultdict(list)
+        for layer in listed:
+            same[layer.row].append(layer.name)
+        found = sections(listed, lambda layer: layer) if headed(listed) else []
+        return cls(
+            {layer.name: section.title for section in found for layer in section.rows},
+            {
+                name: shaded(COLOURS.get(row, OTHER), number)
+                for row, names in same.items()
+                for number, name in enumerate(names)
+            },
+        )
+
+    def label(self, layer: Layer | None) -> str:
+        """What a layer is called where it stands alone; None: the unattributed."""
+        if layer is None:
+            return UNATTRIBUTED
+        title = self.titles.get(layer.name)
+        return f"{title}: {layer.row}" if title else layer.name
+
+    def colour(self, layer: Layer | None) -> str:
+        if layer is None:
+            return COLOURS[UNATTRIBUTED]
+        return self.colours.get(layer.name, OTHER)
+
+
+def shaded(colour: str, number: int) -> str:
+    """``#rrggbb``, told apart from that of the same row on other machines (by number)."""
+    shade = SHADES[number % len(SHADES)]
+    towards = 255 if shade > 0 else 0
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    mixed = (round(part + (towards - part) * abs(shade)) for part in parts)
+    return "#" + "".join(f"{part:02x}" for part in mixed)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: a Summary's and an Estimate's numbers as tables of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Final
+
+from iostrata import units
+from iostrata.model import Estimate, Excess, Figures, Layer, Summary, Table, Tail
+from iostrata.report import estimate
+from iostrata.report.legend import UNATTRIBUTED, Legend
+from iostrata.report.markup import row, swatch, table
+from iostrata.report.quantity import Unit, share, unit_for
+from iostrata.report.sections import headed, sections, subtotal_of
+
+FIGURE_TITLES: Final = ("share", "mean", "p50", "p95", "p99", "max")
+NO_LAYER: Final = "var(--dim)"
+
+
+def layers(summary: Summary, legend: Legend) -> Iterator[str]:
+    yield '<h2 id="layers">Where a write spends its time</h2>'
+    yield (
+        '<p class="dim">At each instant of a write, the deepest layer that is at work for it '
+        "holds the time, so the rows and unattributed add up to the total.</p>"
+    )
+    yield from table(_layer_rows(summary.overall, legend))
+    if len(summary.groups) > 1:
+        for group in summary.groups:
+            yield f"<details><summary>{escape(group.name)}: {group.count} writes</summary>"
+            yield from table(_layer_rows(group, legend))
+            yield "</details>"
+
+
+def _layer_rows(found: Table, legend: Legend) -> Iterator[str]:
+    unit = unit_for(found.total.mean_ns)
+    yield row([f"{unit.name} a write", *FIGURE_TITLES, ""], tag="th")
+    yield _figures("total", found.total, unit, NO_LAYER, "total")
+    for section in sections(found.rows, lambda row: row.layer):
+        if subtotal := subtotal_of(found.segments, section.place):
+            yield _figures(section.title, subtotal.figures, unit, NO_LAYER, "segment")
+        for one in section.rows:
+            colour, meaning = legend.colour(one.layer), one.layer.meaning
+            yield _figures(one.layer.row, one.figures, unit, colour, meaning=meaning)
+    yield _figures(UNATTRIBUTED, found.residual, unit, legend.colour(None))
+
+
+def _figures(
+    name: str, figures: Figures, unit: Unit, colour: str, kind: str = "", meaning: str = ""
+) -> str:
+    columns = (
+        figures.mean_ns, figures.p50_ns, figures.p95_ns, figures.p99_ns, figures.max_ns,
+    )  # fmt: skip
+    title = f' title="{escape(meaning)}"' if meaning else ""
+    width = max(0.0, min(figures.share, 1.0))
+    filled = f'<i style="--layer:{colour};width:{width:.2%}"></i>' if width else ""
+    bar = f'<td class="bar">{filled}</td>'
+    cells = "".join(
+        f"<td>{text}</td>"
+        for text in (share(figures.share), *(unit.text(column, 12) for column in columns))
+    )
+    named = f"{'' if kind else swatch(colour)}{escape(name)}"
+    kind = f' class="{kind}"' if kind else ""
+    return f"<tr{kind}><td{title}>{named}</td>{cells}{bar}</tr>"
+
+
+def tails(summary: Summary, legend: Legend) -> Iterator[str]:
+    yield '<h2 id="slow">The slowest 1 % beside the median writes</h2>'
+    yield (
+        '<p class="dim">share: of what the slow writes took longer. leads: how many of them '
+        "lose most of their time in that row.</p>"
+    )
+    for found in summary.groups if len(summary.groups) > 1 else (summary.overall,):
+        yield f"<h3>{escape(found.name)}</h3>"
+        if not found.tail:
+            yield f"<p>{found.count} writes are too few to tell a tail from the rest.</p>"
+            continue
+        yield from _tail(found, found.tail, legend)
+
+
+def _tail(found: Table, tail: Tail, legend: Legend) -> Iterator[str]:
+    yield (
+        f"<p>The slowest {tail.slow} of {found.count} writes "
+        f"({units.duration(tail.slow_from_ns)} and more) beside the middle {tail.typical} "
+        f"({units.duration(tail.typical_from_ns)} to {units.duration(tail.typical_to_ns)}).</p>"
+    )
+    unit = unit_for(tail.total.slow_ns)
+    columns = ("typical", "slow", "more", "share", "leads")
+
+    def of(layer: Layer | None, excess: Excess) -> str:
+        name = layer.row if layer else legend.label(None)
+        return row([swatch(legend.colour(layer)) + escape(name), *_excess(excess, unit)])
+
+    rows = [row((f"{unit.name} a write", *columns), tag="th")]
+    rows.append(row(["total", *_excess(tail.total, unit)], "total"))
+    several = headed(one.layer for one in tail.rows)
+    for section in sections(tail.rows, lambda row: row.layer):
+        if several:
+            rows.append(row([escape(section.title), *[""] * len(columns)], "segment"))
+        rows += [of(one.layer, one.excess) for one in section.rows]
+    yield from table([*rows, of(None, tail.residual)])
+
+
+def _excess(excess: Excess, unit: Unit) -> Sequence[str]:
+    times = (excess.typical_ns, excess.slow_ns, excess.excess_ns)
+    return [*(unit.text(time, 12) for time in times), share(excess.share), str(excess.leads)]
+
+
+def arithmetic(found: Estimate) -> Iterator[str]:
+    yield '<h2 id="estimate">Beside the arithmetic</h2>'
+    yield (
+        '<p class="dim">What ping, 1/IOPS and subtraction say of the mean write, and what was '
+        "measured. The errors add up to nothing.</p>"
+    )
+    rows = [row(("ms a write", *estimate.COLUMNS, "guessed from"), tag="th")]
+    for guess in found.guesses:
+        basis = estimate.FROM.get(guess.basis, "")
+        rows.append(row((escape(estimate.name(guess)), *estimate.cells(guess), basis)))
+    yield from table(rows)
+    yield "<dl>"
+    for label, text, style in estimate.notes(found):
+        yield f'<dt>{escape(label)}</dt><dd class="{"warn" if style else ""}">{escape(text)}</dd>'
+    yield "</dl>"
