@@ -82,7 +82,7 @@ def test_parquet_holds_the_same(breakdown: Breakdown, tmp_path: Path) -> None:
     realtime = breakdown.writes.begin_ns + 10**18
     write_csv(tmp_path / "x.csv", columns(breakdown, realtime))
     quality = Quality(lost={"local:block_rq_issue": 3})
-    write_parquet(tmp_path / "x.parquet", columns(breakdown, realtime), quality)
+    write_parquet(tmp_path / "x.parquet", [columns(breakdown, realtime)], quality)
     table = parquet.read_table(tmp_path / "x.parquet")
     texts = [{name: str(value) for name, value in row.items()} for row in table.to_pylist()]
     assert texts == rows_of(tmp_path / "x.csv")

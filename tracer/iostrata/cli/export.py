@@ -18,10 +18,11 @@ from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.export.csv import write_csv
 from iostrata.export.packets import check_perfetto
-from iostrata.export.parquet import check_parquet, write_parquet
+from iostrata.export.parquet import SPANS, check_parquet, write_parquet
 from iostrata.export.perfetto import write_perfetto
 from iostrata.export.rows import columns
 from iostrata.export.slices import slices_of
+from iostrata.export.spans import batches
 from iostrata.pipeline import Material, breakdown_of, prepare
 from iostrata.quality import quality_of
 from iostrata.recording import open_recording
@@ -43,6 +44,9 @@ def export(
         File, typer.Option("--parquet", metavar="FILE", help="One row a write.")
     ] = None,
     csv: Annotated[File, typer.Option("--csv", metavar="FILE", help="The same as text.")] = None,
+    spans: Annotated[
+        File, typer.Option("--spans", metavar="FILE", help="One row a span, as Parquet.")
+    ] = None,
     writes: Annotated[
         str,
         typer.Option(
@@ -60,6 +64,9 @@ def export(
     --parquet and --csv hold all writes: id, times, method, process, device, and
     one column a layer in ns; these columns and unattributed_ns add up to latency_ns.
 
+    --spans holds what was at work for each write, and when (kind work), and who
+    held its time (kind held: these add up to its latency).
+
     --perfetto holds some writes as a timeline: one track a thread with its
     writes and who held their time, and one a layer with what was at work
     there, machine by machine, each in its own clock; flows lead from machine
@@ -67,19 +74,21 @@ def export(
 
     \b
       iostrata export /var/tmp/db --perfetto db.pftrace --writes 5000:6000
-      iostrata export /var/tmp/db --parquet db.parquet
+      iostrata export /var/tmp/db --parquet db.parquet --spans spans.parquet
       iostrata export /var/tmp/db --csv db.csv --force
     """
-    wanted = [path for path in (perfetto, parquet, csv) if path]
+    wanted = [path for path in (perfetto, parquet, csv, spans) if path]
     if not wanted:
-        raise UsageError("nothing to export", "give one of --perfetto, --parquet, --csv and a FILE")
+        raise UsageError(
+            "nothing to export", "give one of --perfetto, --parquet, --csv, --spans and a FILE"
+        )
     if len(set(wanted)) < len(wanted):
         raise UsageError("two formats cannot have one file", "give each a name of its own")
     for path in wanted:
         check_new(path, force)
     if perfetto:
         check_perfetto()
-    if parquet:
+    if parquet or spans:
         check_parquet()
     first, last = _range(writes)
     story = Story(quiet)
@@ -91,6 +100,9 @@ def export(
     if parquet or csv:
         _tables(found, parquet, csv, story)
     quality = quality_of(found.path, found.plain_writes, {})
+    if spans:
+        with _named(spans, story) as file:
+            write_parquet(file, batches(found), quality, SPANS)
     if quality.lost or quality.damage:
         story.say("the recording has losses or damage: see iostrata replay")
         return STATUS_LOSSES
@@ -102,7 +114,7 @@ def _tables(found: Material, parquet: File, csv: File, story: Story) -> None:
     realtime = realtime_of(found.trace, breakdown.writes.begin_ns)
     if parquet:
         with _named(parquet, story) as file:
-            write_parquet(file, columns(breakdown, realtime), breakdown.quality)
+            write_parquet(file, [columns(breakdown, realtime)], breakdown.quality)
     if csv:
         with _named(csv, story) as file:
             write_csv(file, columns(breakdown, realtime))

@@ -14,7 +14,8 @@ from iostrata.errors import UsageError
 from iostrata.export.rows import Column
 from iostrata.model import Quality
 
-SCHEMA: Final = "iostrata.writes/1"
+WRITES: Final = "iostrata.writes/1"
+SPANS: Final = "iostrata.spans/1"
 ROWS_A_GROUP: Final = 1 << 18
 
 
@@ -29,16 +30,29 @@ def check_parquet() -> None:
         ) from error
 
 
-def write_parquet(path: Path, columns: Iterable[Column], quality: Quality) -> None:
-    """One row a write; the file's metadata ``iostrata`` says what the rows rest on."""
-    import pyarrow  # noqa: PLC0415
+def write_parquet(
+    path: Path, batches: Iterable[Iterable[Column]], quality: Quality, schema: str = WRITES
+) -> None:
+    """Batches of rows with the same columns; metadata ``iostrata`` says what they rest on."""
     from pyarrow import parquet  # noqa: PLC0415
 
     found = {
-        "schema": SCHEMA,
+        "schema": schema,
         "lost": {name: int(count) for name, count in quality.lost.items()},
         "damage": list(quality.damage),
     }
+    writer = None
+    for columns in batches:
+        table = _table(columns).replace_schema_metadata({"iostrata": json.dumps(found)})
+        writer = writer or parquet.ParquetWriter(path, table.schema, compression="zstd")
+        writer.write_table(table, row_group_size=ROWS_A_GROUP)
+    if writer:
+        writer.close()
+
+
+def _table(columns: Iterable[Column]) -> Any:
+    import pyarrow  # noqa: PLC0415
+
     arrays: dict[str, Any] = {}
     for column in columns:
         values = pyarrow.array(np.ascontiguousarray(column.values))
@@ -47,5 +61,4 @@ def write_parquet(path: Path, columns: Iterable[Column], quality: Quality) -> No
                 values.cast(pyarrow.int32()), pyarrow.array(column.names, pyarrow.string())
             )
         arrays[column.name] = values
-    table = pyarrow.table(arrays).replace_schema_metadata({"iostrata": json.dumps(found)})
-    parquet.write_table(table, path, compression="zstd", row_group_size=ROWS_A_GROUP)
+    return pyarrow.table(arrays)

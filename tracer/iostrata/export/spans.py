@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Export: writes in, named columns out, one row a span.
+
+``write`` (the id of `iostrata export --parquet`), ``kind``, ``machine``, ``layer``,
+``begin_ns``, ``end_ns`` (CLOCK_MONOTONIC of the machine with the workload). Of kind
+``work``: what was at work for the write, overlapping. Of kind ``held``: who held the
+time; these rows cover each call of the write, so they add up to its latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from iostrata.export.rows import Column
+from iostrata.export.slices import slices_of
+from iostrata.pipeline import Material
+from iostrata.stitch.spans import Spans
+
+WRITES_AT_ONCE: Final = 50_000
+KINDS: Final = ("work", "held")
+UNATTRIBUTED: Final = "unattributed"
+
+
+def batches(found: Material) -> Iterator[list[Column]]:
+    """The spans of all writes, some writes at a time; first those of one kind, then the other."""
+    for first in range(0, len(found.writes), WRITES_AT_ONCE):
+        rows = np.arange(first, min(first + WRITES_AT_ONCE, len(found.writes)))
+        slices = slices_of(found, rows)
+        named = np.array([layer is not None for layer in found.path.layers])
+        yield _columns(found, slices.spans.where(named[slices.spans.rank]), kind=0)
+        yield _columns(found, slices.segments, kind=1)
+
+
+def _columns(found: Material, spans: Spans, kind: int) -> list[Column]:
+    layers = [layer for layer in found.path.layers if layer]
+    names = (*dict.fromkeys(layer.row for layer in layers), UNATTRIBUTED)
+    machines = tuple(dict.fromkeys([found.trace.machine, *(layer.machine for layer in layers)]))
+    # The last place is that of rank -1, too: nobody.
+    ranks = [*found.path.layers, None]
+    name = np.array([names.index(layer.row if layer else UNATTRIBUTED) for layer in ranks])
+    machine = np.array([machines.index(layer.machine) if layer else 0 for layer in ranks])
+    return [
+        Column("write", spans.owner + 1),
+        Column("kind", np.full(len(spans), kind), KINDS),
+        Column("machine", machine[spans.rank], machines),
+        Column("layer", name[spans.rank], names),
+        Column("begin_ns", spans.begin_ns),
+        Column("end_ns", spans.end_ns),
+    ]
