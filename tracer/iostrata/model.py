@@ -129,8 +129,9 @@ class Quality:
     defect of the recording itself (truncated packet, failed checksum).
     ``plain_writes``: writes that nobody synchronised: counted, not analysed.
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
-    ``crossings``: from machine to machine. ``apart``: one line a machine that could
-    not be tied to any other, and why.
+    ``crossings``: from machine to machine; ``unfollowed``: writes that asked
+    something of a machine on which nothing was found of it. ``apart``: one line a
+    machine that could not be tied to any other, and why.
     """
 
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -140,6 +141,7 @@ class Quality:
     not_observed: tuple[NotObserved, ...] = ()
     cost: Cost | None = None
     crossings: tuple[Crossing, ...] = ()
+    unfollowed: int = 0
     apart: tuple[str, ...] = ()
 
 

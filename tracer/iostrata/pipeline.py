@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from iostrata.attribute import attribute
 from iostrata.errors import NothingToAnalyse
+from iostrata.layers import UNFOLLOWED
 from iostrata.model import Breakdown, Layer, Writes
 from iostrata.path import Path, path_of
 from iostrata.quality import left_out_of, quality_of
@@ -67,7 +68,11 @@ def breakdown_of(found: Material) -> Breakdown:
     credit, ties = _credit(found)
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
-    quality = quality_of(found.path, found.plain_writes, ties)
+    lost = [layer.row == UNFOLLOWED for layer in layers]
+    quality = replace(
+        quality_of(found.path, found.plain_writes, ties),
+        unfollowed=int(np.count_nonzero(time_ns[lost].any(axis=0))),
+    )
     return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality)
 
 

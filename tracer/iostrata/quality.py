@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from iostrata.path import Path
 from iostrata.stitch import Units
 from iostrata.stitch.join import Ints, integers, overlapping
 from iostrata.stitch.lift import Node
+from iostrata.trace.layout import THREAD_VMM
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
 
@@ -39,6 +42,18 @@ DETAIL: tuple[Observer, ...] = (
 NO_DETAIL: tuple[Observer, ...] = (
     ("block.Q2G to I2D", ("block_io_start", "block_rq_insert"), "only with --detail", "block.Q2D"),
 )
+
+
+# What must be mounted for a layer's programs to see anything; a journal may be another's, too.
+MOUNTS: Final = {
+    "fs": {"ext4"},
+    "journal": {"ext4", "ext3", "ocfs2"},
+    "xfs": {"xfs"},
+    "btrfs": {"btrfs"},
+    "nfs": {"nfs", "nfs4"},
+    "rpc": {"nfs", "nfs4"},
+    "svc": {"nfsd"},
+}
 
 
 def left_out_of(path: Path, units: Units, unfinished: int) -> tuple[dict[str, int], Ints]:
@@ -96,39 +111,55 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
         ),
         plain_writes=plain_writes,
         ties=ties,
-        not_observed=tuple(
-            replace(gap, layer=f"{trace.machine}/{gap.layer}") if several else gap
-            for trace in traces
-            for gap in _not_observed(trace)
-        ),
+        not_observed=_merged([(t.machine, gap) for t in traces for gap in _not_observed(t)])
+        if several
+        else tuple(_not_observed(traces[0])),
         cost=_together([_cost(trace) for trace in traces]),
         crossings=path.crossings,
         apart=path.apart,
     )
 
 
-def _not_observed(trace: Trace) -> tuple[NotObserved, ...]:
+def _not_observed(trace: Trace) -> Iterator[NotObserved]:
     queue = DETAIL if trace.env.get("detail") else NO_DETAIL
-    missing = [
-        NotObserved(layer, reason, merged)
-        for layer, points, reason, merged in (WAKEUP, *queue)
-        if not any(len(trace.points[point]) for point in points)
-    ]
-    return (*_not_attached(trace), *missing)
+    yield from _not_attached(trace)
+    for layer, points, reason, merged in (WAKEUP, *queue):
+        if not any(len(trace.points[point]) for point in points):
+            yield NotObserved(layer, reason, merged)
 
 
 def _not_attached(trace: Trace) -> Iterator[NotObserved]:
-    """The programs that were refused for one reason, together."""
+    """The programs that were refused, by layer; not those that had nothing to see here."""
     probes = trace.points["probe"]
-    refused: dict[int, list[str]] = {}
+    idle = _idle_layers(trace)
+    refused: dict[tuple[str, int], list[str]] = {}
     for program, error in zip(probes["program"], integers(probes["error"]).tolist(), strict=True):
-        if error:
-            refused.setdefault(error, []).append(bytes(program).decode(errors="replace"))
-    for error, programs in refused.items():
+        name = bytes(program).decode(errors="replace")
+        layer = name.partition("_")[0]
+        if error and layer not in idle:
+            refused.setdefault((layer, error), []).append(name)
+    for (layer, error), programs in refused.items():
         which = "its program" if len(programs) == 1 else "their programs"
-        yield NotObserved(
-            ", ".join(programs), f"{which} did not attach (error {error})", "the layers around it"
-        )
+        why = f"{which} did not attach ({os.strerror(-error)})"
+        yield NotObserved(f"{layer}: {', '.join(programs)}", why, "the layers around it")
+
+
+def _idle_layers(trace: Trace) -> set[str]:
+    """Layers of programs that this machine had no use for."""
+    mounted = {mount.file_system for mount in trace.facts.mounts}
+    idle = {layer for layer, needed in MOUNTS.items() if not mounted & needed}
+    kinds = integers(trace.points["thread"]["kind"])
+    return idle if THREAD_VMM in kinds else idle | {"kvm"}
+
+
+def _merged(gaps: Sequence[tuple[str, NotObserved]]) -> tuple[NotObserved, ...]:
+    """What several machines did not observe, once, and on which; their order is kept."""
+    machines: dict[NotObserved, list[str]] = {}
+    for machine, gap in gaps:
+        machines.setdefault(gap, []).append(machine)
+    return tuple(
+        replace(gap, layer=f"{gap.layer} on {', '.join(names)}") for gap, names in machines.items()
+    )
 
 
 def _cost(trace: Trace) -> Cost:

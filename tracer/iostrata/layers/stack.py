@@ -137,4 +137,6 @@ STACK: Final = (
     Rank("device.data", "device.data"),
 )
 
+UNFOLLOWED: Final = "unfollowed"
+
 RANK: Final = {rank.name: number for number, rank in enumerate(STACK)}

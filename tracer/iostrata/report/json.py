@@ -193,8 +193,10 @@ def _quality(quality: Quality) -> dict[str, Any]:
 
 def _several(quality: Quality) -> dict[str, Any]:
     crossings = [_crossing(crossing) for crossing in quality.crossings]
-    found = {"crossings": crossings, "apart": list[str](quality.apart)}
-    return {name: values for name, values in found.items() if values}
+    found: dict[str, Any] = {"apart": list[str](quality.apart)} if quality.apart else {}
+    if crossings:
+        found |= {"crossings": crossings, "unfollowed": quality.unfollowed}
+    return found
 
 
 def _crossing(crossing: Crossing) -> dict[str, Any]:

@@ -26,6 +26,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     yield "analysed", [f"{count} of {count + left_out} writes"], ""
     if left_out:
         yield "left out", _counts(summary.left_out), "yellow"
+    if quality.crossings:
+        yield "followed", [f"{count - quality.unfollowed} of {count} writes, all the way down"], ""
     if quality.lost:
         yield "lost", [f"{sum(quality.lost.values())} events", *_counts(quality.lost)], "bold red"
     else:

@@ -103,6 +103,9 @@ class Held:
     first_ns: Ints
     last_ns: Ints
 
+    def where(self, keep: NDArray[np.bool_]) -> Held:
+        return Held(**{name: column[keep] for name, column in vars(self).items()})
+
 
 @dataclass(frozen=True)
 class View:
@@ -125,13 +128,11 @@ class Lifted:
 
     ``Spans.of``: the number of the span that this one is a copy of, on its own
     machine; of a way between two machines, of the upper one's span that waits for it.
-    ``views``: where those are, by number. ``unfollowed``: pieces that asked something
-    of which nothing was found below.
+    ``views``: where those are, by number.
     """
 
     spans: Spans
     views: tuple[View, ...]
-    unfollowed: NDArray[np.bool_]
     ties: Counter[str]
 
 
@@ -155,7 +156,7 @@ def lift(node: Node, rows: Ints) -> Lifted:
     window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor)
     found = stitch(window)
     own = replace(found.spans, of=np.arange(len(found.spans)))
-    lifting = _Lifting(len(rows), found.ties)
+    lifting = _Lifting(found.ties)
     lifting.extend(own, node.depth)
     lifting.views.append(View(node, rows, window, found.spans, 0))
     asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0))
@@ -170,36 +171,43 @@ def lift(node: Node, rows: Ints) -> Lifted:
 class _Lifting:
     """Collects what some pieces of a machine did there and below."""
 
-    def __init__(self, pieces: int, ties: Counter[str]) -> None:
+    def __init__(self, ties: Counter[str]) -> None:
         self.views: list[View] = []
         self._spans, self._ties = SpanList(), Counter(ties)
-        self._unfollowed = np.zeros(pieces, np.bool_)
 
     def lifted(self) -> Lifted:
-        return Lifted(self._spans.collect(), tuple(self.views), self._unfollowed, self._ties)
+        return Lifted(self._spans.collect(), tuple(self.views), self._ties)
 
     def extend(self, spans: Spans, depth: int) -> None:
         self._spans.extend(replace(spans, rank=(spans.rank + level(depth)).astype(np.int16)))
 
     def through(self, link: Link, asking: Spans, ask: Ints) -> None:
-        """Adds what became of the asks below, and marks the pieces of those that nothing served.
+        """Adds what became of the asks below; what nothing served keeps its time by that name.
 
         ``asking``: spans of this machine, by number; ``ask``: the row of the link's asks of each.
         """
         row, serve = link.served(ask)
+        waiting = asking
         first, last = np.full(len(ask), np.iinfo(np.int64).max), np.full(len(ask), -1)
         np.minimum.at(first, row, link.begin_ns[serve])
         np.maximum.at(last, row, link.end_ns[serve])
         held = Held(
             asking.owner, ask, asking.begin_ns, asking.end_ns, np.where(last >= 0, first, -1), last
         )
-        self._unfollowed[asking.owner[(last < 0) & ~link.asks.shared[ask]]] = True
+        lost = (last < 0) & ~link.asks.shared[ask]
+        self._lose(asking.where(lost), link.lower.depth)
+        asking, held = asking.where(~lost), held.where(~lost)
         ways = link.hop.crossing(link, held)
         ways = replace(ways, owner=asking.owner[ways.owner], of=asking.of[ways.owner])
         self.extend(ways, link.lower.depth)
         if len(serve):
-            edges = Edges(serve, asking.owner[row], asking.begin_ns[row], asking.end_ns[row])
+            edges = Edges(serve, waiting.owner[row], waiting.begin_ns[row], waiting.end_ns[row])
             self._served(link, edges)
+
+    def _lose(self, asking: Spans, depth: int) -> None:
+        """What nothing was found of takes the time that its asker waited for it."""
+        rank = np.full(len(asking), RANK["unfollowed"], np.int16)
+        self.extend(replace(asking, rank=rank), depth)
 
     def _served(self, link: Link, edges: Edges) -> None:
         """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
@@ -214,5 +222,4 @@ class _Lifting:
             of=np.where(below.spans.of >= 0, below.spans.of + count, -1),
         )
         self._spans.extend(follow(lowered, replace(edges, activity=activity)))
-        self._unfollowed[edges.write[below.unfollowed[activity]]] = True
         self._ties += below.ties

@@ -20,6 +20,7 @@ from iostrata.stitch.join import AsOf, Ints, at
 from iostrata.stitch.window import Columns, Window
 
 OPERATION_MASK: Final = 0xFF
+OP_WRITE: Final = 1
 OP_FLUSH: Final = 2
 META: Final = 1 << 12
 FUA: Final = 1 << 17
@@ -44,6 +45,7 @@ class Requests:
     size_bytes: Ints
     issue_ns: Ints
     complete_ns: Ints
+    operation: Ints
     flush: NDArray[np.bool_]
     disks: Ints
 
@@ -109,6 +111,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         size_bytes=size[kept],
         issue_ns=issue[kept],
         complete_ns=complete[kept],
+        operation=operation[kept],
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
         disks=np.union1d(issued["dev"], done["dev"]),
     ), done

@@ -17,7 +17,7 @@ from iostrata.stitch.calls import Pieces
 from iostrata.stitch.hop import Asks, Serves
 from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of, joined, overlapping
 from iostrata.stitch.lift import Held, Link
-from iostrata.stitch.requests import Requests, requests_of
+from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.submissions import pieces_of, submissions_of
 from iostrata.stitch.wakeup import sleeps_of
@@ -44,9 +44,10 @@ class Virtio:
     floor = "syscall"
 
     def asks(self, upper: Trace) -> Asks:
+        """Writes and flushes: what else a disk does (reads, zeroes) is no call that is recorded."""
         requests = requests_of(whole(upper))[0]
         told, heard = _told_and_heard(upper, requests)
-        return Asks(
+        asks = Asks(
             identity=requests.key,
             begin_ns=requests.issue_ns,
             end_ns=requests.complete_ns,
@@ -56,6 +57,7 @@ class Virtio:
             told_ns=told,
             heard_ns=heard,
         )
+        return asks.rows(np.flatnonzero(requests.flush | (requests.operation == OP_WRITE)))
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         """Every call and every request of a VMM that writes or makes durable."""
