@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import numpy as np
 import pytest
 
-from iostrata.lab.checks import Check, observed, of_injection, of_round
-from iostrata.lab.scenario import Checks
+from iostrata.lab.checks import Check, Measured, observed, of_injection, of_round
+from iostrata.lab.scenario import Checks, Injection
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown, Layer, Quality, Writes
 from iostrata.record.diagnosis import Probe
@@ -17,8 +18,14 @@ from iostrata.record.diagnosis import Probe
 WRITES = 1000
 COLUMNS = ("tid", "tgid", "size_bytes", "pieces", "device_key", "inode", "offset_bytes")
 WANTED = Checks()
-PATTERNS = ("device.*",)
-DELAY_NS = 3_000_000
+INJECTION = Injection(
+    name="delay",
+    workload="w",
+    step="slow",
+    replace={},
+    delay_ns=3_000_000,
+    rows=("device.*",),
+)
 
 
 def breakdown(
@@ -45,7 +52,13 @@ def breakdown(
     return Breakdown(writes, layers, time_ns, residual, left_out or {}, quality or Quality())
 
 
-PLAIN = breakdown({"syscall": 20_000, "device.data": 80_000})
+def measured(rows: Mapping[str, int], residual_ns: int = 0) -> Measured:
+    """The workload saw what was recorded."""
+    return Measured(breakdown(rows, residual_ns), Witness(WRITES, sum(rows.values()) + residual_ns))
+
+
+ROWS = {"syscall": 20_000, "device.data": 80_000}
+PLAIN = breakdown(ROWS)
 
 
 def failed(checks: Iterable[Check]) -> list[str]:
@@ -53,7 +66,7 @@ def failed(checks: Iterable[Check]) -> list[str]:
 
 
 def test_a_good_round() -> None:
-    assert failed(of_round(WANTED, PLAIN, Witness(WRITES, 101_000))) == []
+    assert failed(of_round(WANTED, Measured(PLAIN, Witness(WRITES, 101_000)))) == []
 
 
 @pytest.mark.parametrize(
@@ -77,13 +90,13 @@ def test_a_good_round() -> None:
     ],
 )
 def test_a_bad_round(found: Breakdown, witness: Witness, wrong: list[str]) -> None:
-    assert failed(of_round(WANTED, found, witness)) == wrong
+    assert failed(of_round(WANTED, Measured(found, witness))) == wrong
 
 
 def test_a_broken_sum() -> None:
     found = breakdown({"syscall": 100_000})
     found.residual_ns[7] += 1
-    assert failed(of_round(WANTED, found, Witness(WRITES, 100_000))) == ["conservation"]
+    assert failed(of_round(WANTED, Measured(found, Witness(WRITES, 100_000)))) == ["conservation"]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +113,7 @@ def test_a_broken_sum() -> None:
     ],
 )
 def test_where_an_injection_is_found(rows: dict[str, int], wrong: list[str]) -> None:
-    assert failed(of_injection(WANTED, PATTERNS, DELAY_NS, breakdown(rows), PLAIN)) == wrong
+    assert failed(of_injection(WANTED, INJECTION, measured(rows), measured(ROWS))) == wrong
 
 
 @pytest.mark.parametrize(
@@ -112,13 +125,31 @@ def test_where_an_injection_is_found(rows: dict[str, int], wrong: list[str]) -> 
     ],
 )
 def test_rows_with_and_without_their_machine(pattern: str, wrong: list[str]) -> None:
-    plain = breakdown({"guest/device.data": 10_000, "server/device.data": 20_000})
-    slow = breakdown({"guest/device.data": 10_000, "server/device.data": 3_020_000})
-    assert failed(of_injection(WANTED, (pattern,), DELAY_NS, slow, plain)) == wrong
+    plain = measured({"guest/device.data": 10_000, "server/device.data": 20_000})
+    slow = measured({"guest/device.data": 10_000, "server/device.data": 3_020_000})
+    injection = msgspec.structs.replace(INJECTION, rows=(pattern,))
+    assert failed(of_injection(WANTED, injection, slow, plain)) == wrong
+
+
+def test_a_few_writes_that_are_slow_for_another_reason() -> None:
+    slow = breakdown({"syscall": 20_000, "device.data": 3_080_000})
+    for part in (slow.time_ns[0], slow.writes.latency_ns):
+        part[: WRITES // 50] += 100_000_000
+    found = Measured(slow, Witness(WRITES, 5_100_000))
+    assert failed(of_injection(WANTED, INJECTION, found, measured(ROWS))) == []
+
+
+def test_an_injection_whose_delay_only_the_workload_knows() -> None:
+    unknown = msgspec.structs.replace(INJECTION, delay_ns=None)
+    slow = measured({"syscall": 20_000, "device.data": 5_080_000})
+    first, second = of_injection(WANTED, unknown, slow, measured(ROWS))
+    assert (first.found, second.found) == ("100.00% of 5.00 ms", "+0.00% in syscall")
 
 
 def test_an_injection_that_delays_nothing() -> None:
-    (check,) = of_injection(WANTED, PATTERNS, -1e6, PLAIN, PLAIN)
+    unknown = msgspec.structs.replace(INJECTION, delay_ns=None)
+    slower = measured({**ROWS, "syscall": 1_020_000})
+    (check,) = of_injection(WANTED, unknown, measured(ROWS), slower)
     assert (check.name, check.passed, check.found) == ("delayed", False, "-1.00 ms longer")
 
 

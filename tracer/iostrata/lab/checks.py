@@ -6,16 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iostrata.lab.scenario import Checks
+from iostrata.lab.scenario import Checks, Injection
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown
 from iostrata.record.diagnosis import Probe, verdicts
 from iostrata.units import duration
 
-RESIDUAL = "unattributed"
+RESIDUAL: Final = "unattributed"
+# Percentiles of the latency.
+TYPICAL: Final = (10, 90)
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,14 @@ class Check:
     passed: bool
     found: str
     wanted: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A round, as it was recorded and as the workload saw it."""
+
+    breakdown: Breakdown
+    witness: Witness
 
 
 def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
@@ -39,8 +51,9 @@ def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
             )
 
 
-def of_round(wanted: Checks, breakdown: Breakdown, witness: Witness) -> Iterator[Check]:
+def of_round(wanted: Checks, measured: Measured) -> Iterator[Check]:
     """What holds for every round."""
+    breakdown, witness = measured.breakdown, measured.witness
     latency = breakdown.writes.latency_ns
     analysed = len(latency)
     all_writes = analysed + sum(breakdown.left_out.values())
@@ -67,25 +80,21 @@ def of_round(wanted: Checks, breakdown: Breakdown, witness: Witness) -> Iterator
 
 
 def of_injection(
-    wanted: Checks,
-    patterns: Sequence[str],
-    delay_ns: float,
-    with_delay: Breakdown,
-    without: Breakdown,
+    wanted: Checks, injection: Injection, delayed: Measured, plain: Measured
 ) -> Iterator[Check]:
-    """Where the injected delay was found: in its rows, and in which other row most.
-
-    ``patterns``: of names with their machine, or of those without.
-    """
+    """Where the injected delay was found: in its rows, and in which other row most."""
+    delay_ns = injection.delay_ns or delayed.witness.mean_ns - plain.witness.mean_ns
     if delay_ns <= 0:
         yield Check("delayed", False, f"{duration(delay_ns)} longer", "longer than without")
         return
-    delayed, plain = means_ns(with_delay), means_ns(without)
-    more = {row: delayed.get(row, 0) - plain.get(row, 0) for row in {**plain, **delayed}}
-    rows = {row for row in more if any(_matches(row, pattern) for pattern in patterns)}
+    # A delay that comes with each write is best seen where nothing else is unusual.
+    means_ns = typical_means_ns if injection.delay_ns else all_means_ns
+    before, after = means_ns(plain.breakdown), means_ns(delayed.breakdown)
+    more = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
+    rows = {row for row in more if any(_matches(row, pattern) for pattern in injection.rows)}
     found = sum(more.pop(row) for row in rows) / delay_ns
     yield Check(
-        "found in " + ", ".join(patterns),
+        "found in " + ", ".join(injection.rows),
         found >= wanted.found,
         f"{found:.2%} of {duration(delay_ns)}",
         f">= {wanted.found:.0%}",
@@ -101,11 +110,23 @@ def of_injection(
 
 
 def _matches(name: str, pattern: str) -> bool:
+    """Patterns are of names with their machine, or of those without."""
     return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition("/")[2], pattern)
 
 
-def means_ns(breakdown: Breakdown) -> dict[str, float]:
-    """Mean of each row, and of the residual, over all writes."""
-    rows = zip(breakdown.layers, breakdown.time_ns.mean(axis=1), strict=True)
+def all_means_ns(breakdown: Breakdown) -> dict[str, float]:
+    return _means_ns(breakdown, np.ones(len(breakdown.writes), bool))
+
+
+def typical_means_ns(breakdown: Breakdown) -> dict[str, float]:
+    """Of the writes between the 10th and the 90th percentile of the latency."""
+    latency = breakdown.writes.latency_ns
+    low, high = np.percentile(latency, TYPICAL)
+    return _means_ns(breakdown, (latency >= low) & (latency <= high))
+
+
+def _means_ns(breakdown: Breakdown, among: NDArray[np.bool_]) -> dict[str, float]:
+    """Mean of each row, and of the residual."""
+    rows = zip(breakdown.layers, breakdown.time_ns[:, among].mean(axis=1), strict=True)
     means = {layer.name: float(mean) for layer, mean in rows}
-    return {**means, RESIDUAL: float(breakdown.residual_ns.mean())}
+    return {**means, RESIDUAL: float(breakdown.residual_ns[among].mean())}

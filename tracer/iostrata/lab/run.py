@@ -18,7 +18,7 @@ from iostrata.attribute.summarise import summarise
 from iostrata.errors import UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import cache
-from iostrata.lab.checks import Check
+from iostrata.lab.checks import Check, Measured
 from iostrata.lab.contradictions import choice
 from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import Listener
@@ -26,8 +26,7 @@ from iostrata.lab.record import RECORDER, record
 from iostrata.lab.scenario import Fio, Scenario, with_keys
 from iostrata.lab.stack import build
 from iostrata.lab.steps import CpuQuota, Image, Machine, Step
-from iostrata.lab.workload import Witness
-from iostrata.model import Breakdown, Summary
+from iostrata.model import Summary
 from iostrata.pipeline import analyse
 from iostrata.record import find_recorder
 from iostrata.record.diagnosis import Probe, read_probes
@@ -139,29 +138,28 @@ def _rounds(
     """A workload, then its injections."""
     wanted, stack = lab.scenario.checks, lab.scenario.stack
     place = recordings / workload.name
-    plain, witnessed = _round(lab, stack, workload, place, listener)
-    found = tuple(checks.of_round(wanted, plain, witnessed))
-    yield RoundResult(workload.name, place, summarise(plain, "method"), found)
+    plain = _round(lab, stack, workload, place, listener)
+    found = tuple(checks.of_round(wanted, plain))
+    yield RoundResult(workload.name, place, summarise(plain.breakdown, "method"), found)
     for injection in lab.scenario.injections:
         if injection.workload != workload.name or (only and injection.name not in only):
             continue
         place = recordings / injection.name
         changed = with_keys(stack, {injection.step: injection.replace})
-        delayed, slower = _round(lab, changed, workload, place, listener)
-        delay_ns = injection.delay_ns or slower.mean_ns - witnessed.mean_ns
+        delayed = _round(lab, changed, workload, place, listener)
         found = (
-            *checks.of_round(wanted, delayed, slower),
-            *checks.of_injection(wanted, injection.rows, delay_ns, delayed, plain),
+            *checks.of_round(wanted, delayed),
+            *checks.of_injection(wanted, injection, delayed, plain),
         )
-        yield RoundResult(injection.name, place, summarise(delayed, "method"), found)
+        yield RoundResult(injection.name, place, summarise(delayed.breakdown, "method"), found)
 
 
 def _round(
     lab: Lab, stack: Sequence[Step], workload: Fio, place: Path, listener: Listener
-) -> tuple[Breakdown, Witness]:
+) -> Measured:
     build(stack, lab.site)
-    witnessed = record(lab, workload, place, listener)
-    return analyse(open_recording(place)), witnessed
+    witness = record(lab, workload, place, listener)
+    return Measured(analyse(open_recording(place)), witness)
 
 
 @contextmanager
