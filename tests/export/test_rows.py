@@ -20,6 +20,7 @@ from iostrata.export.rows import Column, columns
 from iostrata.model import Breakdown, Quality
 from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
+from tests.report.test_several_machines import recording
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"
 
@@ -45,6 +46,13 @@ def test_layers_add_up_to_the_latency(breakdown: Breakdown, tmp_path: Path) -> N
         assert sum(int(row[name]) for name in layers) == int(row["latency_ns"])
     assert {row["method"] for row in rows} == {"fdatasync", "fsync", "open_datasync", "open_sync"}
     assert {row["device"] for row in rows} == {"vda"}
+
+
+def test_layers_of_several_machines_have_their_names(tmp_path: Path) -> None:
+    found = analyse(open_recording(recording(tmp_path / "chain")))
+    names = {column.name for column in columns(found, None)}
+    assert {"guest_syscall_ns", "host_vmm_submit_ns", "server_device_data_ns"} <= names
+    assert len(names) == 15 + len(found.layers) + 1
 
 
 def test_pieces_of_a_file_are_one_file(

@@ -5,7 +5,8 @@
 (CLOCK_MONOTONIC), ``realtime_ns`` (since 1970; only where clocks were sampled),
 ``latency_ns``, ``method``, ``process``, ``file_system``, ``device``, ``tid``,
 ``tgid``, ``size_bytes``, ``offset_bytes`` (-1: none), ``inode``, ``calls``, then one
-column a layer (``device_data_ns``) and ``unattributed_ns``: together ``latency_ns``.
+column a layer (``device_data_ns``; of several machines ``server_device_data_ns``) and
+``unattributed_ns``: together ``latency_ns``.
 """
 
 from __future__ import annotations
@@ -48,8 +49,7 @@ def columns(breakdown: Breakdown, realtime_ns: Ints | None) -> Iterator[Column]:
     yield Column("offset_bytes", writes.offset_bytes)
     yield Column("inode", writes.inode)
     yield Column("calls", writes.pieces)
-    several = len({layer.machine for layer in breakdown.layers}) > 1
     for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True):
-        name = layer.name.replace(".", "_")
-        yield Column(f"{layer.machine}_{name}_ns" if several else f"{name}_ns", times)
+        name = layer.name.replace(".", "_").replace("/", "_")
+        yield Column(f"{name}_ns", times)
     yield Column("unattributed_ns", breakdown.residual_ns)
