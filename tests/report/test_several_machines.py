@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import json as documents
 from pathlib import Path
 
 import pytest
 
+from iostrata.attribute.choice import Choice
 from iostrata.attribute.compare import compare
 from iostrata.attribute.summarise import summarise
 from iostrata.model import Breakdown
 from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
-from iostrata.report import comparison, csv, json, table
+from iostrata.report import comparison, comparison_json, csv, json, table, timeline_json
+from iostrata.timelines import timelines
 from tests.chain import GUEST_DISK, Chain, Costs
 from tests.report.test_golden import golden
 from tests.synthetic import Request, Writer
@@ -75,6 +78,19 @@ def test_what_was_not_recorded_is_named_whole(machines: str, tmp_path: Path) -> 
     segment = {"guest": "hypervisor and below", "guest host": "network and server"}[machines]
     # In the table, in the matrix, and in the tail of each of the two processes.
     assert text.count(f"\n{segment} ") + text.count(f"\n{segment}\n") >= 3
+
+
+def test_programs_are_told_the_segments(tmp_path: Path) -> None:
+    """A guest's own disk is not what its row's name alone says."""
+    guest = open_recording(recording(tmp_path / "recording", "guest"))
+    compared = compare(analyse(guest), analyse(guest))
+    seen = timelines(guest, Choice(numbers=(1,)))
+    rows = [
+        *documents.loads(comparison_json.render(compared))["groups"][0]["layers"],
+        *documents.loads(timeline_json.render(seen.timelines, seen.quality))["writes"][0]["steps"],
+    ]
+    segments = {row["segment"] for row in rows if row["layer"] == "device.data"}
+    assert segments == {"hypervisor and below"}
 
 
 def test_comparison(tmp_path: Path) -> None:

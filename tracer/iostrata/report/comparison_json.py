@@ -8,15 +8,15 @@
      "groups": [{"name", "writes_a", "writes_b", "judged": true | false,
                  "total": {"a_ns", "b_ns", "change_ns", "low_ns", "high_ns", "share", "real"},
                  "p50": {the same}, "p99": {the same},
-                 "layers": [{"layer", "machine", "unlike", the same seven}, ...]}, ...],
+                 "layers": [{"layer", "machine", "segment", "unlike", the same seven}, ...]}, ...],
      "only_a": [group, ...], "only_b": [group, ...], "mixes": [column, ...],
      "limit": null | 0.1,
      "regressions": [{"group", "row", "share"}, ...],
      "lost": {"a": n, "b": n}, "damage": {"a": [line, ...], "b": [line, ...]}}
 
-Layer ``unattributed`` is on machine null. ``share`` is of A's total mean, of A's
-own percentile for ``p50`` and ``p99``. ``real``: the confidence interval, from
-``low_ns`` to ``high_ns``, excludes 0. ``unlike``: only one recording observed it.
+Layer ``unattributed`` is on machine null, in segment null. ``share`` is of A's total
+mean, of A's own percentile for ``p50`` and ``p99``. ``real``: the confidence interval,
+from ``low_ns`` to ``high_ns``, excludes 0. ``unlike``: only one recording observed it.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def _row(row: ChangeRow) -> dict[str, Any]:
     return {
         "layer": row.layer.name if row.layer else "unattributed",
         "machine": row.layer.machine if row.layer else None,
+        "segment": row.layer.segment if row.layer else None,
         "unlike": row.unlike,
         **_change(row.change),
     }

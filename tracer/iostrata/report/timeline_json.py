@@ -7,8 +7,8 @@
      "writes": [{"id": n, "of": n, "why", "machine", "method", "process", "file_system",
                  "device", "tid", "size_bytes", "inode", "offset_bytes",
                  "begin_ns", "realtime_ns": null | n, "latency_ns", "caller_ns",
-                 "layers": [{"layer", "machine", "time_ns"}, ...],
-                 "steps": [{"layer", "machine", "begin_ns", "end_ns",
+                 "layers": [{"layer", "machine", "segment", "time_ns"}, ...],
+                 "steps": [{"layer", "machine", "segment", "begin_ns", "end_ns",
                             "call", "device", "sector", "size_bytes", "request_key",
                             "transaction", "more", "offset_bytes", "xid", "connection",
                             "hop", "bound_ns"}, ...]}, ...],
@@ -16,10 +16,10 @@
 
 ``begin_ns`` of a write is CLOCK_MONOTONIC, of a step it counts from the begin of
 its write. Steps neither overlap nor leave a gap within a call: their durations
-add up to ``latency_ns``. Layer ``unattributed`` is on machine null. Keys that are
-not known are left out; ``request_key`` is hexadecimal text. ``connection`` is the
-client's port << 16 | the server's. Steps between two machines have the ``hop``, and
-how far their clocks' relation may be off (``bound_ns``).
+add up to ``latency_ns``. Layer ``unattributed`` is on machine null, in segment null.
+Keys that are not known are left out; ``request_key`` is hexadecimal text;
+``connection`` is the client's port << 16 | the server's. Steps between two machines
+have the ``hop``, and how far their clocks' relation may be off (``bound_ns``).
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _write(timeline: Timeline) -> dict[str, Any]:
 
 def _layer(layer: Layer | None) -> dict[str, str | None]:
     if layer is None:
-        return {"layer": "unattributed", "machine": None}
-    return {"layer": layer.name, "machine": layer.machine}
+        return {"layer": "unattributed", "machine": None, "segment": None}
+    return {"layer": layer.name, "machine": layer.machine, "segment": layer.segment}
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:
