@@ -47,6 +47,8 @@ for row in ("syscall_enter\twrite\tsyscall\tok", "block_rq_issue\tx\tblock\tok",
             f"block_rq_complete\tx\tblock\t{verdict}"):
     tell(f"probe {row}\t")
 tell("ready", os.getpid())
+if (machine / "vanishing").exists():
+    sys.exit()
 if (machine / "failing").exists():
     tell("failed", (machine / "failing").read_text())
     tell("done", 125)

@@ -49,6 +49,7 @@ def test_both_are_recorded(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     assert "to stderr\n" in captured.err
     assert "recorded 200 events" in captured.err
     assert "same machine" in captured.err
+    assert "warning: machine server: RPC is not loaded" in captured.err
     found = recorded()
     assert found["command"] == list(command)
     assert found["exit_status"] == 3
@@ -88,7 +89,7 @@ def test_a_workload_below_and_a_duration(far: Far) -> None:
         ("chmod", "echo full >&2; exit 1", 6, "machine server: a program can be written and run"),
         ("verdict", "EPERM", 6, "machine server: its kernel does not show device"),
         ("failing", "out of luck", 6, "machine server: the recorder: out of luck"),
-        ("midway", "kill $RECORDER", 6, "machine server: the connection to its recorder was lost"),
+        ("vanishing", "", 6, "machine server: the connection to its recorder was lost"),
     ],
 )
 def test_what_a_machine_cannot_do_is_said_before_anything_runs(
@@ -99,7 +100,7 @@ def test_what_a_machine_cannot_do_is_said_before_anything_runs(
     far: Far,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    if program in ("verdict", "failing", "midway"):
+    if program in ("verdict", "failing", "vanishing"):
         far.has("nas", program, script)
     else:
         far.says("nas", program, script)

@@ -77,7 +77,7 @@ def test_a_guest_by_ssh_and_this_machine(disk: Path, sshd: Sshd) -> None:
 
 def test_a_connection_that_breaks_midway(disk: Path, sshd: Sshd) -> None:
     command = [*IOSTRATA, "record", "-o", "out", "--machine", "guest=local"]
-    command += ["--machine", "server=ssh:near", "--", *writer("fdatasync", 2000, 0.001)]
+    command += ["--machine", "server=ssh:near", "--", *writer("fdatasync", 1000, 0.002)]
     with subprocess.Popen(
         command, cwd=disk, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

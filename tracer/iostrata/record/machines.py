@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from iostrata.errors import IostrataError
+from iostrata.record.fitness import blind_spots
 from iostrata.record.interruption import Answer, Interruption
 from iostrata.record.local import Local
 from iostrata.record.mounts import carried_mounts, write_connections
@@ -72,8 +73,9 @@ def record_machines(plan: Plan, listener: Listener) -> Outcome:
         try:
             write_recording(plan, stations, created)
             prepare(stations, listener)
-            start(plan, workload, stations)
+            start(plan, workload, stations, listener)
             signals.answer = Answer.REMEMBER
+            workload.go()
             listener.ready()
             follow(workload, stations, signals, listener)
             stop(workload, stations)
@@ -97,17 +99,18 @@ def prepare(stations: Sequence[Station], listener: Listener) -> None:
     _each(Station.install, stations)
 
 
-def start(plan: Plan, workload: Station, stations: Sequence[Station]) -> None:
-    """All of them record, and only then the command begins."""
+def start(plan: Plan, workload: Station, stations: Sequence[Station], listener: Listener) -> None:
+    """All of them record, and have told their clocks; the command can begin."""
     path = replace(plan.request, command=(), target=Target(), path=True, duration_s=0)
     for station in stations:
         station.start(plan.request if station is workload else path)
     for station in stations:
         station.wait_ready(READY_LIMIT_S)
+        for text in blind_spots(station.planned.role, station.sights):
+            listener.warn(f"machine {station.name}: {text}")
     for station in stations:
         station.ask_clock(MANY)
         station.check_running()
-    workload.go()
 
 
 def follow(

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from iostrata.errors import IostrataError, PermissionDenied, RecorderError
-from iostrata.record.diagnosis import read_probes, verdicts
+from iostrata.errors import IostrataError, RecorderError
+from iostrata.record.diagnosis import Verdict, read_probes, verdicts
 from iostrata.record.exchange import Probe, write_exchange
+from iostrata.record.fitness import CHECK, check_machine, check_sights, facts_of
 from iostrata.record.recorder import NAME, Request, arguments, find_recorder
 from iostrata.record.status import Progress, Status
 from iostrata.record.transport import Session, Transport
@@ -22,21 +22,6 @@ from iostrata.record.transport import Session, Transport
 CHECK_LIMIT_S: Final = 60.0
 ANSWER_LIMIT_S: Final = 2.0
 TRACE: Final = "trace"
-# What is said of the machine, then a directory in which a program may be written and run.
-CHECK: Final = """
-echo "user $(id -u)"
-echo "architecture $(uname -m)"
-echo "boot $(cat /proc/sys/kernel/random/boot_id)"
-[ -r /sys/kernel/btf/vmlinux ] && echo "btf yes"
-[ "$(id -u)" = 0 ] || exit 0
-umask 077
-for place; do
-    made=$(mktemp -d "$place/iostrata-XXXXXX") || continue
-    printf '#!/bin/sh\\n' >"$made/try" && chmod 700 "$made/try" && "$made/try" &&
-        rm "$made/try" && echo "directory $made" && exit 0
-    rm -r "$made"
-done 2>/dev/null
-"""
 # A recorder whose connection was lost, as it ends by itself; not what got its number since.
 LOST: Final = """
 echo "boot $(cat /proc/sys/kernel/random/boot_id)"
@@ -89,6 +74,11 @@ class Station:
         return self.planned.name
 
     @property
+    def sights(self) -> tuple[Verdict, ...]:
+        """What its recorder sees, once it is ready."""
+        return verdicts(read_probes(self.status.probes))
+
+    @property
     def running(self) -> bool:
         return self.session is not None and self.session.alive and self.status.done is None
 
@@ -97,9 +87,9 @@ class Station:
         with self._named():
             transport = self.planned.transport
             done = transport.run(["sh", "-c", CHECK, "sh", *transport.places], CHECK_LIMIT_S)
-            found = _facts(done.output)
+            found = facts_of(done.output)
             self.boot_id, self.directory = found.get("boot", ""), found.get("directory", "")
-            _check(found, transport)
+            check_machine(found, transport)
 
     def install(self) -> None:
         """Copies the recorder there."""
@@ -130,7 +120,7 @@ class Station:
             self.hear(0.1)
         self.check_running()
         with self._named():
-            _check_probes(self.status.probes)
+            check_sights(self.sights)
 
     def check_running(self) -> None:
         if not (self.is_ready and self.running):
@@ -206,7 +196,7 @@ class Station:
             transport = self.planned.transport
             if self.status.done is None:
                 words = ["sh", "-c", LOST, "sh", str(self.status.pid), self.recorder]
-                found = _facts(transport.run(words, CHECK_LIMIT_S).output)
+                found = facts_of(transport.run(words, CHECK_LIMIT_S).output)
                 if found.get("boot") != self.boot_id:
                     self.note = "it was rebooted while it was recorded"
             transport.fetch(f"{self.directory}/{TRACE}", trace)
@@ -227,49 +217,6 @@ class Station:
             yield
         except IostrataError as error:
             raise type(error)(f"machine {self.name}: {error}", error.hint) from error
-
-
-def _facts(output: str) -> dict[str, str]:
-    """``user 0`` and the like; what else a machine says has no such words."""
-    words = (line.partition(" ") for line in output.splitlines())
-    return {name: value for name, _, value in words}
-
-
-def _check(found: dict[str, str], transport: Transport) -> None:
-    if "architecture" not in found:
-        raise RecorderError("it runs no commands", "sh, id, uname and mktemp must be there")
-    if found["architecture"] != platform.machine():
-        raise RecorderError(
-            f"its CPU is of another type: {found['architecture']}, and the recorder here is for "
-            f"{platform.machine()}",
-            "build iostrata-record there (make -C bpf), record by hand, and use iostrata join",
-        )
-    if found.get("user") != "0":
-        raise PermissionDenied(
-            f"recording with eBPF needs root, and it is entered as user {found.get('user')}",
-            "give ssh:root@HOST, or a host of ~/.ssh/config with User root",
-        )
-    if "btf" not in found:
-        raise PermissionDenied(
-            "its kernel has no BTF (/sys/kernel/btf/vmlinux is missing)",
-            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and most others have it)",
-        )
-    if "directory" not in found:
-        raise RecorderError(
-            f"a program can be written and run in none of {', '.join(transport.places)}",
-            "free some space there, or mount one without noexec",
-        )
-
-
-def _check_probes(rows: Sequence[str]) -> None:
-    needed = [verdict for verdict in verdicts(read_probes(rows)) if verdict.sight.needed]
-    blind = [verdict.sight for verdict in needed if verdict.seen == "no"]
-    if blind:
-        raise RecorderError(
-            f"its kernel does not show {', '.join(sight.layer for sight in blind)}: "
-            f"{blind[0].without}",
-            "iostrata doctor there says more",
-        )
 
 
 def _placed(request: Request, directory: str) -> list[str]:

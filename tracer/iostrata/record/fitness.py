@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record stage: what a machine says of itself in, why it cannot be recorded out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from iostrata.errors import PermissionDenied, RecorderError
+from iostrata.record.diagnosis import Verdict
+from iostrata.record.transport import Transport
+
+# What is said of the machine, then a directory in which a program may be written and run.
+CHECK: Final = """
+echo "user $(id -u)"
+echo "architecture $(uname -m)"
+echo "boot $(cat /proc/sys/kernel/random/boot_id)"
+[ -r /sys/kernel/btf/vmlinux ] && echo "btf yes"
+[ "$(id -u)" = 0 ] || exit 0
+umask 077
+for place; do
+    made=$(mktemp -d "$place/iostrata-XXXXXX") || continue
+    printf '#!/bin/sh\\n' >"$made/try" && chmod 700 "$made/try" && "$made/try" &&
+        rm "$made/try" && echo "directory $made" && exit 0
+    rm -r "$made"
+done 2>/dev/null
+"""
+# What a machine is recorded for, by its role.
+DUTIES: Final = {"guest": "virtio", "host": "kvm", "server": "svc"}
+
+
+def facts_of(output: str) -> dict[str, str]:
+    """What CHECK printed, by its first word; what else a machine says does not matter."""
+    words = (line.partition(" ") for line in output.splitlines())
+    return {name: value for name, _, value in words}
+
+
+def check_machine(found: dict[str, str], transport: Transport) -> None:
+    """RecorderError, PermissionDenied: no recorder can run there."""
+    if "architecture" not in found:
+        raise RecorderError("it runs no commands", "sh, id, uname and mktemp must be there")
+    if found["architecture"] != platform.machine():
+        raise RecorderError(
+            f"its CPU is of another type: {found['architecture']}, and the recorder here is for "
+            f"{platform.machine()}",
+            "build iostrata-record there (make -C bpf), record by hand, and use iostrata join",
+        )
+    if found.get("user") != "0":
+        raise PermissionDenied(
+            f"recording with eBPF needs root, and it is entered as user {found.get('user')}",
+            "give ssh:root@HOST, or a host of ~/.ssh/config with User root",
+        )
+    if "btf" not in found:
+        raise PermissionDenied(
+            "its kernel has no BTF (/sys/kernel/btf/vmlinux is missing)",
+            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and most others have it)",
+        )
+    if "directory" not in found:
+        raise RecorderError(
+            f"a program can be written and run in none of {', '.join(transport.places)}",
+            "free some space there, or mount one without noexec",
+        )
+
+
+def check_sights(sights: Sequence[Verdict]) -> None:
+    """RecorderError: what every machine must show is missing."""
+    blind = [each.sight for each in sights if each.sight.needed and each.seen == "no"]
+    if blind:
+        raise RecorderError(
+            f"its kernel does not show {', '.join(sight.layer for sight in blind)}: "
+            f"{blind[0].without}",
+            "iostrata doctor there says more",
+        )
+
+
+def blind_spots(role: str, sights: Sequence[Verdict]) -> Iterator[str]:
+    """What a machine of that role should show, and does not."""
+    for verdict in sights:
+        if verdict.sight.layer == DUTIES.get(role) and verdict.seen in ("no", "absent"):
+            yield verdict.sight.absent if verdict.seen == "absent" else verdict.sight.without
