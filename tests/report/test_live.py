@@ -73,7 +73,9 @@ def test_several_machines_have_titles_in_the_order_of_the_stack() -> None:
 def test_what_does_not_fit_is_said() -> None:
     text = render(moment(), View("x", 80, 12)).plain
     assert len(text.splitlines()) == 12
-    assert "more" in text
+    assert "  and 5 smaller ones" in text
+    # What holds most is shown, in the order of the stack.
+    assert text.index("fs") < text.index("device.data") < text.index("device.flush")
     assert "unattributed" in text
     assert "q quit" in text
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from rich.text import Text
 
-from iostrata.model import Figures, Layer, Moment, Row, Table
+from iostrata.model import Figures, Layer, Moment, Row
 from iostrata.report.quantity import Unit, cut, share, unit_for
-from iostrata.report.sections import headed, name_width, sections
+from iostrata.report.sections import NAME_WIDTH, WIDEST_NAME, headed, name_width, sections
 from iostrata.report.table import COLUMNS, FIGURE_WIDTH, SHARE_WIDTH, Column
 from iostrata.report.waterfall import DENSITIES, HEIGHTS
 
@@ -28,6 +28,7 @@ STRIP: Final = "own highest is full"
 # The first to go is the first that a narrow terminal can do without.
 DISPENSABLE: Final = ("p95", "max", "p50", "p99")
 NARROWEST_STRIP: Final = 16
+INDENT: Final = 2
 FRAME_LINES: Final = 9
 """Lines that are no layers: title, choice, head, three rows, "more", foot, keys."""
 
@@ -85,8 +86,9 @@ def _foot(moment: Moment) -> Iterator[Text]:
 
 def _table(moment: Moment, view: View) -> Iterator[Text]:
     unit = unit_for(moment.table.total.mean_ns if moment.table else 0.0)
-    layers = [row.layer for row in moment.table.rows] if moment.table else []
-    line = _Line.that_fits(layers, unit, view)
+    busy = [row for row in moment.table.rows if row.figures.mean_ns] if moment.table else []
+    titled = view.order == ORDERS[0] and headed(row.layer for row in busy)
+    line = _Line.that_fits([row.layer for row in busy], titled, unit, view)
     yield line.titles()
     yield line.rate(moment.writes_per_s)
     if moment.table is None:
@@ -97,29 +99,33 @@ def _table(moment: Moment, view: View) -> Iterator[Text]:
         return moment.strips.get((machine, name), ())
 
     yield line.of("total", moment.table.total, strip("", "total"), "bold")
-    lines = []
-    for title, rows in _grouped(moment.table, view.order):
-        lines += [Text(title, style="bold")] if title else []
+    groups = _grouped(busy, titled, view.order)
+    titles = len(groups) if titled else 0
+    shown = _largest(busy, max(view.height - FRAME_LINES - titles, 1))
+    for title, rows in groups:
+        if titled:
+            yield Text(title, style="bold")
         for row in rows:
-            layer, style = row.layer, "cyan" if row.layer.segment == "device" else ""
-            name = layer.row if title else layer.name
-            values = strip(layer.machine, layer.name)
-            lines.append(line.of(f"  {name}", row.figures, values, style))
-    fitting = max(view.height - FRAME_LINES, 1)
-    yield from lines[:fitting]
-    if len(lines) > fitting:
-        yield Text(f"  and {len(lines) - fitting} more", style="dim")
+            if row in shown:
+                layer, style = row.layer, "cyan" if row.layer.segment == "device" else ""
+                name = layer.row if titled else layer.name
+                values = strip(layer.machine, layer.name)
+                yield line.of(f"  {name}", row.figures, values, style)
+    if len(busy) > len(shown):
+        yield Text(f"  and {len(busy) - len(shown)} smaller ones", style="dim")
     yield line.of("unattributed", moment.table.residual, strip("", "unattributed"), "yellow")
 
 
-def _grouped(table: Table, order: str) -> Iterator[tuple[str, Sequence[Row]]]:
-    """In the order of the stack, rows below the titles of their segments if they need them."""
-    busy = [row for row in table.rows if row.figures.mean_ns]
-    if order == ORDERS[0] and headed(row.layer for row in busy):
-        for section in sections(busy, lambda row: row.layer):
-            yield section.title, section.rows
-    else:
-        yield "", sorted(busy, key=SORTS[order])
+def _largest(rows: Sequence[Row], count: int) -> Sequence[Row]:
+    return sorted(rows, key=SORTS["share"])[:count]
+
+
+def _grouped(rows: Sequence[Row], titled: bool, order: str) -> list[tuple[str, Sequence[Row]]]:
+    """Rows below the titles of their segments, or all of them in the wanted order."""
+    if titled:
+        found = sections(rows, lambda row: row.layer)
+        return [(section.title, section.rows) for section in found]
+    return [("", sorted(rows, key=SORTS[order]))]
 
 
 @dataclass(frozen=True)
@@ -131,8 +137,11 @@ class _Line:
     blocks: bool
 
     @classmethod
-    def that_fits(cls, layers: Sequence[Layer], unit: Unit, view: View) -> _Line:
+    def that_fits(cls, layers: Sequence[Layer], titled: bool, unit: Unit, view: View) -> _Line:
         names = name_width(layers)
+        if not titled:
+            longest = max((len(layer.name) + INDENT for layer in layers), default=0)
+            names = max(NAME_WIDTH, min(longest, WIDEST_NAME))
         columns, room = _fit(view.width - names)
         return cls(names, columns, unit, room, view.blocks)
 
