@@ -20,7 +20,7 @@ from iostrata.model import Breakdown, Summary, Table
 # The columns beside each test, and the layers whose time each holds.
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "cpu": ("syscall", "fs"),
-    "host": ("kvm.", "vcpu.", "vmm.", "virtio."),
+    "host": ("kvm.", "vcpu.", "vmm.", "virtio.", "unfollowed"),
     "net": ("rpc.call", "network.", "svc"),
     "journ": ("lock", "journal.", "device.journal"),
     "queue": ("block.", "rpc.queue", "rpc.reply"),
