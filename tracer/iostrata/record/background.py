@@ -6,9 +6,6 @@ The recorder ends when its control pipe closes or is silent: whatever ends us en
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +13,7 @@ from typing import Final
 
 from iostrata.errors import RecorderError
 from iostrata.record.recorder import Request, arguments, find_recorder
-from iostrata.record.session import PipedSession
+from iostrata.record.session import PipedSession, begin
 from iostrata.record.status import Progress, Status
 
 START_S: Final = 120.0
@@ -59,31 +56,8 @@ class Background:
 @contextmanager
 def beside(request: Request) -> Iterator[Background]:
     """A recorder at work while the block runs; it sees nothing of our terminal."""
-    session = _start(request)
+    session = begin([str(find_recorder()), *arguments(request)], apart=True)
     try:
         yield Background(session)
     finally:
         session.close()
-
-
-def _start(request: Request) -> PipedSession:
-    status, told = os.pipe()
-    asked, control = os.pipe()
-    descriptors = ["--status-fd", str(told), "--control-fd", str(asked)]
-    try:
-        process = subprocess.Popen(
-            [str(find_recorder()), *descriptors, *arguments(request)],
-            pass_fds=[told, asked],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError as error:
-        os.close(status)
-        os.close(control)
-        raise RecorderError(f"the recorder does not start: {error.strerror}") from error
-    finally:
-        os.close(told)
-        os.close(asked)
-    return PipedSession(process, io.FileIO(status), io.FileIO(control, "w"))

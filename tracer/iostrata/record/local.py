@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import io
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from iostrata.errors import RecorderError
-from iostrata.record.session import PipedSession
+from iostrata.record.session import PipedSession, begin
 from iostrata.record.transport import STATUS_TIME_LIMIT, Done
 
 
@@ -53,17 +51,4 @@ class Local:
             raise RecorderError(f"{local} cannot be written: {error.strerror}") from error
 
     def start(self, words: Sequence[str]) -> PipedSession:
-        """A child of ours in the terminal's foreground: its Ctrl-C reaches the command, too."""
-        status, told = os.pipe()
-        asked, control = os.pipe()
-        descriptors = ["--status-fd", str(told), "--control-fd", str(asked)]
-        try:
-            process = subprocess.Popen([words[0], *descriptors, *words[1:]], pass_fds=[told, asked])
-        except OSError as error:
-            os.close(status)
-            os.close(control)
-            raise RecorderError(f"the recorder does not start: {error.strerror}") from error
-        finally:
-            os.close(told)
-            os.close(asked)
-        return PipedSession(process, io.FileIO(status), io.FileIO(control, "w"))
+        return begin(words)

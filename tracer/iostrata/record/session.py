@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import io
+import os
 import select
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Final
+
+from iostrata.errors import RecorderError
 
 PATIENCE_S: Final = 2.0
 
@@ -68,6 +73,35 @@ class PipedSession:
         except subprocess.TimeoutExpired:
             return ""
         return f"it was killed by signal {-status}" if status < 0 else ""
+
+
+def begin(words: Sequence[str], *, apart: bool = False) -> PipedSession:
+    """A recorder of this machine, with its arguments. Errors: RecorderError.
+
+    ``apart``: it neither sees nor uses our terminal; else it is in its foreground as we are,
+    and Ctrl-C reaches its command, too.
+    """
+    status, told = os.pipe()
+    asked, control = os.pipe()
+    descriptors = ["--status-fd", str(told), "--control-fd", str(asked)]
+    streams = subprocess.DEVNULL if apart else None
+    try:
+        process = subprocess.Popen(
+            [words[0], *descriptors, *words[1:]],
+            pass_fds=[told, asked],
+            stdin=streams,
+            stdout=streams,
+            stderr=streams,
+            start_new_session=apart,
+        )
+    except OSError as error:
+        os.close(status)
+        os.close(control)
+        raise RecorderError(f"the recorder does not start: {error.strerror}") from error
+    finally:
+        os.close(told)
+        os.close(asked)
+    return PipedSession(process, io.FileIO(status), io.FileIO(control, "w"))
 
 
 def _left(deadline: float) -> float:
