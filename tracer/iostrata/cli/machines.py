@@ -58,7 +58,8 @@ def _machine(text: str, directory: Path, alone: bool) -> Planned:
     if not role and not alone:
         raise UsageError(
             f"{text}: what part does {name} have in the path of a write?",
-            f"say so: {name}:guest=..., {name}:host=... or {name}:server=...",
+            f"say so: {name}:guest=..., {name}:host=..., {name}:server=..., "
+            f"or {name}:local=... (a server's client)",
         )
     return Planned(name, role or "local", _transport(text, value, directory))
 
