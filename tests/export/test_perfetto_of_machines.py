@@ -72,7 +72,7 @@ def test_groups_are_machines_and_their_segments(trace: Any) -> None:
         ]
         for root in roots
     }
-    assert groups["guest"] == ["writes", "guest OS", "device"]
+    assert groups["guest"] == ["writes", "guest OS", "hypervisor and below"]
     assert groups["host"] == ["hypervisor", "host OS", "network and server"]
     assert groups["server"] == ["network", "server OS", "device"]
 

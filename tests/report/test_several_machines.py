@@ -18,9 +18,10 @@ from iostrata.report import comparison, comparison_json, csv, json, table, timel
 from iostrata.timelines import timelines
 from tests.chain import GUEST_DISK, Chain, Costs
 from tests.report.test_golden import golden
-from tests.synthetic import Request, Writer
+from tests.synthetic import O_DSYNC, Request, Writer
 
 WRITES = 40
+COSTS = Costs(vmm=51_000, there=65_000, back=65_000)
 
 
 def costs(number: int, device_ns: int) -> Costs:
@@ -78,6 +79,31 @@ def test_what_was_not_recorded_is_named_whole(machines: str, tmp_path: Path) -> 
     segment = {"guest": "hypervisor and below", "guest host": "network and server"}[machines]
     # In the table, in the matrix, and in the tail of each of the two processes.
     assert text.count(f"\n{segment} ") + text.count(f"\n{segment}\n") >= 3
+
+
+def test_a_guest_has_no_device_of_its_own(tmp_path: Path) -> None:
+    """What the guest reads is not followed: its time is no device's."""
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(10):
+        writer.enter()
+        queued, place = (
+            writer.now,
+            {"dev": writer.disk, "sector": 7, "size_bytes": 4096, "flags": 0},
+        )
+        keys = {"request_key": 0xFFFF_8889_0000_0000, "bio_key": 0xFFFF_8889_0000_0100}
+        chain.guest.emit("block_bio_queue", queued, writer.tid, bio_key=keys["bio_key"], **place)
+        chain.guest.emit("block_rq_issue", queued + 100, writer.tid, **keys, **place)
+        chain.guest.emit("block_rq_complete", queued + 50_000, 0, **keys, **place)
+        writer._wait(50_000, 1_000, 2_000)
+        chain.data(writer, number * 8192, COSTS)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.now += 10_000
+    (tmp_path / "recording").mkdir()
+    found = analyse(open_recording(chain.recording(tmp_path / "recording")))
+    segments = {row.segment: row.figures.mean_ns for row in summarise(found).overall.segments}
+    assert segments["hypervisor and below"] == 49_900
+    assert segments["device"] == COSTS.disk.device
 
 
 def test_programs_are_told_the_segments(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from iostrata.model import Breakdown, Estimate, Guess
 from iostrata.path import BEYOND_CLIENT, BEYOND_GUEST
 from iostrata.pipeline import Material
 from iostrata.stitch.join import Ints, integers
-from iostrata.stitch.requests import requests_of
+from iostrata.stitch.requests import OP_WRITE, requests_of
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.window import whole
 from iostrata.trace.read import Trace
@@ -67,7 +67,7 @@ def estimate(found: Material, breakdown: Breakdown, given: Given) -> Estimate:
     measured = _measured(breakdown)
     total = sum(measured.values())
     terms: dict[str, _Term] = {}
-    if given.ping_ns is not None or measured.keys() & {NETWORK, BEYOND_CLIENT, BEYOND_GUEST}:
+    if given.ping_ns is not None or NETWORK in measured or _unrecorded(measured):
         terms[NETWORK] = _network(found, given)
     terms[DEVICE] = _device(found, breakdown, given)
     known = [term.ns for term in terms.values() if term.ns is not None]
@@ -86,25 +86,29 @@ def _measured(breakdown: Breakdown) -> dict[str, float]:
     return {segment: ns / count for segment, ns in sums.items()}
 
 
+def _unrecorded(measured: Mapping[str, float]) -> str:
+    """The segment that holds all below the last recorded machine; empty if there is none."""
+    if BEYOND_GUEST in measured and HYPERVISOR not in measured:
+        return BEYOND_GUEST
+    return BEYOND_CLIENT if BEYOND_CLIENT in measured and NETWORK not in measured else ""
+
+
 def _guesses(
     measured: Mapping[str, float], terms: Mapping[str, _Term], rest: _Term, guest: bool
 ) -> Iterator[Guess]:
     """The terms, and whatever was measured that is none of them."""
-    merged = {HYPERVISOR: BEYOND_GUEST, NETWORK: BEYOND_CLIENT, DEVICE: BEYOND_CLIENT}
-    if BEYOND_GUEST in measured:
-        merged = dict.fromkeys(merged, BEYOND_GUEST)
     claimed = {**terms, HYPERVISOR: rest} if guest else dict(terms)
-    others = tuple(segment for segment in measured if segment not in {*claimed, *merged.values()})
-    whole_of = {segment: merged[segment] for segment in claimed if merged[segment] in measured}
+    below = _unrecorded(measured)
+    others = tuple(one for one in measured if one not in {*claimed, below})
+    merged = [one for one in claimed if below and one not in measured]
     for segment, term in claimed.items():
-        if segment not in whole_of:
+        if segment not in merged:
             yield _guess((segment,), term, measured.get(segment, 0.0))
-    for into in dict.fromkeys(whole_of.values()):
-        parts = [segment for segment in claimed if whole_of.get(segment) == into]
-        known = [ns for part in parts if (ns := claimed[part].ns) is not None]
-        together = _Term(sum(known), SUM) if len(known) == len(parts) else _Term(None, UNKNOWN)
-        yield _guess((into,), together, measured[into])
-        yield from (_guess((part,), claimed[part], None, into) for part in parts)
+    if merged:
+        known = [ns for one in merged if (ns := claimed[one].ns) is not None]
+        together = _Term(sum(known), SUM) if len(known) == len(merged) else _Term(None, UNKNOWN)
+        yield _guess((below,), together, measured[below])
+        yield from (_guess((one,), claimed[one], None, below) for one in merged)
     if guest:
         yield from (_guess((one,), _Term(0.0, IGNORED), measured[one]) for one in others)
     else:
@@ -146,17 +150,18 @@ def _device(found: Material, breakdown: Breakdown, given: Given) -> _Term:
 
 
 def _alone(trace: Trace) -> tuple[str, Ints]:
-    """The busiest disk, and the times of its requests with data while it had no other."""
+    """The busiest disk, and the times of its writes while it had no other request."""
     requests = requests_of(whole(trace))[0]
     stacked = stacking(trace.facts, requests.device_key)[0]
-    lowest = ~np.isin(requests.device_key, stacked)
-    disks, counts = np.unique(requests.device_key[lowest & ~requests.flush], return_counts=True)
+    writes = ~requests.flush & (requests.operation == OP_WRITE)
+    writes &= ~np.isin(requests.device_key, stacked)
+    disks, counts = np.unique(requests.device_key[writes], return_counts=True)
     if not len(disks):
         return "", np.zeros(0, np.int64)
     disk = disks[np.argmax(counts)]
     rows = np.flatnonzero(requests.device_key == disk)
     issue, complete = requests.issue_ns[rows], requests.complete_ns[rows]
-    alone = _apart(issue, complete) & ~requests.flush[rows]
+    alone = _apart(issue, complete) & writes[rows]
     return trace.facts.device_name(int(disk)), (complete - issue)[alone]
 
 

@@ -37,7 +37,6 @@ class Member:
     trace: Trace
     role: str
     upper: Trace | None = None
-    hops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,6 @@ class _Search:
                 if not len(pairs.ask):
                     continue
                 self.left.remove((lower, role))
-                member = self.members[depth]
-                self.members[depth] = replace(member, hops=(*member.hops, hop.name))
                 self.crossings.append(_crossing(hop, upper, lower, clock, asks, pairs))
                 node = self.node(lower, pieces, hop.floor, Member(lower, role, upper))
                 agents = np.unique(serves.agent[pairs.serve])
@@ -146,7 +143,8 @@ def _layer(members: Sequence[Member], number: int, row: Row, several: bool) -> L
         segment = OS[member.role]
     elif segment == "beyond":
         segment = BEYOND_CLIENT
-    elif segment == "device" and member.role == "guest" and "virtio" not in member.hops:
+    elif segment == "device" and member.role == "guest":
+        # Whatever was not followed down: a guest has no device of its own.
         segment = BEYOND_GUEST
     name = f"{machine}/{row.name}" if several else row.name
     return Layer(name, segment, machine, row.meaning)

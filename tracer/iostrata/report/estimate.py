@@ -33,7 +33,7 @@ FROM: Final = {
 # Below it, of what was read from the recording: by whom or of which, and how many samples.
 RESTS_ON: Final = {
     "tcp round trip": "smoothed by {0}'s kernel, median of {1} samples; --ping MS for your own",
-    "serial requests": "mean of {1} requests that {0} had alone; --iops N for your own",
+    "serial requests": "mean of {1} writes that {0} had alone; --iops N for your own",
 }
 WHY_NOT: Final = {
     "no connection seen": "no machine told of a connection: give --ping MS (0: there is none)",
