@@ -48,9 +48,11 @@ def timeline(
     By default the median write, the one at p99, and the slowest. Each layer has
     a strip, on which time goes from left to right: the higher a character, the
     more of its time the layer held. Below are the steps in order of time, and
-    what was behind each: size at disk:sector, rq = the kernel's request pointer
-    (as in iostrata dump), transaction = the journal's. The caller's own time
-    between the calls of a write is cut out of the strips.
+    what was behind each: size at disk:sector or at an offset in the file, rq =
+    the kernel's request pointer (as in iostrata dump), transaction = the
+    journal's, xid and ports = of a remote call. Between two machines: by which
+    hop, and how far their clocks may be off. The caller's own time between the
+    calls of a write is cut out of the strips.
 
     \b
       iostrata timeline /var/tmp/db

@@ -206,13 +206,14 @@ def _step(step: Step, title: str, columns: _Columns) -> Text:
 
 def described(evidence: Evidence) -> str:
     """What is behind a step: ``8k at vda:4096 rq ffff888000014000`` is size, disk, sector and
-    request; ``nfs ±2.00 us xid 6f 800:2049`` is hop, clocks' bound, call and ports."""
+    request, ``8k at 152k`` size and offset in the file; ``nfs ±2.00 us xid 6f 800:2049`` is
+    hop, clocks' bound, call and ports."""
     parts = [evidence.call or ""]
     if evidence.hop and evidence.bound_ns is not None:
         parts.append(f"{evidence.hop} ±{units.duration(evidence.bound_ns)}")
     size = f"{units.size(evidence.size_bytes)} at " if evidence.size_bytes else ""
     if evidence.offset_bytes is not None:
-        parts.append(f"{size}offset {units.size(evidence.offset_bytes)}")
+        parts.append(f"{size}{units.size(evidence.offset_bytes)}")
     if evidence.device:
         sector = f":{evidence.sector}" if evidence.sector is not None else ""
         parts.append(f"{size}{evidence.device}{sector}")
