@@ -145,3 +145,11 @@ def test_a_recorder_answers_and_ends_with_its_coordinator(disk: Path, recorder: 
         process.stdin.close()
         assert process.stdout.read().splitlines()[-1] == "done 0"
     assert process.returncode == 0
+
+
+def test_a_failure_is_told_once(disk: Path, recorder: Path) -> None:
+    words = [str(recorder), "--status-fd", "1", "-o", "trace", "--pid", "none"]
+    done = subprocess.run(words, cwd=disk, capture_output=True, text=True, check=False)
+    assert done.stdout == "failed --pid none makes no sense; see iostrata-record --help\n"
+    assert done.stderr == ""
+    assert done.returncode == 125
