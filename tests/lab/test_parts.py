@@ -67,9 +67,13 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "virtserialport,chardev=guest.control,name=guest.control" in line
 
 
-def test_command_line_of_a_nested_machine() -> None:
+@pytest.mark.parametrize(("below", "cpu"), [("kvm", "host"), ("tcg", "host,-xsave")])
+def test_command_line_of_a_nested_machine(
+    below: str, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(qemu.ACCELERATOR, below)
     line = " ".join(qemu.nested_command_line(Machine(name="guest", nested="host")))
-    assert "-accel kvm -cpu host" in line
+    assert f"-accel kvm -cpu {cpu} " in line
     assert "chardev pipe,id=control,path=/run/ports/guest.control" in line
     assert "serial=root" in line
     assert "chardev=monitor,mode=control" in line
