@@ -54,6 +54,10 @@ def test_excesses_add_up(rows: list[tuple[int, ...]]) -> None:
         total = getattr(found.total, figure)
         assert sum(getattr(part, figure) for part in parts) == pytest.approx(total, abs=1e-3)
     assert sum(part.leads for part in parts) == found.slow
+    segments = [one.excess for one in found.segments]
+    assert sum(one.excess_ns for one in segments) == pytest.approx(
+        found.total.excess_ns - found.residual.excess_ns, abs=1e-3
+    )
     assert found.typical_to_ns <= found.slow_from_ns
 
 

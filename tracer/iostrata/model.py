@@ -212,12 +212,21 @@ class TailRow:
 
 
 @dataclass(frozen=True)
+class TailSegment:
+    """What the layers of one segment exceed together; ``leads``: among the segments."""
+
+    segment: str
+    machine: str
+    excess: Excess
+
+
+@dataclass(frozen=True)
 class Tail:
     """What makes the slowest writes slow: they against those around the median.
 
     ``slow``: the slowest 1 % (at least one), of ``slow_from_ns`` and more;
     ``typical``: those between ``typical_from_ns`` and ``typical_to_ns``, p45 and
-    p55. Law: the rows' excess plus the residual's is the total's.
+    p55. Law: the rows' excess plus the residual's is the total's; so is the segments'.
     """
 
     slow: int
@@ -228,6 +237,7 @@ class Tail:
     total: Excess
     rows: tuple[TailRow, ...]
     residual: Excess
+    segments: tuple[TailSegment, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iostrata.model import Breakdown, Excess, Tail, TailRow
+from iostrata.model import Breakdown, Excess, Tail, TailRow, TailSegment
 from iostrata.stitch.join import Ints
 
 SLOW_PERCENT: Final = 1
@@ -28,36 +29,64 @@ def tail(breakdown: Breakdown, writes: Ints) -> Tail | None:
     first, last = (count * percent // 100 for percent in TYPICAL_PERCENT)
     typical = writes[order[first:last]]
 
-    # One table of all that adds up to the latency: the layers, then the residual.
-    parts_slow = np.vstack([breakdown.time_ns[:, slow], breakdown.residual_ns[slow]])
-    parts_typical = np.vstack([breakdown.time_ns[:, typical], breakdown.residual_ns[typical]])
-    typical_mean = parts_typical.sum(axis=1) / len(typical)
-    slow_mean = parts_slow.sum(axis=1) / len(slow)
-    leaders = np.argmax(parts_slow - typical_mean[:, np.newaxis], axis=0)
-    leads = np.bincount(leaders, minlength=len(typical_mean))
     latency = breakdown.writes.latency_ns
-    total = float(latency[slow].sum()) / len(slow) - float(latency[typical].sum()) / len(typical)
-
-    def excess(row: int) -> Excess:
-        return _excess(typical_mean[row], slow_mean[row], total, int(leads[row]))
-
-    rows = tuple(
-        TailRow(layer, excess(number))
-        for number, layer in enumerate(breakdown.layers)
-        if leads[number] or parts_slow[number].any() or parts_typical[number].any()
+    parts_typical, parts_slow = _parts(breakdown, typical), _parts(breakdown, slow)
+    *layers, residual = _excesses(parts_typical, parts_slow)
+    places = list(dict.fromkeys((layer.segment, layer.machine) for layer in breakdown.layers))
+    place = [places.index((layer.segment, layer.machine)) for layer in breakdown.layers]
+    # The residual is a place of its own, the last.
+    of_typical, of_slow = (
+        _together(parts, [*place, len(places)]) for parts in (parts_typical, parts_slow)
     )
+    *segments, _ = _excesses(of_typical, of_slow)
     return Tail(
         slow=len(slow),
         slow_from_ns=int(latency[slow[0]]),
         typical=len(typical),
         typical_from_ns=int(latency[typical[0]]),
         typical_to_ns=int(latency[typical[-1]]),
-        total=_excess(latency[typical].mean(), latency[slow].mean(), total, len(slow)),
-        rows=rows,
-        residual=excess(len(breakdown.layers)),
+        total=_excesses(latency[np.newaxis, typical], latency[np.newaxis, slow])[0],
+        rows=tuple(
+            TailRow(layer, excess)
+            for layer, excess in zip(breakdown.layers, layers, strict=True)
+            if _some(excess)
+        ),
+        residual=residual,
+        segments=tuple(
+            TailSegment(*named, excess)
+            for named, excess in zip(places, segments, strict=True)
+            if _some(excess)
+        ),
     )
 
 
-def _excess(typical: np.float64, slow: np.float64, total: float, leads: int) -> Excess:
-    more = float(slow - typical)
-    return Excess(float(typical), float(slow), more, more / total if total else 0.0, leads)
+def _parts(breakdown: Breakdown, writes: Ints) -> NDArray[np.int64]:
+    """One table of all that adds up to the latency: the layers, then the residual."""
+    return np.vstack([breakdown.time_ns[:, writes], breakdown.residual_ns[writes]])
+
+
+def _together(parts_ns: NDArray[np.int64], place: list[int]) -> NDArray[np.int64]:
+    """The rows of each place as one."""
+    sums = np.zeros((max(place) + 1, parts_ns.shape[1]), np.int64)
+    np.add.at(sums, place, parts_ns)
+    return sums
+
+
+def _excesses(typical_ns: NDArray[np.int64], slow_ns: NDArray[np.int64]) -> list[Excess]:
+    """Of each row, where all rows together are the latency."""
+    typical, slow = (parts.sum(axis=1) / parts.shape[1] for parts in (typical_ns, slow_ns))
+    leaders = np.argmax(slow_ns - typical[:, np.newaxis], axis=0)
+    leads = np.bincount(leaders, minlength=len(typical))
+    more = slow - typical
+    share = more / more.sum() if more.sum() else np.zeros(len(more))
+    return [
+        Excess(*figures)
+        for figures in zip(
+            typical.tolist(), slow.tolist(), more.tolist(), share.tolist(), leads.tolist(),
+            strict=True,
+        )
+    ]  # fmt: skip
+
+
+def _some(excess: Excess) -> bool:
+    return bool(excess.typical_ns or excess.slow_ns or excess.leads)

@@ -15,7 +15,8 @@
                      "typical": {"writes": n, "from_ns": n, "to_ns": n},
                      "total": {"typical_ns", "slow_ns", "excess_ns", "share", "leads"},
                      "layers": [{"layer", "machine", "segment", the same five}, ...],
-                     "residual": {the same five}},
+                     "residual": {the same five},
+                     "segments": [{"segment", "machine", the same five}, ...]},
      "groups": [{"name", "writes", "total_ns", "layers", "residual", "segments", "tail"}, ...],
      "quality": {"lost": {"machine:point": n}, "damage": [line, ...], "plain_writes": n,
                  "ties": {how: n},
@@ -32,7 +33,7 @@ Times are nanoseconds, printed to a thousandth. ``share`` is of the total's mean
 the order of the stack. As printed (read them as decimals), the means of the
 layers plus the mean of the residual are the mean of the total, exactly.
 
-``segments`` are sums of the layers, write by write; only there if the write went
+``segments`` are sums of the layers, write by write; only there, and in the tail, if the write went
 through several machines, or into one that was not recorded. ``crossings`` say how
 one machine's requests were followed to the next, and how far their clocks may be
 off (``bound_ns``); ``apart`` names machines that were not tied to the others. Both
@@ -155,6 +156,18 @@ def _tail(tail: Tail) -> dict[str, Any]:
             for row in tail.rows
         ],
         "residual": _excess(tail.residual),
+        **_tail_segments(tail),
+    }
+
+
+def _tail_segments(tail: Tail) -> dict[str, Any]:
+    if not headed(row.layer for row in tail.rows):
+        return {}
+    return {
+        "segments": [
+            {"segment": row.segment, "machine": row.machine, **_excess(row.excess)}
+            for row in tail.segments
+        ]
     }
 
 

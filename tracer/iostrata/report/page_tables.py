@@ -96,8 +96,10 @@ def _tail(found: Table, tail: Tail, legend: Legend) -> Iterator[str]:
     rows.append(row(["total", *_excess(tail.total, unit)], "total"))
     several = headed(one.layer for one in tail.rows)
     for section in sections(tail.rows, lambda row: row.layer):
-        if several:
-            rows.append(row([escape(section.title), *[""] * len(columns)], "segment"))
+        subtotal = subtotal_of(tail.segments, section.place)
+        if subtotal and several:
+            cells = [escape(section.title), *_excess(subtotal.excess, unit)]
+            rows.append(row(cells, "segment"))
         rows += [of(one.layer, one.excess) for one in section.rows]
     yield from table([*rows, of(None, tail.residual)])
 
@@ -111,7 +113,7 @@ def arithmetic(found: Estimate) -> Iterator[str]:
     yield '<h2 id="estimate">Beside the arithmetic</h2>'
     yield (
         '<p class="dim">What ping, 1/IOPS and subtraction say of the mean write, and what was '
-        "measured. The errors add up to nothing.</p>"
+        "measured. What one guess lacks, others have too much.</p>"
     )
     rows = [row(("ms a write", *estimate.COLUMNS, "guessed from"), tag="th")]
     for guess in found.guesses:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Generic, TypeVar
 
-from iostrata.model import Layer, SegmentRow
+from iostrata.model import Layer, SegmentRow, TailSegment
 
 T = TypeVar("T")
+S = TypeVar("S", SegmentRow, TailSegment)
 Place = tuple[str, str]
 """A segment and its machine."""
 
@@ -57,7 +58,7 @@ def name_width(layers: Iterable[Layer]) -> int:
     return min(max(NAME_WIDTH, longest), WIDEST_NAME)
 
 
-def subtotal_of(segments: Iterable[SegmentRow], place: Place) -> SegmentRow | None:
+def subtotal_of(segments: Iterable[S], place: Place) -> S | None:
     """None where the segments were not summed up."""
     found = (row for row in segments if (row.segment, row.machine) == place)
     return next(found, None)

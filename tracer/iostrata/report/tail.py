@@ -12,7 +12,7 @@ from iostrata import units
 from iostrata.model import Excess, Layer, Summary, Table, Tail
 from iostrata.report.quality import wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
-from iostrata.report.sections import headed, name_width, sections
+from iostrata.report.sections import headed, name_width, sections, subtotal_of
 
 FIGURE_WIDTH: Final = 9
 COLUMNS: Final = ("typical", "slow", "more", "share", "leads")
@@ -60,8 +60,9 @@ def _section(name: str, table: Table, tail: Tail, width: int) -> Iterator[Text]:
     yield line("total", tail.total, "bold")
     indent = "" if headed(layers) else "  "
     for section in sections(tail.rows, lambda row: row.layer):
-        if not indent:
-            yield Text(section.title, style="bold")
+        subtotal = subtotal_of(tail.segments, section.place)
+        if subtotal and not indent:
+            yield line(section.title, subtotal.excess, "bold")
         for row in section.rows:
             yield line(f"  {row.layer.row}", row.excess, _style(row.layer))
     yield line(f"{indent}unattributed", tail.residual, "yellow")
