@@ -14,6 +14,7 @@ from iostrata import estimate as arithmetic
 from iostrata.cli import options
 from iostrata.cli.output import check_directory
 from iostrata.cli.present import STDOUT, terminal_width
+from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.pipeline import breakdown_of, prepare
 from iostrata.recording import open_recording
@@ -21,29 +22,28 @@ from iostrata.report import estimate as report
 from iostrata.report import estimate_json
 
 NS_A_MS: Final = 1e6
-NOT_GIVEN: Final = -1.0
 
 
 def estimate(
     recording: options.Recording,
     ping: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--ping",
             metavar="MS",
             show_default=False,
             help="Round trip that ping measured with 8 KB; 0: there is no network.",
         ),
-    ] = NOT_GIVEN,
+    ] = None,
     iops: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--iops",
             metavar="N",
             show_default=False,
             help="Requests a second, one after the other, that the disk was measured to do.",
         ),
-    ] = NOT_GIVEN,
+    ] = None,
     json: options.JsonOnly = "",
 ) -> int:
     """Hold the usual arithmetic against what was measured.
@@ -61,8 +61,8 @@ def estimate(
     """
     check_directory(json)
     given = arithmetic.Given(
-        ping_ns=_given("--ping", ping, ping >= 0, ping * NS_A_MS),
-        iops=_given("--iops", iops, iops > 0, iops),
+        ping_ns=None if ping is None else _sensible("--ping", ping, ping >= 0) * NS_A_MS,
+        iops=None if iops is None else _sensible("--iops", iops, iops > 0),
     )
     found = prepare(open_recording(recording))
     breakdown = breakdown_of(found)
@@ -75,12 +75,13 @@ def estimate(
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
         console.print(report.render(estimated, width), end="")
-    return STATUS_LOSSES if breakdown.quality.lost or breakdown.quality.damage else 0
+    if breakdown.quality.lost or breakdown.quality.damage:
+        Story(False).say("the recording has losses or damage: see iostrata replay")
+        return STATUS_LOSSES
+    return 0
 
 
-def _given(option: str, value: float, sensible: bool, meant: float) -> float | None:
-    if value == NOT_GIVEN:
-        return None
+def _sensible(option: str, value: float, sensible: bool) -> float:
     if not sensible or value == float("inf"):
         raise UsageError(f"{option} {value:g} cannot be", f"give {option} what you measured")
-    return meant
+    return value
