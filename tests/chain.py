@@ -59,10 +59,14 @@ def drawn(random: Random, sector: int) -> Costs:
 
 @dataclass
 class Chain:
-    """``clocks``: of guest, host and server; ``xid``: of the last call."""
+    """``clocks``: of guest, host and server; ``xid``: of the last call.
+
+    ``nfsd_times``: when the server's thread took up each call.
+    """
 
     clocks: tuple[Clock, Clock, Clock] = (int, int, int)
     xid: int = 100
+    nfsd_times: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.guest, self.host, self.server = (World(clock=clock) for clock in self.clocks)
@@ -158,6 +162,7 @@ class Chain:
         there = send + costs.there
         taken = there + costs.svc_queue
         thread = replace(self.nfsd, now=taken, account=Counter())
+        self.nfsd_times.append(taken)
         thread.cpu(costs.svc)
         thread.data(costs.disk)
         thread.cpu(400)

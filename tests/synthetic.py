@@ -32,7 +32,7 @@ def device(major: int, minor: int) -> int:
 class World:
     """Emits events; pointers are reused as soon as they are free, as kernels do.
 
-    ``clock``: the world's time in, this machine's clock out.
+    ``clock``: the world's time in, this machine's clock out. ``deaf_to``: a point, or ``*``.
     """
 
     builder: TraceBuilder = field(default_factory=TraceBuilder)
@@ -41,7 +41,7 @@ class World:
     _in_use: dict[str, list[list[tuple[int, int]]]] = field(default_factory=dict)
 
     def emit(self, point: str, time_ns: int, tid: int, **fields: int | bytes) -> None:
-        if point == self.deaf_to:
+        if self.deaf_to in (point, "*"):
             return
         for name, value in fields.items():
             if name.endswith("_ns") and isinstance(value, int) and value > 0:

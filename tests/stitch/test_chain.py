@@ -38,14 +38,19 @@ def qualified(account: Counter[str]) -> dict[str, int]:
     return {row if "/" in row else f"guest/{row}": ns for row, ns in account.items() if ns}
 
 
-def random_chain(seed: int, clocks: tuple[Clock, Clock, Clock], writes: int = 60) -> tuple[
-    Chain, list[dict[str, int]]
-]:  # fmt: skip
-    """Few places, written again and again: the key alone does not tell which write it was."""
+def random_chain(
+    seed: int, clocks: tuple[Clock, Clock, Clock], writes: int = 60, ends_after: int | None = None
+) -> tuple[Chain, list[dict[str, int]]]:
+    """Few places, written again and again: the key alone does not tell which write it was.
+
+    ``ends_after``: so many writes the server records.
+    """
     random = Random(seed)
     chain = Chain(clocks)
     writer = chain.writer()
-    for _ in range(writes):
+    for number in range(writes):
+        if number == ends_after:
+            chain.server.deaf_to = "*"
         sector = random.randint(1, 12) * 16
         chain.durable_write(writer, sector * 512, drawn(random, sector))
     return chain, [qualified(account) for account in writer.truth]
@@ -199,3 +204,35 @@ def test_a_virtual_processor_without_a_cpu(tmp_path: Path) -> None:
     breakdown = analysed(chain, tmp_path)
     row = [layer.name for layer in breakdown.layers].index("host/vcpu.runqueue")
     assert np.unique(breakdown.time_ns[row]).tolist() == [50_000]
+
+
+def test_a_loss_on_a_lower_machine_leaves_out_the_writes_that_it_may_touch(tmp_path: Path) -> None:
+    chain, _ = random_chain(4, APART)
+    chain.server.builder.packet_events = 40
+    middle = int(np.median(chain.nfsd_times))
+    chain.server.builder.refuse("block_rq_issue", time_ns=chain.server.clock(middle), count=2)
+    breakdown = analysed(chain, tmp_path)
+    assert breakdown.quality.lost == {"server:block_rq_issue": 2}
+    assert 0 < breakdown.left_out["events lost meanwhile"] < 60
+    assert len(breakdown.writes) + sum(breakdown.left_out.values()) == 60
+
+
+def test_a_lower_machine_that_went_away_is_named_and_its_writes_are_not_followed(
+    tmp_path: Path,
+) -> None:
+    """The server's trace ends midway; its writes until then are followed, the others say so."""
+    chain, truth = random_chain(5, APART, ends_after=30)
+    path = chain.recording(tmp_path)
+    text = (path / "recording.json").read_text()
+    note = '"directory": "server", "note": "connection lost"'
+    (path / "recording.json").write_text(text.replace('"directory": "server"', note))
+    breakdown = analyse(open_recording(path))
+    conserves(breakdown)
+    assert breakdown.quality.apart == ("server: connection lost",)
+    assert breakdown.quality.unfollowed == 30
+    for number, (mine, true) in enumerate(zip(only_thread(breakdown), truth, strict=True)):
+        if number < 30:
+            close(summed(mine), summed(true))
+        else:
+            below = sum(ns for row, ns in true.items() if row.startswith("server/"))
+            assert abs(mine["server/unfollowed"] - below) <= 500

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -86,11 +86,21 @@ def prepare(recording: Recording) -> Material:
             break
     trace = top[0]
     path = path_of(top, [machine for machine in machines if machine is not top], pieces, floor)
+    path = replace(path, apart=(*path.apart, *_notes(recording)))
     left_out, kept = left_out_of(path, units, unfinished)
     if not len(kept):
         raise NothingToAnalyse(*_nothing(left_out, plain_writes))
     writes = _writes(trace, units, kept)
     return Material(path, trace, units, pieces, kept, writes, left_out, plain_writes)
+
+
+def _notes(recording: Recording) -> Iterator[str]:
+    """What went wrong with machines while they were recorded."""
+    for machine in recording.machines:
+        if machine.note:
+            yield f"{machine.name}: {machine.note}"
+    for machine in recording.absent:
+        yield f"{machine.name}: its trace is not here: {machine.note or 'it was not fetched'}"
 
 
 def _units(trace: Trace) -> tuple[Units, Pieces, str, int, int]:

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.layers.exits import is_idle
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.hop import Asks, Serves
 from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of, joined, overlapping
@@ -27,14 +28,11 @@ from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_PWRITEV2,
     CALL_WRITE,
-    KVM_ISA_SVM,
     THREAD_VMM,
 )
 from iostrata.trace.read import Trace
 
 SECTOR_BYTES: Final = 512
-# A processor that waits for an interrupt left guest mode of its own accord: asm/svm.h, asm/vmx.h.
-HALT: Final = {"svm": 0x78, "vmx": 12}
 
 
 class Virtio:
@@ -94,8 +92,7 @@ class Virtio:
         spans, cpus = SpanList(), _cpus_of(window)
         exits = host.columns("kvm_exit", "exit_ns", "tid", "tgid", "vcpu", "reason", "isa")
         mine = np.isin(exits["tgid"], link.agents)
-        halt = np.where(exits["isa"] == KVM_ISA_SVM, HALT["svm"], HALT["vmx"])
-        rows = np.flatnonzero(mine & (exits["reason"] != halt))
+        rows = np.flatnonzero(mine & ~is_idle(exits["isa"], exits["reason"]))
         _keep(spans, link, cpus, "kvm.exit",
               exits["vcpu"][rows], exits["exit_ns"][rows], exits["time_ns"][rows])  # fmt: skip
         vcpu_of = AsOf(exits["tid"], exits["time_ns"])
