@@ -31,6 +31,8 @@ from iostrata.trace.wallclock import realtime_of
 
 MOST: Final = 10_000
 """How many writes go into a Perfetto trace unless told: some 300,000 slices."""
+MOST_OF_SEVERAL: Final = 1_000
+"""The same of several machines, where a write has some 500."""
 
 File = Path | None
 
@@ -53,7 +55,8 @@ def export(
             "--writes",
             metavar="FROM:TO",
             show_default=False,
-            help=f"Which writes go into the Perfetto trace; the first {MOST} by default.",
+            help=f"Which writes go into the Perfetto trace; the first {MOST} by default, "
+            f"{MOST_OF_SEVERAL} of several machines.",
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
@@ -128,9 +131,9 @@ def _named(path: Path, story: Story) -> Iterator[Path]:
 
 
 def _range(text: str) -> tuple[int, int]:
-    """``5000:6000``, ends included; ``:`` all, ``7`` one."""
+    """``5000:6000``, ends included; ``:`` or empty all, ``7`` one."""
     if not text:
-        return 1, MOST
+        return 1, 0
     match = re.fullmatch(r"(\d*)(:?)(\d*)", text)
     if not match:
         raise UsageError(f"--writes {text}: no range of writes", "--writes 5000:6000")
@@ -145,6 +148,8 @@ def _rows(found: Material, first: int, last: int, told: bool, story: Story) -> I
     count = len(found.writes)
     if first > count:
         raise UsageError(f"there is no write {first}", f"this recording's writes are 1 to {count}")
+    if not told:
+        last = MOST_OF_SEVERAL if len(found.path.members) > 1 else MOST
     last = min(last or count, count)
     if not told and last < count:
         story.say(f"the Perfetto trace holds writes 1 to {last} of {count}; --writes : for all")
