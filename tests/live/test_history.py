@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iostrata.attribute.selection import joined, select
+from iostrata.attribute.selection import by_segment, joined, select
 from iostrata.live import Beat, History, Replayed
 from iostrata.model import Breakdown
 from iostrata.pipeline import analyse
@@ -96,3 +96,12 @@ def test_parts_joined_are_the_whole() -> None:
     held = dict(zip(again.layers, again.time_ns, strict=True))
     for layer, times in zip(other.layers, other.time_ns, strict=True):
         assert (held[layer] == times).all()
+
+
+def test_segments_hold_what_their_layers_hold(breakdown: Breakdown) -> None:
+    found = by_segment(breakdown)
+    assert [layer.segment for layer in found.layers] == ["OS", "device"]
+    device = [layer.segment == "device" for layer in breakdown.layers]
+    assert (found.time_ns[1] == breakdown.time_ns[device].sum(axis=0)).all()
+    total = found.time_ns.sum(axis=0) + found.residual_ns
+    assert (total == breakdown.writes.latency_ns).all()

@@ -14,6 +14,7 @@ import pytest
 
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice
+from iostrata.attribute.selection import by_segment
 from iostrata.attribute.summarise import summarise
 from iostrata.estimate import Given, estimate
 from iostrata.layers import ROWS
@@ -122,7 +123,7 @@ def test_several_machines(tmp_path: Path) -> None:
     several = Page(
         "chain",
         summarise(breakdown),
-        charts(breakdown),
+        charts(by_segment(breakdown)),
         timelines_of(found, Choice(near=(50,))),
         {"Machine guest": (), "Machine host": (), "Machine server": ()},
         estimate(found, breakdown, Given(500_000)),
@@ -132,11 +133,10 @@ def test_several_machines(tmp_path: Path) -> None:
     for title in ("guest OS", "hypervisor", "host OS", "network", "server OS"):
         assert text.count(f">{title}</td>") >= 2
         assert f'<span class="segment">{title}</span>' in text
-    for label in ("guest OS: syscall", "host OS: syscall", "network: network.there"):
-        assert f"{label} <b></b>" in text
-    for name, colour in (("hypervisor: vmm.submit", COLOURS["vmm.submit"]),
-                         ("server OS: block.Q2D", shaded(COLOURS["block.Q2D"], 1))):  # fmt: skip
-        assert f'"name":"{name}","colour":"{colour}"' in text
+        assert f"{title} <b></b>" in text
+        assert f'"name":"{title}","colour":"{COLOURS[title]}"' in text
+    for colour in (COLOURS["block.Q2D"], shaded(COLOURS["block.Q2D"], 1)):
+        assert f"--layer:{colour}" in text
     assert text.count('href="#estimate"') == text.count('id="estimate"') == 1
     assert "nfs ±" in text
     assert "guest to host (virtio): 40 of 40 followed by key" in text

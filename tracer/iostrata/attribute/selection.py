@@ -53,6 +53,19 @@ def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
     )
 
 
+def by_segment(breakdown: Breakdown) -> Breakdown:
+    """The same writes, with one layer for all layers of a segment of a machine."""
+    places = [(layer.segment, layer.machine) for layer in breakdown.layers]
+    segments = list(dict.fromkeys(places))
+    times = np.zeros((len(segments), len(breakdown.writes)), np.int64)
+    for place, own in zip(places, breakdown.time_ns, strict=True):
+        times[segments.index(place)] += own
+    layers = tuple(
+        Layer(f"{machine}/{segment}", segment, machine, "") for segment, machine in segments
+    )
+    return replace(breakdown, layers=layers, time_ns=times)
+
+
 def layers_of(breakdowns: Iterable[Breakdown]) -> dict[LayerKey, Layer]:
     """The layers of any of them, each behind those that it is behind in one of them."""
     chains = [{(one.machine, one.name): one for one in each.layers} for each in breakdowns]

@@ -11,6 +11,7 @@ import typer
 
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice
+from iostrata.attribute.selection import by_segment
 from iostrata.attribute.summarise import summarise
 from iostrata.cli import options
 from iostrata.cli.output import check_new, replacing
@@ -59,7 +60,8 @@ def html(
     page = Page(
         name=recording.resolve().name,
         summary=summarise(breakdown, by.value),
-        charts=charts(breakdown),
+        # The layers of several machines are too many to tell apart in one chart.
+        charts=charts(by_segment(breakdown) if len(found.path.members) > 1 else breakdown),
         timelines=timelines_of(found, SHOWN),
         facts=_facts(opened, found.path),
         estimate=estimate(found, breakdown, Given()) if len(found.path.members) > 1 else None,

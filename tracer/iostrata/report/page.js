@@ -4,7 +4,8 @@
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
   const css = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
-  const us = (ns) => (ns / 1e3).toFixed(ns < 1e5 ? 2 : 1);
+  const unit = page.unit;
+  const text = (ns) => (ns / unit.ns).toFixed(unit.decimals);
 
   // uPlot draws lines: layer n is the area under the sum of the layers up to n, the
   // highest first, so that each hides what belongs to those below it.
@@ -29,7 +30,7 @@
     const legend = box.querySelector(".legend");
     const shown = page.layers.map((layer, n) => {
       const item = legend.children[n + 1].querySelector("b");
-      return (bin) => { item.textContent = bin === null ? "" : us(stack.mean_ns[n][bin]); };
+      return (bin) => { item.textContent = bin === null ? "" : text(stack.mean_ns[n][bin]); };
     });
     const head = legend.children[0];
     const plot = box.querySelector(".plot");
@@ -47,8 +48,8 @@
           splits: even ? () => xs : undefined,
           values: (u, marks) => marks.map((x) => even ? range(x).replace(" to ", "–")
                                                      : percent ? `p${x}` : x) },
-        { ...axis, size: 64, label: "us a write",
-          values: (u, marks) => marks.map((y) => y / 1e3) },
+        { ...axis, size: 64, label: `${unit.name} a write`,
+          values: (u, marks) => marks.map((y) => y / unit.ns) },
       ],
       cursor: { points: { show: false }, drag: { x: !even, y: false } },
       series: [{}, ...page.layers.map((layer) => ({
@@ -59,8 +60,8 @@
         const bin = u.cursor.idx ?? null;
         const known = bin !== null && stack.counts[bin] > 0;
         head.textContent = known
-          ? `${range(bin)}: ${stack.counts[bin]} writes, mean ${us(stack.mean_ns.reduce((sum, row) => sum + row[bin], 0))} us`
-          : "us a write; point at the chart, or use the arrow keys";
+          ? `${range(bin)}: ${stack.counts[bin]} writes, mean ${text(stack.mean_ns.reduce((sum, row) => sum + row[bin], 0))} ${unit.name}`
+          : `${unit.name} a write; point at the chart, or use the arrow keys`;
         shown.forEach((show) => show(known ? bin : null));
       }] },
     };

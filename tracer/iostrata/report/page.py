@@ -19,7 +19,7 @@ from iostrata.report import page_tables, quality
 from iostrata.report.legend import Legend
 from iostrata.report.markup import row, swatch, table
 from iostrata.report.page_writes import waterfalls
-from iostrata.report.quantity import Unit
+from iostrata.report.quantity import Unit, unit_for
 from iostrata.report.table import headline
 
 HERE: Final = Path(__file__).parent
@@ -48,7 +48,9 @@ class Page:
 def render(page: Page) -> str:
     """The whole page; UTF-8."""
     title, *lines = headline(page.summary, ROOM)
-    legend = Legend.of(page.charts.layers)
+    legend = Legend.of(one.layer for one in page.summary.overall.rows)
+    shown = Legend.of(page.charts.layers)
+    unit = unit_for(page.summary.overall.total.mean_ns)
     body = "\n".join(
         [
             f"<h1>{escape(title)}</h1>",
@@ -56,7 +58,7 @@ def render(page: Page) -> str:
             _navigation(page),
             *page_tables.layers(page.summary, legend),
             *(page_tables.arithmetic(page.estimate) if page.estimate else ()),
-            *_charts(page.charts, legend),
+            *_charts(page.charts, shown, unit),
             *page_tables.tails(page.summary, legend),
             '<h2 id="writes">Single writes</h2>',
             *waterfalls(page.timelines, legend),
@@ -71,7 +73,7 @@ def render(page: Page) -> str:
         f"<title>iostrata: {escape(page.name)}</title>\n"
         f"<style>{_asset(UPLOT / 'uPlot.min.css')}\n{_asset(HERE / 'page.css')}</style>\n"
         f"</head>\n<body>\n{body}\n"
-        f'<script id="data" type="application/json">{_data(page.charts, legend)}</script>\n'
+        f'<script id="data" type="application/json">{_data(page.charts, shown, unit)}</script>\n'
         f"<script>{_asset(UPLOT / 'uPlot.iife.min.js')}</script>\n"
         f"<script>{_asset(HERE / 'page.js')}</script>\n</body>\n</html>\n"
     )
@@ -90,8 +92,9 @@ def _asset(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _data(charts: Charts, legend: Legend) -> str:
+def _data(charts: Charts, legend: Legend, unit: Unit) -> str:
     document = {
+        "unit": {"name": unit.name, "ns": unit.ns, "decimals": unit.decimals},
         "layers": [
             {"name": legend.label(layer), "colour": legend.colour(layer)}
             for layer in (*charts.layers, None)
@@ -107,21 +110,21 @@ def _data(charts: Charts, legend: Legend) -> str:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _charts(charts: Charts, legend: Legend) -> Iterator[str]:
+def _charts(charts: Charts, legend: Legend, unit: Unit) -> Iterator[str]:
     yield '<h2 id="time">Over time</h2>'
     yield f"<p>The mean write in each of {len(charts.over_time.counts)} stretches of time.</p>"
-    yield from _chart("over_time", "Layers over time", charts, legend)
+    yield from _chart("over_time", "Layers over time", charts, legend, unit)
     yield '<h2 id="latency">By latency: what the slow writes have that the others have not</h2>'
     yield "<p>Writes in order of their latency, from the fastest to p98: the mean of each part.</p>"
-    yield from _chart("body", "Layers by latency, up to p98", charts, legend)
+    yield from _chart("body", "Layers by latency, up to p98", charts, legend, unit)
     yield "<h3>The slowest 2 %, on a scale of their own</h3>"
     if not charts.tail.counts:
         yield "<p>There are too few writes for that.</p>"
         return
-    yield from _chart("tail", "Layers by latency, from p98 to the slowest", charts, legend)
+    yield from _chart("tail", "Layers by latency, from p98 to the slowest", charts, legend, unit)
 
 
-def _chart(name: str, title: str, charts: Charts, legend: Legend) -> Iterator[str]:
+def _chart(name: str, title: str, charts: Charts, legend: Legend, unit: Unit) -> Iterator[str]:
     layers = (*charts.layers, None)
     yield (
         f'<div class="chart" data-chart="{name}"><div class="plot" tabindex="0" role="img" '
@@ -132,9 +135,8 @@ def _chart(name: str, title: str, charts: Charts, legend: Legend) -> Iterator[st
         yield f"<span>{swatch(legend.colour(layer))}{escape(legend.label(layer))} <b></b></span>"
     yield "</div>"
     stack = {"over_time": charts.over_time, "body": charts.body, "tail": charts.tail}[name]
-    yield "<details><summary>The numbers, in us a write</summary>"
+    yield f"<details><summary>The numbers, in {unit.name} a write</summary>"
     head = ("from", "to", "writes", *(escape(legend.label(layer)) for layer in layers))
-    unit = Unit("us", 1e3, 2)
     rows = [row(head, tag="th")]
     for number, count in enumerate(stack.counts):
         edges = (f"{edge:.6g}" for edge in stack.edges[number : number + 2])

@@ -39,7 +39,8 @@ def _layer_rows(found: Table, legend: Legend) -> Iterator[str]:
     yield _figures("total", found.total, unit, NO_LAYER, "total")
     for section in sections(found.rows, lambda row: row.layer):
         if subtotal := subtotal_of(found.segments, section.place):
-            yield _figures(section.title, subtotal.figures, unit, NO_LAYER, "segment")
+            colour = legend.segments.get(section.place, NO_LAYER)
+            yield _figures(section.title, subtotal.figures, unit, colour, "segment")
         for one in section.rows:
             colour, meaning = legend.colour(one.layer), one.layer.meaning
             yield _figures(one.layer.row, one.figures, unit, colour, meaning=meaning)
@@ -60,7 +61,7 @@ def _figures(
         f"<td>{text}</td>"
         for text in (share(figures.share), *(unit.text(column, 12) for column in columns))
     )
-    named = f"{'' if kind else swatch(colour)}{escape(name)}"
+    named = f"{'' if colour == NO_LAYER else swatch(colour)}{escape(name)}"
     kind = f' class="{kind}"' if kind else ""
     return f"<tr{kind}><td{title}>{named}</td>{cells}{bar}</tr>"
 

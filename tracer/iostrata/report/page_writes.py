@@ -17,7 +17,7 @@ from iostrata.report.waterfall import cells, described
 MOST_STEPS: Final = 300
 MOST_LISTED: Final = 60
 OPEN_LISTED: Final = 24
-UNIT: Final = Unit("us", 1e3, 2)
+LONG_NS: Final = 100e6
 
 
 def waterfalls(timelines: Sequence[Timeline], legend: Legend) -> Iterator[str]:
@@ -34,8 +34,9 @@ def waterfalls(timelines: Sequence[Timeline], legend: Legend) -> Iterator[str]:
             + "</p>"
         )
         yield '<div class="fall">'
-        yield '<span></span><span class="time">us</span>'
-        last = UNIT.text(timeline.latency_ns, 12)
+        unit = _unit(timeline)
+        yield f'<span></span><span class="time">{unit.name}</span>'
+        last = unit.text(timeline.latency_ns, 12)
         yield f'<span class="axis"><span>0</span><span>{last}</span></span>'
         yield from _lanes(timeline, legend)
         yield "</div>"
@@ -43,6 +44,10 @@ def waterfalls(timelines: Sequence[Timeline], legend: Legend) -> Iterator[str]:
         yield f"<details{is_open}><summary>Steps</summary>"
         yield from table(_steps(timeline, legend))
         yield "</details>"
+
+
+def _unit(timeline: Timeline) -> Unit:
+    return Unit("us", 1e3, 2) if timeline.latency_ns < LONG_NS else Unit("ms", 1e6, 3)
 
 
 def _lanes(timeline: Timeline, legend: Legend) -> Iterator[str]:
@@ -59,7 +64,7 @@ def _lane(timeline: Timeline, lane: Lane, legend: Legend) -> Iterator[str]:
     colour = legend.colour(lane.layer)
     name = lane.layer.row if lane.layer else legend.label(None)
     yield f"<span>{swatch(colour)}{escape(name)}</span>"
-    yield f'<span class="time">{UNIT.text(lane.time_ns, 12)}</span><span class="strip">'
+    yield f'<span class="time">{_unit(timeline).text(lane.time_ns, 12)}</span><span class="strip">'
     mine = [step for step in timeline.steps if step.layer == lane.layer]
     if len(mine) > MOST_STEPS:
         # Too many to tell apart: how much of each stretch of time they hold.
@@ -86,10 +91,11 @@ def _told(step: Step) -> str:
 
 def _steps(timeline: Timeline, legend: Legend) -> Iterator[str]:
     yield '<tr><th>layer</th><th>since begin</th><th>took</th><th class="text">behind it</th></tr>'
+    unit = _unit(timeline)
     longest = sorted(timeline.steps, key=lambda step: step.begin_ns - step.end_ns)[:MOST_LISTED]
     for step in sorted(longest, key=lambda step: step.begin_ns):
         name = f"{swatch(legend.colour(step.layer))}{escape(legend.label(step.layer))}"
-        times = (UNIT.text(step.begin_ns, 12), UNIT.text(step.end_ns - step.begin_ns, 12))
+        times = (unit.text(step.begin_ns, 12), unit.text(step.end_ns - step.begin_ns, 12))
         yield (
             f"<tr><td>{name}</td><td>{times[0]}</td><td>{times[1]}</td>"
             f'<td class="text">{escape(described(step.evidence))}</td></tr>'
