@@ -63,7 +63,7 @@ def test_several_machines_have_titles_in_the_order_of_the_stack() -> None:
     )
     both = replace(found, table=replace(found.table, rows=(*found.table.rows, *lower)))
     text = render(both, View("x", 90, 60)).plain
-    assert "\nOS of local\n" in text
+    assert "\nOS of local  " in text
     assert "\ndevice of host\n" in text
     flat = render(both, View("x", 90, 60, order="share")).plain
     assert "of local" not in flat

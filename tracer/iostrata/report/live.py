@@ -11,7 +11,15 @@ from rich.text import Text
 
 from iostrata.model import Figures, Layer, Moment, Row
 from iostrata.report.quantity import Unit, cut, share, unit_for
-from iostrata.report.sections import NAME_WIDTH, WIDEST_NAME, headed, name_width, sections
+from iostrata.report.sections import (
+    NAME_WIDTH,
+    WIDEST_NAME,
+    Section,
+    headed,
+    name_width,
+    sections,
+    subtotal_of,
+)
 from iostrata.report.table import COLUMNS, FIGURE_WIDTH, SHARE_WIDTH, Column
 from iostrata.report.waterfall import DENSITIES, HEIGHTS
 
@@ -102,10 +110,12 @@ def _table(moment: Moment, view: View) -> Iterator[Text]:
     groups = _grouped(busy, titled, view.order)
     titles = len(groups) if titled else 0
     shown = _largest(busy, max(view.height - FRAME_LINES - titles, 1))
-    for title, rows in groups:
-        if titled:
-            yield Text(title, style="bold")
-        for row in rows:
+    for group in groups:
+        if subtotal := subtotal_of(moment.table.segments, group.place):
+            yield line.of(group.title, subtotal.figures, (), "bold")
+        elif titled:
+            yield Text(group.title, style="bold")
+        for row in group.rows:
             if row in shown:
                 layer, style = row.layer, "cyan" if row.layer.segment == "device" else ""
                 name = layer.row if titled else layer.name
@@ -120,12 +130,11 @@ def _largest(rows: Sequence[Row], count: int) -> Sequence[Row]:
     return sorted(rows, key=SORTS["share"])[:count]
 
 
-def _grouped(rows: Sequence[Row], titled: bool, order: str) -> list[tuple[str, Sequence[Row]]]:
+def _grouped(rows: Sequence[Row], titled: bool, order: str) -> list[Section[Row]]:
     """Rows below the titles of their segments, or all of them in the wanted order."""
     if titled:
-        found = sections(rows, lambda row: row.layer)
-        return [(section.title, section.rows) for section in found]
-    return [("", sorted(rows, key=SORTS[order]))]
+        return sections(rows, lambda row: row.layer)
+    return [Section("", ("", ""), tuple(sorted(rows, key=SORTS[order])))]
 
 
 @dataclass(frozen=True)
