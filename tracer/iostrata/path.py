@@ -71,6 +71,8 @@ class _Search:
 
     def _links(self, upper: Trace, depth: int) -> Iterator[Link]:
         for hop in HOPS:
+            if not self.left:
+                return
             asks = hop.asks(upper)
             for lower, role in list(self.left) if len(asks) else []:
                 serves, pieces = hop.serves(lower)
