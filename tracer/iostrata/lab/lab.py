@@ -28,24 +28,25 @@ from iostrata.lab.tools import ALWAYS, check_tools
 
 @dataclass
 class Lab:
-    """``releases``, ``boot_s``: of each machine. ``keep``: leave it standing at the end.
+    """``kernels``, ``machines``, ``boot_s``: by the machine's name. ``began_s``: monotonic.
 
-    ``began_s``: of time.monotonic().
+    ``keep``: leave it standing at the end.
     """
 
     name: str
     scenario: Scenario
+    kernels: Mapping[str, Kernel]
     directory: Path
     keep: bool
     machines: dict[str, RunningMachine] = field(default_factory=dict)
-    releases: dict[str, str] = field(default_factory=dict)
     boot_s: dict[str, float] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.site = Site(self.machines, self.scenario.links)
 
-    def nested_in(self, machine: str) -> list[Machine]:
+    def within(self, machine: str) -> list[Machine]:
+        """The machines that are nested in that one."""
         return [each for each in self.scenario.machines if each.nested == machine]
 
 
@@ -56,14 +57,14 @@ def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> I
     Its machines are up, those within others are booting: ``wait_for_nested``.
     """
     check_tools((*ALWAYS, *sorted(needed_tools(scenario.stack))))
-    kernels = {machine.kernel: kernel(machine.kernel, listener) for machine in scenario.machines}
+    kernels = {each.name: kernel(each.kernel, listener) for each in scenario.machines}
     places().mkdir(parents=True, exist_ok=True)
     with ExitStack() as teardown:
         directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=places()))
         teardown.callback(shutil.rmtree, directory, ignore_errors=True)
-        lab = Lab(name, scenario, directory, keep)
+        lab = Lab(name, scenario, kernels, directory, keep)
         try:
-            _boot(lab, kernels, listener, teardown)
+            _boot(lab, listener, teardown)
             yield lab
         finally:
             if lab.keep and lab.machines:
@@ -71,27 +72,24 @@ def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> I
                 _tell_of(lab.machines, listener)
 
 
-def _boot(lab: Lab, kernels: Mapping[str, Kernel], listener: Listener, teardown: ExitStack) -> None:
+def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
     """All at once; those within another as soon as that is up."""
+    own = [machine for machine in lab.scenario.machines if not machine.nested]
     with ExitStack() as cables:
         plugs = lay(lab.scenario.links, cables)
-        for machine in lab.scenario.machines:
-            lab.releases[machine.name] = kernels[machine.kernel].release
-            if not machine.nested:
-                place, nested = lab.directory / machine.name, lab.nested_in(machine.name)
-                found = kernels[machine.kernel]
-                _add(
-                    lab,
-                    boot.boot(machine, found, place, plugs[machine.name], nested, teardown),
-                    listener,
-                )
-    # Those that others wait for first.
-    for name in sorted(lab.machines, key=lambda name: not lab.nested_in(name)):
-        _wait_for(lab, lab.machines[name], listener)
-        plug_in(lab.machines[name], plugs[name])
-        for machine in lab.nested_in(name):
+        for machine in own:
+            name = machine.name
+            place, within = lab.directory / name, lab.within(name)
+            running = boot.boot(machine, lab.kernels[name], place, plugs[name], within, teardown)
+            _add(lab, running, listener)
+    own.sort(key=lambda machine: not lab.within(machine.name))  # others wait for the first
+    for machine in own:
+        host = lab.machines[machine.name]
+        _wait_for(lab, host, listener)
+        plug_in(host, plugs[machine.name])
+        for nested in lab.within(machine.name):
             running = boot.boot_nested(
-                machine, kernels[machine.kernel], lab.machines[name], _modules(lab, machine)
+                nested, lab.kernels[nested.name], host, _modules(lab, nested)
             )
             teardown.callback(running.close)
             _add(lab, running, listener)
@@ -107,7 +105,7 @@ def _modules(lab: Lab, machine: Machine) -> list[str]:
 
 def _add(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
     """Told and written down as it starts: what is killed midway can still be taken down."""
-    listener.say(f"machine {machine.name}: booting kernel {lab.releases[machine.name]}")
+    listener.say(f"machine {machine.name}: booting kernel {lab.kernels[machine.name].release}")
     lab.machines[machine.name] = machine
     states = tuple(
         MachineState(each.name, each.process, str(each.directory.relative_to(lab.directory)))

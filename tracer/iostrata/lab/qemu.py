@@ -107,7 +107,9 @@ def nested_command_line(machine: Machine) -> list[str]:
 def _any(
     machine: Machine, accelerator: Sequence[str], kernel: str, ports: Mapping[str, str]
 ) -> Iterator[str]:
-    yield from (PROGRAM, "-nodefaults", "-no-reboot", "-display", "none", "-machine", "q35")
+    yield from (PROGRAM, "-nodefaults", "-no-reboot", "-display", "none")
+    # Which starts a kernel and does nothing else, and that sooner.
+    yield from ("-machine", "q35", "-bios", "qboot.rom")
     yield from accelerator
     yield from ("-name", f"{machine.name},debug-threads=on")
     yield from ("-smp", str(machine.cpus), "-m", str(machine.memory_mib))

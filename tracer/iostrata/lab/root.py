@@ -45,8 +45,7 @@ def root_image() -> Path:
     files = _files()
     image = cache() / "roots" / f"{_content(files)}.img"
     if not image.exists():
-        shutil.rmtree(image.parent, ignore_errors=True)
-        image.parent.mkdir(parents=True)
+        image.parent.mkdir(parents=True, exist_ok=True)
         _make(files, image)
     return image
 
@@ -91,4 +90,6 @@ def _make(files: dict[str, Path], image: Path) -> None:
         made = Path(place) / image.name
         run_tool("mkfs.ext4", "-q", "-d", str(root), "-O", "^has_journal", str(made),
                  f"{size_bytes >> 10}k", what="the root of nested machines")  # fmt: skip
+        for outdated in image.parent.glob("*.img"):
+            outdated.unlink()
         made.rename(image)

@@ -129,7 +129,7 @@ def _observe(lab: Lab, declared: Machine, recordings: Path) -> MachineResult:
     (recordings / f"{name}.probes.tsv").write_text(table)
     probes = tuple(read_probes(table.splitlines()))
     found = tuple(checks.observed(declared.observed, probes))
-    return MachineResult(name, lab.releases[name], lab.boot_s[name], probes, found)
+    return MachineResult(name, lab.kernels[name].release, lab.boot_s[name], probes, found)
 
 
 def _rounds(
