@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,11 +23,17 @@ def summarise(breakdown: Breakdown, by: str = "method") -> Summary:
     Groups come in order of their name (sizes in order of size). Errors: UsageError.
     """
     codes, names = grouping(breakdown.writes, by)
+    overall = tabulate(breakdown, "all", np.arange(len(breakdown.writes)))
+    present = np.unique(codes)
     groups = [
-        tabulate(breakdown, names[code], np.flatnonzero(codes == code)) for code in np.unique(codes)
+        # A group that is all there is has the same figures.
+        replace(overall, name=names[code])
+        if len(present) == 1
+        else tabulate(breakdown, names[code], np.flatnonzero(codes == code))
+        for code in present
     ]
     return Summary(
-        overall=tabulate(breakdown, "all", np.arange(len(breakdown.writes))),
+        overall=overall,
         grouped_by=by,
         groups=tuple(groups),
         left_out=breakdown.left_out,
