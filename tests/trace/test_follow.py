@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.errors import RecordingError
+from iostrata.trace import follow
 from iostrata.trace.follow import SETTLED_NS, Follower, Look
 from iostrata.trace.read import read_trace
 from tests.synthetic import World, Writer, write
@@ -61,6 +62,26 @@ def test_what_was_read_takes_no_room(tmp_path: Path) -> None:
         assert file.stat().st_size == sizes[file.name]
         assert file.stat().st_blocks * 512 <= 8192
     follower.close()
+
+
+def test_a_file_system_that_takes_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_punch", lambda *_: False)
+    growing = Growing(SOURCE, tmp_path / "local")
+    follower = Follower(growing.directory, "local")
+    growing.until(growing.end_ns)
+    assert follower.look(EVERYTHING_NS, MANY)
+    monkeypatch.setattr(follow, "MOST_KEPT_BYTES", 1000)
+    with pytest.raises(RecordingError, match="cannot take back"):
+        follower.look(EVERYTHING_NS, MANY)
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "MOST_REMEMBERED", 3)
+    growing = Growing(SOURCE, tmp_path / "local")
+    look = last_look(growing, Follower(growing.directory, "local"), 7)
+    assert len(look.trace.points["thread"]) + len(look.trace.points["probe"]) == 3
 
 
 def test_losses_are_those_of_the_time_that_is_looked_at(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ KEEP_SIZE_PUNCH_HOLE: Final = 0x01 | 0x02
 MEMORY_STREAM: Final = "remembered"
 SETTLED_NS: Final = 500_000_000
 """By then every CPU's events are in its file: the recorder writes them each 250 ms."""
+MOST_REMEMBERED: Final = 1 << 16
+MOST_KEPT_BYTES: Final = 1 << 28
 
 
 @dataclass
@@ -62,13 +64,16 @@ class Tail:
         chunk = os.pread(self.fd, os.fstat(self.fd).st_size - self.unread, self.unread)
         self.unread += len(chunk)
         self.data += chunk
-        _punch(self.fd, self.unread)
-        new = []
+        if not _punch(self.fd, self.unread) and self.unread > MOST_KEPT_BYTES:
+            raise RecordingError(
+                f"{self.path} grows, and its file system cannot take back what was read",
+                "set TMPDIR to a directory on a local file system: ext4, xfs, btrfs, tmpfs",
+            )
+        first = len(self.packets)
         while (packet := self._next()) is not None:
-            new.append(packet)
+            self.packets.append(packet)
             self.known = packet.end
-        self.packets += new
-        return new
+        return self.packets[first:]
 
     def forget(self, before_ns: int) -> None:
         """Drops the packets that end before that time."""
@@ -183,6 +188,7 @@ class Follower:
         events = np.frombuffer(data, f"V{EVENT_BYTES}", packet.count, first)
         points = np.ndarray((packet.count,), "<u2", data, first + 8, (EVENT_BYTES,))
         self._remembered += events[np.isin(points, self._numbers)].tobytes()
+        del self._remembered[: -MOST_REMEMBERED * EVENT_BYTES]
 
     def _memory(self) -> Stream:
         """The remembered events as a stream of their own."""
@@ -214,11 +220,12 @@ def _moved(packet: Packet, by_bytes: int) -> Packet:
     )
 
 
-def _punch(fd: int, size_bytes: int) -> None:
+def _punch(fd: int, size_bytes: int) -> bool:
     """Gives a file's first bytes back to the disk; its size, and who writes on, see nothing.
 
-    Where the file system cannot do that, the file stays as it is.
+    False: its file system cannot do that.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     offset = ctypes.c_int64
-    libc.fallocate(fd, KEEP_SIZE_PUNCH_HOLE, offset(0), offset(size_bytes))
+    error: int = libc.fallocate(fd, KEEP_SIZE_PUNCH_HOLE, offset(0), offset(size_bytes))
+    return error == 0
