@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import lzma
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from iostrata.errors import LabError
 from iostrata.lab import qemu
 from iostrata.lab.cache import cache
 from iostrata.lab.control import Control
+from iostrata.lab.decompress import decompressed
 from iostrata.lab.initramfs import archive
 from iostrata.lab.kernels import SUITES, Kernel, check_series
 from iostrata.lab.links import Plug
@@ -55,7 +57,8 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel("6.1", "6.1.0", Path("/cache/vmlinuz"), Path("/cache/lib/modules"))
     plug = Plug("lan", "192.0.2.1/24", "52:54:00:00:00:01", 7)
     ports = {"control": "control", "guest.control": "exchange/guest/control"}
-    line = " ".join(qemu.command_line(machine, kernel, [plug], ports, Path("/cache/root.img")))
+    handed_on = {"nested-root": Path("/cache/root.img")}
+    line = " ".join(qemu.command_line(machine, kernel, [plug], ports, handed_on))
     assert "-smp 2 -m 512" in line
     assert "-accel tcg,thread=multi" in line
     assert "path=/cache/lib/modules,security_model=none,readonly=on" in line
@@ -76,6 +79,7 @@ def test_command_line_of_a_nested_machine(
     assert f"-accel kvm -cpu {cpu} " in line
     assert "chardev pipe,id=control,path=/run/ports/guest.control" in line
     assert "serial=root" in line
+    assert "-kernel /run/guest.elf" in line
     assert "chardev=monitor,mode=control" in line
 
 
@@ -90,6 +94,24 @@ def test_a_kernel_that_does_not_exist() -> None:
     with pytest.raises(LabError, match="no kernel 2") as error:
         check_series("2")
     assert all(series in error.value.hint for series in SUITES)
+
+
+def test_a_kernel_compressed_by_xz_is_decompressed_once(tmp_path: Path) -> None:
+    image = tmp_path / "vmlinuz"
+    image.write_bytes(b"MZ" + lzma.compress(b"\x7fELF and more") + b"end")
+    kernel = decompressed(image)
+    assert kernel.read_bytes() == b"\x7fELF and more"
+    image.write_bytes(b"")
+    assert decompressed(image) == kernel
+
+
+@pytest.mark.parametrize(
+    "data", [b"MZ", b"MZ\xfd7zXZ\0 but broken", b"MZ" + lzma.compress(b"no kernel")]
+)
+def test_other_kernels_are_taken_as_they_are(data: bytes, tmp_path: Path) -> None:
+    image = tmp_path / "vmlinuz"
+    image.write_bytes(data)
+    assert decompressed(image) == image
 
 
 def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:

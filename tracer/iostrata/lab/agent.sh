@@ -23,6 +23,12 @@ for try in $(seq 100); do
 	[ -e /run/ports/control ] && break
 	sleep 0.1
 done
+mkdir -p /run/disks
+for serial in /sys/block/vd*/serial; do
+	[ -e "$serial" ] || continue
+	disk=${serial%/serial}
+	ln -sf "/dev/${disk##*/}" "/run/disks/$(cat "$serial")"
+done
 exec 3<>/run/ports/control
 echo "lab: ready"
 

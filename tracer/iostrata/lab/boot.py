@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -31,12 +30,12 @@ def boot(
     kernel: Kernel,
     directory: Path,
     plugs: Sequence[Plug],
-    nested: Sequence[Machine],
+    nested: Mapping[Machine, Kernel],
     teardown: ExitStack,
 ) -> RunningMachine:
     """Begins to bring it up in a new ``directory``; ``teardown`` ends it.
 
-    ``nested``: the machines within it, whose directories it gets, too.
+    ``nested``: the machines within it, for which it gets kernels, a root and directories.
     """
     (directory / qemu.EXCHANGE).mkdir(parents=True)
     (directory / qemu.INITRAMFS).write_bytes(initramfs(kernel))
@@ -47,7 +46,10 @@ def boot(
     for disk in machine.disks:
         with (directory / qemu.image(disk)).open("wb") as file:
             file.truncate(disk.size_mib << 20)
-    words = qemu.command_line(machine, kernel, plugs, ports, root_image() if nested else None)
+    handed_on = {qemu.kernel_disk(each): found.image for each, found in nested.items()}
+    if nested:
+        handed_on[qemu.ROOT] = root_image()
+    words = qemu.command_line(machine, kernel, plugs, ports, handed_on)
     with (directory / QEMU_LOG).open("wb") as log:
         started = subprocess.Popen(
             [find_tool(words[0]), *words[1:]],
@@ -66,7 +68,7 @@ def boot(
     return running
 
 
-def _ports(nested: Sequence[Machine]) -> Iterator[tuple[str, str]]:
+def _ports(nested: Iterable[Machine]) -> Iterator[tuple[str, str]]:
     """Name and path: the machine's own, and those that it hands on to machines within it."""
     for name in (qemu.CONTROL, qemu.RECORDER):
         yield name, name
@@ -86,14 +88,12 @@ def boot_nested(
     (directory / qemu.EXCHANGE).mkdir()
     wanted = (*NESTED_MODULES, *machine.modules, *modules)
     (directory / qemu.INITRAMFS).write_bytes(initramfs(kernel, wanted))
-    shutil.copy(kernel.image, directory / qemu.KERNEL)
     words = shlex.join(qemu.nested_command_line(machine))
     started = f"{words} & echo $! >{PID}; wait $!; echo $? >{ENDED}"
     host.command(
         "modprobe -q kvm_amd || modprobe kvm_intel || exit\n"
-        f"root=$(grep -lx {qemu.NESTED_ROOT} /sys/block/vd*/serial)\n"
-        "root=${root#/sys/block/}\n"
-        f"ln -sf /dev/${{root%/serial}} {qemu.NESTED_ROOT_PATH}\n"
+        # QEMU maps the file of a kernel, which a disk is not.
+        f"cat {qemu.DISKS}/{qemu.kernel_disk(machine)} >/run/{qemu.kernel_disk(machine)}\n"
         f"cd {EXCHANGE}/{machine.name}\n"
         f"setsid sh -c {shlex.quote(started)} </dev/null >{QEMU_LOG} 2>&1 &"
     )

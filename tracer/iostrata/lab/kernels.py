@@ -17,6 +17,7 @@ from typing import Final
 
 from iostrata.errors import LabError
 from iostrata.lab.cache import cache
+from iostrata.lab.decompress import decompressed
 from iostrata.lab.listen import Listener
 from iostrata.lab.tools import run_tool
 
@@ -63,7 +64,7 @@ def _unpacked(series: str, directory: Path) -> Kernel:
         # Where packages put it up to Linux 7.1, and from 7.2 on.
         for image in (directory / "boot" / f"vmlinuz-{release.name}", release / "vmlinuz"):
             if image.is_file():
-                return Kernel(series, release.name, image, modules)
+                return Kernel(series, release.name, decompressed(image), modules)
     raise LabError(f"{directory} holds no kernel", f"rm -r {directory}")
 
 

@@ -79,7 +79,8 @@ def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
         plugs = lay(lab.scenario.links, cables)
         for machine in own:
             name = machine.name
-            place, within = lab.directory / name, lab.within(name)
+            place = lab.directory / name
+            within = {each: lab.kernels[each.name] for each in lab.within(name)}
             running = boot.boot(machine, lab.kernels[name], place, plugs[name], within, teardown)
             _add(lab, running, listener)
     own.sort(key=lambda machine: not lab.within(machine.name))  # others wait for the first

@@ -34,11 +34,10 @@ BOOT: Final = "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off"
 
 CONSOLE: Final = "console.log"
 INITRAMFS: Final = "initramfs"
-KERNEL: Final = "vmlinuz"
 EXCHANGE: Final = "exchange"
-# The disk with the root of nested machines, and where the machine that they are in has it.
-NESTED_ROOT: Final = "nested-root"
-NESTED_ROOT_PATH: Final = f"/run/{NESTED_ROOT}"
+# The disk with the root of all nested machines; where machines see their disks, by name.
+ROOT: Final = "nested-root"
+DISKS: Final = "/run/disks"
 # Where machines see their ports, by name.
 PORTS: Final = "/run/ports"
 CONTROL: Final = "control"
@@ -68,6 +67,11 @@ def accelerator() -> str:
     return "tcg"
 
 
+def kernel_disk(machine: Machine) -> str:
+    """The disk with the kernel of a nested machine; a disk's name has 20 characters at most."""
+    return f"{machine.name}.elf"
+
+
 def image(disk: Disk) -> str:
     return f"{disk.name}.img"
 
@@ -77,9 +81,12 @@ def command_line(
     kernel: Kernel,
     plugs: Iterable[Plug],
     ports: Mapping[str, str],
-    nested_root: Path | None,
+    handed_on: Mapping[str, Path],
 ) -> list[str]:
-    """Of a machine on this one, whose root it shares. ``ports``: paths by name."""
+    """Of a machine on this one, whose root it shares.
+
+    ``ports``: paths by name. ``handed_on``: files that it sees as disks that can't be written.
+    """
     if platform.machine() != "x86_64":
         raise LabError(f"the lab's machines are x86_64, this one is {platform.machine()}")
     return [
@@ -87,7 +94,7 @@ def command_line(
         *_share("root", "/", ",readonly=on,multidevs=remap"),
         *_share("modules", str(kernel.modules), ",readonly=on"),
         *(word for disk in machine.disks for word in _disk(disk)),
-        *(_root(NESTED_ROOT, nested_root) if nested_root else ()),
+        *(word for name, path in handed_on.items() for word in _file(name, str(path))),
         *(word for plug in plugs for word in _interface(plug)),
     ]
 
@@ -96,8 +103,8 @@ def nested_command_line(machine: Machine) -> list[str]:
     """Of a machine within another, whose ports it is handed on."""
     ports = {name: f"{PORTS}/{machine.name}.{name}" for name in (CONTROL, RECORDER)}
     return [
-        *_any(machine, NESTED[accelerator()], KERNEL, ports),
-        *_root("root", NESTED_ROOT_PATH),
+        *_any(machine, NESTED[accelerator()], f"/run/{kernel_disk(machine)}", ports),
+        *_file("root", f"{DISKS}/{ROOT}"),
         *("-device", f"pcie-root-port,id={SLOT}"),
         *("-chardev", f"pipe,id={MONITOR},path={PORTS}/{machine.name}.{MONITOR}"),
         *("-mon", f"chardev={MONITOR},mode=control"),
@@ -126,7 +133,7 @@ def _share(tag: str, path: str, more: str) -> Iterator[str]:
     yield from ("-virtfs", f"local,mount_tag={tag},path={path},security_model=none{more}")
 
 
-def _root(name: str, path: Path | str) -> Iterator[str]:
+def _file(name: str, path: str) -> Iterator[str]:
     yield from ("-drive", f"if=none,id={name},file={path},format=raw,readonly=on")
     yield from ("-device", f"virtio-blk-pci,drive={name},serial={name}")
 
