@@ -323,6 +323,15 @@ struct loss_event {
 	unsigned int lost_point;
 };
 
+/* Hits that the kernel skipped one BPF program for, between two looks at it: the program was
+ * still at work on that CPU, preempted or interrupted.  What it would have recorded is lost. */
+struct miss_event {
+	EVENT_HEADER;
+	unsigned long long since_ns;
+	unsigned long long missed_count;
+	char program[32];
+};
+
 /* What one BPF program has cost so far (needs kernel.bpf_stats_enabled). */
 struct cost_event {
 	EVENT_HEADER;
@@ -392,7 +401,8 @@ struct probe_event {
 	P(virtio_interrupt, virtio_interrupt_event) \
 	P(kvm_exit, kvm_exit_event)                 \
 	P(kvm_msi, kvm_interrupt_event)             \
-	P(kvm_inject, kvm_interrupt_event)
+	P(kvm_inject, kvm_interrupt_event)          \
+	P(miss, miss_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

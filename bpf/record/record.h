@@ -243,6 +243,9 @@ struct rings {
 	struct ring_buffer *ringbuf; /* wakes; without slots it carries the events */
 	uint64_t event_count;
 	uint64_t said_lost[MAX_CPUS][MAX_POINTS];
+	uint64_t *said_missed; /* of each program, as seen then: */
+	uint64_t missed_at_ns;
+	uint64_t missed_count;
 };
 
 int rings_open(struct rings *rings, struct iostrata *skeleton, const struct metadata *metadata,
@@ -261,6 +264,8 @@ uint64_t rings_lost(const struct rings *rings);
 void own_event(struct rings *rings, union event *event, enum point point, uint16_t cpu);
 void own_clock(struct rings *rings);
 void own_losses(struct rings *rings);
+/* What the kernel skipped programs for since the last call; the first only looks. */
+void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);
 void own_recorder(struct rings *rings);
 void own_probes(struct rings *rings, const struct probes *probes);

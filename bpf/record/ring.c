@@ -71,8 +71,9 @@ int rings_open(struct rings *rings, struct iostrata *skeleton, const struct meta
 
 	rings->skeleton = skeleton;
 	rings->metadata = metadata;
+	rings->said_missed = calloc(skeleton->skeleton->prog_cnt, sizeof(*rings->said_missed));
 	rings->streams = calloc(cpus, sizeof(*rings->streams));
-	if (!rings->streams)
+	if (!rings->said_missed || !rings->streams)
 		return -ENOMEM;
 	for (unsigned int cpu = 0; cpu < cpus; cpu++)
 		rings->streams[cpu].fd = -1;
@@ -95,7 +96,9 @@ void rings_close(struct rings *rings)
 	if (rings->recorder.packet)
 		stream_close(&rings->recorder);
 	free(rings->streams);
+	free(rings->said_missed);
 	rings->streams = NULL;
+	rings->said_missed = NULL;
 }
 
 void rings_record(struct rings *rings, bool recording)

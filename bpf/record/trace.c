@@ -46,6 +46,7 @@ int trace_begin(struct session *session)
 		     strerror(-error));
 		return error;
 	}
+	own_misses(&session->rings); /* nothing was to be recorded yet */
 	rings_record(&session->rings, true);
 	own_clock(&session->rings);
 	own_recorder(&session->rings); /* what setting up cost: not part of recording */
@@ -67,6 +68,7 @@ int trace_end(struct session *session)
 		error = rings_drain(rings);
 	} while (error > 0);
 	own_losses(rings);
+	own_misses(rings);
 	own_recorder(rings);
 	own_clock(rings);
 	if (!error)

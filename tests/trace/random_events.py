@@ -43,7 +43,7 @@ def random_point(rng: np.random.Generator, name: str, count: int, cpus: int) -> 
     return events[np.lexsort((stream, events["time_ns"]))]
 
 
-TELLING = frozenset({"loss", "recorder"})
+TELLING = frozenset({"loss", "miss", "recorder"})
 """Points whose events say what else there is: nonsense in them would be damage."""
 ordinary = [name for name in layout.POINTS if name not in TELLING]
 counts = st.dictionaries(st.sampled_from(ordinary), st.integers(1, 60), max_size=6)

@@ -56,6 +56,7 @@ POINTS: dict[str, int] = {
     "kvm_exit": 43,
     "kvm_msi": 44,
     "kvm_inject": 45,
+    "miss": 46,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -104,6 +105,7 @@ STRUCT_OF: dict[str, str] = {
     "kvm_exit": "kvm_exit_event",
     "kvm_msi": "kvm_interrupt_event",
     "kvm_inject": "kvm_interrupt_event",
+    "miss": "miss_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -412,6 +414,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tgid", "<u4", 16),
         ("vcpu", "<u4", 20),
         ("vector", "<u4", 24),
+    ),
+    "miss_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("since_ns", "<u8", 16),
+        ("missed_count", "<u8", 24),
+        ("program", "S32", 32),
     ),
 }
 
