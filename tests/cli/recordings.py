@@ -56,3 +56,11 @@ def lossy_recording(directory: Path) -> Path:
     world.builder.packet_events = 12
     world.builder.refuse("block_rq_issue", time_ns=10 * PAUSE_NS, count=3)
     return write(world, directory)
+
+
+def skipped_recording(directory: Path) -> Path:
+    """The kernel skipped a program of the block layer around the first half of the writes."""
+    world = small_world()
+    world.builder.add("miss", time_ns=WRITES * PAUSE_NS, since_ns=1, missed_count=2,
+                      program=b"block_rq_issue")  # fmt: skip
+    return write(world, directory)

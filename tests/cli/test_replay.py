@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from tests.cli.recordings import WRITES, lossy_recording, small_recording
+from tests.cli.recordings import WRITES, lossy_recording, skipped_recording, small_recording
 
 
 @pytest.fixture
@@ -70,6 +70,19 @@ def test_losses_have_a_status_of_their_own(
     assert "left out" in out
     assert status_of(["dump", str(recording)]) == 7
     assert "3 events lost" in capsys.readouterr().err
+
+
+def test_what_the_kernel_skipped_a_program_for_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = str(skipped_recording(tmp_path / "machine"))
+    assert status_of(["replay", "--json", "-", recording]) == 7
+    document = json.loads(capsys.readouterr().out)
+    writes = document["writes"]
+    assert document["quality"]["lost"] == {"local:program:block_rq_issue": 2}
+    assert 0 < sum(writes["left_out"].values()) < 2 * WRITES
+    assert writes["analysed"] + sum(writes["left_out"].values()) == 2 * WRITES
+    assert status_of(["dump", recording]) == 7
 
 
 def test_dump(recording: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from iostrata.errors import STATUS_LOSSES
+from iostrata.recording import open_recording
+from iostrata.trace.read import read_metadata
 from tests.bench.test_bench import interrupted
 from tests.root.conftest import IOSTRATA, iostrata
 
@@ -75,6 +77,14 @@ def test_every_write_is_found_and_adds_up(method: str, disk: Path) -> None:
     assert {"syscall", "device.data"} <= layers
     # Milliseconds of a busy machine may be anywhere, but they are not allowed to be nowhere.
     assert abs(document["residual"]["share"]) < Decimal("0.05")
+
+
+def test_no_program_is_skipped(disk: Path) -> None:
+    """The recorder asks the kernel, and where programs are not preempted it has none to tell."""
+    iostrata("record", "-o", "recording", "--", *writer("fdatasync"), cwd=disk)
+    (trace,) = open_recording(disk / "recording").traces()
+    assert "miss" in read_metadata(trace.directory).points
+    assert len(trace.points["miss"]) == 0
 
 
 def test_recorded_is_replayable(disk: Path) -> None:

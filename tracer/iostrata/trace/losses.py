@@ -19,6 +19,7 @@ from iostrata.trace.stream import (
     RECORDER_CPU,
     SINCE_BEGIN,
     UNKNOWN_COUNT,
+    UNKNOWN_CPU,
     UNTIL_END,
     Gap,
     Stream,
@@ -34,8 +35,8 @@ class Losses:
     """Windows in which events of a CPU are missing, in order of ``begin_ns``.
 
     int64 columns; ends included. ``count`` -1: nobody knows how many (a packet
-    is damaged or missing). ``cpu`` 65535: the recorder's own stream, which
-    holds no event of a write.
+    is damaged or missing). ``cpu`` -1: any of them; 65535: the recorder's own
+    stream, which holds no event of a write.
     """
 
     begin_ns: Ints
@@ -111,11 +112,11 @@ def read_cut(recorder: Points, streams: list[Stream], machine_cpus: object) -> C
 
 
 def find_losses(
-    streams: list[Stream], refused: Refused, cut: Cut, begin_ns: int, end_ns: int
+    streams: list[Stream], refused: Refused, miss: Points, cut: Cut, begin_ns: int, end_ns: int
 ) -> Losses:
     """Every window, within the time that the trace covers."""
     gaps = [bounded(gap, refused) for stream in streams for gap in stream.gaps]
-    gaps += [*late_gaps(streams, refused), *cut.gaps]
+    gaps += [*late_gaps(streams, refused), *missed_gaps(miss), *cut.gaps]
     rows = sorted(
         (max(gap.begin_ns, begin_ns), min(gap.end_ns, end_ns), gap.cpu, gap.count) for gap in gaps
     )
@@ -138,6 +139,23 @@ def late_gaps(streams: list[Stream], refused: Refused) -> Iterable[Gap]:
         total = refused.total(cpu)
         if total > told:
             yield Gap(since_ns, UNTIL_END, cpu, total - told, total)
+
+
+def missed_gaps(miss: Points) -> Iterable[Gap]:
+    """The times in which the kernel skipped a program, on whatever CPU."""
+    columns = miss.columns("since_ns", "time_ns", "missed_count").values()
+    for since_ns, time_ns, count in zip(*(column.tolist() for column in columns), strict=True):
+        yield Gap(since_ns, time_ns, UNKNOWN_CPU, count)
+
+
+def missed_by_program(miss: Points) -> dict[str, int]:
+    """Hits that the kernel skipped, by ``program:NAME``: no program is taken for a point."""
+    programs, rows = np.unique(miss["program"], return_inverse=True)
+    counts = np.bincount(rows, miss["missed_count"], len(programs))
+    return {
+        f"program:{name.decode(errors='replace')}": int(count)
+        for name, count in zip(programs.tolist(), counts, strict=True)
+    }
 
 
 def lost_by_point(

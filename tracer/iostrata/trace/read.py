@@ -14,7 +14,15 @@ from pathlib import Path
 from iostrata.errors import RecordingError
 from iostrata.trace import layout
 from iostrata.trace.facts import Facts, read_facts
-from iostrata.trace.losses import Cut, Losses, find_losses, lost_by_point, read_cut, read_refused
+from iostrata.trace.losses import (
+    Cut,
+    Losses,
+    find_losses,
+    lost_by_point,
+    missed_by_program,
+    read_cut,
+    read_refused,
+)
 from iostrata.trace.metadata import Clock, Metadata, parse
 from iostrata.trace.points import Points
 from iostrata.trace.stream import (
@@ -36,8 +44,9 @@ class Trace:
 
     ``points``: by name; every point that this version or the recording knows
     is there, if only with no events. ``lost_by_point``: events that a ring
-    refused. ``unknown``: events that this version knows nothing of, by name
-    or number. ``damage``: one line a defect. ``begin_ns``/``end_ns``:
+    refused, and hits that the kernel skipped a program for (``program:NAME``).
+    ``unknown``: events that this version knows nothing of, by name or number.
+    ``damage``: one line a defect. ``begin_ns``/``end_ns``:
     CLOCK_MONOTONIC, 0 if there are no packets.
     """
 
@@ -87,8 +96,11 @@ def assemble(
         env=metadata.env,
         clock=metadata.clock,
         points=points,
-        losses=find_losses(streams, refused, cut, begin_ns, end_ns),
-        lost_by_point=lost_by_point(streams, refused, metadata.points),
+        losses=find_losses(streams, refused, points["miss"], cut, begin_ns, end_ns),
+        lost_by_point={
+            **lost_by_point(streams, refused, metadata.points),
+            **missed_by_program(points["miss"]),
+        },
         unknown=unknown_events(metadata, streams),
         streams=tuple(streams),
         damage=(*damage, *cut.damage, *facts_damage),

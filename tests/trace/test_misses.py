@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hits that the kernel skipped a program for are losses of the time between two looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iostrata.trace.read import read_trace
+from iostrata.trace.stream import UNKNOWN_CPU
+from iostrata.trace.write import TraceBuilder
+
+
+def recording(skipped: list[tuple[int, int, str, int]]) -> TraceBuilder:
+    builder = TraceBuilder().add("syscall", time_ns=10).add("syscall", time_ns=90)
+    for since_ns, time_ns, program, count in skipped:
+        builder.add("miss", time_ns=time_ns, since_ns=since_ns, program=program.encode(),
+                    missed_count=count)  # fmt: skip
+    return builder
+
+
+def test_each_growth_is_a_window_and_each_program_is_named(tmp_path: Path) -> None:
+    skipped = [(20, 40, "block_rq_issue", 3), (20, 41, "syscall_exit", 1),
+               (60, 80, "block_rq_issue", 2)]  # fmt: skip
+    trace = read_trace(recording(skipped).write(tmp_path))
+    assert trace.lost_by_point == {"program:block_rq_issue": 5, "program:syscall_exit": 1}
+    losses = trace.losses
+    assert losses.begin_ns.tolist() == [20, 20, 60]
+    assert losses.end_ns.tolist() == [40, 41, 80]
+    assert losses.count.tolist() == [3, 1, 2]
+    assert set(losses.cpu.tolist()) == {UNKNOWN_CPU}
+    assert trace.damage == ()
+
+
+def test_a_window_is_cut_to_the_time_that_was_recorded(tmp_path: Path) -> None:
+    trace = read_trace(recording([(1, 50, "syscall_exit", 1)]).write(tmp_path))
+    assert trace.losses.begin_ns.tolist() == [10]
