@@ -52,9 +52,10 @@ def test_scenario(name: str, tmp_path: Path) -> None:
     assert run(name, tmp_path)["passed"]
 
 
-def test_nested_machines_stand_obey_and_go_with_their_host() -> None:
+@pytest.mark.parametrize("kernel", SUITES)
+def test_nested_machines_stand_obey_and_go_with_their_host(kernel: str) -> None:
     try:
-        done = lab("up", "kvm-local")
+        done = lab("up", "kvm-local", "--kernel", kernel)
         assert done.returncode == 0, done.stderr
         there = lab("exec", "guest", "--", "mountpoint", "/mnt/data")
         assert (there.returncode, there.stdout) == (0, "/mnt/data is a mountpoint\n")

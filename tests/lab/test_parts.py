@@ -70,7 +70,7 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "virtserialport,chardev=guest.control,name=guest.control" in line
 
 
-@pytest.mark.parametrize(("below", "cpu"), [("kvm", "host"), ("tcg", "host,-xsave")])
+@pytest.mark.parametrize(("below", "cpu"), [("kvm", "host"), ("tcg", "host,-xsave,-avx")])
 def test_command_line_of_a_nested_machine(
     below: str, cpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,10 +25,10 @@ ACCELERATORS: Final = {
     # With AMD's virtualization, so that machines can be nested.
     "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max,+svm"),
 }
-# In an emulated machine, KVM offers XSAVE, but not as the oldest and newest kernels need it.
+# Emulated KVM offers XSAVE, but not as the oldest and newest kernels need it; nor AVX without it.
 NESTED: Final = {
     "kvm": ACCELERATORS["kvm"],
-    "tcg": ("-accel", "kvm", "-cpu", "host,-xsave"),
+    "tcg": ("-accel", "kvm", "-cpu", "host,-xsave,-avx"),
 }
 BOOT: Final = "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off"
 
