@@ -24,7 +24,7 @@ def test_nothing_is_damaged_or_lost(name: str) -> None:
         assert trace.damage == ()
         assert trace.unknown == trace.lost_by_point == {}
         assert len(trace.losses) == 0
-        assert len(trace.points["syscall"]) > 0
+        assert len(trace.points["syscall"]) + len(trace.points["svc_call"]) > 0
         assert int(trace.points["recorder"]["event_count"][-1]) == sum(
             len(points)
             for name, points in trace.points.items()
