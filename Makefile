@@ -25,7 +25,7 @@ all: install
 demo: install
 	.ci/demo
 
-test: .stamps/test-packages .stamps/python-dev native
+test: .stamps/lab-packages .stamps/python-dev native
 	$(BIN)/python -m pytest
 
 test-lab: .stamps/lab-packages .stamps/python-dev native

@@ -39,10 +39,14 @@ static const struct {
 #define MAX_CALLS 9
 
 /* Only with --detail. */
-static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert" };
+static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert",
+				       "kvm_inject" };
 
 /* Only with --path: layers, or programs, that look at what serves other machines. */
 static const char *const of_path[] = { "kvm", "svc", "aio_complete_kernel" };
+
+/* Only without --path: a virtual disk's queues matter where the writes are made. */
+static const char *const of_workload[] = { "virtio" };
 
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
@@ -139,6 +143,26 @@ static void name_target(struct probe *probe, const struct bpf_program *program)
 			 probe->function ? "" : "btf_trace_", strchr(section, '/') + 1);
 }
 
+static bool names(const char *const *list, unsigned int count, const struct probe *probe)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (!strcmp(probe->layer, list[i]) || !strcmp(probe->program, list[i]))
+			return true;
+	}
+	return false;
+}
+
+#define NAMES(list, probe) names(list, sizeof(list) / sizeof(list[0]), probe)
+
+static bool is_wanted(const struct probe *probe, const struct options *options)
+{
+	if (options->probes)
+		return true;
+	if (NAMES(details, probe) && !options->detail)
+		return false;
+	return options->path ? !NAMES(of_workload, probe) : !NAMES(of_path, probe);
+}
+
 static int list_programs(struct probes *probes, const struct options *options)
 {
 	struct iostrata *skeleton = iostrata__open();
@@ -157,18 +181,9 @@ static int list_programs(struct probes *probes, const struct options *options)
 		struct probe *probe = &probes->list[probes->count++];
 
 		probe->program = strdup(bpf_program__name(program));
-		probe->wanted = true;
 		name_points(probe, program);
 		name_target(probe, program);
-		for (unsigned int i = 0; i < sizeof(details) / sizeof(details[0]); i++) {
-			if (!strcmp(probe->program, details[i]))
-				probe->wanted = options->detail || options->probes;
-		}
-		for (unsigned int i = 0; i < sizeof(of_path) / sizeof(of_path[0]); i++) {
-			if (!strcmp(probe->layer, of_path[i]) ||
-			    !strcmp(probe->program, of_path[i]))
-				probe->wanted = options->path || options->probes;
-		}
+		probe->wanted = is_wanted(probe, options);
 		for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 			if (!strcmp(probe->program, substitutes[i][1]))
 				probe->wanted = false;
