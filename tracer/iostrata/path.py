@@ -67,9 +67,9 @@ class _Search:
         depth = len(self.members)
         self.members.append(member)
         node = Node(trace, pieces, commits_of(trace), depth, floor)
-        return replace(node, links=tuple(self._links(trace, depth)))
+        return replace(node, links=tuple(self._links(trace)))
 
-    def _links(self, upper: Trace, depth: int) -> Iterator[Link]:
+    def _links(self, upper: Trace) -> Iterator[Link]:
         for hop in HOPS:
             if not self.left:
                 return

@@ -6,7 +6,7 @@ request that a virtual machine monitor carries out, an NFS client's call that a
 server serves. It declares its wire key in one place, its ``asks`` and ``serves``;
 everything else about machines is told to no hop.
 
-To add one: a class like ``virtio.Virtio``, and its line in ``HOPS`` (lift.py).
+To add one: a class like ``virtio.Virtio``, and its line in ``HOPS`` (hops.py).
 """
 
 from __future__ import annotations
@@ -76,9 +76,6 @@ class Serves:
 
     def __len__(self) -> int:
         return len(self.key)
-
-    def rows(self, rows: Ints) -> Serves:
-        return Serves(**{name: column[rows] for name, column in vars(self).items()})
 
 
 class Hop(Protocol):

@@ -33,6 +33,11 @@ def joined(tables: Sequence[Any]) -> dict[str, Any]:
     return {name: np.concatenate([vars(t)[name] for t in tables]) for name in vars(tables[0])}
 
 
+def pair_key(one: Ints, other: Ints) -> Ints:
+    """Two numbers as one key; those of one kind are too few to meet by chance."""
+    return one * np.int64(0x9E3779B1) + other
+
+
 def at(values: Ints, rows: Ints) -> Ints:
     """``values[rows]``, and -1 where the row is -1 (also when there are no values at all)."""
     if not len(values):

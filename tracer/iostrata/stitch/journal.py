@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Ints, at, columns_of, integers, joined
+from iostrata.stitch.join import AsOf, Ints, at, columns_of, integers, joined, pair_key
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace.read import Trace
 
@@ -57,12 +57,12 @@ def _of_jbd2(trace: Trace) -> Commits:
     """Pairs the points of each commit by journal and transaction id."""
     started = trace.points["jbd2_start_commit"]
     begin, transaction = integers(started["time_ns"]), integers(started["transaction"])
-    identity = _identity(integers(started["journal_key"]), transaction)
+    identity = pair_key(integers(started["journal_key"]), transaction)
 
     def after(point: str) -> Ints:
         events = trace.points[point]
         times = integers(events["time_ns"])
-        keys = _identity(integers(events["journal_key"]), integers(events["transaction"]))
+        keys = pair_key(integers(events["journal_key"]), integers(events["transaction"]))
         return at(times, AsOf(keys, times).at_or_after(identity, begin))
 
     end = after("jbd2_end_commit")
@@ -88,8 +88,8 @@ def _of_xfs(trace: Trace) -> Commits:
         columns_of(trace.points[point], "tid", "iclog_key", "lsn", "bio_key", "dev")
         for point in ("xlog_iclog_sync", "xlog_iclog_sync_done")
     )
-    identity = log_identity(begun["iclog_key"], begun["lsn"])
-    found = AsOf(log_identity(done["iclog_key"], done["lsn"]), done["time_ns"]).at_or_after(
+    identity = pair_key(begun["iclog_key"], begun["lsn"])
+    found = AsOf(pair_key(done["iclog_key"], done["lsn"]), done["time_ns"]).at_or_after(
         identity, begun["time_ns"]
     )
     whole = np.flatnonzero(found >= 0)
@@ -109,11 +109,6 @@ def _of_xfs(trace: Trace) -> Commits:
     )
 
 
-def log_identity(iclog: Ints, lsn: Ints) -> Ints:
-    """What tells one log write of XFS from all others: its buffer and its sequence number."""
-    return iclog * np.int64(0x9E3779B1) + lsn
-
-
 def phases(commits: Commits) -> Spans:
     """The phases of each commit (``owner``: its row); a phase not seen is in the one before."""
     spans, activity = SpanList(), np.arange(len(commits))
@@ -123,8 +118,3 @@ def phases(commits: Commits) -> Spans:
     spans.add(activity, "journal.flushing", flushing, logging)
     spans.add(activity, "journal.logging", logging, commits.end_ns)
     return spans.collect()
-
-
-def _identity(journal: Ints, transaction: Ints) -> Ints:
-    # Kernel pointers differ in far more than the 32 bits that a transaction id takes.
-    return log_identity(journal, transaction)

@@ -68,9 +68,7 @@ class Nfs:
     def crossing(self, link: Link, held: Held) -> Spans:
         """Network is what the round trip took beside the server's residence: no clock is needed
         for their sum, and only the split into there and back rests on one."""
-        spans = SpanList()
-        served = held.first_ns >= 0
-        owner = np.where(served, np.arange(len(held.ask)), -1)
+        spans, owner = SpanList(), np.arange(len(held.ask))
         row, serve = link.served(held.ask)
         taken = link.clock.to_upper(link.lower.pieces.begin_ns[link.serves.piece[serve]])
         spans.add(owner, "network.there", held.begin_ns, np.minimum(held.first_ns, held.end_ns))

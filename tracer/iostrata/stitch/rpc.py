@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Ints, at
+from iostrata.stitch.join import AsOf, Ints, at, pair_key
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
@@ -76,8 +76,8 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     """
     own = owners.find(calls.tid, calls.begin_ns)
     syncs = owners.syncs
-    file = syncs.device_key * np.int64(0x9E3779B1) + syncs.inode
-    wanted = calls.device_key * np.int64(0x9E3779B1) + calls.inode
+    file = pair_key(syncs.device_key, syncs.inode)
+    wanted = pair_key(calls.device_key, calls.inode)
     sync = AsOf(file, syncs.begin_ns).at_or_before(wanted, calls.end_ns)
     waits = at(syncs.end_ns, sync) >= calls.end_ns
     return np.where((own < 0) & waits, at(syncs.piece, sync), own)

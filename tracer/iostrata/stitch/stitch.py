@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from iostrata.layers import RANK
 from iostrata.stitch.blockio import one_by_one, spans_of_bios
-from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, joined, overlapping
-from iostrata.stitch.journal import log_identity, phases
+from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, joined, overlapping, pair_key
+from iostrata.stitch.journal import phases
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of
 from iostrata.stitch.rpc import calls_of, owners_of_calls, spans_of_calls
@@ -219,7 +219,7 @@ def _by_log_write(window: Window, owners: Owners) -> Edges:
     """By key: the log buffer of XFS that the thread says it waits for."""
     commits, pieces = window.commits, window.pieces
     waits = window.columns("xlog_iclog_wait_on", "tid", "iclog_key", "lsn")
-    identity = log_identity(waits["iclog_key"], waits["lsn"])
+    identity = pair_key(waits["iclog_key"], waits["lsn"])
     logs = np.flatnonzero(commits.identity != 0)
     by_identity = AsOf(commits.identity[logs], commits.end_ns[logs])
     commit = at(logs, by_identity.at_or_after(identity, waits["time_ns"]))

@@ -16,7 +16,16 @@ import numpy as np
 from iostrata.layers.exits import is_idle
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.hop import Asks, Serves
-from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of, joined, overlapping
+from iostrata.stitch.join import (
+    AsOf,
+    Containing,
+    Ints,
+    at,
+    columns_of,
+    joined,
+    overlapping,
+    pair_key,
+)
 from iostrata.stitch.lift import Held, Link
 from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
 from iostrata.stitch.spans import SpanList, Spans
@@ -49,7 +58,7 @@ class Virtio:
             identity=requests.key,
             begin_ns=requests.issue_ns,
             end_ns=requests.complete_ns,
-            key=_place(requests.sector * SECTOR_BYTES, requests.size_bytes),
+            key=pair_key(requests.sector * SECTOR_BYTES, requests.size_bytes),
             group=requests.device_key,
             shared=requests.flush,
             told_ns=told,
@@ -86,7 +95,7 @@ class Virtio:
         return _clipped(spans.collect(), held)
 
     def context(self, link: Link, window: Window) -> Spans:
-        """The virtual CPUs that the pieces ran on, and the VMM's threads."""
+        """The virtual CPUs that the pieces ran on: out of guest mode, or without a CPU."""
         begin, end = link.clock.to_lower(np.array([window.begin_ns, window.end_ns])).tolist()
         host = _meanwhile(link, begin, end)
         spans, cpus = SpanList(), _cpus_of(window)
@@ -109,11 +118,6 @@ Cpus = tuple[Ints, Ints, Ints, Ints]
 """Stretches of pieces on a CPU: row of the piece, CPU, begin and end."""
 
 
-def _place(offset: Ints, size: Ints) -> Ints:
-    """Two numbers as one key."""
-    return offset * np.int64(0x9E3779B1) + size
-
-
 def _calls(lower: Trace) -> tuple[Serves, Pieces]:
     calls = columns_of(
         lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
@@ -129,8 +133,8 @@ def _calls(lower: Trace) -> tuple[Serves, Pieces]:
     serves = Serves(
         begin_ns=calls["enter_ns"],
         end_ns=calls["time_ns"],
-        key=_place(calls["offset_bytes"], calls["result"]),
-        group=_place(calls["inode"], calls["dev"]),
+        key=pair_key(calls["offset_bytes"], calls["result"]),
+        group=pair_key(calls["inode"], calls["dev"]),
         shared=flush,
         piece=none,
         agent=calls["tgid"],
@@ -149,8 +153,8 @@ def _requests(lower: Trace) -> tuple[Serves, Pieces]:
     serves = Serves(
         begin_ns=found.begin_ns,
         end_ns=found.end_ns,
-        key=_place(found.offset_bytes, found.result),
-        group=_place(found.inode, found.device_key),
+        key=pair_key(found.offset_bytes, found.result),
+        group=pair_key(found.inode, found.device_key),
         shared=found.flush,
         piece=np.zeros(len(found), np.int64),
         agent=found.tgid,
@@ -237,7 +241,7 @@ def _meanwhile(link: Link, begin_ns: int, end_ns: int) -> Window:
 
 
 def _cpus_of(window: Window) -> Cpus:
-    """Where each piece ran: on the CPU of each of its thread's events until the next one."""
+    """Where each piece ran: on each CPU that one of its thread's events was on."""
     pieces = window.pieces
     resumes = window.columns("sched_resume", "cpu", "subject_tid")
     returns = window.columns("syscall", "cpu", "tid")
