@@ -236,3 +236,13 @@ def test_a_lower_machine_that_went_away_is_named_and_its_writes_are_not_followed
         else:
             below = sum(ns for row, ns in true.items() if row.startswith("server/"))
             assert abs(mine["server/unfollowed"] - below) <= 500
+
+
+@pytest.mark.parametrize(("machines", "told"), [("guest", False), ("guest host", True)])
+def test_virtqueues_are_missed_where_a_host_was_recorded(
+    machines: str, told: bool, tmp_path: Path
+) -> None:
+    chain, _ = random_chain(1, APART)
+    chain.guest.emit("probe", 1, 0, error=-1, program=b"virtio_add")
+    gaps = analysed(chain, tmp_path, machines).quality.not_observed
+    assert any("virtio_add" in gap.layer for gap in gaps) == told

@@ -97,6 +97,7 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
     """The quality lines of a path's recordings."""
     traces = [member.trace for member in path.members]
     several = len(traces) > 1
+    gaps = [(trace.machine, gap) for trace in traces for gap in _not_observed(trace, path)]
     return Quality(
         lost={
             f"{trace.machine}:{point}": n
@@ -111,27 +112,25 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
         ),
         plain_writes=plain_writes,
         ties=ties,
-        not_observed=_merged([(t.machine, gap) for t in traces for gap in _not_observed(t)])
-        if several
-        else tuple(_not_observed(traces[0])),
+        not_observed=_merged(gaps) if several else tuple(gap for _, gap in gaps),
         cost=_together([_cost(trace) for trace in traces]),
         crossings=path.crossings,
         apart=path.apart,
     )
 
 
-def _not_observed(trace: Trace) -> Iterator[NotObserved]:
+def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
     queue = DETAIL if trace.env.get("detail") else NO_DETAIL
-    yield from _not_attached(trace)
+    yield from _not_attached(trace, path)
     for layer, points, reason, merged in (WAKEUP, *queue):
         if not any(len(trace.points[point]) for point in points):
             yield NotObserved(layer, reason, merged)
 
 
-def _not_attached(trace: Trace) -> Iterator[NotObserved]:
+def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
     """The programs that were refused, by layer; not those that had nothing to see here."""
     probes = trace.points["probe"]
-    idle = _idle_layers(trace)
+    idle = _idle_layers(trace, path)
     refused: dict[tuple[str, int], list[str]] = {}
     for program, error in zip(probes["program"], integers(probes["error"]).tolist(), strict=True):
         name = bytes(program).decode(errors="replace")
@@ -144,12 +143,18 @@ def _not_attached(trace: Trace) -> Iterator[NotObserved]:
         yield NotObserved(f"{layer}: {', '.join(programs)}", why, "the layers around it")
 
 
-def _idle_layers(trace: Trace) -> set[str]:
-    """Layers of programs that this machine had no use for."""
+def _idle_layers(trace: Trace, path: Path) -> set[str]:
+    """Layers of programs that this machine had no use for.
+
+    Virtqueues split the way to a host that was recorded; without one there is no such way.
+    """
     mounted = {mount.file_system for mount in trace.facts.mounts}
     idle = {layer for layer, needed in MOUNTS.items() if not mounted & needed}
-    kinds = integers(trace.points["thread"]["kind"])
-    return idle if THREAD_VMM in kinds else idle | {"kvm"}
+    if THREAD_VMM not in integers(trace.points["thread"]["kind"]):
+        idle.add("kvm")
+    if not any(each.hop == "virtio" and each.upper == trace.machine for each in path.crossings):
+        idle.add("virtio")
+    return idle
 
 
 def _merged(gaps: Sequence[tuple[str, NotObserved]]) -> tuple[NotObserved, ...]:
