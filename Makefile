@@ -13,8 +13,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev make gcc
-TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs clang-format \
-	dmsetup e2fsprogs fio git groff-base openssh-client openssh-server procps strace \
+TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium \
+	clang-format dmsetup e2fsprogs fio git groff-base openssh-client openssh-server procps strace \
 	util-linux xfsprogs
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
 	nfs-kernel-server qemu-system-x86

@@ -12,6 +12,8 @@ from iostrata.trace.write import TraceBuilder
 from tests.cli.recordings import DISK, lossy_recording, small_recording, synced
 from tests.synthetic import World, Writer, write
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
 
 def test_a_page_and_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recording = str(small_recording(tmp_path / "machine"))
@@ -25,6 +27,16 @@ def test_a_page_and_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "exists already" in capsys.readouterr().err
     assert status_of(["html", recording, "-o", str(file), "--force", "-q"]) == 0
     assert file.read_text() == text
+
+
+def test_file_systems_are_those_that_store(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert status_of(["html", str(RECORDINGS / "kvm_nfs"), "-o", str(file), "-q"]) == 0
+    text = file.read_text()
+    assert "<dt>/mnt/data</dt><dd>ext4 on vdb" in text
+    assert "<dt>/mnt/images</dt><dd>nfs4 on" in text
+    assert "<dt>/proc</dt>" not in text
+    assert "(none)" not in text
 
 
 def test_a_single_write(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ ENV: Final = (
     "hostname", "kernel_release", "kernel_version", "architecture", "machine_cpus",
     "iostrata_version",
 )  # fmt: skip
+# Nothing is written to a device through these.
+NO_STORAGE: Final = frozenset({
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts",
+    "devtmpfs", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nfsd", "nsfs", "proc", "pstore",
+    "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs", "tracefs",
+})  # fmt: skip
+UNNAMED: Final = "(none)"
 
 
 def html(
@@ -94,12 +101,14 @@ def _facts(recording: Recording, path: MachinesPath) -> dict[str, list[Fact]]:
 
 def _of_machine(trace: Trace) -> Iterator[Fact]:
     for name in ENV:
-        if name in trace.env:
+        if trace.env.get(name, UNNAMED) != UNNAMED:
             yield Fact(name.replace("_", " "), str(trace.env[name]))
     for block in trace.facts.blocks.values():
         said = [f"scheduler {block.scheduler}" if block.scheduler else "", block.write_cache,
                 {True: "FUA", False: "no FUA", None: ""}[block.fua]]  # fmt: skip
         yield Fact(block.name, ", ".join(filter(None, said)) or "no queue of its own")
     for mount in trace.facts.mounts:
+        if mount.file_system in NO_STORAGE:
+            continue
         device = trace.facts.device_name(mount.device_key)
         yield Fact(mount.mount_point, f"{mount.file_system} on {device} ({mount.options})")

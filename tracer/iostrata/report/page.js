@@ -24,6 +24,9 @@
     const middle = (bin) => (stack.edges[bin] + stack.edges[bin + 1]) / 2;
     const even = box.dataset.chart === "tail" || bins === 1;
     const xs = stack.counts.map((_, bin) => (even ? bin : middle(bin)));
+    // All that there is shows whole bins; a part of it, by dragging, is shown as wished.
+    const ends = even ? [-0.5, bins - 0.5] : [stack.edges[0], stack.edges[bins]];
+    const whole = (low, high) => low <= xs[0] && high >= xs[bins - 1];
     const range = (bin) =>
       percent ? `p${stack.edges[bin]} to p${stack.edges[bin + 1]}`
               : `${stack.edges[bin].toFixed(3)} to ${stack.edges[bin + 1].toFixed(3)} s`;
@@ -34,13 +37,13 @@
     });
     const head = legend.children[0];
     const plot = box.querySelector(".plot");
-    const steps = uPlot.paths.stepped({ align: even ? 1 : 0 });
-    const bars = uPlot.paths.bars({ size: [0.86], align: 0 });
+    // One bar a bin, around its middle; bars that stand alone have gaps, and are not too wide.
+    const bars = uPlot.paths.bars({ size: even ? [0.86, 160] : [1] });
     const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 },
                    ticks: { stroke: css("--line") } };
     const options = {
       width: width ?? Math.max(plot.clientWidth, 280), height: 300,
-      scales: { x: { time: false, range: even ? [-0.5, bins - 0.5] : undefined },
+      scales: { x: { time: false, range: (u, low, high) => (whole(low, high) ? ends : [low, high]) },
                 y: { range: (u, low, high) => [0, high * 1.05 || 1] } },
       axes: [
         { ...axis, size: 34, labelSize: 20, labelGap: 0,
@@ -53,8 +56,7 @@
       ],
       cursor: { points: { show: false }, drag: { x: !even, y: false } },
       series: [{}, ...page.layers.map((layer) => ({
-        label: layer.name, stroke: layer.colour, fill: layer.colour, width: even ? 0 : 1,
-        points: { show: false }, paths: even ? bars : steps,
+        label: layer.name, fill: layer.colour, width: 0, points: { show: false }, paths: bars,
       })).reverse()],
       hooks: { setCursor: [(u) => {
         const bin = u.cursor.idx ?? null;
@@ -81,8 +83,19 @@
   const later = () => { clearTimeout(waiting); waiting = setTimeout(all, 100); };
   all();
   // A canvas is not laid out anew for paper: it is drawn for it, in the colours of paper.
-  addEventListener("beforeprint", () => { document.body.classList.add("paper"); all(660); });
-  addEventListener("afterprint", () => { document.body.classList.remove("paper"); all(); });
+  // Nobody can open anything there, so all is open.
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    document.body.classList.add("paper");
+    all(660);
+    closed = [...document.querySelectorAll("details:not([open])")];
+    closed.forEach((part) => { part.open = true; });
+  });
+  addEventListener("afterprint", () => {
+    document.body.classList.remove("paper");
+    all();
+    closed.forEach((part) => { part.open = false; });
+  });
   addEventListener("resize", later);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
 })();

@@ -154,10 +154,10 @@ def _quality(summary: Summary, facts: Mapping[str, Sequence[Fact]]) -> Iterator[
         yield f'<dt>{escape(label)}</dt><dd class="{kind}">{escape(", ".join(parts))}</dd>'
     yield "</dl>"
     for title, some in facts.items():
-        yield f"<h3>{escape(title)}</h3><dl>"
+        yield f"<details><summary>{escape(title)}</summary><dl>"
         for fact in some:
             yield f"<dt>{escape(fact.name)}</dt><dd>{escape(fact.value)}</dd>"
-        yield "</dl>"
+        yield "</dl></details>"
 
 
 def _footer() -> Iterator[str]:

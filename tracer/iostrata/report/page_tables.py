@@ -26,6 +26,10 @@ def layers(summary: Summary, legend: Legend) -> Iterator[str]:
         "holds the time, so the rows and unattributed add up to the total.</p>"
     )
     yield from table(_layer_rows(summary.overall, legend))
+    yield "<details><summary>What the rows mean</summary><dl>"
+    for name, meaning in {one.layer.row: one.layer.meaning for one in summary.overall.rows}.items():
+        yield f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>"
+    yield f"<dt>{UNATTRIBUTED}</dt><dd>no layer was seen at work</dd></dl></details>"
     if len(summary.groups) > 1:
         for group in summary.groups:
             yield f"<details><summary>{escape(group.name)}: {group.count} writes</summary>"
@@ -72,8 +76,10 @@ def tails(summary: Summary, legend: Legend) -> Iterator[str]:
         '<p class="dim">share: of what the slow writes took longer. leads: how many of them '
         "lose most of their time in that row.</p>"
     )
-    for found in summary.groups if len(summary.groups) > 1 else (summary.overall,):
-        yield f"<h3>{escape(found.name)}</h3>"
+    several = len(summary.groups) > 1
+    for found in summary.groups if several else (summary.overall,):
+        if several:
+            yield f"<h3>{escape(found.name)}</h3>"
         if not found.tail:
             yield f"<p>{found.count} writes are too few to tell a tail from the rest.</p>"
             continue
