@@ -92,6 +92,11 @@ def test_bad_command_lines(
     assert story in captured.err
 
 
+def test_the_help_to_read_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["timeline", "--nonsense"]) == 2
+    assert capsys.readouterr().err.endswith("\n  try: iostrata timeline --help\n")
+
+
 @pytest.mark.parametrize("command", [["run", "true"], ["record", "-o", "x", "true"]])
 def test_without_rights(
     command: list[str],

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 
 from iostrata.cli import status_of
 from tests.cli.recordings import WRITES, lossy_recording, skipped_recording, small_recording
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 @pytest.fixture
@@ -118,6 +121,16 @@ def test_standard_output_is_full(recording: str) -> None:
         )
     assert done.returncode == 1
     assert done.stderr.startswith("iostrata: standard output: No space left on device\n  try: ")
+
+
+def test_an_empty_stream_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(RECORDINGS / "four_methods", copy)
+    (copy / "local" / "cpu_1").write_bytes(b"")
+    assert status_of(["replay", str(copy)]) == 5
+    error = capsys.readouterr().err
+    assert "events that the recorder counted are missing: 9870" in error
+    assert "\n  try: copy the recording anew" in error
 
 
 def test_tail_when_asked_for(recording: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -89,7 +89,8 @@ def prepare(recording: Recording) -> Material:
     path = replace(path, apart=(*path.apart, *_notes(recording)))
     left_out, kept = left_out_of(path, units, unfinished)
     if not len(kept):
-        raise NothingToAnalyse(*_nothing(left_out, plain_writes))
+        damage = [line for member in path.members for line in member.trace.damage]
+        raise NothingToAnalyse(*_nothing(left_out, plain_writes, damage))
     writes = _writes(trace, units, kept)
     return Material(path, trace, units, pieces, kept, writes, left_out, plain_writes)
 
@@ -147,12 +148,16 @@ def _layers(
     return layers, columns.reshape(len(layers), len(found.kept))
 
 
-def _nothing(left_out: Mapping[str, int], plain_writes: int) -> tuple[str, str]:
+def _nothing(
+    left_out: Mapping[str, int], plain_writes: int, damage: Sequence[str]
+) -> tuple[str, str]:
     if left_out:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
         return (
-            f"every synchronous write had to be left out: {reasons}",
-            "record again, with a larger --buffer if events were lost",
+            f"every synchronous write had to be left out: {'; '.join([reasons, *damage])}",
+            "copy the recording anew, whole, or record again"
+            if damage
+            else "record again, with a larger --buffer if events were lost",
         )
     plain = f" ({plain_writes} plain ones)" if plain_writes else ""
     return (

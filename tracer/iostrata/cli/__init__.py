@@ -102,7 +102,8 @@ def status_of(arguments: Sequence[str]) -> int:
         complain(str(error), error.hint)
         return error.status
     except TyperException as error:
-        complain(error.format_message(), "iostrata --help, or iostrata COMMAND --help")
+        told = getattr(error, "ctx", None)
+        complain(error.format_message(), f"{told.command_path if told else 'iostrata'} --help")
         return UsageError.status
     except KeyboardInterrupt:
         return STATUS_INTERRUPTED
@@ -113,7 +114,7 @@ def status_of(arguments: Sequence[str]) -> int:
         return _broken_pipe() if error.code else 0
     except OSError as error:
         complain(
-            f"{error.filename or 'standard output'}: {error.strerror or error}",
+            f"{error.filename or 'standard output'}: {_reason(error)}",
             HINTS.get(error.errno or 0, ""),
         )
         _discard_stdout()
@@ -155,6 +156,11 @@ def _top(
     \b
       sudo iostrata run -- pg_test_fsync -s 1
     """
+
+
+def _reason(error: OSError) -> str:
+    """In the system's words: libraries have longer ones."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _broken_pipe() -> int:

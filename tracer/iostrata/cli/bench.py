@@ -18,6 +18,7 @@ from iostrata.bench.show import lines, render_json
 from iostrata.bench.workload import Phase, read_phases
 from iostrata.cli import options
 from iostrata.cli.capture import capture, failed, prepare, temporary
+from iostrata.cli.output import put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse
@@ -114,8 +115,7 @@ def _print(phases: list[Phase], summary: Summary | None, json: str) -> None:
     if json == STDOUT:
         sys.stdout.write(render_json(measurements, summary))
         return
-    if json:
-        Path(json).write_text(render_json(measurements, summary), encoding="utf-8")
+    put(json, render_json(measurements, summary))
     width = terminal_width()
     console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
     for line in lines(measurements, width):

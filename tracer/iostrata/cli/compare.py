@@ -12,7 +12,7 @@ from rich.console import Console
 
 from iostrata.attribute.compare import compare as compared
 from iostrata.cli import options
-from iostrata.cli.output import check_directory
+from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, UsageError
 from iostrata.model import Comparison
@@ -66,8 +66,7 @@ def compare(
     if json == STDOUT:
         sys.stdout.write(comparison_json.render(result))
     else:
-        if json:
-            Path(json).write_text(comparison_json.render(result), encoding="utf-8")
+        put(json, comparison_json.render(result))
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
         names = comparison.Names(str(before), str(after))

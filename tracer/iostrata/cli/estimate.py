@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,7 +11,7 @@ from rich.console import Console
 
 from iostrata import estimate as arithmetic
 from iostrata.cli import options
-from iostrata.cli.output import check_directory
+from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
@@ -70,8 +69,7 @@ def estimate(
     if json == STDOUT:
         sys.stdout.write(estimate_json.render(estimated))
     else:
-        if json:
-            Path(json).write_text(estimate_json.render(estimated), encoding="utf-8")
+        put(json, estimate_json.render(estimated))
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
         console.print(report.render(estimated, width), end="")

@@ -7,13 +7,13 @@ import json as json_text
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from iostrata import lab as laboratory
 from iostrata.cli import options
+from iostrata.cli.output import put
 from iostrata.cli.present import STDOUT, Wishes
 from iostrata.cli.story import Story
 from iostrata.errors import LabError, UsageError
@@ -149,8 +149,8 @@ def _show(result: laboratory.Result, wishes: Wishes) -> int:
     text = json_text.dumps(document(result), indent=2, ensure_ascii=False) + "\n"
     if wishes.json == STDOUT:
         sys.stdout.write(text)
-    elif wishes.json:
-        Path(wishes.json).write_text(text, encoding="utf-8")
+    else:
+        put(wishes.json, text)
     if wishes.table:
         for line in lines(result):
             print(line)

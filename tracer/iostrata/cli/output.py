@@ -26,10 +26,20 @@ def check_directory(name: str | Path) -> None:
 
 
 def check_new(path: Path, force: bool) -> None:
-    """As ``check_directory``, and nothing is overwritten unless ``force``."""
+    """As ``check_directory``, and no file is overwritten unless ``force``.
+
+    A device or a pipe has nothing that could be overwritten.
+    """
     check_directory(path)
-    if path.exists() and not force:
+    if path.is_file() and not force:
         raise UsageError(f"{path} exists already", "give another name, or --force")
+
+
+def put(name: str, text: str) -> None:
+    """Writes a file, whole or not at all; nothing where there is no name."""
+    if name:
+        with replacing(Path(name)) as part:
+            part.write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -42,7 +52,9 @@ def replacing(path: Path) -> Iterator[Path]:
         with _part_of(path) as part:
             yield part
     except OSError as error:
-        error.filename = error.filename or str(path)
+        # The name of the part says nothing to who gave that of the whole.
+        if not error.filename or Path(str(error.filename)).parent == path.parent:
+            error.filename = str(path)
         raise
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from rich.console import Console
 
 from iostrata.attribute.summarise import summarise
+from iostrata.cli.output import check_directory, put
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.model import Summary
 from iostrata.pipeline import analyse
@@ -37,8 +38,7 @@ class Wishes:
                 "--json and --csv cannot both have standard output", "give one of them a file"
             )
         for name in (self.json, self.csv):
-            if name and name != STDOUT and not Path(name).parent.is_dir():
-                raise UsageError(f"{name}: there is no directory {Path(name).parent}")
+            check_directory(name)
 
     @property
     def table(self) -> bool:
@@ -51,16 +51,23 @@ def present(recording: Path, wishes: Wishes) -> int:
 
 
 def write(summary: Summary, wishes: Wishes) -> int:
+    """The table is printed even where a file cannot be written."""
+    try:
+        _write_files(summary, wishes)
+    finally:
+        if wishes.table:
+            print_table(summary, wishes.tail)
+    return STATUS_LOSSES if summary.quality.lost or summary.quality.damage else 0
+
+
+def _write_files(summary: Summary, wishes: Wishes) -> None:
     files = {"json": wishes.json, "csv": wishes.csv}
     for report in REPORTS:
         name = files.get(report.name)
         if name == STDOUT:
             sys.stdout.write(report.render(summary))
         elif name:
-            Path(name).write_text(report.render(summary), encoding="utf-8")
-    if wishes.table:
-        print_table(summary, wishes.tail)
-    return STATUS_LOSSES if summary.quality.lost or summary.quality.damage else 0
+            put(name, report.render(summary))
 
 
 def print_table(summary: Summary, with_tail: bool = False) -> None:

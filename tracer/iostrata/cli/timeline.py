@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from rich.console import Console
 
 from iostrata.attribute.choice import Choice, percentile
 from iostrata.cli import options
-from iostrata.cli.output import check_directory
+from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, has_blocks, terminal_width
 from iostrata.errors import STATUS_LOSSES
 from iostrata.recording import open_recording
@@ -69,9 +68,7 @@ def timeline(
     if json == STDOUT:
         sys.stdout.write(timeline_json.render(seen.timelines, seen.quality))
     else:
-        if json:
-            text = timeline_json.render(seen.timelines, seen.quality)
-            Path(json).write_text(text, encoding="utf-8")
+        put(json, timeline_json.render(seen.timelines, seen.quality))
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
         shown = waterfall.render(seen.timelines, seen.quality, width, has_blocks(), steps)
