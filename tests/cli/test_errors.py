@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import errno
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,6 +98,22 @@ def test_bad_command_lines(
 def test_the_help_to_read_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["timeline", "--nonsense"]) == 2
     assert capsys.readouterr().err.endswith("\n  try: iostrata timeline --help\n")
+
+
+def test_ctrl_c_while_modules_are_loaded() -> None:
+    program = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "iostrata.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from iostrata.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == b""
 
 
 @pytest.mark.parametrize("command", [["run", "true"], ["record", "-o", "x", "true"]])

@@ -1,9 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m iostrata``: the command without its script."""
+"""The program: python -m iostrata, and what is installed as iostrata."""
 
-from __future__ import annotations
+import signal
+from importlib import import_module
 
-from iostrata.cli import main
+
+def main() -> None:
+    """Ctrl-C ends it without a word while its modules are loaded, too: that takes a moment."""
+    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if handled:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    cli = import_module("iostrata.cli")
+    if handled:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    cli.main()
+
 
 if __name__ == "__main__":
     main()
