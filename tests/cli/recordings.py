@@ -13,9 +13,9 @@ DISK = device(254, 0)
 PAUSE_NS = 1_000_000
 
 
-def small_world() -> World:
+def small_world(disk: str = "vda") -> World:
     world = World()
-    world.builder.block(DISK, "vda", scheduler="mq-deadline", write_cache="write back", fua=False)
+    world.builder.block(DISK, disk, scheduler="mq-deadline", write_cache="write back", fua=False)
     writer = Writer(world, 100, DISK, 1_000_000)
     for number in range(WRITES):
         writer.now += PAUSE_NS
@@ -47,8 +47,8 @@ def synced(writer: Writer, device_ns: int) -> None:
     writer.now += 1_000
 
 
-def small_recording(directory: Path) -> Path:
-    return write(small_world(), directory)
+def small_recording(directory: Path, disk: str = "vda") -> Path:
+    return write(small_world(disk), directory)
 
 
 def lossy_recording(directory: Path) -> Path:

@@ -123,6 +123,25 @@ def test_standard_output_is_full(recording: str) -> None:
     assert done.stderr.startswith("iostrata: standard output: No space left on device\n  try: ")
 
 
+@pytest.mark.parametrize(
+    ("disk", "driver"),
+    [("vda", "virtio"), ("xvdb", "Xen"), ("sda", ""), ("nvme0n1", ""), ("svda", "")],
+)
+def test_a_disk_that_a_machine_serves(
+    disk: str, driver: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = small_recording(tmp_path / "machine", disk)
+    assert status_of(["replay", str(recording), "--json", "-"]) == 0
+    told = [f"{disk} is a {driver} disk: what a hypervisor takes is in device"]
+    quality = json.loads(capsys.readouterr().out)["quality"]
+    assert quality.get("virtual") == (told if driver else None)
+
+
+def test_a_disk_whose_host_was_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["replay", str(RECORDINGS / "kvm_nfs")]) == 0
+    assert "virtio disk" not in capsys.readouterr().out
+
+
 def test_an_empty_stream_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(RECORDINGS / "four_methods", copy)

@@ -131,7 +131,8 @@ class Quality:
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
     something of a machine on which nothing was found of it. ``apart``: one line a
-    machine that could not be tied to any other, and why.
+    machine that could not be tied to any other, and why. ``virtual``: one line a
+    disk that another machine serves, which was not recorded.
     """
 
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -143,6 +144,7 @@ class Quality:
     crossings: tuple[Crossing, ...] = ()
     unfollowed: int = 0
     apart: tuple[str, ...] = ()
+    virtual: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -43,6 +44,10 @@ NO_DETAIL: tuple[Observer, ...] = (
     ("block.Q2G to I2D", ("block_io_start", "block_rq_insert"), "only with --detail", "block.Q2D"),
 )
 
+GUEST: Final = "guest"
+# Each of these drivers gives its disks names of its own.
+DRIVERS: Final = {"vd": "virtio", "xvd": "Xen"}
+VIRTUAL_DISK: Final = re.compile("(x?vd)[a-z]+")
 
 # What must be mounted for a layer's programs to see anything; a journal may be another's, too.
 MOUNTS: Final = {
@@ -116,7 +121,27 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
         cost=_together([_cost(trace) for trace in traces]),
         crossings=path.crossings,
         apart=path.apart,
+        virtual=tuple(_virtual(path)),
     )
+
+
+def _virtual(path: Path) -> Iterator[str]:
+    """The disks asked for anything whose names tell that no device is behind them, but a machine.
+
+    A guest's need no telling: its rows say so.
+    """
+    followed = {each.upper for each in path.crossings if each.hop == "virtio"}
+    several = len(path.members) > 1
+    for member in path.members:
+        trace = member.trace
+        if member.role == GUEST or trace.machine in followed:
+            continue
+        asked = trace.points["block_rq_issue"]["dev"]
+        for key, block in trace.facts.blocks.items():
+            match = VIRTUAL_DISK.match(block.name)
+            if match and (asked == key).any():
+                where = f"{trace.machine}: {block.name}" if several else block.name
+                yield f"{where} is a {DRIVERS[match[1]]} disk: what a hypervisor takes is in device"
 
 
 def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:

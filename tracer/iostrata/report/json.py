@@ -24,7 +24,7 @@
                  "crossings": [{"hop", "upper", "lower", "asked", "followed", "ambiguous",
                                 "clock": {"source", "bound_ns", "drift_ppm", "contradiction"}},
                                ...],
-                 "apart": [line, ...],
+                 "apart": [line, ...], "virtual": [line, ...],
                  "cost": null | {"events", "duration_ns", "events_per_s",
                                  "bpf_ns": null | n, "recorder_cpu_ns": null | n}}}
 
@@ -36,8 +36,9 @@ layers plus the mean of the residual are the mean of the total, exactly.
 ``segments`` are sums of the layers, write by write; only there, and in the tail, if the write went
 through several machines, or into one that was not recorded. ``crossings`` say how
 one machine's requests were followed to the next, and how far their clocks may be
-off (``bound_ns``); ``apart`` names machines that were not tied to the others. Both
-are only there if there are any. ``contradiction`` is null or one line.
+off (``bound_ns``); ``apart`` names machines that were not tied to the others, ``virtual``
+disks that a machine serves which was not recorded. Each is only there if there are any.
+``contradiction`` is null or one line.
 
 ``tail``: means of the slowest 1 % of the writes beside those of the writes
 between p45 and p55; ``excess_ns`` is the difference, ``share`` the part of the
@@ -207,6 +208,8 @@ def _quality(quality: Quality) -> dict[str, Any]:
 def _several(quality: Quality) -> dict[str, Any]:
     crossings = [_crossing(crossing) for crossing in quality.crossings]
     found: dict[str, Any] = {"apart": list[str](quality.apart)} if quality.apart else {}
+    if quality.virtual:
+        found["virtual"] = list[str](quality.virtual)
     if crossings:
         found |= {"crossings": crossings, "unfollowed": quality.unfollowed}
     return found

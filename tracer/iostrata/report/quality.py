@@ -43,6 +43,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
             yield "clocks", [crossing.contradiction], "bold red"
     for machine in quality.apart:
         yield "apart", [machine], "yellow"
+    for disk in quality.virtual:
+        yield "virtual", [disk], "yellow"
     if quality.ties:
         yield "requests", [f"{n} tied by {how}" for how, n in sorted(quality.ties.items())], ""
     if quality.plain_writes:
