@@ -156,3 +156,11 @@ def test_every_layer_has_its_section() -> None:
     for (_, meaning, named), row in zip(sections, ROWS, strict=True):
         assert meaning == f"{row.meaning[0].upper()}{row.meaning[1:]}."
         assert set(re.findall(r"`(\w+)`", named)) <= set(POINTS), row.name
+
+
+def test_every_line_below_a_table_is_explained() -> None:
+    source = (ROOT / "tracer/iostrata/report/quality.py").read_text()
+    labels = set(re.findall(r'yield "([a-z ]+)", ', source))
+    assert {"lost", "virtual", "own cost"} <= labels
+    page = (ROOT / "docs/reading.md").read_text()
+    assert labels == set(re.findall(r"^\| `([a-z ]+)` \|", page, re.MULTILINE))

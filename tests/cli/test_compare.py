@@ -49,6 +49,15 @@ def test_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert "faster" not in out
 
 
+def test_machines_that_one_has_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """Law 4: what was not recorded is not zero."""
+    nfs, kvm = str(RECORDINGS / "nfs"), str(RECORDINGS / "kvm_nfs")
+    assert status_of(["compare", nfs, kvm]) == 0
+    assert "\npath        not of the same machines" in capsys.readouterr().out
+    assert status_of(["compare", kvm, kvm]) == 0
+    assert "\npath" not in capsys.readouterr().out
+
+
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = recording(tmp_path / "a", 30_000), recording(tmp_path / "b", 45_000)
     wish = ["compare", a, b, "--by", "method", "--fail-above", "10%", "--json", "-"]

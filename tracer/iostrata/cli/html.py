@@ -54,8 +54,9 @@ def html(
     The page holds the table, the layers over time and by latency, what makes
     the slowest writes slow, some single writes, and what the numbers rest on;
     of several machines the arithmetic of `iostrata estimate`, too. It
-    needs no network and no other file, prints, and follows the browser's dark
-    mode. Charts can be zoomed by dragging; arrow keys move along them.
+    needs no network and no other file, and follows the browser's dark mode. On
+    paper, all is there that the browser shows only when asked. Charts can be
+    zoomed by dragging; arrow keys move along them.
 
     \b
       iostrata html /var/tmp/db -o db.html

@@ -130,6 +130,13 @@ def _footer(comparison: Comparison, width: int) -> Iterator[Text]:
     for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:
             yield from said(f"only in {name}", list(only), "yellow")
+    ways = [
+        [crossing.hop for crossing in quality.crossings]
+        for quality in (comparison.quality_a, comparison.quality_b)
+    ]
+    if ways[0] != ways[1]:
+        text = "not of the same machines: a row of one only was not recorded in the other"
+        yield from said("path", [text], "yellow")
     for column in comparison.mixes:
         text = f"A and B hold different parts of each {column}: compare --by {column}"
         yield from said("mix", [text], "yellow")

@@ -32,9 +32,10 @@ FROM: Final = {
 }
 # Below it, of what was read from the recording: by whom or of which, and how many samples.
 RESTS_ON: Final = {
-    "tcp round trip": "smoothed by {0}'s kernel, median of {1} samples; --ping MS for your own",
-    "serial requests": "mean of {1} writes that {0} had alone; --iops N for your own",
+    "tcp round trip": "smoothed by {0}'s kernel, median of {1}; --ping MS for your own",
+    "serial requests": "mean of {1} that {0} had alone; --iops N for your own",
 }
+COUNTED: Final = {"tcp round trip": "sample", "serial requests": "write"}
 WHY_NOT: Final = {
     "no connection seen": "no machine told of a connection: give --ping MS (0: there is none)",
     "no device recorded": "the machine that has it was not recorded: give --iops N",
@@ -103,9 +104,13 @@ def notes(estimate: Estimate) -> Iterator[tuple[str, str, str]]:
         if len(guess.segments) > 1:
             yield label, ", ".join(guess.segments), ""
         if text := RESTS_ON.get(guess.basis):
-            yield label, f"{FROM[guess.basis]}: {text.format(guess.of, guess.samples)}", ""
+            yield label, f"{FROM[guess.basis]}: {text.format(guess.of, _counted(guess))}", ""
         if text := WHY_NOT.get(guess.basis):
             yield label, f"not known: {text.format(guess.of)}", "yellow"
+
+
+def _counted(guess: Guess) -> str:
+    return f"{guess.samples} {COUNTED[guess.basis]}{'s' if guess.samples != 1 else ''}"
 
 
 def _time(ns: float | None) -> str:
