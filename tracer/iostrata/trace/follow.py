@@ -194,10 +194,10 @@ class Follower:
         """The remembered events as a stream of their own."""
         stream = Stream(MEMORY_STREAM, UNKNOWN_CPU, bytes(self._remembered), in_order=False)
         numbers = stream.column("<u2", 8)
-        stream.slots = {
-            int(number): np.flatnonzero(numbers == number).astype(np.uint32)
-            for number in np.unique(numbers)
-        }
+        times = stream.column("<u8", 0)
+        for number in np.unique(numbers).tolist():
+            slots = np.flatnonzero(numbers == number)
+            stream.slots[number], stream.times[number] = slots.astype(np.uint32), times[slots]
         return stream
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
-from iostrata.trace.stream import SPAN_BYTES, Slots, Stream
+from iostrata.trace.stream import SPAN_BYTES, Slots, Stream, Times
 
 SPAN_SLOTS = SPAN_BYTES // EVENT_BYTES
 PIECE_EVENTS = 8192
@@ -83,11 +83,28 @@ class Points:
         if not len(self):
             # A point that an older recording knows by other fields, or not at all.
             return {field: np.empty(0, self._type(field)) for field in fields}
-        begin, end, _ = slice(begin, end).indices(len(self))
         for field in fields:
             self._check(field)
+        begin, end, _ = slice(begin, end).indices(len(self))
         found = {field: np.empty(max(0, end - begin), self.dtype[field]) for field in fields}
-        for part in self._order():
+        self._gather(found, begin, end)
+        return found
+
+    def integers(
+        self, *fields: str, begin: int = 0, end: int | None = None
+    ) -> dict[str, NDArray[np.int64]]:
+        """``time_ns`` and other columns as int64; 64-bit keys keep their bits. Errors as above."""
+        begin, end, _ = slice(begin, end).indices(len(self))
+        found = {field: np.empty(max(0, end - begin), np.int64) for field in fields}
+        if len(self):
+            for field in fields:
+                self._check(field)
+            self._gather(found, begin, end)
+        return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
+
+    def _gather(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
+        """Fills the columns with a range of the events; nothing is looked at for none."""
+        for part in self._order() if found else ():
             first, last = part.range(begin, end)
             for slots, places in spans(part, first, last):
                 for piece in range(0, len(slots), PIECE_EVENTS):
@@ -95,8 +112,8 @@ class Points:
                     where = places[piece : piece + PIECE_EVENTS].astype(np.intp) - begin
                     for field, column in found.items():
                         column[where] = events[field]
-                part.stream.release()
-        return found
+                if len(slots):
+                    part.stream.release(abs(int(slots[-1]) - int(slots[0])) * EVENT_BYTES)
 
     def source(self, begin: int, end: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
         """Which stream (its place among this point's) and slot each event of a range is in."""
@@ -121,20 +138,18 @@ class Points:
 
     def _order(self) -> list[Part]:
         if self._parts is None:
-            self._parts, self._time_ns = ordered(self._unordered)
+            times = [stream.times.pop(self.number) for stream, _ in self._unordered]
+            self._parts, self._time_ns = ordered(self._unordered, times)
             self._unordered = []
         return self._parts
 
 
-def ordered(parts: list[tuple[Stream, Slots]]) -> tuple[list[Part], NDArray[np.uint64]]:
+def ordered(parts: list[tuple[Stream, Slots]], times: list[Times]) -> tuple[list[Part], Times]:
     """The parts with each event's place in order of time, and all times in that order."""
-    times = []
     for index, (stream, slots) in enumerate(parts):
-        time_ns = gather_times(stream, slots)
         if not stream.in_order:
-            order = np.argsort(time_ns, kind="stable")
-            parts[index], time_ns = (stream, slots[order]), time_ns[order]
-        times.append(time_ns)
+            order = np.argsort(times[index], kind="stable")
+            parts[index], times[index] = (stream, slots[order]), times[index][order]
     if len(parts) == 1:
         ((stream, slots),) = parts
         return [Part(stream, slots, np.arange(len(slots), dtype=np.uint32))], times[0]
@@ -147,15 +162,6 @@ def ordered(parts: list[tuple[Stream, Slots]]) -> tuple[list[Part], NDArray[np.u
         Part(stream, slots, part)
         for (stream, slots), part in zip(parts, np.split(places, edges), strict=False)
     ], together[order]
-
-
-def gather_times(stream: Stream, slots: Slots) -> NDArray[np.uint64]:
-    time_ns = np.empty(len(slots), np.uint64)
-    whole = Part(stream, slots, np.arange(len(slots), dtype=np.uint32))
-    for span, places in spans(whole, 0, len(slots)):
-        time_ns[places] = stream.column("<u8", 0)[span]
-        stream.release()
-    return time_ns
 
 
 def spans(part: Part, first: int, last: int) -> Iterator[tuple[Slots, Slots]]:

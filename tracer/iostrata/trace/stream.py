@@ -43,6 +43,7 @@ RECORDER_CPU = 0xFFFF
 UNKNOWN_CPU = -1
 
 Slots = NDArray[np.uint32]
+Times = NDArray[np.uint64]
 Data = mmap.mmap | bytes
 
 
@@ -75,7 +76,10 @@ class Gap:
 
 @dataclass
 class Stream:
-    """One stream file. ``slots``: by point number, where its events are, in file order."""
+    """One stream file. ``slots``: by point number, where its events are, in file order.
+
+    ``times``: when those were, until they are taken up (``Points``).
+    """
 
     name: str
     cpu: int
@@ -87,8 +91,10 @@ class Stream:
     end_ns: int = SINCE_BEGIN
     in_order: bool = True
     slots: dict[int, Slots] = field(default_factory=dict)
+    times: dict[int, Times] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
+    looked_at: int = 0
 
     def column(self, fmt: str | np.dtype[Any], offset: int) -> NDArray[Any]:
         """One field of every slot: a strided view of the file."""
@@ -105,10 +111,15 @@ class Stream:
         whole = np.frombuffer(self.mapped or b"", f"V{EVENT_BYTES}", self.slot_count)
         return whole.take(slots.astype(np.intp), mode="clip").view(dtype)
 
-    def release(self) -> None:
-        """Let go of the file's pages: they stay in the page cache, not in this process."""
-        if isinstance(self.mapped, mmap.mmap):
+    def release(self, looked_at: int) -> None:
+        """Let go of the file's pages: they stay in the page cache, not in this process.
+
+        ``looked_at``: bytes since the last call; only what adds up to a span is worth it.
+        """
+        self.looked_at += looked_at
+        if self.looked_at >= SPAN_BYTES and isinstance(self.mapped, mmap.mmap):
             self.mapped.madvise(mmap.MADV_DONTNEED)
+            self.looked_at = 0
 
 
 def stream_cpu(name: str) -> int | None:
@@ -147,6 +158,7 @@ class Walk:
         self._mark = struct.pack("<I16s", MAGIC, uuid)
         self._packets: list[Packet] = []
         self._slots: dict[int, list[Slots]] = {}
+        self._times: dict[int, list[Times]] = {}
         self._last_ns = 0
         self._number = before.number + 1 if before else 0
 
@@ -170,6 +182,9 @@ class Walk:
         self._index()
         self._stream.slots = {
             number: np.concatenate(parts) for number, parts in self._slots.items()
+        }
+        self._stream.times = {
+            number: np.concatenate(parts) for number, parts in self._times.items()
         }
 
     def _walk(self) -> Iterator[Packet | None]:
@@ -274,21 +289,21 @@ class Walk:
             return
         firsts = np.array([packet.first_slot for packet in packets], np.int64)
         slots = np.repeat(firsts - np.cumsum(counts) + counts, counts) + np.arange(total)
-        self._check_times(packets, counts, slots)
+        times = self._stream.column("<u8", 0)[slots]
+        self._check_times(packets, counts, times)
         numbers = self._stream.column("<u2", 8)[slots]
         order = np.argsort(numbers, kind="stable")
-        numbers = numbers[order]
+        numbers, times = numbers[order], times[order]
         ordered = slots[order].astype(np.uint32)
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), total]
         for begin, end in pairwise(edges):
-            self._slots.setdefault(int(numbers[begin]), []).append(ordered[begin:end])
-        self._stream.release()
+            number = int(numbers[begin])
+            self._slots.setdefault(number, []).append(ordered[begin:end])
+            self._times.setdefault(number, []).append(times[begin:end])
+        self._stream.release(total * EVENT_BYTES)
 
-    def _check_times(
-        self, packets: list[Packet], counts: NDArray[np.int64], slots: NDArray[np.int64]
-    ) -> None:
+    def _check_times(self, packets: list[Packet], counts: NDArray[np.int64], times: Times) -> None:
         stream = self._stream
-        times = stream.column("<u8", 0)[slots]
         owner = np.repeat(np.arange(len(packets)), counts)
         before = np.concatenate(([np.uint64(self._last_ns)], times[:-1]))
         begins = np.array([packet.begin_ns for packet in packets], np.uint64)[owner]
