@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.attribute import attribute
+from iostrata.attribute import attribute, sweep
 from iostrata.stitch.spans import Spans
 
 RANKS = 6
@@ -31,23 +34,23 @@ def by_hand(spans: list[tuple[int, ...]], writes: list[tuple[int, int]]) -> np.n
     return credit
 
 
+def table(credit: dict[int, np.ndarray], writes: int) -> np.ndarray:
+    """With a row for every rank."""
+    none = np.zeros(writes, np.int64)
+    return np.array([credit.get(rank, none) for rank in range(RANKS)])
+
+
+@pytest.mark.parametrize("word_bits", [2, sweep.WORD_BITS])
 @given(st.lists(write, min_size=1, max_size=5), st.lists(span, max_size=30))
 def test_every_nanosecond_goes_to_the_deepest_rank(
-    writes: list[tuple[int, int]], spans: list[tuple[int, ...]]
+    word_bits: int, writes: list[tuple[int, int]], spans: list[tuple[int, ...]]
 ) -> None:
     spans = [(owner % len(writes), rank, begin, length) for owner, rank, begin, length in spans]
     columns = np.array(spans, np.int64).reshape(-1, 4).T
     begin, duration = np.array(writes, np.int64).T
-    credit = attribute(
-        Spans(
-            columns[0],
-            columns[1].astype(np.int16),
-            columns[2],
-            columns[2] + columns[3],
-            columns[0],
-        ),
-        begin,
-        begin + duration,
-        RANKS,
-    )
-    assert credit.tolist() == by_hand(spans, writes).tolist()
+    end = columns[2] + columns[3]
+    own = Spans(columns[0], columns[1].astype(np.int16), columns[2], end, columns[0])
+    with patch.object(sweep, "WORD_BITS", word_bits):
+        credit = attribute(own, begin, begin + duration)
+    assert all(held.any() for held in credit.values())
+    assert table(credit, len(writes)).tolist() == by_hand(spans, writes).tolist()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from iostrata.attribute import attribute
 from iostrata.attribute.timeline import NOBODY, segments
 from iostrata.stitch.spans import Spans
-from tests.attribute.test_sweep import RANKS, span, write
+from tests.attribute.test_sweep import RANKS, span, table, write
 
 
 @given(st.lists(write, max_size=5), st.lists(span, max_size=30))
@@ -28,7 +28,7 @@ def test_segments_add_up_to_the_credit_of_the_sweep(
     held = np.zeros((RANKS, len(writes)), np.int64)
     kept = found.where(found.rank != NOBODY)
     np.add.at(held, (kept.rank, kept.owner), kept.end_ns - kept.begin_ns)
-    assert held.tolist() == attribute(spans, begin, end, RANKS).tolist()
+    assert held.tolist() == table(attribute(spans, begin, end), len(begin)).tolist()
 
     # Each piece is covered from its begin to its end, without overlap, in order.
     covered = [

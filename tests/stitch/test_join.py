@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.stitch.join import AsOf, Containing, overlapping
+from iostrata.stitch.join import AsOf, Containing, merged, order_of, overlapping
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-20, 20)), max_size=20)
+keys = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 intervals = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 15)), max_size=15
 )
@@ -31,6 +32,20 @@ def test_as_of(have: list[tuple[int, int]], ask: list[tuple[int, int]]) -> None:
         future = [t for k, t in have if k == key and t >= time]
         assert (have[earlier] if earlier >= 0 else None) == ((key, max(past)) if past else None)
         assert (have[later] if later >= 0 else None) == ((key, min(future)) if future else None)
+
+
+@given(st.lists(st.tuples(keys, keys), max_size=30))
+def test_order_of(rows: list[tuple[int, int]]) -> None:
+    one, other = columns(rows, 2)
+    assert order_of(one, other).tolist() == np.lexsort((other, one)).tolist()
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.lists(st.integers(0, 9), max_size=30))
+def test_merged(table: list[int], values: list[int]) -> None:
+    have, ask = np.array(sorted(table), np.int64), np.array(values, np.int64)
+    before, after = merged(have, ask, after=False), merged(have, ask, after=True)
+    assert before.tolist() == [sum(one < value for one in table) for value in values]
+    assert after.tolist() == [sum(one <= value for one in table) for value in values]
 
 
 @given(intervals, intervals)

@@ -121,15 +121,16 @@ def _has_workload(trace: Trace) -> bool:
 
 def _credit(found: Material) -> tuple[dict[int, NDArray[np.int64]], Counter[str]]:
     """ns in each unit of each rank of the path that any unit was in."""
-    ranks, pieces = len(found.path.layers), found.pieces
+    pieces = found.pieces
     credit: dict[int, NDArray[np.int64]] = {}
     ties: Counter[str] = Counter()
     for rows in windows(pieces):
         lifted = lift(found.path.top, rows)
-        own = attribute(lifted.spans, pieces.begin_ns[rows], pieces.end_ns[rows], ranks)
-        for rank in np.flatnonzero(own.any(axis=1)).tolist():
-            time = credit.setdefault(rank, np.zeros(len(found.units), np.int64))
-            np.add.at(time, pieces.unit[rows], own[rank])
+        held = attribute(lifted.spans, pieces.begin_ns[rows], pieces.end_ns[rows])
+        for rank, own in held.items():
+            if rank not in credit:
+                credit[rank] = np.zeros(len(found.units), np.int64)
+            np.add.at(credit[rank], pieces.unit[rows], own)
         ties += lifted.ties
     return credit, ties
 
@@ -140,9 +141,9 @@ def _layers(
     """The layers that a kept unit was in, in the order of the table, and their times."""
     times: dict[Layer, NDArray[np.int64]] = {}
     for rank, time in credit.items():
-        layer = found.path.layers[rank]
-        if layer and time[found.kept].any():
+        if layer := found.path.layers[rank]:
             times[layer] = times.get(layer, 0) + time[found.kept]
+    times = {layer: time for layer, time in times.items() if time.any()}
     layers = tuple(layer for layer in found.path.in_order() if layer in times)
     columns = np.array([times[layer] for layer in layers], np.int64)
     return layers, columns.reshape(len(layers), len(found.kept))

@@ -1,51 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage attribute: the pieces' spans in, nanoseconds per rank of the stack and write out.
 
-At each instant of a write the deepest rank at work holds the time, so a rank's
-credit is what it and all deeper ranks cover together, less what the deeper ones
-cover alone: ``|union(rank >= r)| - |union(rank > r)|``. A union's length is one
-running maximum over the spans sorted by write and begin.
+At each instant of a write the deepest rank at work holds the time. All spans lie on
+one long axis, where each piece has a stretch of its own. Spans of one rank that
+overlap become one, so that each of their edges switches the rank on or off: which
+ranks are at work after an edge is the exclusive or of all switches until then.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata.stitch.join import Ints
 from iostrata.stitch.spans import Spans
 
+LEVEL_BITS: Final = 8
+LEVEL_MASK: Final = (1 << LEVEL_BITS) - 1
+WORD_BITS: Final = 52
+"""How many ranks' switches one number holds: float64 tells the highest bit of so many."""
 
-def attribute(spans: Spans, begin_ns: Ints, end_ns: Ints, ranks: int) -> NDArray[np.int64]:
-    """Credit of every rank: int64 ns, shape (ranks, pieces).
+
+def attribute(spans: Spans, begin_ns: Ints, end_ns: Ints) -> dict[int, Ints]:
+    """Credit of every rank that held some time: int64 ns, shape (pieces,).
 
     ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
     piece's own time is not credited.
     """
     pieces = len(begin_ns)
-    # Every piece gets a stretch of one long axis, so that one pass serves all of them.
     stride = int((end_ns - begin_ns).max(initial=0)) + 1
     start = np.arange(pieces) * stride
     base = (start - begin_ns)[spans.owner]
     begin = np.maximum(spans.begin_ns + base, start[spans.owner])
     end = np.minimum(spans.end_ns + base, (start + end_ns - begin_ns)[spans.owner])
+    some = np.flatnonzero(end > begin)
+    rank = spans.rank[some]
+    present = np.bincount(rank) > 0
+    level = (np.cumsum(present) - 1)[rank]
+    begin, end, level = _merged(begin[some], end[some], level, pieces * stride)
+    # A time is below 2**53 ns (104 days): it and a level fit into one number.
+    edges = np.concatenate([begin << LEVEL_BITS | level, end << LEVEL_BITS | level])
+    edges.sort(kind="stable")
+    ranks = np.flatnonzero(present)
+    time, holder = edges >> LEVEL_BITS, _holder(edges & LEVEL_MASK, len(ranks))
+    held = np.flatnonzero(holder >= 0)
+    since = time[held]
+    # Sums of float64 are exact for the same reason.
+    credit = np.bincount(
+        holder[held] * pieces + since // stride,
+        weights=time[held + 1] - since,
+        minlength=len(ranks) * pieces,
+    ).reshape(len(ranks), pieces)
+    return {
+        rank: own.astype(np.int64)
+        for rank, own in zip(ranks.tolist(), credit, strict=True)
+        if own.any()
+    }
+
+
+def _merged(begin: Ints, end: Ints, level: Ints, axis_ns: int) -> tuple[Ints, Ints, Ints]:
+    """Spans of one level that overlap or touch as one, in order of level and begin."""
+    # As if each level had an axis of its own behind the one before it.
+    shift = level * axis_ns
+    begin, end = begin + shift, end + shift
     order = np.argsort(begin, kind="stable")
-    order = order[end[order] > begin[order]]
-    owner, rank, begin, end = spans.owner[order], spans.rank[order], begin[order], end[order]
-    credit = np.zeros((ranks, pieces), np.int64)
-    deeper = np.zeros(pieces, np.int64)
-    for level in np.unique(rank)[::-1]:
-        at_work = np.flatnonzero(rank >= level)
-        covered = _union(owner[at_work], begin[at_work], end[at_work], pieces)
-        credit[level] = covered - deeper
-        deeper = covered
-    return credit
+    begin, reach = begin[order], np.maximum.accumulate(end[order])
+    opens = np.flatnonzero(np.append(True, begin[1:] > reach[:-1])[: len(begin)])
+    closes = np.append(opens[1:], len(begin))[: len(opens)] - 1
+    level = level[order[opens]]
+    return begin[opens] - level * axis_ns, reach[closes] - level * axis_ns, level
 
 
-def _union(owner: Ints, begin: Ints, end: Ints, pieces: int) -> Ints:
-    """Length covered by each owner's spans, which are sorted along one axis by begin."""
-    reach = np.maximum.accumulate(end)
-    np.maximum(begin[1:], reach[:-1], out=begin[1:])
-    # float64 holds these sums exactly: they are below 2**53 ns (104 days).
-    length = np.bincount(owner, weights=np.maximum(end - begin, 0), minlength=pieces)
-    return length.astype(np.int64)
+def _holder(switched: Ints, levels: int) -> Ints:
+    """The highest level that is on after each switch, -1: none."""
+    holder = np.full(len(switched), -1)
+    for lowest in range(0, levels, WORD_BITS):
+        bits = np.zeros(levels, np.int64)
+        word = bits[lowest : lowest + WORD_BITS]
+        word[:] = 1 << np.arange(len(word))
+        on = np.bitwise_xor.accumulate(bits[switched])
+        highest = np.frexp(on.astype(np.float64))[1] - 1
+        holder = np.where(on > 0, lowest + highest, holder)
+    return holder

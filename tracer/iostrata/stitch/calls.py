@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.join import Ints, columns_of, joined
+from iostrata.stitch.join import Ints, columns_of, joined, order_of
 from iostrata.trace.layout import (
     CALL_FDATASYNC,
     CALL_FSYNC,
@@ -120,7 +120,7 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
     # Sorted by thread, file and time, a batch ends with the call that made it durable.
     rows = np.flatnonzero(alone | syncs | plain)
     # The calls come in order of return, which for one thread is the order of entry too.
-    rows = rows[np.lexsort((alone[rows], inode[rows], device[rows], tid[rows]))]
+    rows = rows[order_of(tid[rows], device[rows], inode[rows], alone[rows].astype(np.int64))]
     starts = np.ones(len(rows), np.bool_)
     if len(rows) > 1:
         before, after = rows[:-1], rows[1:]

@@ -33,7 +33,7 @@ class Spans:
         return len(self.owner)
 
     def where(self, keep: NDArray[np.bool_]) -> Spans:
-        return self.rows(np.flatnonzero(keep))
+        return self if keep.all() else self.rows(np.flatnonzero(keep))
 
     def rows(self, rows: Ints) -> Spans:
         return Spans(**{name: column[rows] for name, column in vars(self).items()})
@@ -68,7 +68,8 @@ class SpanList:
         self._parts.append(Spans(owner, numbers, begin_ns, end_ns, known).where(keep))
 
     def extend(self, spans: Spans) -> None:
-        self.add(**vars(spans))
+        """What another list collected: none of it is to be left out."""
+        self._parts.append(spans)
 
     def collect(self) -> Spans:
         return Spans(**joined([NO_SPANS, *self._parts]))

@@ -25,7 +25,7 @@ from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of
 from iostrata.stitch.rpc import calls_of, owners_of_calls, spans_of_calls
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Below, stacking
-from iostrata.stitch.wakeup import CAUSES, Sleeps, interrupts, run_queue, sleeps_of
+from iostrata.stitch.wakeup import CAUSE, Sleeps, interrupts, run_queue, sleeps_of
 from iostrata.stitch.window import Columns, Window
 from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
 from iostrata.trace.read import Trace
@@ -287,6 +287,8 @@ def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -
     logged = [window.columns(p, "tid") for p in ("xlog_iclog_sync", "xlog_iclog_wait_on")]
     tid = np.concatenate([columns["tid"] for columns in logged])
     time = np.concatenate([columns["time_ns"] for columns in logged])
+    if not len(tid):
+        return np.zeros(len(owner), np.bool_)
     following = at(time, AsOf(tid, time).at_or_after(sleeps.tid, sleeps.on_ns))
     inside = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns).find(sleeps.tid, sleeps.off_ns)
     same = (inside >= 0) & (at(syncs.piece, inside) == owner)
@@ -301,7 +303,7 @@ def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:
     if not len(requests):
         return
     collected = spans.collect()
-    cause = collected.where(np.isin(collected.rank, (*CAUSES, RANK["fs"])))
+    cause = collected.where(CAUSE[collected.rank] | (collected.rank == RANK["fs"]))
     ends = AsOf(cause.owner, cause.end_ns)
     work = np.flatnonzero(syncs.worker >= 0)
     begin = syncs.begin_ns[work]

@@ -59,14 +59,13 @@ def run_queue(sleeps: Sleeps, owner: Ints) -> Spans:
     return spans.collect()
 
 
-CAUSES = tuple(
-    RANK[name]
-    for name in (
-        "timed.data", "timed.meta", "timed.flush", "journal.locking", "journal.flushing",
-        "journal.logging", "rpc.reply", "block.stacked", "rpc.call", "device.data", "device.meta",
-        "device.journal", "device.flush",
-    )
+CAUSES = (
+    "timed.data", "timed.meta", "timed.flush", "journal.locking", "journal.flushing",
+    "journal.logging", "rpc.reply", "block.stacked", "rpc.call", "device.data", "device.meta",
+    "device.journal", "device.flush",
 )  # fmt: skip
+# Of each rank, whether its end wakes who sleeps.
+CAUSE = np.array([name in CAUSES for name in RANK])
 
 
 def interrupts(sleeps: Sleeps, owner: Ints, spans: Spans) -> tuple[Spans, Ints]:
@@ -75,7 +74,7 @@ def interrupts(sleeps: Sleeps, owner: Ints, spans: Spans) -> tuple[Spans, Ints]:
     ``owner``: the owner of each sleep among the owners of ``spans``. Also returns,
     for each sleep, when that completion was (-1: none was seen).
     """
-    cause = spans.where(np.isin(spans.rank, CAUSES))
+    cause = spans.where(CAUSE[spans.rank])
     found = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
     ended = at(cause.end_ns, found)
     ended = np.where(sleeps.asleep & (ended >= sleeps.off_ns), ended, -1)

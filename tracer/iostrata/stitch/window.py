@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.stitch.calls import Pieces
-from iostrata.stitch.join import Ints, integers
+from iostrata.stitch.join import Ints
 from iostrata.stitch.journal import Commits
 from iostrata.trace.read import Trace
 
@@ -48,10 +48,7 @@ class Window:
         first, last = np.searchsorted(
             events.time_ns, np.array([self.begin_ns, self.end_ns + 1], np.uint64)
         ).tolist()
-        found = events.columns(*fields, begin=first, end=last)
-        return {"time_ns": integers(events.time_ns[first:last])} | {
-            field: integers(column) for field, column in found.items()
-        }
+        return events.integers(*fields, begin=first, end=last)
 
 
 def whole(trace: Trace) -> Window:
