@@ -160,3 +160,11 @@ def test_table_and_json(tmp_path: Path) -> None:
     golden("estimate.json", estimate_json.render(whole))
     assert all(guess["error_ns"] is None for guess in json.loads(estimate_json.render(part))
                ["guesses"] if guess["guess_ns"] is None)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 48, 57, 58, 80, 120])
+def test_a_narrow_terminal_has_what_was_guessed_and_measured(tmp_path: Path, width: int) -> None:
+    text = report.render(estimated(chain_recording(tmp_path / "chain", "guest host")), width).plain
+    assert max(map(len, text.splitlines())) <= width
+    assert "guessed measured" in text
+    assert ("relative" in text) == (width >= 58)

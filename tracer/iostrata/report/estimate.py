@@ -65,12 +65,14 @@ def render(estimate: Estimate, width: int = WIDTH) -> Text:
 
 def _table(estimate: Estimate, width: int) -> Iterator[Text]:
     room = width - NAME_WIDTH - FIGURE_WIDTH * len(COLUMNS) - 2
-    head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in COLUMNS)
+    # The last columns can be worked out from the first two, which are always there.
+    count = max((width - NAME_WIDTH) // FIGURE_WIDTH, 2)
+    head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in COLUMNS[:count])
     yield Text(f"{'ms a write':<{NAME_WIDTH}}{head}  {'guessed from'[: max(room, 0)]}", style="dim")
     for guess in estimate.guesses:
         style = "dim" if guess.merged_into or guess.basis == "ignored" else ""
         text = Text(f"{cut(name(guess), NAME_WIDTH):<{NAME_WIDTH}}", style=style)
-        text.append("".join(f"{cell:>{FIGURE_WIDTH}}" for cell in cells(guess)))
+        text.append("".join(f"{cell:>{FIGURE_WIDTH}}" for cell in cells(guess)[:count]))
         yield text.append(f"  {FROM.get(guess.basis, '')[: max(room, 0)]}")
     known = all(guess.guess_ns is not None for guess in estimate.guesses)
     total = _time(estimate.total_ns)

@@ -206,11 +206,9 @@ def _step(step: Step, title: str, columns: _Columns) -> Text:
 
 def described(evidence: Evidence) -> str:
     """What is behind a step: ``8k at vda:4096 rq ffff888000014000`` is size, disk, sector and
-    request, ``8k at 152k`` size and offset in the file; ``nfs ±2.00 us xid 6f 800:2049`` is
-    hop, clocks' bound, call and ports."""
+    request, ``8k at 152k`` size and offset in the file; ``xid 6f 800:2049 nfs ±2.00 us`` is
+    call, ports, hop and clocks' bound."""
     parts = [evidence.call or ""]
-    if evidence.hop and evidence.bound_ns is not None:
-        parts.append(f"{evidence.hop} ±{units.duration(evidence.bound_ns)}")
     size = f"{units.size(evidence.size_bytes)} at " if evidence.size_bytes else ""
     if evidence.offset_bytes is not None:
         parts.append(f"{size}{units.size(evidence.offset_bytes)}")
@@ -227,6 +225,9 @@ def described(evidence: Evidence) -> str:
         parts.append(f"rq {evidence.request_key:x}")
     if evidence.more:
         parts.append(f"+{evidence.more}")
+    # Last, as it is the same for all steps of a hop: what is cut off is told below each table.
+    if evidence.hop and evidence.bound_ns is not None:
+        parts.append(f"{evidence.hop} ±{units.duration(evidence.bound_ns)}")
     return " ".join(part for part in parts if part)
 
 
