@@ -70,6 +70,22 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "virtserialport,chardev=guest.control,name=guest.control" in line
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "cpus", "nested", "racing"),
+    [
+        ("tcg", 2, None, True),
+        ("tcg", 1, None, False),
+        ("tcg", 2, "h", False),
+        ("kvm", 2, None, False),
+    ],
+)
+def test_emulated_cpus_that_may_hang(
+    accelerator: str, cpus: int, nested: str | None, racing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(qemu.ACCELERATOR, accelerator)
+    assert qemu.racing(Machine(name="g", nested=nested, cpus=cpus)) == racing
+
+
 @pytest.mark.parametrize(("below", "cpu"), [("kvm", "host"), ("tcg", "host,-xsave,-avx")])
 def test_command_line_of_a_nested_machine(
     below: str, cpu: str, monkeypatch: pytest.MonkeyPatch

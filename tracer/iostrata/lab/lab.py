@@ -18,6 +18,7 @@ from iostrata.lab.links import lay, plug_in
 from iostrata.lab.listen import Listener
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.process import process
+from iostrata.lab.qemu import racing
 from iostrata.lab.scenario import Scenario
 from iostrata.lab.site import Site
 from iostrata.lab.stack import needed_tools
@@ -75,6 +76,9 @@ def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> I
 def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
     """All at once; those within another as soon as that is up."""
     own = [machine for machine in lab.scenario.machines if not machine.nested]
+    for machine in own:
+        if racing(machine):
+            listener.say(f"machine {machine.name}: may hang: give it 1 CPU, as they are emulated")
     with ExitStack() as cables:
         plugs = lay(lab.scenario.links, cables)
         for machine in own:

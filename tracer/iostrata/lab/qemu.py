@@ -67,6 +67,18 @@ def accelerator() -> str:
     return "tcg"
 
 
+def racing(machine: Machine) -> bool:
+    """Whether its kernel may hang while probes are attached.
+
+    QEMU 7.2 drops the translation of an instruction before a new one is stored, so another
+    emulated CPU can translate the old one meanwhile, and keep it. Where Linux patches its code
+    (static keys, fentry) that is a breakpoint which is there no more: both CPUs then trap on it
+    for ever. Nested machines have one emulator's thread between them, as have those with one CPU;
+    ``thread=single`` is no way out: CPUs then wait up to 100 ms for their turn.
+    """
+    return machine.cpus > 1 and not machine.nested and accelerator() == "tcg"
+
+
 def kernel_disk(machine: Machine) -> str:
     """The disk with the kernel of a nested machine; a disk's name has 20 characters at most."""
     return f"{machine.name}.elf"

@@ -75,8 +75,7 @@ def run(
     recordings = cache() / "recordings" / name
     shutil.rmtree(recordings, ignore_errors=True)
     recordings.mkdir(parents=True)
-    with _ended_by_signals(), standing(scenario, name, listener, keep) as lab:
-        _furnish(lab, listener)
+    with furnished(scenario, name, listener, keep) as lab:
         machines = tuple(_observe(lab, each, recordings) for each in scenario.machines)
         rounds = tuple(
             result
@@ -88,9 +87,16 @@ def run(
 
 def up(scenario: Scenario, name: str, listener: Listener) -> None:
     """Brings it up with its stack and the recorder, and leaves it standing."""
-    with _ended_by_signals(), standing(scenario, name, listener, keep=False) as lab:
-        _furnish(lab, listener)
+    with furnished(scenario, name, listener, keep=False) as lab:
         lab.keep = True
+
+
+@contextmanager
+def furnished(scenario: Scenario, name: str, listener: Listener, keep: bool) -> Iterator[Lab]:
+    """A lab for the block, with its stack and the recorder; after it only if it is kept."""
+    with _ended_by_signals(), standing(scenario, name, listener, keep) as lab:
+        _furnish(lab, listener)
+        yield lab
 
 
 def _chosen(scenario: Scenario, only: Sequence[str]) -> Iterator[Fio]:

@@ -32,6 +32,7 @@ class Disk(Strict, frozen=True, kw_only=True):
 class Machine(Strict, frozen=True, kw_only=True):
     """``nested``: the machine in which this one runs.
 
+    ``cpus``: on a machine that is not nested, more than one needs KVM (see ``qemu.racing``).
     ``modules``: loaded although no step needs them, to see whether they can be observed.
     ``observed``: layers that a recorder must see there, at least partly.
     """
