@@ -197,6 +197,10 @@ static __always_inline void find_commit(struct thread *thread, struct svc_rqst *
 	__u32 version = PEEK(rqst, rq_vers), procedure = PEEK(rqst, rq_proc);
 	void *arguments = PEEK(rqst, rq_argp);
 
+	/* Of nfsd's module, which a machine that serves nothing has not loaded. */
+	if (!bpf_core_type_exists(struct nfsd3_commitargs) ||
+	    !bpf_core_type_exists(struct nfsd4_op))
+		return;
 	if (version == NFS_V3 && procedure == NFSPROC3_COMMIT) {
 		struct nfsd3_commitargs *commit = arguments;
 
