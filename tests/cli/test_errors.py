@@ -128,3 +128,10 @@ def test_without_rights(
     assert status_of(command) == 4
     assert capsys.readouterr().err == "iostrata: no rights\n  try: be root\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_what_could_not_be_written_is_named_not_its_source(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OSError(errno.ENOSPC, "No space left on device", "/source", None, "/target")
+    assert status_and_story(error, capsys, monkeypatch)[1].startswith("iostrata: /target: No space")

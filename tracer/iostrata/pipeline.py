@@ -89,7 +89,7 @@ def prepare(recording: Recording) -> Material:
     path = replace(path, apart=(*path.apart, *_notes(recording)))
     left_out, kept = left_out_of(path, units, unfinished)
     if not len(kept):
-        damage = [line for member in path.members for line in member.trace.damage]
+        damage = quality_of(path, plain_writes, {}).damage
         raise NothingToAnalyse(*_nothing(left_out, plain_writes, damage))
     writes = _writes(trace, units, kept)
     return Material(path, trace, units, pieces, kept, writes, left_out, plain_writes)
@@ -156,7 +156,7 @@ def _nothing(
         reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
         return (
             f"every synchronous write had to be left out: {'; '.join([reasons, *damage])}",
-            "copy the recording anew, whole, or record again"
+            "copy the recording anew, whole and readable, or record again"
             if damage
             else "record again, with a larger --buffer if events were lost",
         )

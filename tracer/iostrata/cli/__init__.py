@@ -114,7 +114,7 @@ def status_of(arguments: Sequence[str]) -> int:
         return _broken_pipe() if error.code else 0
     except OSError as error:
         complain(
-            f"{error.filename or 'standard output'}: {_reason(error)}",
+            f"{error.filename2 or error.filename or 'standard output'}: {_reason(error)}",
             HINTS.get(error.errno or 0, ""),
         )
         _discard_stdout()
