@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.join import Ints, columns_of, joined, order_of
+from iostrata.stitch.join import Ints, changes, columns_of, joined, order_of
 from iostrata.trace.layout import (
     CALL_FDATASYNC,
     CALL_FSYNC,
@@ -107,11 +107,9 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
         calls, "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
         "offset_bytes",
     )  # fmt: skip
-    call, begin, end = columns["call"], columns["enter_ns"], columns["time_ns"]
-    tid, device, inode = columns["tid"], columns["dev"], columns["inode"]
-    flags, rwf, result = columns["open_flags"], columns["rwf"], columns["result"]
+    call, rwf, result = columns["call"], columns["rwf"], columns["result"]
     is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
-    durable, whole = durable_write(flags, np.where(is_write, rwf, 0))
+    durable, whole = durable_write(columns["open_flags"], np.where(is_write, rwf, 0))
     alone = is_write & durable
     waits = (call != CALL_SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
     syncs = (call >= CALL_FSYNC) & (call <= CALL_MSYNC) & waits
@@ -120,40 +118,38 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
     # Sorted by thread, file and time, a batch ends with the call that made it durable.
     rows = np.flatnonzero(alone | syncs | plain)
     # The calls come in order of return, which for one thread is the order of entry too.
-    rows = rows[order_of(tid[rows], device[rows], inode[rows], alone[rows].astype(np.int64))]
-    starts = np.ones(len(rows), np.bool_)
-    if len(rows) > 1:
-        before, after = rows[:-1], rows[1:]
-        starts[1:] = (
-            (tid[before] != tid[after])
-            | (device[before] != device[after])
-            | (inode[before] != inode[after])
-            | syncs[before]
-            | alone[after]
-        )
+    file = [columns[name][rows] for name in ("tid", "dev", "inode")]
+    rows = rows[order_of(*file, alone[rows].astype(np.int8))]
+    is_write, whole, alone, syncs = (flag[rows] for flag in (is_write, whole, alone, syncs))
+    columns = {name: column[rows] for name, column in columns.items()}
+    call, begin, end = columns["call"], columns["enter_ns"], columns["time_ns"]
+    tid, device, inode = columns["tid"], columns["dev"], columns["inode"]
+    result = columns["result"]
+    starts = changes(tid) | changes(device) | changes(inode) | alone
+    starts[1:] |= syncs[:-1]
     first = np.flatnonzero(starts)
-    final = rows[np.append(first[1:], len(rows)) - 1] if len(rows) else rows
-    durable_batch = alone[final] | syncs[final]
-    batch = np.cumsum(starts) - 1
-    unit_of_batch = np.where(durable_batch, np.cumsum(durable_batch) - 1, -1)
-    unit = unit_of_batch[batch] if len(rows) else batch
-    kept = unit >= 0
-    plain_writes = int(np.count_nonzero(~kept))
-    rows, unit = rows[kept], unit[kept]
-    last, first_row = final[durable_batch], rows[np.flatnonzero(np.diff(unit, prepend=-1))]
+    final = np.append(first[1:], len(rows))[: len(first)] - 1
+    durable_batch, size = alone[final] | syncs[final], final - first + 1
+    first_row, last = first[durable_batch], final[durable_batch]
+    kept = np.flatnonzero(np.repeat(durable_batch, size))
+    size, count = size[durable_batch], len(last)
     method = np.where(whole[last], METHOD["open_sync"], METHOD["open_datasync"])
     for number, code in _METHOD_OF_CALL.items():
         method = np.where(call[last] == number, code, method)
-    count = len(last)
-    written = np.where(is_write[rows], np.maximum(result[rows], 0), 0)
+
+    def total(values: Ints) -> Ints:
+        """Sum of each batch that was made durable, exactly."""
+        sums: Ints = np.add.reduceat(values, first)[durable_batch]
+        return sums
+
     units = Units(
         begin_ns=begin[first_row],
         end_ns=end[last],
-        latency_ns=total(unit, end[rows] - begin[rows], count),
+        latency_ns=total(end - begin),
         tid=tid[last],
         tgid=columns["tgid"][last],
-        size_bytes=total(unit, written, count),
-        pieces=total(unit, np.ones(len(rows), np.int64), count),
+        size_bytes=total(np.where(is_write, np.maximum(result, 0), 0)),
+        pieces=size,
         device_key=device[last],
         inode=inode[last],
         offset_bytes=columns["offset_bytes"][first_row],
@@ -162,22 +158,20 @@ def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
         failed=result[last] < 0,
     )
     pieces = Pieces(
-        unit, tid[rows], begin[rows], end[rows], device[rows], np.zeros(len(rows), np.int64)
+        unit=np.repeat(np.arange(count), size),
+        tid=tid[kept],
+        begin_ns=begin[kept],
+        end_ns=end[kept],
+        device_key=device[kept],
+        request_key=np.zeros(len(kept), np.int64),
     )
-    return units, pieces, plain_writes
+    return units, pieces, len(rows) - len(kept)
 
 
 def durable_write(flags: Ints, rwf: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether a write with these flags returns only when durable, and whether with all metadata."""
     whole = ((flags & O_SYNC_ONLY) != 0) | ((rwf & RWF_SYNC) != 0)
     return whole | ((flags & O_DSYNC) != 0) | ((rwf & RWF_DSYNC) != 0), whole
-
-
-def total(unit: Ints, values: Ints, count: int) -> Ints:
-    """Sum of the values of each unit, exactly."""
-    sums = np.zeros(count, np.int64)
-    np.add.at(sums, unit, values)
-    return sums
 
 
 def together(*parts: tuple[Units, Pieces]) -> tuple[Units, Pieces]:

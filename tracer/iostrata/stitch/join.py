@@ -44,7 +44,7 @@ def at(values: Ints, rows: Ints) -> Ints:
     return np.where(rows >= 0, values[rows], -1)
 
 
-def order_of(*keys: Ints) -> Ints:
+def order_of(*keys: NDArray[np.integer]) -> Ints:
     """The stable order by the first key, then by the second ..., 16 bits at a time.
 
     So few bits NumPy sorts without comparing. What comes in few runs that ascend (times)
@@ -53,7 +53,7 @@ def order_of(*keys: Ints) -> Ints:
     order = np.arange(len(keys[0]))
     for key in reversed(keys) if len(order) else ():
         # As unsigned, the distance to the least one is right wherever the keys lie.
-        above = (key - key.min()).view(np.uint64)
+        above = (key.astype(np.int64, copy=False) - key.min()).view(np.uint64)
         for shift in range(0, int(above.max()).bit_length(), 16):
             digit = (above >> np.uint64(shift)).astype(np.uint16)
             order = order[np.argsort(digit[order], kind="stable")]
@@ -74,7 +74,7 @@ def merged(table: Ints, values: Ints, *, after: bool) -> Ints:
     return position
 
 
-def changes(values: Ints) -> NDArray[np.bool_]:
+def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Whether each of the values differs from the one before it; the first does."""
     new = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
@@ -141,7 +141,12 @@ class Containing:
 
 
 def overlapping(
-    keys: Ints, begins: Ints, ends: Ints, other_keys: Ints, other_begins: Ints, other_ends: Ints
+    keys: Ints,
+    begins: Ints,
+    ends: Ints,
+    other_keys: Ints,
+    other_begins: Ints,
+    other_ends: Ints,
 ) -> tuple[Ints, Ints]:
     """All pairs (row, other row) of one key whose intervals overlap, as two index columns.
 

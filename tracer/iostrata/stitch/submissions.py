@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write
-from iostrata.stitch.join import AsOf, Containing, Ints, at, columns_of, integers, joined
+from iostrata.stitch.join import (
+    AsOf,
+    Containing,
+    Ints,
+    at,
+    columns_of,
+    integers,
+    joined,
+)
 from iostrata.trace.layout import CALL_IO_URING_ENTER
 from iostrata.trace.points import Points
 from iostrata.trace.read import Trace
@@ -173,6 +181,8 @@ def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[I
 
     Outside such a call (SQPOLL, a completion that nobody waited for) the point itself counts.
     """
+    if not len(complete):
+        return complete, complete
     calls = columns_of(trace.points["syscall"], "tid", "enter_ns", "call")
     rows = np.flatnonzero(calls["call"] == CALL_IO_URING_ENTER)
     entered, returned = calls["enter_ns"][rows], calls["time_ns"][rows]

@@ -78,7 +78,12 @@ class Virtio:
         """In the order of events; what was not seen is in the row before it."""
         spans, row = SpanList(), np.arange(len(held.ask))
         asks = link.asks.rows(held.ask)
-        begin, end, told, heard = asks.begin_ns, asks.end_ns, asks.told_ns, asks.heard_ns
+        begin, end, told, heard = (
+            asks.begin_ns,
+            asks.end_ns,
+            asks.told_ns,
+            asks.heard_ns,
+        )
         first = np.where(held.first_ns >= 0, held.first_ns, end)
         last = np.where(held.last_ns >= 0, held.last_ns, end)
         # What the clocks' relation leaves open does not change the order of things.
@@ -192,7 +197,11 @@ def _told_and_heard(upper: Trace, requests: Requests) -> tuple[Ints, Ints]:
 
 def _injected(link: Link, after: Ints, before: Ints) -> Ints:
     """The first interrupt that the VMM asked for in between; ``before`` where none was seen."""
-    events = columns_of(link.lower.trace.points["kvm_msi"], "tgid")
+    if not len(after):
+        return before
+    begin, end = link.clock.to_lower(np.array([after.min(), before.max()])).tolist()
+    # One more on each side: the way to the other clock and back is rounded.
+    events = _meanwhile(link, begin - 1, end + 1).columns("kvm_msi", "tgid")
     known = np.isin(events["tgid"], np.append(link.agents, 0))
     asked = np.sort(link.clock.to_upper(events["time_ns"][known]))
     found = np.searchsorted(asked, after, side="left")
@@ -248,16 +257,30 @@ def _cpus_of(window: Window) -> Cpus:
     piece = Containing(pieces.tid, pieces.begin_ns, pieces.end_ns)
     parts = [
         (piece.find(tid, events["time_ns"]), events["cpu"])
-        for events, tid in ((resumes, resumes["subject_tid"]), (returns, returns["tid"]))
+        for events, tid in (
+            (resumes, resumes["subject_tid"]),
+            (returns, returns["tid"]),
+        )
     ]
     row = np.concatenate([row for row, _ in parts])
     cpu = np.concatenate([cpu for _, cpu in parts])
     pairs = np.unique(np.stack([row, cpu], axis=1)[row >= 0], axis=0)
-    return pairs[:, 0], pairs[:, 1], pieces.begin_ns[pairs[:, 0]], pieces.end_ns[pairs[:, 0]]
+    return (
+        pairs[:, 0],
+        pairs[:, 1],
+        pieces.begin_ns[pairs[:, 0]],
+        pieces.end_ns[pairs[:, 0]],
+    )
 
 
 def _keep(
-    spans: SpanList, link: Link, cpus: Cpus, rank: str, vcpu: Ints, begin_ns: Ints, end_ns: Ints
+    spans: SpanList,
+    link: Link,
+    cpus: Cpus,
+    rank: str,
+    vcpu: Ints,
+    begin_ns: Ints,
+    end_ns: Ints,
 ) -> None:
     """What a virtual CPU did is what kept every piece that was on it."""
     piece, cpu, since, until = cpus
