@@ -9,6 +9,7 @@ ranks are at work after an edge is the exclusive or of all switches until then.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,41 +23,63 @@ WORD_BITS: Final = 52
 """How many ranks' switches one number holds: float64 tells the highest bit of so many."""
 
 
+@dataclass(frozen=True)
+class Held:
+    """Who held which stretch of the pieces' time, in order of piece and time; one row a stretch.
+
+    ``level``: place in ``ranks``, which ascend. ``since_ns``, ``until_ns``: in the clock of the
+    pieces; stretches may be empty, and neighbours of one rank.
+    """
+
+    ranks: Ints
+    level: Ints
+    owner: Ints
+    since_ns: Ints
+    until_ns: Ints
+
+
 def attribute(spans: Spans, begin_ns: Ints, end_ns: Ints) -> dict[int, Ints]:
     """Credit of every rank that held some time: int64 ns, shape (pieces,).
 
     ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
     piece's own time is not credited.
     """
-    pieces = len(begin_ns)
+    held, pieces = sweep(spans, begin_ns, end_ns), len(begin_ns)
+    # Sums of float64 are exact: they are below 2**53 ns (104 days).
+    credit = np.bincount(
+        held.level * pieces + held.owner,
+        weights=held.until_ns - held.since_ns,
+        minlength=len(held.ranks) * pieces,
+    ).reshape(len(held.ranks), pieces)
+    return {
+        rank: own.astype(np.int64)
+        for rank, own in zip(held.ranks.tolist(), credit, strict=True)
+        if own.any()
+    }
+
+
+def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
+    """The stretches of the pieces' time that any of their spans was at work in."""
     stride = int((end_ns - begin_ns).max(initial=0)) + 1
-    start = np.arange(pieces) * stride
+    start = np.arange(len(begin_ns)) * stride
     base = (start - begin_ns)[spans.owner]
     begin = np.maximum(spans.begin_ns + base, start[spans.owner])
     end = np.minimum(spans.end_ns + base, (start + end_ns - begin_ns)[spans.owner])
     some = np.flatnonzero(end > begin)
-    rank = spans.rank[some]
-    present = np.bincount(rank) > 0
-    level = (np.cumsum(present) - 1)[rank]
-    begin, end, level = _merged(begin[some], end[some], level, pieces * stride)
-    # A time is below 2**53 ns (104 days): it and a level fit into one number.
+    # From -1 on: nobody is a rank, too.
+    number = spans.rank[some] + 1
+    present = np.bincount(number) > 0
+    level = (np.cumsum(present) - 1)[number]
+    begin, end, level = _merged(begin[some], end[some], level, len(begin_ns) * stride)
+    # A time is below 2**53 ns, too: it and a level fit into one number.
     edges = np.concatenate([begin << LEVEL_BITS | level, end << LEVEL_BITS | level])
     edges.sort(kind="stable")
-    ranks = np.flatnonzero(present)
+    ranks = np.flatnonzero(present) - 1
     time, holder = edges >> LEVEL_BITS, _holder(edges & LEVEL_MASK, len(ranks))
     held = np.flatnonzero(holder >= 0)
-    since = time[held]
-    # Sums of float64 are exact for the same reason.
-    credit = np.bincount(
-        holder[held] * pieces + since // stride,
-        weights=time[held + 1] - since,
-        minlength=len(ranks) * pieces,
-    ).reshape(len(ranks), pieces)
-    return {
-        rank: own.astype(np.int64)
-        for rank, own in zip(ranks.tolist(), credit, strict=True)
-        if own.any()
-    }
+    owner = time[held] // stride
+    back = (begin_ns - start)[owner]
+    return Held(ranks, holder[held], owner, time[held] + back, time[held + 1] + back)
 
 
 def _merged(begin: Ints, end: Ints, level: Ints, axis_ns: int) -> tuple[Ints, Ints, Ints]:

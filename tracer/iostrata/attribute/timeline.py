@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.stitch.join import Ints
+from iostrata.attribute.sweep import sweep
+from iostrata.stitch.join import Ints, changes, joined
 from iostrata.stitch.spans import Spans
 
 NOBODY = -1
@@ -21,29 +22,24 @@ def segments(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Spans:
     ``owner`` indexes ``begin_ns``/``end_ns``; ``rank`` is ``NOBODY`` where no span
     of the piece was at work. Neighbours of one rank are one segment.
     """
-    duration = end_ns - begin_ns
-    # Every piece gets a stretch of one long axis, so that one pass serves all of them.
-    stride = int(duration.max(initial=0)) + 1
-    start = np.arange(len(begin_ns)) * stride
-    base = (start - begin_ns)[spans.owner]
-    begin = np.maximum(spans.begin_ns + base, start[spans.owner])
-    end = np.minimum(spans.end_ns + base, (start + duration)[spans.owner])
-    some = end > begin
-    rank, begin, end = spans.rank[some], begin[some], end[some]
-    edges = np.unique(np.concatenate([begin, end, start, start + duration]))
-    first, last = np.searchsorted(edges, begin), np.searchsorted(edges, end)
-    holder = np.full(len(edges), NOBODY, np.int16)
-    for level in np.unique(rank):
-        here = rank == level
-        change = np.bincount(first[here], minlength=len(edges))
-        change -= np.bincount(last[here], minlength=len(edges))
-        holder[np.cumsum(change) > 0] = level
-    owner = edges // stride
-    cells = np.flatnonzero(edges < (start + duration)[owner]) if len(edges) else edges
-    owner, holder = owner[cells], holder[cells]
-    opens = np.ones(len(cells), np.bool_)
-    opens[1:] = (owner[1:] != owner[:-1]) | (holder[1:] != holder[:-1])
-    closes = np.append(opens[1:], True)[: len(cells)]
-    owner, back = owner[opens], (begin_ns - start)[owner[opens]]
-    begin, end = edges[cells[opens]] + back, edges[cells[closes] + 1] + back
-    return Spans(owner, holder[opens], begin, end, np.full(len(owner), -1))
+    pieces = len(begin_ns)
+    # Each piece is a span of its own, of a rank below all others.
+    nobody = Spans(
+        np.arange(pieces),
+        np.full(pieces, NOBODY, np.int16),
+        begin_ns,
+        end_ns,
+        np.full(pieces, -1),
+    )
+    held = sweep(Spans(**joined([nobody, spans])), begin_ns, end_ns)
+    some = held.until_ns > held.since_ns
+    owner, level = held.owner[some], held.level[some]
+    opens = np.flatnonzero(changes(owner) | changes(level))
+    closes = np.append(opens[1:], len(owner))[: len(opens)] - 1
+    return Spans(
+        owner[opens],
+        held.ranks[level[opens]].astype(np.int16),
+        held.since_ns[some][opens],
+        held.until_ns[some][closes],
+        np.full(len(opens), -1),
+    )

@@ -31,7 +31,10 @@ def check_parquet() -> None:
 
 
 def write_parquet(
-    path: Path, batches: Iterable[Iterable[Column]], quality: Quality, schema: str = WRITES
+    path: Path,
+    batches: Iterable[Iterable[Column]],
+    quality: Quality,
+    schema: str = WRITES,
 ) -> None:
     """Batches of rows with the same columns; metadata ``iostrata`` says what they rest on."""
     from pyarrow import parquet  # noqa: PLC0415
@@ -44,10 +47,19 @@ def write_parquet(
     writer = None
     for columns in batches:
         table = _table(columns).replace_schema_metadata({"iostrata": json.dumps(found)})
-        writer = writer or parquet.ParquetWriter(path, table.schema, compression="zstd")
+        writer = writer or parquet.ParquetWriter(path, table.schema, **_encoding(table.schema))
         writer.write_table(table, row_group_size=ROWS_A_GROUP)
     if writer:
         writer.close()
+
+
+def _encoding(schema: Any) -> dict[str, Any]:
+    """Texts as dictionaries, numbers as differences: a dictionary of times would only grow."""
+    from pyarrow import types  # noqa: PLC0415
+
+    texts = [field.name for field in schema if types.is_dictionary(field.type)]
+    numbers = {field.name: "DELTA_BINARY_PACKED" for field in schema if field.name not in texts}
+    return {"compression": "zstd", "use_dictionary": texts, "column_encoding": numbers}
 
 
 def _table(columns: Iterable[Column]) -> Any:
@@ -58,7 +70,8 @@ def _table(columns: Iterable[Column]) -> Any:
         values = pyarrow.array(np.ascontiguousarray(column.values))
         if column.names:
             values = pyarrow.DictionaryArray.from_arrays(
-                values.cast(pyarrow.int32()), pyarrow.array(column.names, pyarrow.string())
+                values.cast(pyarrow.int32()),
+                pyarrow.array(column.names, pyarrow.string()),
             )
         arrays[column.name] = values
     return pyarrow.table(arrays)

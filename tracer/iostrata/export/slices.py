@@ -10,7 +10,7 @@ import numpy as np
 from iostrata.attribute.timeline import segments
 from iostrata.pipeline import Material
 from iostrata.stitch import lift, windows
-from iostrata.stitch.join import Ints
+from iostrata.stitch.join import Ints, changes, order_of
 from iostrata.stitch.spans import SpanList, Spans
 
 
@@ -48,8 +48,6 @@ def slices_of(found: Material, rows: Ints) -> Slices:
 
 def _in_order(spans: Spans) -> Spans:
     """By owner, begin, longest first; each only once."""
-    order = np.lexsort((spans.rank, -spans.end_ns, spans.begin_ns, spans.owner))
-    columns = np.stack([spans.owner, spans.rank, spans.begin_ns, spans.end_ns])[:, order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
-    return spans.rows(order[new])
+    spans = spans.rows(order_of(spans.owner, spans.begin_ns, -spans.end_ns, spans.rank))
+    columns = (spans.owner, spans.rank, spans.begin_ns, spans.end_ns)
+    return spans.where(np.logical_or.reduce([changes(column) for column in columns]))
