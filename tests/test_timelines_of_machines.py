@@ -59,6 +59,19 @@ def test_keys_on_every_machine(seen: tuple[Timeline, ...]) -> None:
         assert found["host/vmm.submit"].sector == found["guest/virtio.interrupt"].sector == sector
 
 
+def test_commits_of_a_server() -> None:
+    """A served call does not tell its file system; the only commit at work is its own."""
+    opened = open_recording(Path(__file__).parent / "recordings" / "kvm_nfs")
+    found = [
+        step.evidence
+        for timeline in timelines(opened, Choice(slowest=WRITES - 1)).timelines
+        for step in timeline.steps
+        if step.layer and step.layer.name.startswith("server/journal.")
+    ]
+    assert len(found) > 300
+    assert all(one.device == "disk" and one.transaction for one in found)
+
+
 def test_ways_between_machines_tell_the_clocks_bound(
     path: Path, seen: tuple[Timeline, ...]
 ) -> None:

@@ -28,6 +28,10 @@ from iostrata.trace import layout
 NO_SECTOR: Final = -1
 """The sector of a flush, which has none."""
 NOTHING: Final = Evidence()
+ROUNDED_NS: Final = 8
+"""Times that only the rounding from clock to clock keeps apart are no farther."""
+UNTOLD: Final = 0
+"""The device of a piece whose events do not name it."""
 KEY_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 CALLS: Final = {
     number: name.removeprefix("CALL_").lower()
@@ -196,10 +200,13 @@ class Witness:
 
     def _commit(self, piece: int, begin_ns: int, end_ns: int) -> Evidence:
         commits = self._window.commits
-        here = commits.device_key == self._window.pieces.device_key[piece]
+        device_key = self._window.pieces.device_key[piece]
+        # What was served does not tell its file system: a commit must be the only one then.
+        here = (commits.device_key == device_key) | (device_key == UNTOLD)
         at_work = (commits.begin_ns <= begin_ns) & (commits.end_ns >= end_ns)
-        rows = np.flatnonzero(here & (at_work | (commits.begin_ns == end_ns)))
-        if not len(rows):
+        begins = np.abs(commits.begin_ns - end_ns) <= ROUNDED_NS
+        rows = np.flatnonzero(here & (at_work | begins))
+        if not len(rows) or (device_key == UNTOLD and len(rows) > 1):
             return Evidence()
         transaction = int(commits.transaction[rows[0]])
         return Evidence(
