@@ -126,6 +126,16 @@ WRONG: dict[str, tuple[Spoil, str, str]] = {
         "stack[1].device: there is no device fast",
         "known devices: data, slow",
     ),
+    "a journal on an unknown device": (
+        lambda found: found["stack"][1].update(journal="log"),
+        "stack[1].journal: there is no device log",
+        "known devices: data, slow",
+    ),
+    "a journal that cannot be apart": (
+        lambda found: found["stack"][1].update(journal="data", type="xfs"),
+        "stack[1].journal: this is xfs",
+        "only ext4 can have one",
+    ),
     "a file system before its device": (
         lambda found: found["stack"].reverse(),
         "stack[0].device: there is no device slow",

@@ -142,6 +142,10 @@ class _Standing:
                 yield from self._new_device(key, step.machine, step.name)
             case FileSystem():
                 yield from self._known(f"{key}.device", step.machine, step.device, "device")
+                if step.journal:
+                    yield from self._known(f"{key}.journal", step.machine, step.journal, "device")
+                    if step.type != "ext4":
+                        yield f"{key}.journal", f"this is {step.type}", "only ext4 can have one"
                 self.directories.add((step.machine, step.directory))
             case NfsServer():
                 yield from self._known(f"{key}.directory", step.machine, step.directory)

@@ -13,7 +13,7 @@ from iostrata.lab.steps import FileSystem, NullBlock
 
 # What is made lazily would be written while the workload is recorded.
 MAKE: Final = {
-    "ext4": "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0",
+    "ext4": "mkfs.ext4 -q -F -b 4096 -E lazy_itable_init=0,lazy_journal_init=0",
     "xfs": "mkfs.xfs -q -f",
     "btrfs": "mkfs.btrfs -q -f",
 }
@@ -43,10 +43,15 @@ def null_block(step: NullBlock, machine: RunningMachine, down: ExitStack) -> Non
 def file_system(step: FileSystem, machine: RunningMachine, down: ExitStack) -> None:
     directory = shlex.quote(step.directory)
     device = device_path(machine, step.device)
+    make = MAKE[step.type]
+    if step.journal:
+        journal = device_path(machine, step.journal)
+        machine.command(f"mke2fs -q -F -O journal_dev -b 4096 {journal}")
+        make = f"{make} -J device={journal}"
     machine.command(
         # A nested machine has its modules loaded from the start, and no others.
         f"set -e; grep -qw {step.type} /proc/filesystems || modprobe {step.type}\n"
-        f"{MAKE[step.type]} {device}\n"
+        f"{make} {device}\n"
         f"mkdir -p {directory}\n"
         f"mount -t {step.type} {device} {directory}"
     )
