@@ -10,7 +10,7 @@ import numpy as np
 from iostrata.attribute.timeline import segments
 from iostrata.pipeline import Material
 from iostrata.stitch import lift, windows
-from iostrata.stitch.join import Ints, changes, order_of
+from iostrata.stitch.join import Ints, changes
 from iostrata.stitch.spans import SpanList, Spans
 
 
@@ -48,6 +48,7 @@ def slices_of(found: Material, rows: Ints) -> Slices:
 
 def _in_order(spans: Spans) -> Spans:
     """By owner, begin, longest first; each only once."""
-    spans = spans.rows(order_of(spans.owner, spans.begin_ns, -spans.end_ns, spans.rank))
+    order = np.lexsort((spans.rank, -spans.end_ns, spans.begin_ns, spans.owner))
+    spans = spans.rows(order)
     columns = (spans.owner, spans.rank, spans.begin_ns, spans.end_ns)
     return spans.where(np.logical_or.reduce([changes(column) for column in columns]))
