@@ -19,7 +19,7 @@ from iostrata.lab.kernels import SUITES
 from iostrata.lab.read import scenarios
 
 pytestmark = pytest.mark.lab
-LIMIT_S = 900
+LIMIT_S = 1800
 
 
 def lab(*words: str) -> subprocess.CompletedProcess[str]:

@@ -71,7 +71,18 @@ def test_a_variant(tmp_path: Path) -> None:
     assert [(before.name, after) for before, after in differing] == [
         ("image", msgspec.structs.replace(scenario.stack[3], aio="native"))
     ]
+    assert changed.machines == scenario.machines
     assert not changed.injections
+
+
+def test_a_variant_of_a_machine(tmp_path: Path) -> None:
+    document = path_document()
+    document["variants"][0]["replace"] = {"guest": {"cpus": 2}}
+    scenario = read_scenario(write(document, tmp_path))
+    changed = with_variant(scenario, scenario.variants[0])
+    cpus = {machine.name: machine.cpus for machine in changed.machines}
+    assert cpus == {**{machine.name: machine.cpus for machine in scenario.machines}, "guest": 2}
+    assert changed.stack == scenario.stack
 
 
 Spoil = Callable[[dict[str, Any]], object]
@@ -262,13 +273,13 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
     ),
     "a variant of no step": (
         lambda found: found["variants"][0].update(replace={"imago": {}}),
-        "variants[0].replace: there is no step imago",
+        "variants[0].replace: there is no machine or step imago",
         "did you mean image?",
     ),
     "a variant of an unknown key": (
         lambda found: found["variants"][0].update(replace={"image": {"oia": 1}}),
         "variants[0].replace: Object contains unknown field `oia`",
-        "keys of the steps",
+        "keys of machines and steps",
     ),
     "a variant that cannot be": (
         lambda found: found["variants"][0].update(replace={"mount": {"directory": "/mnt2"}}),

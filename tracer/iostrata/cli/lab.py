@@ -154,6 +154,8 @@ def _show(result: laboratory.Result, wishes: Wishes) -> int:
     if wishes.table:
         for line in lines(result):
             print(line)
+    if result.broken:
+        raise result.broken
     return 0 if result.passed else LabError.status
 
 
@@ -188,6 +190,7 @@ def document(result: laboratory.Result) -> dict[str, Any]:
         "schema": SCHEMA,
         "scenario": result.scenario,
         "passed": result.passed,
+        "broken": str(result.broken) if result.broken else None,
         "machines": [
             {
                 "name": machine.name,

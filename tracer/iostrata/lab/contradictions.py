@@ -37,12 +37,15 @@ def contradictions(scenario: Scenario) -> Found:
     yield from _rounds(scenario)
     for number, variant in enumerate(scenario.variants):
         key = f"variants[{number}].replace"
-        for step in variant.replace:
-            yield from _unless_known(key, step, (step.name for step in scenario.stack), "step")
+        known = [part.name for part in (*scenario.machines, *scenario.stack)]
+        for name in variant.replace:
+            yield from _unless_known(key, name, known, "machine or step")
         try:
-            yield from _stack(with_variant(scenario, variant))
+            changed = with_variant(scenario, variant)
+            yield from _machines(changed)
+            yield from _stack(changed)
         except msgspec.ValidationError as error:
-            yield key, str(error), "give keys of the steps"
+            yield key, str(error), "give keys of machines and steps"
 
 
 def choice(wrong: str, known: Iterable[str], what: str) -> str:

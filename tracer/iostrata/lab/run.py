@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Final
 
 from iostrata.attribute.summarise import summarise
-from iostrata.errors import UsageError
+from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import cache
 from iostrata.lab.checks import Check, Measured
@@ -54,15 +54,21 @@ class RoundResult:
 
 @dataclass(frozen=True)
 class Result:
-    """``recordings``: where those of this run stay, until the next run of the scenario."""
+    """``recordings``: where those of this run stay, until the next run of the scenario.
+
+    ``broken``: why it ended before all rounds were measured.
+    """
 
     scenario: str
     recordings: Path
     machines: tuple[MachineResult, ...]
     rounds: tuple[RoundResult, ...]
+    broken: IostrataError | None = None
 
     @property
     def passed(self) -> bool:
+        if self.broken:
+            return False
         parts = [each.checks for each in self.machines] + [each.checks for each in self.rounds]
         return all(check.passed for found in parts for check in found)
 
@@ -70,19 +76,23 @@ class Result:
 def run(
     scenario: Scenario, name: str, listener: Listener, keep: bool, only: Sequence[str] = ()
 ) -> Result:
-    """``only``: these rounds, instead of all. Errors: LabError, and all of an analysis."""
+    """``only``: these rounds, instead of all. Errors: LabError, before the first round."""
     workloads = list(_chosen(scenario, only))
     recordings = cache() / "recordings" / name
     shutil.rmtree(recordings, ignore_errors=True)
     recordings.mkdir(parents=True)
     with furnished(scenario, name, listener, keep) as lab:
         machines = tuple(_observe(lab, each, recordings) for each in scenario.machines)
-        rounds = tuple(
-            result
-            for workload in workloads
-            for result in _rounds(lab, workload, only, recordings, listener)
-        )
-    return Result(name, recordings, machines, rounds)
+        rounds: list[RoundResult] = []
+        broken = None
+        try:
+            for workload in workloads:
+                for each in _rounds(lab, workload, only, recordings, listener):
+                    rounds.append(each)
+                    _tell(each, listener)
+        except IostrataError as error:
+            broken = error
+    return Result(name, recordings, machines, tuple(rounds), broken)
 
 
 def up(scenario: Scenario, name: str, listener: Listener) -> None:
@@ -158,6 +168,11 @@ def _rounds(
             *checks.of_injection(wanted, injection, delayed, plain),
         )
         yield RoundResult(injection.name, place, summarise(delayed.breakdown, "method"), found)
+
+
+def _tell(result: RoundResult, listener: Listener) -> None:
+    failed = [f"{check.name} {check.found}" for check in result.checks if not check.passed]
+    listener.say(f"{result.name}: " + ("FAILED " + ", ".join(failed) if failed else "ok"))
 
 
 def _round(

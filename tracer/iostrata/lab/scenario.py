@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from iostrata.lab.steps import Count, Link, Machine, Name, Place, Step, Strict
 
+Named = TypeVar("Named", Machine, Step)
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -80,7 +81,10 @@ class Checks(Strict, frozen=True, kw_only=True):
 
 
 class Variant(Strict, frozen=True, kw_only=True):
-    """The scenario once more, as NAME-VARIANT, with keys of steps replaced, and no injections."""
+    """The scenario once more, as NAME-VARIANT, with keys of machines and steps replaced.
+
+    It has no injections.
+    """
 
     name: Name
     description: str
@@ -136,17 +140,20 @@ def with_variant(scenario: Scenario, variant: Variant) -> Scenario:
     return msgspec.structs.replace(
         scenario,
         description=variant.description,
+        machines=with_keys(scenario.machines, variant.replace),
         stack=with_keys(scenario.stack, variant.replace),
         injections=(),
         variants=(),
     )
 
 
-def with_keys(stack: Iterable[Step], replace: Mapping[str, Mapping[str, Any]]) -> tuple[Step, ...]:
-    """The stack with keys of the named steps replaced. Errors: msgspec.ValidationError."""
+def with_keys(
+    parts: Iterable[Named], replace: Mapping[str, Mapping[str, Any]]
+) -> tuple[Named, ...]:
+    """Machines or steps, with keys of the named ones replaced. Errors: msgspec.ValidationError."""
     return tuple(
-        msgspec.convert({**msgspec.to_builtins(step), **replace[step.name]}, type=type(step))
-        if step.name in replace
-        else step
-        for step in stack
+        msgspec.convert({**msgspec.to_builtins(part), **replace[part.name]}, type=type(part))
+        if part.name in replace
+        else part
+        for part in parts
     )

@@ -73,8 +73,10 @@ class NullBlock(Built, tag="null_blk", tag_field="kind", frozen=True, kw_only=Tr
 
 
 class FileSystem(Built, tag="file_system", tag_field="kind", frozen=True, kw_only=True):
-    """``device``: a disk of the machine, or an earlier step there; ``journal``: so is that, of ext4's
-    journal, if it is not on ``device`` itself."""
+    """``device``: a disk of the machine, or an earlier step there.
+
+    ``journal``: the same, for ext4's journal if that is not on ``device`` itself.
+    """
 
     device: Name
     journal: Name | None = None
