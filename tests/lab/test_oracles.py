@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from iostrata.lab.run import furnished
 from iostrata.lab.workload import Witness, preparation
 from iostrata.model import Breakdown
 from iostrata.pipeline import analyse
+from iostrata.record.status import Progress
 from iostrata.recording import open_recording
 from iostrata.trace.read import Trace
 
@@ -57,6 +59,9 @@ tracepoint:block:block_rq_complete /@issued[args->dev, args->sector, args->nr_se
 
 class Quiet:
     def say(self, text: str) -> None:
+        pass
+
+    def heard(self, progress: Mapping[str, Progress]) -> None:
         pass
 
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,7 @@ from iostrata.lab.standing import find_machine, take_down
 from iostrata.lab.steps import Disk, Machine
 from iostrata.lab.tools import check_tools
 from iostrata.lab.workload import Witness, command, preparation, witness
+from iostrata.record.status import Progress
 
 
 class Heard:
@@ -38,6 +39,9 @@ class Heard:
 
     def say(self, text: str) -> None:
         self.lines.append(text)
+
+    def heard(self, progress: Mapping[str, Progress]) -> None:
+        pass
 
 
 @pytest.mark.skipif(not shutil.which("cpio"), reason="cpio is not installed")

@@ -85,7 +85,7 @@ def lab(
       iostrata lab down                      end what was left standing
       iostrata lab run kvm-nfs --round vcpu  one of its rounds
     """
-    story, names = Story(quiet), words or []
+    story, names = Story(quiet, alone=True), words or []
     if kernel:
         laboratory.check_series(kernel)
     match action:
@@ -95,7 +95,9 @@ def lab(
         case Action.RUN:
             wishes = Wishes(json=json)
             chosen = _scenario(names, action, kernel)
-            return _show(laboratory.run(*chosen, story, keep, only or ()), wishes)
+            with story:
+                result = laboratory.run(*chosen, story, keep, only or ())
+            return _show(result, wishes)
         case Action.UP:
             laboratory.up(*_scenario(names, action, kernel), story)
             return 0

@@ -94,11 +94,11 @@ def record(
         several = plan(request, machine, workload_on)
         check_plan(several)
         prepare(output, force)
-        with Story(quiet, alone=not command) as story:
+        with Story(quiet, alone=not command, limit_s=duration) as story:
             return _end(capture_machines(several, story), output, story)
     check(request)
     prepare(output, force)
-    with Story(quiet, alone=not command) as story:
+    with Story(quiet, alone=not command, limit_s=duration) as story:
         return _end(capture(request, story), output, story)
 
 

@@ -57,7 +57,7 @@ def run(
         buffer_kib=buffer,
     )
     check(request)
-    with Story(quiet, alone=not command) as story:
+    with Story(quiet, alone=not command, limit_s=duration) as story:
         if output:
             prepare(output, force)
             return _run(request, output, story, wishes)

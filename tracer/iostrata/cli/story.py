@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -13,15 +14,20 @@ from rich.text import Text
 
 from iostrata.record import Progress
 
+# Where lines stay, so often.
+PLAIN_EVERY_S: Final = 10.0
+
 
 class Story:
     """One line a statement; while nobody else uses the terminal, a living last line.
 
-    ``alone``: no command shares the terminal.
+    ``alone``: no command shares the terminal. ``limit_s``: so long is recorded; 0: not known.
     """
 
-    def __init__(self, quiet: bool = False, alone: bool = False) -> None:
+    def __init__(self, quiet: bool = False, alone: bool = False, limit_s: float = 0) -> None:
         self.quiet = quiet
+        self._limit_s = limit_s
+        self._plain_at = time.monotonic() + PLAIN_EVERY_S
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._live: Live | None = None
         if alone and not quiet and self._console.is_terminal:
@@ -51,11 +57,15 @@ class Story:
             self.say("recording")
 
     def progress(self, progress: Progress) -> None:
-        self._now(described(progress))
+        left = f", {self._limit_s - progress.seconds:.0f} s left" if self._limit_s else ""
+        self._now(described(progress) + left)
 
     def heard(self, progress: Mapping[str, Progress]) -> None:
-        """Of several machines."""
-        self._now("; ".join(f"{name} {described(each)}" for name, each in progress.items()))
+        """Of several machines; of none, when they have ended."""
+        if progress:
+            self._now("; ".join(f"{name} {described(each)}" for name, each in progress.items()))
+        elif self._live:
+            self._live.update(Text(), refresh=True)
 
     def warn(self, text: str) -> None:
         """Of a result that is less than it should be."""
@@ -64,11 +74,15 @@ class Story:
     def _now(self, text: str) -> None:
         if self._live:
             self._live.update(Text(f"recording, Ctrl-C ends it: {text}"), refresh=True)
+        elif not self._console.is_terminal and time.monotonic() >= self._plain_at:
+            self._plain_at = time.monotonic() + PLAIN_EVERY_S
+            self.say(f"recording: {text}")
 
 
 def described(progress: Progress) -> str:
+    rate = progress.events / max(progress.seconds, 0.1)
     lost = f", {progress.lost} lost" if progress.lost else ""
-    return f"{progress.events} events in {progress.seconds:.1f} s{lost}"
+    return f"{progress.events} events in {progress.seconds:.1f} s ({rate:.0f}/s){lost}"
 
 
 def complain(what: str, hint: str = "") -> None:

@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
+
+from iostrata.record.status import Progress
 
 
 class Listener(Protocol):
     def say(self, text: str) -> None: ...
+
+    def heard(self, progress: Mapping[str, Progress]) -> None:
+        """How far each machine's recording is, by name; none: they have ended."""
+        ...

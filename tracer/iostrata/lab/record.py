@@ -37,6 +37,7 @@ def record(lab: Lab, workload: Fio, place: Path, listener: Listener) -> Witness:
     place.mkdir(parents=True)
     request = Request(place, words)
     outcome = record_machines(Plan(request, planned, machine.name), _Told(listener))
+    listener.heard({})
     if outcome.interrupted_by:
         raise KeyboardInterrupt
     if outcome.exit_status:
@@ -63,4 +64,4 @@ class _Told:
         pass
 
     def heard(self, progress: Mapping[str, Progress]) -> None:
-        pass
+        self._listener.heard(progress)

@@ -23,7 +23,7 @@ from iostrata.lab.contradictions import choice
 from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import Listener
 from iostrata.lab.record import RECORDER, record
-from iostrata.lab.scenario import Fio, Scenario, with_keys
+from iostrata.lab.scenario import Fio, Injection, Scenario, with_keys
 from iostrata.lab.stack import build
 from iostrata.lab.steps import CpuQuota, Image, Machine, Step
 from iostrata.model import Summary
@@ -84,12 +84,13 @@ def run(
     with furnished(scenario, name, listener, keep) as lab:
         machines = tuple(_observe(lab, each, recordings) for each in scenario.machines)
         rounds: list[RoundResult] = []
+        wanted = sum(1 + len(list(_injections(scenario, each, only))) for each in workloads)
         broken = None
         try:
             for workload in workloads:
                 for each in _rounds(lab, workload, only, recordings, listener):
                     rounds.append(each)
-                    _tell(each, listener)
+                    listener.say(f"{_verdict(each)}; {len(rounds)} of {wanted} rounds")
         except IostrataError as error:
             broken = error
     return Result(name, recordings, machines, tuple(rounds), broken)
@@ -157,9 +158,7 @@ def _rounds(
     plain = _round(lab, stack, workload, place, listener)
     found = tuple(checks.of_round(wanted, plain))
     yield RoundResult(workload.name, place, summarise(plain.breakdown, "method"), found)
-    for injection in lab.scenario.injections:
-        if injection.workload != workload.name or (only and injection.name not in only):
-            continue
+    for injection in _injections(lab.scenario, workload, only):
         place = recordings / injection.name
         changed = with_keys(stack, {injection.step: injection.replace})
         delayed = _round(lab, changed, workload, place, listener)
@@ -170,9 +169,15 @@ def _rounds(
         yield RoundResult(injection.name, place, summarise(delayed.breakdown, "method"), found)
 
 
-def _tell(result: RoundResult, listener: Listener) -> None:
+def _injections(scenario: Scenario, workload: Fio, only: Sequence[str]) -> Iterator[Injection]:
+    for injection in scenario.injections:
+        if injection.workload == workload.name and (not only or injection.name in only):
+            yield injection
+
+
+def _verdict(result: RoundResult) -> str:
     failed = [f"{check.name} {check.found}" for check in result.checks if not check.passed]
-    listener.say(f"{result.name}: " + ("FAILED " + ", ".join(failed) if failed else "ok"))
+    return f"{result.name}: " + ("FAILED " + ", ".join(failed) if failed else "ok")
 
 
 def _round(
