@@ -54,3 +54,14 @@ def test_every_nanosecond_goes_to_the_deepest_rank(
         credit = attribute(own, begin, begin + duration)
     assert all(held.any() for held in credit.values())
     assert table(credit, len(writes)).tolist() == by_hand(spans, writes).tolist()
+
+
+def test_a_write_that_hung_for_a_day_among_many_short_ones() -> None:
+    count, short, long = 1_000_000, 1_000, 86_400 * 10**9
+    begin = np.arange(count)
+    end = begin + short
+    end[count // 2] += long
+    owner = np.arange(count)
+    own = Spans(owner, np.full(count, 3, np.int16), begin + 100, end - 100, owner)
+    expected = end - begin - 200
+    assert attribute(own, begin, end)[3].tolist() == expected.tolist()

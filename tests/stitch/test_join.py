@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iostrata.stitch import join
 from iostrata.stitch.join import AsOf, Containing, merged, order_of, overlapping
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-20, 20)), max_size=20)
@@ -22,9 +25,11 @@ def columns(values: Sequence[tuple[int, ...]], width: int) -> list[np.ndarray]:
     return list(np.array(values, np.int64).reshape(-1, width).T)
 
 
+@pytest.mark.parametrize("places", [0, join.PLACES])
 @given(rows, rows)
-def test_as_of(have: list[tuple[int, int]], ask: list[tuple[int, int]]) -> None:
-    table = AsOf(*columns(have, 2))
+def test_as_of(places: int, have: list[tuple[int, int]], ask: list[tuple[int, int]]) -> None:
+    with patch.object(join, "PLACES", places):
+        table = AsOf(*columns(have, 2))
     before = table.at_or_before(*columns(ask, 2))
     after = table.at_or_after(*columns(ask, 2))
     for (key, time), earlier, later in zip(ask, before, after, strict=True):

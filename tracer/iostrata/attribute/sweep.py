@@ -60,24 +60,25 @@ def attribute(spans: Spans, begin_ns: Ints, end_ns: Ints) -> dict[int, Ints]:
 
 def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     """The stretches of the pieces' time that any of their spans was at work in."""
-    stride = int((end_ns - begin_ns).max(initial=0)) + 1
-    start = np.arange(len(begin_ns)) * stride
+    # A write that hung for hours must not make every other's stretch as long.
+    after = np.cumsum(end_ns - begin_ns + 1)
+    start = after - (end_ns - begin_ns + 1)
     base = (start - begin_ns)[spans.owner]
     begin = np.maximum(spans.begin_ns + base, start[spans.owner])
-    end = np.minimum(spans.end_ns + base, (start + end_ns - begin_ns)[spans.owner])
+    end = np.minimum(spans.end_ns + base, (after - 1)[spans.owner])
     some = np.flatnonzero(end > begin)
     # From -1 on: nobody is a rank, too.
     number = spans.rank[some] + 1
     present = np.bincount(number) > 0
     level = (np.cumsum(present) - 1)[number]
-    begin, end, level = _merged(begin[some], end[some], level, len(begin_ns) * stride)
+    begin, end, level = _merged(begin[some], end[some], level, int(after[-1]) if len(after) else 0)
     # A time is below 2**53 ns, too: it and a level fit into one number.
     edges = np.concatenate([begin << LEVEL_BITS | level, end << LEVEL_BITS | level])
     edges.sort(kind="stable")
     ranks = np.flatnonzero(present) - 1
     time, holder = edges >> LEVEL_BITS, _holder(edges & LEVEL_MASK, len(ranks))
     held = np.flatnonzero(holder >= 0)
-    owner = time[held] // stride
+    owner = np.searchsorted(after, time[held], side="right")
     back = (begin_ns - start)[owner]
     return Held(ranks, holder[held], owner, time[held] + back, time[held + 1] + back)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from iostrata.trace.points import Points
 
 Ints = NDArray[np.int64]
+
+PLACES: Final = 1 << 62
+"""How many pairs of a key and a time can be told apart by one number."""
 
 
 def integers(column: ArrayLike) -> Ints:
@@ -94,10 +97,16 @@ class AsOf:
         keys, times = keys[order], times[order]
         new = changes(keys)
         self._unique, self._rank = keys[new], np.cumsum(new) - 1
+        self._order = order
+        self._ticks: Ints | None = None
         self._origin = int(times.min()) if len(times) else 0
         self._span = (int(times.max()) - self._origin if len(times) else 0) + 3
+        if len(self._unique) * self._span > PLACES:
+            # Key and time do not fit into one number, but the time's place among all does.
+            self._ticks = np.unique(times)
+            times = np.searchsorted(self._ticks, times)
+            self._origin, self._span = 0, len(self._ticks) + 3
         self._place = self._rank * self._span + (times - self._origin + 1)
-        self._order = order
 
     def _find(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
         if not len(self._place):
@@ -105,6 +114,10 @@ class AsOf:
         rank = np.searchsorted(self._unique, keys)
         known = np.minimum(rank, len(self._unique) - 1)
         rank = np.where(self._unique[known] == keys, rank, -1)
+        if self._ticks is not None and after:
+            times = np.searchsorted(self._ticks, times)
+        elif self._ticks is not None:
+            times = np.searchsorted(self._ticks, times, side="right") - 1
         place = rank * self._span + np.clip(times - self._origin + 1, 0, self._span - 1)
         order = order_of(rank)
         position = np.empty(len(keys), np.int64)
