@@ -213,12 +213,16 @@ class _Lifting:
         """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
         pieces, activity = np.unique(link.serves.piece[edges.activity], return_inverse=True)
         below = lift(link.lower, pieces)
+        # What a thread did before (it slept, with nothing to do) is not this piece's.
+        whose, served = pieces[below.spans.owner], link.lower.pieces
+        begin_ns = np.maximum(below.spans.begin_ns, served.begin_ns[whose])
+        end_ns = np.minimum(below.spans.end_ns, served.end_ns[whose])
         count = sum(len(view.spans) for view in self.views)
         self.views += [replace(view, first=view.first + count) for view in below.views]
         lowered = replace(
             below.spans,
-            begin_ns=link.clock.to_upper(below.spans.begin_ns),
-            end_ns=link.clock.to_upper(below.spans.end_ns),
+            begin_ns=link.clock.to_upper(begin_ns),
+            end_ns=link.clock.to_upper(np.maximum(end_ns, begin_ns)),
             of=np.where(below.spans.of >= 0, below.spans.of + count, -1),
         )
         self._spans.extend(follow(lowered, replace(edges, activity=activity)))
