@@ -64,6 +64,7 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     handed_on = {"nested-root": Path("/cache/root.img")}
     line = " ".join(qemu.command_line(machine, kernel, [plug], ports, handed_on))
     assert "-smp 2 -m 512" in line
+    assert "idle=poll" not in line
     assert "-accel tcg,thread=multi" in line
     assert "path=/cache/lib/modules,security_model=none,readonly=on" in line
     assert "file=data.img,format=raw,cache=none" in line
@@ -72,6 +73,11 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "addr.type=fd,addr.str=7 -device virtio-net-pci,netdev=lan,mac=52:54:00:00:00:01" in line
     assert "id=guest.control,path=exchange/guest/control" in line
     assert "virtserialport,chardev=guest.control,name=guest.control" in line
+
+
+def test_a_cpu_that_is_never_halted() -> None:
+    line = " ".join(qemu.nested_command_line(Machine(name="guest", nested="host", poll=True)))
+    assert f"-append {qemu.BOOT} idle=poll " in line
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from iostrata.lab.lab import Lab
 from iostrata.lab.listen import Listener
 from iostrata.lab.scenario import Fio
 from iostrata.lab.transport import LOG, LabTransport
-from iostrata.lab.workload import PREPARATION_LIMIT_S, Witness, command, preparation, witness
+from iostrata.lab.workload import (
+    PREPARATION_LIMIT_S,
+    Witness,
+    command,
+    preparation,
+    rehearsal,
+    witness,
+)
 from iostrata.record.machines import Plan, record_machines
 from iostrata.record.recorder import Request
 from iostrata.record.station import Planned
@@ -24,12 +31,19 @@ RECORDER: Final = "/run/iostrata-record"
 ACCOUNT: Final = "/run/account"
 
 
+def rehearse(lab: Lab, workload: Fio) -> None:
+    """Its beginning, not recorded: what never ran on an emulated CPU is slow there. LabError."""
+    words = shlex.join(rehearsal(workload, ACCOUNT))
+    machine = lab.machines[workload.machine]
+    machine.command(f"{_prepared(workload)} && {words}", PREPARATION_LIMIT_S)
+
+
 def record(lab: Lab, workload: Fio, place: Path, listener: Listener) -> Witness:
     """Into the directory ``place``, with the workload's own account beside. Errors: LabError."""
     machine = lab.machines[workload.machine]
     words = command(workload, ACCOUNT)
     listener.say(f"{place.name}: {shlex.join(words)}")
-    machine.command(f"{shlex.join(preparation(workload, ACCOUNT))} && sync", PREPARATION_LIMIT_S)
+    machine.command(_prepared(workload), PREPARATION_LIMIT_S)
     planned = tuple(
         Planned(each.name, each.role, LabTransport(lab.machines[each.name]), RECORDER)
         for each in lab.scenario.machines
@@ -46,6 +60,10 @@ def record(lab: Lab, workload: Fio, place: Path, listener: Listener) -> Witness:
     account = place / "fio.json"
     machine.fetch(ACCOUNT, account)
     return witness(account.read_bytes())
+
+
+def _prepared(workload: Fio) -> str:
+    return f"{shlex.join(preparation(workload, ACCOUNT))} && sync"
 
 
 class _Told:

@@ -22,7 +22,7 @@ from iostrata.lab.checks import Check, Measured
 from iostrata.lab.contradictions import choice
 from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import Listener
-from iostrata.lab.record import RECORDER, record
+from iostrata.lab.record import RECORDER, record, rehearse
 from iostrata.lab.scenario import Fio, Injection, Scenario, with_keys
 from iostrata.lab.stack import build
 from iostrata.lab.steps import CpuQuota, Image, Machine, Step
@@ -184,6 +184,7 @@ def _round(
     lab: Lab, stack: Sequence[Step], workload: Fio, place: Path, listener: Listener
 ) -> Measured:
     build(stack, lab.site)
+    rehearse(lab, workload)
     witness = record(lab, workload, place, listener)
     return Measured(analyse(open_recording(place)), witness)
 

@@ -33,6 +33,8 @@ class Machine(Strict, frozen=True, kw_only=True):
     """``nested``: the machine in which this one runs.
 
     ``cpus``: on a machine that is not nested, more than one needs KVM (see ``qemu.racing``).
+    ``poll``: its kernel waits without halting the CPU, which an emulator wakes the later the
+    longer it was halted: what waits for a delayed part would seem delayed, too.
     ``modules``: loaded although no step needs them, to see whether they can be observed.
     ``observed``: layers that a recorder must see there, at least partly.
     """
@@ -42,6 +44,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     nested: Name | None = None
     kernel: str = "6.1"
     cpus: Count = 1
+    poll: bool = False
     memory_mib: Annotated[int, msgspec.Meta(ge=256)] = 1024
     disks: tuple[Disk, ...] = ()
     modules: tuple[Name, ...] = ()

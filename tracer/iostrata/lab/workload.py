@@ -13,6 +13,7 @@ from iostrata.lab.scenario import Fio
 
 # Where a workload doesn't say how long it may take.
 RUNTIME_S: Final = 300
+REHEARSAL_S: Final = 4
 # What fio takes to make its files, on a slow machine.
 PREPARATION_LIMIT_S: Final = 120.0
 
@@ -42,6 +43,11 @@ def command(workload: Fio, output: str) -> tuple[str, ...]:
 def preparation(workload: Fio, output: str) -> tuple[str, ...]:
     """The command that makes the workload's files, which is not recorded."""
     return (*command(workload, output), "--create_only=1")
+
+
+def rehearsal(workload: Fio, output: str) -> tuple[str, ...]:
+    """The command that runs the workload for a moment."""
+    return (*command(workload, output), f"--runtime={REHEARSAL_S}")
 
 
 class _Latency(msgspec.Struct, frozen=True):
