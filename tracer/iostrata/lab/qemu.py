@@ -133,14 +133,8 @@ def _any(
     yield from ("-name", f"{machine.name},debug-threads=on")
     yield from ("-smp", str(machine.cpus), "-m", str(machine.memory_mib))
     yield from ("-serial", f"file:{CONSOLE}")
-    yield from (
-        "-kernel",
-        kernel,
-        "-initrd",
-        INITRAMFS,
-        "-append",
-        f"{BOOT} idle=poll" if machine.poll else BOOT,
-    )
+    words = f"{BOOT} idle=poll" if machine.poll else BOOT
+    yield from ("-kernel", kernel, "-initrd", INITRAMFS, "-append", words)
     yield from _share("exchange", EXCHANGE, "")
     yield from ("-device", "virtio-serial-pci")
     for name, path in ports.items():
