@@ -31,7 +31,7 @@ def test_a_line_now_and_then(clock: list[float], capsys: pytest.CaptureFixture[s
 
 
 def test_each_machine(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    told = Story()
+    told = Story(alone=True)
     clock[0] += story.PLAIN_EVERY_S
     told.heard({"guest": Progress(50, 0, 10), "host": Progress(70, 3, 10)})
     told.heard({})
@@ -41,8 +41,17 @@ def test_each_machine(clock: list[float], capsys: pytest.CaptureFixture[str]) ->
     )
 
 
+def test_nothing_amid_a_commands_own_lines(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = Story()
+    clock[0] += story.PLAIN_EVERY_S
+    told.progress(Progress(50, 0, 10))
+    assert capsys.readouterr().err == ""
+
+
 def test_nothing_to_the_quiet(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    told = Story(quiet=True)
+    told = Story(quiet=True, alone=True)
     clock[0] += story.PLAIN_EVERY_S
     told.progress(Progress(50, 0, 10))
     assert capsys.readouterr().err == ""

@@ -26,6 +26,7 @@ class Story:
 
     def __init__(self, quiet: bool = False, alone: bool = False, limit_s: float = 0) -> None:
         self.quiet = quiet
+        self._alone = alone
         self._limit_s = limit_s
         self._plain_at = time.monotonic() + PLAIN_EVERY_S
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -74,7 +75,7 @@ class Story:
     def _now(self, text: str) -> None:
         if self._live:
             self._live.update(Text(f"recording, Ctrl-C ends it: {text}"), refresh=True)
-        elif not self._console.is_terminal and time.monotonic() >= self._plain_at:
+        elif self._alone and time.monotonic() >= self._plain_at:
             self._plain_at = time.monotonic() + PLAIN_EVERY_S
             self.say(f"recording: {text}")
 
