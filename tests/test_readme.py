@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
 from iostrata.cli import COMMANDS, EPILOG
 from iostrata.layers import ROWS
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.report import table
 

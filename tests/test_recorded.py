@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.attribute import summarise
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.report import json, table
 

@@ -17,30 +17,26 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "tracer" / "iostrata"
 
 # What each part of the package may import of the others; a part may always import itself.
-FOUNDATION: Final = frozenset({"model", "errors", "units"})
-STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "attribute", "quality"}
+FOUNDATION: Final = frozenset({"columns", "errors", "model", "units"})
+STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "attribute"}
 ALLOWED: Final = {
-    "model": frozenset[str](),
+    "columns": frozenset[str](),
+    "model": frozenset({"columns"}),
     "errors": frozenset[str](),
     "units": frozenset[str](),
     "layers": FOUNDATION,
     "trace": FOUNDATION | {"layers"},
     "clock": FOUNDATION | {"trace"},
-    "stitch": STAGES - {"attribute", "quality"},
-    "attribute": STAGES - {"quality", "trace"},
-    "path": STAGES - {"attribute", "quality"} | {"clock"},
-    "quality": STAGES | {"path"},
+    "stitch": STAGES - {"attribute"},
+    "attribute": STAGES - {"trace"},
     "report": FOUNDATION,
+    "recording": FOUNDATION | {"trace"},
     "record": FOUNDATION | {"recording", "trace"},
-    "recording": STAGES,
-    "join": FOUNDATION | {"recording", "trace"},
-    "pipeline": STAGES | {"path", "recording"},
-    "export": STAGES | {"path", "pipeline", "__version__"},
-    "timelines": STAGES | {"pipeline", "recording"},
-    "estimate": STAGES | {"path", "pipeline"},
-    "bench": STAGES | {"pipeline", "recording", "report"},
-    "live": STAGES | {"pipeline", "recording"},
-    "lab": STAGES | {"pipeline", "recording", "record"},
+    "analysis": STAGES | {"clock", "recording"},
+    "export": STAGES | {"analysis", "__version__"},
+    "bench": STAGES | {"analysis", "recording", "report"},
+    "live": STAGES | {"analysis", "recording"},
+    "lab": STAGES | {"analysis", "recording", "record"},
 }
 
 

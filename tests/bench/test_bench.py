@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.bench.methods import TESTS
 from iostrata.bench.place import test_file as made_file
 from iostrata.bench.result import COLUMNS, Measurement, measure, summarise_tests
@@ -21,7 +22,6 @@ from iostrata.bench.workload import Phase, main, read_phases
 from iostrata.cli import status_of
 from iostrata.errors import UsageError
 from iostrata.layers import ROWS
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from tests.cli.recordings import DISK, synced, synchronous
 from tests.synthetic import World, Writer, write

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from iostrata.analysis import analyse
 from iostrata.attribute import summarise
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.trace.write import TraceBuilder
 from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, PREFLUSH, SYNC, WRITE, device

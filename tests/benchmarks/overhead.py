@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from iostrata.pipeline import analyse
+from iostrata.analysis import analyse
 from iostrata.record.recorder import find_recorder
 from iostrata.recording import open_recording
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.cli import status_of
 from iostrata.cli.top import _Wishes
 from iostrata.live import History, Replayed
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from tests.cli.terminal import on_a_terminal
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iostrata.analysis import Material, breakdown_of, prepare
 from iostrata.export.perfetto import _lanes, write_perfetto
 from iostrata.export.slices import slices_of
-from iostrata.pipeline import Material, breakdown_of, prepare
 from iostrata.recording import open_recording
 from tests.cli.recordings import small_recording
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iostrata.analysis import Material, prepare
+from iostrata.analysis import Path as MachinesPath
 from iostrata.clock import Alignment
 from iostrata.clock.line import Line
 from iostrata.export.clocks import CONVERSION_NS, MOST_SNAPSHOTS, clock_of, own_times
 from iostrata.export.perfetto import MONOTONIC, OWN_CLOCK
 from iostrata.export.slices import slices_of
 from iostrata.layers import HOPS, STACK
-from iostrata.path import Path as MachinesPath
-from iostrata.pipeline import Material, prepare
 from iostrata.recording import open_recording
 from tests.export.test_perfetto import exported, names_of, slices, tracks
 from tests.report.test_several_machines import WRITES, recording

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iostrata.analysis import analyse
 from iostrata.export import csv as csv_file
 from iostrata.export.csv import write_csv
 from iostrata.export.parquet import write_parquet
 from iostrata.export.rows import Column, columns
 from iostrata.model import Breakdown, Quality
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from tests.report.test_several_machines import recording
 

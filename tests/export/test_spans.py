@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.cli import status_of
 from iostrata.export import spans
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from iostrata.analysis import analyse
 from iostrata.lab.lab import Lab
 from iostrata.lab.read import scenarios
 from iostrata.lab.record import record
 from iostrata.lab.run import furnished
 from iostrata.lab.workload import Witness, preparation
 from iostrata.model import Breakdown
-from iostrata.pipeline import analyse
 from iostrata.record.status import Progress
 from iostrata.recording import open_recording
 from iostrata.trace.read import Trace

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.lab.cache import cache
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 
 LIMIT_S = 300

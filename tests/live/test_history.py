@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.attribute.selection import by_segment, joined, select
 from iostrata.live import Beat, History, Replayed
 from iostrata.model import Breakdown
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

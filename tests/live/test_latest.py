@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.attribute.selection import joined
 from iostrata.live import Beat, Latest, latest
-from iostrata.pipeline import analyse
 from iostrata.recording import Machine, open_recording
 from iostrata.trace import follow
 from tests.trace.growing import Growing

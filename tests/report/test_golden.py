@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.attribute.compare import compare
 from iostrata.attribute.summarise import summarise
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.report import comparison, csv, json, table
 from tests.report.synthetic import SUMMARIES

@@ -10,18 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.analysis import Given, breakdown_of, estimate, prepare, timelines_of
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice
 from iostrata.attribute.selection import by_segment
 from iostrata.attribute.summarise import summarise
-from iostrata.estimate import Given, estimate
 from iostrata.layers import ROWS
 from iostrata.model import Fact, Layer
-from iostrata.pipeline import breakdown_of, prepare
 from iostrata.recording import open_recording
 from iostrata.report.legend import COLOURS, Legend, shaded
 from iostrata.report.page import Page, render
-from iostrata.timelines import timelines_of
 from tests.report.test_several_machines import recording
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"

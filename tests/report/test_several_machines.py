@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.analysis import analyse, timelines
 from iostrata.attribute.choice import Choice
 from iostrata.attribute.compare import compare
 from iostrata.attribute.summarise import summarise
 from iostrata.model import Breakdown
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json, csv, json, table, timeline_json
-from iostrata.timelines import timelines
 from tests.chain import GUEST_DISK, Chain, Costs
 from tests.report.test_golden import golden
 from tests.synthetic import O_DSYNC, Request, Writer

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.analysis import timelines
 from iostrata.attribute.choice import Choice
 from iostrata.model import Quality
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
-from iostrata.timelines import timelines
 from tests.report.test_golden import golden
 
 FIO = Path(__file__).parents[1] / "recordings" / "ext4_journal"

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.model import Breakdown
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from tests.root.conftest import iostrata
 

@@ -10,9 +10,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.clock.line import MAX_DRIFT_PPM
 from iostrata.model import Breakdown
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from tests.chain import Chain, Clock, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves

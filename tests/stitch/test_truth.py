@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from iostrata.analysis import analyse
 from iostrata.model import Breakdown
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.stitch import window
 from tests.synthetic import O_DSYNC, O_SYNC, Commit, Request, World, Writer, device

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.join import Ints
+from iostrata.columns import Ints
 
 RESAMPLES: Final = 4000
 FEWEST_BLOCKS: Final = 20

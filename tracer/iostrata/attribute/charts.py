@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints
 from iostrata.model import Breakdown, Charts, Stack
-from iostrata.stitch.join import Ints
 
 MOST_BINS: Final = 240
 WRITES_A_BIN: Final = 4

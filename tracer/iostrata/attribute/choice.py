@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.attribute.summarise import grouping
+from iostrata.columns import Ints
 from iostrata.errors import UsageError
 from iostrata.model import Writes
-from iostrata.stitch.join import Ints
 
 
 @dataclass(frozen=True)

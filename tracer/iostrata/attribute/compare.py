@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from iostrata.attribute.bootstrap import FEWEST_BLOCKS, RESAMPLES, Floats, Resampled
 from iostrata.attribute.selection import LayerKey, layers_of, times_of
 from iostrata.attribute.summarise import grouping
+from iostrata.columns import Ints
 from iostrata.layers import ROWS
 from iostrata.model import (
     Breakdown,
@@ -25,7 +26,6 @@ from iostrata.model import (
     Regression,
     Writes,
 )
-from iostrata.stitch.join import Ints
 
 CONFIDENCE: Final = 0.99
 SEEDS: Final = (1, 2)

@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints
 from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Layer, Writes
-from iostrata.stitch.join import Ints
 
 PLACES: Final = {row.name: number for number, row in enumerate(ROWS)}
 

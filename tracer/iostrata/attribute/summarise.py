@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from iostrata import units
 from iostrata.attribute.tail import tail
+from iostrata.columns import Ints
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Figures, Row, SegmentRow, Summary, Table, Writes
-from iostrata.stitch.join import Ints
 
 GROUPINGS = ("method", "size", "process", "file_system", "device")
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.stitch.join import Ints
+from iostrata.columns import Ints
 from iostrata.stitch.spans import Spans
 
 LEVEL_BITS: Final = 8

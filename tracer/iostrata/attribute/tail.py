@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints
 from iostrata.model import Breakdown, Excess, Tail, TailRow, TailSegment
-from iostrata.stitch.join import Ints
 
 SLOW_PERCENT: Final = 1
 TYPICAL_PERCENT: Final = (45, 55)

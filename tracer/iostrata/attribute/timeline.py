@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.attribute.sweep import sweep
-from iostrata.stitch.join import Ints, changes, joined
+from iostrata.columns import Ints, changes, joined
 from iostrata.stitch.spans import Spans
 
 NOBODY = -1

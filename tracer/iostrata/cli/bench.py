@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from iostrata.analysis import analyse
 from iostrata.bench.place import test_file
 from iostrata.bench.result import measure, summarise_tests
 from iostrata.bench.show import lines, render_json
@@ -23,7 +24,6 @@ from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse
 from iostrata.model import Summary
-from iostrata.pipeline import analyse
 from iostrata.record import Request, refusal
 from iostrata.record.interruption import Answer, Interruption
 from iostrata.recording import open_recording

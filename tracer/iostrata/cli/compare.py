@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from iostrata.analysis import analyse
 from iostrata.attribute.compare import compare as compared
 from iostrata.cli import options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, UsageError
 from iostrata.model import Comparison
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
 

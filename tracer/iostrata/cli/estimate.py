@@ -9,13 +9,12 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from iostrata import estimate as arithmetic
+from iostrata.analysis import arithmetic, breakdown_of, prepare
 from iostrata.cli import options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
-from iostrata.pipeline import breakdown_of, prepare
 from iostrata.recording import open_recording
 from iostrata.report import estimate as report
 from iostrata.report import estimate_json

@@ -12,9 +12,11 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
+from iostrata.analysis import Material, breakdown_of, prepare, quality_of
 from iostrata.cli import options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
+from iostrata.columns import Ints
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.export.csv import write_csv
 from iostrata.export.packets import check_perfetto
@@ -23,10 +25,7 @@ from iostrata.export.perfetto import write_perfetto
 from iostrata.export.rows import columns
 from iostrata.export.slices import slices_of
 from iostrata.export.spans import batches
-from iostrata.pipeline import Material, breakdown_of, prepare
-from iostrata.quality import quality_of
 from iostrata.recording import open_recording
-from iostrata.stitch.join import Ints
 from iostrata.trace.wallclock import realtime_of
 
 MOST: Final = 10_000

@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
+from iostrata.analysis import Given, breakdown_of, estimate, prepare, timelines_of
+from iostrata.analysis import Path as MachinesPath
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice
 from iostrata.attribute.selection import by_segment
@@ -17,13 +19,9 @@ from iostrata.cli import options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
-from iostrata.estimate import Given, estimate
 from iostrata.model import Fact
-from iostrata.path import Path as MachinesPath
-from iostrata.pipeline import breakdown_of, prepare
 from iostrata.recording import Recording, open_recording
 from iostrata.report.page import Page, render
-from iostrata.timelines import timelines_of
 from iostrata.trace.read import Trace
 
 SHOWN: Final = Choice(slowest=2, near=(50, 90, 99))

@@ -14,9 +14,8 @@ from iostrata.cli.capture import prepare
 from iostrata.cli.machines import named
 from iostrata.cli.story import Story
 from iostrata.errors import UsageError
-from iostrata.join import Part
-from iostrata.join import join as join_parts
-from iostrata.recording import open_recording
+from iostrata.recording import Part, open_recording
+from iostrata.recording import join as join_parts
 
 
 def join(

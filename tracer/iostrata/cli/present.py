@@ -11,11 +11,11 @@ from typing import Final
 
 from rich.console import Console
 
+from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.model import Summary
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.report import REPORTS, table
 

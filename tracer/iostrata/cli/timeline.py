@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from iostrata.analysis import timelines
 from iostrata.attribute.choice import Choice, percentile
 from iostrata.cli import options
 from iostrata.cli.output import check_directory, put
@@ -16,7 +17,6 @@ from iostrata.cli.present import STDOUT, has_blocks, terminal_width
 from iostrata.errors import STATUS_LOSSES
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
-from iostrata.timelines import timelines
 
 
 def timeline(

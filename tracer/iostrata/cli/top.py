@@ -16,6 +16,7 @@ from typing import Annotated, Final
 
 import typer
 
+from iostrata.analysis import analyse
 from iostrata.cli import options
 from iostrata.cli.capture import MACHINE, check, target
 from iostrata.cli.present import has_blocks
@@ -23,7 +24,6 @@ from iostrata.cli.screen import Screen, check_terminal, full_screen
 from iostrata.cli.story import Story
 from iostrata.errors import UsageError
 from iostrata.live import MOST_BEATS, Beat, History, Latest, Replayed
-from iostrata.pipeline import analyse
 from iostrata.record import Request, Target
 from iostrata.record.background import beside
 from iostrata.recording import open_recording

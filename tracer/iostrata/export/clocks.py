@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.path import Path
-from iostrata.stitch.join import Ints
+from iostrata.analysis.path import Path
+from iostrata.columns import Ints
 from iostrata.stitch.lift import way_to
 
 CONVERSION_NS: Final = 20

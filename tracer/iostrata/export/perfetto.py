@@ -23,13 +23,13 @@ from typing import Final
 import numpy as np
 
 from iostrata import __version__
+from iostrata.analysis import Material
+from iostrata.columns import Ints
 from iostrata.export.clocks import MachineClock, clock_of, own_times
 from iostrata.export.packets import Sequence
 from iostrata.export.slices import Slices
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Layer, Writes
-from iostrata.pipeline import Material
-from iostrata.stitch.join import Ints
 from iostrata.stitch.spans import Spans
 
 # perfetto.protos.BuiltinClock; from 64 on a clock is of one sequence.

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints
 from iostrata.model import Breakdown
-from iostrata.stitch.join import Ints
 
 
 @dataclass(frozen=True)

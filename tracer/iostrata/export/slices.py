@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from iostrata.analysis import Material
 from iostrata.attribute.timeline import segments
-from iostrata.pipeline import Material
+from iostrata.columns import Ints, changes
 from iostrata.stitch import lift, windows
-from iostrata.stitch.join import Ints, changes
 from iostrata.stitch.spans import SpanList, Spans
 
 

@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.analysis import Material
 from iostrata.export.rows import Column
 from iostrata.export.slices import slices_of
-from iostrata.pipeline import Material
 from iostrata.stitch.spans import Spans
 
 WRITES_AT_ONCE: Final = 50_000

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
 from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
@@ -27,7 +28,6 @@ from iostrata.lab.scenario import Fio, Injection, Scenario, with_keys
 from iostrata.lab.stack import build
 from iostrata.lab.steps import CpuQuota, Image, Machine, Step
 from iostrata.model import Summary
-from iostrata.pipeline import analyse
 from iostrata.record import find_recorder
 from iostrata.record.diagnosis import Probe, read_probes
 from iostrata.recording import open_recording

@@ -11,9 +11,9 @@ import numpy as np
 
 from iostrata.attribute.selection import joined, select
 from iostrata.attribute.summarise import tabulate
+from iostrata.columns import Ints
 from iostrata.live.beat import Beat
 from iostrata.model import Breakdown, Moment
-from iostrata.stitch.join import Ints
 
 MOST_BEATS: Final = 120
 

@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.analysis import analyse
 from iostrata.attribute.selection import select
 from iostrata.errors import NothingToAnalyse
 from iostrata.live.beat import Beat
 from iostrata.model import Breakdown
-from iostrata.pipeline import analyse
 from iostrata.recording import Machine, Recording
 from iostrata.trace.follow import Follower
 from iostrata.trace.read import Trace

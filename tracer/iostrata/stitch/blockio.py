@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints, at, overlapping
 from iostrata.layers import RANK
-from iostrata.stitch.join import Ints, at, overlapping
 from iostrata.stitch.requests import Bios, Requests
 from iostrata.stitch.spans import SpanList, Spans
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.join import Ints, changes, columns_of, joined, order_of
+from iostrata.columns import Ints, changes, columns_of, joined, order_of
 from iostrata.trace.layout import (
     CALL_FDATASYNC,
     CALL_FSYNC,

@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
-from iostrata.stitch.join import Ints
 from iostrata.stitch.lift import Lifted, Link, Node, View, way_to
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.requests import bios_of, requests_of

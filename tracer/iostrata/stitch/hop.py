@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints
 from iostrata.stitch.calls import Pieces
-from iostrata.stitch.join import Ints
 from iostrata.stitch.spans import Spans
 from iostrata.trace.read import Trace
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Ints, at, columns_of, integers, joined, pair_key
+from iostrata.columns import AsOf, Ints, at, columns_of, integers, joined, pair_key
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace.read import Trace
 

@@ -16,10 +16,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import AsOf, Ints, at, ranges
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.hop import Asks, Hop, Serves
-from iostrata.stitch.join import AsOf, Ints, at, ranges
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.match import Pairs
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.stitch.hop import Asks, Serves
-from iostrata.stitch.join import AsOf, Ints, at, overlapping
 
 
 @dataclass(frozen=True)

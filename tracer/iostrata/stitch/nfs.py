@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from iostrata.columns import columns_of
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.hop import Asks, Serves
-from iostrata.stitch.join import columns_of
 from iostrata.stitch.lift import Held, Link
 from iostrata.stitch.rpc import calls_of
 from iostrata.stitch.spans import NO_SPANS, SpanList, Spans

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Containing, Ints, at, joined
+from iostrata.columns import AsOf, Containing, Ints, at, joined
 from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max

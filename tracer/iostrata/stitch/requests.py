@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.join import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at
 from iostrata.stitch.window import Columns, Window
 
 OPERATION_MASK: Final = 0xFF

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.stitch.join import AsOf, Ints, at, pair_key
+from iostrata.columns import AsOf, Ints, at, pair_key
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window

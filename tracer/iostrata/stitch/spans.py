@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints, joined, ranges
 from iostrata.layers import RANK
-from iostrata.stitch.join import Ints, joined, ranges
 
 Ranks = NDArray[np.int16]
 

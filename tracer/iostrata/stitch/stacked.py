@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.blockio import one_by_one, windows_of
-from iostrata.stitch.join import Ints, overlapping
 from iostrata.stitch.requests import Bios, Requests
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace.facts import Facts

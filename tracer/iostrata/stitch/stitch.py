@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import AsOf, Containing, Ints, at, integers, joined, overlapping, pair_key
 from iostrata.layers import RANK
 from iostrata.stitch.blockio import one_by_one, spans_of_bios
-from iostrata.stitch.join import AsOf, Containing, Ints, at, integers, joined, overlapping, pair_key
 from iostrata.stitch.journal import phases
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of

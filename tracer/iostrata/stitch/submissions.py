@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write
-from iostrata.stitch.join import (
+from iostrata.columns import (
     AsOf,
     Containing,
     Ints,
@@ -25,6 +24,7 @@ from iostrata.stitch.join import (
     integers,
     joined,
 )
+from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write
 from iostrata.trace.layout import CALL_IO_URING_ENTER
 from iostrata.trace.points import Points
 from iostrata.trace.read import Trace

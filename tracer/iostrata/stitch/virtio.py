@@ -13,10 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.layers.exits import is_idle
-from iostrata.stitch.calls import Pieces
-from iostrata.stitch.hop import Asks, Serves
-from iostrata.stitch.join import (
+from iostrata.columns import (
     AsOf,
     Containing,
     Ints,
@@ -26,6 +23,9 @@ from iostrata.stitch.join import (
     overlapping,
     pair_key,
 )
+from iostrata.layers.exits import is_idle
+from iostrata.stitch.calls import Pieces
+from iostrata.stitch.hop import Asks, Serves
 from iostrata.stitch.lift import Held, Link
 from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
 from iostrata.stitch.spans import SpanList, Spans

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import AsOf, Ints, at
 from iostrata.layers import RANK
-from iostrata.stitch.join import AsOf, Ints, at
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
 

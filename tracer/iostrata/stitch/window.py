@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.columns import Ints
 from iostrata.stitch.calls import Pieces
-from iostrata.stitch.join import Ints
 from iostrata.stitch.journal import Commits
 from iostrata.trace.read import Trace
 

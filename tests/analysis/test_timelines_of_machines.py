@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse, prepare, timelines
 from iostrata.attribute.choice import Choice
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence, Timeline
-from iostrata.pipeline import analyse, prepare
 from iostrata.recording import open_recording
 from iostrata.report import waterfall
 from iostrata.stitch import lift
 from iostrata.stitch.lift import way_to
-from iostrata.timelines import timelines
 from tests.chain import CONNECTION, Chain
 from tests.report.test_golden import golden
 from tests.report.test_several_machines import fits, recording
@@ -61,7 +60,7 @@ def test_keys_on_every_machine(seen: tuple[Timeline, ...]) -> None:
 
 def test_commits_of_a_server() -> None:
     """A served call does not tell its file system; the only commit at work is its own."""
-    opened = open_recording(Path(__file__).parent / "recordings" / "kvm_nfs")
+    opened = open_recording(Path(__file__).parents[1] / "recordings" / "kvm_nfs")
     found = [
         step.evidence
         for timeline in timelines(opened, Choice(slowest=WRITES - 1)).timelines

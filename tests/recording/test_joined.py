@@ -156,7 +156,7 @@ def test_what_cannot_be_copied_leaves_nothing(
     def full(source: Path, target: Path) -> None:
         raise OSError(28, "No space left on device", str(target))
 
-    monkeypatch.setattr("iostrata.join._link", full)
+    monkeypatch.setattr("iostrata.recording.joined._link", full)
     monkeypatch.setattr("iostrata.cli._discard_stdout", lambda: None)
     assert status_of(["join", "guest=a/local", "server=b/local", "-o", "all"]) == 1
     assert "all/guest/metadata: No space left on device" in capsys.readouterr().err

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iostrata.pipeline import prepare
+from iostrata.analysis import prepare
+from iostrata.columns import AsOf, Containing, Ints, columns_of
 from iostrata.recording import open_recording
-from iostrata.stitch.join import AsOf, Containing, Ints, columns_of
 from iostrata.stitch.lift import Link, Node
 
-RECORDINGS = Path(__file__).parent / "recordings"
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 def link_of(node: Node, hop: str) -> Link:

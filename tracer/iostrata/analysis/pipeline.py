@@ -11,12 +11,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.path import Path, path_of
+from iostrata.analysis.quality import left_out_of, quality_of
 from iostrata.attribute import attribute
+from iostrata.columns import integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.layers import UNFOLLOWED
 from iostrata.model import Breakdown, Layer, Writes
-from iostrata.path import Path, path_of
-from iostrata.quality import left_out_of, quality_of
 from iostrata.recording import Recording
 from iostrata.stitch import (
     Pieces,
@@ -29,7 +30,6 @@ from iostrata.stitch import (
 )
 from iostrata.stitch.calls import ENGINES, METHODS
 from iostrata.stitch.hops import units_of_served
-from iostrata.stitch.join import integers
 from iostrata.trace.layout import THREAD_TARGET
 from iostrata.trace.read import Trace
 

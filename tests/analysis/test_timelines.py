@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.analysis import analyse, timelines
 from iostrata.attribute.choice import Choice, percentile
+from iostrata.columns import Ints
 from iostrata.errors import UsageError
 from iostrata.model import Timeline
-from iostrata.pipeline import analyse
 from iostrata.recording import open_recording
 from iostrata.stitch import Lifted, lift, window
-from iostrata.stitch.join import Ints
 from iostrata.stitch.lift import Node
-from iostrata.timelines import timelines
 from tests.cli.recordings import PAUSE_NS, WRITES, small_recording, small_world
 from tests.synthetic import Commit, Request, World, Writer, device, write
 
-RECORDINGS = sorted(path for path in (Path(__file__).parent / "recordings").iterdir()
+RECORDINGS = sorted(path for path in (Path(__file__).parents[1] / "recordings").iterdir()
                     if path.is_dir())  # fmt: skip
 
 

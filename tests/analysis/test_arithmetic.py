@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from iostrata import estimate as basis
-from iostrata.estimate import Given, estimate
+from iostrata.analysis import Given, breakdown_of, estimate, prepare
+from iostrata.analysis import arithmetic as basis
 from iostrata.model import Estimate, Guess
-from iostrata.pipeline import breakdown_of, prepare
 from iostrata.recording import open_recording
 from iostrata.report import estimate as report
 from iostrata.report import estimate_json

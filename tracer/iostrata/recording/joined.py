@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.errors import RecordingError
-from iostrata.recording import Machine, Recording, write_recording_json
+from iostrata.recording.recording import Machine, Recording, write_recording_json
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.wallclock import realtime_of
 from iostrata.units import duration

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.path import Path
+from iostrata.columns import Ints, integers, overlapping
 from iostrata.model import Cost, NotObserved, Quality
-from iostrata.path import Path
 from iostrata.stitch import Units
-from iostrata.stitch.join import Ints, integers, overlapping
 from iostrata.stitch.lift import Node
 from iostrata.trace.layout import THREAD_VMM
 from iostrata.trace.read import Trace

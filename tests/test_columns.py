@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.stitch import join
-from iostrata.stitch.join import AsOf, Containing, merged, order_of, overlapping
+import iostrata.columns as stage
+from iostrata.columns import AsOf, Containing, merged, order_of, overlapping
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-20, 20)), max_size=20)
 keys = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
@@ -25,10 +25,10 @@ def columns(values: Sequence[tuple[int, ...]], width: int) -> list[np.ndarray]:
     return list(np.array(values, np.int64).reshape(-1, width).T)
 
 
-@pytest.mark.parametrize("places", [0, join.PLACES])
+@pytest.mark.parametrize("places", [0, stage.PLACES])
 @given(rows, rows)
 def test_as_of(places: int, have: list[tuple[int, int]], ask: list[tuple[int, int]]) -> None:
-    with patch.object(join, "PLACES", places):
+    with patch.object(stage, "PLACES", places):
         table = AsOf(*columns(have, 2))
     before = table.at_or_before(*columns(ask, 2))
     after = table.at_or_after(*columns(ask, 2))

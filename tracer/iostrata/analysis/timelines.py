@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from iostrata.analysis.pipeline import Material, prepare
+from iostrata.analysis.quality import quality_of
 from iostrata.attribute.choice import Choice, Chosen
 from iostrata.attribute.timeline import segments
+from iostrata.columns import Ints
 from iostrata.model import Lane, Quality, Step, Timeline
-from iostrata.pipeline import Material, prepare
-from iostrata.quality import quality_of
 from iostrata.recording import Recording
 from iostrata.stitch import lift, windows
 from iostrata.stitch.evidence import Witnesses
-from iostrata.stitch.join import Ints
 from iostrata.trace.wallclock import realtime_of
 
 

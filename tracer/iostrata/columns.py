@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from iostrata.trace.points import Points
 
 Ints = NDArray[np.int64]
 
@@ -25,7 +23,13 @@ def integers(column: ArrayLike) -> Ints:
     return array.astype(np.int64, copy=False)
 
 
-def columns_of(points: Points, *fields: str) -> dict[str, Ints]:
+class Fields(Protocol):
+    """What has columns to be asked for by name, such as a point's events."""
+
+    def integers(self, *fields: str) -> dict[str, Ints]: ...
+
+
+def columns_of(points: Fields, *fields: str) -> dict[str, Ints]:
     """A point's times and some of its other fields, int64, in one pass over the files."""
     return points.integers(*fields)
 

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.path import BEYOND_CLIENT, BEYOND_GUEST
+from iostrata.analysis.pipeline import Material
+from iostrata.columns import Ints, integers
 from iostrata.model import Breakdown, Estimate, Guess
-from iostrata.path import BEYOND_CLIENT, BEYOND_GUEST
-from iostrata.pipeline import Material
-from iostrata.stitch.join import Ints, integers
 from iostrata.stitch.requests import OP_WRITE, requests_of
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.window import whole

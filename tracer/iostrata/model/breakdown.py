@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What analysis makes: frozen columns, never one object an event.
+
+A *write* is one synchronous write: everything between a caller asking for
+durability and getting it. Its latency is the time the caller spent in the
+system calls that belong to it (its *pieces*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A place where a write's time can go: one row of the table.
+
+    ``name`` is ``layer`` or ``layer.part`` (``block.Q2D``, ``device.flush``), behind
+    ``machine/`` where several machines are tied; ``segment`` is what the short
+    table groups by; ``meaning`` is one line.
+    """
+
+    name: str
+    segment: str
+    machine: str
+    meaning: str
+
+    @property
+    def row(self) -> str:
+        """The name without its machine."""
+        return self.name.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Writes:
+    """One row a synchronous write, in order of ``begin_ns``.
+
+    ``begin_ns``/``end_ns``/``latency_ns``: int64 ns, CLOCK_MONOTONIC of
+    ``machine``; ``latency_ns`` is the sum of the pieces' durations, so the
+    caller's own time between them is not in it. ``method``, ``process``,
+    ``file_system``, ``device``: int16 codes into the ``names`` of that column.
+    ``size_bytes``: bytes written by the pieces; ``pieces``: how many calls.
+    """
+
+    machine: str
+    begin_ns: Ints
+    end_ns: Ints
+    latency_ns: Ints
+    tid: Ints
+    tgid: Ints
+    size_bytes: Ints
+    pieces: Ints
+    device_key: Ints
+    inode: Ints
+    offset_bytes: Ints
+    codes: Mapping[str, NDArray[np.int16]]
+    names: Mapping[str, tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+
+@dataclass(frozen=True)
+class NotObserved:
+    """A layer that this recording cannot tell apart, why, and what shows it merged."""
+
+    layer: str
+    reason: str
+    merged_into: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What recording cost; None where it was not measured."""
+
+    events: int
+    duration_ns: int
+    bpf_ns: int | None
+    recorder_cpu_ns: int | None
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / (self.duration_ns / 1e9) if self.duration_ns else 0.0
+
+    @property
+    def recorder_share(self) -> float | None:
+        """Of one core, 0..1 and more."""
+        if self.recorder_cpu_ns is None or not self.duration_ns:
+            return None
+        return self.recorder_cpu_ns / self.duration_ns
+
+    def bpf_ns_a_write(self, writes: int) -> float | None:
+        return self.bpf_ns / writes if self.bpf_ns is not None and writes else None
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """How one machine was tied to the next.
+
+    ``asked``: what the upper machine sent down; ``followed``: of that, what was found
+    below by its key; ``ambiguous``: left untied, because its key fitted twice.
+    ``clock``: where the relation of their clocks comes from, ``bound_ns``: how far it
+    may be off, ``drift_ppm``. ``contradiction``: what speaks against it, or empty.
+    """
+
+    hop: str
+    upper: str
+    lower: str
+    asked: int
+    followed: int
+    ambiguous: int
+    clock: str
+    bound_ns: int
+    drift_ppm: float
+    contradiction: str = ""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Printed under every table: what the numbers rest on.
+
+    ``lost``: events refused, by ``machine:point``. ``damage``: one line a
+    defect of the recording itself (truncated packet, failed checksum).
+    ``plain_writes``: writes that nobody synchronised: counted, not analysed.
+    ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
+    ``crossings``: from machine to machine; ``unfollowed``: writes that asked
+    something of a machine on which nothing was found of it. ``apart``: one line a
+    machine that could not be tied to any other, and why. ``virtual``: one line a
+    disk that another machine serves, which was not recorded.
+    """
+
+    lost: Mapping[str, int] = field(default_factory=dict)
+    damage: tuple[str, ...] = ()
+    plain_writes: int = 0
+    ties: Mapping[str, int] = field(default_factory=dict)
+    not_observed: tuple[NotObserved, ...] = ()
+    cost: Cost | None = None
+    crossings: tuple[Crossing, ...] = ()
+    unfollowed: int = 0
+    apart: tuple[str, ...] = ()
+    virtual: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Where every analysed write spent its time.
+
+    ``time_ns``: int64, shape (layers, writes). ``residual_ns``: int64, shape
+    (writes,), signed. Law: ``time_ns.sum(0) + residual_ns == writes.latency_ns``.
+    ``left_out``: writes not analysed, by reason.
+    """
+
+    writes: Writes
+    layers: tuple[Layer, ...]
+    time_ns: NDArray[np.int64]
+    residual_ns: Ints
+    left_out: Mapping[str, int]
+    quality: Quality

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory with the traces of one or more machines: opened, joined, described."""
+
+from iostrata.recording.joined import Part, join
+from iostrata.recording.recording import (
+    FILE_NAME,
+    ROLES,
+    Machine,
+    Recording,
+    open_recording,
+    remove_recording,
+    write_recording_json,
+)
+
+__all__ = [
+    "FILE_NAME", "ROLES", "Machine", "Part", "Recording", "join", "open_recording",
+    "remove_recording", "write_recording_json",
+]  # fmt: skip
