@@ -126,8 +126,8 @@ class Chain:
             "virtio.interrupt": costs.interrupt,
         })  # fmt: skip
 
-    def exit(self, begin: int, end: int, reason: int = NPF) -> None:
-        self.host.emit("kvm_exit", end, VCPU, exit_ns=begin, tgid=VMM, vcpu=0, reason=reason,
+    def exit(self, begin: int, end: int, reason: int = NPF, vcpu: int = 0) -> None:
+        self.host.emit("kvm_exit", end, VCPU, exit_ns=begin, tgid=VMM, vcpu=vcpu, reason=reason,
                        isa=SVM)  # fmt: skip
 
     def carried_out(self, enter: int, offset: int, costs: Costs, account: Counter[str]) -> int:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The machine's facts: block devices from sysfs, what lies below what, mounts. */
+/* The machine's facts: block devices from sysfs, what lies below what, mounts, CPUs. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -218,6 +218,31 @@ static int copy_mountinfo(int directory_fd)
 	return error;
 }
 
+/* The APIC id of each CPU that is online, by which KVM numbers a guest's virtual CPUs; no
+ * file where CPUs have none. */
+static int write_cpus(int directory_fd)
+{
+	FILE *in = fopen("/proc/cpuinfo", "re"), *out = NULL;
+	unsigned int cpu = 0, apic_id;
+	char line[4096];
+
+	while (in && fgets(line, sizeof(line), in)) {
+		if (sscanf(line, "processor : %u", &cpu) == 1 ||
+		    sscanf(line, "apicid : %u", &apic_id) != 1)
+			continue;
+		if (!out) {
+			out = create(directory_fd, "facts/cpus");
+			if (!out)
+				break;
+			fputs("cpu\tapic_id\n", out);
+		}
+		fprintf(out, "%u\t%u\n", cpu, apic_id);
+	}
+	if (in)
+		fclose(in);
+	return out && fclose(out) ? -errno : 0;
+}
+
 int facts_write(const struct facts *facts, int directory_fd)
 {
 	FILE *out;
@@ -236,5 +261,7 @@ int facts_write(const struct facts *facts, int directory_fd)
 	if (fclose(out))
 		return -errno;
 	error = copy_mountinfo(directory_fd);
+	if (!error)
+		error = write_cpus(directory_fd);
 	return error ? error : tsc_write(directory_fd);
 }

@@ -17,8 +17,8 @@ static bool is_trace_file(const char *name)
 static void remove_facts(int directory_fd)
 {
 	/* Not all are ours: who aligns clocks or finds connections adds some. */
-	static const char *const names[] = { "block", "mountinfo", "tsc", "exchange",
-					     "connections" };
+	static const char *const names[] = { "block", "mountinfo", "cpus",
+					     "tsc",   "exchange",  "connections" };
 	char path[64];
 
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

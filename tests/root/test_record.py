@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -85,6 +87,21 @@ def test_no_program_is_skipped(disk: Path) -> None:
     (trace,) = open_recording(disk / "recording").traces()
     assert "miss" in read_metadata(trace.directory).points
     assert len(trace.points["miss"]) == 0
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="CPUs have APIC ids on x86 only")
+def test_processors_are_told(disk: Path) -> None:
+    iostrata("record", "-o", "recording", "--", *writer("fdatasync", 1), cwd=disk)
+    (trace,) = open_recording(disk / "recording").traces()
+    ids = trace.facts.apic_ids
+    assert len(ids) == len(set(ids.values())) == trace.env["machine_cpus"]
+    (own,) = re.findall(r"^apicid\s*: (\d+)$", cpuinfo_of(max(ids)), re.MULTILINE)
+    assert ids[max(ids)] == int(own)
+
+
+def cpuinfo_of(cpu: int) -> str:
+    parts = Path("/proc/cpuinfo").read_text().split("\n\n")
+    return next(part for part in parts if re.match(rf"processor\s*: {cpu}\n", part))
 
 
 def test_recorded_is_replayable(disk: Path) -> None:

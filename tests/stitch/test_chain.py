@@ -14,8 +14,9 @@ from iostrata.analysis import analyse
 from iostrata.clock.line import MAX_DRIFT_PPM
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from tests.chain import Chain, Clock, Costs, drawn
+from tests.chain import GUEST_DISK, Chain, Clock, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves
+from tests.synthetic import Writer
 
 # Rows that lie between two machines' events: only the clocks' relation splits them.
 GUEST_HOST = (
@@ -183,6 +184,49 @@ def test_a_halted_processor_is_no_exit_and_others_are(tmp_path: Path) -> None:
     breakdown = analysed(chain, tmp_path)
     for mine, true in zip(only_thread(breakdown), writer.truth, strict=True):
         assert mine["host/kvm.exit"] == 2_000
+        assert mine["guest/syscall"] == true["syscall"]
+
+
+EVERY_OTHER = {0: 0, 1: 2, 2: 4, 3: 6}
+
+
+def on_the_third_of_four(chain: Chain) -> Writer:
+    """Cores of two threads, of which one is used: the third CPU is the virtual CPU 4."""
+    writer = Writer(chain.guest, 402, GUEST_DISK, 1_000_000)
+    for number in range(30):
+        writer.enter()
+        writer.cpu(20_000)
+        chain.exit(writer.now + 100, writer.now + 2_100, reason=0x60, vcpu=4)
+        chain.exit(writer.now + 200, writer.now + 5_200, reason=0x60, vcpu=2)
+        writer.cpu(6_000)
+        chain.data(writer, number * 8192, SYMMETRIC)
+        writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+        writer.finish()
+        writer.now += 5_000
+    return writer
+
+
+def test_a_virtual_processor_is_found_by_its_apic_id(tmp_path: Path) -> None:
+    chain = Chain()
+    writer = on_the_third_of_four(chain)
+    for cpu, apic_id in EVERY_OTHER.items():
+        chain.guest.builder.cpu(cpu, apic_id)
+    breakdown = analysed(chain, tmp_path)
+    assert not any("vcpu" in gap.layer for gap in breakdown.quality.not_observed)
+    for mine, true in zip(only_thread(breakdown), writer.truth, strict=True):
+        assert mine["host/kvm.exit"] == 2_000
+        assert mine["guest/syscall"] == true["syscall"] - 2_000
+
+
+def test_virtual_processors_with_gaps_in_their_numbers_are_not_guessed(tmp_path: Path) -> None:
+    """A guest that did not record its APIC ids: nothing is said of its exits, but that."""
+    chain = Chain()
+    writer = on_the_third_of_four(chain)
+    breakdown = analysed(chain, tmp_path)
+    gap = next(gap for gap in breakdown.quality.not_observed if "vcpu" in gap.layer)
+    assert gap.layer == "kvm.exit, vcpu.runqueue on host"
+    for mine, true in zip(only_thread(breakdown), writer.truth, strict=True):
+        assert "host/kvm.exit" not in mine
         assert mine["guest/syscall"] == true["syscall"]
 
 

@@ -48,6 +48,14 @@ def test_facts_are_read(tmp_path: Path) -> None:
     )
 
 
+def test_processors_have_apic_ids_and_broken_lines_are_named(tmp_path: Path) -> None:
+    TraceBuilder().cpu(0, 0).cpu(3, 4).write(tmp_path)
+    assert read_facts(tmp_path / "facts")[0].apic_ids == {0: 0, 3: 4}
+    facts, defects = read_facts(facts_directory(tmp_path, cpus="cpu\tapic_id\n1\t8\n2\t-\n"))
+    assert facts.apic_ids == {1: 8}
+    assert defects == ["facts/cpus: line 3 is no CPU"]
+
+
 def test_columns_are_found_by_name_and_may_be_absent(tmp_path: Path) -> None:
     facts, defects = read_facts(facts_directory(tmp_path, block="name\tdev\nsda\t8388608\n"))
     assert defects == []

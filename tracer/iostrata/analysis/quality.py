@@ -17,6 +17,7 @@ from iostrata.columns import Ints, integers, overlapping
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
 from iostrata.stitch.lift import Node
+from iostrata.stitch.vcpus import vcpus_of
 from iostrata.trace.layout import THREAD_VMM
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
@@ -42,6 +43,12 @@ DETAIL: tuple[Observer, ...] = (
 )
 NO_DETAIL: tuple[Observer, ...] = (
     ("block.Q2G to I2D", ("block_io_start", "block_rq_insert"), "only with --detail", "block.Q2D"),
+)
+
+NO_VCPUS: Final = NotObserved(
+    "kvm.exit, vcpu.runqueue",
+    "which of the guest's CPUs is which virtual CPU was not recorded",
+    "the guest's own rows",
 )
 
 GUEST: Final = "guest"
@@ -103,6 +110,7 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
     traces = [member.trace for member in path.members]
     several = len(traces) > 1
     gaps = [(trace.machine, gap) for trace in traces for gap in _not_observed(trace, path)]
+    gaps += [(machine, NO_VCPUS) for machine in _without_vcpus(path.top)]
     return Quality(
         lost={
             f"{trace.machine}:{point}": n
@@ -150,6 +158,15 @@ def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
     for layer, points, reason, merged in (WAKEUP, *queue):
         if not any(len(trace.points[point]) for point in points):
             yield NotObserved(layer, reason, merged)
+
+
+def _without_vcpus(node: Node) -> Iterator[str]:
+    """The hosts of guests of which nobody knows which CPU is which virtual CPU."""
+    for link in node.links:
+        host = link.lower.trace
+        if link.hop.name == "virtio" and vcpus_of(link.upper, host, link.agents) is None:
+            yield host.machine
+        yield from _without_vcpus(link.lower)
 
 
 def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:

@@ -30,6 +30,7 @@ from iostrata.stitch.lift import Held, Link
 from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.submissions import pieces_of, submissions_of
+from iostrata.stitch.vcpus import vcpus_of
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole
 from iostrata.trace.layout import (
@@ -103,7 +104,10 @@ class Virtio:
         """The virtual CPUs that the pieces ran on: out of guest mode, or without a CPU."""
         begin, end = link.clock.to_lower(np.array([window.begin_ns, window.end_ns])).tolist()
         host = _meanwhile(link, begin, end)
-        spans, cpus = SpanList(), _cpus_of(window)
+        spans, vcpus = SpanList(), vcpus_of(link.upper, link.lower.trace, link.agents)
+        if vcpus is None:
+            return spans.collect()
+        cpus = _vcpus_of(window, vcpus)
         exits = host.columns("kvm_exit", "exit_ns", "tid", "tgid", "vcpu", "reason", "isa")
         mine = np.isin(exits["tgid"], link.agents)
         rows = np.flatnonzero(mine & ~is_idle(exits["isa"], exits["reason"]))
@@ -120,7 +124,7 @@ class Virtio:
 
 
 Cpus = tuple[Ints, Ints, Ints, Ints]
-"""Stretches of pieces on a CPU: row of the piece, CPU, begin and end."""
+"""Stretches of pieces on a virtual CPU: row of the piece, virtual CPU, begin and end."""
 
 
 def _calls(lower: Trace) -> tuple[Serves, Pieces]:
@@ -249,7 +253,7 @@ def _meanwhile(link: Link, begin_ns: int, end_ns: int) -> Window:
     return Window(link.lower.trace, NO_PIECES, NO_COMMITS, max(begin_ns, 0), end_ns)
 
 
-def _cpus_of(window: Window) -> Cpus:
+def _vcpus_of(window: Window, vcpus: Ints) -> Cpus:
     """Where each piece ran: on each CPU that one of its thread's events was on."""
     pieces = window.pieces
     resumes = window.columns("sched_resume", "cpu", "subject_tid")
@@ -264,7 +268,8 @@ def _cpus_of(window: Window) -> Cpus:
     ]
     row = np.concatenate([row for row, _ in parts])
     cpu = np.concatenate([cpu for _, cpu in parts])
-    pairs = np.unique(np.stack([row, cpu], axis=1)[row >= 0], axis=0)
+    vcpu = at(vcpus, np.where(cpu < len(vcpus), cpu, -1))
+    pairs = np.unique(np.stack([row, vcpu], axis=1)[(row >= 0) & (vcpu >= 0)], axis=0)
     return (
         pairs[:, 0],
         pairs[:, 1],

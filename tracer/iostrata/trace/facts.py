@@ -34,6 +34,7 @@ BLOCK_COLUMNS = (
     "backing",
     "lower_devs",
 )
+CPU_COLUMNS = ("cpu", "apic_id")
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,11 @@ class BlockDevice:
 
 @dataclass(frozen=True)
 class Facts:
+    """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none."""
+
     mounts: tuple[Mount, ...] = ()
     blocks: Mapping[int, BlockDevice] = field(default_factory=dict)
+    apic_ids: Mapping[int, int] = field(default_factory=dict)
     tsc: tuple[TscOffset, ...] = ()
     exchange: Exchange = field(default_factory=lambda: exchange_of(()))
 
@@ -118,9 +122,27 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
             blocks[block.device_key] = block
         except (ValueError, KeyError):
             defects.append(f"facts/block: line {number} is no block device")
-    return Facts(
-        tuple(mounts), blocks, read_tsc(directory, defects), read_exchange(directory, defects)
-    ), defects
+    facts = Facts(
+        mounts=tuple(mounts),
+        blocks=blocks,
+        apic_ids=read_apic_ids(directory, defects),
+        tsc=read_tsc(directory, defects),
+        exchange=read_exchange(directory, defects),
+    )
+    return facts, defects
+
+
+def read_apic_ids(directory: Path, defects: list[str]) -> dict[int, int]:
+    ids = {}
+    for number, line in read_lines(directory / "cpus", defects):
+        if line.split() == list(CPU_COLUMNS):
+            continue
+        try:
+            cpu, apic_id = map(int, line.split())
+            ids[cpu] = apic_id
+        except ValueError:
+            defects.append(f"facts/cpus: line {number} is no CPU")
+    return ids
 
 
 def read_tsc(directory: Path, defects: list[str]) -> tuple[TscOffset, ...]:

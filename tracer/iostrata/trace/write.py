@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iostrata.trace import layout
-from iostrata.trace.facts import ABSENT, BLOCK_COLUMNS, BlockDevice, Mount, device_numbers
+from iostrata.trace.facts import (
+    ABSENT,
+    BLOCK_COLUMNS,
+    CPU_COLUMNS,
+    BlockDevice,
+    Mount,
+    device_numbers,
+)
 from iostrata.trace.metadata import FORMAT_VERSION, Clock, render
 from iostrata.trace.stream import (
     CRC_AT,
@@ -214,6 +221,7 @@ class TraceBuilder:
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _mounts: list[Mount] = field(default_factory=list)
     _blocks: list[BlockDevice] = field(default_factory=list)
+    _apic_ids: dict[int, int] = field(default_factory=dict)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(
@@ -268,6 +276,10 @@ class TraceBuilder:
         self._blocks.append(BlockDevice(device_key, name, **facts))
         return self
 
+    def cpu(self, number: int, apic_id: int) -> Self:
+        self._apic_ids[number] = apic_id
+        return self
+
     def write(self, directory: Path) -> Path:
         """The machine's directory, written."""
         facts = {}
@@ -277,6 +289,9 @@ class TraceBuilder:
             facts["block"] = "\n".join(
                 ["\t".join(BLOCK_COLUMNS), *map(block_line, self._blocks), ""]
             )
+        if self._apic_ids:
+            rows = (CPU_COLUMNS, *self._apic_ids.items())
+            facts["cpus"] = "".join(f"{cpu}\t{apic_id}\n" for cpu, apic_id in rows)
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
         write_trace(
             directory,
