@@ -56,6 +56,28 @@ def test_every_nanosecond_goes_to_the_deepest_rank(
     assert table(credit, len(writes)).tolist() == by_hand(spans, writes).tolist()
 
 
+@pytest.mark.parametrize("axis_ns", [0, 1 << 60])
+@pytest.mark.parametrize("count", [256, 257, 300, 5_000])
+def test_any_number_of_ranks(count: int, axis_ns: int) -> None:
+    """Each rank a nanosecond, and one that lasts throughout and is below them all.
+
+    ``axis_ns``: of other time, so long that a time and a rank do not fit into one number.
+    """
+    ranks = np.arange(count, dtype=np.int32) * 3
+    begin = np.concatenate([[0], np.arange(1, count) * 2])
+    end = np.concatenate([[2 * count], begin[1:] + 1])
+    owner = np.zeros(count, np.int64)
+    held = sweep.sweep(
+        Spans(owner, ranks, begin, end, owner), np.array([0, 0]), np.array([2 * count, axis_ns])
+    )
+    some = held.until_ns > held.since_ns
+    rank, since = held.ranks[held.level[some]], held.since_ns[some]
+    assert (held.until_ns - held.since_ns)[some].sum() == 2 * count
+    assert (held.owner[some] == 0).all()
+    assert rank[np.searchsorted(since, begin[1:])].tolist() == ranks[1:].tolist()
+    assert (rank[np.searchsorted(since, begin[1:] + 1)] == 0).all()
+
+
 def test_a_write_that_hung_for_a_day_among_many_short_ones() -> None:
     count, short, long = 1_000_000, 1_000, 86_400 * 10**9
     begin = np.arange(count)

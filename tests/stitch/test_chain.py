@@ -261,6 +261,24 @@ def test_a_loss_on_a_lower_machine_leaves_out_the_writes_that_it_may_touch(tmp_p
     assert len(breakdown.writes) + sum(breakdown.left_out.values()) == 60
 
 
+def test_a_loss_is_as_near_as_the_clocks_may_be_off(tmp_path: Path) -> None:
+    """Lost between two writes, by clocks that may be off by more than what is between them."""
+    chain, _ = random_chain(4, APART)
+    whole = analysed(chain, tmp_path / "whole")
+    ahead = chain.clocks[0](0)
+    between = int(whole.writes.end_ns[29]) + 5_000
+    assert all(crossing.bound_ns > 4_500 for crossing in whole.quality.crossings)
+    assert int(whole.writes.begin_ns[30]) == between + 5_000
+    chain.server.builder.packet_events = 1
+    for near in (-500, 500):
+        chain.server.emit("sched_resume", between - ahead + near, 800, subject_tid=800)
+    lost = chain.server.clock(between - ahead)
+    chain.server.builder.refuse("block_rq_issue", time_ns=lost, count=1)
+    left = analysed(chain, tmp_path / "lost")
+    kept = np.isin(whole.writes.begin_ns, left.writes.begin_ns)
+    assert np.flatnonzero(~kept).tolist() == [29, 30]
+
+
 def test_a_lower_machine_that_went_away_is_named_and_its_writes_are_not_followed(
     tmp_path: Path,
 ) -> None:

@@ -199,9 +199,9 @@ def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:
 
 def _coded(
     values: NDArray[np.int64], name: Callable[[int], str]
-) -> tuple[tuple[str, ...], NDArray[np.int16]]:
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     unique, codes = np.unique(values, return_inverse=True)
-    return tuple(name(int(value)) for value in unique), codes.astype(np.int16)
+    return tuple(name(int(value)) for value in unique), codes.astype(np.int32)
 
 
 def _process_names(trace: Trace) -> dict[int, str]:

@@ -89,7 +89,7 @@ def left_out_of(path: Path, units: Units, unfinished: int) -> tuple[dict[str, in
 
 
 def _touched(node: Node, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
-    """Which of the given times a loss on this machine, or on one below it, falls into."""
+    """Which of the given times a loss on this machine, or on one below it, may fall into."""
     losses = node.trace.losses
     # The recorder's own stream holds no event of a write.
     own = losses.cpu != RECORDER_CPU
@@ -101,7 +101,9 @@ def _touched(node: Node, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
     )  # fmt: skip
     touched[rows] = True
     for link in node.links:
-        touched |= _touched(link.lower, link.clock.to_lower(begin_ns), link.clock.to_lower(end_ns))
+        bound = link.clock.bound_ns
+        begin, end = link.clock.to_lower(begin_ns - bound), link.clock.to_lower(end_ns + bound)
+        touched |= _touched(link.lower, begin, end)
     return touched
 
 

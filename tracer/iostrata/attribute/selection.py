@@ -41,7 +41,7 @@ def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
         name: np.concatenate([getattr(writes, name) for writes in parts]) for name in _columns()
     }
     names: dict[str, tuple[str, ...]] = {}
-    codes: dict[str, NDArray[np.int16]] = {}
+    codes: dict[str, NDArray[np.int32]] = {}
     for column in parts[-1].codes:
         names[column], codes[column] = _recoded(parts, column)
     return replace(
@@ -104,12 +104,12 @@ def _columns() -> tuple[str, ...]:
     )
 
 
-def _recoded(parts: Sequence[Writes], column: str) -> tuple[tuple[str, ...], NDArray[np.int16]]:
+def _recoded(parts: Sequence[Writes], column: str) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """One set of names for all parts, and the parts' codes into it."""
     names = tuple(dict.fromkeys(name for writes in parts for name in writes.names[column]))
     place = {name: number for number, name in enumerate(names)}
     codes = [
-        np.array([place[name] for name in writes.names[column]], np.int16)[writes.codes[column]]
+        np.array([place[name] for name in writes.names[column]], np.int32)[writes.codes[column]]
         for writes in parts
     ]
     return names, np.concatenate(codes)

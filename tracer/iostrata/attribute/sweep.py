@@ -17,8 +17,8 @@ import numpy as np
 from iostrata.columns import Ints
 from iostrata.stitch.spans import Spans
 
-LEVEL_BITS: Final = 8
-LEVEL_MASK: Final = (1 << LEVEL_BITS) - 1
+PLACE_BITS: Final = 62
+"""How many bits a time and a level have together in one number."""
 WORD_BITS: Final = 52
 """How many ranks' switches one number holds: float64 tells the highest bit of so many."""
 
@@ -71,16 +71,27 @@ def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     number = spans.rank[some] + 1
     present = np.bincount(number) > 0
     level = (np.cumsum(present) - 1)[number]
-    begin, end, level = _merged(begin[some], end[some], level, int(after[-1]) if len(after) else 0)
-    # A time is below 2**53 ns, too: it and a level fit into one number.
-    edges = np.concatenate([begin << LEVEL_BITS | level, end << LEVEL_BITS | level])
-    edges.sort(kind="stable")
     ranks = np.flatnonzero(present) - 1
-    time, holder = edges >> LEVEL_BITS, _holder(edges & LEVEL_MASK, len(ranks))
+    begin, end, ticks = _told_shortly(begin[some], end[some], len(ranks))
+    begin, end, level = _merged(begin, end, level, int(end.max(initial=0)) + 1)
+    # A time and a level fit into one number.
+    bits = len(ranks).bit_length()
+    edges = np.concatenate([begin << bits | level, end << bits | level])
+    edges.sort(kind="stable")
+    time, holder = edges >> bits, _holder(edges & ((1 << bits) - 1), len(ranks))
+    time = time if ticks is None else ticks[time]
     held = np.flatnonzero(holder >= 0)
     owner = np.searchsorted(after, time[held], side="right")
     back = (begin_ns - start)[owner]
     return Held(ranks, holder[held], owner, time[held] + back, time[held + 1] + back)
+
+
+def _told_shortly(begin: Ints, end: Ints, levels: int) -> tuple[Ints, Ints, Ints | None]:
+    """Times as they are, or where that is too long beside a level, as places in all of them."""
+    if int(end.max(initial=0)).bit_length() + levels.bit_length() <= PLACE_BITS:
+        return begin, end, None
+    ticks = np.unique(np.concatenate([begin, end]))
+    return np.searchsorted(ticks, begin), np.searchsorted(ticks, end), ticks
 
 
 def _merged(begin: Ints, end: Ints, level: Ints, axis_ns: int) -> tuple[Ints, Ints, Ints]:

@@ -26,7 +26,7 @@ def segments(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Spans:
     # Each piece is a span of its own, of a rank below all others.
     nobody = Spans(
         np.arange(pieces),
-        np.full(pieces, NOBODY, np.int16),
+        np.full(pieces, NOBODY, np.int32),
         begin_ns,
         end_ns,
         np.full(pieces, -1),
@@ -38,7 +38,7 @@ def segments(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Spans:
     closes = np.append(opens[1:], len(owner))[: len(opens)] - 1
     return Spans(
         owner[opens],
-        held.ranks[level[opens]].astype(np.int16),
+        held.ranks[level[opens]].astype(np.int32),
         held.since_ns[some][opens],
         held.until_ns[some][closes],
         np.full(len(opens), -1),

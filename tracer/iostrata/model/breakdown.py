@@ -44,7 +44,7 @@ class Writes:
     ``begin_ns``/``end_ns``/``latency_ns``: int64 ns, CLOCK_MONOTONIC of
     ``machine``; ``latency_ns`` is the sum of the pieces' durations, so the
     caller's own time between them is not in it. ``method``, ``process``,
-    ``file_system``, ``device``: int16 codes into the ``names`` of that column.
+    ``file_system``, ``device``: int32 codes into the ``names`` of that column.
     ``size_bytes``: bytes written by the pieces; ``pieces``: how many calls.
     """
 
@@ -59,7 +59,7 @@ class Writes:
     device_key: Ints
     inode: Ints
     offset_bytes: Ints
-    codes: Mapping[str, NDArray[np.int16]]
+    codes: Mapping[str, NDArray[np.int32]]
     names: Mapping[str, tuple[str, ...]]
 
     def __len__(self) -> int:

@@ -179,7 +179,7 @@ class _Lifting:
         return Lifted(self._spans.collect(), tuple(self.views), self._ties)
 
     def extend(self, spans: Spans, depth: int) -> None:
-        self._spans.extend(replace(spans, rank=(spans.rank + level(depth)).astype(np.int16)))
+        self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level(depth)))
 
     def through(self, link: Link, asking: Spans, ask: Ints) -> None:
         """Adds what became of the asks below; what nothing served keeps its time by that name.

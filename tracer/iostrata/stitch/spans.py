@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from iostrata.columns import Ints, joined, ranges
 from iostrata.layers import RANK
 
-Ranks = NDArray[np.int16]
+Ranks = NDArray[np.signedinteger]
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Columns of equal length: owner (int64 row index), rank (int16), begin and end (int64 ns).
+    """Columns of equal length: owner (int64 row index), rank, begin and end (int64 ns).
 
     ``of``: what the span is of, -1: nothing that is told. One machine's: what was asked
     meanwhile of a device or of another machine, as a row of the window's ``Asked``;
