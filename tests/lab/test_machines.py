@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from iostrata.lab.cache import cache
+from iostrata.lab.cache import lab_directories
 from iostrata.lab.initramfs import MODULES
 from iostrata.lab.kernels import SUITES
 from iostrata.lab.read import scenario_files, scenarios
@@ -97,7 +98,7 @@ def test_what_stands_obeys_and_can_be_taken_down() -> None:
     try:
         done = lab("up", "local")
         assert done.returncode == 0, done.stderr
-        assert "iostrata lab exec local" in done.stderr
+        assert re.search(r"iostrata lab exec local\.\d+/local ", done.stderr)
         there = lab("exec", "local", "--", "sh", "-c", "mountpoint /mnt/data; exit 3")
         assert (there.returncode, there.stdout) == (3, "/mnt/data is a mountpoint\n")
     finally:
@@ -106,19 +107,23 @@ def test_what_stands_obeys_and_can_be_taken_down() -> None:
     assert lab("exec", "local", "--", "true").returncode == 8
 
 
+def standing() -> set[str]:
+    return {each.name for each in lab_directories() if each.state.exists()}
+
+
 def test_ctrl_c_takes_everything_down() -> None:
-    before = set((cache() / "machines").glob("*"))
+    before = standing()
     command = [sys.executable, "-m", "iostrata", "lab", "run", "local"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         for line in process.stderr:
             if "fdatasync" in line:
                 break
-        began = set((cache() / "machines").glob("*")) - before
+        began = standing() - before
         assert len(began) == 1
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-    assert not began & set((cache() / "machines").glob("*"))
+    assert not began & standing()
 
 
 def test_a_machine_that_does_not_come_up(tmp_path: Path) -> None:
@@ -139,4 +144,4 @@ def test_a_machine_that_does_not_come_up(tmp_path: Path) -> None:
     )
     assert done.returncode == 8
     assert "the lab did not come up: machine local: it is gone\n  | " in done.stderr
-    assert list((tmp_path / "iostrata" / "lab" / "machines").glob("*")) == []
+    assert list((tmp_path / "iostrata" / "lab" / "labs").glob("*")) == []

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from iostrata.analysis import analyse
+from iostrata.lab.cache import new_lab_directory
 from iostrata.lab.lab import Lab
 from iostrata.lab.read import scenarios
 from iostrata.lab.record import record
@@ -108,7 +109,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     scenario = scenarios()["nfs"]
     workload = next(each for each in scenario.rounds() if each.name == "fdatasync")
     place = tmp_path_factory.mktemp("oracles") / "recording"
-    with furnished(scenario, "nfs", Quiet(), keep=False) as lab:
+    with furnished(scenario, new_lab_directory("nfs"), Quiet(), keep=False) as lab:
         host = lab.machines["host"]
         # What makes the files is not looked at.
         host.command(shlex.join(preparation(workload, "/run/account")) + " && sync", PATIENCE_S)

@@ -17,7 +17,6 @@ import pytest
 
 from iostrata.errors import LabError
 from iostrata.lab import qemu
-from iostrata.lab.cache import cache
 from iostrata.lab.control import Control
 from iostrata.lab.decompress import decompressed
 from iostrata.lab.initramfs import archive
@@ -26,7 +25,6 @@ from iostrata.lab.links import Plug
 from iostrata.lab.port import Port, make_port
 from iostrata.lab.process import process
 from iostrata.lab.scenario import Fio
-from iostrata.lab.standing import find_machine, take_down
 from iostrata.lab.steps import Disk, Machine
 from iostrata.lab.tools import check_tools
 from iostrata.lab.workload import Witness, command, preparation, witness
@@ -218,47 +216,6 @@ def test_only_the_very_process_is_ended() -> None:
         assert known.alive
         known.end()
         assert not known.alive
-
-
-def standing(directory: Path, owner: int, machine: int) -> Path:
-    """The state that a lab leaves when it is kept, or killed."""
-    place = directory / "local-x"
-    place.mkdir(parents=True)
-    began = process(machine).began
-    (place / "lab.json").write_text(
-        f'{{"scenario": "local", "owner": {{"pid": {owner}, "began": {process(owner).began}}},'
-        f'"machines": [{{"name": "local", "directory": "local", '
-        f'"process": {{"pid": {machine}, "began": {began}}}}}]}}'
-    )
-    return place
-
-
-def test_what_was_left_standing_is_taken_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with subprocess.Popen(SLEEP) as machine:
-        # Its owner has ended: there is no process 0.
-        place = standing(cache() / "machines", 0, machine.pid)
-        assert find_machine("local").directory == place / "local"
-        take_down(heard := Heard())
-        assert heard.lines == [f"ending machine local, process {machine.pid}"]
-        assert machine.wait() == -15
-        assert not place.exists()
-    with pytest.raises(LabError, match="no machine local stands"):
-        find_machine("local")
-
-
-def test_a_lab_that_is_being_run_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with subprocess.Popen(SLEEP) as machine:
-        place = standing(cache() / "machines", os.getpid(), machine.pid)
-        take_down(Heard())
-        assert machine.poll() is None
-        assert place.exists()
-        process(machine.pid).end()
 
 
 def test_fio_makes_its_files_before_it_is_recorded() -> None:

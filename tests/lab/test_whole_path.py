@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
-from iostrata.lab.cache import cache
 from iostrata.recording import open_recording
 
 LIMIT_S = 300
@@ -83,7 +82,8 @@ def test_every_check_of_the_scenario_holds(result: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["fdatasync", INJECTION])
 def test_writes_are_followed_to_the_disk_and_back(result: dict[str, Any], name: str) -> None:
-    breakdown = analyse(open_recording(cache() / "recordings" / "kvm-nfs" / name))
+    (recording,) = (each["recording"] for each in result["rounds"] if each["name"] == name)
+    breakdown = analyse(open_recording(Path(recording)))
     total = breakdown.time_ns.sum(axis=0) + breakdown.residual_ns
     assert np.array_equal(total, breakdown.writes.latency_ns)
     assert breakdown.residual_ns.sum() <= 0.02 * breakdown.writes.latency_ns.sum()

@@ -46,7 +46,7 @@ def lab(
         list[str] | None,
         typer.Argument(
             metavar="[NAME] [-- COMMAND]",
-            help="A scenario, or a machine (exec).",
+            help="A scenario, a machine (exec), or labs (down).",
             autocompletion=_scenarios,
         ),
     ] = None,
@@ -82,7 +82,9 @@ def lab(
       iostrata lab run local --kernel 5.10   all of it; status 8: a check failed
       iostrata lab up local                  the machines with their stack
       iostrata lab exec local -- uname -a    a command on a machine that stands
-      iostrata lab down                      end what was left standing
+      iostrata lab exec local.1/local -- id  if several of that name stand
+      iostrata lab down                      end the one that was left standing
+      iostrata lab down local.1 nfs.2        or these of several
       iostrata lab run kvm-nfs --round vcpu  one of its rounds
     """
     story, names = Story(quiet, alone=True), words or []
@@ -104,22 +106,13 @@ def lab(
         case Action.EXEC:
             return _execute(names)
         case Action.DOWN:
-            laboratory.take_down(story, *_at_most_one(names, action))
+            laboratory.take_down(story, names)
             return 0
 
 
 def _no(names: list[str], action: Action) -> None:
     if names:
         raise UsageError(f"iostrata lab {action} takes no name", f"iostrata lab {action}")
-
-
-def _at_most_one(names: list[str], action: Action) -> list[str]:
-    if len(names) > 1:
-        raise UsageError(
-            f"iostrata lab {action} takes the name of one scenario at most",
-            f"iostrata lab {action}",
-        )
-    return names
 
 
 def _scenario(names: list[str], action: Action, kernel: str) -> tuple[laboratory.Scenario, str]:

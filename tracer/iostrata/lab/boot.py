@@ -48,7 +48,8 @@ def boot(
             file.truncate(disk.size_mib << 20)
     handed_on = {qemu.kernel_disk(each): found.image for each, found in nested.items()}
     if nested:
-        handed_on[qemu.ROOT] = root_image()
+        handed_on[qemu.ROOT] = directory / qemu.ROOT
+        root_image(handed_on[qemu.ROOT])
     words = qemu.command_line(machine, kernel, plugs, ports, handed_on)
     with (directory / QEMU_LOG).open("wb") as log:
         started = subprocess.Popen(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.errors import LabError
-from iostrata.lab.cache import cache
+from iostrata.lab.cache import cache, locked
 from iostrata.lab.decompress import decompressed
 from iostrata.lab.listen import Listener
 from iostrata.lab.tools import run_tool
@@ -52,10 +52,11 @@ def kernel(series: str, listener: Listener) -> Kernel:
     """The newest kernel of that series, from the cache if it was fetched before."""
     check_series(series)
     directory = cache() / "kernels" / series
-    if not directory.is_dir():
-        listener.say(f"fetching Debian's kernel {series} into {directory}")
-        _fetch(series, directory)
-    return _unpacked(series, directory)
+    with locked():
+        if not directory.is_dir():
+            listener.say(f"fetching Debian's kernel {series} into {directory}")
+            _fetch(series, directory)
+        return _unpacked(series, directory)
 
 
 def _unpacked(series: str, directory: Path) -> Kernel:

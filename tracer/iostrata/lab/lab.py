@@ -3,26 +3,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+
+import msgspec
 
 from iostrata.lab import boot
+from iostrata.lab.cache import LabDirectory
 from iostrata.lab.kernels import Kernel, kernel
 from iostrata.lab.links import lay, plug_in
 from iostrata.lab.listen import Listener
 from iostrata.lab.machine import RunningMachine
-from iostrata.lab.process import process
 from iostrata.lab.qemu import racing
 from iostrata.lab.scenario import Scenario
 from iostrata.lab.site import Site
 from iostrata.lab.stack import needed_tools
-from iostrata.lab.standing import LabState, MachineState, places, write_state
+from iostrata.lab.standing import MachineState, new_state, write_state
 from iostrata.lab.steps import FileSystem, Machine
 from iostrata.lab.tools import ALWAYS, check_tools
 
@@ -34,16 +32,16 @@ class Lab:
     ``keep``: leave it standing at the end.
     """
 
-    name: str
     scenario: Scenario
     kernels: Mapping[str, Kernel]
-    directory: Path
+    directory: LabDirectory
     keep: bool
     machines: dict[str, RunningMachine] = field(default_factory=dict)
     boot_s: dict[str, float] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
+        self.state = new_state()
         self.site = Site(self.machines, self.scenario.links)
 
     def within(self, machine: str) -> list[Machine]:
@@ -52,25 +50,26 @@ class Lab:
 
 
 @contextmanager
-def standing(scenario: Scenario, name: str, listener: Listener, keep: bool) -> Iterator[Lab]:
+def standing(
+    scenario: Scenario, directory: LabDirectory, listener: Listener, keep: bool
+) -> Iterator[Lab]:
     """A lab for the block, without a stack; after it only if it is kept.
 
-    Its machines are up, those within others are booting: ``wait_for_nested``.
+    ``directory``: its own; recordings in it outlive it. Its machines are up, those within
+    others are booting: ``wait_for_nested``.
     """
-    check_tools((*ALWAYS, *sorted(needed_tools(scenario.stack))))
-    kernels = {each.name: kernel(each.kernel, listener) for each in scenario.machines}
-    places().mkdir(parents=True, exist_ok=True)
     with ExitStack() as teardown:
-        directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=places()))
-        teardown.callback(shutil.rmtree, directory, ignore_errors=True)
-        lab = Lab(name, scenario, kernels, directory, keep)
+        teardown.callback(directory.clear)
+        check_tools((*ALWAYS, *sorted(needed_tools(scenario.stack))))
+        kernels = {each.name: kernel(each.kernel, listener) for each in scenario.machines}
+        lab = Lab(scenario, kernels, directory, keep)
         try:
             _boot(lab, listener, teardown)
             yield lab
         finally:
             if lab.keep and lab.machines:
                 teardown.pop_all()
-                _tell_of(lab.machines, listener)
+                _tell_of(lab, listener)
 
 
 def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
@@ -83,7 +82,7 @@ def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
         plugs = lay(lab.scenario.links, cables)
         for machine in own:
             name = machine.name
-            place = lab.directory / name
+            place = lab.directory.machines / name
             within = {each: lab.kernels[each.name] for each in lab.within(name)}
             running = boot.boot(machine, lab.kernels[name], place, plugs[name], within, teardown)
             _add(lab, running, listener)
@@ -113,10 +112,10 @@ def _add(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
     listener.say(f"machine {machine.name}: booting kernel {lab.kernels[machine.name].release}")
     lab.machines[machine.name] = machine
     states = tuple(
-        MachineState(each.name, each.process, str(each.directory.relative_to(lab.directory)))
+        MachineState(each.name, each.process, str(each.directory.relative_to(lab.directory.path)))
         for each in lab.machines.values()
     )
-    write_state(lab.directory, LabState(lab.name, process(os.getpid()), states))
+    write_state(lab.directory, msgspec.structs.replace(lab.state, machines=states))
 
 
 def wait_for_nested(lab: Lab, listener: Listener) -> None:
@@ -131,9 +130,10 @@ def _wait_for(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
     listener.say(f"machine {machine.name}: up after {lab.boot_s[machine.name]:.1f} s")
 
 
-def _tell_of(machines: Mapping[str, RunningMachine], listener: Listener) -> None:
-    for name, machine in machines.items():
+def _tell_of(lab: Lab, listener: Listener) -> None:
+    name = lab.directory.name
+    for machine in lab.machines.values():
         machine.close()
-        listener.say(f"machine {name} stands: iostrata lab exec {name} -- COMMAND")
+        listener.say(f"{machine.name} stands: iostrata lab exec {name}/{machine.name} -- COMMAND")
         listener.say(f"its files, ports and logs: {machine.directory}")
-    listener.say("iostrata lab down ends it")
+    listener.say(f"iostrata lab down {name} ends it")

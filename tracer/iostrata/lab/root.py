@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from iostrata.lab.cache import cache
+from iostrata.lab.cache import cache, locked
 from iostrata.lab.tools import PATH, find_tool, run_tool
 
 # Of the lab itself and of the stack's steps there.
@@ -40,14 +40,18 @@ DIRECTORIES: Final = ("proc", "sys", "dev", "run", "tmp", "root", "mnt", "etc", 
 SPARE_BYTES: Final = 16 << 20
 
 
-def root_image() -> Path:
-    """An ext4 image, from the cache if the same files were put into one before."""
+def root_image(target: Path) -> None:
+    """An ext4 image at ``target``, from the cache if the same files were put into one before.
+
+    It is a link, so that another lab, for which another image is made, cannot remove it.
+    """
     files = _files()
     image = cache() / "roots" / f"{_content(files)}.img"
-    if not image.exists():
-        image.parent.mkdir(parents=True, exist_ok=True)
-        _make(files, image)
-    return image
+    with locked():
+        if not image.exists():
+            image.parent.mkdir(parents=True, exist_ok=True)
+            _make(files, image)
+        target.hardlink_to(image)
 
 
 def _files() -> dict[str, Path]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
 from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
-from iostrata.lab.cache import cache
+from iostrata.lab.cache import LabDirectory, new_lab_directory
 from iostrata.lab.checks import Check, Measured
 from iostrata.lab.contradictions import choice
 from iostrata.lab.lab import Lab, standing, wait_for_nested
@@ -54,7 +53,7 @@ class RoundResult:
 
 @dataclass(frozen=True)
 class Result:
-    """``recordings``: where those of this run stay, until the next run of the scenario.
+    """``recordings``: where those of this run stay, for a week.
 
     ``broken``: why it ended before all rounds were measured.
     """
@@ -78,10 +77,10 @@ def run(
 ) -> Result:
     """``only``: these rounds, instead of all. Errors: LabError, before the first round."""
     workloads = list(_chosen(scenario, only))
-    recordings = cache() / "recordings" / name
-    shutil.rmtree(recordings, ignore_errors=True)
-    recordings.mkdir(parents=True)
-    with furnished(scenario, name, listener, keep) as lab:
+    directory = new_lab_directory(name)
+    recordings = directory.recordings
+    with furnished(scenario, directory, listener, keep) as lab:
+        recordings.mkdir()
         machines = tuple(_observe(lab, each, recordings) for each in scenario.machines)
         rounds: list[RoundResult] = []
         wanted = sum(1 + len(list(_injections(scenario, each, only))) for each in workloads)
@@ -98,14 +97,16 @@ def run(
 
 def up(scenario: Scenario, name: str, listener: Listener) -> None:
     """Brings it up with its stack and the recorder, and leaves it standing."""
-    with furnished(scenario, name, listener, keep=False) as lab:
+    with furnished(scenario, new_lab_directory(name), listener, keep=False) as lab:
         lab.keep = True
 
 
 @contextmanager
-def furnished(scenario: Scenario, name: str, listener: Listener, keep: bool) -> Iterator[Lab]:
+def furnished(
+    scenario: Scenario, directory: LabDirectory, listener: Listener, keep: bool
+) -> Iterator[Lab]:
     """A lab for the block, with its stack and the recorder; after it only if it is kept."""
-    with _ended_by_signals(), standing(scenario, name, listener, keep) as lab:
+    with _ended_by_signals(), standing(scenario, directory, listener, keep) as lab:
         _furnish(lab, listener)
         yield lab
 
