@@ -20,6 +20,11 @@ def significant(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
 
 
+def plural(noun: str) -> str:
+    """``flushes``, ``requests``."""
+    return f"{noun}es" if noun.endswith("sh") else f"{noun}s"
+
+
 def size(size_bytes: float) -> str:
     """Bytes as people write them for block sizes: ``8k``, ``1M``, ``300``."""
     for scale, unit in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")):

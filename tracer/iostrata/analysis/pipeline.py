@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import left_out_of, quality_of
 from iostrata.attribute import attribute
@@ -20,6 +21,7 @@ from iostrata.layers import UNFOLLOWED
 from iostrata.model import Breakdown, Layer, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import (
+    Audit,
     Pieces,
     Units,
     lift,
@@ -65,13 +67,17 @@ def analyse(recording: Recording) -> Breakdown:
 
 def breakdown_of(found: Material) -> Breakdown:
     """Where each of the writes spent its time."""
-    credit, ties = _credit(found)
+    credit, ties, audits = _credit(found)
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
     lost = [layer.row == UNFOLLOWED for layer in layers]
+    left, background, asleep_ns = left_over(audits)
     quality = replace(
         quality_of(found.path, found.plain_writes, ties),
         unfollowed=int(np.count_nonzero(time_ns[lost].any(axis=0))),
+        left_over=left,
+        background=background,
+        left_over_share=asleep_ns / max(int(found.writes.latency_ns.sum()), 1),
     )
     return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality)
 
@@ -119,11 +125,14 @@ def _has_workload(trace: Trace) -> bool:
     return bool((integers(trace.points["thread"]["kind"]) == THREAD_TARGET).any())
 
 
-def _credit(found: Material) -> tuple[dict[int, NDArray[np.int64]], Counter[str]]:
-    """ns in each unit of each rank of the path that any unit was in."""
+def _credit(
+    found: Material,
+) -> tuple[dict[int, NDArray[np.int64]], Counter[str], list[Audit]]:
+    """ns in each unit of each rank of the path that any unit was in; ties; what else went on."""
     pieces = found.pieces
     credit: dict[int, NDArray[np.int64]] = {}
     ties: Counter[str] = Counter()
+    audits: list[Audit] = []
     for rows in windows(pieces):
         lifted = lift(found.path.top, rows)
         held = attribute(lifted.spans, pieces.begin_ns[rows], pieces.end_ns[rows])
@@ -132,7 +141,8 @@ def _credit(found: Material) -> tuple[dict[int, NDArray[np.int64]], Counter[str]
                 credit[rank] = np.zeros(len(found.units), np.int64)
             np.add.at(credit[rank], pieces.unit[rows], own)
         ties += lifted.ties
-    return credit, ties
+        audits += lifted.audits
+    return credit, ties, audits
 
 
 def _layers(

@@ -101,7 +101,7 @@ def _recorded(file: Path, seconds: float, request: Request, story: Story, json: 
         story.say(f"no layers: {error}")
         summary = None
     _print(phases, summary, json)
-    lossy = summary is not None and bool(summary.quality.lost or summary.quality.damage)
+    lossy = summary is not None and summary.quality.doubtful
     return failed(outcome) or (STATUS_LOSSES if lossy else 0)
 
 

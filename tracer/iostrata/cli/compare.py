@@ -74,7 +74,7 @@ def compare(
     if result.regressions:
         return STATUS_REGRESSION
     qualities = (result.quality_a, result.quality_b)
-    return STATUS_LOSSES if any(one.lost or one.damage for one in qualities) else 0
+    return STATUS_LOSSES if any(one.doubtful for one in qualities) else 0
 
 
 def _limit(text: str) -> float | None:

@@ -72,8 +72,10 @@ def estimate(
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
         console.print(report.render(estimated, width), end="")
-    if breakdown.quality.lost or breakdown.quality.damage:
-        Story(False).say("the recording has losses or damage: see iostrata replay")
+    if breakdown.quality.doubtful:
+        Story(False).say(
+            "the recording has losses or damage, or left something over: see iostrata replay"
+        )
         return STATUS_LOSSES
     return 0
 

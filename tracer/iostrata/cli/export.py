@@ -105,7 +105,7 @@ def export(
     if spans:
         with _named(spans, story) as file:
             write_parquet(file, batches(found), quality, SPANS)
-    if quality.lost or quality.damage:
+    if quality.doubtful:
         story.say("the recording has losses or damage: see iostrata replay")
         return STATUS_LOSSES
     return 0

@@ -76,8 +76,10 @@ def html(
         part.write_text(render(page), encoding="utf-8")
     story = Story(quiet)
     story.say(f"wrote {output}")
-    if breakdown.quality.lost or breakdown.quality.damage:
-        story.say("the recording has losses or damage: see the end of the page")
+    if breakdown.quality.doubtful:
+        story.say(
+            "the recording has losses or damage, or left something over: see the end of the page"
+        )
         return STATUS_LOSSES
     return 0
 

@@ -57,7 +57,7 @@ def write(summary: Summary, wishes: Wishes) -> int:
     finally:
         if wishes.table:
             print_table(summary, wishes.tail)
-    return STATUS_LOSSES if summary.quality.lost or summary.quality.damage else 0
+    return STATUS_LOSSES if summary.quality.doubtful else 0
 
 
 def _write_files(summary: Summary, wishes: Wishes) -> None:

@@ -73,4 +73,4 @@ def timeline(
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
         shown = waterfall.render(seen.timelines, seen.quality, width, has_blocks(), steps)
         console.print(shown, end="")
-    return STATUS_LOSSES if seen.quality.lost or seen.quality.damage else 0
+    return STATUS_LOSSES if seen.quality.doubtful else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +123,25 @@ class Crossing:
 
 
 @dataclass(frozen=True)
+class LeftOver:
+    """What one machine did of one kind at one place, and no write consists of.
+
+    ``count``: how many. ``time_ns``: of what is background, its own time; of what may be
+    a write's, that of the writes that slept meanwhile.
+    """
+
+    machine: str
+    kind: str
+    place: str
+    count: int
+    time_ns: int
+
+
+LEFT_OVER_LIMIT: Final = 0.01
+"""Above this part of the writes' time, what is left over makes a result doubtful."""
+
+
+@dataclass(frozen=True)
 class Quality:
     """Printed under every table: what the numbers rest on.
 
@@ -132,7 +152,10 @@ class Quality:
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
     something of a machine on which nothing was found of it. ``apart``: one line a
     machine that could not be tied to any other, and why. ``virtual``: one line a
-    disk that another machine serves, which was not recorded.
+    disk that another machine serves, which was not recorded. ``background``: what is
+    part of no write; ``left_over``: of that, what went on at a write's own place while
+    it slept with nothing of its own under way; ``left_over_share``: that time, as a
+    part of all latencies.
     """
 
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -145,6 +168,14 @@ class Quality:
     unfollowed: int = 0
     apart: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
+    background: tuple[LeftOver, ...] = ()
+    left_over: tuple[LeftOver, ...] = ()
+    left_over_share: float = 0.0
+
+    @property
+    def doubtful(self) -> bool:
+        """The numbers may be wrong for what is missing or could not be tied to a write."""
+        return bool(self.lost or self.damage) or self.left_over_share > LEFT_OVER_LIMIT
 
 
 @dataclass(frozen=True)

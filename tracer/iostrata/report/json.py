@@ -25,6 +25,8 @@
                                 "clock": {"source", "bound_ns", "drift_ppm", "contradiction"}},
                                ...],
                  "apart": [line, ...], "virtual": [line, ...],
+                 "background": [{"machine", "kind", "place", "count", "time_ns"}, ...],
+                 "left_over": [{the same five}, ...], "left_over_share": n,
                  "cost": null | {"events", "duration_ns", "events_per_s",
                                  "bpf_ns": null | n, "recorder_cpu_ns": null | n}}}
 
@@ -38,6 +40,9 @@ through several machines, or into one that was not recorded. ``crossings`` say h
 one machine's requests were followed to the next, and how far their clocks may be
 off (``bound_ns``); ``apart`` names machines that were not tied to the others, ``virtual``
 disks that a machine serves which was not recorded. Each is only there if there are any.
+``background`` is what is part of no write, with its own time; ``left_over`` what of it went on
+at a write's own place while that slept with nothing of its own under way, with the writes' time,
+and ``left_over_share`` that time as a part of all latencies. They, too, are only there if needed.
 ``contradiction`` is null or one line.
 
 ``tail``: means of the slowest 1 % of the writes beside those of the writes
@@ -210,6 +215,11 @@ def _several(quality: Quality) -> dict[str, Any]:
     found: dict[str, Any] = {"apart": list[str](quality.apart)} if quality.apart else {}
     if quality.virtual:
         found["virtual"] = list[str](quality.virtual)
+    for name, left in (("background", quality.background), ("left_over", quality.left_over)):
+        if left:
+            found[name] = [dict(vars(each)) for each in left]
+    if quality.left_over:
+        found["left_over_share"] = round(quality.left_over_share, 6)
     if crossings:
         found |= {"crossings": crossings, "unfollowed": quality.unfollowed}
     return found

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata import units
-from iostrata.model import Cost, Crossing, Summary
+from iostrata.model import Cost, Crossing, LeftOver, Quality, Summary
 
 LABEL_WIDTH: Final = 12
 
@@ -34,6 +34,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "lost", ["nothing"], ""
     for defect in quality.damage:
         yield "damage", [defect], "bold red"
+    for left in quality.left_over:
+        yield "left over", [_left_over(left, quality)], "bold red" if quality.doubtful else "yellow"
     for gap in quality.not_observed:
         merged = f"; its time is in {gap.merged_into}" if gap.merged_into else ""
         yield "not seen", [f"{gap.layer}: {gap.reason}{merged}"], "yellow"
@@ -51,6 +53,16 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "plain", [f"{quality.plain_writes} writes without sync, not analysed"], ""
     if quality.cost:
         yield "own cost", list(_cost(quality.cost, count + left_out, quality.plain_writes)), ""
+
+
+def _left_over(left: LeftOver, quality: Quality) -> str:
+    """How much went on beside writes that slept for nothing that is known to be theirs."""
+    where = f"{left.machine}: " if quality.crossings else ""
+    kind = left.kind if left.count == 1 else units.plural(left.kind)
+    return (
+        f"{where}{left.count} {kind}, {units.duration(left.time_ns)}, while writes slept on "
+        f"{left.place}"
+    )
 
 
 def _crossing(crossing: Crossing) -> Iterator[str]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, ranges
 from iostrata.layers import RANK, STACK
+from iostrata.stitch.audit import Audit
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.hop import Asks, Hop, Serves
 from iostrata.stitch.journal import Commits
@@ -128,12 +129,13 @@ class Lifted:
 
     ``Spans.of``: the number of the span that this one is a copy of, on its own
     machine; of a way between two machines, of the upper one's span that waits for it.
-    ``views``: where those are, by number.
+    ``views``: where those are, by number. ``audits``: of each machine's part of it.
     """
 
     spans: Spans
     views: tuple[View, ...]
     ties: Counter[str]
+    audits: tuple[Audit, ...]
 
 
 def level(depth: int) -> int:
@@ -156,7 +158,7 @@ def lift(node: Node, rows: Ints) -> Lifted:
     window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor)
     found = stitch(window)
     own = replace(found.spans, of=np.arange(len(found.spans)))
-    lifting = _Lifting(found.ties)
+    lifting = _Lifting(found.ties, found.audit)
     lifting.extend(own, node.depth)
     lifting.views.append(View(node, rows, window, found.spans, 0))
     asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0))
@@ -171,12 +173,13 @@ def lift(node: Node, rows: Ints) -> Lifted:
 class _Lifting:
     """Collects what some pieces of a machine did there and below."""
 
-    def __init__(self, ties: Counter[str]) -> None:
+    def __init__(self, ties: Counter[str], audit: Audit) -> None:
         self.views: list[View] = []
+        self._audits = [audit]
         self._spans, self._ties = SpanList(), Counter(ties)
 
     def lifted(self) -> Lifted:
-        return Lifted(self._spans.collect(), tuple(self.views), self._ties)
+        return Lifted(self._spans.collect(), tuple(self.views), self._ties, tuple(self._audits))
 
     def extend(self, spans: Spans, depth: int) -> None:
         self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level(depth)))
@@ -227,3 +230,4 @@ class _Lifting:
         )
         self._spans.extend(follow(lowered, replace(edges, activity=activity)))
         self._ties += below.ties
+        self._audits += below.audits

@@ -35,6 +35,7 @@ class Calls:
     end_ns: Ints
     xid: Ints
     connection: Ints
+    operation: Ints
 
     def __len__(self) -> int:
         return len(self.key)
@@ -42,7 +43,7 @@ class Calls:
 
 def calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
-    made = window.columns("nfs_call", "tid", "call_key", "dev", "inode")
+    made = window.columns("nfs_call", "tid", "call_key", "dev", "inode", "operation")
     ended = window.columns(
         "rpc_call", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection"
     )
@@ -65,6 +66,7 @@ def calls_of(window: Window) -> Calls:
         end_ns=ended["time_ns"][rows],
         xid=ended["xid"][rows],
         connection=ended["connection"][rows],
+        operation=made["operation"][call],
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, integers, joined, overlapping, pair_key
 from iostrata.layers import RANK
+from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.blockio import one_by_one, spans_of_bios
 from iostrata.stitch.journal import phases
 from iostrata.stitch.owners import Owners, Syncs
@@ -50,12 +51,13 @@ class Asked:
 class Stitched:
     """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
 
-    ``asked``: what ``spans.of`` are rows of.
+    ``asked``: what ``spans.of`` are rows of. ``audit``: what else went on meanwhile.
     """
 
     spans: Spans
     asked: Asked
     ties: Counter[str]
+    audit: Audit
 
 
 def stitch(window: Window) -> Stitched:
@@ -79,6 +81,7 @@ def stitch(window: Window) -> Stitched:
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
     below = Below(bios, requests, ~keyed & bios.kernel_thread, journal, lower_of)
     spans.extend(below.spans_of(piece_of_bio))
+    commits_used = np.zeros(0, np.int64)
     if len(window.commits):
         commit_of_completion = _commit_of_completion(completed, bios, commit_of_bio)
         edges = _edges(window, owners, sleeps, piece_of_sleep, completed, commit_of_completion)
@@ -86,6 +89,7 @@ def stitch(window: Window) -> Stitched:
         inside.extend(_commit_spans(window, bios, requests, commit_of_bio, stacked, sleeps))
         inside.extend(below.spans_of(commit_of_bio))
         spans.extend(follow(inside.collect(), edges))
+        commits_used = edges.activity
         _journal_starts(spans, window, edges, sleeps)
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
@@ -110,7 +114,9 @@ def stitch(window: Window) -> Stitched:
         np.concatenate([requests.key, calls.key]),
         np.concatenate([requests.issue_ns, calls.send_ns]),
     )
-    return Stitched(spans.collect(), asked, ties)
+    found = spans.collect()
+    went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
+    return Stitched(found, asked, ties, audit(window, sleeps, owner, went_on, found))
 
 
 def _peers(trace: Trace) -> Ints:

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no write consists of is counted, and said where a write slept beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iostrata.cli import status_of
+from iostrata.errors import STATUS_LOSSES
+from iostrata.model import LeftOver
+from tests.stitch.test_truth import analysed
+from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device
+
+DISK, OTHER_DISK, NFS = device(8, 0), device(8, 16), device(0, 44)
+STRANGER = 66
+
+
+def sleeper(world: World, disk: int = DISK, duration: int = 400_000) -> Writer:
+    """One write that sleeps for a reason that nothing tells, from 1.1 us on."""
+    writer = Writer(world, 100, disk, 1_000)
+    writer.enter()
+    writer.cpu(100)
+    writer.sleep(duration, waker=STRANGER, row=None)
+    writer.cpu(100)
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    writer.finish()
+    return writer
+
+
+def commit_call(world: World, begin: int, end: int, tid: int = STRANGER) -> None:
+    key = 0xFFFF_8884_0000_0000
+    world.emit("nfs_call", begin, tid, call_key=key, inode=99, dev=NFS, offset_bytes=0,
+               size_bytes=0, stable=0, operation=2)  # fmt: skip
+    world.emit("rpc_call", end, tid, call_key=key, send_ns=begin + 10, sent_ns=begin + 20,
+               ready_ns=end - 20, reply_ns=end - 10, xid=7, connection=1)  # fmt: skip
+
+
+def test_a_call_of_nobody_while_a_write_slept_on_its_mount_is_left_over() -> None:
+    world = World()
+    sleeper(world, NFS)
+    commit_call(world, 50_000, 250_000)
+    quality = analysed(world).quality
+    assert quality.left_over == (LeftOver("local", "COMMIT call", "0:44", 1, 200_000),)
+    assert quality.background == (LeftOver("local", "COMMIT call", "0:44", 1, 200_000),)
+    assert quality.left_over_share == pytest.approx(200_000 / 402_200)
+
+
+def test_each_instant_of_a_sleep_counts_once() -> None:
+    """Two commits at once on the disk that one write waits for."""
+    world = World()
+    sleeper(world)
+    Commit(world, DISK, 50_000, transaction=7).run(20_000, 80_000, [])
+    Commit(world, DISK, 100_000, transaction=8, tid=901).run(20_000, 79_400, [])
+    quality = analysed(world).quality
+    (left,) = quality.left_over
+    assert (left.kind, left.count, left.time_ns) == ("journal commit", 2, 150_000)
+    assert quality.left_over_share == pytest.approx(150_000 / 402_200)
+
+
+@pytest.mark.parametrize("case", ["another disk", "awake", "own request", "another process"])
+def test_background_is_counted_and_not_left_over(case: str) -> None:
+    world = World()
+    match case:
+        case "another disk":
+            sleeper(world)
+            Commit(world, OTHER_DISK, 50_000, transaction=7).run(20_000, 80_000, [])
+        case "awake":
+            sleeper(world)
+            Commit(world, DISK, 600_000, transaction=7).run(20_000, 80_000, [])
+            world.emit("clock_sample", 2_000_000, 0)
+            Writer(world, 101, DISK, 3_000_000).cpu(1)
+        case "own request":
+            writer = Writer(world, 100, DISK, 1_000)
+            writer.enter()
+            writer.data(Request(queue=300, scheduler=None, device=400_000))
+            writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+            Commit(world, DISK, 2_000, transaction=7).run(20_000, 80_000, [])
+        case _:
+            sleeper(world)
+            world.target(55)
+            stranger = Writer(world, 55, DISK, 20_000)
+            stranger.data(Request(device=100_000))
+    quality = analysed(world).quality
+    assert quality.left_over == ()
+    assert quality.left_over_share == 0
+    kept = case != "awake"  # a commit after the last write is in nobody's window
+    assert len(quality.background) == kept
+
+
+@pytest.mark.parametrize(("duration", "status"), [(200_000, STATUS_LOSSES), (3_000, 0)])
+def test_it_is_printed_and_changes_the_exit_status(
+    duration: int, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World()
+    sleeper(world, NFS)
+    commit_call(world, 50_000, 50_000 + duration)
+    world.builder.write(tmp_path / "recording")
+    assert status_of(["replay", str(tmp_path / "recording")]) == status
+    took = "200 us" if status else "3.00 us"
+    line = f"left over   1 COMMIT call, {took}, while writes slept on 0:44\n"
+    assert line in capsys.readouterr().out
+    assert status_of(["replay", str(tmp_path / "recording"), "--json", "-"]) == status
+    quality = json.loads(capsys.readouterr().out)["quality"]
+    assert quality["left_over"] == [
+        {"machine": "local", "kind": "COMMIT call", "place": "0:44", "count": 1,
+         "time_ns": duration}
+    ]  # fmt: skip
+    assert quality["left_over_share"] == round(duration / 402_200, 6)
