@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The block layer: bios queued, merged and remapped; requests issued and completed. */
+/* The block layer: bios queued, split and remapped; requests issued and completed. */
 #include "block.bpf.h"
+
+/* Further bios of one request that are recorded; what exceeds them is tied by its place. */
+#define MAX_MERGED 128
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct iomap_dio {
+	struct kiocb *iocb;
+};
+
+struct loop_cmd {
+	struct kiocb iocb;
+};
+
+#pragma clang attribute pop
 
 /* 1 where these points still have the queue as their first argument (removed by
  * Linux a54895fa057c, in v5.11 and v5.10.137); set by the recorder. */
@@ -25,10 +40,31 @@ static __always_inline __u32 request_dev(struct request *rq)
 	return disk_dev(((struct request___before *)rq)->rq_disk);
 }
 
+/* A loop device's request carries the control block of its I/O on the file below, and a
+ * file's direct I/O is what its bios point to.  Nothing here tells that it is one: the
+ * result means something only if such a request is in flight. */
+static __always_inline __u64 request_above(struct bio *bio)
+{
+	struct kiocb *iocb;
+
+	if (!bpf_core_type_exists(struct loop_cmd) || !bpf_core_type_exists(struct iomap_dio))
+		return 0;
+	iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
+	if (!iocb)
+		return 0;
+	return (__u64)iocb - bpf_core_field_offset(struct loop_cmd, iocb) -
+	       bpf_core_type_size(struct request);
+}
+
 static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 {
-	union event *e = emit_reserve(point);
+	bool kernel_thread = current_is_kernel_thread();
+	__u64 above_key = 0;
+	union event *e;
 
+	if (point == POINT_block_bio_queue && kernel_thread)
+		above_key = request_above(bio);
+	e = emit_reserve(point);
 	if (!e)
 		return 0;
 	e->block_bio_queue.bio_key = (__u64)bio;
@@ -36,7 +72,8 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 	e->block_bio_queue.dev = dev;
 	e->block_bio_queue.size_bytes = bio->bi_iter.bi_size;
 	e->block_bio_queue.flags = bio->bi_opf;
-	e->block_bio_queue.kernel_thread = current_is_kernel_thread();
+	e->block_bio_queue.kernel_thread = kernel_thread;
+	e->block_bio_queue.above_key = above_key;
 	emit_submit(e, point);
 	return 0;
 }
@@ -90,20 +127,37 @@ static __always_inline int watched_bio(struct bio *bio, __u32 point)
 	return bio_emit(bio, dev, point);
 }
 
-SEC("tp_btf/block_bio_backmerge")
-int block_bio_backmerge(__u64 *ctx)
+/* The parent is what bio_chain() makes a split bio point to; device mapper says the bio
+ * itself was split, which points to anything. */
+static __always_inline int bio_split(struct bio *bio)
 {
-	if (block_bio_argument)
-		return watched_bio(ARGUMENT(struct bio *, 2), POINT_block_bio_merge);
-	return watched_bio(ARGUMENT(struct bio *, 0), POINT_block_bio_merge);
+	union event *e;
+	__u32 dev;
+
+	if (!is_recorded(bio->bi_opf))
+		return 0;
+	dev = bio_dev(bio);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return 0;
+	e = emit_reserve(POINT_block_split);
+	if (!e)
+		return 0;
+	e->block_split.bio_key = (__u64)bio;
+	e->block_split.parent_key = (__u64)bio->bi_private;
+	e->block_split.sector = bio->bi_iter.bi_sector;
+	e->block_split.dev = dev;
+	e->block_split.size_bytes = bio->bi_iter.bi_size;
+	e->block_split.flags = bio->bi_opf;
+	emit_submit(e, POINT_block_split);
+	return 0;
 }
 
-SEC("tp_btf/block_bio_frontmerge")
-int block_bio_frontmerge(__u64 *ctx)
+SEC("tp_btf/block_split")
+int block_split(__u64 *ctx)
 {
 	if (block_bio_argument)
-		return watched_bio(ARGUMENT(struct bio *, 2), POINT_block_bio_merge);
-	return watched_bio(ARGUMENT(struct bio *, 0), POINT_block_bio_merge);
+		return bio_split(ARGUMENT(struct bio *, 1));
+	return bio_split(ARGUMENT(struct bio *, 0));
 }
 
 /* Only of disks that complete bios themselves: a request's bios are traced by the
@@ -190,12 +244,45 @@ static __always_inline int request_event(struct request *rq, __u32 point)
 	return request_emit(rq, 0, rq->__data_len, point);
 }
 
+/* What was merged into a request: the points of merging do not say into which. */
+static __always_inline void request_bios(struct request *rq)
+{
+	struct bio *bio = rq->bio ? rq->bio->bi_next : NULL;
+	__u32 dev;
+
+	if (!bio || !is_recorded(rq->cmd_flags))
+		return;
+	dev = request_dev(rq);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return;
+	for (__u32 i = 0; i < MAX_MERGED && bio; i++) {
+		union event *e = emit_reserve(POINT_block_rq_bio);
+
+		if (e) {
+			e->block_rq_bio.request_key = (__u64)rq;
+			e->block_rq_bio.bio_key = (__u64)bio;
+			e->block_rq_bio.sector = bio->bi_iter.bi_sector;
+			e->block_rq_bio.dev = dev;
+			e->block_rq_bio.size_bytes = bio->bi_iter.bi_size;
+			emit_submit(e, POINT_block_rq_bio);
+		}
+		bio = bio->bi_next;
+	}
+}
+
+static __always_inline int request_issued(struct request *rq)
+{
+	request_event(rq, POINT_block_rq_issue);
+	request_bios(rq);
+	return 0;
+}
+
 SEC("tp_btf/block_rq_issue")
 int block_rq_issue(__u64 *ctx)
 {
 	if (block_rq_argument)
-		return request_event(ARGUMENT(struct request *, 1), POINT_block_rq_issue);
-	return request_event(ARGUMENT(struct request *, 0), POINT_block_rq_issue);
+		return request_issued(ARGUMENT(struct request *, 1));
+	return request_issued(ARGUMENT(struct request *, 0));
 }
 
 SEC("tp_btf/block_rq_insert")

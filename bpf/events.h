@@ -136,6 +136,21 @@ struct bio_event {
 	unsigned int size_bytes;
 	unsigned int flags;         /* bi_opf: the operation in the low 8 bits */
 	unsigned int kernel_thread; /* 1: queued by a kernel thread */
+	/* Of a kernel thread's direct I/O: the request of a loop device that it is for, if a
+	 * request is there; 0: none. */
+	unsigned long long above_key;
+};
+
+/* The front of a bio was split off, as a bio of its own, which is never queued. */
+struct split_event {
+	EVENT_HEADER;
+	unsigned long long bio_key; /* what was split off */
+	unsigned long long
+		parent_key; /* the bio that it was split from and will complete, if one is there */
+	unsigned long long sector;
+	unsigned int dev;
+	unsigned int size_bytes;
+	unsigned int flags;
 };
 
 /* A bio is handed to another device (device mapper, md): old is where it was. */
@@ -161,6 +176,17 @@ struct request_event {
 	unsigned int flags;          /* cmd_flags: the operation in the low 8 bits */
 	int error;                   /* -errno, at completion only */
 	unsigned int internal_flags; /* rq_flags */
+};
+
+/* A further bio of a request that is issued, besides the one that its own event names.
+ * It took the place of block_bio_merge, which does not say into which request. */
+struct request_bio_event {
+	EVENT_HEADER;
+	unsigned long long request_key;
+	unsigned long long bio_key;
+	unsigned long long sector;
+	unsigned int dev;
+	unsigned int size_bytes;
 };
 
 /* An io_uring request, submitted, queued to a worker, or completed. */
@@ -402,7 +428,9 @@ struct probe_event {
 	P(kvm_exit, kvm_exit_event)                 \
 	P(kvm_msi, kvm_interrupt_event)             \
 	P(kvm_inject, kvm_interrupt_event)          \
-	P(miss, miss_event)
+	P(miss, miss_event)                         \
+	P(block_split, split_event)                 \
+	P(block_rq_bio, request_bio_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

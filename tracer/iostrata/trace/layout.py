@@ -57,6 +57,8 @@ POINTS: dict[str, int] = {
     "kvm_msi": 44,
     "kvm_inject": 45,
     "miss": 46,
+    "block_split": 47,
+    "block_rq_bio": 48,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -106,6 +108,8 @@ STRUCT_OF: dict[str, str] = {
     "kvm_msi": "kvm_interrupt_event",
     "kvm_inject": "kvm_interrupt_event",
     "miss": "miss_event",
+    "block_split": "split_event",
+    "block_rq_bio": "request_bio_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -202,6 +206,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("size_bytes", "<u4", 36),
         ("flags", "<u4", 40),
         ("kernel_thread", "<u4", 44),
+        ("above_key", "<u8", 48),
     ),
     "remap_event": (
         ("time_ns", "<u8", 0),
@@ -423,6 +428,29 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("since_ns", "<u8", 16),
         ("missed_count", "<u8", 24),
         ("program", "S32", 32),
+    ),
+    "split_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("bio_key", "<u8", 16),
+        ("parent_key", "<u8", 24),
+        ("sector", "<u8", 32),
+        ("dev", "<u4", 40),
+        ("size_bytes", "<u4", 44),
+        ("flags", "<u4", 48),
+    ),
+    "request_bio_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("bio_key", "<u8", 24),
+        ("sector", "<u8", 32),
+        ("dev", "<u4", 40),
+        ("size_bytes", "<u4", 44),
     ),
 }
 
