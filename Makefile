@@ -4,6 +4,7 @@
 #   make test    every test and linter
 #   make bench   what recording and analysing cost
 #   make man     the manual page anew, docs/iostrata.1
+#   make docs    the page of the layers anew, docs/layers.md
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
 #
 # Each does all of its own set-up; .stamps/ remembers what is done.
@@ -19,7 +20,7 @@ TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium \
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
 	nfs-kernel-server qemu-system-x86
 
-.PHONY: all demo test test-lab bench man lint native install clean
+.PHONY: all demo test test-lab bench man docs lint native install clean
 all: install
 
 demo: install
@@ -36,6 +37,9 @@ bench: .stamps/test-packages .stamps/python-dev native
 
 man: .stamps/python
 	$(BIN)/python -m iostrata.cli.man > docs/iostrata.1
+
+docs: .stamps/python
+	$(BIN)/python -m iostrata.layers.page > docs/layers.md
 
 lint: .stamps/test-packages .stamps/python-dev
 	$(BIN)/python -m pytest tests/test_style.py

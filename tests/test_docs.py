@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from iostrata.cli import application
 from iostrata.layers import ROWS
+from iostrata.layers.page import page
 from iostrata.trace.facts import BLOCK_COLUMNS
 from iostrata.trace.layout import DTYPES, POINTS
 from iostrata.trace.metadata import EVENT_HEADER, PACKET_FIELDS
@@ -147,15 +148,14 @@ def test_every_page_is_in_the_contents() -> None:
     )
 
 
-def test_every_layer_has_its_section() -> None:
-    text = (ROOT / "docs" / "layers.md").read_text()
-    sections = re.findall(
-        r"^## (.+)\n\n(.+)\n\nPoints: ((?:.|\n)+?)\.\n\nGrows when: \w", text, re.MULTILINE
-    )
-    assert [name for name, _, _ in sections] == [row.name for row in ROWS]
-    for (_, meaning, named), row in zip(sections, ROWS, strict=True):
-        assert meaning == f"{row.meaning[0].upper()}{row.meaning[1:]}."
-        assert set(re.findall(r"`(\w+)`", named)) <= set(POINTS), row.name
+def test_the_page_of_the_layers_is_what_they_declare() -> None:
+    assert (ROOT / "docs" / "layers.md").read_text() == page(), "run `make docs`"
+
+
+def test_layers_are_made_of_points() -> None:
+    for row in ROWS:
+        assert row.points
+        assert set(row.points) <= set(POINTS), row.name
 
 
 def test_every_line_below_a_table_is_explained() -> None:

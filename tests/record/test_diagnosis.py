@@ -35,7 +35,7 @@ def diagnosis(complete: str = "ok") -> Diagnosis:
 
 
 def test_verdicts() -> None:
-    seen = {verdict.sight.layer: verdict.seen for verdict in diagnosis().verdicts}
+    seen = {verdict.sight.name: verdict.seen for verdict in diagnosis().verdicts}
     assert seen == {
         "syscall": "yes",
         "fs": "no",
@@ -56,7 +56,7 @@ def test_verdicts() -> None:
 
 def test_a_device_takes_both_ends() -> None:
     found = diagnosis(complete="EPERM")
-    seen = {verdict.sight.layer: verdict.seen for verdict in found.verdicts}
+    seen = {verdict.sight.name: verdict.seen for verdict in found.verdicts}
     assert (seen["block"], seen["device"]) == ("partly", "no")
     assert not found.observable
 

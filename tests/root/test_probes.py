@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iostrata.record.diagnosis import MISSING, SIGHTS, Probe, diagnose, try_probes
+from iostrata.layers import SIGHTS
+from iostrata.record.diagnosis import MISSING, Probe, diagnose, try_probes
 
 # Each names the kernels that may refuse it, and why.
 EXCUSED = {
@@ -22,7 +23,7 @@ def forbidden(probe: Probe) -> bool:
 
 
 def absent(probe: Probe) -> bool:
-    of_layer = [sight for sight in SIGHTS if probe.layer in sight.probe_layers]
+    of_layer = [sight for sight in SIGHTS if probe.layer in sight.prefixes]
     return probe.result in MISSING and any(sight.absent for sight in of_layer)
 
 
@@ -41,5 +42,5 @@ def test_doctor_says_that_writes_can_be_followed() -> None:
     found = diagnose()
     assert found.refusal is None
     assert found.observable
-    unseen = {verdict.sight.layer for verdict in found.verdicts if verdict.seen == "no"}
+    unseen = {verdict.sight.name for verdict in found.verdicts if verdict.seen == "no"}
     assert unseen <= ON_FUNCTIONS

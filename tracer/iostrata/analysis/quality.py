@@ -14,36 +14,17 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, integers, overlapping
+from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
 from iostrata.stitch.lift import Node
 from iostrata.stitch.vcpus import vcpus_of
-from iostrata.trace.layout import THREAD_VMM
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
-
-Observer = tuple[str, tuple[str, ...], str, str]
-"""A layer, the points of which one must be there, why none is, and what shows it then."""
-
-WAKEUP: Observer = (
-    "wakeup", ("sched_resume",), "no scheduler event recorded", "syscall and fs"
-)  # fmt: skip
-DETAIL: tuple[Observer, ...] = (
-    (
-        "block.Q2G",
-        ("block_io_start", "block_getrq"),
-        "no point that this kernel has",
-        "block.Q2I or block.Q2D",
-    ),
-    ("block.I2D", ("block_rq_insert",), "no I/O scheduler, or passed by", "block.G2D"),
-)
-NO_DETAIL: tuple[Observer, ...] = (
-    ("block.Q2G to I2D", ("block_io_start", "block_rq_insert"), "only with --detail", "block.Q2D"),
-)
 
 NO_VCPUS: Final = NotObserved(
     "kvm.exit, vcpu.runqueue",
@@ -55,17 +36,6 @@ GUEST: Final = "guest"
 # Each of these drivers gives its disks names of its own.
 DRIVERS: Final = {"vd": "virtio", "xvd": "Xen"}
 VIRTUAL_DISK: Final = re.compile("(x?vd)[a-z]+")
-
-# What must be mounted for a layer's programs to see anything; a journal may be another's, too.
-MOUNTS: Final = {
-    "fs": {"ext4"},
-    "journal": {"ext4", "ext3", "ocfs2"},
-    "xfs": {"xfs"},
-    "btrfs": {"btrfs"},
-    "nfs": {"nfs", "nfs4"},
-    "rpc": {"nfs", "nfs4"},
-    "svc": {"nfsd"},
-}
 
 
 def left_out_of(path: Path, units: Units, unfinished: int) -> tuple[dict[str, int], Ints]:
@@ -155,11 +125,12 @@ def _virtual(path: Path) -> Iterator[str]:
 
 
 def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
-    queue = DETAIL if trace.env.get("detail") else NO_DETAIL
     yield from _not_attached(trace, path)
-    for layer, points, reason, merged in (WAKEUP, *queue):
-        if not any(len(trace.points[point]) for point in points):
-            yield NotObserved(layer, reason, merged)
+    detail = bool(trace.env.get("detail"))
+    for observer in OBSERVERS:
+        asked = observer.detail is None or observer.detail == detail
+        if asked and not any(len(trace.points[point]) for point in observer.points):
+            yield NotObserved(observer.name, observer.reason, observer.merged_into)
 
 
 def _without_vcpus(node: Node) -> Iterator[str]:
@@ -193,12 +164,15 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
     Virtqueues split the way to a host that was recorded; without one there is no such way.
     """
     mounted = {mount.file_system for mount in trace.facts.mounts}
-    idle = {layer for layer, needed in MOUNTS.items() if not mounted & needed}
-    if THREAD_VMM not in integers(trace.points["thread"]["kind"]):
-        idle.add("kvm")
-    if not any(each.hop == "virtio" and each.upper == trace.machine for each in path.crossings):
-        idle.add("virtio")
-    return idle
+    kinds = integers(trace.points["thread"]["kind"])
+    hops = {each.hop for each in path.crossings if each.upper == trace.machine}
+    return {
+        each.prefix
+        for each in PROGRAMS
+        if (each.mounts and not mounted & each.mounts)
+        or (each.thread and each.thread not in kinds)
+        or (each.hop and each.hop not in hops)
+    }
 
 
 def _merged(gaps: Sequence[tuple[str, NotObserved]]) -> tuple[NotObserved, ...]:

@@ -15,18 +15,13 @@ import numpy as np
 
 from iostrata.attribute.summarise import summarise, tabulate
 from iostrata.bench.workload import Phase
+from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Summary, Table
 
-# The columns beside each test, and the layers whose time each holds.
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "cpu": ("syscall", "fs"),
-    "host": ("kvm.", "vcpu.", "vmm.", "virtio.", "unfollowed"),
-    "net": ("rpc.call", "network.", "svc"),
-    "journ": ("lock", "journal.", "device.journal"),
-    "queue": ("block.", "rpc.queue", "rpc.reply"),
-    "data": ("device.data", "device.meta"),
-    "flush": ("device.flush",),
-    "wake": ("wakeup.",),
+# The columns beside each test, and the rows whose time each holds.
+COLUMNS: Final[Mapping[str, frozenset[str]]] = {
+    column: frozenset(row.name for row in ROWS if row.column == column)
+    for column in ("cpu", "host", "net", "journ", "queue", "data", "flush", "wake")
 }
 # Shown only where there is something in them: on NFS, or with the machines below.
 SELDOM: Final = frozenset({"host", "net"})
@@ -77,8 +72,7 @@ def _measurement(phase: Phase, table: Table | None) -> Measurement:
         return Measurement(phase, None, None)
     writes = table.count / phase.operations
     held = {
-        column: sum(row.figures.mean_ns for row in table.rows if row.layer.name.startswith(layers))
-        * writes
-        for column, layers in COLUMNS.items()
+        column: sum(row.figures.mean_ns for row in table.rows if row.layer.row in rows) * writes
+        for column, rows in COLUMNS.items()
     }
     return Measurement(phase, held, phase.ns_an_operation - sum(held.values()))

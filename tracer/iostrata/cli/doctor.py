@@ -81,7 +81,7 @@ def lines(found: Diagnosis, width: int) -> Iterator[str]:
 def _layer(verdict: Verdict, width: int) -> Iterator[str]:
     points = [point for probe in verdict.working for point in probe.points]
     shown = ", ".join(points[:3]) + (f" and {len(points) - 3} more" if len(points) > 3 else "")
-    yield from wrapped(f"{verdict.sight.layer:<12}{verdict.seen:<11}{shown}", width, 23)
+    yield from wrapped(f"{verdict.sight.name:<12}{verdict.seen:<11}{shown}", width, 23)
     if verdict.seen == "absent":
         yield from labelled("", [verdict.sight.absent], width)
         return
@@ -107,11 +107,8 @@ def _disk(disk: Disk, width: int) -> Iterator[str]:
 
 def cautions(verdict: Verdict, this: Machine) -> Iterator[str]:
     """What else a layer's numbers need of this machine."""
-    if verdict.sight.layer == "kvm" and verdict.working and not this.debugfs:
-        yield (
-            "debugfs is not mounted: guests' clocks are tied to this one's less exactly; "
-            "try: mount -t debugfs debugfs /sys/kernel/debug"
-        )
+    if verdict.sight.debugfs and verdict.working and not this.debugfs:
+        yield verdict.sight.debugfs
 
 
 def _mount(carried: Carried) -> Iterator[str]:
@@ -163,7 +160,7 @@ def document(found: Diagnosis) -> dict[str, Any]:
         },
         "layers": [
             {
-                "layer": verdict.sight.layer,
+                "layer": verdict.sight.name,
                 "seen": verdict.seen,
                 "needed": verdict.sight.needed,
                 "cautions": list(cautions(verdict, this)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from iostrata.errors import RecorderError
+from iostrata.layers import SIGHTS, Sight
 from iostrata.record.machine import Machine, machine
 from iostrata.record.mounts import Carried, carried_mounts
 from iostrata.record.permission import Refusal, refusal
@@ -33,83 +34,6 @@ class Probe:
         return self.result == OK
 
 
-@dataclass(frozen=True)
-class Sight:
-    """A layer that the recorder watches: which of its probes, and what it means to miss them.
-
-    ``absent``: what it means that the kernel has no such points; "": as if they were refused.
-    """
-
-    layer: str
-    probe_layers: tuple[str, ...]
-    programs: tuple[str, ...]
-    needed: bool
-    without: str
-    absent: str = ""
-
-
-SIGHTS: Final = (
-    Sight("syscall", ("syscall",), (), True, "no write can be seen at all"),
-    Sight(
-        "fs",
-        ("fs", "xfs", "btrfs"),
-        (),
-        False,
-        "time in the file system's sync is shown as syscall",
-    ),
-    Sight("journal", ("journal",), (), False, "journal waits are shown as unattributed"),
-    Sight("block", ("block",), (), True, "queue and device cannot be told from the rest"),
-    Sight(
-        "device",
-        (),
-        ("block_rq_issue", "block_rq_complete"),
-        True,
-        "the device's time is not seen",
-    ),
-    Sight("wakeup", ("wakeup",), (), False, "interrupt and run queue are shown as unattributed"),
-    Sight("aio", ("aio",), (), False, "libaio writes are not analysed"),
-    Sight("io_uring", ("uring",), (), False, "io_uring writes are not analysed"),
-    Sight(
-        "virtio",
-        ("virtio",),
-        (),
-        False,
-        "a guest's way to its host cannot be told from the host's work",
-        "this machine has no virtio devices",
-    ),
-    Sight(
-        "nfs",
-        ("nfs",),
-        (),
-        False,
-        "an NFS client's calls are not seen: their time is shown as syscall",
-        "no NFS client is loaded with BTF: mount before recording, what comes later is not seen",
-    ),
-    Sight(
-        "rpc",
-        ("rpc",),
-        (),
-        False,
-        "an NFS client's network and server cannot be told from its own work",
-        "RPC is not loaded with BTF: this machine is neither client nor server of NFS",
-    ),
-    Sight(
-        "svc",
-        ("svc",),
-        (),
-        False,
-        "what this machine's NFS server does is not seen",
-        "RPC is not loaded with BTF: start the NFS server before recording",
-    ),
-    Sight(
-        "kvm",
-        ("kvm",),
-        (),
-        False,
-        "what virtual CPUs wait for is shown as the guest's own time",
-        "KVM is not loaded: this machine runs no virtual machines",
-    ),
-)
 # Errors that mean: there is no such point in this kernel, or its module is not loaded.
 MISSING: Final = ("ENOENT", "ESRCH")
 
@@ -187,7 +111,7 @@ def _verdict(sight: Sight, probes: Sequence[Probe]) -> Verdict:
         probe
         for probe in probes
         if probe.result != UNUSED
-        and (probe.layer in sight.probe_layers or probe.program in sight.programs)
+        and (probe.layer in sight.prefixes or probe.program in sight.programs)
     ]
     working = tuple(probe for probe in own if probe.works)
     broken = tuple(probe for probe in own if not probe.works)

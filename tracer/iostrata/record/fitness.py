@@ -68,7 +68,7 @@ def check_sights(sights: Sequence[Verdict]) -> None:
     blind = [each.sight for each in sights if each.sight.needed and each.seen == "no"]
     if blind:
         raise RecorderError(
-            f"its kernel does not show {', '.join(sight.layer for sight in blind)}: "
+            f"its kernel does not show {', '.join(sight.name for sight in blind)}: "
             f"{blind[0].without}",
             "iostrata doctor there says more",
         )
@@ -77,5 +77,5 @@ def check_sights(sights: Sequence[Verdict]) -> None:
 def blind_spots(role: str, sights: Sequence[Verdict]) -> Iterator[str]:
     """What a machine of that role should show, and does not."""
     for verdict in sights:
-        if verdict.sight.layer == DUTIES.get(role) and verdict.seen in ("no", "absent"):
+        if verdict.sight.name == DUTIES.get(role) and verdict.seen in ("no", "absent"):
             yield verdict.sight.absent if verdict.seen == "absent" else verdict.sight.without

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from iostrata.layers import ROWS
 from iostrata.model import Layer
 from iostrata.report.sections import Place, headed, sections
 
@@ -16,23 +17,7 @@ K = TypeVar("K")
 UNATTRIBUTED: Final = "unattributed"
 
 # Hue by kind, lightness by place in it: readable on white and on black.
-COLOURS: Final = {
-    "syscall": "#8d99a6", "fs": "#5f6b7a", "lock": "#c2185b",
-    "journal.start": "#ce93d8", "journal.locking": "#ab47bc", "journal.flushing": "#8e24aa",
-    "journal.logging": "#6a1b9a",
-    "wakeup.worker": "#aed581", "wakeup.reap": "#8bc34a", "wakeup.interrupt": "#c0ca33",
-    "wakeup.runqueue": "#43a047",
-    "block.Q2G": "#ffcc80", "block.Q2I": "#ffb74d", "block.Q2D": "#fb8c00",
-    "block.G2I": "#f57c00", "block.G2D": "#ef6c00", "block.I2D": "#e65100",
-    "block.stacked": "#a1887f",
-    "device.data": "#1e88e5", "device.meta": "#4dd0e1", "device.journal": "#26a69a",
-    "device.flush": "#5c6bc0",
-    "kvm.exit": "#ef9a9a", "kvm.inject": "#e57373", "vcpu.runqueue": "#b71c1c",
-    "vmm.submit": "#f06292", "vmm.complete": "#ec407a", "vmm.runqueue": "#880e4f",
-    "virtio.submit": "#bcaaa4", "virtio.interrupt": "#8d6e63",
-    "network.there": "#7cb342", "network.back": "#558b2f",
-    "rpc.queue": "#80cbc4", "rpc.reply": "#4db6ac", "rpc.call": "#00897b",
-    "svc.queue": "#b0bec5", "svc": "#78909c", "unfollowed": "#d4e157",
+COLOURS: Final = {row.name: row.colour for row in ROWS} | {
     UNATTRIBUTED: "#fdd835",
     # Segments, where they stand for all their layers.
     "OS": "#9fa8da", "guest OS": "#7e57c2", "host OS": "#ff8f00", "server OS": "#00acc1",

@@ -29,7 +29,7 @@ from iostrata.stitch.window import Window, window_of
 from iostrata.trace.read import Trace
 
 # Ranks of spans that wait for something below the machine.
-ASKING = np.array([rank for name, rank in RANK.items() if name.startswith(("device.", "rpc.call"))])
+ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
 
 
 class Clock(Protocol):

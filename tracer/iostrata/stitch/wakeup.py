@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at
-from iostrata.layers import RANK
+from iostrata.layers import STACK
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
 
@@ -59,13 +59,8 @@ def run_queue(sleeps: Sleeps, owner: Ints) -> Spans:
     return spans.collect()
 
 
-CAUSES = (
-    "timed.data", "timed.meta", "timed.flush", "journal.locking", "journal.flushing",
-    "journal.logging", "rpc.reply", "block.stacked", "rpc.call", "device.data", "device.meta",
-    "device.journal", "device.flush",
-)  # fmt: skip
 # Of each rank, whether its end wakes who sleeps.
-CAUSE = np.array([name in CAUSES for name in RANK])
+CAUSE = np.array([rank.wakes for rank in STACK])
 
 
 def interrupts(sleeps: Sleeps, owner: Ints, spans: Spans) -> tuple[Spans, Ints]:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of a layer is said in its declaration, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from iostrata.layers import HOPS, LAYERS, OBSERVERS, PROGRAMS, RANK, ROWS, SIGHTS, STACK
+from iostrata.trace.layout import POINTS
+
+PACKAGE: Final = Path(__file__).parents[2] / "tracer" / "iostrata"
+SOURCES: Final = Path(__file__).parents[2] / "bpf"
+# Those that make spans name the ranks that they make.
+MAKERS: Final = frozenset({"layers", "stitch", "hops"})
+
+
+def test_names_are_one_layers() -> None:
+    assert len(ROWS) == len({row.name for row in ROWS})
+    assert len(STACK) == len(RANK)
+    assert len(SIGHTS) == len({sight.name for sight in SIGHTS})
+
+
+def test_every_rank_credits_a_row_of_its_own_layer() -> None:
+    # What only time ties, and what is below a stacked device, is the block layer's as well.
+    for layer in LAYERS:
+        rows = {row.name for row in layer.rows}
+        assert {rank.row for rank in layer.ranks} <= rows | {None}
+        assert rows <= {rank.row for rank in layer.ranks}
+
+
+def test_the_ways_between_machines_come_first() -> None:
+    assert STACK[: len(HOPS)] == HOPS
+    assert [rank.depth for rank in STACK] == sorted(rank.depth for rank in STACK)
+
+
+def test_programs_and_sights_name_what_there_is() -> None:
+    programs = re.findall(
+        r"^int (?:BPF_\w+\()?(\w+)\(", "".join(p.read_text() for p in SOURCES.glob("*.bpf.c")), re.M
+    )
+    prefixes = {name.partition("_")[0] for name in programs}
+    assert {each.prefix for each in PROGRAMS} <= prefixes
+    assert {prefix for sight in SIGHTS for prefix in sight.prefixes} <= prefixes
+    assert {name for sight in SIGHTS for name in sight.programs} <= set(programs)
+    assert {point for observer in OBSERVERS for point in observer.points} <= set(POINTS)
+
+
+def test_every_program_is_in_sight() -> None:
+    """What no sight names, ``doctor`` would not tell of."""
+    sources = {path.name.partition(".")[0] for path in SOURCES.glob("*.bpf.c")} - {"state"}
+    told = Counter(prefix for sight in SIGHTS for prefix in sight.prefixes)
+    # Where a descriptor's file is: a part of every call.
+    assert sources - set(told) <= {"file"}
+    assert max(told.values()) == 1
+
+
+def test_no_other_place_names_a_row() -> None:
+    names = {name for name in [*RANK, *(row.name for row in ROWS)] if "." in name}
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.value}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in MAKERS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    assert not found

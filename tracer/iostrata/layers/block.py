@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The block layer, from bio to driver."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Sight
+
+BLOCK: Final = Declaration(
+    rows=(
+        Row(
+            "block.Q2G",
+            "OS",
+            "bio queued until it got a request",
+            ("block_bio_queue", "block_io_start", "block_getrq"),
+            "all requests of the queue are in use (`nr_requests`): the disk is behind.",
+            "#ffcc80",
+            "queue",
+        ),
+        Row(
+            "block.Q2I",
+            "OS",
+            "bio queued until in the scheduler (request not seen)",
+            ("block_bio_queue", "block_rq_insert"),
+            "as Q2G and G2I together.",
+            "#ffb74d",
+            "queue",
+        ),
+        Row(
+            "block.Q2D",
+            "OS",
+            "bio queued until issued to the driver",
+            ("block_bio_queue", "block_rq_issue"),
+            "as Q2G, G2I and I2D together; `--detail` tells them apart.",
+            "#fb8c00",
+            "queue",
+        ),
+        Row(
+            "block.G2I",
+            "OS",
+            "request got until in the scheduler",
+            ("block_io_start", "block_getrq", "block_rq_insert"),
+            "plugging: requests are collected before they are handed on; merging.",
+            "#f57c00",
+            "queue",
+        ),
+        Row(
+            "block.G2D",
+            "OS",
+            "request got until issued, past the scheduler",
+            ("block_io_start", "block_getrq", "block_rq_issue"),
+            "no scheduler is there, and the driver does not take requests yet.",
+            "#ef6c00",
+            "queue",
+        ),
+        Row(
+            "block.I2D",
+            "OS",
+            "in the I/O scheduler until issued to the driver",
+            ("block_rq_insert", "block_rq_issue"),
+            "the scheduler holds requests back: throttling, other classes first, a full device.",
+            "#e65100",
+            "queue",
+        ),
+        Row(
+            "block.stacked",
+            "OS",
+            "in a stacked device (loop, dm) above the lowest one",
+            ("block_bio_queue", "block_bio_remap", "block_bio_complete"),
+            "the work of device mapper, md or loop: a worker of its own, encryption, mirrors, a "
+            "file under it.",
+            "#a1887f",
+            "queue",
+        ),
+    ),
+    ranks=(
+        # Requests that only time ties to the write claim no more than a sleep.
+        Rank("timed.queue", "block.Q2D", Depth.BY_TIME),
+        Rank("block.Q2G", "block.Q2G", Depth.QUEUED),
+        Rank("block.Q2I", "block.Q2I", Depth.QUEUED),
+        Rank("block.Q2D", "block.Q2D", Depth.QUEUED),
+        Rank("block.G2I", "block.G2I", Depth.QUEUED),
+        Rank("block.G2D", "block.G2D", Depth.QUEUED),
+        Rank("block.I2D", "block.I2D", Depth.QUEUED),
+        Rank("block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
+        Rank("lower.queue", "block.Q2D", Depth.QUEUED),
+    ),
+    sights=(
+        Sight("block", ("block",), "queue and device cannot be told from the rest", needed=True),
+    ),
+    observers=(
+        Observer(
+            "block.Q2G",
+            ("block_io_start", "block_getrq"),
+            "no point that this kernel has",
+            "block.Q2I or block.Q2D",
+            detail=True,
+        ),
+        Observer(
+            "block.I2D",
+            ("block_rq_insert",),
+            "no I/O scheduler, or passed by",
+            "block.G2D",
+            detail=True,
+        ),
+        Observer(
+            "block.Q2G to I2D",
+            ("block_io_start", "block_rq_insert"),
+            "only with --detail",
+            "block.Q2D",
+            detail=False,
+        ),
+    ),
+)

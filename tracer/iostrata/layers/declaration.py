@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a layer declares: its rows, its ranks, its programs, and how it shows that it is not seen.
+
+Everything that is said of a layer anywhere (tables, colours, pages of the docs, what
+``doctor`` tells, what ends a sleep) is derived from its one declaration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, auto
+
+
+class Depth(IntEnum):
+    """How deep a rank is: of two at work for a write at an instant, the deeper holds the time.
+
+    Of one depth, the later in the order of the layers does.
+    """
+
+    WAY = auto()
+    """Between two machines, or what kept the way up."""
+    FLOOR = auto()
+    """The call itself: nothing else is at work."""
+    WORK = auto()
+    """On the CPU for a part of it that is told apart."""
+    ASLEEP = auto()
+    """For no reason that was observed."""
+    BY_TIME = auto()
+    """What only time ties to the write claims no more than such a sleep."""
+    LOCK = auto()
+    JOURNAL = auto()
+    CALLING = auto()
+    """A remote call that is not on its way yet, or is back."""
+    WAKING = auto()
+    QUEUED = auto()
+    AWAY = auto()
+    """A remote call that is on its way: whatever is beyond."""
+    DEVICE = auto()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table.
+
+    ``segment``: ``OS`` (of its machine), ``upper OS`` (of the machine that the hop
+    comes from), ``device``, ``hypervisor``, ``network``, ``not followed``, or ``beyond``
+    (what a call to a machine that was not recorded took). ``points``: what its time is
+    made of. ``grows``: when, and what to do. ``column``: of the benchmark's table.
+    """
+
+    name: str
+    segment: str
+    meaning: str
+    points: tuple[str, ...]
+    grows: str
+    colour: str
+    column: str
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One level of the stack; ``row``: the table row that it credits, None the residual.
+
+    ``wakes``: its end wakes who sleeps. ``asks``: it waits for what is below the machine.
+    """
+
+    name: str
+    row: str | None
+    depth: Depth
+    wakes: bool = False
+    asks: bool = False
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The BPF programs whose names begin with ``prefix`` and an underscore.
+
+    They have nothing to see, and may be missing, unless one of ``mounts`` (file systems) is
+    mounted, a thread of the kind ``thread`` was recorded, the machine is the upper one of
+    the ``hop``; empty, 0: always.
+    """
+
+    prefix: str
+    mounts: frozenset[str] = frozenset()
+    thread: int = 0
+    hop: str = ""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What ``doctor`` says of a layer: which of its probes work, and what it means to miss them.
+
+    ``prefixes``: of its programs; ``programs``: or those very ones, which it needs all.
+    ``needed``: without it nothing can be said of a write. ``absent``: what it means that the
+    kernel has no such points; "": as if they were refused. ``debugfs``: what is lost where
+    that is not mounted, and how to mount it; "": nothing.
+    """
+
+    name: str
+    prefixes: tuple[str, ...]
+    without: str
+    programs: tuple[str, ...] = ()
+    needed: bool = False
+    absent: str = ""
+    debugfs: str = ""
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Points of which one must have been hit, or else ``name`` was not observed.
+
+    ``reason``: why not; ``merged_into``: what shows its time then. ``detail``: asked of
+    recordings with (True) or without (False) ``--detail`` only.
+    """
+
+    name: str
+    points: tuple[str, ...]
+    reason: str
+    merged_into: str
+    detail: bool | None = None
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """All that is declared of one layer; what it has none of is empty."""
+
+    rows: tuple[Row, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+    programs: tuple[Programs, ...] = ()
+    sights: tuple[Sight, ...] = ()
+    observers: tuple[Observer, ...] = ()

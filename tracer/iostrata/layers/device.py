@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lowest device that was recorded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Sight
+
+DEVICE: Final = Declaration(
+    rows=(
+        Row(
+            "device.data",
+            "device",
+            "issued to completed: the data",
+            ("block_rq_issue", "block_rq_complete", "block_rq_requeue"),
+            "the disk is slower, its queue is longer, or requests are larger. On a virtual disk "
+            "all that is below it.",
+            "#1e88e5",
+            "data",
+        ),
+        Row(
+            "device.meta",
+            "device",
+            "issued to completed: metadata read, or written past the journal",
+            ("block_rq_issue", "block_rq_complete", "block_rq_requeue"),
+            "metadata is read that is not cached, or written outside the journal.",
+            "#4dd0e1",
+            "data",
+        ),
+        Row(
+            "device.journal",
+            "device",
+            "issued to completed: journal blocks",
+            ("block_rq_issue", "block_rq_complete", "block_rq_requeue"),
+            "files grow or change their metadata with each write: preallocate, overwrite, use "
+            "fdatasync; or put the journal on a faster disk.",
+            "#26a69a",
+            "journ",
+        ),
+        Row(
+            "device.flush",
+            "device",
+            "issued to completed: cache flush",
+            ("block_rq_issue", "block_rq_complete"),
+            "the disk's cache is volatile and full. A disk with FUA or a protected cache needs "
+            "none: see `iostrata doctor`.",
+            "#5c6bc0",
+            "flush",
+        ),
+    ),
+    ranks=(
+        Rank("timed.data", "device.data", Depth.BY_TIME, wakes=True),
+        Rank("timed.meta", "device.meta", Depth.BY_TIME, wakes=True),
+        Rank("timed.flush", "device.flush", Depth.BY_TIME, wakes=True),
+        Rank("device.flush", "device.flush", Depth.DEVICE, wakes=True, asks=True),
+        Rank("device.meta", "device.meta", Depth.DEVICE, wakes=True, asks=True),
+        Rank("device.journal", "device.journal", Depth.DEVICE, wakes=True, asks=True),
+        Rank("device.data", "device.data", Depth.DEVICE, wakes=True, asks=True),
+    ),
+    sights=(
+        Sight(
+            "device",
+            (),
+            "the device's time is not seen",
+            programs=("block_rq_issue", "block_rq_complete"),
+            needed=True,
+        ),
+    ),
+)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file system's journal, or log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight
+
+JOURNAL: Final = Declaration(
+    rows=(
+        Row(
+            "journal.start",
+            "OS",
+            "asleep until the journal thread began the commit",
+            ("sched_resume", "jbd2_start_commit", "xlog_iclog_sync"),
+            "another commit is still going on, or the journal's thread has no CPU.",
+            "#ce93d8",
+            "journ",
+        ),
+        Row(
+            "journal.locking",
+            "OS",
+            "commit waits for open handles of the transaction",
+            ("jbd2_start_commit", "jbd2_commit_locking", "jbd2_commit_flushing"),
+            "other operations hold the transaction open: many small changes of metadata at once.",
+            "#ab47bc",
+            "journ",
+        ),
+        Row(
+            "journal.flushing",
+            "OS",
+            "commit writes ordered data, outside the device",
+            ("jbd2_commit_flushing", "jbd2_commit_logging"),
+            "much dirty data that ordered mode must write first, of this file or of others.",
+            "#8e24aa",
+            "journ",
+        ),
+        Row(
+            "journal.logging",
+            "OS",
+            "commit writes log blocks, outside the device",
+            ("jbd2_commit_logging", "jbd2_end_commit", "xlog_iclog_sync", "xlog_iclog_sync_done"),
+            "large transactions: many blocks of metadata in each commit.",
+            "#6a1b9a",
+            "journ",
+        ),
+    ),
+    ranks=(
+        Rank("journal.start", "journal.start", Depth.JOURNAL),
+        Rank("journal.locking", "journal.locking", Depth.JOURNAL, wakes=True),
+        Rank("journal.flushing", "journal.flushing", Depth.JOURNAL, wakes=True),
+        Rank("journal.logging", "journal.logging", Depth.JOURNAL, wakes=True),
+    ),
+    # A journal may be another file system's, too.
+    programs=(Programs("journal", frozenset({"ext4", "ext3", "ocfs2"})),),
+    sights=(Sight("journal", ("journal",), "journal waits are shown as unattributed"),),
+)

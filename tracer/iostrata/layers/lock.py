@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads of the workload that wait for each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row
+
+LOCK: Final = Declaration(
+    rows=(
+        Row(
+            "lock",
+            "OS",
+            "asleep until another thread of the workload let go",
+            ("sched_resume",),
+            "threads of the workload write to one file or directory: they wait for each other, "
+            "not for the disk.",
+            "#c2185b",
+            "journ",
+        ),
+    ),
+    ranks=(Rank("lock", "lock", Depth.LOCK),),
+)

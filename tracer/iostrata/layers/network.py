@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a call between two recorded machines, and back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row
+
+NETWORK: Final = Declaration(
+    rows=(
+        Row(
+            "network.there",
+            "network",
+            "call sent until the server had all of it",
+            ("rpc_call", "svc_call"),
+            "the way to the server: distance, a full queue or switch, a slow receiver. Large "
+            "writes take longer by their bytes.",
+            "#7cb342",
+            "net",
+        ),
+        Row(
+            "network.back",
+            "network",
+            "reply sent until the client had it",
+            ("rpc_call", "svc_call"),
+            "the way back. A delay in the server's own send queue is here, too.",
+            "#558b2f",
+            "net",
+        ),
+    ),
+    ranks=(
+        Rank("network.there", "network.there", Depth.WAY),
+        Rank("network.back", "network.back", Depth.WAY),
+    ),
+)

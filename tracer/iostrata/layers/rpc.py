@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NFS client's remote calls."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight
+
+NFS: Final = frozenset({"nfs", "nfs4"})
+
+RPC: Final = Declaration(
+    rows=(
+        Row(
+            "rpc.queue",
+            "OS",
+            "NFS client's call until it was sent: slots, credentials, encoding",
+            ("nfs_call", "rpc_call"),
+            "the client has more calls than slots, waits for credentials, or its connection is "
+            "congested.",
+            "#80cbc4",
+            "queue",
+        ),
+        Row(
+            "rpc.reply",
+            "OS",
+            "reply there until the call had ended",
+            ("rpc_call",),
+            "the reply is there and the client's worker is late: its CPU is busy.",
+            "#4db6ac",
+            "queue",
+        ),
+        Row(
+            "rpc.call",
+            "beyond",
+            "call sent until the reply: network and server",
+            ("rpc_call",),
+            "the network or the server; record the server as well to tell them apart.",
+            "#00897b",
+            "net",
+        ),
+    ),
+    ranks=(
+        Rank("rpc.queue", "rpc.queue", Depth.CALLING),
+        Rank("rpc.reply", "rpc.reply", Depth.CALLING, wakes=True),
+        Rank("rpc.call", "rpc.call", Depth.AWAY, wakes=True, asks=True),
+    ),
+    programs=(Programs("nfs", NFS), Programs("rpc", NFS)),
+    sights=(
+        Sight(
+            "nfs",
+            ("nfs",),
+            "an NFS client's calls are not seen: their time is shown as syscall",
+            absent="no NFS client is loaded with BTF: mount before recording, "
+            "what comes later is not seen",
+        ),
+        Sight(
+            "rpc",
+            ("rpc",),
+            "an NFS client's network and server cannot be told from its own work",
+            absent="RPC is not loaded with BTF: this machine is neither client nor server of NFS",
+        ),
+    ),
+)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sleeping, being woken, and waiting for a CPU."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Sight
+
+WAKEUP: Final = Declaration(
+    rows=(
+        Row(
+            "wakeup.worker",
+            "OS",
+            "handed to a kernel worker until that began",
+            ("io_uring_queue_async_work", "sched_resume"),
+            "the engine hands requests to kernel threads, as buffered writes and syncs are; there "
+            "are too few of them.",
+            "#aed581",
+            "wake",
+        ),
+        Row(
+            "wakeup.reap",
+            "OS",
+            "complete until the caller collected it (io_uring, libaio)",
+            ("io_uring_complete", "aio_complete", "syscall"),
+            "the program does not collect what is complete: it is busy, or waits for several at "
+            "once.",
+            "#8bc34a",
+            "wake",
+        ),
+        Row(
+            "wakeup.interrupt",
+            "OS",
+            "from completion to the wake-up of who waits",
+            ("block_rq_complete", "sched_resume"),
+            "the completion is handled late: interrupts on another CPU, softirqs behind network "
+            "traffic, power saving.",
+            "#c0ca33",
+            "wake",
+        ),
+        Row(
+            "wakeup.runqueue",
+            "OS",
+            "runnable, but another task has the CPU",
+            ("sched_resume",),
+            "other tasks have the CPU: too much load, a low priority, or a CPU that must wake "
+            "from deep sleep.",
+            "#43a047",
+            "wake",
+        ),
+    ),
+    ranks=(
+        # Asleep for no reason that was observed: this is what "unattributed" means.
+        Rank("blocked", None, Depth.ASLEEP),
+        Rank("wakeup.worker", "wakeup.worker", Depth.WAKING),
+        Rank("wakeup.reap", "wakeup.reap", Depth.WAKING),
+        Rank("wakeup.runqueue", "wakeup.runqueue", Depth.WAKING),
+        Rank("wakeup.interrupt", "wakeup.interrupt", Depth.WAKING),
+    ),
+    sights=(Sight("wakeup", ("wakeup",), "interrupt and run queue are shown as unattributed"),),
+    observers=(
+        Observer("wakeup", ("sched_resume",), "no scheduler event recorded", "syscall and fs"),
+    ),
+)
