@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.path import BEYOND_CLIENT, BEYOND_GUEST
 from iostrata.analysis.pipeline import Material
 from iostrata.columns import Ints, integers
-from iostrata.model import Breakdown, Estimate, Guess
+from iostrata.model import Basis, Breakdown, Estimate, Guess
 from iostrata.stitch.requests import OP_WRITE, requests_of
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.window import whole
@@ -57,7 +57,7 @@ class _Term:
     """A guess before it is held against anything."""
 
     ns: float | None
-    basis: str
+    basis: Basis
     of: str = ""
     samples: int = 0
 

@@ -13,6 +13,7 @@ from iostrata.model.breakdown import (
     Writes,
 )
 from iostrata.model.summary import (
+    Basis,
     Change,
     ChangeRow,
     Charts,
@@ -40,6 +41,7 @@ from iostrata.model.summary import (
 )
 
 __all__ = [
+    "Basis",
     "Breakdown",
     "Change",
     "ChangeRow",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from iostrata.model.breakdown import Layer, Quality
 
@@ -302,19 +303,25 @@ class Charts:
     tail: Stack
 
 
+Basis = Literal[
+    "given", "tcp round trip", "serial requests", "the rest", "their sum", "ignored",
+    "no connection seen", "no device recorded", "never alone", "others unknown",
+]  # fmt: skip
+"""Where a guess comes from, or, the last four, why there is none."""
+
+
 @dataclass(frozen=True)
 class Guess:
     """One term of the classic arithmetic beside what was measured: means in ns a write.
 
     ``segments``: what it is a guess of; ``unattributed`` among them is the residual.
-    ``guess_ns`` None: nothing tells it. ``basis``: where it comes from, or why it is
-    not known, a name of ``estimate``; ``of``: the machine or device that it was read
+    ``guess_ns`` None: nothing tells it. ``of``: the machine or device that it was read
     from, in ``samples``. ``measured_ns`` None: not measured apart from ``merged_into``.
     """
 
     segments: tuple[str, ...]
     guess_ns: float | None
-    basis: str
+    basis: Basis
     measured_ns: float | None
     of: str = ""
     samples: int = 0

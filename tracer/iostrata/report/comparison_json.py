@@ -1,91 +1,142 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report stage: a Comparison as JSON, schema ``iostrata.comparison/1``.
-
-::
-
-    {"schema": "iostrata.comparison/1",
-     "confidence": 0.99, "resamples": n, "grouped_by": "" | "method" | ...,
-     "groups": [{"name", "writes_a", "writes_b", "judged": true | false,
-                 "total": {"a_ns", "b_ns", "change_ns", "low_ns", "high_ns", "share", "real"},
-                 "p50": {the same}, "p99": {the same},
-                 "layers": [{"layer", "machine", "segment", "unlike", the same seven}, ...]}, ...],
-     "only_a": [group, ...], "only_b": [group, ...], "mixes": [column, ...],
-     "limit": null | 0.1,
-     "regressions": [{"group", "row", "share"}, ...],
-     "lost": {"a": n, "b": n}, "damage": {"a": [line, ...], "b": [line, ...]}}
-
-Layer ``unattributed`` is on machine null, in segment null. ``share`` is of A's total
-mean, of A's own percentile for ``p50`` and ``p99``. ``real``: the confidence interval,
-from ``low_ns`` to ``high_ns``, excludes 0. ``unlike``: only one recording observed it.
-"""
+"""Report stage: a Comparison as JSON, schema ``iostrata.comparison/1``."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from typing import Any
 
-from iostrata.model import Change, ChangeRow, ComparedGroup, Comparison
+from msgspec import Struct
 
-SCHEMA: Final = "iostrata.comparison/1"
+from iostrata import model
+from iostrata.report.document import Count, Ns, Share, place, rounded_ns, rounded_share, text
 
 
-def render(comparison: Comparison) -> str:
-    document = {
-        "schema": SCHEMA,
-        "confidence": comparison.confidence,
-        "resamples": comparison.resamples,
-        "grouped_by": comparison.grouped_by,
-        "groups": [_group(group) for group in comparison.groups],
-        "only_a": list(comparison.only_a),
-        "only_b": list(comparison.only_b),
-        "mixes": list(comparison.mixes),
-        "limit": comparison.limit,
-        "regressions": [
-            {"group": one.group, "row": one.row, "share": round(one.share, 6)}
+class Change(Struct, frozen=True, kw_only=True):
+    """From A to B. ``real``: the confidence interval, ``low_ns`` to ``high_ns``, excludes 0.
+
+    ``share``: of A's total mean; for a percentile, of A's own.
+    """
+
+    a_ns: Ns
+    b_ns: Ns
+    change_ns: Ns
+    low_ns: Ns
+    high_ns: Ns
+    share: Share
+    real: bool
+
+
+class LayerChange(Change, frozen=True):
+    """``unlike``: one did not observe it. ``unattributed`` has no machine and no segment."""
+
+    layer: str
+    machine: str | None
+    segment: str | None
+    unlike: bool
+
+
+class Group(Struct, frozen=True):
+    """Writes of one kind in both. ``judged``: enough for the intervals to mean something."""
+
+    name: str
+    writes_a: Count
+    writes_b: Count
+    judged: bool
+    total: Change
+    p50: Change
+    p99: Change
+    layers: list[LayerChange]
+
+
+class Regression(Struct, frozen=True):
+    """``row``: ``total``, ``p99`` or a layer."""
+
+    group: str
+    row: str
+    share: Share
+
+
+class Lost(Struct, frozen=True):
+    """Events."""
+
+    a: Count
+    b: Count
+
+
+class Damage(Struct, frozen=True):
+    """A line a defect."""
+
+    a: list[str]
+    b: list[str]
+
+
+class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparison/1"):
+    """Two recordings, layer by layer.
+
+    ``only_a``, ``only_b``: groups that the other has not; ``mixes``: columns of which the two hold
+    different parts; ``limit``: the share above which a real change for the worse is a regression.
+    """
+
+    confidence: float
+    resamples: Count
+    grouped_by: str
+    groups: list[Group]
+    only_a: list[str]
+    only_b: list[str]
+    mixes: list[str]
+    limit: float | None
+    regressions: list[Regression]
+    lost: Lost
+    damage: Damage
+
+
+def render(comparison: model.Comparison) -> str:
+    return text(document(comparison))
+
+
+def document(comparison: model.Comparison) -> Comparison:
+    a, b = comparison.quality_a, comparison.quality_b
+    return Comparison(
+        confidence=comparison.confidence,
+        resamples=comparison.resamples,
+        grouped_by=comparison.grouped_by,
+        groups=[_group(group) for group in comparison.groups],
+        only_a=list(comparison.only_a),
+        only_b=list(comparison.only_b),
+        mixes=list(comparison.mixes),
+        limit=comparison.limit,
+        regressions=[
+            Regression(one.group, one.row, rounded_share(one.share))
             for one in comparison.regressions
         ],
-        "lost": {
-            "a": sum(comparison.quality_a.lost.values()),
-            "b": sum(comparison.quality_b.lost.values()),
-        },
-        "damage": {
-            "a": list(comparison.quality_a.damage),
-            "b": list(comparison.quality_b.damage),
-        },
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        lost=Lost(sum(a.lost.values()), sum(b.lost.values())),
+        damage=Damage(list(a.damage), list(b.damage)),
+    )
 
 
-def _group(group: ComparedGroup) -> dict[str, Any]:
+def _group(group: model.ComparedGroup) -> Group:
+    return Group(
+        name=group.name,
+        writes_a=group.count_a,
+        writes_b=group.count_b,
+        judged=group.judged,
+        total=Change(**_change(group.total)),
+        p50=Change(**_change(group.p50)),
+        p99=Change(**_change(group.p99)),
+        layers=[
+            LayerChange(*place(row.layer), unlike=row.unlike, **_change(row.change))
+            for row in group.rows
+        ],
+    )
+
+
+def _change(change: model.Change) -> dict[str, Any]:
     return {
-        "name": group.name,
-        "writes_a": group.count_a,
-        "writes_b": group.count_b,
-        "judged": group.judged,
-        "total": _change(group.total),
-        "p50": _change(group.p50),
-        "p99": _change(group.p99),
-        "layers": [_row(row) for row in group.rows],
-    }
-
-
-def _row(row: ChangeRow) -> dict[str, Any]:
-    return {
-        "layer": row.layer.name if row.layer else "unattributed",
-        "machine": row.layer.machine if row.layer else None,
-        "segment": row.layer.segment if row.layer else None,
-        "unlike": row.unlike,
-        **_change(row.change),
-    }
-
-
-def _change(change: Change) -> dict[str, float | bool]:
-    return {
-        "a_ns": round(change.a_ns, 3),
-        "b_ns": round(change.b_ns, 3),
-        "change_ns": round(change.change_ns, 3),
-        "low_ns": round(change.low_ns, 3),
-        "high_ns": round(change.high_ns, 3),
-        "share": round(change.share, 6),
+        "a_ns": rounded_ns(change.a_ns),
+        "b_ns": rounded_ns(change.b_ns),
+        "change_ns": rounded_ns(change.change_ns),
+        "low_ns": rounded_ns(change.low_ns),
+        "high_ns": rounded_ns(change.high_ns),
+        "share": rounded_share(change.share),
         "real": change.real,
     }

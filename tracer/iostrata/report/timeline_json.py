@@ -1,83 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report stage: timelines as JSON, schema ``iostrata.timeline/1``.
-
-::
-
-    {"schema": "iostrata.timeline/1",
-     "writes": [{"id": n, "of": n, "why", "machine", "method", "process", "file_system",
-                 "device", "tid", "size_bytes", "inode", "offset_bytes",
-                 "begin_ns", "realtime_ns": null | n, "latency_ns", "caller_ns",
-                 "layers": [{"layer", "machine", "segment", "time_ns"}, ...],
-                 "steps": [{"layer", "machine", "segment", "begin_ns", "end_ns",
-                            "call", "device", "sector", "size_bytes", "request_key",
-                            "transaction", "more", "offset_bytes", "xid", "connection",
-                            "hop", "bound_ns"}, ...]}, ...],
-     "quality": {"lost": {"machine:point": n}, "damage": [line, ...]}}
-
-``begin_ns`` of a write is CLOCK_MONOTONIC, of a step it counts from the begin of
-its write. Steps neither overlap nor leave a gap within a call: their durations
-add up to ``latency_ns``. Layer ``unattributed`` is on machine null, in segment null.
-Keys that are not known are left out; ``request_key`` is hexadecimal text;
-``connection`` is the client's port << 16 | the server's. Steps between two machines
-have the ``hop``, and how far their clocks' relation may be off (``bound_ns``).
-"""
+"""Report stage: timelines as JSON, schema ``iostrata.timeline/1``."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
-from iostrata.model import Evidence, Layer, Quality, Timeline
+from msgspec import UNSET, Struct, UnsetType
 
-SCHEMA: Final = "iostrata.timeline/1"
-
-
-def render(timelines: Sequence[Timeline], quality: Quality) -> str:
-    document = {
-        "schema": SCHEMA,
-        "writes": [_write(timeline) for timeline in timelines],
-        "quality": {"lost": dict(quality.lost), "damage": list(quality.damage)},
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+from iostrata import model
+from iostrata.report.document import Count, place, text
 
 
-def _write(timeline: Timeline) -> dict[str, Any]:
-    return {
-        "id": timeline.number,
-        "of": timeline.of,
-        "why": timeline.why,
-        "machine": timeline.machine,
+class LayerTime(Struct, frozen=True):
+    """``unattributed`` has no machine and no segment."""
+
+    layer: str
+    machine: str | None
+    segment: str | None
+    time_ns: int
+
+
+class Step(Struct, frozen=True):
+    """One layer's uninterrupted hold, from the begin of its write, and the keys of its cause.
+
+    A key that is not known is left out. ``sector``: of 512 bytes, on the disk ``device``.
+    ``request_key``: the kernel's pointer, hexadecimal. ``transaction``: of the journal.
+    ``more``: requests beside this one. ``offset_bytes``: in the file. ``connection``: of the
+    call ``xid``, the client's port << 16 | the server's. ``hop``: between two machines, whose
+    clocks' relation may be off by ``bound_ns``.
+    """
+
+    layer: str
+    machine: str | None
+    segment: str | None
+    begin_ns: int
+    end_ns: int
+    call: str | UnsetType = UNSET
+    device: str | UnsetType = UNSET
+    sector: int | UnsetType = UNSET
+    size_bytes: int | UnsetType = UNSET
+    request_key: str | UnsetType = UNSET
+    transaction: int | UnsetType = UNSET
+    more: Count | UnsetType = UNSET
+    offset_bytes: int | UnsetType = UNSET
+    xid: int | UnsetType = UNSET
+    connection: int | UnsetType = UNSET
+    hop: str | UnsetType = UNSET
+    bound_ns: int | UnsetType = UNSET
+
+
+class Write(Struct, frozen=True):
+    """The ``id``-th ``of`` so many writes, chosen for ``why``.
+
+    ``begin_ns``: CLOCK_MONOTONIC; ``realtime_ns``: since 1970. ``caller_ns``: the caller's own time
+    between the calls. The steps neither overlap nor leave a gap within a call: their durations add
+    up to ``latency_ns``.
+    """
+
+    id: Count
+    of: Count
+    why: str
+    machine: str
+    method: str
+    process: str
+    file_system: str
+    device: str
+    tid: int
+    size_bytes: int
+    inode: int
+    offset_bytes: int
+    begin_ns: int
+    realtime_ns: int | None
+    latency_ns: int
+    caller_ns: int
+    layers: list[LayerTime]
+    steps: list[Step]
+
+
+class Quality(Struct, frozen=True):
+    """``lost``: events by ``machine:point``. ``damage``: a line a defect of the recording."""
+
+    lost: dict[str, Count]
+    damage: list[str]
+
+
+class Timelines(Struct, frozen=True, tag_field="schema", tag="iostrata.timeline/1"):
+    """Single writes, instant by instant."""
+
+    writes: list[Write]
+    quality: Quality
+
+
+def render(timelines: Sequence[model.Timeline], quality: model.Quality) -> str:
+    return text(document(timelines, quality))
+
+
+def document(timelines: Sequence[model.Timeline], quality: model.Quality) -> Timelines:
+    return Timelines(
+        [_write(timeline) for timeline in timelines],
+        Quality(dict(quality.lost), list(quality.damage)),
+    )
+
+
+def _write(timeline: model.Timeline) -> Write:
+    return Write(
+        id=timeline.number,
+        of=timeline.of,
+        why=timeline.why,
+        machine=timeline.machine,
         **timeline.names,
-        "tid": timeline.tid,
-        "size_bytes": timeline.size_bytes,
-        "inode": timeline.inode,
-        "offset_bytes": timeline.offset_bytes,
-        "begin_ns": timeline.begin_ns,
-        "realtime_ns": timeline.realtime_ns,
-        "latency_ns": timeline.latency_ns,
-        "caller_ns": timeline.caller_ns,
-        "layers": [{**_layer(lane.layer), "time_ns": lane.time_ns} for lane in timeline.lanes],
-        "steps": [
-            {
-                **_layer(step.layer),
-                "begin_ns": step.begin_ns,
-                "end_ns": step.end_ns,
-                **_evidence(step.evidence),
-            }
+        tid=timeline.tid,
+        size_bytes=timeline.size_bytes,
+        inode=timeline.inode,
+        offset_bytes=timeline.offset_bytes,
+        begin_ns=timeline.begin_ns,
+        realtime_ns=timeline.realtime_ns,
+        latency_ns=timeline.latency_ns,
+        caller_ns=timeline.caller_ns,
+        layers=[LayerTime(*place(lane.layer), lane.time_ns) for lane in timeline.lanes],
+        steps=[
+            Step(*place(step.layer), step.begin_ns, step.end_ns, **_evidence(step.evidence))
             for step in timeline.steps
         ],
-    }
+    )
 
 
-def _layer(layer: Layer | None) -> dict[str, str | None]:
-    if layer is None:
-        return {"layer": "unattributed", "machine": None, "segment": None}
-    return {"layer": layer.name, "machine": layer.machine, "segment": layer.segment}
-
-
-def _evidence(evidence: Evidence) -> dict[str, Any]:
+def _evidence(evidence: model.Evidence) -> dict[str, Any]:
     known = {name: value for name, value in asdict(evidence).items() if value is not None}
     if evidence.request_key is not None:
         known["request_key"] = f"{evidence.request_key:x}"

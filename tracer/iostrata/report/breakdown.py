@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The document ``iostrata.breakdown/1``: what a program is given of a Summary."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from iostrata.report.document import Count, Ns, Share
+
+
+class Total(Struct, frozen=True):
+    """Of a write's latency: ns."""
+
+    mean: Ns
+    p50: Ns
+    p95: Ns
+    p99: Ns
+    max: Ns
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """Of one row. ``share``: of the total's mean; may be negative for the residual."""
+
+    mean_ns: Ns
+    p50_ns: Ns
+    p95_ns: Ns
+    p99_ns: Ns
+    max_ns: Ns
+    share: Share
+
+
+class LayerFigures(Figures, frozen=True):
+    layer: str
+    machine: str
+    segment: str
+
+
+class SegmentFigures(Figures, frozen=True):
+    """The sum of a segment's layers, write by write."""
+
+    segment: str
+    machine: str
+
+
+class Excess(Struct, frozen=True, kw_only=True):
+    """Of one row: means of the typical and of the slow writes, and their difference.
+
+    ``share``: of the total's difference. ``leads``: how many of the slow writes exceed the typical
+    mean by most in this row.
+    """
+
+    typical_ns: Ns
+    slow_ns: Ns
+    excess_ns: Ns
+    share: Share
+    leads: Count
+
+
+class LayerExcess(Excess, frozen=True):
+    layer: str
+    machine: str
+    segment: str
+
+
+class SegmentExcess(Excess, frozen=True):
+    segment: str
+    machine: str
+
+
+class Slow(Struct, frozen=True):
+    """The slowest 1 % of the writes, of ``from_ns`` and more."""
+
+    writes: Count
+    from_ns: int
+
+
+class Typical(Struct, frozen=True):
+    """The writes between p45 and p55."""
+
+    writes: Count
+    from_ns: int
+    to_ns: int
+
+
+class Tail(Struct, frozen=True):
+    """What makes the slowest writes slow: they beside the typical ones."""
+
+    slow: Slow
+    typical: Typical
+    total: Excess
+    layers: list[LayerExcess]
+    residual: Excess
+    segments: list[SegmentExcess] | UnsetType = UNSET
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """Some writes: ``layers`` in the order of the stack.
+
+    As printed (read them as decimals), the means of the layers plus the mean of the residual are
+    the mean of the total, exactly. ``segments``: only there if the writes went through several
+    machines, or into one that was not recorded. ``tail``: null where there are fewer than 20.
+    """
+
+    total_ns: Total
+    layers: list[LayerFigures]
+    residual: Figures
+    segments: list[SegmentFigures] | UnsetType = UNSET
+    tail: Tail | None
+
+
+class Group(Table, frozen=True):
+    """The writes of one name in the column that they are grouped by."""
+
+    name: str
+    writes: Count
+
+
+class Writes(Struct, frozen=True):
+    """``left_out``: how many were not analysed, by reason."""
+
+    analysed: Count
+    left_out: dict[str, Count]
+
+
+class NotObserved(Struct, frozen=True):
+    """A layer that this recording cannot tell apart, why, and the row that holds its time."""
+
+    layer: str
+    reason: str
+    merged_into: str
+
+
+class Clock(Struct, frozen=True):
+    """How two machines' clocks were related. ``bound_ns``: how far that may be off.
+
+    ``contradiction``: what speaks against it, or null.
+    """
+
+    source: str
+    bound_ns: int
+    drift_ppm: float
+    contradiction: str | None
+
+
+class Crossing(Struct, frozen=True):
+    """How one machine's requests were followed to the next.
+
+    ``followed``: of those ``asked``, found below by their key; ``ambiguous``: it fitted twice.
+    """
+
+    hop: str
+    upper: str
+    lower: str
+    asked: Count
+    followed: Count
+    ambiguous: Count
+    clock: Clock
+
+
+class LeftOver(Struct, frozen=True):
+    """What one machine did of one kind at one place, and no write consists of."""
+
+    machine: str
+    kind: str
+    place: str
+    count: Count
+    time_ns: int
+
+
+class Cost(Struct, frozen=True):
+    """What recording cost; null where it was not measured."""
+
+    events: Count
+    duration_ns: int
+    events_per_s: float
+    bpf_ns: int | None
+    recorder_cpu_ns: int | None
+
+
+class Quality(Struct, frozen=True, kw_only=True):
+    """What the numbers rest on.
+
+    ``lost``: events by ``machine:point``. ``damage``: a line a defect of the recording.
+    ``plain_writes``: nobody synchronised them: counted, not analysed. ``ties``: requests tied
+    to a write, by how. Only there if there are any: ``apart``, a line a machine that was not
+    tied to the others; ``virtual``, a line a disk that a machine serves which was not recorded;
+    ``background``, what is part of no write, with its own time; ``left_over``, what of it went
+    on at a write's own place while that slept with nothing of its own under way, with the
+    writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,
+    from machine to machine, with ``unfollowed``, the writes of which nothing was found below.
+    """
+
+    lost: dict[str, Count]
+    damage: list[str]
+    plain_writes: Count
+    ties: dict[str, Count]
+    not_observed: list[NotObserved]
+    apart: list[str] | UnsetType = UNSET
+    virtual: list[str] | UnsetType = UNSET
+    background: list[LeftOver] | UnsetType = UNSET
+    left_over: list[LeftOver] | UnsetType = UNSET
+    left_over_share: Share | UnsetType = UNSET
+    crossings: list[Crossing] | UnsetType = UNSET
+    unfollowed: Count | UnsetType = UNSET
+    cost: Cost | None
+
+
+class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iostrata.breakdown/1"):
+    """Where the synchronous writes of a recording spent their time: all of them, then by group.
+
+    ``grouped_by``: the column (``method``, ``process``, ...).
+    """
+
+    writes: Writes
+    total_ns: Total
+    layers: list[LayerFigures]
+    residual: Figures
+    segments: list[SegmentFigures] | UnsetType = UNSET
+    tail: Tail | None
+    grouped_by: str
+    groups: list[Group]
+    quality: Quality
