@@ -59,10 +59,11 @@ struct thread {
 	/* in its file system's sync */
 	unsigned int sync_transaction;
 	unsigned int sync_datasync;
-	unsigned int sync_pad;
+	/* its io_uring_enter concerned a recorded request; another thread may say so at any time */
+	unsigned int uring_concerned;
 	unsigned long long sync_enter_ns;
 
-	unsigned long long scratch[4]; /* for layers that stash more */
+	unsigned long long scratch[4]; /* for layers that stash more, of this thread's alone */
 
 	/* a virtual CPU, out of guest mode; exit_ns 0: it is in, or was not seen yet */
 	unsigned long long exit_ns;

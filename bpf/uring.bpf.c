@@ -165,7 +165,6 @@ static __always_inline __u32 submitter_tid(struct io_kiocb *req)
 	return PEEK(task, pid);
 }
 
-/* scratch: whether the io_uring_enter that the thread is in concerned a recorded request */
 static __always_inline int submitted(struct io_kiocb *req)
 {
 	__u32 opcode = req->opcode;
@@ -175,7 +174,7 @@ static __always_inline int submitted(struct io_kiocb *req)
 		return 0;
 	thread = thread_admit();
 	if (thread && request_emit(req, opcode, -1, POINT_io_uring_submit_req))
-		thread->scratch[0] = 1;
+		thread->uring_concerned = 1;
 	return 0;
 }
 
@@ -221,7 +220,7 @@ int uring_complete(__u64 *ctx)
 	if (!submitter || !submitter->kind)
 		return 0;
 	if (request_emit(req, opcode, PEEK(req, cqe.res), POINT_io_uring_complete))
-		submitter->scratch[0] = 1;
+		submitter->uring_concerned = 1;
 	return 0;
 }
 
@@ -246,7 +245,7 @@ int uring_enter(struct uring_enter_context *ctx)
 		return 0;
 	thread->call = CALL_IO_URING_ENTER;
 	thread->rwf = ctx->args[3];
-	thread->scratch[0] = 0;
+	thread->uring_concerned = 0;
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
 	return 0;
@@ -260,7 +259,7 @@ int uring_exit(struct uring_exit_context *ctx)
 
 	if (!thread || !thread->enter_ns)
 		return 0;
-	if (thread->scratch[0]) {
+	if (thread->uring_concerned) {
 		thread_announce(thread);
 		e = emit_reserve(POINT_syscall);
 		if (e) {
