@@ -26,6 +26,8 @@
 #include "events.h"
 #include "shared.h"
 
+_Static_assert(POINT_count <= MAX_POINTS, "more points than MAX_POINTS: raise it in shared.h");
+
 extern const volatile __u32 ring_slots; /* slots a CPU, a power of two */
 extern const volatile __u32 ring_shift; /* ring_slots = 1 << ring_shift */
 extern const volatile bool has_cmpxchg; /* else events go through ringbuf, which only wakes */
@@ -81,6 +83,10 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 {
 	struct ring *ring = &rings[cpu & (MAX_CPUS - 1)];
 	__u64 head = *(volatile __u64 *)&ring->head;
+
+	/* Brought online since: its place would be in another CPU's ring. */
+	if (cpu >= MAX_CPUS)
+		return NULL;
 
 	for (int attempt = 0; attempt < 4; attempt++) {
 		__u64 seen;

@@ -9,26 +9,6 @@
 #include "session.h"
 #include "iostrata.skel.h"
 
-/* Online CPUs are numbered below this. */
-static unsigned int cpu_limit(void)
-{
-	unsigned int first, last = 0, limit = 1;
-	FILE *online = fopen("/sys/devices/system/cpu/online", "re");
-
-	while (online && fscanf(online, "%u", &first) == 1) {
-		last = first;
-		if (fscanf(online, "-%u", &last) == 1)
-			first = last;
-		if (last + 1 > limit)
-			limit = last + 1;
-		if (fgetc(online) != ',')
-			break;
-	}
-	if (online)
-		fclose(online);
-	return limit < MAX_CPUS ? limit : MAX_CPUS;
-}
-
 /* Room for 30 ms of a core that does nothing but write, on large machines as much
  * as 256 MiB give to each CPU. */
 static unsigned int default_buffer_kib(unsigned int cpus)
@@ -80,13 +60,16 @@ static void explain_load(int error)
 
 int session_load(struct session *session)
 {
-	int error = facts_collect(&session->facts);
+	int error = facts_collect(&session->facts), cpus;
 
-	session->rings.cpu_count = cpu_limit();
 	if (error) {
 		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));
 		return error;
 	}
+	cpus = cpus_limit("/sys/devices/system/cpu/online");
+	if (cpus < 0)
+		return cpus;
+	session->rings.cpu_count = cpus;
 	error = filter_fill(&session->filter, &session->options);
 	if (error)
 		return error;

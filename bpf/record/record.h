@@ -22,6 +22,8 @@ struct btf;
 #define NSEC_PER_SEC 1000000000ull
 #define RECORDER_CPU 65535
 
+_Static_assert(POINT_count <= MAX_POINTS, "more points than MAX_POINTS: raise it in shared.h");
+
 /* Says what failed, why and what to do: as a `failed` line on the status descriptor, else on stderr. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -80,6 +82,9 @@ void kernel_mount_tracefs(void);
 
 /* atomics.c: the opened skeleton, without atomic operations that give a value back */
 struct iostrata *atomics_open_without(void);
+
+/* cpus.c: online CPUs are numbered below this; -errno, and said: not all could be recorded */
+int cpus_limit(const char *online);
 
 /* presence.c: which of the kernel's BTF types, its own or a loaded module's, are there */
 int presence_test(const char *const *names, bool *present, unsigned int count);
@@ -231,11 +236,20 @@ int stream_write(struct stream *stream, const struct metadata *metadata, uint64_
 		 uint64_t discarded);
 
 /* ring.c */
+
+/* Where a ring could not be read on, and since when; since_ns 0: it could. */
+struct stuck {
+	uint64_t position;
+	uint64_t since_ns;
+};
+
 struct rings {
 	struct iostrata *skeleton;
 	const struct metadata *metadata;
 	struct stream *streams; /* one a CPU */
 	struct stream recorder;
+	struct stuck *stuck; /* one a CPU */
+	uint64_t ending_ns;  /* since when nothing is emitted any more; 0: it is */
 	unsigned int cpu_count;
 	unsigned int slot_count; /* a CPU */
 	union event *slots;
@@ -254,6 +268,8 @@ void rings_close(struct rings *rings);
 /* How full the fullest ring was, in percent, or -errno. */
 int rings_drain(struct rings *rings);
 int rings_write(struct rings *rings, bool final);
+/* No more events; all that the rings still hold. */
+int rings_finish(struct rings *rings);
 /* From now on events are emitted, or no more. */
 void rings_record(struct rings *rings, bool recording);
 /* Readable when a ring fills. */

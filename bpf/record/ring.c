@@ -16,14 +16,28 @@
  * the order of all before it certain. */
 #define HOLD_BACK_NS 10000000ull
 
+/* A slot that was taken hides all behind it until its event is in it.  Who took it may be kept
+ * from its CPU, by a quota for as long as a second; what takes longer is not waited for. */
+#define PATIENCE_NS (3 * NSEC_PER_SEC)
+#define PATIENCE_AT_END_NS (NSEC_PER_SEC / 2)
+
+/* Counted where BPF counts what a ring refuses. */
+static void lose(struct rings *rings, unsigned int cpu, unsigned int point)
+{
+	__atomic_fetch_add(&rings->skeleton->bss->lost[cpu % MAX_CPUS][point % MAX_POINTS], 1,
+			   __ATOMIC_RELAXED);
+}
+
 static int ringbuf_event(void *context, void *data, size_t size)
 {
 	struct rings *rings = context;
 	const union event *event = data;
 
 	(void)size;
-	if (event->syscall.cpu >= rings->cpu_count)
+	if (event->syscall.cpu >= rings->cpu_count) {
+		lose(rings, event->syscall.cpu, event->syscall.point);
 		return 0;
+	}
 	if (stream_full(&rings->streams[event->syscall.cpu])) {
 		int error = rings_write(rings, false);
 
@@ -73,7 +87,8 @@ int rings_open(struct rings *rings, struct iostrata *skeleton, const struct meta
 	rings->metadata = metadata;
 	rings->said_missed = calloc(skeleton->skeleton->prog_cnt, sizeof(*rings->said_missed));
 	rings->streams = calloc(cpus, sizeof(*rings->streams));
-	if (!rings->said_missed || !rings->streams)
+	rings->stuck = calloc(cpus, sizeof(*rings->stuck));
+	if (!rings->said_missed || !rings->streams || !rings->stuck)
 		return -ENOMEM;
 	for (unsigned int cpu = 0; cpu < cpus; cpu++)
 		rings->streams[cpu].fd = -1;
@@ -96,8 +111,10 @@ void rings_close(struct rings *rings)
 	if (rings->recorder.packet)
 		stream_close(&rings->recorder);
 	free(rings->streams);
+	free(rings->stuck);
 	free(rings->said_missed);
 	rings->streams = NULL;
+	rings->stuck = NULL;
 	rings->said_missed = NULL;
 }
 
@@ -130,23 +147,55 @@ uint64_t rings_lost(const struct rings *rings)
 	return sum;
 }
 
+/* The event at a position, NULL: it is not there (yet). */
+static const union event *committed(const struct rings *rings, unsigned int cpu, uint64_t position)
+{
+	const union event *slots = rings->slots + (size_t)cpu * rings->slot_count;
+	const union event *slot = &slots[position & (rings->slot_count - 1)];
+	uint16_t lap = (position >> __builtin_ctz(rings->slot_count)) + 1;
+	uint32_t word = __atomic_load_n((uint32_t *)&slot->bytes[8], __ATOMIC_ACQUIRE);
+
+	return word & 0xffff && word >> 16 == lap ? slot : NULL;
+}
+
+/* Whether the event at a position, which is not there, is not waited for any longer. */
+static bool is_stuck(struct rings *rings, unsigned int cpu, uint64_t position)
+{
+	struct stuck *stuck = &rings->stuck[cpu];
+	uint64_t head = __atomic_load_n(&rings->skeleton->bss->rings[cpu].head, __ATOMIC_ACQUIRE);
+	uint64_t now;
+
+	if (head == position) {
+		stuck->since_ns = 0;
+		return false;
+	}
+	now = now_ns();
+	if (rings->ending_ns)
+		return now - rings->ending_ns >= PATIENCE_AT_END_NS;
+	if (!stuck->since_ns || stuck->position != position)
+		*stuck = (struct stuck){ .position = position, .since_ns = now };
+	return now - stuck->since_ns >= PATIENCE_NS;
+}
+
 /* What one CPU's ring holds, given back slot by slot; how many, or -errno. */
 static int drain_cpu(struct rings *rings, unsigned int cpu)
 {
 	struct ring *ring = &rings->skeleton->bss->rings[cpu];
-	union event *slots = rings->slots + (size_t)cpu * rings->slot_count;
 	struct stream *stream = &rings->streams[cpu];
 	unsigned int drained = 0;
 	uint64_t tail = ring->tail;
 
 	while (drained < rings->slot_count) {
-		const union event *slot = &slots[tail & (rings->slot_count - 1)];
-		uint16_t lap = (tail >> __builtin_ctz(rings->slot_count)) + 1;
-		uint32_t word = __atomic_load_n((uint32_t *)&slot->bytes[8], __ATOMIC_ACQUIRE);
+		const union event *slot = committed(rings, cpu, tail);
 		union event event;
 
-		if (!(word & 0xffff) || word >> 16 != lap)
-			break;
+		if (!slot) {
+			if (!is_stuck(rings, cpu, tail))
+				break;
+			lose(rings, cpu, POINT_none);
+			tail++;
+			continue;
+		}
 		if (stream_full(stream)) {
 			int error = rings_write(rings, false);
 
@@ -186,6 +235,31 @@ int rings_drain(struct rings *rings)
 			fullest = drained;
 	}
 	return fullest * 100ull / rings->slot_count;
+}
+
+/* Whether a ring holds what was not read. */
+static bool left(const struct rings *rings)
+{
+	for (unsigned int cpu = 0; rings->slots && cpu < rings->cpu_count; cpu++) {
+		const struct ring *ring = &rings->skeleton->bss->rings[cpu];
+
+		if (__atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) != ring->tail)
+			return true;
+	}
+	return false;
+}
+
+int rings_finish(struct rings *rings)
+{
+	int error;
+
+	rings->ending_ns = now_ns();
+	rings_record(rings, false);
+	do {
+		usleep(1000);
+		error = rings_drain(rings);
+	} while (error > 0 || (!error && left(rings)));
+	return error;
 }
 
 /* final: also what is younger than its order is certain, as nothing will follow. */

@@ -62,11 +62,7 @@ int trace_end(struct session *session)
 	if (session->stats_fd >= 0)
 		own_costs(rings);
 	/* Detaching takes long, and nothing would be drained meanwhile: it comes last. */
-	rings_record(rings, false);
-	usleep(1000);
-	do {
-		error = rings_drain(rings);
-	} while (error > 0);
+	error = rings_finish(rings);
 	own_losses(rings);
 	own_misses(rings);
 	own_recorder(rings);

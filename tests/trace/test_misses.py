@@ -34,3 +34,11 @@ def test_each_growth_is_a_window_and_each_program_is_named(tmp_path: Path) -> No
 def test_a_window_is_cut_to_the_time_that_was_recorded(tmp_path: Path) -> None:
     trace = read_trace(recording([(1, 50, "syscall_exit", 1)]).write(tmp_path))
     assert trace.losses.begin_ns.tolist() == [10]
+
+
+def test_an_event_that_was_begun_and_never_came_is_lost(tmp_path: Path) -> None:
+    """The recorder does not know which point's it was to be."""
+    builder = recording([]).add("loss", time_ns=80, cpu=0, lost_point=0, lost_count=2)
+    trace = read_trace(builder.write(tmp_path))
+    assert trace.lost_by_point == {"unknown": 2}
+    assert trace.losses.count.tolist() == [2]

@@ -26,6 +26,8 @@ from iostrata.trace.stream import (
 )
 
 UNKNOWN_POINT = "unknown"
+# Of an event that was begun and never ended, the recorder knows no more.
+NO_POINT = 0
 
 Ints = NDArray[np.int64]
 
@@ -162,7 +164,7 @@ def lost_by_point(
     streams: list[Stream], refused: Refused, points: Mapping[str, int]
 ) -> dict[str, int]:
     """Events refused, by point; ``unknown`` for those that only packets tell of."""
-    names = {number: name for name, number in points.items()}
+    names = {NO_POINT: UNKNOWN_POINT} | {number: name for name, number in points.items()}
     counts: dict[str, int] = {}
     for number in np.unique(refused.point).tolist():
         count = int(refused.count[refused.point == number].sum())

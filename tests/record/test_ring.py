@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A slot that is taken and stays empty is lost, and counted; nothing behind it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.trace import layout
+from iostrata.trace.stream import read_stream
+from tests.record.native import Program, compiled
+
+UUID = bytes(16)
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return compiled(tmp_path_factory.mktemp("ring"), "ring", "ring", "packet", "writer")
+
+
+def test_an_event_that_is_late_is_waited_for(ring: Program, tmp_path: Path) -> None:
+    done = ring.run(
+        tmp_path, "take 3", "put 0", "put 2", "drain", "wait 2900", "drain", "put 1", "drain"
+    )
+    assert done.stdout.splitlines() == [
+        "drain 1 read 0 lost", "drain 1 read 0 lost", "drain 3 read 0 lost"
+    ]  # fmt: skip
+    assert tids(tmp_path) == [0, 1, 2]
+
+
+def test_an_event_that_never_comes_does_not_hide_what_is_behind_it(
+    ring: Program, tmp_path: Path
+) -> None:
+    done = ring.run(
+        tmp_path, "take 3", "put 0", "put 2", "drain", "wait 3000", "drain", "take 1", "put 3",
+        "drain",
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "drain 1 read 0 lost", "drain 2 read 1 lost", "drain 3 read 1 lost"
+    ]  # fmt: skip
+    assert tids(tmp_path) == [0, 2, 3]
+    assert read_stream(tmp_path / "cpu_1", UUID).discarded == 1
+
+
+def test_the_end_does_not_leave_anything_behind(ring: Program, tmp_path: Path) -> None:
+    """Two slots that nobody fills, and events between and behind them."""
+    done = ring.run(tmp_path, "take 16", *(f"put {n}" for n in range(16) if n not in (4, 9)),
+                    "drain", "finish")  # fmt: skip
+    assert done.stdout.splitlines() == ["drain 4 read 0 lost", "finish 14 read 2 lost"]
+    assert len(tids(tmp_path)) == 14
+
+
+def test_laps_do_not_matter(ring: Program, tmp_path: Path) -> None:
+    """A slot of the lap before is not taken for this one's."""
+    laps = [word for lap in range(3) for word in
+            ("take 16", *(f"put {16 * lap + n}" for n in range(16)), "drain")]  # fmt: skip
+    done = ring.run(tmp_path, *laps, "take 2", "put 49", "drain", "wait 3000", "drain")
+    assert done.stdout.splitlines()[-2:] == ["drain 48 read 0 lost", "drain 49 read 1 lost"]
+
+
+def tids(directory: Path) -> list[int]:
+    stream = read_stream(directory / "cpu_1", UUID)
+    events = stream.events(stream.slots[layout.POINTS["syscall"]], layout.DTYPES["syscall"])
+    return [int(tid) for tid in events["tid"].ravel()]
