@@ -33,6 +33,7 @@ def breakdown(time_ns: NDArray[np.int64], residual_ns: NDArray[np.int64]) -> Bre
         none,
         none,
         none,
+        none,
         codes=dict.fromkeys(GROUPINGS, none.astype(np.int32)),
         names=dict.fromkeys(GROUPINGS, ("one",)),
     )

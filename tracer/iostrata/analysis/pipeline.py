@@ -25,9 +25,7 @@ from iostrata.stitch import (
     Pieces,
     Units,
     lift,
-    together,
-    units_of_calls,
-    units_of_requests,
+    units_of,
     windows,
 )
 from iostrata.stitch.calls import ENGINES, METHODS
@@ -115,9 +113,7 @@ def _units(trace: Trace) -> tuple[Units, Pieces, str, int, int]:
     served = None if _has_workload(trace) else units_of_served(trace)
     if served:
         return *served, 0, 0
-    calls, call_pieces, plain_writes = units_of_calls(trace.points["syscall"])
-    requests, request_pieces, unfinished = units_of_requests(trace)
-    units, pieces = together((calls, call_pieces), (requests, request_pieces))
+    units, pieces, unfinished, plain_writes = units_of(trace)
     return units, pieces, "syscall", unfinished, plain_writes
 
 
@@ -198,6 +194,7 @@ def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:
         tid=units.tid[kept],
         tgid=units.tgid[kept],
         size_bytes=units.size_bytes[kept],
+        durable_writes=units.durable_writes[kept],
         pieces=units.pieces[kept],
         device_key=device,
         inode=units.inode[kept],

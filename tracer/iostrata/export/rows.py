@@ -4,7 +4,8 @@
 ``id`` (from 1, as `iostrata timeline --id`), ``machine``, ``begin_ns``, ``end_ns``
 (CLOCK_MONOTONIC), ``realtime_ns`` (since 1970; only where clocks were sampled),
 ``latency_ns``, ``method``, ``process``, ``file_system``, ``device``, ``tid``,
-``tgid``, ``size_bytes``, ``offset_bytes`` (-1: none), ``inode``, ``calls``, then one
+``tgid``, ``size_bytes`` and ``durable_writes`` (what it made durable, by whomever it was
+written), ``offset_bytes`` (-1: none), ``inode``, ``calls`` (the caller's own), then one
 column a layer (``device_data_ns``; of several machines ``server_device_data_ns``) and
 ``unattributed_ns``: together ``latency_ns``.
 """
@@ -46,6 +47,7 @@ def columns(breakdown: Breakdown, realtime_ns: Ints | None) -> Iterator[Column]:
     yield Column("tid", writes.tid)
     yield Column("tgid", writes.tgid)
     yield Column("size_bytes", writes.size_bytes)
+    yield Column("durable_writes", writes.durable_writes)
     yield Column("offset_bytes", writes.offset_bytes)
     yield Column("inode", writes.inode)
     yield Column("calls", writes.pieces)

@@ -46,7 +46,8 @@ class Writes:
     ``machine``; ``latency_ns`` is the sum of the pieces' durations, so the
     caller's own time between them is not in it. ``method``, ``process``,
     ``file_system``, ``device``: int32 codes into the ``names`` of that column.
-    ``size_bytes``: bytes written by the pieces; ``pieces``: how many calls.
+    ``size_bytes``, ``durable_writes``: what it made durable, by whomever it was written:
+    bytes, and how many writes; ``pieces``: the caller's own calls.
     """
 
     machine: str
@@ -56,6 +57,7 @@ class Writes:
     tid: Ints
     tgid: Ints
     size_bytes: Ints
+    durable_writes: Ints
     pieces: Ints
     device_key: Ints
     inode: Ints

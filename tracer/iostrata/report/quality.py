@@ -52,7 +52,7 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     if quality.plain_writes:
         yield "plain", [f"{quality.plain_writes} writes without sync, not analysed"], ""
     if quality.cost:
-        yield "own cost", list(_cost(quality.cost, count + left_out, quality.plain_writes)), ""
+        yield "own cost", list(_cost(quality.cost, count + left_out, quality.plain_writes > 0)), ""
 
 
 def _left_over(left: LeftOver, quality: Quality) -> str:
@@ -77,13 +77,14 @@ def _crossing(crossing: Crossing) -> Iterator[str]:
     yield f"each way ±{bound} (clocks by {crossing.clock}, drift {crossing.drift_ppm:.1f} ppm)"
 
 
-def _cost(cost: Cost, writes: int, plain_writes: int) -> Iterator[str]:
-    bpf_ns = cost.bpf_ns_a_write(writes + plain_writes)
+def _cost(cost: Cost, writes: int, plain: bool) -> Iterator[str]:
+    """``plain``: there were writes besides the synchronous ones, which cost something, too."""
+    bpf_ns = cost.bpf_ns_a_write(writes)
     if bpf_ns is None:
         yield "BPF time not measured (--stats)"
     else:
-        plain = " (plain ones, too)" if plain_writes else ""
-        yield f"{units.duration(bpf_ns)} of BPF a write{plain}"
+        which = "a synchronous write (what plain ones took is in it)" if plain else "a write"
+        yield f"{units.duration(bpf_ns)} of BPF {which}"
     if cost.recorder_share is not None:
         yield f"recorder {cost.recorder_share:.1%} of a core"
     yield f"{cost.events_per_s:.0f} events/s"

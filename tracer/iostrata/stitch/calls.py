@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch, first step: system calls in, synchronous writes and their pieces out.
+"""Stage stitch, first step: system calls in, what they write and make durable out.
 
-A write is one call on a descriptor that is O_SYNC or O_DSYNC (or with RWF_SYNC,
-RWF_DSYNC), or one fsync, fdatasync, sync_file_range or msync together with the
-plain writes that the same thread made to the same file since it last
-synchronised it. Flags as in Linux's uapi asm-generic/fcntl.h and linux/fs.h.
+Flags as in Linux's uapi asm-generic/fcntl.h, linux/fs.h and asm-generic/mman-common.h.
 """
 
 from __future__ import annotations
@@ -15,7 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, changes, columns_of, joined, order_of
+from iostrata.columns import Ints, columns_of
+from iostrata.stitch.durability import FILE, RANGE
 from iostrata.trace.layout import (
     CALL_FDATASYNC,
     CALL_FSYNC,
@@ -31,6 +29,7 @@ O_SYNC_ONLY: Final = 0o4000000
 RWF_DSYNC: Final = 0x2
 RWF_SYNC: Final = 0x4
 SYNC_FILE_RANGE_WAITS: Final = 0x1 | 0x4
+PAGE_BYTES: Final = 4096
 
 METHODS: Final = (
     "open_datasync",
@@ -45,11 +44,15 @@ METHODS: Final = (
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine; the last ones are what a machine does for another one.
 ENGINES: Final = ("", "io_uring:", "libaio:", "virtio:", "nfs:")
-_METHOD_OF_CALL: Final = {
-    CALL_FSYNC: METHOD["fsync"],
-    CALL_FDATASYNC: METHOD["fdatasync"],
-    CALL_SYNC_FILE_RANGE: METHOD["sync_file_range"],
-    CALL_MSYNC: METHOD["msync"],
+PLAIN: Final = -1
+NO_SYNC: Final = -1
+
+# Of each call that makes durable: its method, and its scope.
+_SYNCS: Final = {
+    CALL_FSYNC: (METHOD["fsync"], FILE),
+    CALL_FDATASYNC: (METHOD["fdatasync"], FILE),
+    CALL_SYNC_FILE_RANGE: (METHOD["sync_file_range"], RANGE),
+    CALL_MSYNC: (METHOD["msync"], RANGE),
 }
 
 
@@ -58,7 +61,8 @@ class Units:
     """Synchronous writes as their callers see them; one row each, unordered.
 
     ``method``: code into ``METHODS``. ``engine``: code into ``ENGINES``.
-    ``failed``: the call returned an error.
+    ``size_bytes``, ``durable_writes``: what it made durable, by whomever it was
+    written; ``pieces``: the caller's own calls. ``failed``: the call returned an error.
     """
 
     begin_ns: Ints
@@ -67,6 +71,7 @@ class Units:
     tid: Ints
     tgid: Ints
     size_bytes: Ints
+    durable_writes: Ints
     pieces: Ints
     device_key: Ints
     inode: Ints
@@ -101,84 +106,75 @@ class Pieces:
         return Pieces(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def units_of_calls(calls: Points) -> tuple[Units, Pieces, int]:
-    """Synchronous writes, their pieces, and how many plain writes nobody synchronised."""
+@dataclass(frozen=True)
+class Operations:
+    """Calls and asynchronous requests that write or make durable: one row each.
+
+    ``method``: code into ``METHODS``, ``PLAIN``: a write that nothing makes durable by
+    itself. ``scope``: of a sync, of ``durability``; ``NO_SYNC``: a write. ``offset_bytes``
+    -1: not known. ``size_bytes``: written; of a sync, the length of its range, 0: to the
+    end. ``request_key``: 0 of a call. Threads' calls come in order of time.
+    """
+
+    begin_ns: Ints
+    end_ns: Ints
+    tid: Ints
+    tgid: Ints
+    device_key: Ints
+    inode: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
+    method: Ints
+    engine: Ints
+    scope: Ints
+    failed: NDArray[np.bool_]
+    request_key: Ints
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+    def rows(self, rows: Ints) -> Operations:
+        return Operations(**{name: column[rows] for name, column in vars(self).items()})
+
+
+def operations_of_calls(calls: Points) -> Operations:
+    """What was written, or made durable, by system calls; what failed of that, too."""
     columns = columns_of(
         calls, "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
-        "offset_bytes",
+        "offset_bytes", "size_bytes",
     )  # fmt: skip
     call, rwf, result = columns["call"], columns["rwf"], columns["result"]
-    is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
-    durable, whole = durable_write(columns["open_flags"], np.where(is_write, rwf, 0))
-    alone = is_write & durable
-    waits = (call != CALL_SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
-    syncs = (call >= CALL_FSYNC) & (call <= CALL_MSYNC) & waits
-    plain = is_write & ~durable & (result >= 0)
-
-    # Sorted by thread, file and time, a batch ends with the call that made it durable.
-    rows = np.flatnonzero(alone | syncs | plain)
-    # The calls come in order of return, which for one thread is the order of entry too.
-    file = [columns[name][rows] for name in ("tid", "dev", "inode")]
-    rows = rows[order_of(*file, alone[rows].astype(np.int8))]
-    is_write, whole, alone, syncs = (flag[rows] for flag in (is_write, whole, alone, syncs))
-    columns = {name: column[rows] for name, column in columns.items()}
-    call, begin, end = columns["call"], columns["enter_ns"], columns["time_ns"]
-    tid, device, inode = columns["tid"], columns["dev"], columns["inode"]
-    result = columns["result"]
-    starts = changes(tid) | changes(device) | changes(inode) | alone
-    starts[1:] |= syncs[:-1]
-    first = np.flatnonzero(starts)
-    final = np.append(first[1:], len(rows))[: len(first)] - 1
-    durable_batch, size = alone[final] | syncs[final], final - first + 1
-    first_row, last = first[durable_batch], final[durable_batch]
-    kept = np.flatnonzero(np.repeat(durable_batch, size))
-    size, count = size[durable_batch], len(last)
-    method = np.where(whole[last], METHOD["open_sync"], METHOD["open_datasync"])
-    for number, code in _METHOD_OF_CALL.items():
-        method = np.where(call[last] == number, code, method)
-
-    def total(values: Ints) -> Ints:
-        """Sum of each batch that was made durable, exactly."""
-        sums: Ints = np.add.reduceat(values, first)[durable_batch]
-        return sums
-
-    units = Units(
-        begin_ns=begin[first_row],
-        end_ns=end[last],
-        latency_ns=total(end - begin),
-        tid=tid[last],
-        tgid=columns["tgid"][last],
-        size_bytes=total(np.where(is_write, np.maximum(result, 0), 0)),
-        pieces=size,
-        device_key=device[last],
-        inode=inode[last],
-        offset_bytes=columns["offset_bytes"][first_row],
+    offset, length = columns["offset_bytes"], columns["size_bytes"]
+    is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2) & (result != 0)
+    method = method_of_write(columns["open_flags"], np.where(is_write, rwf, 0))
+    scope = np.full(len(call), NO_SYNC)
+    for number, (of_call, scope_of_call) in _SYNCS.items():
+        method[call == number], scope[call == number] = of_call, scope_of_call
+    # The file that is mapped, or where, was not known to every kernel.
+    mapped = call == CALL_MSYNC
+    scope[mapped & (offset < 0)] = FILE
+    length = np.where(mapped, -(-length // PAGE_BYTES) * PAGE_BYTES, length)
+    scope[(call == CALL_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) == 0)] = NO_SYNC
+    return Operations(
+        begin_ns=columns["enter_ns"],
+        end_ns=columns["time_ns"],
+        tid=columns["tid"],
+        tgid=columns["tgid"],
+        device_key=columns["dev"],
+        inode=columns["inode"],
+        offset_bytes=offset,
+        size_bytes=np.where(is_write, np.maximum(result, 0), length),
         method=method,
-        engine=np.zeros(count, np.int64),
-        failed=result[last] < 0,
-    )
-    pieces = Pieces(
-        unit=np.repeat(np.arange(count), size),
-        tid=tid[kept],
-        begin_ns=begin[kept],
-        end_ns=end[kept],
-        device_key=device[kept],
-        request_key=np.zeros(len(kept), np.int64),
-    )
-    return units, pieces, len(rows) - len(kept)
+        engine=np.zeros(len(call), np.int64),
+        scope=scope,
+        failed=result < 0,
+        request_key=np.zeros(len(call), np.int64),
+    ).rows(np.flatnonzero(is_write | (scope != NO_SYNC)))
 
 
-def durable_write(flags: Ints, rwf: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether a write with these flags returns only when durable, and whether with all metadata."""
+def method_of_write(flags: Ints, rwf: Ints) -> Ints:
+    """How a write with these flags of its file, and of its own, is durable when it returns."""
     whole = ((flags & O_SYNC_ONLY) != 0) | ((rwf & RWF_SYNC) != 0)
-    return whole | ((flags & O_DSYNC) != 0) | ((rwf & RWF_DSYNC) != 0), whole
-
-
-def together(*parts: tuple[Units, Pieces]) -> tuple[Units, Pieces]:
-    """Units of several kinds as one table, and their pieces."""
-    units = Units(**joined([units for units, _ in parts]))
-    columns = joined([pieces for _, pieces in parts])
-    sizes = [len(units) for units, _ in parts]
-    offsets = np.cumsum([0, *sizes[:-1]])
-    columns["unit"] += np.repeat(offsets, [len(pieces) for _, pieces in parts])
-    return units, Pieces(**columns)
+    durable = whole | ((flags & O_DSYNC) != 0) | ((rwf & RWF_DSYNC) != 0)
+    method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])
+    return np.where(durable, method, PLAIN)

@@ -34,6 +34,7 @@ def units_of_served(trace: Trace) -> tuple[Units, Pieces, str] | None:
             tid=pieces.tid[serves.piece],
             tgid=np.where(serves.agent > 0, serves.agent, pieces.tid[serves.piece]),
             size_bytes=serves.size_bytes,
+            durable_writes=1 - serves.flush.astype(np.int64),
             pieces=np.ones(count, np.int64),
             device_key=pieces.device_key[serves.piece],
             inode=np.zeros(count, np.int64),

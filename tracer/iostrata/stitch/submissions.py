@@ -2,9 +2,7 @@
 """Stage stitch: io_uring and libaio events in, their synchronous writes out.
 
 An asynchronous request is one piece of its own, from its submission to its
-completion as the caller sees it (libaio: until io_getevents returned it). Such
-requests overlap freely, so a sync request is a write by itself: the requests it
-makes durable are not added to it.
+completion as the caller sees it (libaio: until io_getevents returned it).
 """
 
 from __future__ import annotations
@@ -24,7 +22,16 @@ from iostrata.columns import (
     integers,
     joined,
 )
-from iostrata.stitch.calls import METHOD, Pieces, Units, durable_write
+from iostrata.stitch.calls import (
+    METHOD,
+    NO_SYNC,
+    PLAIN,
+    SYNC_FILE_RANGE_WAITS,
+    Operations,
+    Pieces,
+    method_of_write,
+)
+from iostrata.stitch.durability import FILE, RANGE
 from iostrata.trace.layout import CALL_IO_URING_ENTER
 from iostrata.trace.points import Points
 from iostrata.trace.read import Trace
@@ -44,8 +51,9 @@ class Submissions:
     """Requests that were submitted to write or to make durable: one row each.
 
     ``begin_ns``, ``end_ns``: as the submitter sees it, -1: no completion here.
-    ``method``: code into ``METHODS``, -1: a write that nothing makes durable.
-    ``flush``: it only makes durable. ``offset_bytes`` -1: not known.
+    ``method``: code into ``METHODS``, ``PLAIN``: a write that nothing makes durable by
+    itself. ``flush``: it only makes durable; ``offset_bytes`` and ``size_bytes`` are of
+    what it is asked for then, 0: to the end. ``offset_bytes`` -1: not known.
     """
 
     engine: Ints
@@ -74,32 +82,33 @@ def submissions_of(trace: Trace) -> Submissions:
     return Submissions(**joined((_of_uring(trace), _of_aio(trace))))
 
 
-def units_of_requests(trace: Trace) -> tuple[Units, Pieces, int]:
-    """The synchronous requests of both engines; ``Pieces.tid`` is the submitter's.
+def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
+    """What the requests of both engines wrote or made durable, as far as their ends are known.
 
-    Also how many have no completion here: still under way at the end, or
-    collected where no point tells of it (libaio's ring read by the process).
+    Also how many synchronous ones have no completion here: still under way at the end,
+    or collected where no point tells of it (libaio's ring read by the process).
     """
-    found = submissions_of(trace)
-    synchronous = found.method >= 0
-    ended = found.rows(np.flatnonzero(synchronous & (found.end_ns >= 0)))
-    count = len(ended)
-    units = Units(
+    ended = found.rows(np.flatnonzero(found.end_ns >= 0))
+    offset = ended.offset_bytes
+    part = (offset > 0) | ((offset == 0) & (ended.size_bytes > 0))
+    scope = np.where(ended.flush, np.where(part, RANGE, FILE), NO_SYNC)
+    done = Operations(
         begin_ns=ended.begin_ns,
         end_ns=ended.end_ns,
-        latency_ns=ended.end_ns - ended.begin_ns,
         tid=ended.tid,
         tgid=ended.tgid,
-        size_bytes=np.where(ended.flush, 0, np.maximum(ended.result, 0)),
-        pieces=np.ones(count, np.int64),
         device_key=ended.device_key,
         inode=ended.inode,
-        offset_bytes=ended.offset_bytes,
+        offset_bytes=offset,
+        size_bytes=np.where(ended.flush, ended.size_bytes, np.maximum(ended.result, 0)),
         method=ended.method,
         engine=ended.engine,
+        scope=scope,
         failed=ended.result < 0,
+        request_key=ended.key,
     )
-    return units, pieces_of(ended), int(np.count_nonzero(synchronous)) - count
+    unfinished = np.count_nonzero((found.method != PLAIN) & (found.end_ns < 0))
+    return done.rows(np.flatnonzero(ended.flush | (ended.result != 0))), int(unfinished)
 
 
 def pieces_of(submitted: Submissions) -> Pieces:
@@ -127,11 +136,12 @@ def _of_uring(trace: Trace) -> Submissions:
         name: np.where(submitted[name] != 0, submitted[name], at(completed[name], done))
         for name in ("inode", "dev", "open_flags")
     }
-    method = _method_of_write(known["open_flags"], rwf)
+    method = method_of_write(known["open_flags"], rwf)
     fsync = np.where((rwf & URING_FSYNC_DATASYNC) != 0, METHOD["fdatasync"], METHOD["fsync"])
     method = np.where(opcode == URING_FSYNC, fsync, method)
     method = np.where(opcode == URING_SYNC_FILE_RANGE, METHOD["sync_file_range"], method)
-    flush = np.isin(opcode, (URING_FSYNC, URING_SYNC_FILE_RANGE))
+    waits = (opcode == URING_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
+    flush = (opcode == URING_FSYNC) | waits
     begin, end = _around(trace, submitted, at(completed["time_ns"], done))
     count = len(opcode)
     found = Submissions(
@@ -150,13 +160,6 @@ def _of_uring(trace: Trace) -> Submissions:
         result=at(completed["result"], done),
     )
     return found.rows(np.flatnonzero(flush | np.isin(opcode, URING_WRITES)))
-
-
-def _method_of_write(flags: Ints, rwf: Ints) -> Ints:
-    """-1: nothing makes it durable."""
-    durable, whole = durable_write(flags, rwf)
-    method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])
-    return np.where(durable, method, -1)
 
 
 def _offset(points: Points) -> Ints:
@@ -203,7 +206,7 @@ def _of_aio(trace: Trace) -> Submissions:
         submitted["iocb_key"], submitted["enter_ns"]
     )
     opcode = submitted["opcode"]
-    method = _method_of_write(submitted["open_flags"], submitted["rwf"])
+    method = method_of_write(submitted["open_flags"], submitted["rwf"])
     method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
     method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
     flush = np.isin(opcode, (AIO_FSYNC, AIO_FDSYNC))

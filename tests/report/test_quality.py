@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines below the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iostrata.report import table
+from tests.report.synthetic import one_method
+
+
+@pytest.mark.parametrize("plain_writes", [0, 9000])
+def test_own_cost_is_of_a_synchronous_write(plain_writes: int) -> None:
+    """However many plain ones there were besides."""
+    summary = one_method()
+    quality = replace(summary.quality, plain_writes=plain_writes)
+    text = table.render(replace(summary, quality=quality), 120).plain
+    (line,) = [line for line in text.splitlines() if line.startswith("own cost")]
+    assert line.startswith("own cost    1.90 us of BPF a ")
+    assert ("plain" in line) == (plain_writes > 0)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: calls and requests in, synchronous writes and their pieces out.
+
+A synchronous write is one write that returns only when it is durable, or one sync
+together with the plain writes that its own thread made within its scope and that
+were not durable when it began. Asynchronous requests are pieces of their own: they
+overlap freely, so that no other request's time belongs to one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import Ints, at, changes, joined, order_of
+from iostrata.stitch.calls import (
+    NO_SYNC,
+    PLAIN,
+    Operations,
+    Pieces,
+    Units,
+    operations_of_calls,
+)
+from iostrata.stitch.durability import NOBODY, RANGE, Durability, Synced, Written, durability
+from iostrata.stitch.submissions import operations_of_requests, submissions_of
+from iostrata.trace.read import Trace
+
+NO_END: Final = np.iinfo(np.int64).max
+
+
+def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
+    """Synchronous writes and their pieces.
+
+    Also how many synchronous requests did not end here, and how many plain writes
+    nobody synchronised.
+    """
+    requests, unfinished = operations_of_requests(submissions_of(trace))
+    done = Operations(**joined([operations_of_calls(trace.points["syscall"]), requests]))
+    units, pieces, plain = account(done)
+    return units, pieces, unfinished, plain
+
+
+def account(done: Operations) -> tuple[Units, Pieces, int]:
+    """Operations as synchronous writes and their pieces, and how many are neither."""
+    plain = np.flatnonzero((done.method == PLAIN) & ~done.failed & (done.size_bytes > 0))
+    syncs = np.flatnonzero((done.scope != NO_SYNC) & ~done.failed)
+    found = _durability(done, plain, syncs)
+    rows = np.flatnonzero(done.method != PLAIN)
+    unit_of = np.full(len(done), -1)
+    unit_of[rows] = np.arange(len(rows))
+    unit_of[plain] = at(unit_of[syncs], found.caller)
+    pieces = np.flatnonzero(unit_of >= 0)
+    pieces = pieces[order_of(unit_of[pieces])]
+    first = np.flatnonzero(changes(unit_of[pieces]))
+    took = (done.end_ns - done.begin_ns)[pieces]
+    size = np.where(done.scope == NO_SYNC, np.where(done.failed, 0, done.size_bytes), 0)
+    size[syncs] = found.size_bytes
+    writes = (done.scope == NO_SYNC).astype(np.int64)
+    writes[syncs] = found.count
+    begins = pieces[first]
+    units = Units(
+        begin_ns=done.begin_ns[begins],
+        end_ns=done.end_ns[rows],
+        latency_ns=np.add.reduceat(took, first) if len(first) else took,
+        tid=done.tid[rows],
+        tgid=done.tgid[rows],
+        size_bytes=size[rows],
+        durable_writes=writes[rows],
+        pieces=np.bincount(unit_of[pieces], minlength=len(rows)),
+        device_key=done.device_key[rows],
+        inode=done.inode[rows],
+        offset_bytes=done.offset_bytes[begins],
+        method=done.method[rows],
+        engine=done.engine[rows],
+        failed=done.failed[rows],
+    )
+    of = done.rows(pieces)
+    return (
+        units,
+        Pieces(unit_of[pieces], of.tid, of.begin_ns, of.end_ns, of.device_key, of.request_key),
+        int(np.count_nonzero(found.by < 0)),
+    )
+
+
+def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
+    agent = np.where(done.request_key == 0, numbers(done.tgid, done.tid), NOBODY)
+    file = numbers(done.device_key, done.inode)
+    offset = np.maximum(done.offset_bytes, 0)
+    end = offset + done.size_bytes
+    to_the_end = (done.scope == RANGE) & (done.size_bytes == 0)
+    return durability(
+        Written(
+            done.end_ns[plain], agent[plain], done.device_key[plain], file[plain],
+            done.offset_bytes[plain], end[plain],
+        ),
+        Synced(
+            done.begin_ns[syncs], done.end_ns[syncs], agent[syncs], done.scope[syncs],
+            done.device_key[syncs], file[syncs], offset[syncs],
+            np.where(to_the_end, NO_END, end)[syncs],
+        ),
+    )  # fmt: skip
+
+
+def numbers(*columns: Ints) -> Ints:
+    """The same number for the same values: from 0, as many as there are different ones."""
+    order = order_of(*columns)
+    new = np.zeros(len(order), np.bool_)
+    for column in columns:
+        new |= changes(column[order])
+    result = np.empty(len(order), np.int64)
+    result[order] = np.cumsum(new) - 1
+    return result

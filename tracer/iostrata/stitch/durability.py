@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: plain writes and syncs in, out which sync each write's call and bytes go with.
+
+A sync makes durable what anybody had written within its scope (everything, a file
+system, a file, a range of it) before it began. A write goes with the next such sync
+of its own thread, if no other had ended before that one began; otherwise with the
+first to end of those that began after the write had returned. So each byte is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at, ranges
+
+ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
+"""Scopes of a sync, from the widest to the narrowest."""
+NOBODY: Final = -1
+# Agents, devices, files and cells of files are counted or numbered below this.
+PLACES: Final = 1 << 32
+
+
+@dataclass(frozen=True)
+class Written:
+    """Writes that nothing makes durable by themselves: one row each.
+
+    ``agent``: number of the thread whose call it was, ``NOBODY``: no call. ``device_key``:
+    of the file system; ``file``: number of the file; ``low``, ``high``: bytes of the file
+    from, to (not with); ``low`` -1: only how many is known.
+    """
+
+    end_ns: Ints
+    agent: Ints
+    device_key: Ints
+    file: Ints
+    low: Ints
+    high: Ints
+
+    def __len__(self) -> int:
+        return len(self.end_ns)
+
+
+@dataclass(frozen=True)
+class Synced:
+    """Syncs that succeeded: one row each; columns as above, ``low``, ``high`` of a range only."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    agent: Ints
+    scope: Ints
+    device_key: Ints
+    file: Ints
+    low: Ints
+    high: Ints
+
+
+@dataclass(frozen=True)
+class Durability:
+    """``caller``: of each write, the sync of its own thread that its call belongs to.
+
+    ``by``: the sync with which the last of it is counted; both rows of ``Synced``, -1: none.
+    ``size_bytes``, ``count``: of each sync, bytes and writes that are counted with it.
+    """
+
+    caller: Ints
+    by: Ints
+    size_bytes: Ints
+    count: Ints
+
+
+def durability(written: Written, synced: Synced) -> Durability:
+    """Which sync each write goes with."""
+    parts = _parts(written, synced)
+    end = written.end_ns[parts.write]
+    agent = written.agent[parts.write]
+    first, own = np.full(len(end), -1), np.full(len(end), -1)
+    for rows, key, key_of_part in _scopes(written, synced, parts):
+        begin = synced.begin_ns[rows]
+        ends_first = _ends_first(key, begin, synced.end_ns[rows])
+        following = AsOf(key, begin).at_or_after(key_of_part, end)
+        first = _earlier(first, at(rows, at(ends_first, following)), synced.end_ns)
+        by_agent = AsOf(synced.agent[rows] * PLACES + key, begin)
+        mine = np.where(agent >= 0, agent * PLACES + key_of_part, -1)
+        own = _earlier(own, at(rows, by_agent.at_or_after(mine, end)), synced.begin_ns)
+    # Durable already, when its own thread asked for it: then that asked for something else.
+    is_own = (own >= 0) & (at(synced.end_ns, first) > at(synced.begin_ns, own))
+    counted = np.where(is_own, own, first)
+    caller = _least(parts.write, np.where(is_own, own, -1), synced.begin_ns, len(written))
+    by = _least(parts.write, counted, -synced.end_ns, len(written))
+    some, count = counted >= 0, len(synced.begin_ns)
+    size = np.zeros(count, np.int64)
+    np.add.at(size, counted[some], parts.size_bytes[some])
+    return Durability(caller, by, size, np.bincount(by[by >= 0], minlength=count))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The writes, cut wherever a range begins or ends: of which write, how much, and where.
+
+    ``cell``: number of the stretch between two cuts of one file, -1: not known.
+    ``of_range``, ``cell_of_range``: which ranges hold which cells.
+    """
+
+    write: Ints
+    size_bytes: Ints
+    cell: Ints
+    of_range: Ints
+    cell_of_range: Ints
+
+
+def _parts(written: Written, synced: Synced) -> _Parts:
+    ranged = np.flatnonzero(synced.scope == RANGE)
+    count = len(written)
+    if not len(ranged):
+        none = np.zeros(0, np.int64)
+        whole = written.high - np.maximum(written.low, 0)
+        return _Parts(np.arange(count), whole, np.full(count, -1), none, none)
+    low, high, file = synced.low[ranged], synced.high[ranged], synced.file[ranged]
+    offsets = np.unique(np.concatenate([low, high]))
+    width = len(offsets) + 1
+    begin = file * width + np.searchsorted(offsets, low)
+    end = file * width + np.searchsorted(offsets, high)
+    cuts = np.unique(np.concatenate([begin, end]))
+    # Cell n lies from cut n to the next one; what lies before a file's first cut is in none of it.
+    first, last = np.searchsorted(cuts, begin), np.searchsorted(cuts, end)
+    of_range = np.repeat(np.arange(len(ranged)), last - first)
+    cell_of_range = np.repeat(first, last - first) + ranges(last - first)
+
+    known = written.low >= 0
+    low, high = np.maximum(written.low, 0), written.high
+    since = written.file * width + np.searchsorted(offsets, low, side="right") - 1
+    until = written.file * width + np.searchsorted(offsets, high, side="left")
+    before = np.searchsorted(cuts, since, side="right") - 1
+    inside = np.where(known, np.searchsorted(cuts, until, side="left") - 1 - before, 0)
+    write = np.repeat(np.arange(count), inside + 1)
+    step = ranges(inside + 1)
+    cell = before[write] + step
+    place = offsets[np.append(cuts, 0)[cell] % width] if len(cuts) else cell
+    begins = np.where(step > 0, place, low[write])
+    ends = np.append(begins[1:], 0)
+    final = step == inside[write]
+    ends = np.where(final, high[write], ends)
+    return _Parts(write, ends - begins, np.where(known[write], cell, -1), ranged[of_range],
+                  cell_of_range)  # fmt: skip
+
+
+def _scopes(written: Written, synced: Synced, parts: _Parts) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """The syncs of each scope that there are, what they cover, and in what each part lies."""
+    write = parts.write
+    for scope, key, key_of_write in (
+        (ALL, np.zeros(len(synced.scope), np.int64), np.zeros(len(written), np.int64)),
+        (FILE_SYSTEM, synced.device_key, written.device_key),
+        (FILE, synced.file, written.file),
+    ):
+        rows = np.flatnonzero(synced.scope == scope)
+        if len(rows):
+            yield rows, key[rows], key_of_write[write]
+    if len(parts.of_range):
+        yield parts.of_range, parts.cell_of_range, parts.cell
+
+
+def _ends_first(key: Ints, begin: Ints, end: Ints) -> Ints:
+    """Of those of one key that begin with each row or after it, which one ends first."""
+    order = np.lexsort((begin, key))
+    place = np.empty(len(key), np.int64)
+    by_end = np.argsort(end, kind="stable")
+    place[by_end] = np.arange(len(key))
+    # From the last to the first, each key's places lie below those of the keys before.
+    keys = key[order]
+    shift = np.cumsum(np.append(False, keys[1:] != keys[:-1])[: len(keys)]) * len(key)
+    least = np.minimum.accumulate((place[order] + shift)[::-1])[::-1] - shift
+    result = np.empty(len(key), np.int64)
+    result[order] = by_end[least]
+    return result
+
+
+def _earlier(one: Ints, other: Ints, time_ns: Ints) -> Ints:
+    """The row with the lesser time of two, either of which may be -1."""
+    if not len(time_ns):
+        return one
+    return np.where((other >= 0) & ((one < 0) | (time_ns[other] < time_ns[one])), other, one)
+
+
+def _least(write: Ints, row: Ints, time_ns: Ints, count: int) -> Ints:
+    """Of each write's rows, the one with the least time; -1: it has none."""
+    some = np.flatnonzero(row >= 0)
+    some = some[np.argsort(-time_ns[row[some]], kind="stable")]
+    result = np.full(count, -1)
+    # Of several with one index, the last stays.
+    result[write[some]] = row[some]
+    return result
