@@ -18,7 +18,7 @@ PACKAGE: Final = ROOT / "tracer" / "iostrata"
 
 # What each part of the package may import of the others; a part may always import itself.
 FOUNDATION: Final = frozenset({"columns", "errors", "model", "units"})
-STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "attribute"}
+STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "hops", "attribute"}
 ALLOWED: Final = {
     "columns": frozenset[str](),
     "model": frozenset({"columns"}),
@@ -27,8 +27,9 @@ ALLOWED: Final = {
     "trace": FOUNDATION,
     "layers": FOUNDATION | {"trace"},
     "clock": FOUNDATION | {"trace"},
-    "stitch": STAGES - {"attribute"},
-    "attribute": STAGES - {"trace"},
+    "stitch": STAGES - {"attribute", "hops"},
+    "hops": STAGES - {"attribute"} | {"clock"},
+    "attribute": STAGES - {"trace", "hops"},
     "report": FOUNDATION | {"layers"},
     "recording": FOUNDATION | {"trace"},
     "record": FOUNDATION | {"layers", "recording", "trace"},

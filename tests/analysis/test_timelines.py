@@ -13,10 +13,11 @@ from iostrata.analysis import analyse, timelines
 from iostrata.attribute.choice import Choice, percentile
 from iostrata.columns import Ints
 from iostrata.errors import UsageError
+from iostrata.hops import Lifted, lift
+from iostrata.hops.hop import Node
 from iostrata.model import Timeline
 from iostrata.recording import open_recording
-from iostrata.stitch import Lifted, lift, window
-from iostrata.stitch.lift import Node
+from iostrata.stitch import window
 from tests.cli.recordings import PAUSE_NS, WRITES, small_recording, small_world
 from tests.synthetic import Commit, Request, World, Writer, device, write
 

@@ -11,12 +11,12 @@ import pytest
 
 from iostrata.analysis import analyse, prepare, timelines
 from iostrata.attribute.choice import Choice
+from iostrata.hops import lift
+from iostrata.hops.lift import way_to
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence, Timeline
 from iostrata.recording import open_recording
 from iostrata.report import waterfall
-from iostrata.stitch import lift
-from iostrata.stitch.lift import way_to
 from tests.chain import CONNECTION, Chain
 from tests.report.test_golden import golden
 from tests.report.test_several_machines import fits, recording

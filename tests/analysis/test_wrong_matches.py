@@ -13,8 +13,8 @@ import pytest
 
 from iostrata.analysis import prepare
 from iostrata.columns import AsOf, Containing, Ints, columns_of
+from iostrata.hops.hop import Link, Node
 from iostrata.recording import open_recording
-from iostrata.stitch.lift import Link, Node
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 

@@ -14,14 +14,13 @@ from typing import Final
 import numpy as np
 
 from iostrata.clock import Alignment, Intervals, align
+from iostrata.hops import HOPS
+from iostrata.hops.hop import Asks, Hop, Link, Node, Pairs, Serves
+from iostrata.hops.match import match
 from iostrata.layers import HOPS as HOP_RANKS
 from iostrata.layers import ROWS, STACK, Row
 from iostrata.model import Crossing, Layer
 from iostrata.stitch import Pieces, commits_of
-from iostrata.stitch.hop import Asks, Hop, Serves
-from iostrata.stitch.hops import HOPS
-from iostrata.stitch.lift import Link, Node
-from iostrata.stitch.match import Pairs, match
 from iostrata.trace.read import Trace
 
 OS: Final = {"local": "OS", "guest": "guest OS", "host": "host OS", "server": "server OS"}

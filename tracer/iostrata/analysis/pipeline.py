@@ -17,6 +17,7 @@ from iostrata.analysis.quality import left_out_of, quality_of
 from iostrata.attribute import attribute
 from iostrata.columns import integers
 from iostrata.errors import NothingToAnalyse
+from iostrata.hops import lift, units_of_served
 from iostrata.layers import UNFOLLOWED
 from iostrata.model import Breakdown, Layer, Writes
 from iostrata.recording import Recording
@@ -24,12 +25,10 @@ from iostrata.stitch import (
     Audit,
     Pieces,
     Units,
-    lift,
     units_of,
     windows,
 )
 from iostrata.stitch.calls import ENGINES, METHODS
-from iostrata.stitch.hops import units_of_served
 from iostrata.trace.layout import THREAD_TARGET
 from iostrata.trace.read import Trace
 

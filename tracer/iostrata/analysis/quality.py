@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, integers, overlapping
+from iostrata.hops.hop import Node
+from iostrata.hops.virtio.vcpus import vcpus_of
 from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
-from iostrata.stitch.lift import Node
-from iostrata.stitch.vcpus import vcpus_of
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
 

@@ -17,10 +17,11 @@ from iostrata.analysis.quality import quality_of
 from iostrata.attribute.choice import Choice, Chosen
 from iostrata.attribute.timeline import segments
 from iostrata.columns import Ints
+from iostrata.hops import lift
+from iostrata.hops.evidence import Witnesses
 from iostrata.model import Lane, Quality, Step, Timeline
 from iostrata.recording import Recording
-from iostrata.stitch import lift, windows
-from iostrata.stitch.evidence import Witnesses
+from iostrata.stitch import windows
 from iostrata.trace.wallclock import realtime_of
 
 

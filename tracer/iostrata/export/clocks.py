@@ -14,7 +14,7 @@ import numpy as np
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints
-from iostrata.stitch.lift import way_to
+from iostrata.hops.lift import way_to
 
 CONVERSION_NS: Final = 20
 """How far a conversion may be off, unless that takes more than ``MOST_SNAPSHOTS``."""

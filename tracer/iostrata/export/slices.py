@@ -10,7 +10,8 @@ import numpy as np
 from iostrata.analysis import Material
 from iostrata.attribute.timeline import segments
 from iostrata.columns import Ints, changes
-from iostrata.stitch import lift, windows
+from iostrata.hops import lift
+from iostrata.stitch import windows
 from iostrata.stitch.spans import SpanList, Spans
 
 

@@ -5,7 +5,6 @@ from iostrata.stitch.account import units_of
 from iostrata.stitch.audit import Audit
 from iostrata.stitch.calls import Pieces, Units
 from iostrata.stitch.journal import commits_of
-from iostrata.stitch.lift import Lifted, lift
 from iostrata.stitch.window import windows
 
-__all__ = ["Audit", "Lifted", "Pieces", "Units", "commits_of", "lift", "units_of", "windows"]
+__all__ = ["Audit", "Pieces", "Units", "commits_of", "units_of", "windows"]

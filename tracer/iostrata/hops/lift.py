@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: pieces of one machine in, their spans on it and on all machines below it out.
+"""Hops: pieces of one machine in, their spans on it and on all machines below it out.
 
 Each machine is stitched on its own, into spans of its own pieces. A link says
 which of its asks were served by which pieces of the machine below; the spans of
@@ -11,101 +11,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, ranges
+from iostrata.columns import Ints, at
+from iostrata.hops.hop import Held, Link, Node
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.audit import Audit
-from iostrata.stitch.calls import Pieces
-from iostrata.stitch.hop import Asks, Hop, Serves
-from iostrata.stitch.journal import Commits
-from iostrata.stitch.match import Pairs
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
-from iostrata.stitch.stitch import Asked, stitch
+from iostrata.stitch.stitch import stitch
 from iostrata.stitch.window import Window, window_of
-from iostrata.trace.read import Trace
 
 # Ranks of spans that wait for something below the machine.
 ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
-
-
-class Clock(Protocol):
-    """How a lower machine's clock relates to the upper's, and how far that may be off."""
-
-    @property
-    def bound_ns(self) -> int: ...
-
-    def to_upper(self, times: Ints) -> Ints: ...
-
-    def to_lower(self, times: Ints) -> Ints: ...
-
-
-@dataclass(frozen=True)
-class Node:
-    """One machine on the way. ``depth``: 0 for the one with the workload."""
-
-    trace: Trace
-    pieces: Pieces
-    commits: Commits
-    depth: int
-    floor: str = "syscall"
-    links: tuple[Link, ...] = ()
-
-
-@dataclass(frozen=True)
-class Link:
-    """The way from one machine to the next.
-
-    ``begin_ns``, ``end_ns``: of the serves, in the upper's clock. ``agents``: the
-    processes that served any of the asks.
-    """
-
-    hop: Hop
-    upper: Trace
-    lower: Node
-    clock: Clock
-    asks: Asks
-    serves: Serves
-    begin_ns: Ints
-    end_ns: Ints
-    pairs: Pairs
-    agents: Ints
-
-    def ask_of(self, asked: Asked) -> Ints:
-        """The row of the asks that each of a window's asked is, -1: it is not of this hop."""
-        found = AsOf(self.asks.identity, self.asks.begin_ns).at_or_before(asked.key, asked.begin_ns)
-        found = np.where(at(self.asks.begin_ns, found) == asked.begin_ns, found, -1)
-        return np.where((found >= 0) & self.pairs.crossing[found], found, -1)
-
-    def served(self, ask: Ints) -> tuple[Ints, Ints]:
-        """All (row of ``ask``, row of the serves) of some asks."""
-        first = np.searchsorted(self.pairs.ask, ask, side="left")
-        count = np.searchsorted(self.pairs.ask, ask, side="right") - first
-        row = np.repeat(np.arange(len(ask)), count)
-        return row, self.pairs.serve[np.repeat(first, count) + ranges(count)]
-
-
-@dataclass(frozen=True)
-class Held:
-    """Asks as the pieces waited for them: one row each time one did.
-
-    ``owner``: row of the piece; ``ask``: row of the link's asks; ``begin_ns``,
-    ``end_ns``: when it waited for it; ``first_ns``, ``last_ns``: when the first
-    serve began and the last one ended, in this machine's clock, -1 without any.
-    """
-
-    owner: Ints
-    ask: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    first_ns: Ints
-    last_ns: Ints
-
-    def where(self, keep: NDArray[np.bool_]) -> Held:
-        return Held(**{name: column[keep] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: the kinds of crossings between machines, from the top of a path down."""
+"""Hops: a machine's trace in, what it did for others as writes of its own out."""
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
+from iostrata.hops.registry import HOPS
 from iostrata.stitch.calls import ENGINES, METHOD, Pieces, Units
-from iostrata.stitch.hop import Hop
-from iostrata.stitch.nfs import Nfs
-from iostrata.stitch.virtio import Virtio
 from iostrata.trace.read import Trace
-
-HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs())
 
 
 def units_of_served(trace: Trace) -> tuple[Units, Pieces, str] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: lifted spans and a stretch of a piece's time in, what is behind it out.
+"""Hops: lifted spans and a stretch of a piece's time in, what is behind it out.
 
 A span says which of its machine's own spans it is a copy of, and that one what it
 asked of a device or of another machine: a request, a call. What has no request yet (a
@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints
+from iostrata.hops.hop import Link, Node
+from iostrata.hops.lift import Lifted, View, way_to
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
-from iostrata.stitch.lift import Lifted, Link, Node, View, way_to
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.requests import bios_of, requests_of
 from iostrata.stitch.rpc import calls_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: asks, serves and their clocks' relation in, who served which ask out.
+"""Hops: asks, serves and their clocks' relation in, who served which ask out.
 
 The wire key decides; time only settles which use of a key it was. What has no key
 (a flush) is served by all of its group that ran meanwhile: many to many.
@@ -7,27 +7,10 @@ The wire key decides; time only settles which use of a key it was. What has no k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, overlapping
-from iostrata.stitch.hop import Asks, Serves
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Who served which ask, in order of ``ask``: rows of both tables.
-
-    ``crossing``: of each ask, whether its group reaches the lower machine at all.
-    ``ambiguous``: asks that share a serve with another ask of the same key.
-    """
-
-    ask: Ints
-    serve: Ints
-    crossing: NDArray[np.bool_]
-    ambiguous: int
+from iostrata.hops.hop import Asks, Pairs, Serves
 
 
 def match(asks: Asks, serves: Serves, begin_ns: Ints, end_ns: Ints, slack_ns: int) -> Pairs:

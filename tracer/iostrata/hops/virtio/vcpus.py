@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: a guest and its host in, which of the guest's CPUs is which virtual CPU out.
+"""Hop virtio: a guest and its host in, which of the guest's CPUs is which virtual CPU out.
 
 KVM numbers a virtual CPU by its APIC id, which leaves gaps where cores or sockets are no
 power of two; the guest numbers its CPUs without any.

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hops: two machines' traces in, what the upper asked and the lower served out.
+
+A *hop* is a kind of crossing from one machine to the next: a guest's block
+request that a virtual machine monitor carries out, an NFS client's call that a
+server serves. It declares its wire key in one place, its ``asks`` and ``serves``;
+everything else about machines is told to no hop.
+
+To add one: a package like ``virtio`` with a class like its, and a line in ``HOPS`` (registry.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at, ranges
+from iostrata.stitch.calls import Pieces
+from iostrata.stitch.journal import Commits
+from iostrata.stitch.spans import Spans
+from iostrata.stitch.stitch import Asked
+from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window
+from iostrata.trace.read import Trace
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What the upper machine asked, one row each, times in ns of its own clock.
+
+    ``identity``: with ``begin_ns``, what ``stitch.Asked`` names it by. ``key``: the
+    wire key. ``group``: what it went through (a disk, a connection). ``shared``: it
+    has no key, and is served by whatever serves its group meanwhile (a flush).
+    ``told_ns``: when the lower machine began to be told of it, ``heard_ns``: when it
+    was heard that something is done; -1: not seen.
+    """
+
+    identity: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    key: Ints
+    group: Ints
+    shared: NDArray[np.bool_]
+    told_ns: Ints
+    heard_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def rows(self, rows: Ints) -> Asks:
+        return Asks(**{name: column[rows] for name, column in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Serves:
+    """What the lower machine served, one row each, times in ns of its own clock.
+
+    ``piece``: row of the pieces that its own events are tied to. ``agent``: the
+    process that served (0: the kernel). ``flush``: it made durable and wrote nothing.
+    ``offset_bytes``, ``size_bytes``: of what was written.
+    """
+
+    begin_ns: Ints
+    end_ns: Ints
+    key: Ints
+    group: Ints
+    shared: NDArray[np.bool_]
+    piece: Ints
+    agent: Ints
+    flush: NDArray[np.bool_]
+    offset_bytes: Ints
+    size_bytes: Ints
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Who served which ask, in order of ``ask``: rows of both tables.
+
+    ``crossing``: of each ask, whether its group reaches the lower machine at all.
+    ``ambiguous``: asks that share a serve with another ask of the same key.
+    """
+
+    ask: Ints
+    serve: Ints
+    crossing: NDArray[np.bool_]
+    ambiguous: int
+
+
+class Clock(Protocol):
+    """How a lower machine's clock relates to the upper's, and how far that may be off."""
+
+    @property
+    def bound_ns(self) -> int: ...
+
+    def to_upper(self, times: Ints) -> Ints: ...
+
+    def to_lower(self, times: Ints) -> Ints: ...
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine on the way. ``depth``: 0 for the one with the workload."""
+
+    trace: Trace
+    pieces: Pieces
+    commits: Commits
+    depth: int
+    floor: str = "syscall"
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True)
+class Link:
+    """The way from one machine to the next.
+
+    ``begin_ns``, ``end_ns``: of the serves, in the upper's clock. ``agents``: the
+    processes that served any of the asks.
+    """
+
+    hop: Hop
+    upper: Trace
+    lower: Node
+    clock: Clock
+    asks: Asks
+    serves: Serves
+    begin_ns: Ints
+    end_ns: Ints
+    pairs: Pairs
+    agents: Ints
+
+    def ask_of(self, asked: Asked) -> Ints:
+        """The row of the asks that each of a window's asked is, -1: it is not of this hop."""
+        found = AsOf(self.asks.identity, self.asks.begin_ns).at_or_before(asked.key, asked.begin_ns)
+        found = np.where(at(self.asks.begin_ns, found) == asked.begin_ns, found, -1)
+        return np.where((found >= 0) & self.pairs.crossing[found], found, -1)
+
+    def meanwhile(self, begin_ns: int, end_ns: int) -> Window:
+        """The lower machine's events of a time of its own."""
+        return Window(self.lower.trace, NO_PIECES, NO_COMMITS, max(begin_ns, 0), end_ns)
+
+    def served(self, ask: Ints) -> tuple[Ints, Ints]:
+        """All (row of ``ask``, row of the serves) of some asks."""
+        first = np.searchsorted(self.pairs.ask, ask, side="left")
+        count = np.searchsorted(self.pairs.ask, ask, side="right") - first
+        row = np.repeat(np.arange(len(ask)), count)
+        return row, self.pairs.serve[np.repeat(first, count) + ranges(count)]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Asks as the pieces waited for them: one row each time one did.
+
+    ``owner``: row of the piece; ``ask``: row of the link's asks; ``begin_ns``,
+    ``end_ns``: when it waited for it; ``first_ns``, ``last_ns``: when the first
+    serve began and the last one ended, in this machine's clock, -1 without any.
+    """
+
+    owner: Ints
+    ask: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    first_ns: Ints
+    last_ns: Ints
+
+    def where(self, keep: NDArray[np.bool_]) -> Held:
+        return Held(**{name: column[keep] for name, column in vars(self).items()})
+
+
+class Hop(Protocol):
+    """``floor``: the rank of a piece of the lower machine where no layer is at work."""
+
+    name: str
+    floor: str
+
+    def asks(self, upper: Trace) -> Asks: ...
+
+    def serves(self, lower: Trace) -> tuple[Serves, Pieces]: ...
+
+    def crossing(self, link: Link, held: Held) -> Spans:
+        """The way there and back, in the upper's clock; ``owner``: row of ``held``."""
+        ...
+
+    def context(self, link: Link, window: Window) -> Spans:
+        """What else on the lower machine kept the upper one's pieces (``owner``: the row)."""
+        ...

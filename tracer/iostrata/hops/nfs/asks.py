@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop nfs: a client's trace in, the calls that it made out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.hops.hop import Asks
+from iostrata.stitch.rpc import calls_of
+from iostrata.stitch.window import whole
+from iostrata.trace.read import Trace
+
+
+def asks_of(upper: Trace) -> Asks:
+    calls = calls_of(whole(upper))
+    return Asks(
+        identity=calls.key,
+        begin_ns=calls.send_ns,
+        end_ns=calls.reply_ns,
+        key=calls.xid,
+        group=calls.connection,
+        shared=np.zeros(len(calls), np.bool_),
+        told_ns=calls.send_ns,
+        heard_ns=calls.reply_ns,
+    )

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of crossings between machines, from the top of a path down."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.hops.hop import Hop
+from iostrata.hops.nfs import Nfs
+from iostrata.hops.virtio import Virtio
+
+HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs())

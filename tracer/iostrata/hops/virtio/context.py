@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop virtio: what kept the guest's own code from running."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, Containing, Ints, at, overlapping
+from iostrata.hops.hop import Link
+from iostrata.hops.virtio.vcpus import vcpus_of
+from iostrata.layers.exits import is_idle
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.wakeup import sleeps_of
+from iostrata.stitch.window import Window
+
+Cpus = tuple[Ints, Ints, Ints, Ints]
+"""Stretches of pieces on a virtual CPU: row of the piece, virtual CPU, begin and end."""
+
+
+def context_of(link: Link, window: Window) -> Spans:
+    """The virtual CPUs that the pieces ran on: out of guest mode, or without a CPU."""
+    begin, end = link.clock.to_lower(np.array([window.begin_ns, window.end_ns])).tolist()
+    host = link.meanwhile(begin, end)
+    spans, vcpus = SpanList(), vcpus_of(link.upper, link.lower.trace, link.agents)
+    if vcpus is None:
+        return spans.collect()
+    cpus = _vcpus_of(window, vcpus)
+    exits = host.columns("kvm_exit", "exit_ns", "tid", "tgid", "vcpu", "reason", "isa")
+    mine = np.isin(exits["tgid"], link.agents)
+    rows = np.flatnonzero(mine & ~is_idle(exits["isa"], exits["reason"]))
+    _keep(spans, link, cpus, "kvm.exit",
+          exits["vcpu"][rows], exits["exit_ns"][rows], exits["time_ns"][rows])  # fmt: skip
+    vcpu_of = AsOf(exits["tid"], exits["time_ns"])
+    sleeps = sleeps_of(host)
+    # A virtual CPU enters guest mode soon after it runs again.
+    found = vcpu_of.at_or_after(sleeps.tid, sleeps.on_ns)
+    rows = np.flatnonzero((found >= 0) & mine[found])
+    _keep(spans, link, cpus, "vcpu.runqueue",
+          exits["vcpu"][found[rows]], sleeps.runnable_ns[rows], sleeps.on_ns[rows])  # fmt: skip
+    return spans.collect()
+
+
+def _vcpus_of(window: Window, vcpus: Ints) -> Cpus:
+    """Where each piece ran: on each CPU that one of its thread's events was on."""
+    pieces = window.pieces
+    resumes = window.columns("sched_resume", "cpu", "subject_tid")
+    returns = window.columns("syscall", "cpu", "tid")
+    piece = Containing(pieces.tid, pieces.begin_ns, pieces.end_ns)
+    parts = [
+        (piece.find(tid, events["time_ns"]), events["cpu"])
+        for events, tid in (
+            (resumes, resumes["subject_tid"]),
+            (returns, returns["tid"]),
+        )
+    ]
+    row = np.concatenate([row for row, _ in parts])
+    cpu = np.concatenate([cpu for _, cpu in parts])
+    vcpu = at(vcpus, np.where(cpu < len(vcpus), cpu, -1))
+    pairs = np.unique(np.stack([row, vcpu], axis=1)[(row >= 0) & (vcpu >= 0)], axis=0)
+    return (
+        pairs[:, 0],
+        pairs[:, 1],
+        pieces.begin_ns[pairs[:, 0]],
+        pieces.end_ns[pairs[:, 0]],
+    )
+
+
+def _keep(
+    spans: SpanList,
+    link: Link,
+    cpus: Cpus,
+    rank: str,
+    vcpu: Ints,
+    begin_ns: Ints,
+    end_ns: Ints,
+) -> None:
+    """What a virtual CPU did is what kept every piece that was on it."""
+    piece, cpu, since, until = cpus
+    begin, end = link.clock.to_upper(begin_ns), link.clock.to_upper(end_ns)
+    row, other = overlapping(cpu, since, until, vcpu, begin, end)
+    spans.add(piece[row], rank, begin[other], end[other])
