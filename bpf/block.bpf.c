@@ -33,13 +33,6 @@ static __always_inline __u32 bio_dev(struct bio *bio)
 	return disk_dev(((struct bio___before *)bio)->bi_disk);
 }
 
-static __always_inline __u32 request_dev(struct request *rq)
-{
-	if (bpf_core_field_exists(rq->q->disk))
-		return disk_dev(rq->q->disk);
-	return disk_dev(((struct request___before *)rq)->rq_disk);
-}
-
 /* A loop device's request carries the control block of its I/O on the file below, and a
  * file's direct I/O is what its bios point to.  Nothing here tells that it is one: the
  * result means something only if such a request is in flight. */

@@ -17,4 +17,32 @@ static __always_inline bool is_recorded(__u32 flags)
 	return operation < 32 && (recorded >> operation & 1);
 }
 
+static __always_inline __u32 request_dev(struct request *rq)
+{
+	if (bpf_core_field_exists(rq->q->disk))
+		return disk_dev(rq->q->disk);
+	return disk_dev(((struct request___before *)rq)->rq_disk);
+}
+
+/* A driver that hands requests to another machine says where one is. */
+static __always_inline int wire_emit(struct request *rq, __u64 wire_key, __u32 point)
+{
+	union event *e;
+	__u32 dev;
+
+	if (!is_recorded(rq->cmd_flags))
+		return 0;
+	dev = request_dev(rq);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return 0;
+	e = emit_reserve(point);
+	if (!e)
+		return 0;
+	e->nbd_payload_sent.request_key = (__u64)rq;
+	e->nbd_payload_sent.wire_key = wire_key;
+	e->nbd_payload_sent.dev = dev;
+	emit_submit(e, point);
+	return 0;
+}
+
 #endif

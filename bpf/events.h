@@ -308,6 +308,14 @@ struct virtio_interrupt_event {
 	unsigned int irq;
 };
 
+/* A request that a driver hands to another machine: where it is on its way. */
+struct wire_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* as in request_event */
+	unsigned long long wire_key;    /* what the other machine knows it by */
+	unsigned int dev;
+};
+
 /* A virtual CPU was out of guest mode since exit_ns, recorded when it enters again. */
 struct kvm_exit_event {
 	EVENT_HEADER; /* tid: the virtual CPU's thread */
@@ -430,7 +438,9 @@ struct probe_event {
 	P(kvm_inject, kvm_interrupt_event)          \
 	P(miss, miss_event)                         \
 	P(block_split, split_event)                 \
-	P(block_rq_bio, request_bio_event)
+	P(block_rq_bio, request_bio_event)          \
+	P(nbd_payload_sent, wire_event)             \
+	P(nbd_header_received, wire_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -164,12 +164,14 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
     Virtqueues split the way to a host that was recorded; without one there is no such way.
     """
     mounted = {mount.file_system for mount in trace.facts.mounts}
+    disks = {block.name for block in trace.facts.blocks.values()}
     kinds = integers(trace.points["thread"]["kind"])
     hops = {each.hop for each in path.crossings if each.upper == trace.machine}
     return {
         each.prefix
         for each in PROGRAMS
         if (each.mounts and not mounted & each.mounts)
+        or (each.disk and not any(disk.startswith(each.disk) for disk in disks))
         or (each.thread and each.thread not in kinds)
         or (each.hop and each.hop not in hops)
     }

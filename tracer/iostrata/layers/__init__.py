@@ -9,6 +9,7 @@ from iostrata.layers.declaration import (
     Rank,
     Row,
     Sight,
+    Stage,
 )
 from iostrata.layers.stack import (
     HOPS,
@@ -24,5 +25,5 @@ from iostrata.layers.stack import (
 
 __all__ = [
     "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "SIGHTS", "STACK", "UNFOLLOWED",
-    "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Sight",
+    "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Sight", "Stage",
 ]  # fmt: skip

@@ -36,6 +36,8 @@ class Depth(IntEnum):
     AWAY = auto()
     """A remote call that is on its way: whatever is beyond."""
     DEVICE = auto()
+    CARRIED = auto()
+    """By a driver to another machine, that has the device."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +74,30 @@ class Rank:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A part of a request's time in its device, credited to a rank.
+
+    From the end of the stage before it (the first: from the issue) to the last hit of any
+    of the points ``ends`` by the request's key; without points: to its completion. A stage of
+    which one end was not seen is left to the device's row.
+    """
+
+    rank: str
+    ends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Programs:
     """The BPF programs whose names begin with ``prefix`` and an underscore.
 
     They have nothing to see, and may be missing, unless one of ``mounts`` (file systems) is
-    mounted, a thread of the kind ``thread`` was recorded, the machine is the upper one of
-    the ``hop``; empty, 0: always.
+    mounted, a ``disk`` whose name begins so is there, a thread of the kind ``thread`` was
+    recorded, the machine is the upper one of the ``hop``; empty, 0: always.
     """
 
     prefix: str
     mounts: frozenset[str] = frozenset()
+    disk: str = ""
     thread: int = 0
     hop: str = ""
 
@@ -126,6 +142,7 @@ class Declaration:
 
     rows: tuple[Row, ...] = ()
     ranks: tuple[Rank, ...] = ()
+    stages: tuple[Stage, ...] = ()
     programs: tuple[Programs, ...] = ()
     sights: tuple[Sight, ...] = ()
     observers: tuple[Observer, ...] = ()

@@ -22,6 +22,7 @@ from iostrata.layers.device import DEVICE
 from iostrata.layers.fs import FS
 from iostrata.layers.journal import JOURNAL
 from iostrata.layers.lock import LOCK
+from iostrata.layers.nbd import NBD
 from iostrata.layers.network import NETWORK
 from iostrata.layers.rpc import RPC
 from iostrata.layers.svc import SVC
@@ -43,6 +44,7 @@ LAYERS: Final = (
     JOURNAL,
     WAKEUP,
     BLOCK,
+    NBD,
     DEVICE,
 )
 

@@ -26,6 +26,7 @@ from iostrata.stitch.requests import Bios, Requests, bios_of, requests_of
 from iostrata.stitch.rpc import calls_of, owners_of_calls, spans_of_calls
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Below, stacking
+from iostrata.stitch.stages import stages_of
 from iostrata.stitch.wakeup import CAUSE, Sleeps, interrupts, run_queue, sleeps_of
 from iostrata.stitch.window import Columns, Window
 from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
@@ -114,6 +115,7 @@ def stitch(window: Window) -> Stitched:
         np.concatenate([requests.key, calls.key]),
         np.concatenate([requests.issue_ns, calls.send_ns]),
     )
+    spans.extend(stages_of(window, requests, spans.collect()))
     found = spans.collect()
     went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
     return Stitched(found, asked, ties, audit(window, sleeps, owner, went_on, found))

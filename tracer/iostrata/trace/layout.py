@@ -59,6 +59,8 @@ POINTS: dict[str, int] = {
     "miss": 46,
     "block_split": 47,
     "block_rq_bio": 48,
+    "nbd_payload_sent": 49,
+    "nbd_header_received": 50,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -110,6 +112,8 @@ STRUCT_OF: dict[str, str] = {
     "miss": "miss_event",
     "block_split": "split_event",
     "block_rq_bio": "request_bio_event",
+    "nbd_payload_sent": "wire_event",
+    "nbd_header_received": "wire_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -451,6 +455,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("sector", "<u8", 32),
         ("dev", "<u4", 40),
         ("size_bytes", "<u4", 44),
+    ),
+    "wire_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("wire_key", "<u8", 24),
+        ("dev", "<u4", 32),
     ),
 }
 

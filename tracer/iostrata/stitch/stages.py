@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and spans that wait for them in, what a driver says of their way out, as spans."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at
+from iostrata.layers import LAYERS, STACK, Declaration
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.window import Window
+
+ASKING = np.array([rank.asks for rank in STACK])
+
+
+def stages_of(window: Window, requests: Requests, spans: Spans) -> Spans:
+    """The stages that layers declare of requests, wherever a span waits for such a request.
+
+    ``spans``: of any owners; ``Spans.of`` of those that ask, if it is below the number of
+    ``requests``, is the request's row.
+    """
+    found = SpanList()
+    of_requests = ASKING[spans.rank] & (spans.of >= 0) & (spans.of < len(requests.key))
+    waiting = spans.where(of_requests)
+    for layer in LAYERS:
+        if not layer.stages or not any(_seen(window, layer)):
+            continue
+        edges = _edges(window, requests, layer)
+        for stage, begin, end in zip(layer.stages, edges[:-1], edges[1:], strict=True):
+            since, until = begin[waiting.of], end[waiting.of]
+            found.add(
+                np.where((since >= 0) & (until >= 0), waiting.owner, -1),
+                stage.rank,
+                np.maximum(since, waiting.begin_ns),
+                np.minimum(until, waiting.end_ns),
+                waiting.of,
+            )
+    return found.collect()
+
+
+def _seen(window: Window, layer: Declaration) -> list[int]:
+    points = (point for stage in layer.stages for point in stage.ends)
+    return [len(window.trace.points[point]) for point in points]
+
+
+def _edges(window: Window, requests: Requests, layer: Declaration) -> list[Ints]:
+    """When each request's stages began, and the last one ended; -1: not seen."""
+    edges = [requests.issue_ns]
+    for stage in layer.stages:
+        last = np.full(len(requests.key), -1)
+        for point in stage.ends:
+            hits = window.columns(point, "request_key")
+            by_key = AsOf(hits["request_key"], hits["time_ns"])
+            hit = at(hits["time_ns"], by_key.at_or_before(requests.key, requests.complete_ns))
+            last = np.maximum(last, np.where(hit >= edges[0], hit, -1))
+        edges.append(last if stage.ends else requests.complete_ns)
+    return edges
