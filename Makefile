@@ -4,6 +4,7 @@
 #   make test    every test and linter
 #   make bench   what recording and analysing cost
 #   make man     the manual page anew, docs/iostrata.1
+#   make schema  the JSON Schemas anew, docs/schema
 #   make docs    the page of the layers anew, docs/layers.md
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
 #
@@ -40,6 +41,9 @@ man: .stamps/python
 
 docs: .stamps/python
 	$(BIN)/python -m iostrata.layers.page > docs/layers.md
+
+schema: .stamps/python
+	$(BIN)/python -m iostrata.cli.schemas docs/schema
 
 lint: .stamps/test-packages .stamps/python-dev
 	$(BIN)/python -m pytest tests/test_style.py

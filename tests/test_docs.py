@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 from typer.main import get_command
 
-from iostrata.cli import application
+from iostrata.cli import application, schemas
 from iostrata.layers import ROWS
 from iostrata.layers.page import page
 from iostrata.trace.facts import BLOCK_COLUMNS
@@ -90,6 +90,15 @@ def test_blocks_are_what_the_program_prints(page: Path) -> None:
         )
     for block in BLOCK.finditer(page.read_text()):
         assert block["text"] == expected(block["what"]), block["what"]
+
+
+def test_schemas_are_of_today() -> None:
+    published = ROOT / "docs" / "schema"
+    if os.environ.get("IOSTRATA_REWRITE"):
+        schemas.main(published)
+    assert {path.name: path.read_text() for path in published.iterdir()} == schemas.files(), (
+        "make schema"
+    )
 
 
 def commands(text: str) -> Iterator[list[str]]:

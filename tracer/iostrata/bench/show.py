@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from iostrata.bench.result import COLUMNS, SELDOM, Measurement
-from iostrata.model import Summary
-from iostrata.report.json import document
 from iostrata.report.quantity import Unit
 
-SCHEMA: Final = "iostrata.bench/1"
 NAME_WIDTH: Final = 22
 RATE_WIDTH: Final = 8
 TIME_WIDTH: Final = 7
@@ -54,25 +50,3 @@ def _line(found: Measurement, columns: Sequence[str]) -> str:
     return text + "".join(
         f"{MICROSECONDS.text(held[column], COLUMN_WIDTH - 1):>{COLUMN_WIDTH}}" for column in columns
     )
-
-
-def render_json(measurements: Sequence[Measurement], summary: Summary | None) -> str:
-    """``{"schema": "iostrata.bench/1", "tests": [...], "breakdown": null | breakdown/1}``."""
-    tests = [_test(found) for found in measurements]
-    breakdown = document(summary) if summary else None
-    return json.dumps({"schema": SCHEMA, "tests": tests, "breakdown": breakdown}, indent=2) + "\n"
-
-
-def _test(found: Measurement) -> dict[str, Any]:
-    phase = found.phase
-    held = found.column_ns
-    return {
-        "group": phase.group,
-        "test": phase.name.strip(),
-        "operations": phase.operations,
-        "operations_per_s": round(phase.operations_a_second, 3),
-        "ns_per_operation": round(phase.ns_an_operation, 3),
-        "unavailable": phase.unavailable or None,
-        "columns_ns": {name: round(ns, 3) for name, ns in held.items()} if held else None,
-        "other_ns": round(found.other_ns, 3) if found.other_ns is not None else None,
-    }

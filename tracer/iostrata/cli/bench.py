@@ -13,9 +13,10 @@ import typer
 from rich.console import Console
 
 from iostrata.analysis import analyse
+from iostrata.bench.json import render
 from iostrata.bench.place import test_file
 from iostrata.bench.result import measure, summarise_tests
-from iostrata.bench.show import lines, render_json
+from iostrata.bench.show import lines
 from iostrata.bench.workload import Phase, read_phases
 from iostrata.cli import options
 from iostrata.cli.capture import capture, failed, prepare, temporary
@@ -113,9 +114,9 @@ def _workload(file: Path, seconds: float, directory: Path) -> tuple[str, ...]:
 def _print(phases: list[Phase], summary: Summary | None, json: str) -> None:
     measurements = measure(phases, summary)
     if json == STDOUT:
-        sys.stdout.write(render_json(measurements, summary))
+        sys.stdout.write(render(measurements, summary))
         return
-    put(json, render_json(measurements, summary))
+    put(json, render(measurements, summary))
     width = terminal_width()
     console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
     for line in lines(measurements, width):

@@ -3,24 +3,22 @@
 
 from __future__ import annotations
 
-import json as json_text
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
+from iostrata.cli import doctor_json
 from iostrata.cli.present import terminal_width
+from iostrata.cli.remarks import cautions, remarks
 from iostrata.errors import PermissionDenied
 from iostrata.record.diagnosis import Diagnosis, Probe, Verdict, diagnose
-from iostrata.record.machine import Disk, Machine
+from iostrata.record.machine import Disk
 from iostrata.record.mounts import Carried
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import cut
 from iostrata.units import duration
-
-SCHEMA: Final = "iostrata.doctor/1"
 
 
 def doctor(
@@ -37,7 +35,7 @@ def doctor(
     """
     found = diagnose()
     if json:
-        sys.stdout.write(json_text.dumps(document(found), indent=2) + "\n")
+        sys.stdout.write(doctor_json.render(found))
     else:
         for line in lines(found, terminal_width()):
             print(line)
@@ -105,12 +103,6 @@ def _disk(disk: Disk, width: int) -> Iterator[str]:
         yield from labelled("", [remark], width)
 
 
-def cautions(verdict: Verdict, this: Machine) -> Iterator[str]:
-    """What else a layer's numbers need of this machine."""
-    if verdict.sight.debugfs and verdict.working and not this.debugfs:
-        yield verdict.sight.debugfs
-
-
 def _mount(carried: Carried) -> Iterator[str]:
     mount, route = carried.mount, carried.route
     yield f"{mount.mount_point} of {mount.source}"
@@ -127,74 +119,3 @@ def _mount(carried: Carried) -> Iterator[str]:
         )
     if not carried.connections:
         yield f"no TCP connection to port {mount.port}: idle, {mount.protocol}, or not to be seen"
-
-
-def remarks(disk: Disk) -> Iterator[str]:
-    """What a disk's settings mean for its table."""
-    if disk.stacked_on:
-        yield f"stacked on {' '.join(disk.stacked_on)}: its time there is told apart"
-    if disk.scheduler == "none":
-        yield "no scheduler: block_rq_insert does not fire, the queue is shown undivided"
-    if disk.write_cache == "write back" and disk.fua == "no":
-        yield "volatile cache without FUA: each synchronous write is followed by a flush"
-    if not disk.write_cache:
-        yield "does not say whether it caches writes: flushes may be seen or not"
-
-
-def document(found: Diagnosis) -> dict[str, Any]:
-    this = found.machine
-    return {
-        "schema": SCHEMA,
-        "observable": found.observable,
-        "refused": {"why": found.refusal.why, "hint": found.refusal.hint}
-        if found.refusal
-        else None,
-        "machine": {
-            "kernel": this.kernel,
-            "architecture": this.architecture,
-            "cpus": this.cpus,
-            "clock_source": this.clock_source,
-            "lockdown": this.lockdown or None,
-            "btf": this.btf,
-            "debugfs": this.debugfs,
-        },
-        "layers": [
-            {
-                "layer": verdict.sight.name,
-                "seen": verdict.seen,
-                "needed": verdict.sight.needed,
-                "cautions": list(cautions(verdict, this)),
-                "probes": [_probe(probe) for probe in (*verdict.working, *verdict.broken)],
-            }
-            for verdict in found.verdicts
-        ],
-        "disks": [
-            {
-                "name": disk.name,
-                "scheduler": disk.scheduler or None,
-                "write_cache": disk.write_cache or None,
-                "fua": disk.fua or None,
-                "rotational": disk.rotational or None,
-                "stacked_on": list(disk.stacked_on),
-                "remarks": list(remarks(disk)),
-            }
-            for disk in this.disks
-        ],
-        "mounts": [
-            asdict(each.mount)
-            | {
-                "route": asdict(each.route) if each.route else None,
-                "connections": [asdict(connection) for connection in each.connections],
-            }
-            for each in found.mounts
-        ],
-    }
-
-
-def _probe(probe: Probe) -> dict[str, Any]:
-    return {
-        "program": probe.program,
-        "points": list(probe.points),
-        "result": probe.result,
-        "text": probe.text or None,
-    }

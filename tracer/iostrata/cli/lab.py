@@ -3,25 +3,22 @@
 
 from __future__ import annotations
 
-import json as json_text
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from iostrata import lab as laboratory
-from iostrata.cli import options
+from iostrata.cli import lab_json, options
 from iostrata.cli.output import put
 from iostrata.cli.present import STDOUT, Wishes
 from iostrata.cli.story import Story
 from iostrata.errors import LabError, UsageError
 from iostrata.record.diagnosis import MISSING
-from iostrata.report.json import document as breakdown_document
 from iostrata.units import duration
 
-SCHEMA: Final = "iostrata.lab/1"
 EXEC_LIMIT_S: Final = 600.0
 
 
@@ -141,7 +138,7 @@ def _execute(words: list[str]) -> int:
 
 
 def _show(result: laboratory.Result, wishes: Wishes) -> int:
-    text = json_text.dumps(document(result), indent=2, ensure_ascii=False) + "\n"
+    text = lab_json.render(result)
     if wishes.json == STDOUT:
         sys.stdout.write(text)
     else:
@@ -178,42 +175,3 @@ def _checks(checks: Sequence[laboratory.Check]) -> Iterator[str]:
     for check in checks:
         verdict = "ok    " if check.passed else "FAILED"
         yield f"  {verdict} {check.name:<16} {check.found} (wanted {check.wanted})"
-
-
-def document(result: laboratory.Result) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "scenario": result.scenario,
-        "passed": result.passed,
-        "broken": str(result.broken) if result.broken else None,
-        "machines": [
-            {
-                "name": machine.name,
-                "kernel": machine.release,
-                "boot_s": round(machine.boot_s, 3),
-                "probes": [
-                    {"program": probe.program, "result": probe.result, "text": probe.text or None}
-                    for probe in machine.probes
-                ],
-                "checks": _check_documents(machine.checks),
-            }
-            for machine in result.machines
-        ],
-        "rounds": [
-            {
-                "name": each.name,
-                "recording": str(each.recording),
-                "checks": _check_documents(each.checks),
-                "breakdown": breakdown_document(each.summary),
-            }
-            for each in result.rounds
-        ],
-    }
-
-
-def _check_documents(checks: Sequence[laboratory.Check]) -> list[dict[str, Any]]:
-    return [
-        {"name": check.name, "passed": bool(check.passed), "found": check.found,
-         "wanted": check.wanted}
-        for check in checks
-    ]  # fmt: skip

@@ -49,7 +49,7 @@ class Group(Struct, frozen=True):
 
 
 class Regression(Struct, frozen=True):
-    """``row``: ``total``, ``p99`` or a layer."""
+    """``row``: ``total``, ``p50``, ``p99`` or a layer."""
 
     group: str
     row: str
