@@ -16,7 +16,16 @@ from iostrata.model import Breakdown, Layer, Quality, Writes
 from iostrata.record.diagnosis import Probe
 
 WRITES = 1000
-COLUMNS = ("tid", "tgid", "size_bytes", "pieces", "device_key", "inode", "offset_bytes")
+COLUMNS = (
+    "durable_writes",
+    "tid",
+    "tgid",
+    "size_bytes",
+    "pieces",
+    "device_key",
+    "inode",
+    "offset_bytes",
+)
 WANTED = Checks()
 INJECTION = Injection(
     name="delay",
