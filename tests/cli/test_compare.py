@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from iostrata.cli import status_of
+from iostrata.recording import Machine, write_recording_json
 from tests.cli.recordings import DISK, lossy_recording, small_recording, synced
 from tests.synthetic import World, Writer, write
 
@@ -25,25 +27,90 @@ def recording(directory: Path, device_ns: int) -> str:
     return str(write(world, directory))
 
 
+def series(directory: Path, device_ns: int, runs: int = 3) -> str:
+    """Side by side in one directory, as record --repeat leaves them; each 1 % from the next."""
+    directory.mkdir()
+    machine = Machine("local", "local", "local")
+    for number in range(runs):
+        run = directory / str(number + 1)
+        recording(run / "local", device_ns + number * device_ns // 100)
+        write_recording_json(run, (machine,), created=f"2026-11-21T10:0{number}:00+00:00")
+    return str(directory)
+
+
 def test_a_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b = recording(tmp_path / "a", 30_000), recording(tmp_path / "b", 45_000)
+    a, b = series(tmp_path / "a", 30_000), series(tmp_path / "b", 45_000)
     assert status_of(["compare", a, b]) == 0
     out = capsys.readouterr().out
-    assert "device.data" in out
-    assert "slower" in out
+    assert out.startswith(f"A: {a}/1 {a}/2 {a}/3\n" if len(a) < 20 else "A: ")
+    assert "all: 180 writes in 3 runs of A, 180 writes in 3 runs of B" in out
+    assert re.search(r"^  device.data .* slower$", out, re.MULTILINE)
     assert "REGRESSION" not in out
     assert status_of(["compare", a, b, "--fail-above", "10%"]) == 9
     out = capsys.readouterr().out
     assert "REGRESSION  above 10.0% of A, total of all" in out
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 80
     assert status_of(["compare", a, b, "--fail-above", "50"]) == 0
     assert status_of(["compare", b, a, "--fail-above", "0"]) == 0
     assert "faster" in capsys.readouterr().out
 
 
+def test_which_are_whose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = series(tmp_path / "a", 30_000, 4), series(tmp_path / "b", 45_000)
+    assert status_of(["compare", a, b, "--json", "-"]) == 0
+    of_names = json.loads(capsys.readouterr().out)
+    apart = [*(f"{a}/{n}" for n in (1, 2, 3, 4)), "--", f"{b}/1", f"{b}/2", f"{b}/3"]
+    for words in (
+        ["compare", *apart, "--json", "-"],
+        ["compare", "--json=-", *apart],
+        ["compare", a, "--", "--json", "-", b],
+    ):
+        assert status_of(words) == 0
+        assert json.loads(capsys.readouterr().out) == of_names
+    assert of_names["runs"] == {"a": 4, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["A/1", "A/2", "B"], "which of these 3 recordings are the first side's?"),
+        (["A"], "two sides are to be compared"),
+        (["--", "A"], "two sides are to be compared"),
+        (["A", "--"], "two sides are to be compared"),
+        (["A", "--", "B", "--", "A"], "two sides are to be compared"),
+        (["A", "A/2", "--", "B"], "A/2 is given twice for one side"),
+        (["A/1", "B/1", "--fail-above", "10%"], "--fail-above needs several runs of each side"),
+        (["A", "B/1", "--fail-above", "10%"], "--fail-above needs several runs of each side"),
+    ],
+)
+def test_what_is_no_comparison(
+    words: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    series(tmp_path / "A", 30_000)
+    series(tmp_path / "B", 45_000)
+    assert status_of(["compare", *words]) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert "\n  try: " in err
+
+
+def test_one_run_of_a_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = recording(tmp_path / "a", 30_000), recording(tmp_path / "b", 45_000)
+    assert status_of(["compare", a, b]) == 0
+    out = capsys.readouterr().out
+    assert "\nruns        no verdict: " in out
+    assert "slower" not in out
+    assert re.search(r"^  device.data +30.11 +45.11 +\+15.00 .*\+\d+.\d%$", out, re.MULTILINE)
+
+
 def test_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(RECORDINGS / "ext4_journal")
-    assert status_of(["compare", path, path, "--fail-above", "0"]) == 0
+    assert status_of(["compare", path, path]) == 0
     out = capsys.readouterr().out
     assert "slower" not in out
     assert "faster" not in out
@@ -59,15 +126,17 @@ def test_machines_that_one_has_not(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b = recording(tmp_path / "a", 30_000), recording(tmp_path / "b", 45_000)
+    a, b = series(tmp_path / "a", 30_000), series(tmp_path / "b", 45_000)
     wish = ["compare", a, b, "--by", "method", "--fail-above", "10%", "--json", "-"]
     assert status_of(wish) == 9
     document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == "iostrata.comparison/1"
+    assert document["schema"] == "iostrata.comparison/2"
+    assert document["runs"] == {"a": 3, "b": 3}
     (group,) = document["groups"]
     assert group["name"] == "fdatasync"
     device = next(row for row in group["layers"] if row["layer"] == "device.data")
-    assert device["low_ns"] <= device["change_ns"] == 15_000 <= device["high_ns"]
+    assert device["low_ns"] <= device["change_ns"] == 15_150 <= device["high_ns"]
+    assert device["verdict"] == "slower"
     assert {one["row"] for one in document["regressions"]} == {"total", "p50", "p99", "device.data"}
 
 
@@ -86,6 +155,13 @@ def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = recording(tmp_path / "a", 30_000), str(lossy_recording(tmp_path / "b"))
     assert status_of(["compare", a, b]) == 7
     assert "lost        3 events of B" in capsys.readouterr().out
+
+
+def test_a_series_is_no_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["replay", series(tmp_path / "a", 30_000)]) == 3
+    err = capsys.readouterr().err
+    assert "a is no recording: it holds 3" in err
+    assert f"such as {tmp_path}/a/1" in err
 
 
 @pytest.mark.parametrize("limit", ["much", "-5%", "nan", "inf%", "10%%"])

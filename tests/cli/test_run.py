@@ -144,6 +144,50 @@ def test_record_then_replay(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert status_of(["replay", str(output)]) == 0
 
 
+def test_several_runs_side_by_side(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before, after = str(tmp_path / "before"), str(tmp_path / "after")
+    again = ["record", "-o", before, "--repeat", "3"]
+    assert status_of([*again, "--", "true"]) == 0
+    err = capfd.readouterr().err
+    assert "iostrata: run 3 of 3\n" in err
+    assert f"to compare it with others: iostrata compare {before} OTHER" in err
+    assert sorted(path.name for path in Path(before).iterdir()) == ["1", "2", "3"]
+    assert status_of(["record", "-q", "-o", after, "--repeat", "12", "--", "true"]) == 0
+    assert sorted(path.name for path in Path(after).iterdir())[:2] == ["01", "02"]
+    capfd.readouterr()
+    assert status_of(["compare", before, after]) == 0
+    assert "120 writes in 3 runs of A, 480 writes in 12 runs of B" in capfd.readouterr().out
+    assert status_of([*again, "--", "true"]) == 2
+    assert "holds 3 recordings already" in capfd.readouterr().err
+    # Older ones never count among the new.
+    assert status_of(["record", "-o", after, "--repeat", "2", "--force", "--", "true"]) == 0
+    assert sorted(path.name for path in Path(after).iterdir()) == ["1", "2"]
+
+
+def test_the_first_run_that_fails_is_the_last(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output, once = tmp_path / "series", tmp_path / "once"
+    fails = f"test ! -e {once} || exit 3; touch {once}"
+    assert status_of(["record", "-o", str(output), "--repeat", "4", "--", "sh", "-c", fails]) == 3
+    assert sorted(path.name for path in output.iterdir()) == ["1", "2"]
+    assert "the command ended with status 3" in capfd.readouterr().err
+
+
+def test_what_is_no_series_is_never_removed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    precious = tmp_path / "precious"
+    assert status_of(["record", "-q", "-o", str(precious), "--repeat", "2", "--", "true"]) == 0
+    (precious / "1" / "thesis").write_text("all of it")
+    (precious / "notes").write_text("some of it")
+    arguments = ["record", "-o", str(precious), "--repeat", "2", "--force", "--", "true"]
+    assert status_of(arguments) == 2
+    assert "is not empty, and no recording" in capfd.readouterr().err
+    assert (precious / "1" / "thesis").read_text() == "all of it"
+    assert (precious / "notes").exists()
+
+
 def test_an_older_recording_is_overwritten_on_demand_only(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute.compare import compare
+from iostrata.attribute.run import Run, run_of
 from iostrata.attribute.summarise import summarise
 from iostrata.recording import open_recording
-from iostrata.report import comparison, csv, json, table
+from iostrata.report import comparison, comparison_json, csv, json, table
 from tests.report.synthetic import SUMMARIES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -63,11 +65,38 @@ def test_tail_of_too_few_writes() -> None:
     assert "996 writes are too few" in table.render(SUMMARIES["one_method"](), with_tail=True).plain
 
 
+def recorded(name: str, by: str = "") -> Run:
+    return run_of(analyse(open_recording(RECORDINGS / name)), by)
+
+
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_comparison(width: int) -> None:
-    before = analyse(open_recording(RECORDINGS / "xfs_log"))
-    after = analyse(open_recording(RECORDINGS / "four_methods"))
-    found = compare(before, after, by="method", limit=0.1)
-    text = comparison.render(found, comparison.Names("before", "after"), width).plain
+    """As if all runs had been alike: then the writes within them say how sure it is."""
+    before, after = (recorded(name, "method") for name in ("xfs_log", "four_methods"))
+    found = compare([before] * 5, [after] * 5, "method", limit=0.1)
+    names = comparison.Names(["before"], ["after"])
+    text = comparison.render(found, names, width).plain
     assert max(map(len, text.splitlines())) <= width
     golden(f"comparison.{width}.txt", text)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_comparison_of_single_runs(width: int) -> None:
+    found = compare([recorded("xfs_log")], [recorded("four_methods")])
+    text = comparison.render(found, comparison.Names(["before"], ["after"]), width).plain
+    assert max(map(len, text.splitlines())) <= width
+    golden(f"comparison_single.{width}.txt", text)
+
+
+def test_comparison_json() -> None:
+    found = compare([recorded("xfs_log")] * 2, [recorded("ext4_journal")] * 2, limit=0.1)
+    golden("comparison.json", comparison_json.render(found))
+
+
+def test_a_doubtful_run_is_told() -> None:
+    run = recorded("xfs_log")
+    doubtful = replace(run, quality=replace(run.quality, left_over_share=0.5))
+    found = compare([run] * 2, [run, doubtful])
+    text = comparison.plain(found, comparison.Names(["before"], ["after"]))
+    assert "\nleft over   B: writes slept beside" in text
+    assert "A: writes slept" not in text

@@ -11,6 +11,7 @@ import pytest
 from iostrata.analysis import analyse, timelines
 from iostrata.attribute.choice import Choice
 from iostrata.attribute.compare import compare
+from iostrata.attribute.run import run_of
 from iostrata.attribute.summarise import summarise
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
@@ -108,7 +109,8 @@ def test_a_guest_has_no_device_of_its_own(tmp_path: Path) -> None:
 def test_programs_are_told_the_segments(tmp_path: Path) -> None:
     """A guest's own disk is not what its row's name alone says."""
     guest = open_recording(recording(tmp_path / "recording", "guest"))
-    compared = compare(analyse(guest), analyse(guest))
+    run = run_of(analyse(guest))
+    compared = compare([run], [run])
     seen = timelines(guest, Choice(numbers=(1,)))
     rows = [
         *documents.loads(comparison_json.render(compared))["groups"][0]["layers"],
@@ -120,8 +122,9 @@ def test_programs_are_told_the_segments(tmp_path: Path) -> None:
 
 def test_comparison(tmp_path: Path) -> None:
     a, b = (
-        analyse(open_recording(recording(tmp_path / name, device_ns=device_ns)))
+        run_of(analyse(open_recording(recording(tmp_path / name, device_ns=device_ns))))
         for name, device_ns in (("a", 30_000), ("b", 90_000))
     )
-    text = comparison.plain(compare(a, b, limit=0.1), comparison.Names("before", "after"))
+    found = compare([a] * 5, [b] * 5, limit=0.1)
+    text = comparison.plain(found, comparison.Names(["before"], ["after"]))
     golden("several_machines.comparison.txt", fits(text, 80))

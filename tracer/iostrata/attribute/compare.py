@@ -1,165 +1,268 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage attribute: two Breakdowns in, what changed between them, and how surely, out."""
+"""Stage attribute: the runs of two sides in, what changed between them, and how surely, out.
+
+What tells a change from chance is how runs of one side differ among themselves:
+writes of one run have their disk, their neighbours and their minute in common.
+So one run a side is never judged, however many writes it has.
+
+The test is Student's, of the logarithm of each run's figure: what disturbs a run
+makes it some percent slower, not some microseconds. A row is judged by what its
+change alone would make of the total. If nothing changed, both sides' runs vary
+alike, so their variance is one; and it is never less than what the writes within
+the runs vary. All intervals of a comparison hold together (Bonferroni): the
+totals have one half of what may go wrong, all rows the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from math import expm1, log1p
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata.attribute.bootstrap import FEWEST_BLOCKS, RESAMPLES, Floats, Resampled
-from iostrata.attribute.selection import LayerKey, layers_of, times_of
-from iostrata.attribute.summarise import grouping
-from iostrata.columns import Ints
+from iostrata.attribute.batches import FEWEST, Floats
+from iostrata.attribute.run import MIX_COLUMNS, Figure, Run, RunGroup
+from iostrata.attribute.selection import LayerKey, layers_of
+from iostrata.attribute.student import quantile
 from iostrata.layers import ROWS
 from iostrata.model import (
-    Breakdown,
     Change,
     ChangeRow,
     ComparedGroup,
     Comparison,
     Layer,
-    Quality,
     Regression,
-    Writes,
 )
 
-CONFIDENCE: Final = 0.99
-SEEDS: Final = (1, 2)
-MIX_COLUMNS: Final = ("method", "size", "device")
+CONFIDENCE: Final = 0.95
+FEWEST_RUNS: Final = 2
+# What is too small to matter, where no limit says it.
+SMALL: Final = 0.1
+# How probably a change of the size that is called detectable is found.
+POWER: Final = 0.8
+MOST_RUNS: Final = 200
 MIX_DIFFERENCE: Final = 0.05
+# e to it is more than any ratio of latencies; beyond, numbers end.
+WIDEST: Final = 30.0
+# The clock's grain: no figure is less, so each has a logarithm.
+GRAIN_NS: Final = 1.0
 
 
 @dataclass(frozen=True)
-class Sample:
-    """The writes of one group in one recording: parts (layers, then residual) and latency."""
+class Sides:
+    """One line of a group: its figure in each run of A and of B; ``rest_ns``: the total's other."""
 
-    parts_ns: NDArray[np.int64]
-    latency_ns: Ints
-
-    def __len__(self) -> int:
-        return len(self.latency_ns)
+    a: tuple[Figure, ...]
+    b: tuple[Figure, ...]
+    rest_ns: float = 0.0
 
 
-def compare(a: Breakdown, b: Breakdown, by: str = "", limit: float | None = None) -> Comparison:
-    """Every group of ``by`` that both have; ``by`` empty: all writes together.
+@dataclass(frozen=True)
+class Rule:
+    """How lines are judged: ``chance`` of a false alarm in each, ``small``: as a part of A."""
 
-    ``limit``: as a part of A's total, 0.1 for 10 %. Errors: UsageError.
+    judged: bool
+    chance: float
+    small: float
+
+
+def compare(
+    a: Sequence[Run], b: Sequence[Run], by: str = "", limit: float | None = None
+) -> Comparison:
+    """Every group that all runs have; ``by``: what they are grouped by.
+
+    ``limit``: as a part of A's total, 0.1 for 10 %.
     """
-    layers = layers_of((a, b))
-    unlike = _unlike(a.quality, b.quality)
-    rows_a, rows_b = _groups(a.writes, by), _groups(b.writes, by)
+    layers = layers_of(run.layers for run in (*a, *b))
+    unlike = _unlike(a, b)
+    names = list(dict.fromkeys(name for run in (*a, *b) for name in run.groups))
+    common = [name for name in names if all(name in run.groups for run in (*a, *b))]
+    in_a, in_b = ({name for run in side for name in run.groups} for side in (a, b))
+    rule = Rule(
+        judged=min(len(a), len(b)) >= FEWEST_RUNS,
+        chance=(1 - CONFIDENCE) / max(len(common), 1),
+        small=limit or SMALL,
+    )
     groups = tuple(
-        _group(name, _sample(a, rows_a[name], layers), _sample(b, rows_b[name], layers),
-               layers, unlike)
-        for name in rows_a
-        if name in rows_b
+        _group(name, [run.groups[name] for run in a], [run.groups[name] for run in b],
+               layers, unlike, rule)
+        for name in common
     )  # fmt: skip
     return Comparison(
         confidence=CONFIDENCE,
-        resamples=RESAMPLES,
+        power=POWER,
         grouped_by=by,
+        runs_a=len(a),
+        runs_b=len(b),
+        judged=rule.judged,
         groups=groups,
-        only_a=tuple(name for name in rows_a if name not in rows_b),
-        only_b=tuple(name for name in rows_b if name not in rows_a),
-        mixes=tuple(_mixes(a.writes, b.writes, by)),
+        only_a=tuple(name for name in names if name not in in_b),
+        only_b=tuple(name for name in names if name not in in_a),
+        not_in_all=tuple(name for name in names if name in in_a & in_b and name not in common),
+        mixes=tuple(column for column in MIX_COLUMNS if column != by and _mixed(a, b, column)),
+        one_after_the_other=_one_after_the_other(a, b),
+        small=rule.small,
         limit=limit,
         regressions=() if limit is None else tuple(_regressions(groups, limit)),
-        quality_a=a.quality,
-        quality_b=b.quality,
+        quality_a=tuple(run.quality for run in a),
+        quality_b=tuple(run.quality for run in b),
     )
-
-
-def _groups(writes: Writes, by: str) -> dict[str, Ints]:
-    if not by:
-        return {"all": np.arange(len(writes))}
-    codes, names = grouping(writes, by)
-    return {names[code]: np.flatnonzero(codes == code) for code in np.unique(codes)}
-
-
-def _sample(breakdown: Breakdown, writes: Ints, layers: dict[LayerKey, Layer]) -> Sample:
-    parts = np.vstack([times_of(breakdown, layers), breakdown.residual_ns])
-    return Sample(parts[:, writes], breakdown.writes.latency_ns[writes])
 
 
 def _group(
-    name: str, a: Sample, b: Sample, layers: dict[LayerKey, Layer], unlike: tuple[str, ...]
-) -> ComparedGroup:
-    # The total is a row like the others, so that it is drawn together with its parts.
-    drawn_a, drawn_b = (
-        Resampled(np.vstack([sample.parts_ns, sample.latency_ns]), seed)
-        for sample, seed in zip((a, b), SEEDS, strict=True)
+    name: str, a: Sequence[RunGroup], b: Sequence[RunGroup],
+    layers: Mapping[LayerKey, Layer], unlike: tuple[str, ...], rule: Rule,
+) -> ComparedGroup:  # fmt: skip
+    def sides(figure: Callable[[RunGroup], Figure]) -> Sides:
+        return Sides(tuple(map(figure, a)), tuple(map(figure, b)))
+
+    total = sides(lambda group: group.total)
+    mean_a, mean_b = _mean(total.a), _mean(total.b)
+
+    def row(of: Sides) -> Sides:
+        return Sides(of.a, of.b, (mean_a - _mean(of.a) + mean_b - _mean(of.b)) / 2)
+
+    nothing = Figure(0.0, 0.0)
+    rows: list[tuple[Layer | None, Sides]] = [
+        (layer, row(sides(lambda group, key=key: group.layers.get(key, nothing))))  # type: ignore[misc]
+        for key, layer in layers.items()
+        if any(key in group.layers for group in (*a, *b))
+    ]
+    rows.append((None, row(sides(lambda group: group.residual))))
+    of_total = Rule(rule.judged, rule.chance / 2 / 3, rule.small)
+    of_rows = Rule(rule.judged, rule.chance / 2 / len(rows), rule.small)
+    p50, p99 = sides(lambda group: group.p50), sides(lambda group: group.p99)
+    return ComparedGroup(
+        name=name,
+        count_a=sum(group.count for group in a),
+        count_b=sum(group.count for group in b),
+        known=rule.judged or min(group.count for group in (*a, *b)) >= FEWEST,
+        total=_change(total, mean_a, of_total),
+        p50=_change(p50, _mean(p50.a), of_total),
+        p99=_change(p99, _mean(p99.a), of_total),
+        rows=tuple(
+            ChangeRow(layer, _change(of, mean_a, of_rows), _is_unlike(layer, unlike))
+            for layer, of in rows
+        ),
+        needed_runs=_needed_runs(total, of_total) if rule.judged else None,
     )
-    judged = min(len(a), len(b)) >= FEWEST_BLOCKS
-    drawn = drawn_b.means() - drawn_a.means()
-    means_a, means_b = a.parts_ns.sum(axis=1) / len(a), b.parts_ns.sum(axis=1) / len(b)
-    mean_a, mean_b = (float(sample.latency_ns.sum()) / len(sample) for sample in (a, b))
-    rows = tuple(
-        ChangeRow(
-            layer,
-            _change(float(means_a[number]), float(means_b[number]), drawn[number], mean_a, judged),
-            layer is not None and any(layer.name.startswith(prefix) for prefix in unlike),
-        )
-        for number, layer in enumerate((*layers.values(), None))
-        if layer is None or a.parts_ns[number].any() or b.parts_ns[number].any()
-    )
-
-    def at(percent: float) -> Change:
-        values = [
-            float(np.percentile(sample.latency_ns, percent, method="inverted_cdf"))
-            for sample in (a, b)
-        ]
-        draws = [
-            one.percentiles(sample.latency_ns, percent)
-            for one, sample in ((drawn_a, a), (drawn_b, b))
-        ]
-        return _change(values[0], values[1], draws[1] - draws[0], values[0], judged)
-
-    total = _change(mean_a, mean_b, drawn[-1], mean_a, judged)
-    return ComparedGroup(name, len(a), len(b), judged, total, at(50), at(99), rows)
 
 
-def _change(a_ns: float, b_ns: float, drawn: Floats, base_ns: float, judged: bool) -> Change:
-    beyond = (1 - CONFIDENCE) / 2 * 100
-    low, high = (float(edge) for edge in np.percentile(drawn, (beyond, 100 - beyond)))
+def _mean(figures: Sequence[Figure]) -> float:
+    """Of runs, each as good as the other, however many writes it has."""
+    return sum(figure.value_ns for figure in figures) / len(figures)
+
+
+def _change(of: Sides, base_ns: float, rule: Rule) -> Change:
+    a_ns, b_ns = _mean(of.a), _mean(of.b)
     change = b_ns - a_ns
-    return Change(
-        a_ns=a_ns,
-        b_ns=b_ns,
-        change_ns=change,
-        low_ns=low,
-        high_ns=high,
-        share=change / base_ns if base_ns else 0.0,
-        real=judged and (low > 0 or high < 0),
+    error, degrees = _error(of, rule.judged)
+    critical = quantile(1 - rule.chance / 2, degrees)
+    reach = min(critical * error, WIDEST)
+    found = min((critical + quantile(POWER, degrees)) * error, WIDEST)
+    with_a, with_b = (max(of.rest_ns + value, GRAIN_NS) for value in (a_ns, b_ns))
+    low, high = change + with_b * expm1(-reach), change + with_b * expm1(reach)
+    share, detectable = (
+        part / base_ns if base_ns else 0.0 for part in (change, with_a * expm1(found))
+    )
+    verdict = ""
+    if rule.judged:
+        reached = max(-low, high)
+        verdict = _verdict(low, high, within=reached <= rule.small * base_ns)
+    return Change(a_ns, b_ns, change, low, high, share, detectable, verdict)
+
+
+def _verdict(low: float, high: float, within: bool) -> str:
+    if low == high == 0:
+        return "same"
+    if low > 0 or high < 0:
+        return "slower" if low > 0 else "faster"
+    return "noise" if within else "unclear"
+
+
+def _error(of: Sides, judged: bool) -> tuple[float, int]:
+    """The standard error of the logarithm of B over A, and its degrees of freedom."""
+    if not any(figure.value_ns for figure in (*of.a, *of.b)):
+        return 0.0, FEWEST - 1
+    a, b = (_scaled(side, of.rest_ns) for side in (of.a, of.b))
+    within = sum(
+        float((_errors(side) ** 2 / scaled**2).sum()) / len(side) ** 2
+        for side, scaled in ((of.a, a), (of.b, b))
+    )
+    if not judged:
+        return within**0.5, FEWEST - 1
+    squares = [float(((np.log(one) - np.log(one).mean()) ** 2).sum()) for one in (a, b)]
+    counts = len(a), len(b)
+    degrees = sum(counts) - 2
+    pooled = sum(squares) / degrees * sum(1 / count for count in counts)
+    # Where the sides have not the same number of runs, and the few vary more.
+    apart = sum(square / (count - 1) / count for square, count in zip(squares, counts, strict=True))
+    return max(pooled, apart, within) ** 0.5, degrees
+
+
+def _scaled(figures: Sequence[Figure], rest_ns: float) -> Floats:
+    values: Floats = np.array([figure.value_ns for figure in figures])
+    scaled: Floats = np.maximum(rest_ns + values, GRAIN_NS)
+    return scaled
+
+
+def _errors(figures: Sequence[Figure]) -> Floats:
+    """A run of too few writes says nothing of what varies within it."""
+    errors: Floats = np.array([figure.error_ns or 0.0 for figure in figures])
+    return errors
+
+
+def _needed_runs(total: Sides, rule: Rule) -> int | None:
+    """How many of each side would find a change of the size that is not small; None: too many."""
+    error, _ = _error(total, judged=True)
+    counts = len(total.a), len(total.b)
+    variance = error**2 / sum(1 / count for count in counts)
+    for runs in range(FEWEST_RUNS, MOST_RUNS + 1):
+        degrees = 2 * runs - 2
+        reach = quantile(1 - rule.chance / 2, degrees) + quantile(POWER, degrees)
+        if reach * (variance * 2 / runs) ** 0.5 <= log1p(rule.small):
+            return runs
+    return None
+
+
+def _is_unlike(layer: Layer | None, unlike: tuple[str, ...]) -> bool:
+    return layer is not None and any(layer.name.startswith(prefix) for prefix in unlike)
+
+
+def _unlike(a: Sequence[Run], b: Sequence[Run]) -> tuple[str, ...]:
+    """Rows (or prefixes of them) that only some of the runs could tell apart (law 4)."""
+    gaps = [{gap.layer: gap for gap in run.quality.not_observed} for run in (*a, *b)]
+    in_all = set.intersection(*(set(of_run) for of_run in gaps))
+    names = {row.name for row in ROWS}
+    found: set[str] = set()
+    for layer, gap in chain.from_iterable(of_run.items() for of_run in gaps):
+        if layer not in in_all:
+            # "block.Q2G to I2D" is a range of rows: all of the block layer's.
+            found.add(f"{layer.partition('.')[0]}." if " to " in layer else layer)
+            found |= {word for word in gap.merged_into.split() if word in names}
+    return tuple(sorted(found))
+
+
+def _mixed(a: Sequence[Run], b: Sequence[Run], column: str) -> bool:
+    names = {name for run in (*a, *b) for name in run.parts[column]}
+    return any(
+        abs(_part(a, column, name) - _part(b, column, name)) > MIX_DIFFERENCE for name in names
     )
 
 
-def _unlike(a: Quality, b: Quality) -> tuple[str, ...]:
-    """Rows (or prefixes of them) that only one of the recordings could tell apart (law 4)."""
-    gaps_a = {gap.layer: gap for gap in a.not_observed}
-    gaps_b = {gap.layer: gap for gap in b.not_observed}
-    names = {row.name for row in ROWS}
-    found: list[str] = []
-    for layer in gaps_a.keys() ^ gaps_b.keys():
-        gap = (gaps_a | gaps_b)[layer]
-        # "block.Q2G to I2D" is a range of rows: all of the block layer's.
-        prefix = f"{layer.partition('.')[0]}." if " to " in layer else layer
-        found += [prefix, *(word for word in gap.merged_into.split() if word in names)]
-    return tuple(sorted(set(found)))
+def _part(side: Sequence[Run], column: str, name: str) -> float:
+    return sum(run.parts[column].get(name, 0.0) for run in side) / len(side)
 
 
-def _mixes(a: Writes, b: Writes, by: str) -> Iterator[str]:
-    for column in MIX_COLUMNS:
-        parts = [
-            {name: len(rows) / len(writes) for name, rows in _groups(writes, column).items()}
-            for writes in (a, b)
-        ]
-        apart = (abs(parts[0].get(n, 0) - parts[1].get(n, 0)) for n in parts[0] | parts[1])
-        if column != by and max(apart) > MIX_DIFFERENCE:
-            yield column
+def _one_after_the_other(a: Sequence[Run], b: Sequence[Run]) -> bool:
+    """Whether all runs of one side are older than all of the other: then time may be the cause."""
+    of_a, of_b = ([run.created for run in side] for side in (a, b))
+    if min(len(of_a), len(of_b)) < FEWEST_RUNS or not all((*of_a, *of_b)):
+        return False
+    return max(of_a) < min(of_b) or max(of_b) < min(of_a)
 
 
 def _regressions(groups: tuple[ComparedGroup, ...], limit: float) -> Iterator[Regression]:

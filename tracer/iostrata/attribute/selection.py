@@ -35,7 +35,7 @@ def select(breakdown: Breakdown, rows: Ints) -> Breakdown:
 
 def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
     """The writes of all, in their order; what was said of the whole is the last one's."""
-    layers = layers_of(breakdowns)
+    layers = layers_of(one.layers for one in breakdowns)
     parts = [one.writes for one in breakdowns]
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(writes, name) for writes in parts]) for name in _columns()
@@ -66,9 +66,9 @@ def by_segment(breakdown: Breakdown) -> Breakdown:
     return replace(breakdown, layers=layers, time_ns=times)
 
 
-def layers_of(breakdowns: Iterable[Breakdown]) -> dict[LayerKey, Layer]:
+def layers_of(stacks: Iterable[Sequence[Layer]]) -> dict[LayerKey, Layer]:
     """The layers of any of them, each behind those that it is behind in one of them."""
-    chains = [{(one.machine, one.name): one for one in each.layers} for each in breakdowns]
+    chains = [{(one.machine, one.name): one for one in layers} for layers in stacks]
     left = {key: layer for chain in chains for key, layer in chain.items()}
     machines = list(dict.fromkeys(machine for machine, _ in left))
     before: dict[LayerKey, set[LayerKey]] = {key: set() for key in left}

@@ -34,6 +34,7 @@ from iostrata.cli import (
     timeline,
     top,
 )
+from iostrata.cli.sides import TwoSides
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
@@ -132,7 +133,10 @@ def application() -> typer.Typer:
     )
     app.callback()(_top)
     for command in COMMANDS:
-        app.command(context_settings={"allow_interspersed_args": command not in RUNNERS})(command)
+        app.command(
+            cls=TwoSides if command is compare.compare else None,
+            context_settings={"allow_interspersed_args": command not in RUNNERS},
+        )(command)
     return app
 
 

@@ -19,7 +19,7 @@ from iostrata.record.local import Local
 from iostrata.record.machines import Plan, record_machines
 from iostrata.record.mounts import carried_mounts, write_connections
 from iostrata.record.recorder import check_command
-from iostrata.recording import FILE_NAME, Machine, remove_recording, write_recording_json
+from iostrata.recording import FILE_NAME, Machine, remove_recording, runs_in, write_recording_json
 
 MACHINE: Final = Machine(name="local", role="local", directory="local")
 
@@ -99,6 +99,22 @@ def prepare(directory: Path, force: bool) -> None:
             )
         remove_recording(directory)
     directory.mkdir(parents=True, exist_ok=True)
+
+
+def prepare_series(directory: Path, count: int, force: bool) -> list[Path]:
+    """As ``prepare``, for so many recordings side by side in ``directory``: where each goes."""
+    old = runs_in(directory)
+    if old and not force:
+        raise UsageError(
+            f"{directory} holds {len(old)} recordings already",
+            "give another directory, or --force",
+        )
+    for run in old:
+        remove_recording(run)
+        if not any(run.iterdir()):
+            run.rmdir()
+    prepare(directory, force)
+    return [directory / f"{number:0{len(str(count))}}" for number in range(1, count + 1)]
 
 
 def target(

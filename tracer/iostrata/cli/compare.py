@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iostrata compare: two recordings, layer by layer, with confidence."""
+"""iostrata compare: runs of two sides, layer by layer, with confidence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import typer
 from rich.console import Console
 
 from iostrata.analysis import analyse
+from iostrata.attribute.compare import FEWEST_RUNS
 from iostrata.attribute.compare import compare as compared
+from iostrata.attribute.run import Run, run_of
 from iostrata.cli import options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
+from iostrata.cli.sides import sides
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, UsageError
 from iostrata.model import Comparison
 from iostrata.recording import open_recording
@@ -22,8 +25,14 @@ from iostrata.report import comparison, comparison_json
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="A", help="The recording to compare with.")],
-    after: Annotated[Path, typer.Argument(metavar="B", help="The recording to judge.")],
+    recordings: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A... [--] B...",
+            help="Recordings to compare with, those to judge; a directory of recordings "
+            "is all of them. -- between the sides, unless each is one name.",
+        ),
+    ],
     fail_above: Annotated[
         str,
         typer.Option(
@@ -39,29 +48,44 @@ def compare(
     ] = None,
     json: options.JsonOnly = "",
 ) -> int:
-    """Compare two recordings layer by layer, with confidence.
+    """Compare runs of two sides, layer by layer, with confidence.
 
-    Every change from A to B comes with its 99% confidence interval: 4000
-    resamples of a block bootstrap, which draws stretches of neighbouring writes
-    together, with a fixed seed, so that the answer is always the same. A change
-    whose interval includes 0 is called noise. "of A" is the change as a part of
-    A's mean total (for p50 and p99: of A's own), so the layers add up to it.
+    Give several runs of each side, five if you can: `iostrata record --repeat 5`
+    makes them. Figures are means over a side's runs, and every change from A to B
+    comes with its confidence interval, from how runs of one side differ among
+    themselves. All intervals of the table hold together in 95% of comparisons,
+    so of two sides that are alike, not one line in all of the table is called
+    slower or faster more often than in 5%.
 
-    A regression is a change for the worse that is no noise and above the limit:
+    A change whose interval includes 0 is noise where it is small all the same,
+    and unclear where it may be large. "of A" is the change as a part of A's mean
+    total (for p50 and p99: of A's own), so the layers add up to it. The line
+    "detectable" says which changes so many runs find in 4 of 5 cases.
+
+    With one run a side there is no verdict: writes of one run have their disk,
+    their neighbours and their minute in common, so how the next run would
+    differ is not known. The intervals are then of what varies within the two.
+
+    A regression is a change for the worse that is proven, and above the limit:
     of the total, its p50 or p99, or what a layer adds to the total.
-
-    The intervals know how writes vary within each recording, not how one run
-    differs from the next: compare two recordings of the same thing first.
 
     \b
       iostrata compare before after
+      iostrata compare before/1 before/2 before/3 -- after/*
       iostrata compare before after --by method --fail-above 10%
       iostrata compare before after --json - | jq .regressions
     """
     check_directory(json)
     limit = _limit(fail_above)
-    breakdown = analyse(open_recording(before))
-    result = compared(breakdown, analyse(open_recording(after)), by.value if by else "", limit)
+    of_a, of_b = sides(recordings)
+    if limit is not None and min(len(of_a), len(of_b)) < FEWEST_RUNS:
+        raise UsageError(
+            "--fail-above needs several runs of each side: one cannot tell a change from chance",
+            "record them with --repeat 5, or leave --fail-above out",
+        )
+    group = by.value if by else ""
+    a, b = ([_run(path, group) for path in side] for side in (of_a, of_b))
+    result = compared(a, b, group, limit)
     _check_common(result)
     if json == STDOUT:
         sys.stdout.write(comparison_json.render(result))
@@ -69,12 +93,18 @@ def compare(
         put(json, comparison_json.render(result))
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
-        names = comparison.Names(str(before), str(after))
+        names = comparison.Names(list(map(str, of_a)), list(map(str, of_b)))
         console.print(comparison.render(result, names, width), end="")
     if result.regressions:
         return STATUS_REGRESSION
-    qualities = (result.quality_a, result.quality_b)
+    qualities = (*result.quality_a, *result.quality_b)
     return STATUS_LOSSES if any(one.doubtful for one in qualities) else 0
+
+
+def _run(path: Path, by: str) -> Run:
+    """Only figures are kept of each: many runs need no more memory than one."""
+    recording = open_recording(path)
+    return run_of(analyse(recording), by, recording.created)
 
 
 def _limit(text: str) -> float | None:
@@ -94,6 +124,6 @@ def _check_common(result: Comparison) -> None:
         by = result.grouped_by
         only = [", ".join(names) for names in (result.only_a, result.only_b)]
         raise UsageError(
-            f"the two recordings have no {by} in common (A: {only[0]}; B: {only[1]})",
+            f"the two sides have no {by} in common (A: {only[0]}; B: {only[1]})",
             "leave --by out, or group by something else",
         )

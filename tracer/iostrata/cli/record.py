@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +18,13 @@ from iostrata.cli.capture import (
     check_plan,
     failed,
     prepare,
+    prepare_series,
     target,
 )
 from iostrata.cli.machines import plan
 from iostrata.cli.story import Story
 from iostrata.errors import UsageError
-from iostrata.record import Outcome, Request
+from iostrata.record import Request
 
 
 def record(
@@ -47,6 +50,16 @@ def record(
             help="The machine that runs the command, else the first --machine.",
         ),
     ] = "",
+    repeat: Annotated[
+        int,
+        typer.Option(
+            "--repeat",
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="So many recordings, one after the other: DIR/1, DIR/2, ... for compare.",
+        ),
+    ] = 1,
     force: options.Force = False,
     pid: options.Pid = None,
     comm: options.Comm = None,
@@ -78,6 +91,15 @@ def record(
       sudo iostrata record -o /var/tmp/vm \\
         --machine guest=ssh:root@vm1 --machine host=local \\
         --machine nas:server=ssh:root@nas --workload-on guest -- fio job.fio
+
+    One recording says nothing of how the next would differ. --repeat makes
+    several, each from the recorder's start to its end, and ends with the first
+    that fails:
+
+    \b
+      sudo iostrata record -o before --repeat 5 -- fio job.fio
+      sudo iostrata record -o after --repeat 5 -- fio job.fio
+      iostrata compare before after
     """
     request = Request(
         directory=output,
@@ -91,17 +113,27 @@ def record(
     if workload_on and not machine:
         raise UsageError("--workload-on is for several machines", "name them with --machine")
     if machine:
-        several = plan(request, machine, workload_on)
-        check_plan(several)
+        check_plan(plan(request, machine, workload_on))
+    else:
+        check(request)
+    if repeat == 1:
         prepare(output, force)
-        with Story(quiet, alone=not command, limit_s=duration) as story:
-            return _end(capture_machines(several, story), output, story)
-    check(request)
-    prepare(output, force)
-    with Story(quiet, alone=not command, limit_s=duration) as story:
-        return _end(capture(request, story), output, story)
+        return _record(request, machine or (), workload_on, quiet)
+    for number, directory in enumerate(prepare_series(output, repeat, force), 1):
+        Story(quiet).say(f"run {number} of {repeat}")
+        prepare(directory, force)
+        own = replace(request, directory=directory)
+        if status := _record(own, machine or (), workload_on, quiet):
+            return status
+    Story(quiet).say(f"to compare it with others: iostrata compare {output} OTHER")
+    return 0
 
 
-def _end(outcome: Outcome, output: Path, story: Story) -> int:
-    story.say(f"to analyse it: iostrata replay {output}")
+def _record(request: Request, machines: Sequence[str], workload_on: str, quiet: bool) -> int:
+    with Story(quiet, alone=not request.command, limit_s=request.duration_s) as story:
+        if machines:
+            outcome = capture_machines(plan(request, machines, workload_on), story)
+        else:
+            outcome = capture(request, story)
+        story.say(f"to analyse it: iostrata replay {request.directory}")
     return failed(outcome)

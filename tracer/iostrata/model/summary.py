@@ -201,11 +201,13 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Change:
-    """One row of a comparison: from recording A to recording B, in ns.
+    """One row of a comparison, from side A to side B, in ns: means over a side's runs.
 
     ``low_ns``..``high_ns``: the confidence interval of ``change_ns``, which is
     signed. ``share``: the change as a part of A's total mean (of A's own value
-    for the total's percentiles). ``real``: the interval excludes 0.
+    for the total's percentiles); ``detectable``: the least rise that would probably
+    be found, likewise. ``verdict``: ``slower``, ``faster``; ``same``: all runs agree;
+    ``noise``: any change is small; ``unclear``: it may be large or none; empty: not judged.
     """
 
     a_ns: float
@@ -214,12 +216,17 @@ class Change:
     low_ns: float
     high_ns: float
     share: float
-    real: bool
+    detectable: float
+    verdict: str
+
+    @property
+    def real(self) -> bool:
+        return self.verdict in ("slower", "faster")
 
 
 @dataclass(frozen=True)
 class ChangeRow:
-    """``layer`` None: unattributed. ``unlike``: one of the two did not observe it as the other."""
+    """``layer`` None: unattributed. ``unlike``: not all runs observed it alike."""
 
     layer: Layer | None
     change: Change
@@ -228,19 +235,21 @@ class ChangeRow:
 
 @dataclass(frozen=True)
 class ComparedGroup:
-    """Writes of one kind in both recordings. Law: the rows' changes add up to the total's.
+    """Writes of one kind in all runs. Law: the rows' changes add up to the total's.
 
-    ``judged``: there are enough writes for the intervals to mean something.
+    ``known``: there is enough for the intervals to mean something. ``needed_runs``: of
+    each side, to find a change of the total that is not small; None: not known, or hundreds.
     """
 
     name: str
     count_a: int
     count_b: int
-    judged: bool
+    known: bool
     total: Change
     p50: Change
     p99: Change
     rows: tuple[ChangeRow, ...]
+    needed_runs: int | None
 
 
 @dataclass(frozen=True)
@@ -254,25 +263,34 @@ class Regression:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two recordings, layer by layer.
+    """Two sides of one run or more each, layer by layer.
 
-    ``confidence``: of every interval, by ``resamples`` bootstrap resamples.
-    ``limit``: the share above which a real change for the worse is a regression;
-    None: nothing is. ``only_a``, ``only_b``: groups that the other has not.
+    ``confidence``: that all intervals hold; ``power``: how probably what is ``detectable``
+    is found. ``judged``: both sides have runs enough for a verdict. ``only_a``, ``only_b``:
+    groups that no run of the other has; ``not_in_all``: those that some runs of a side have.
     ``mixes``: columns (``method``, ``size``) of which the two hold different parts.
+    ``one_after_the_other``: no run of one side was made between those of the other.
+    ``small``: the share below which a change does not matter; ``limit``: that above which
+    a real change for the worse is a regression; None: nothing is.
     """
 
     confidence: float
-    resamples: int
+    power: float
     grouped_by: str
+    runs_a: int
+    runs_b: int
+    judged: bool
     groups: tuple[ComparedGroup, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    not_in_all: tuple[str, ...]
     mixes: tuple[str, ...]
+    one_after_the_other: bool
+    small: float
     limit: float | None
     regressions: tuple[Regression, ...]
-    quality_a: Quality
-    quality_b: Quality
+    quality_a: tuple[Quality, ...]
+    quality_b: tuple[Quality, ...]
 
 
 @dataclass(frozen=True)

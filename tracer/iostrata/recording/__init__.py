@@ -9,10 +9,11 @@ from iostrata.recording.recording import (
     Recording,
     open_recording,
     remove_recording,
+    runs_in,
     write_recording_json,
 )
 
 __all__ = [
     "FILE_NAME", "ROLES", "Machine", "Part", "Recording", "join", "open_recording",
-    "remove_recording", "write_recording_json",
+    "remove_recording", "runs_in", "write_recording_json",
 ]  # fmt: skip

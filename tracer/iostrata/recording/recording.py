@@ -79,10 +79,22 @@ def open_recording(path: Path) -> Recording:
             return Recording(path, (Machine("local", "local", "."),))
     except OSError as error:
         raise unreadable(path, error) from error
+    if runs := runs_in(path):
+        raise RecordingError(
+            f"{path} is no recording: it holds {len(runs)}",
+            f"give one of them, such as {runs[0]}; only `iostrata compare` takes them all",
+        )
     raise RecordingError(
         f"{path} is no recording: it has neither {FILE_NAME} nor a trace's metadata",
         "give the directory that `iostrata record -o` made, not one above or below it",
     )
+
+
+def runs_in(directory: Path) -> list[Path]:
+    """The recordings right below a directory that is none itself, by name; perhaps none."""
+    if not directory.is_dir() or (directory / FILE_NAME).exists():
+        return []
+    return sorted(child for child in directory.iterdir() if (child / FILE_NAME).is_file())
 
 
 def read_recording_json(file: Path) -> Recording:

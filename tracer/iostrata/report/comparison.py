@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,10 +25,10 @@ DISPENSABLE: Final = (INTERVAL, ("A", "B"), ("of A",))
 
 @dataclass(frozen=True)
 class Names:
-    """What the two recordings are called."""
+    """What the recordings of the two sides are called."""
 
-    a: str
-    b: str
+    a: Sequence[str]
+    b: Sequence[str]
 
 
 def plain(comparison: Comparison, names: Names) -> str:
@@ -39,32 +39,33 @@ def plain(comparison: Comparison, names: Names) -> str:
 def render(comparison: Comparison, names: Names, width: int = WIDTH) -> Text:
     """The groups one below the other, then what the verdicts rest on."""
     lines = [
-        *map(Text, wrapped(f"A: {names.a}", width, 3)),
-        *map(Text, wrapped(f"B: {names.b}", width, 3)),
+        *map(Text, wrapped(f"A: {' '.join(names.a)}", width, 3)),
+        *map(Text, wrapped(f"B: {' '.join(names.b)}", width, 3)),
     ]
     for group in comparison.groups:
-        lines += [Text(), *_group(group, width)]
+        lines += [Text(), *_group(comparison, group, width)]
     lines += [Text(), *_footer(comparison, width)]
     for line in lines:
         line.rstrip()
     return Text("\n").join([*lines, Text()])
 
 
-def _group(group: ComparedGroup, width: int) -> Iterator[Text]:
+def _group(comparison: Comparison, group: ComparedGroup, width: int) -> Iterator[Text]:
     rows = {row.layer: row for row in group.rows if row.layer}
     names = name_width(rows)
     columns = _fit(width - names)
     unit = unit_for(group.total.a_ns)
-    title = f"{group.name}: {group.count_a} writes in A, {group.count_b} in B"
+    title = f"{group.name}: {_counted(group.count_a, comparison.runs_a)} of A, "
+    title += f"{_counted(group.count_b, comparison.runs_b)} of B"
     yield from (Text(line, style="bold") for line in wrapped(title, width))
     head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in columns)
     yield Text(f"{unit.name + ' a write':<{names}}{head}", style="dim")
 
-    def line(name: str, change: Change, style: str = "", verdict: str = "") -> Text:
-        verdict = verdict or _verdict(change, group.judged)
+    def line(name: str, change: Change, style: str = "", unlike: bool = False) -> Text:
+        verdict = "unlike" if unlike else change.verdict
         text = Text(f"{cut(name, names):<{names}}", style=style)
         for column in columns:
-            known = group.judged or column not in INTERVAL
+            known = group.known or column not in INTERVAL
             text.append(f"{_cell(column, change, unit) if known else '':>{FIGURE_WIDTH}}")
         colours = {"slower": "bold red", "faster": "bold green"}
         return text.append(f" {verdict}", style=colours.get(verdict, "dim"))
@@ -75,8 +76,8 @@ def _group(group: ComparedGroup, width: int) -> Iterator[Text]:
         if not indent:
             yield Text(section.title, style="bold")
         for layer in section.rows:
-            unlike = "unlike" if rows[layer].unlike else ""
-            yield line(f"  {layer.row}", rows[layer].change, _style(layer), unlike)
+            row = rows[layer]
+            yield line(f"  {layer.row}", row.change, _style(layer), row.unlike)
     for row in group.rows:
         if row.layer is None:
             yield line(f"{indent}unattributed", row.change, "yellow")
@@ -108,40 +109,75 @@ def _signed(text: str) -> str:
     return text if text.startswith("-") or not text.strip("0.%") else f"+{text}"
 
 
-def _verdict(change: Change, judged: bool) -> str:
-    if not judged:
-        return "few"
-    if not change.real:
-        return "same" if change.low_ns == change.high_ns == 0 else "noise"
-    return "slower" if change.change_ns > 0 else "faster"
+def _counted(writes: int, runs: int) -> str:
+    return f"{writes} writes in {runs} run{'s' if runs != 1 else ''}"
 
 
 def _footer(comparison: Comparison, width: int) -> Iterator[Text]:
-    def said(label: str, parts: list[str], style: str = "") -> Iterator[Text]:
+    for label, parts, style in _statements(comparison):
         yield from (Text(line, style=style) for line in labelled(label, parts, width))
 
-    level = f"{comparison.confidence:.0%}"
-    yield from said("interval", [f"{level} of {comparison.resamples} block bootstrap resamples"])
-    yield from said("noise", ["the interval of the change includes 0"])
+
+def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
+    yield from _basis(comparison)
     if any(row.unlike for group in comparison.groups for row in group.rows):
-        yield from said("unlike", ["only one of the two observed this layer: not judged"], "yellow")
-    if not all(group.judged for group in comparison.groups):
-        yield from said("few", ["too few writes to judge"], "yellow")
+        yield "unlike", ["not all runs observed this layer: not judged"], "yellow"
+    if not all(group.known for group in comparison.groups):
+        yield "few", ["too few writes for an interval"], "yellow"
     for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:
-            yield from said(f"only in {name}", list(only), "yellow")
-    ways = [
-        [crossing.hop for crossing in quality.crossings]
-        for quality in (comparison.quality_a, comparison.quality_b)
-    ]
-    if ways[0] != ways[1]:
+            yield f"only in {name}", list(only), "yellow"
+    if comparison.not_in_all:
+        yield (
+            "not in all",
+            [f"{', '.join(comparison.not_in_all)}: only some runs have it"],
+            "yellow",
+        )
+    qualities = (*comparison.quality_a, *comparison.quality_b)
+    if len({tuple(crossing.hop for crossing in one.crossings) for one in qualities}) > 1:
         text = "not of the same machines: a row of one only was not recorded in the other"
-        yield from said("path", [text], "yellow")
+        yield "path", [text], "yellow"
     for column in comparison.mixes:
-        text = f"A and B hold different parts of each {column}: compare --by {column}"
-        yield from said("mix", [text], "yellow")
-    for name, quality in (("A", comparison.quality_a), ("B", comparison.quality_b)):
-        yield from _defects(name, quality, width)
+        yield (
+            "mix",
+            [f"A and B hold different parts of each {column}: compare --by {column}"],
+            "yellow",
+        )
+    if comparison.one_after_the_other:
+        text = "one side was recorded after the other: what else changed in that time is in the"
+        yield "order", [f"{text} change, too; record the sides by turns"], "yellow"
+    for name, side in (("A", comparison.quality_a), ("B", comparison.quality_b)):
+        yield from _defects(name, side)
+    yield from _limit(comparison)
+
+
+def _basis(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
+    """What the intervals and verdicts mean, and what they could have found."""
+    level = f"{comparison.confidence:.0%}"
+    if not comparison.judged:
+        yield "interval", [f"{level}, of what varies within the runs only"], ""
+        text = "no verdict: how one run differs from the next of the same thing is not known with "
+        yield "runs", [f"{text}one run of a side; record each several times (--repeat 5)"], "yellow"
+        return
+    yield "interval", [f"{level} for all of them together, from how runs of a side differ"], ""
+    verdicts = {
+        row.verdict
+        for group in comparison.groups
+        for row in (group.total, group.p50, group.p99, *(row.change for row in group.rows))
+    }
+    small = share(comparison.small)
+    if "noise" in verdicts:
+        yield "noise", [f"the interval includes 0, and no change above {small} of A"], ""
+    if "unclear" in verdicts:
+        yield "unclear", [f"the interval includes 0, and changes above {small} of A"], ""
+    for group in comparison.groups:
+        found = f"{group.name}: total from {_signed(share(group.total.detectable))} on"
+        needed = f"{group.needed_runs} runs" if group.needed_runs else "hundreds of runs"
+        more = f"{_signed(small)} would need {needed} of each"
+        yield "detectable", [found, more], ""
+
+
+def _limit(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
     if comparison.limit is None:
         return
     limit = share(comparison.limit)
@@ -150,18 +186,25 @@ def _footer(comparison: Comparison, width: int) -> Iterator[Text]:
         for regression in comparison.regressions
     ]
     if found:
-        yield from said("REGRESSION", [f"above {limit} of A", *found], "bold red")
+        yield "REGRESSION", [f"above {limit} of A", *found], "bold red"
+        return
+    unclear = [group.name for group in comparison.groups if group.total.verdict == "unclear"]
+    if unclear:
+        text = f"none proven above {limit} of A, but the total is unclear: record more runs"
+        yield "regression", [text], "yellow"
     else:
-        yield from said("regression", [f"none above {limit} of A"])
+        yield "regression", [f"none above {limit} of A"], ""
 
 
-def _defects(name: str, quality: Quality, width: int) -> Iterator[Text]:
-    if quality.lost:
-        text = f"{sum(quality.lost.values())} events of {name}"
-        yield from (Text(line, style="bold red") for line in labelled("lost", [text], width))
-    for defect in quality.damage:
-        text = f"{name}: {defect}"
-        yield from (Text(line, style="bold red") for line in labelled("damage", [text], width))
+def _defects(name: str, side: Sequence[Quality]) -> Iterator[tuple[str, list[str], str]]:
+    if lost := sum(sum(quality.lost.values()) for quality in side):
+        yield "lost", [f"{lost} events of {name}"], "bold red"
+    for quality in side:
+        for defect in quality.damage:
+            yield "damage", [f"{name}: {defect}"], "bold red"
+    if any(one.doubtful and not (one.lost or one.damage) for one in side):
+        text = "writes slept beside requests or calls that are part of none: see iostrata replay"
+        yield "left over", [f"{name}: {text}"], "bold red"
 
 
 def _style(layer: Layer) -> str:

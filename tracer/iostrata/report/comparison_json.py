@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report stage: a Comparison as JSON, schema ``iostrata.comparison/1``."""
+"""Report stage: a Comparison as JSON, schema ``iostrata.comparison/2``."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -12,22 +13,27 @@ from iostrata.report.document import Count, Ns, Share, place, rounded_ns, rounde
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """From A to B. ``real``: the confidence interval, ``low_ns`` to ``high_ns``, excludes 0.
+    """From A to B, means over the runs of each; the confidence interval: ``low_ns`` to ``high_ns``.
 
-    ``share``: of A's total mean; for a percentile, of A's own.
+    It is null where there are too few writes. ``share``: of A's total mean; for a percentile, of
+    A's own; ``detectable``: the least rise that so many runs would find, likewise. ``verdict``:
+    the interval excludes 0 (``slower``, ``faster``); it does not, and any change is below
+    ``small`` (``noise``), or may be above (``unclear``); all runs agree (``same``). Both are null
+    where a side has one run.
     """
 
     a_ns: Ns
     b_ns: Ns
     change_ns: Ns
-    low_ns: Ns
-    high_ns: Ns
+    low_ns: Ns | None
+    high_ns: Ns | None
     share: Share
-    real: bool
+    detectable: Share | None
+    verdict: Literal["slower", "faster", "noise", "unclear", "same"] | None
 
 
 class LayerChange(Change, frozen=True):
-    """``unlike``: one did not observe it. ``unattributed`` has no machine and no segment."""
+    """``unlike``: not all runs observed it. ``unattributed`` has no machine and no segment."""
 
     layer: str
     machine: str | None
@@ -36,12 +42,16 @@ class LayerChange(Change, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """Writes of one kind in both. ``judged``: enough for the intervals to mean something."""
+    """Writes of one kind in all runs.
+
+    ``needed_runs``: of each side, to find a change of the total of ``small``; null: not known, or
+    hundreds.
+    """
 
     name: str
     writes_a: Count
     writes_b: Count
-    judged: bool
+    needed_runs: Count | None
     total: Change
     p50: Change
     p99: Change
@@ -56,8 +66,8 @@ class Regression(Struct, frozen=True):
     share: Share
 
 
-class Lost(Struct, frozen=True):
-    """Events."""
+class Counts(Struct, frozen=True):
+    """Of each side."""
 
     a: Count
     b: Count
@@ -70,23 +80,32 @@ class Damage(Struct, frozen=True):
     b: list[str]
 
 
-class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparison/1"):
-    """Two recordings, layer by layer.
+class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparison/2"):
+    """Runs of two sides, layer by layer.
 
-    ``only_a``, ``only_b``: groups that the other has not; ``mixes``: columns of which the two hold
-    different parts; ``limit``: the share above which a real change for the worse is a regression.
+    ``confidence``: that all intervals hold; ``power``: how probably what is ``detectable`` is
+    found; ``judged``: both sides have several runs. ``only_a``, ``only_b``: groups that the other
+    has not; ``not_in_all``: those that some runs of a side have; ``mixes``: columns of which the
+    two hold different parts; ``one_after_the_other``: no run of a side was made between those of
+    the other. ``small``: the share below which a change does not matter; ``limit``: that above
+    which a real change for the worse is a regression. ``lost``: events.
     """
 
     confidence: float
-    resamples: Count
+    power: float
     grouped_by: str
+    runs: Counts
+    judged: bool
     groups: list[Group]
     only_a: list[str]
     only_b: list[str]
+    not_in_all: list[str]
     mixes: list[str]
+    one_after_the_other: bool
+    small: float
     limit: float | None
     regressions: list[Regression]
-    lost: Lost
+    lost: Counts
     damage: Damage
 
 
@@ -98,20 +117,33 @@ def document(comparison: model.Comparison) -> Comparison:
     a, b = comparison.quality_a, comparison.quality_b
     return Comparison(
         confidence=comparison.confidence,
-        resamples=comparison.resamples,
+        power=comparison.power,
         grouped_by=comparison.grouped_by,
+        runs=Counts(comparison.runs_a, comparison.runs_b),
+        judged=comparison.judged,
         groups=[_group(group) for group in comparison.groups],
         only_a=list(comparison.only_a),
         only_b=list(comparison.only_b),
+        not_in_all=list(comparison.not_in_all),
         mixes=list(comparison.mixes),
+        one_after_the_other=comparison.one_after_the_other,
+        small=comparison.small,
         limit=comparison.limit,
         regressions=[
             Regression(one.group, one.row, rounded_share(one.share))
             for one in comparison.regressions
         ],
-        lost=Lost(sum(a.lost.values()), sum(b.lost.values())),
-        damage=Damage(list(a.damage), list(b.damage)),
+        lost=Counts(_lost(a), _lost(b)),
+        damage=Damage(_damage(a), _damage(b)),
     )
+
+
+def _lost(side: Sequence[model.Quality]) -> int:
+    return sum(sum(quality.lost.values()) for quality in side)
+
+
+def _damage(side: Sequence[model.Quality]) -> list[str]:
+    return [defect for quality in side for defect in quality.damage]
 
 
 def _group(group: model.ComparedGroup) -> Group:
@@ -119,24 +151,25 @@ def _group(group: model.ComparedGroup) -> Group:
         name=group.name,
         writes_a=group.count_a,
         writes_b=group.count_b,
-        judged=group.judged,
-        total=Change(**_change(group.total)),
-        p50=Change(**_change(group.p50)),
-        p99=Change(**_change(group.p99)),
+        needed_runs=group.needed_runs,
+        total=Change(**_change(group.total, group.known)),
+        p50=Change(**_change(group.p50, group.known)),
+        p99=Change(**_change(group.p99, group.known)),
         layers=[
-            LayerChange(*place(row.layer), unlike=row.unlike, **_change(row.change))
+            LayerChange(*place(row.layer), unlike=row.unlike, **_change(row.change, group.known))
             for row in group.rows
         ],
     )
 
 
-def _change(change: model.Change) -> dict[str, Any]:
+def _change(change: model.Change, known: bool) -> dict[str, Any]:
     return {
         "a_ns": rounded_ns(change.a_ns),
         "b_ns": rounded_ns(change.b_ns),
         "change_ns": rounded_ns(change.change_ns),
-        "low_ns": rounded_ns(change.low_ns),
-        "high_ns": rounded_ns(change.high_ns),
+        "low_ns": rounded_ns(change.low_ns) if known else None,
+        "high_ns": rounded_ns(change.high_ns) if known else None,
         "share": rounded_share(change.share),
-        "real": change.real,
+        "detectable": rounded_share(change.detectable) if change.verdict else None,
+        "verdict": change.verdict or None,
     }

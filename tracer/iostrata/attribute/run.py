@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage attribute: one run's Breakdown in, the few figures that comparing runs needs out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from iostrata.attribute.batches import FEWEST, Batches
+from iostrata.attribute.selection import LayerKey
+from iostrata.attribute.summarise import grouping
+from iostrata.columns import Ints
+from iostrata.model import Breakdown, Layer, Quality, Writes
+
+MIX_COLUMNS: Final = ("method", "size", "device")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean or a percentile in ns, and its standard error; None: too few writes to tell."""
+
+    value_ns: float
+    error_ns: float | None
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Law: the layers' values and the residual's add up to the total's."""
+
+    count: int
+    total: Figure
+    p50: Figure
+    p99: Figure
+    layers: Mapping[LayerKey, Figure]
+    residual: Figure
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recording. ``layers``: in order; ``parts``: of each column, the part of each name.
+
+    ``created``: ISO 8601, empty where nobody noted it.
+    """
+
+    layers: tuple[Layer, ...]
+    groups: Mapping[str, RunGroup]
+    parts: Mapping[str, Mapping[str, float]]
+    quality: Quality
+    created: str = ""
+
+
+def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
+    """Figures of every group of ``by``; empty: of all writes together. Errors: UsageError."""
+    count = len(breakdown.writes)
+    return Run(
+        layers=breakdown.layers,
+        groups={
+            name: _group(breakdown, rows) for name, rows in _groups(breakdown.writes, by).items()
+        },
+        parts={
+            column: {
+                name: len(rows) / count for name, rows in _groups(breakdown.writes, column).items()
+            }
+            for column in MIX_COLUMNS
+        },
+        quality=breakdown.quality,
+        created=created,
+    )
+
+
+def _groups(writes: Writes, by: str) -> dict[str, Ints]:
+    if not by:
+        return {"all": np.arange(len(writes))}
+    codes, names = grouping(writes, by)
+    return {names[code]: np.flatnonzero(codes == code) for code in np.unique(codes)}
+
+
+def _group(breakdown: Breakdown, writes: Ints) -> RunGroup:
+    latency, count = breakdown.writes.latency_ns[writes], len(writes)
+    batches = Batches(count) if count >= FEWEST else None
+    rows = np.vstack([breakdown.time_ns[:, writes], breakdown.residual_ns[writes], latency])
+    means = rows.sum(axis=1) / count
+    errors = batches.errors(rows).tolist() if batches else [None] * len(rows)
+    *layers, residual, total = (Figure(*of) for of in zip(means.tolist(), errors, strict=True))
+
+    def at(percent: float) -> Figure:
+        value = float(np.percentile(latency, percent, method="inverted_cdf"))
+        return Figure(value, batches.error_of_percentile(latency, percent) if batches else None)
+
+    return RunGroup(
+        count=count,
+        total=total,
+        p50=at(50),
+        p99=at(99),
+        layers={
+            (layer.machine, layer.name): figure
+            for layer, figure, times in zip(breakdown.layers, layers, rows, strict=False)
+            if times.any()
+        },
+        residual=residual,
+    )
