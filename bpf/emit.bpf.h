@@ -34,6 +34,7 @@ extern const volatile bool has_cmpxchg; /* else events go through ringbuf, which
 
 extern struct ring rings[MAX_CPUS];
 extern __u64 lost[MAX_CPUS][MAX_POINTS];
+extern struct full full[TABLES];
 
 struct slots_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -58,6 +59,13 @@ static __always_inline void emit_lost_count(__u32 cpu, __u32 point, __u64 count)
 static __always_inline void emit_lost(__u32 cpu, __u32 point)
 {
 	emit_lost_count(cpu, point, 1);
+}
+
+/* A table has no room for something. */
+static __always_inline void table_full(__u32 table, __u32 what)
+{
+	__sync_fetch_and_add(&full[table].count, 1);
+	full[table].last = what;
 }
 
 /* The recorder sleeps until a good part of a ring has been filled. */

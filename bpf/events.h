@@ -389,6 +389,21 @@ struct probe_event {
 	char program[24];
 };
 
+/* How often a table of the recorder had no room so far: what it was for is not recorded. */
+struct full_event {
+	EVENT_HEADER;
+	unsigned long long refused_count;
+	unsigned int last;  /* what it was for last: a thread, or a device as in bio_event */
+	unsigned int table; /* enum table */
+};
+
+enum table {
+	TABLE_THREADS,
+	TABLE_DEVICES, /* that are watched, and those below them */
+};
+
+#define TABLES 2
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -440,7 +455,8 @@ struct probe_event {
 	P(block_split, split_event)                 \
 	P(block_rq_bio, request_bio_event)          \
 	P(nbd_payload_sent, wire_event)             \
-	P(nbd_header_received, wire_event)
+	P(nbd_header_received, wire_event)          \
+	P(full, full_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -17,8 +17,8 @@
 
 #define WATCH_SETS 256
 #define WATCH_WAYS 4
-#define MAX_FOLLOWS 256
-#define MAX_BELOW 16 /* one device */
+#define MAX_FOLLOWS 4096
+#define MAX_BELOW 64 /* one device */
 #define MAX_NAMES 16
 
 /* One ring's positions; each on a cache line of its own. */
@@ -29,6 +29,13 @@ struct ring {
 	unsigned long long head_pad[6];
 	unsigned long long tail; /* all before it have been read */
 	unsigned long long tail_pad[7];
+};
+
+/* How often a table had no room, and for what last. */
+struct full {
+	unsigned long long count;
+	unsigned int last;
+	unsigned int pad;
 };
 
 /* A recorded thread.  All zero in a free place.  What sched_switch needs comes
@@ -77,6 +84,7 @@ enum watch_bits {
 	WATCH_DISK = 1,    /* record its block events */
 	WATCH_FS = 2,      /* record the events of the file system on it */
 	WATCH_ALLOWED = 4, /* --device names it */
+	WATCH_CUT = 8,     /* there was no room for all that lies below it */
 };
 
 struct watch {

@@ -12,6 +12,7 @@ union event event_anchor = {};
 
 struct ring rings[MAX_CPUS] = {};
 __u64 lost[MAX_CPUS][MAX_POINTS] = {};
+struct full full[TABLES] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 struct follow follows[MAX_FOLLOWS] = {};
@@ -34,6 +35,7 @@ static __always_inline struct watch *watch_mark(__u32 dev, __u32 bits)
 			return watch;
 		}
 	}
+	table_full(TABLE_DEVICES, dev);
 	return NULL;
 }
 
@@ -44,6 +46,10 @@ int watch_add(__u32 dev, __u32 bits)
 
 	if (!watch)
 		return 0;
+	if (watch->bits & WATCH_CUT) {
+		watch->bits &= ~WATCH_CUT;
+		table_full(TABLE_DEVICES, dev);
+	}
 	first = watch->first_follow;
 	count = watch->follow_count;
 	for (__u32 i = 0; i < MAX_BELOW && i < count; i++) {

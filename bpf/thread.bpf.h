@@ -53,7 +53,8 @@ static __always_inline bool take(__u32 *place, __u32 value)
 	return true;
 }
 
-/* A new thread's state; NULL, and counted as a lost thread event: its set is full. */
+/* A new thread's state; NULL: its set is full, which is told.  One that works for others is
+ * an event lost as well, as their writes want it. */
 static __always_inline struct thread *thread_add(__u32 tid, __u32 tgid, __u32 kind)
 {
 	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
@@ -70,7 +71,9 @@ static __always_inline struct thread *thread_add(__u32 tid, __u32 tgid, __u32 ki
 		}
 		return thread;
 	}
-	emit_lost(bpf_get_smp_processor_id(), POINT_thread);
+	table_full(TABLE_THREADS, tid);
+	if (kind > THREAD_TARGET)
+		emit_lost(bpf_get_smp_processor_id(), POINT_thread);
 	return NULL;
 }
 

@@ -167,12 +167,13 @@ static unsigned int below(const struct facts *facts, unsigned int dev, struct fo
 		unsigned int lower = block->lower_devs[i];
 		unsigned int disk = facts_disk_of(facts, lower);
 
-		if (count + 2 > room)
-			return count;
 		/* A loop device's backing file lies on a file system; for others the bit is idle. */
-		list[count++] = (struct follow){ lower, WATCH_FS };
-		if (disk)
-			list[count++] = (struct follow){ disk, WATCH_DISK };
+		if (count < room)
+			list[count] = (struct follow){ lower, WATCH_FS };
+		count++;
+		if (disk && count < room)
+			list[count] = (struct follow){ disk, WATCH_DISK };
+		count += disk != 0;
 		count = below(facts, lower, list, count, room, depth - 1);
 	}
 	return count;

@@ -83,7 +83,15 @@ static int device_of(const char *name, unsigned int *dev)
 	return 0;
 }
 
-/* As watch_mark() in BPF, before it runs. */
+static void table_full(struct iostrata *skeleton, enum table table, unsigned int what)
+{
+	struct full *full = &skeleton->bss->full[table];
+
+	__atomic_fetch_add(&full->count, 1, __ATOMIC_RELAXED);
+	full->last = what;
+}
+
+/* As watch_mark() in BPF, before it runs; NULL: there is no room. */
 static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
 {
 	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
@@ -100,6 +108,12 @@ static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned
 	return NULL;
 }
 
+static void must_watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
+{
+	if (!watch(skeleton, dev, bits))
+		table_full(skeleton, TABLE_DEVICES, dev);
+}
+
 /* What lies below each device, for BPF to follow when it meets the device. */
 static void follow(struct iostrata *skeleton, const struct facts *facts)
 {
@@ -107,12 +121,17 @@ static void follow(struct iostrata *skeleton, const struct facts *facts)
 
 	for (unsigned int i = 0; i < facts->block_count; i++) {
 		unsigned int room = MAX_FOLLOWS - used < MAX_BELOW ? MAX_FOLLOWS - used : MAX_BELOW;
-		unsigned int count = facts_below(facts, facts->blocks[i].dev,
-						 &skeleton->bss->follows[used], room);
-		struct watch *place = count ? watch(skeleton, facts->blocks[i].dev, 0) : NULL;
+		unsigned int dev = facts->blocks[i].dev;
+		unsigned int count = facts_below(facts, dev, &skeleton->bss->follows[used], room);
+		struct watch *place = count ? watch(skeleton, dev, 0) : NULL;
 
+		/* What it says is told when the device is met. */
 		if (!place)
 			continue;
+		if (count > room) {
+			place->bits |= WATCH_CUT;
+			count = room;
+		}
 		place->first_follow = used;
 		place->follow_count = count;
 		used += count;
@@ -126,14 +145,16 @@ static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned
 	struct follow list[MAX_BELOW];
 	unsigned int count = facts_below(facts, dev, list, MAX_BELOW);
 
-	watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
-	watch(skeleton, disk ? disk : dev, WATCH_DISK);
+	must_watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
+	must_watch(skeleton, disk ? disk : dev, WATCH_DISK);
 	for (unsigned int i = 0; i < facts->block_count; i++) {
 		if (facts->blocks[i].parent_dev == dev)
-			watch(skeleton, facts->blocks[i].dev, WATCH_ALLOWED | WATCH_FS);
+			must_watch(skeleton, facts->blocks[i].dev, WATCH_ALLOWED | WATCH_FS);
 	}
-	for (unsigned int i = 0; i < count; i++)
-		watch(skeleton, list[i].dev, list[i].bits);
+	for (unsigned int i = 0; i < count && i < MAX_BELOW; i++)
+		must_watch(skeleton, list[i].dev, list[i].bits);
+	if (count > MAX_BELOW)
+		table_full(skeleton, TABLE_DEVICES, dev);
 }
 
 int filter_devices(struct iostrata *skeleton, const struct options *options,
@@ -171,6 +192,7 @@ int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t t
 		threads[first + way].kind = kind;
 		return 0;
 	}
+	table_full(skeleton, TABLE_THREADS, tid);
 	return -ENOSPC;
 }
 

@@ -98,6 +98,7 @@ static void each_second(struct session *session)
 
 	own_clock(rings);
 	own_losses(rings);
+	own_full(rings);
 	own_recorder(rings);
 	if (session->stats_fd >= 0)
 		own_costs(rings);

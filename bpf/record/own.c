@@ -83,6 +83,21 @@ void own_losses(struct rings *rings)
 	}
 }
 
+void own_full(struct rings *rings)
+{
+	for (unsigned int table = 0; table < TABLES; table++) {
+		const struct full *full = &rings->skeleton->bss->full[table];
+		union event e = {
+			.full = { .refused_count = full->count, .last = full->last, .table = table }
+		};
+
+		if (e.full.refused_count == rings->said_full[table])
+			continue;
+		rings->said_full[table] = e.full.refused_count;
+		own_event(rings, &e, POINT_full, RECORDER_CPU);
+	}
+}
+
 /* False: the program is not loaded. */
 static bool look_at(const struct bpf_program *program, struct bpf_prog_info *info)
 {

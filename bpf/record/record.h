@@ -149,7 +149,7 @@ struct block_fact {
 	char rotational[8];
 	char logical_block_size[16];
 	char backing[256];
-	unsigned int lower_devs[16];
+	unsigned int lower_devs[64];
 	unsigned int lower_count;
 };
 
@@ -163,7 +163,7 @@ void facts_free(struct facts *facts);
 int facts_write(const struct facts *facts, int directory_fd);
 const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
 unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
-/* All that lies below a device, at most room of them; how many. */
+/* What lies below a device, as far as there is room; how many there are in all. */
 unsigned int facts_below(const struct facts *facts, unsigned int dev, struct follow *below,
 			 unsigned int room);
 
@@ -257,6 +257,7 @@ struct rings {
 	struct ring_buffer *ringbuf; /* wakes; without slots it carries the events */
 	uint64_t event_count;
 	uint64_t said_lost[MAX_CPUS][MAX_POINTS];
+	uint64_t said_full[TABLES];
 	uint64_t *said_missed; /* of each program, as seen then: */
 	uint64_t missed_at_ns;
 	uint64_t missed_count;
@@ -280,6 +281,7 @@ uint64_t rings_lost(const struct rings *rings);
 void own_event(struct rings *rings, union event *event, enum point point, uint16_t cpu);
 void own_clock(struct rings *rings);
 void own_losses(struct rings *rings);
+void own_full(struct rings *rings);
 /* What the kernel skipped programs for since the last call; the first only looks. */
 void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);

@@ -64,6 +64,7 @@ int trace_end(struct session *session)
 	/* Detaching takes long, and nothing would be drained meanwhile: it comes last. */
 	error = rings_finish(rings);
 	own_losses(rings);
+	own_full(rings);
 	own_misses(rings);
 	own_recorder(rings);
 	own_clock(rings);

@@ -42,3 +42,15 @@ def test_an_event_that_was_begun_and_never_came_is_lost(tmp_path: Path) -> None:
     trace = read_trace(builder.write(tmp_path))
     assert trace.lost_by_point == {"unknown": 2}
     assert trace.losses.count.tolist() == [2]
+
+
+def test_the_last_word_on_each_table_that_was_full_is_told(tmp_path: Path) -> None:
+    builder = recording([])
+    for time_ns, table, count, last in ((20, 0, 1, 77), (30, 1, 4, 8 << 20 | 16), (40, 0, 3, 78)):
+        builder.add("full", time_ns=time_ns, table=table, refused_count=count, last=last)
+    trace = read_trace(builder.write(tmp_path))
+    assert trace.damage == (
+        "no room for some threads (3 times, for 78 last): what they did is not recorded",
+        "no room for some devices (4 times, for 8:16 last): what they did is not recorded",
+    )
+    assert len(trace.losses) == 0

@@ -61,6 +61,7 @@ POINTS: dict[str, int] = {
     "block_rq_bio": 48,
     "nbd_payload_sent": 49,
     "nbd_header_received": 50,
+    "full": 51,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -114,6 +115,7 @@ STRUCT_OF: dict[str, str] = {
     "block_rq_bio": "request_bio_event",
     "nbd_payload_sent": "wire_event",
     "nbd_header_received": "wire_event",
+    "full": "full_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -465,6 +467,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("wire_key", "<u8", 24),
         ("dev", "<u4", 32),
     ),
+    "full_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("refused_count", "<u8", 16),
+        ("last", "<u4", 24),
+        ("table", "<u4", 28),
+    ),
 }
 
 CALL_WRITE = 1
@@ -491,6 +502,9 @@ NFS_COMMIT = 2
 
 KVM_ISA_VMX = 1
 KVM_ISA_SVM = 2
+
+TABLE_THREADS = 0
+TABLE_DEVICES = 1
 
 
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:

@@ -8,12 +8,14 @@ The recorder's next ``loss`` event that knows of them bounds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.trace import layout
+from iostrata.trace.facts import device_numbers
 from iostrata.trace.points import Points
 from iostrata.trace.stream import (
     RECORDER_CPU,
@@ -26,6 +28,11 @@ from iostrata.trace.stream import (
 )
 
 UNKNOWN_POINT = "unknown"
+# What each table of the recorder is of, and how one of them is named.
+TABLES: Mapping[int, tuple[str, Callable[[int], str]]] = {
+    layout.TABLE_THREADS: ("threads", str),
+    layout.TABLE_DEVICES: ("devices", device_numbers),
+}
 # Of an event that was begun and never ended, the recorder knows no more.
 NO_POINT = 0
 
@@ -148,6 +155,19 @@ def missed_gaps(miss: Points) -> Iterable[Gap]:
     columns = miss.columns("since_ns", "time_ns", "missed_count").values()
     for since_ns, time_ns, count in zip(*(column.tolist() for column in columns), strict=True):
         yield Gap(since_ns, time_ns, UNKNOWN_CPU, count)
+
+
+def full_tables(full: Points) -> tuple[str, ...]:
+    """A line for each table of the recorder that was full: what it had no room for."""
+    columns = full.columns("table", "refused_count", "last").values()
+    # The last row of a table tells of all before it.
+    told = {row[0]: row for row in zip(*(column.tolist() for column in columns), strict=True)}
+    return tuple(
+        f"no room for some {TABLES[table][0]} ({count} times, for {TABLES[table][1](last)} last): "
+        "what they did is not recorded"
+        for table, count, last in told.values()
+        if table in TABLES
+    )
 
 
 def missed_by_program(miss: Points) -> dict[str, int]:
