@@ -82,6 +82,7 @@ struct sched_event {
 	unsigned int waker_tid;
 	unsigned int state;       /* task state when it left the CPU; 0: preempted */
 	unsigned int subject_tid; /* the thread that runs again */
+	int stack; /* where it slept, as in the facts' stacks; negative: not recorded */
 };
 
 /* A file system's sync of one file, recorded when it returns. */

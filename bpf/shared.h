@@ -21,6 +21,10 @@
 #define MAX_BELOW 64 /* one device */
 #define MAX_NAMES 16
 
+/* Kernel stacks that are told apart (--why), and how deep. */
+#define MAX_STACKS 4096
+#define STACK_FRAMES 32
+
 /* One ring's positions; each on a cache line of its own. */
 struct ring {
 	unsigned long long head; /* next to be reserved */
@@ -46,6 +50,7 @@ struct thread {
 	unsigned long long wake_ns;
 	unsigned int waker_tid;
 	unsigned int off_state;
+	int stack; /* where it sleeps, among the stacks; negative: not known */
 
 	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
 	unsigned char announced; /* its thread event has been emitted */
@@ -137,6 +142,7 @@ struct filter {
 	unsigned int cgroup_count;
 	unsigned int own_tgid; /* the recorder: never */
 	unsigned int path;     /* no targets: what serves other machines */
+	unsigned int why;      /* keep the stack of each sleep */
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];
 };

@@ -22,6 +22,7 @@ struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};
 struct slots_map slots SEC(".maps");
 struct ringbuf_map ringbuf SEC(".maps");
 struct threads_map threads SEC(".maps");
+struct stacks_map stacks SEC(".maps");
 
 static __always_inline struct watch *watch_mark(__u32 dev, __u32 bits)
 {

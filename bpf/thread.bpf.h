@@ -20,6 +20,14 @@ struct threads_map {
 };
 extern struct threads_map threads SEC(".maps");
 
+struct stacks_map {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, MAX_STACKS);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, STACK_FRAMES * sizeof(__u64));
+};
+extern struct stacks_map stacks SEC(".maps");
+
 static __always_inline struct thread *thread_at(__u32 index)
 {
 	return bpf_map_lookup_elem(&threads, &index);

@@ -38,6 +38,7 @@ static __always_inline void resumed(struct thread *thread, __u32 tid)
 		e->sched_resume.waker_tid = thread->waker_tid;
 		e->sched_resume.state = thread->off_state;
 		e->sched_resume.subject_tid = tid;
+		e->sched_resume.stack = thread->stack;
 		emit_submit(e, POINT_sched_resume);
 	}
 	thread->off_ns = 0;
@@ -59,6 +60,7 @@ int wakeup_switch(__u64 *ctx)
 			thread->off_state = 0;
 		else
 			thread->off_state = switch_state_argument ? ctx[3] : task_state(prev);
+		thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
 		thread->wake_ns = 0;
 		thread->waker_tid = 0;
 		thread->off_ns = bpf_ktime_get_ns();

@@ -195,7 +195,7 @@ static void print_block(FILE *out, const struct block_fact *block)
 	fputs(block->lower_count ? "\n" : "-\n", out);
 }
 
-static FILE *create(int directory_fd, const char *name)
+FILE *facts_create(int directory_fd, const char *name)
 {
 	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
@@ -205,7 +205,7 @@ static FILE *create(int directory_fd, const char *name)
 static int copy_mountinfo(int directory_fd)
 {
 	FILE *in = fopen("/proc/self/mountinfo", "re");
-	FILE *out = create(directory_fd, "facts/mountinfo");
+	FILE *out = facts_create(directory_fd, "facts/mountinfo");
 	char buffer[4096];
 	size_t got;
 	int error = 0;
@@ -232,7 +232,7 @@ static int write_cpus(int directory_fd)
 		    sscanf(line, "apicid : %u", &apic_id) != 1)
 			continue;
 		if (!out) {
-			out = create(directory_fd, "facts/cpus");
+			out = facts_create(directory_fd, "facts/cpus");
 			if (!out)
 				break;
 			fputs("cpu\tapic_id\n", out);
@@ -251,7 +251,7 @@ int facts_write(const struct facts *facts, int directory_fd)
 
 	if (mkdirat(directory_fd, "facts", 0755) && errno != EEXIST)
 		return -errno;
-	out = create(directory_fd, "facts/block");
+	out = facts_create(directory_fd, "facts/block");
 	if (!out)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"

@@ -53,6 +53,7 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.cgroup_count = options->cgroup_count,
 		.own_tgid = getpid(),
 		.path = options->path,
+		.why = options->why,
 	};
 	for (unsigned int i = 0; i < options->comm_count; i++)
 		strncpy(filter->comms[i], options->comms[i], sizeof(filter->comms[i]) - 1);

@@ -42,6 +42,8 @@ static int prepare(struct iostrata *skeleton, void *context)
 			bytes *= 2;
 		error = bpf_map__set_max_entries(skeleton->maps.ringbuf, bytes);
 	}
+	if (!error && !session->options.why)
+		error = bpf_map__set_max_entries(skeleton->maps.stacks, 1);
 	return error ? error : filter_devices(skeleton, &session->options, &session->facts);
 }
 

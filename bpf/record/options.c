@@ -16,6 +16,7 @@ static const char help[] =
 	"      --duration S     stop after S seconds\n"
 	"      --buffer KIB     ring size a CPU (default 4096, a power of two)\n"
 	"      --detail         also record requests being allocated and inserted\n"
+	"      --why            also record in which function of the kernel each sleep was\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal, failed and done lines to\n"
 	"                       descriptor N (2: each behind a byte 0x1e, among COMMAND's own)\n"
@@ -51,6 +52,7 @@ enum option_key {
 	OPTION_BUFFER,
 	OPTION_DETAIL,
 	OPTION_STATS,
+	OPTION_WHY,
 	OPTION_STATUS_FD,
 	OPTION_CONTROL_FD,
 	OPTION_PROBES,
@@ -72,6 +74,7 @@ static const struct option long_options[] = {
 	{ "buffer", required_argument, NULL, OPTION_BUFFER },
 	{ "detail", no_argument, NULL, OPTION_DETAIL },
 	{ "stats", no_argument, NULL, OPTION_STATS },
+	{ "why", no_argument, NULL, OPTION_WHY },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
 	{ "control-fd", required_argument, NULL, OPTION_CONTROL_FD },
 	{ "probes", no_argument, NULL, OPTION_PROBES },
@@ -170,6 +173,9 @@ static int parse_one(struct options *options, int key, const char *value)
 		return 0;
 	case OPTION_STATS:
 		options->stats = true;
+		return 0;
+	case OPTION_WHY:
+		options->why = true;
 		return 0;
 	case OPTION_PROBES:
 		options->probes = true;

@@ -49,6 +49,7 @@ struct options {
 	bool detail;
 	bool force;
 	bool stats;
+	bool why;
 	bool probes;  /* --probes: only load and attach */
 	bool ringbuf; /* --ringbuf: as on a kernel without compare-and-exchange */
 	unsigned int buffer_kib;
@@ -161,6 +162,7 @@ struct facts {
 int facts_collect(struct facts *facts);
 void facts_free(struct facts *facts);
 int facts_write(const struct facts *facts, int directory_fd);
+FILE *facts_create(int directory_fd, const char *name);
 const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
 unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
 /* What lies below a device, as far as there is room; how many there are in all. */
@@ -169,6 +171,9 @@ unsigned int facts_below(const struct facts *facts, unsigned int dev, struct fol
 
 /* tsc.c: how the virtual machines' time stamp counters differ from this machine's */
 int tsc_write(int directory_fd);
+
+/* stacks.c: the kernel stacks that were met, by name */
+int stacks_write(int map_fd, int directory_fd);
 
 /* metadata.c */
 struct metadata {

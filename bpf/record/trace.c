@@ -72,5 +72,8 @@ int trace_end(struct session *session)
 		error = rings_write(rings, true);
 	if (!error)
 		error = tsc_write(session->directory_fd);
+	if (!error && session->options.why)
+		error = stacks_write(bpf_map__fd(session->probes.skeleton->maps.stacks),
+				     session->directory_fd);
 	return error ? error : writer_finish();
 }

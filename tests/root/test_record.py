@@ -269,3 +269,16 @@ def test_a_terminal(columns: str, disk: Path) -> None:
     )
     good(done.returncode, done.stdout)
     assert max(len(line) for line in done.stdout.splitlines()) <= int(columns)
+
+
+def test_sleeps_are_told_by_the_functions_they_were_in(tmp_path: Path) -> None:
+    done = iostrata(
+        "record", "--why", "-o", str(tmp_path / "r"), "--", *writer("fdatasync"), cwd=tmp_path
+    )
+    good(done.returncode, done.stderr)
+    (trace,) = open_recording(tmp_path / "r").traces()
+    resumed = trace.points["sched_resume"].integers("stack", "wake_ns")
+    asleep = resumed["stack"][resumed["wake_ns"] > 0].tolist()
+    stacks = [trace.facts.stacks[stack] for stack in asleep if stack >= 0]
+    assert len(stacks) > WRITES / 2
+    assert any("fdatasync" in name for functions in stacks for name in functions)

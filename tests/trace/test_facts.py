@@ -56,6 +56,14 @@ def test_processors_have_apic_ids_and_broken_lines_are_named(tmp_path: Path) -> 
     assert defects == ["facts/cpus: line 3 is no CPU"]
 
 
+def test_stacks_are_read_from_the_innermost_and_broken_lines_are_named(tmp_path: Path) -> None:
+    TraceBuilder().stack(7, "schedule", "io_schedule").write(tmp_path)
+    assert read_facts(tmp_path / "facts")[0].stacks == {7: ("schedule", "io_schedule")}
+    facts, defects = read_facts(facts_directory(tmp_path, stacks="stack\tfunctions\nx\ty\n9\tz\n"))
+    assert facts.stacks == {9: ("z",)}
+    assert defects == ["facts/stacks: line 2 is no stack"]
+
+
 def test_columns_are_found_by_name_and_may_be_absent(tmp_path: Path) -> None:
     facts, defects = read_facts(facts_directory(tmp_path, block="name\tdev\nsda\t8388608\n"))
     assert defects == []

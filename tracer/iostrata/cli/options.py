@@ -47,6 +47,13 @@ Detail = Annotated[
     bool,
     typer.Option("--detail", help="More points in the block layer: finer rows, more cost."),
 ]
+Why = Annotated[
+    bool,
+    typer.Option(
+        "--why",
+        help="In which function of the kernel each sleep was: explains what is unattributed.",
+    ),
+]
 Stats = Annotated[
     bool,
     typer.Option(

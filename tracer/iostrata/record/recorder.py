@@ -55,6 +55,7 @@ class Request:
     target: Target = field(default_factory=Target)
     path: bool = False
     detail: bool = False
+    why: bool = False
     stats: bool = False
     duration_s: float = 0
     buffer_kib: int = 0
@@ -131,6 +132,7 @@ def arguments(request: Request) -> list[str]:
     words += _repeated("--device", target.devices)
     words += ["--all"] if target.everything else []
     words += ["--detail"] if request.detail else []
+    words += ["--why"] if request.why else []
     words += ["--stats"] if request.stats else []
     words += ["--force"] if request.force else []
     words += ["--buffer", str(request.buffer_kib)] if request.buffer_kib else []

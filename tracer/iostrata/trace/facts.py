@@ -35,6 +35,7 @@ BLOCK_COLUMNS = (
     "lower_devs",
 )
 CPU_COLUMNS = ("cpu", "apic_id")
+STACK_COLUMNS = "stack\tfunctions"
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,18 @@ class BlockDevice:
 
 @dataclass(frozen=True)
 class Facts:
-    """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none."""
+    """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none.
+
+    ``stacks``: the functions of each of the kernel's stacks that a thread slept in, from the
+    innermost; empty: not recorded.
+    """
 
     mounts: tuple[Mount, ...] = ()
     blocks: Mapping[int, BlockDevice] = field(default_factory=dict)
     apic_ids: Mapping[int, int] = field(default_factory=dict)
     tsc: tuple[TscOffset, ...] = ()
     exchange: Exchange = field(default_factory=lambda: exchange_of(()))
+    stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition is on; anything else is its own."""
@@ -128,6 +134,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         apic_ids=read_apic_ids(directory, defects),
         tsc=read_tsc(directory, defects),
         exchange=read_exchange(directory, defects),
+        stacks=read_stacks(directory, defects),
     )
     return facts, defects
 
@@ -143,6 +150,19 @@ def read_apic_ids(directory: Path, defects: list[str]) -> dict[int, int]:
         except ValueError:
             defects.append(f"facts/cpus: line {number} is no CPU")
     return ids
+
+
+def read_stacks(directory: Path, defects: list[str]) -> dict[int, tuple[str, ...]]:
+    stacks = {}
+    for number, line in read_lines(directory / "stacks", defects):
+        if line == STACK_COLUMNS:
+            continue
+        stack, _, functions = line.partition("\t")
+        if not stack.isdecimal():
+            defects.append(f"facts/stacks: line {number} is no stack")
+            continue
+        stacks[int(stack)] = tuple(functions.split())
+    return stacks
 
 
 def read_tsc(directory: Path, defects: list[str]) -> tuple[TscOffset, ...]:

@@ -155,6 +155,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("waker_tid", "<u4", 32),
         ("state", "<u4", 36),
         ("subject_tid", "<u4", 40),
+        ("stack", "<i4", 44),
     ),
     "fs_sync_event": (
         ("time_ns", "<u8", 0),

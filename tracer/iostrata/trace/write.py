@@ -22,6 +22,7 @@ from iostrata.trace.facts import (
     ABSENT,
     BLOCK_COLUMNS,
     CPU_COLUMNS,
+    STACK_COLUMNS,
     BlockDevice,
     Mount,
     device_numbers,
@@ -222,6 +223,7 @@ class TraceBuilder:
     _mounts: list[Mount] = field(default_factory=list)
     _blocks: list[BlockDevice] = field(default_factory=list)
     _apic_ids: dict[int, int] = field(default_factory=dict)
+    _stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(
@@ -280,6 +282,11 @@ class TraceBuilder:
         self._apic_ids[number] = apic_id
         return self
 
+    def stack(self, number: int, *functions: str) -> Self:
+        """From the innermost function."""
+        self._stacks[number] = functions
+        return self
+
     def write(self, directory: Path) -> Path:
         """The machine's directory, written."""
         facts = {}
@@ -292,6 +299,9 @@ class TraceBuilder:
         if self._apic_ids:
             rows = (CPU_COLUMNS, *self._apic_ids.items())
             facts["cpus"] = "".join(f"{cpu}\t{apic_id}\n" for cpu, apic_id in rows)
+        if self._stacks:
+            lines = (f"{number}\t{' '.join(names)}" for number, names in self._stacks.items())
+            facts["stacks"] = "\n".join((STACK_COLUMNS, *lines, ""))
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
         write_trace(
             directory,
