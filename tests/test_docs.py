@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import doctest
+import io
 import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +29,9 @@ from tests.test_readme import BLOCK, ROOT
 PAGES: Final = sorted((ROOT / "docs").glob("*.md"))
 EVERYWHERE: Final = (*PAGES, ROOT / "README.md")
 FOLDERS: Final = ("bpf", "docs", "scenarios", "tests", "tracer")
+
+# Of Python sessions, by their own and by what they import.
+NAMES: Final[dict[str, Any]] = {}
 
 
 def output(what: str) -> str:
@@ -74,9 +80,24 @@ WRITERS: Final[dict[str, Callable[[str], str]]] = {
 }
 
 
-def expected(what: str) -> str:
+def expected(what: str, shown: str) -> str:
+    if what == "python":
+        return session(shown)
     kind, _, rest = what.partition(": ")
     return WRITERS[kind](rest)
+
+
+def session(shown: str) -> str:
+    """A Python session with the output that its lines have today; pages go on where they were."""
+    text = ""
+    for example in doctest.DocTestParser().get_examples(shown):
+        first, *more = example.source.splitlines()
+        text += "".join(f"{line}\n" for line in (f">>> {first}", *(f"... {one}" for one in more)))
+        printed = io.StringIO()
+        with redirect_stdout(printed), chdir(ROOT):
+            exec(compile(example.source, "<page>", "single"), NAMES)
+        text += printed.getvalue()
+    return text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -84,12 +105,12 @@ def test_blocks_are_what_the_program_prints(page: Path) -> None:
     if os.environ.get("IOSTRATA_REWRITE"):
         page.write_text(
             BLOCK.sub(
-                lambda b: f"<!-- {b['what']} -->\n```\n{expected(b['what'])}```\n",
+                lambda b: f"<!-- {b['what']} -->\n```\n{expected(b['what'], b['text'])}```\n",
                 page.read_text(),
             )
         )
     for block in BLOCK.finditer(page.read_text()):
-        assert block["text"] == expected(block["what"]), block["what"]
+        assert block["text"] == expected(block["what"], block["text"]), block["what"]
 
 
 def test_schemas_are_of_today() -> None:

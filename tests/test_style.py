@@ -37,6 +37,7 @@ ALLOWED: Final = {
     "export": STAGES | {"analysis", "__version__"},
     "bench": STAGES | {"analysis", "recording", "report"},
     "live": STAGES | {"analysis", "recording"},
+    "library": STAGES | {"analysis", "export", "recording"},
     "lab": STAGES | {"analysis", "recording", "record"},
 }
 
@@ -81,7 +82,7 @@ def test_c_format() -> None:
 
 
 # Files whose format has no comments, and those that others compare byte by byte.
-UNMARKED: Final = frozenset({".json", ".txt", ".csv", ".license"})
+UNMARKED: Final = frozenset({".json", ".txt", ".csv", ".license", ".typed"})
 # Recorded as they are, and others' work with a licence of its own beside it.
 EXEMPT: Final = frozenset({"recordings", "uplot"})
 

@@ -36,11 +36,11 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def test_layers_add_up_to_the_latency(breakdown: Breakdown, tmp_path: Path) -> None:
-    write_csv(tmp_path / "x.csv", columns(breakdown, None))
+    write_csv(tmp_path / "x.csv", columns(breakdown))
     rows = rows_of(tmp_path / "x.csv")
     assert [int(row["id"]) for row in rows] == list(range(1, len(breakdown.writes) + 1))
     layers = [name for name in rows[0] if name.endswith("_ns")]
-    layers = [n for n in layers if n not in ("begin_ns", "end_ns", "latency_ns")]
+    layers = [n for n in layers if n not in ("begin_ns", "end_ns", "realtime_ns", "latency_ns")]
     assert {"device_data_ns", "wakeup_runqueue_ns", "unattributed_ns"} <= set(layers)
     for row in rows:
         assert sum(int(row[name]) for name in layers) == int(row["latency_ns"])
@@ -50,7 +50,7 @@ def test_layers_add_up_to_the_latency(breakdown: Breakdown, tmp_path: Path) -> N
 
 def test_layers_of_several_machines_have_their_names(tmp_path: Path) -> None:
     found = analyse(open_recording(recording(tmp_path / "chain")))
-    names = {column.name for column in columns(found, None)}
+    names = {column.name for column in columns(found)}
     assert {"guest_syscall_ns", "host_vmm_submit_ns", "server_device_data_ns"} <= names
     assert len(names) == 16 + len(found.layers) + 1
 
@@ -58,9 +58,9 @@ def test_layers_of_several_machines_have_their_names(tmp_path: Path) -> None:
 def test_pieces_of_a_file_are_one_file(
     breakdown: Breakdown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_csv(tmp_path / "whole.csv", columns(breakdown, None))
+    write_csv(tmp_path / "whole.csv", columns(breakdown))
     monkeypatch.setattr(csv_file, "ROWS_AT_ONCE", 7)
-    write_csv(tmp_path / "pieces.csv", columns(breakdown, None))
+    write_csv(tmp_path / "pieces.csv", columns(breakdown))
     assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
@@ -87,10 +87,9 @@ def test_csv_is_what_the_csv_module_writes(
 
 def test_parquet_holds_the_same(breakdown: Breakdown, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    realtime = breakdown.writes.begin_ns + 10**18
-    write_csv(tmp_path / "x.csv", columns(breakdown, realtime))
+    write_csv(tmp_path / "x.csv", columns(breakdown))
     quality = Quality(lost={"local:block_rq_issue": 3})
-    write_parquet(tmp_path / "x.parquet", [columns(breakdown, realtime)], quality)
+    write_parquet(tmp_path / "x.parquet", [columns(breakdown)], quality)
     table = parquet.read_table(tmp_path / "x.parquet")
     texts = [{name: str(value) for name, value in row.items()} for row in table.to_pylist()]
     assert texts == rows_of(tmp_path / "x.csv")

@@ -3,6 +3,7 @@
 
 IostrataError            1  something failed that has no status of its own
 ├── UsageError           2  the command line does not make sense
+│   └── MissingPackage   2  what was asked for needs a package of an extra
 ├── RecordingError       3  a recording cannot be read
 ├── PermissionDenied     4  eBPF is refused here (not root, no BTF, lockdown)
 ├── NothingToAnalyse     5  no synchronous write was recorded
@@ -37,6 +38,10 @@ class IostrataError(Exception):
 
 class UsageError(IostrataError):
     status = 2
+
+
+class MissingPackage(UsageError):
+    pass
 
 
 class RecordingError(IostrataError):

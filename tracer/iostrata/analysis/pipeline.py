@@ -31,6 +31,7 @@ from iostrata.stitch import (
 from iostrata.stitch.calls import ENGINES, METHODS
 from iostrata.trace.layout import THREAD_TARGET
 from iostrata.trace.read import Trace
+from iostrata.trace.wallclock import realtime_of
 
 # In which order machines are taken for the one with the workload.
 TOPMOST: Final = ("guest", "local", "host", "server")
@@ -200,6 +201,7 @@ def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:
         offset_bytes=units.offset_bytes[kept],
         codes=codes,
         names=names,
+        realtime_ns=realtime_of(trace, units.begin_ns[kept]),
     )
 
 

@@ -22,7 +22,6 @@ from iostrata.hops.evidence import Witnesses
 from iostrata.model import Lane, Quality, Step, Timeline
 from iostrata.recording import Recording
 from iostrata.stitch import windows
-from iostrata.trace.wallclock import realtime_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def _steps(found: Material, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Ste
 def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
     writes, row = found.writes, chosen.row
     begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
-    realtime = realtime_of(found.trace, writes.begin_ns[row : row + 1])
+    realtime = None if writes.realtime_ns is None else int(writes.realtime_ns[row])
     rows = np.flatnonzero(found.pieces.unit == found.kept[row])
     starts, ends = np.sort(found.pieces.begin_ns[rows]), np.sort(found.pieces.end_ns[rows])
     # Before each call the caller had been away for its begin less what was called until then.
@@ -104,7 +103,7 @@ def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
         inode=int(writes.inode[row]),
         offset_bytes=int(writes.offset_bytes[row]),
         begin_ns=begin,
-        realtime_ns=int(realtime[0]) if realtime is not None else None,
+        realtime_ns=realtime,
         latency_ns=latency,
         caller_ns=int(writes.end_ns[row]) - begin - latency,
         calls_ns=tuple(called.tolist()),

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from iostrata.analysis import analyse
+import iostrata
 from iostrata.bench.json import render
 from iostrata.bench.place import test_file
 from iostrata.bench.result import measure, summarise_tests
@@ -27,7 +27,6 @@ from iostrata.errors import STATUS_LOSSES, NothingToAnalyse
 from iostrata.model import Summary
 from iostrata.record import Request, refusal
 from iostrata.record.interruption import Answer, Interruption
-from iostrata.recording import open_recording
 from iostrata.report import quality
 
 PHASES: Final = "bench.jsonl"
@@ -97,7 +96,7 @@ def _recorded(file: Path, seconds: float, request: Request, story: Story, json: 
     outcome = capture(replace(request, command=_workload(file, seconds, directory)), story)
     phases = read_phases(directory / PHASES)
     try:
-        summary = summarise_tests(analyse(open_recording(directory)), phases)
+        summary = summarise_tests(iostrata.open(directory).analyse(), phases)
     except NothingToAnalyse as error:
         story.say(f"no layers: {error}")
         summary = None

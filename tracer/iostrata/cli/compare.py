@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from iostrata.analysis import analyse
+import iostrata
 from iostrata.attribute.compare import FEWEST_RUNS
 from iostrata.attribute.compare import compare as compared
 from iostrata.attribute.run import Run, run_of
@@ -20,7 +20,6 @@ from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.sides import sides
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, UsageError
 from iostrata.model import Comparison
-from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
 
 
@@ -103,8 +102,8 @@ def compare(
 
 def _run(path: Path, by: str) -> Run:
     """Only figures are kept of each: many runs need no more memory than one."""
-    recording = open_recording(path)
-    return run_of(analyse(recording), by, recording.created)
+    recording = iostrata.open(path)
+    return run_of(recording.analyse(), by, recording.created)
 
 
 def _limit(text: str) -> float | None:

@@ -18,15 +18,15 @@ from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.columns import Ints
 from iostrata.errors import STATUS_LOSSES, UsageError
+from iostrata.export.arrow import check_arrow
 from iostrata.export.csv import write_csv
 from iostrata.export.packets import check_perfetto
-from iostrata.export.parquet import SPANS, check_parquet, write_parquet
+from iostrata.export.parquet import SPANS, write_parquet
 from iostrata.export.perfetto import write_perfetto
 from iostrata.export.rows import columns
 from iostrata.export.slices import slices_of
 from iostrata.export.spans import batches
 from iostrata.recording import open_recording
-from iostrata.trace.wallclock import realtime_of
 
 MOST: Final = 10_000
 """How many writes go into a Perfetto trace unless told: some 300,000 slices."""
@@ -91,7 +91,7 @@ def export(
     if perfetto:
         check_perfetto()
     if parquet or spans:
-        check_parquet()
+        check_arrow("Parquet", ", or export --csv")
     first, last = _range(writes)
     story = Story(quiet)
     found = prepare(open_recording(recording))
@@ -113,13 +113,12 @@ def export(
 
 def _tables(found: Material, parquet: File, csv: File, story: Story) -> None:
     breakdown = breakdown_of(found)
-    realtime = realtime_of(found.trace, breakdown.writes.begin_ns)
     if parquet:
         with _named(parquet, story) as file:
-            write_parquet(file, [columns(breakdown, realtime)], breakdown.quality)
+            write_parquet(file, [columns(breakdown)], breakdown.quality)
     if csv:
         with _named(csv, story) as file:
-            write_csv(file, columns(breakdown, realtime))
+            write_csv(file, columns(breakdown))
 
 
 @contextmanager

@@ -11,12 +11,11 @@ from typing import Final
 
 from rich.console import Console
 
-from iostrata.analysis import analyse
+import iostrata
 from iostrata.attribute.summarise import summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.model import Summary
-from iostrata.recording import open_recording
 from iostrata.report import REPORTS, table
 
 STDOUT: Final = "-"
@@ -47,7 +46,7 @@ class Wishes:
 
 def present(recording: Path, wishes: Wishes) -> int:
     """Analyses and reports; the exit status says whether anything was lost."""
-    return write(summarise(analyse(open_recording(recording)), wishes.by), wishes)
+    return write(summarise(iostrata.open(recording).analyse(), wishes.by), wishes)
 
 
 def write(summary: Summary, wishes: Wishes) -> int:

@@ -16,7 +16,7 @@ from typing import Annotated, Final
 
 import typer
 
-from iostrata.analysis import analyse
+import iostrata
 from iostrata.cli import options
 from iostrata.cli.capture import MACHINE, check, target
 from iostrata.cli.present import has_blocks
@@ -26,7 +26,6 @@ from iostrata.errors import UsageError
 from iostrata.live import MOST_BEATS, Beat, History, Latest, Replayed
 from iostrata.record import Request, Target
 from iostrata.record.background import beside
-from iostrata.recording import open_recording
 from iostrata.report.live import ORDERS, View, render
 
 REFRESH_S: Final = 1.0
@@ -83,7 +82,7 @@ def top(
     check_terminal()
     history = History(seconds)
     if replay:
-        played = Replayed(analyse(open_recording(replay)), speed)
+        played = Replayed(iostrata.open(replay).analyse(), speed)
         title = f"iostrata top: {replay.resolve().name}, at {speed:g} times its pace"
         return _watch(partial(played.beat, REFRESH_S), history, title, lambda: played.over)
     wanted = wanted or Target(everything=True)

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
-from iostrata.errors import UsageError
+from iostrata.errors import MissingPackage
 
 
 def check_perfetto() -> None:
-    """UsageError if Perfetto's definitions are not installed."""
+    """MissingPackage if Perfetto's definitions are not installed."""
     try:
         import perfetto.protos.perfetto.trace.perfetto_trace_pb2  # noqa: F401, PLC0415
     except ImportError as error:
-        raise UsageError(
+        raise MissingPackage(
             f"a Perfetto trace needs Perfetto's own package, which cannot be loaded: {error}",
             'pip install "iostrata[perfetto]"',
         ) from error

@@ -8,26 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from iostrata.errors import UsageError
+from iostrata.export.arrow import table_of
 from iostrata.export.rows import Column
 from iostrata.model import Quality
 
 WRITES: Final = "iostrata.writes/1"
 SPANS: Final = "iostrata.spans/1"
 ROWS_A_GROUP: Final = 1 << 18
-
-
-def check_parquet() -> None:
-    """UsageError if pyarrow is not installed."""
-    try:
-        import pyarrow.parquet  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise UsageError(
-            f"Parquet needs pyarrow, which cannot be loaded: {error}",
-            'pip install "iostrata[parquet]", or export --csv',
-        ) from error
 
 
 def write_parquet(
@@ -46,7 +33,7 @@ def write_parquet(
     }
     writer = None
     for columns in batches:
-        table = _table(columns).replace_schema_metadata({"iostrata": json.dumps(found)})
+        table = table_of(columns).replace_schema_metadata({"iostrata": json.dumps(found)})
         writer = writer or parquet.ParquetWriter(path, table.schema, **_encoding(table.schema))
         writer.write_table(table, row_group_size=ROWS_A_GROUP)
     if writer:
@@ -60,18 +47,3 @@ def _encoding(schema: Any) -> dict[str, Any]:
     texts = [field.name for field in schema if types.is_dictionary(field.type)]
     numbers = {field.name: "DELTA_BINARY_PACKED" for field in schema if field.name not in texts}
     return {"compression": "zstd", "use_dictionary": texts, "column_encoding": numbers}
-
-
-def _table(columns: Iterable[Column]) -> Any:
-    import pyarrow  # noqa: PLC0415
-
-    arrays: dict[str, Any] = {}
-    for column in columns:
-        values = pyarrow.array(np.ascontiguousarray(column.values))
-        if column.names:
-            values = pyarrow.DictionaryArray.from_arrays(
-                values.cast(pyarrow.int32()),
-                pyarrow.array(column.names, pyarrow.string()),
-            )
-        arrays[column.name] = values
-    return pyarrow.table(arrays)

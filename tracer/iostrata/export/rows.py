@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints
 from iostrata.model import Breakdown
 
 
@@ -31,7 +30,7 @@ class Column:
     names: tuple[str, ...] = ()
 
 
-def columns(breakdown: Breakdown, realtime_ns: Ints | None) -> Iterator[Column]:
+def columns(breakdown: Breakdown) -> Iterator[Column]:
     """In the order of the file."""
     writes = breakdown.writes
     count = len(writes)
@@ -39,8 +38,8 @@ def columns(breakdown: Breakdown, realtime_ns: Ints | None) -> Iterator[Column]:
     yield Column("machine", np.zeros(count, np.int16), (writes.machine,))
     yield Column("begin_ns", writes.begin_ns)
     yield Column("end_ns", writes.end_ns)
-    if realtime_ns is not None:
-        yield Column("realtime_ns", realtime_ns)
+    if writes.realtime_ns is not None:
+        yield Column("realtime_ns", writes.realtime_ns)
     yield Column("latency_ns", writes.latency_ns)
     for name in ("method", "process", "file_system", "device"):
         yield Column(name, writes.codes[name], writes.names[name])

@@ -44,8 +44,9 @@ class Writes:
 
     ``begin_ns``/``end_ns``/``latency_ns``: int64 ns, CLOCK_MONOTONIC of
     ``machine``; ``latency_ns`` is the sum of the pieces' durations, so the
-    caller's own time between them is not in it. ``method``, ``process``,
-    ``file_system``, ``device``: int32 codes into the ``names`` of that column.
+    caller's own time between them is not in it. ``realtime_ns``: the begin, since 1970;
+    None where clocks were not sampled. ``codes`` of ``method``, ``process``, ``file_system``,
+    ``device``: int32, into the ``names`` of that column.
     ``size_bytes``, ``durable_writes``: what it made durable, by whomever it was written:
     bytes, and how many writes; ``pieces``: the caller's own calls.
     """
@@ -64,6 +65,7 @@ class Writes:
     offset_bytes: Ints
     codes: Mapping[str, NDArray[np.int32]]
     names: Mapping[str, tuple[str, ...]]
+    realtime_ns: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.begin_ns)
