@@ -116,7 +116,7 @@ def write(found: dict[str, Any], directory: Path) -> Path:
 
 def _toml(value: object) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f'"{key}" = {_toml(each)}' for key, each in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(each) for each in value) + "]"
     return json.dumps(value)

@@ -25,8 +25,8 @@ from iostrata.lab.links import Plug
 from iostrata.lab.port import Port, make_port
 from iostrata.lab.process import process
 from iostrata.lab.scenario import Fio
-from iostrata.lab.steps import Disk, Machine
 from iostrata.lab.tools import check_tools
+from iostrata.lab.topology import Disk, Machine
 from iostrata.lab.workload import Witness, command, preparation, witness
 from iostrata.record.status import Progress
 

@@ -13,6 +13,7 @@ import pytest
 from iostrata.errors import LabError, RecorderError
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.monitor import Monitor
+from iostrata.lab.pace import Pace
 from iostrata.lab.port import Port, make_port
 from iostrata.lab.process import process
 from iostrata.lab.transport import LabSession, LabTransport
@@ -57,7 +58,7 @@ def qemu(line: str) -> Iterator[str]:
 
 def test_monitor(path: Path) -> None:
     thread = other_end(path, qemu, 3)
-    monitor = Monitor(Port(path, lambda: True))
+    monitor = Monitor(Port(path, lambda: True), Pace())
     with pytest.raises(LabError, match="QEMU refuses blockdev-del: no blockdev-del"):
         monitor.execute("blockdev-del", node_name="image")
     monitor.execute("device_del")

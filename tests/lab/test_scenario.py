@@ -201,10 +201,10 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
         "machines[0].disks: it is nested",
         "an image step",
     ),
-    "a link to a nested machine": (
+    "a link of three machines": (
         lambda found: found["links"][0]["addresses"].update(guest="192.0.2.3/24"),
-        "links[0].addresses: there is no machine guest",
-        "known machines: host, server",
+        "links[0].addresses: a link has two ends, not 3",
+        "name two machines",
     ),
     "a link with one end": (
         lambda found: found["links"][0]["addresses"].pop("host"),
@@ -240,11 +240,6 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
         lambda found: found["stack"][4].update(device="disk"),
         "stack[4].device: there is no device disk",
         "known devices: image",
-    ),
-    "a server in a nested machine": (
-        lambda found: found["stack"][1].update(machine="guest"),
-        "stack[1].machine: it is nested",
-        "only file systems",
     ),
     "a delay on no link": (
         lambda found: found["stack"][5].update(link="wan"),

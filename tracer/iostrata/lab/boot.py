@@ -13,24 +13,26 @@ from typing import Final
 from iostrata.errors import LabError
 from iostrata.lab import qemu
 from iostrata.lab.initramfs import NESTED_MODULES, initramfs
-from iostrata.lab.kernels import Kernel
 from iostrata.lab.links import Plug
 from iostrata.lab.machine import ENDED, EXCHANGE, PID, QEMU_LOG, RunningMachine
+from iostrata.lab.pace import Pace
 from iostrata.lab.port import make_port
 from iostrata.lab.process import process
 from iostrata.lab.root import root_image
-from iostrata.lab.steps import Machine
+from iostrata.lab.software import Software
 from iostrata.lab.tools import find_tool
+from iostrata.lab.topology import Machine
 
 BOOT_LIMIT_S: Final = 180.0
 
 
 def boot(
     machine: Machine,
-    kernel: Kernel,
+    software: Software,
     directory: Path,
     plugs: Sequence[Plug],
-    nested: Mapping[Machine, Kernel],
+    nested: Mapping[Machine, Software],
+    pace: Pace,
     teardown: ExitStack,
 ) -> RunningMachine:
     """Begins to bring it up in a new ``directory``; ``teardown`` ends it.
@@ -38,7 +40,7 @@ def boot(
     ``nested``: the machines within it, for which it gets kernels, a root and directories.
     """
     (directory / qemu.EXCHANGE).mkdir(parents=True)
-    (directory / qemu.INITRAMFS).write_bytes(initramfs(kernel))
+    (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel))
     ports = dict(_ports(nested))
     for path in ports.values():
         (directory / path).parent.mkdir(exist_ok=True)
@@ -46,11 +48,11 @@ def boot(
     for disk in machine.disks:
         with (directory / qemu.image(disk)).open("wb") as file:
             file.truncate(disk.size_mib << 20)
-    handed_on = {qemu.kernel_disk(each): found.image for each, found in nested.items()}
-    if nested:
+    handed_on = {qemu.kernel_disk(each): found.kernel.image for each, found in nested.items()}
+    for within in list(nested.values())[:1]:  # they share it
         handed_on[qemu.ROOT] = directory / qemu.ROOT
-        root_image(handed_on[qemu.ROOT])
-    words = qemu.command_line(machine, kernel, plugs, ports, handed_on)
+        root_image(handed_on[qemu.ROOT], within.packages, within.unpacked)
+    words = qemu.command_line(machine, software.kernel, plugs, ports, handed_on, software.unpacked)
     with (directory / QEMU_LOG).open("wb") as log:
         started = subprocess.Popen(
             [find_tool(words[0]), *words[1:]],
@@ -62,7 +64,7 @@ def boot(
             # The terminal's Ctrl-C is for us: machines end in our order.
             start_new_session=True,
         )
-    running = RunningMachine(machine.name, directory, process(started.pid))
+    running = RunningMachine(machine.name, directory, process(started.pid), pace)
     teardown.callback(started.poll)
     teardown.callback(running.process.end)
     teardown.callback(running.close)
@@ -79,17 +81,21 @@ def _ports(nested: Iterable[Machine]) -> Iterator[tuple[str, str]]:
 
 
 def boot_nested(
-    machine: Machine, kernel: Kernel, host: RunningMachine, modules: Iterable[str]
+    machine: Machine,
+    software: Software,
+    host: RunningMachine,
+    plugs: Sequence[Plug],
+    disks: Sequence[str],
 ) -> RunningMachine:
     """Begins to bring it up within ``host``, with which it ends.
 
-    Its directory is one of those that the two exchange. ``modules``: for its stack.
+    Its directory is one of those that the two exchange. ``disks``: to be plugged into it.
     """
     directory = host.exchange / machine.name
     (directory / qemu.EXCHANGE).mkdir()
-    wanted = (*NESTED_MODULES, *machine.modules, *modules)
-    (directory / qemu.INITRAMFS).write_bytes(initramfs(kernel, wanted))
-    words = shlex.join(qemu.nested_command_line(machine))
+    modules = (*NESTED_MODULES, *software.modules)
+    (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel, modules))
+    words = shlex.join(qemu.nested_command_line(machine, plugs, disks))
     started = f"{words} & echo $! >{PID}; wait $!; echo $? >{ENDED}"
     host.command(
         "modprobe -q kvm_amd || modprobe kvm_intel || exit\n"
@@ -98,7 +104,7 @@ def boot_nested(
         f"cd {EXCHANGE}/{machine.name}\n"
         f"setsid sh -c {shlex.quote(started)} </dev/null >{QEMU_LOG} 2>&1 &"
     )
-    return RunningMachine(machine.name, directory, host.process)
+    return RunningMachine(machine.name, directory, host.process, host.pace)
 
 
 def wait_for(machine: RunningMachine) -> None:

@@ -13,9 +13,10 @@ fail() {
 b mount -t proc proc /proc
 b mount -t sysfs sys /sys
 b mount -t devtmpfs dev /dev
-for module in $(b cat /modules/order); do
-	b insmod "/modules/$module" || echo "lab: module $module cannot be loaded"
-done
+while read -r module parameters; do
+	# shellcheck disable=SC2086 # they are several words
+	b insmod "/modules/$module" $parameters || echo "lab: module $module cannot be loaded"
+done </modules/order
 
 share=trans=virtio,version=9p2000.L,msize=262144
 image=$(b grep -lx root /sys/block/vd*/serial 2>/dev/null)
@@ -25,9 +26,14 @@ if [ "$image" ]; then
 else
 	b mount -t 9p -o "$share,ro,cache=loose" root /lower || fail "no root"
 fi
+lower=/lower
+if b grep -q packages /sys/bus/virtio/drivers/9pnet_virtio/*/mount_tag; then
+	b mount -t 9p -o "$share,ro,cache=loose" packages /packages || fail "no packages"
+	lower=/packages:/lower
+fi
 b mount -t tmpfs upper /upper
 b mkdir /upper/files /upper/work
-b mount -t overlay -o lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work root /root ||
+b mount -t overlay -o lowerdir=$lower,upperdir=/upper/files,workdir=/upper/work root /root ||
 	fail "no writable root"
 
 b mkdir -p /root/lib/modules /root/lab

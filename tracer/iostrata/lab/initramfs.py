@@ -28,16 +28,18 @@ MODULES: Final = (
 NESTED_MODULES: Final = ("crc32c_generic", "crc32c_intel", "ext4")
 # Older kernels load them for ext4 by themselves, newer ones have none.
 OPTIONAL: Final = ("crc32c_generic", "crc32c_intel")
-DIRECTORIES: Final = ("bin", "proc", "sys", "dev", "modules", "lower", "upper", "root")
+DIRECTORIES: Final = ("bin", "proc", "sys", "dev", "modules", "lower", "packages", "upper", "root")
 TRAILER: Final = "TRAILER!!!"
 
 
 def initramfs(kernel: Kernel, more_modules: Iterable[str] = ()) -> bytes:
-    """A cpio archive as the kernel takes it."""
-    names = dict.fromkeys((*MODULES, *more_modules))
-    modules = {path.name.partition(".ko")[0] + ".ko": path for path in _in_order(kernel, names)}
-    files = {f"modules/{name}": _module(path) for name, path in modules.items()}
-    files["modules/order"] = "".join(f"{name}\n" for name in modules).encode()
+    """A cpio archive as the kernel takes it. ``more_modules``: with their parameters."""
+    words = (module.partition(" ") for module in (*MODULES, *more_modules))
+    given = {name.replace("-", "_"): parameters for name, _, parameters in words}
+    modules = {path.name.partition(".ko")[0]: path for path in _in_order(kernel, given)}
+    files = {f"modules/{name}.ko": _module(path) for name, path in modules.items()}
+    lines = (f"{name}.ko {given.get(_module_name(name), '')}\n" for name in modules)
+    files["modules/order"] = "".join(lines).encode()
     files["bin/busybox"] = Path(find_tool("busybox")).read_bytes()
     files["init"] = (HERE / "init.sh").read_bytes()
     files["agent"] = (HERE / "agent.sh").read_bytes()

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lab stage: a kernel's series in, a Debian kernel unpacked in the cache out.
-
-The archive is the one that this machine's apt uses; its own configuration
-and lists are not touched, nothing is installed.
-"""
+"""Lab stage: a kernel's series in, a Debian kernel unpacked in the cache out."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -16,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.errors import LabError
+from iostrata.lab.archive import Archive
 from iostrata.lab.cache import cache, locked
 from iostrata.lab.decompress import decompressed
 from iostrata.lab.listen import Listener
@@ -28,7 +24,6 @@ SUITES: Final = {
     "6.12": "trixie",
     "7.2": "trixie-backports",
 }
-KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,7 @@ def _fetch(series: str, directory: Path) -> None:
     """Unpacks beside ``directory`` and moves there, so that it is complete or absent."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{series}-") as place:
-        archive = _Archive(Path(place), SUITES[series])
+        archive = Archive(Path(place), f"fetching kernel {series}", SUITES[series])
         unpacked = Path(place) / "unpacked"
         for package in archive.download(_packages(archive, series)):
             run_tool("dpkg-deb", "-x", str(package), str(unpacked), what="unpacking the kernel")
@@ -85,7 +80,7 @@ def _fetch(series: str, directory: Path) -> None:
         unpacked.rename(directory)
 
 
-def _packages(archive: _Archive, series: str) -> list[str]:
+def _packages(archive: Archive, series: str) -> list[str]:
     """The image of the newest release, and the packages that newer ones are split into."""
     architecture = run_tool("dpkg", "--print-architecture", what="fetching a kernel").strip()
     pattern = (
@@ -100,57 +95,3 @@ def _packages(archive: _Archive, series: str) -> list[str]:
     releases = {name.split("-", 2)[2] for name in names}
     newest = max(releases, key=lambda release: [int(part) for part in re.findall(r"\d+", release)])
     return [name for name in names if name.split("-", 2)[2] == newest]
-
-
-class _Archive:
-    """apt, on one suite, with its configuration and lists in ``place``."""
-
-    def __init__(self, place: Path, suite: str) -> None:
-        self.suite = suite
-        self._place = place
-        sources = place / "sources.list"
-        sources.write_text(f"deb [signed-by={KEYRING}] {_mirror()} {suite} main\n")
-        (place / "lists" / "partial").mkdir(parents=True)
-        (place / "cache" / "archives" / "partial").mkdir(parents=True)
-        self._options = [
-            f"-oDir::Etc::sourcelist={sources}",
-            "-oDir::Etc::sourceparts=-",
-            f"-oDir::State::lists={place / 'lists'}",
-            f"-oDir::Cache={place / 'cache'}",
-            "-oAcquire::Languages=none",
-            "-oAPT::Sandbox::User=root",
-            "-oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
-        ]
-        run_tool("apt-get", *self._options, "update", "-qq", what=f"Debian's archive of {suite}")
-
-    def search(self, pattern: str) -> list[str]:
-        found = run_tool(
-            "apt-cache", *self._options, "search", "--names-only", pattern, what="fetching a kernel"
-        )
-        return [line.split()[0] for line in found.splitlines()]
-
-    def download(self, packages: list[str]) -> list[Path]:
-        here = Path.cwd()
-        os.chdir(self._place)  # where apt-get downloads to
-        try:
-            run_tool("apt-get", *self._options, "download", "-qq", *packages,
-                     what="fetching a kernel")  # fmt: skip
-        finally:
-            os.chdir(here)
-        return sorted(self._place.glob("*.deb"))
-
-
-def _mirror() -> str:
-    """The Debian archive that this machine's apt uses."""
-    targets = run_tool(
-        "apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages",
-        what="apt's sources",
-    )  # fmt: skip
-    for line in targets.splitlines():
-        label, _, uri = line.partition(" ")
-        if label == "Debian":
-            return uri
-    raise LabError(
-        "apt has no source of Debian's archive, where the lab's kernels are",
-        "run the lab on Debian, with its archive in apt's sources, after apt-get update",
-    )

@@ -12,37 +12,40 @@ import msgspec
 
 from iostrata.lab import boot
 from iostrata.lab.cache import LabDirectory
-from iostrata.lab.kernels import Kernel, kernel
-from iostrata.lab.links import lay, plug_in
+from iostrata.lab.links import Wiring, commands, lay
 from iostrata.lab.listen import Listener
 from iostrata.lab.machine import RunningMachine
+from iostrata.lab.pace import Pace
 from iostrata.lab.qemu import racing
 from iostrata.lab.scenario import Scenario
-from iostrata.lab.site import Site
-from iostrata.lab.stack import needed_tools
+from iostrata.lab.software import Software, software
 from iostrata.lab.standing import MachineState, new_state, write_state
-from iostrata.lab.steps import FileSystem, Machine
-from iostrata.lab.tools import ALWAYS, check_tools
+from iostrata.lab.steps.step import Site
+from iostrata.lab.tools import check_tools
+from iostrata.lab.topology import Machine
 
 
 @dataclass
 class Lab:
-    """``kernels``, ``machines``, ``boot_s``: by the machine's name. ``began_s``: monotonic.
+    """``software``, ``machines``, ``boot_s``: by the machine's name. ``began_s``: monotonic.
 
     ``keep``: leave it standing at the end.
     """
 
     scenario: Scenario
-    kernels: Mapping[str, Kernel]
+    software: Mapping[str, Software]
     directory: LabDirectory
     keep: bool
+    wiring: Wiring = field(default_factory=Wiring)
+    pace: Pace = field(default_factory=Pace)
     machines: dict[str, RunningMachine] = field(default_factory=dict)
     boot_s: dict[str, float] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.state = new_state()
-        self.site = Site(self.machines, self.scenario.links)
+        own = ((each.name, disk.name) for each in self.scenario.machines for disk in each.disks)
+        self.site = Site(self.machines, self.scenario.links, frozenset(own))
 
     def within(self, machine: str) -> list[Machine]:
         """The machines that are nested in that one."""
@@ -60,9 +63,8 @@ def standing(
     """
     with ExitStack() as teardown:
         teardown.callback(directory.clear)
-        check_tools((*ALWAYS, *sorted(needed_tools(scenario.stack))))
-        kernels = {each.name: kernel(each.kernel, listener) for each in scenario.machines}
-        lab = Lab(scenario, kernels, directory, keep)
+        check_tools()
+        lab = Lab(scenario, software(scenario, listener), directory, keep)
         try:
             _boot(lab, listener, teardown)
             yield lab
@@ -78,38 +80,44 @@ def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
     for machine in own:
         if racing(machine):
             listener.say(f"machine {machine.name}: may hang: give it 1 CPU, as they are emulated")
+    lab.pace.loaded()
     with ExitStack() as cables:
-        plugs = lay(lab.scenario.links, cables)
+        declared = {machine.name: machine for machine in lab.scenario.machines}
+        lab.wiring = lay(lab.scenario.links, declared, cables)
         for machine in own:
             name = machine.name
-            place = lab.directory.machines / name
-            within = {each: lab.kernels[each.name] for each in lab.within(name)}
-            running = boot.boot(machine, lab.kernels[name], place, plugs[name], within, teardown)
+            place, plugs = lab.directory.machines / name, lab.wiring.plugs[name]
+            within = {each: lab.software[each.name] for each in lab.within(name)}
+            running = boot.boot(
+                machine, lab.software[name], place, plugs, within, lab.pace, teardown
+            )
             _add(lab, running, listener)
     own.sort(key=lambda machine: not lab.within(machine.name))  # others wait for the first
     for machine in own:
         host = lab.machines[machine.name]
         _wait_for(lab, host, listener)
-        plug_in(host, plugs[machine.name])
+        lab.pace.booted(lab.boot_s[machine.name])
+        _set_up(lab, host)
         for nested in lab.within(machine.name):
-            running = boot.boot_nested(
-                nested, lab.kernels[nested.name], host, _modules(lab, nested)
-            )
+            plugs, disks = lab.wiring.plugs[nested.name], lab.scenario.disks(nested)
+            running = boot.boot_nested(nested, lab.software[nested.name], host, plugs, disks)
             teardown.callback(running.close)
             _add(lab, running, listener)
 
 
-def _modules(lab: Lab, machine: Machine) -> list[str]:
-    return [
-        step.type
-        for step in lab.scenario.stack
-        if isinstance(step, FileSystem) and step.machine == machine.name
-    ]
+def _set_up(lab: Lab, machine: RunningMachine) -> None:
+    """Its interfaces and modules; a nested machine came up with its modules."""
+    for command in commands(lab.wiring, machine.name):
+        machine.command(command)
+    nested = [each.name for each in lab.scenario.machines if each.nested]
+    if machine.name not in nested:
+        machine.command(lab.software[machine.name].load_modules())
 
 
 def _add(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
     """Told and written down as it starts: what is killed midway can still be taken down."""
-    listener.say(f"machine {machine.name}: booting kernel {lab.kernels[machine.name].release}")
+    kernel = lab.software[machine.name].kernel
+    listener.say(f"machine {machine.name}: booting kernel {kernel.release}")
     lab.machines[machine.name] = machine
     states = tuple(
         MachineState(each.name, each.process, str(each.directory.relative_to(lab.directory.path)))
@@ -122,6 +130,7 @@ def wait_for_nested(lab: Lab, listener: Listener) -> None:
     for machine in lab.scenario.machines:
         if machine.nested:
             _wait_for(lab, lab.machines[machine.name], listener)
+            _set_up(lab, lab.machines[machine.name])
 
 
 def _wait_for(lab: Lab, machine: RunningMachine, listener: Listener) -> None:

@@ -12,6 +12,7 @@ from iostrata.errors import LabError
 from iostrata.lab import qemu
 from iostrata.lab.control import Control
 from iostrata.lab.monitor import Monitor
+from iostrata.lab.pace import Pace
 from iostrata.lab.port import Port
 from iostrata.lab.process import Process
 from iostrata.record.transport import STATUS_TIME_LIMIT, Done
@@ -32,8 +33,11 @@ class RunningMachine:
     ``process``: its QEMU, or that of the machine in which it is nested.
     """
 
-    def __init__(self, name: str, directory: Path, qemu_process: Process) -> None:
+    def __init__(
+        self, name: str, directory: Path, qemu_process: Process, pace: Pace | None = None
+    ) -> None:
         self.name = name
+        self.pace = pace or Pace()
         self.directory = directory
         self.process = qemu_process
         self._control: Control | None = None
@@ -51,7 +55,7 @@ class RunningMachine:
     def monitor(self) -> Monitor:
         """Of its QEMU; only nested machines have one."""
         if not self._monitor:
-            self._monitor = Monitor(self.port(qemu.MONITOR))
+            self._monitor = Monitor(self.port(qemu.MONITOR), self.pace)
         return self._monitor
 
     def port(self, name: str) -> Port:
@@ -65,11 +69,14 @@ class RunningMachine:
         self._control = self._monitor = None
 
     def try_command(self, command: str, limit_s: float = COMMAND_LIMIT_S) -> Done:
-        """Runs it by the machine's shell. LabError: the machine itself failed."""
+        """Runs it by the machine's shell. LabError: the machine itself failed.
+
+        ``limit_s``: where nothing else runs, as all limits are.
+        """
         try:
             if not self._control:
                 self._control = Control(self.port(qemu.CONTROL))
-            return self._control.run(command, limit_s)
+            return self._control.run(command, self.pace.limit_s(limit_s))
         except LabError as error:
             raise LabError(f"machine {self.name}: {error}{self.tail()}", error.hint) from error
 
@@ -78,7 +85,7 @@ class RunningMachine:
         done = self.try_command(command, limit_s)
         if done.status:
             why = (
-                f"did not end in {limit_s:g} s"
+                f"did not end in {self.pace.limit_s(limit_s):.0f} s"
                 if done.status == STATUS_TIME_LIMIT
                 else f"ended with status {done.status}"
             )

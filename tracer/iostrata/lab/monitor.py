@@ -10,6 +10,7 @@ import time
 from typing import Any, Final
 
 from iostrata.errors import LabError
+from iostrata.lab.pace import Pace
 from iostrata.lab.port import Port
 
 PATIENCE_S: Final = 30.0
@@ -18,8 +19,9 @@ PATIENCE_S: Final = 30.0
 class Monitor:
     """Errors of its methods: LabError."""
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: Port, pace: Pace) -> None:
         self._port = port
+        self._pace = pace
         self._numbers = itertools.count(1)
         self._deleted: set[str] = set()
         with self._port.held():
@@ -39,7 +41,7 @@ class Monitor:
 
     def wait_deleted(self, device: str) -> None:
         """Until the guest has let go of it."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = self._deadline()
         with self._port.held():
             while device not in self._deleted:
                 self._read(deadline)
@@ -48,11 +50,14 @@ class Monitor:
     def _ask(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
         number = f"{os.getpid()}.{next(self._numbers)}"
         request = {"execute": command, "arguments": arguments, "id": number}
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = self._deadline()
         self._port.send(json.dumps(request), deadline)
         while (answer := self._read(deadline)).get("id") != number:
             pass
         return answer
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._pace.limit_s(PATIENCE_S)
 
     def _read(self, deadline: float) -> dict[str, Any]:
         """An answer, or an event, which is remembered."""

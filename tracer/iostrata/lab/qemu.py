@@ -16,7 +16,7 @@ from typing import Final
 from iostrata.errors import LabError
 from iostrata.lab.kernels import Kernel
 from iostrata.lab.links import Plug
-from iostrata.lab.steps import Disk, Machine
+from iostrata.lab.topology import Disk, Machine
 
 PROGRAM: Final = "qemu-system-x86_64"
 ACCELERATOR: Final = "IOSTRATA_LAB_ACCEL"
@@ -35,7 +35,8 @@ BOOT: Final = "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off"
 CONSOLE: Final = "console.log"
 INITRAMFS: Final = "initramfs"
 EXCHANGE: Final = "exchange"
-# The disk with the root of all nested machines; where machines see their disks, by name.
+# The disk with the root of all nested machines; where machines see their disks, by name: links
+# that the agent makes, and steps.
 ROOT: Final = "nested-root"
 DISKS: Final = "/run/disks"
 # Where machines see their ports, by name.
@@ -43,8 +44,6 @@ PORTS: Final = "/run/ports"
 CONTROL: Final = "control"
 RECORDER: Final = "recorder"
 MONITOR: Final = "monitor"
-# Where a disk can be plugged into a nested machine.
-SLOT: Final = "slot0"
 
 
 def accelerator() -> str:
@@ -79,6 +78,11 @@ def racing(machine: Machine) -> bool:
     return machine.cpus > 1 and not machine.nested and accelerator() == "tcg"
 
 
+def slot(disk: str) -> str:
+    """Where that disk can be plugged into a nested machine."""
+    return f"slot-{disk}"
+
+
 def kernel_disk(machine: Machine) -> str:
     """The disk with the kernel of a nested machine; a disk's name has 20 characters at most."""
     return f"{machine.name}.elf"
@@ -94,10 +98,12 @@ def command_line(
     plugs: Iterable[Plug],
     ports: Mapping[str, str],
     handed_on: Mapping[str, Path],
+    packages: Path | None = None,
 ) -> list[str]:
     """Of a machine on this one, whose root it shares.
 
     ``ports``: paths by name. ``handed_on``: files that it sees as disks that can't be written.
+    ``packages``: files that it has above those of the root.
     """
     if platform.machine() != "x86_64":
         raise LabError(f"the lab's machines are x86_64, this one is {platform.machine()}")
@@ -105,19 +111,23 @@ def command_line(
         *_any(machine, ACCELERATORS[accelerator()], str(kernel.image), ports),
         *_share("root", "/", ",readonly=on,multidevs=remap"),
         *_share("modules", str(kernel.modules), ",readonly=on"),
+        *(_share("packages", str(packages), ",readonly=on") if packages else ()),
         *(word for disk in machine.disks for word in _disk(disk)),
         *(word for name, path in handed_on.items() for word in _file(name, str(path))),
         *(word for plug in plugs for word in _interface(plug)),
     ]
 
 
-def nested_command_line(machine: Machine) -> list[str]:
-    """Of a machine within another, whose ports it is handed on."""
+def nested_command_line(
+    machine: Machine, plugs: Iterable[Plug] = (), disks: Iterable[str] = ()
+) -> list[str]:
+    """Of a machine within another, whose ports it is handed on. ``disks``: to be plugged in."""
     ports = {name: f"{PORTS}/{machine.name}.{name}" for name in (CONTROL, RECORDER)}
     return [
         *_any(machine, NESTED[accelerator()], f"/run/{kernel_disk(machine)}", ports),
         *_file("root", f"{DISKS}/{ROOT}"),
-        *("-device", f"pcie-root-port,id={SLOT}"),
+        *(word for number, disk in enumerate(disks, 1) for word in _slot(disk, number)),
+        *(word for plug in plugs for word in _interface(plug)),
         *("-chardev", f"pipe,id={MONITOR},path={PORTS}/{machine.name}.{MONITOR}"),
         *("-mon", f"chardev={MONITOR},mode=control"),
     ]
@@ -158,7 +168,14 @@ def _disk(disk: Disk) -> Iterator[str]:
     yield from ("-device", f"virtio-blk-pci,drive={name},serial={name}")
 
 
+def _slot(disk: str, number: int) -> Iterator[str]:
+    yield from ("-device", f"pcie-root-port,id={slot(disk)},chassis={number}")
+
+
 def _interface(plug: Plug) -> Iterator[str]:
     yield "-netdev"
-    yield f"stream,id={plug.link},server=off,addr.type=fd,addr.str={plug.descriptor}"
+    if plug.tap:
+        yield f"tap,id={plug.link},ifname={plug.tap},script=no,downscript=no"
+    else:
+        yield f"stream,id={plug.link},server=off,addr.type=fd,addr.str={plug.descriptor}"
     yield from ("-device", f"virtio-net-pci,netdev={plug.link},mac={plug.mac}")

@@ -11,16 +11,18 @@ from typing import Final, get_args
 import msgspec
 
 from iostrata.errors import UsageError
-from iostrata.lab.contradictions import choice, contradictions
+from iostrata.lab.contradictions import contradictions
+from iostrata.lab.problem import choice
 from iostrata.lab.scenario import Checks, Fio, Injection, Methods, Scenario, Variant, with_variant
-from iostrata.lab.steps import Disk, Link, Machine, Step
+from iostrata.lab.steps import AnyStep
+from iostrata.lab.topology import Disk, Link, Machine
 
 PACKAGED: Final = Path(__file__).parent / "scenarios"
 IN_TREE: Final = Path(__file__).parents[3] / "scenarios"
 SUFFIX: Final = ".toml"
 PARTS: Final = (
     *(Scenario, Machine, Disk, Link, Fio, Methods, Injection, Variant, Checks),
-    *get_args(Step),
+    *get_args(AnyStep),
 )
 
 
@@ -79,7 +81,9 @@ def _with_variants(file: Path) -> Iterator[tuple[str, Scenario]]:
 
 def _invalid(file: Path, message: str) -> ScenarioError:
     what, _, path = message.partition(" - at `")
-    key = path.removesuffix("`").removeprefix("$").removeprefix(".") or "top level"
+    # A key that is wrong itself is "`key` in `$.PATH`".
+    path = path.removesuffix("`").removeprefix("key` in `")
+    key = path.removeprefix("$").removeprefix(".") or "top level"
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
     if unknown:
         known = {key for part in PARTS for key in part.__struct_fields__}

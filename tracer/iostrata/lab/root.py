@@ -13,11 +13,12 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from iostrata.lab.cache import cache, locked
+from iostrata.lab.packages import files_of
 from iostrata.lab.tools import PATH, find_tool, run_tool
 
 # Of the lab itself and of the stack's steps there.
@@ -40,12 +41,13 @@ DIRECTORIES: Final = ("proc", "sys", "dev", "run", "tmp", "root", "mnt", "etc", 
 SPARE_BYTES: Final = 16 << 20
 
 
-def root_image(target: Path) -> None:
+def root_image(target: Path, packages: Sequence[str], unpacked: Path | None) -> None:
     """An ext4 image at ``target``, from the cache if the same files were put into one before.
 
     It is a link, so that another lab, for which another image is made, cannot remove it.
+    ``packages``: that it must have; those that this machine lacks are in ``unpacked``.
     """
-    files = _files()
+    files = _files(packages, unpacked)
     image = cache() / "roots" / f"{_content(files)}.img"
     with locked():
         if not image.exists():
@@ -54,12 +56,20 @@ def root_image(target: Path) -> None:
         target.hardlink_to(image)
 
 
-def _files() -> dict[str, Path]:
+def _files(packages: Sequence[str], unpacked: Path | None) -> dict[str, Path]:
     """By the path that each gets: programs, the libraries that they need, and settings."""
     programs = [find_tool(name) for name in NEEDED]
     programs += filter(None, (shutil.which(name, path=WELCOME_PATH) for name in WELCOME))
-    paths = [*programs, *_libraries(programs), *(name for name in FILES if Path(name).exists())]
-    return {_place(path): Path(path) for path in paths}
+    programs += [str(path) for name in packages for path in files_of(name)]
+    added: dict[str, Path] = {}
+    if unpacked:
+        found = (path for path in unpacked.rglob("*") if path.is_file())
+        added = {f"/{path.relative_to(unpacked)}": path for path in found}
+        programs += [str(path) for place, path in added.items() if "/share/" not in place]
+    libraries = _libraries(programs, unpacked)
+    kept = (path for path in (*programs, *libraries) if Path(path) not in {*added.values()})
+    paths = [*kept, *(name for name in FILES if Path(name).exists())]
+    return {_place(path): Path(path) for path in paths} | added
 
 
 def _place(path: str) -> str:
@@ -67,9 +77,16 @@ def _place(path: str) -> str:
     return re.sub(r"^/(s?bin|lib\w*)/", r"/usr/\1/", path)
 
 
-def _libraries(programs: Iterable[str]) -> set[str]:
+def _libraries(programs: Iterable[str], unpacked: Path | None) -> set[str]:
     """ldd fails for scripts and for what is linked statically, which need none."""
-    said = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+    places = sorted({str(path.parent) for path in unpacked.rglob("lib*.so.*")} if unpacked else ())
+    said = subprocess.run(
+        ["ldd", *programs],
+        env={**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(places)},
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
     return set(re.findall(r"(?:=> |^\t)(/\S+) \(0x", said, re.MULTILINE))
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,13 +18,14 @@ from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import LabDirectory, new_lab_directory
 from iostrata.lab.checks import Check, Measured
-from iostrata.lab.contradictions import choice
 from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import Listener
+from iostrata.lab.problem import choice
 from iostrata.lab.record import RECORDER, record, rehearse
 from iostrata.lab.scenario import Fio, Injection, Scenario, with_keys
 from iostrata.lab.stack import build
-from iostrata.lab.steps import CpuQuota, Image, Machine, Step
+from iostrata.lab.steps.step import Step
+from iostrata.lab.topology import Machine
 from iostrata.model import Summary
 from iostrata.record import find_recorder
 from iostrata.record.diagnosis import Probe, read_probes
@@ -123,21 +123,18 @@ def _chosen(scenario: Scenario, only: Sequence[str]) -> Iterator[Fio]:
 
 
 def _furnish(lab: Lab, listener: Listener) -> None:
-    """The recorder, the modules that the scenario wants, and the stack, onto the machines."""
+    """The recorder and the stack, onto the machines.
+
+    What involves no nested machine can be built while those boot.
+    """
     listener.say("building the storage stack")
-    build(list(takewhile(_is_below, lab.scenario.stack)), lab.site)
+    nested = {each.name for each in lab.scenario.machines if each.nested}
+    below = takewhile(lambda step: not nested & {*step.involved()}, lab.scenario.stack)
+    build(list(below), lab.site)
     wait_for_nested(lab, listener)
     for declared in lab.scenario.machines:
-        machine = lab.machines[declared.name]
-        machine.send(find_recorder(), RECORDER)
-        if declared.modules and not declared.nested:
-            machine.command(shlex.join(["modprobe", "--all", *declared.modules]))
+        lab.machines[declared.name].send(find_recorder(), RECORDER)
     build(lab.scenario.stack, lab.site)
-
-
-def _is_below(step: Step) -> bool:
-    """What can be built while machines within others boot: all up to their first disk."""
-    return not isinstance(step, Image | CpuQuota)
 
 
 def _observe(lab: Lab, declared: Machine, recordings: Path) -> MachineResult:
@@ -147,7 +144,7 @@ def _observe(lab: Lab, declared: Machine, recordings: Path) -> MachineResult:
     (recordings / f"{name}.probes.tsv").write_text(table)
     probes = tuple(read_probes(table.splitlines()))
     found = tuple(checks.observed(declared.observed, probes))
-    return MachineResult(name, lab.kernels[name].release, lab.boot_s[name], probes, found)
+    return MachineResult(name, lab.software[name].kernel.release, lab.boot_s[name], probes, found)
 
 
 def _rounds(

@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from iostrata.lab.steps import Count, Link, Machine, Name, Place, Step, Strict
+from iostrata.lab.schema import Count, Name, Place, Strict
+from iostrata.lab.steps import AnyStep
+from iostrata.lab.topology import Link, Machine
 
-Named = TypeVar("Named", Machine, Step)
+Named = TypeVar("Named", Machine, AnyStep)
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -95,11 +97,30 @@ class Scenario(Strict, frozen=True, kw_only=True):
     description: str
     machines: Annotated[tuple[Machine, ...], msgspec.Meta(min_length=1)]
     links: tuple[Link, ...] = ()
-    stack: tuple[Step, ...] = ()
+    stack: tuple[AnyStep, ...] = ()
     workloads: Annotated[tuple[Fio | Methods, ...], msgspec.Meta(min_length=1)]
     injections: tuple[Injection, ...] = ()
     variants: tuple[Variant, ...] = ()
     checks: Checks = Checks()
+
+    def packages(self, machine: str) -> list[str]:
+        """Debian's, which that machine must have, sorted."""
+        steps = (step for step in self.stack if machine in step.involved())
+        wanted = {package for step in steps for package in step.packages(machine)}
+        if any(workload.machine == machine for workload in self.workloads):
+            wanted.add("fio")
+        return sorted(wanted)
+
+    def disks(self, machine: Machine) -> list[str]:
+        """That steps provide there."""
+        provided = (disk for step in self.stack for disk in step.disks())
+        return [name for on, name in provided if on == machine.name]
+
+    def modules(self, machine: Machine) -> list[str]:
+        """Of the kernel, which that machine must have loaded; with their parameters."""
+        steps = (step for step in self.stack if machine.name in step.involved())
+        wanted = [module for step in steps for module in step.modules(machine.name)]
+        return list(dict.fromkeys([*wanted, *machine.modules]))
 
     def rounds(self) -> Iterator[Fio]:
         """The workloads one by one."""
@@ -152,8 +173,19 @@ def with_keys(
 ) -> tuple[Named, ...]:
     """Machines or steps, with keys of the named ones replaced. Errors: msgspec.ValidationError."""
     return tuple(
-        msgspec.convert({**msgspec.to_builtins(part), **replace[part.name]}, type=type(part))
+        msgspec.convert(_replaced(msgspec.to_builtins(part), replace[part.name]), type=type(part))
         if part.name in replace
         else part
         for part in parts
     )
+
+
+def _replaced(keys: dict[str, Any], replace: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a table within it, such as a service's values, only the keys that are given."""
+    changed = {
+        key: _replaced(keys[key], value)
+        if isinstance(value, dict) and isinstance(keys.get(key), dict)
+        else value
+        for key, value in replace.items()
+    }
+    return {**keys, **changed}

@@ -3,38 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import takewhile
 
-from iostrata.lab import guest, network, nfs, storage
-from iostrata.lab.site import Site
-from iostrata.lab.steps import (
-    CpuQuota,
-    FileSystem,
-    Image,
-    Netem,
-    NfsMount,
-    NfsServer,
-    NullBlock,
-    Step,
-)
-
-
-def needed_tools(steps: Iterable[Step]) -> set[str]:
-    """Programs of this machine, whose files the machines share."""
-    tools = set()
-    for step in steps:
-        match step:
-            case FileSystem():
-                tools.add(f"mkfs.{step.type}")
-            case NfsServer():
-                tools.add("rpc.nfsd")
-            case NfsMount():
-                tools.add("mount.nfs")
-            case Netem():
-                tools.add("tc")
-    return tools
+from iostrata.lab.steps.step import Site, Step
 
 
 def build(steps: Sequence[Step], site: Site) -> None:
@@ -48,24 +21,5 @@ def build(steps: Sequence[Step], site: Site) -> None:
         down.close()
     for step in steps[same:]:
         with ExitStack() as down:
-            _build(step, site, down)
+            step.build(site, down)
             site.steps[step.name] = step, down.pop_all()
-
-
-def _build(step: Step, site: Site, down: ExitStack) -> None:
-    machine = site.machines[step.machine]
-    match step:
-        case NullBlock():
-            storage.null_block(step, machine, down)
-        case FileSystem():
-            storage.file_system(step, machine, down)
-        case NfsServer():
-            nfs.serve(step, machine, down)
-        case NfsMount():
-            nfs.mount(step, site, down)
-        case Image():
-            guest.plug_image(step, machine, site.machines[step.guest], down)
-        case CpuQuota():
-            guest.limit_cpus(step, machine, down)
-        case Netem():
-            network.delay(step, machine, down)

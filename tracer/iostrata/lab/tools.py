@@ -17,11 +17,7 @@ PACKAGES: Final = {
     "depmod": "kmod",
     "fio": "fio",
     "mkfs.ext4": "e2fsprogs",
-    "mkfs.xfs": "xfsprogs",
-    "mkfs.btrfs": "btrfs-progs",
-    "tc": "iproute2",
-    "rpc.nfsd": "nfs-kernel-server",
-    "mount.nfs": "nfs-common",
+    "ip": "iproute2",
 }
 ALWAYS: Final = ("qemu-system-x86_64", "busybox", "depmod")
 # root's PATH has them, a user's may not.

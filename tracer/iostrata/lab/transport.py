@@ -65,7 +65,7 @@ class LabSession:
             f"setsid sh -c {shlex.quote(script)} 3<>{port} 4<&3 </dev/null >{LOG} 2>&1 & echo $!"
         )
         self._port = machine.port(qemu.RECORDER)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + machine.pace.limit_s(PATIENCE_S)
         self._pid = ""
         while not self._pid:  # what an earlier one said last may come first
             word, *rest = self._port.line(deadline).split()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: the machines that a scenario declares, and the links between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from iostrata.lab.schema import Address, Count, Module, Name, Strict
+
+
+class Disk(Strict, frozen=True, kw_only=True):
+    """A virtio disk, its image a new sparse file of the lab."""
+
+    name: Name
+    size_mib: Count = 1024
+
+
+class Machine(Strict, frozen=True, kw_only=True):
+    """``nested``: the machine in which this one runs.
+
+    ``cpus``: on a machine that is not nested, more than one needs KVM (see ``qemu.racing``).
+    ``poll``: its kernel waits without halting the CPU, which an emulator wakes the later the
+    longer it was halted: what waits for a delayed part would seem delayed, too.
+    ``modules``: loaded although no step needs them, to see whether they can be observed.
+    ``observed``: layers that a recorder must see there, at least partly.
+    """
+
+    name: Name
+    role: Literal["local", "guest", "host", "server"] = "local"
+    nested: Name | None = None
+    kernel: str = "6.1"
+    cpus: Count = 1
+    poll: bool = False
+    memory_mib: Annotated[int, msgspec.Meta(ge=256)] = 1024
+    disks: tuple[Disk, ...] = ()
+    modules: tuple[Module, ...] = ()
+    observed: tuple[str, ...] = ()
+
+    @property
+    def carrier(self) -> str:
+        """The machine that runs on this one: itself, or that in which it is nested."""
+        return self.nested or self.name
+
+
+class Link(Strict, frozen=True, kw_only=True):
+    """A cable between two machines; their interfaces bear its name.
+
+    ``addresses``: of each machine at its end, as 192.0.2.1/24.
+    """
+
+    name: Name
+    addresses: dict[Name, Address]
