@@ -82,6 +82,8 @@ static void read_lower_devs(struct block_fact *block)
 				  kernel_dev(major(backing.st_rdev), minor(backing.st_rdev)));
 		else
 			add_lower(block, kernel_dev(major(backing.st_dev), minor(backing.st_dev)));
+		if (S_ISREG(backing.st_mode))
+			block->backing_inode = backing.st_ino;
 	}
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/slaves", block->name);
 	slaves = opendir(path);
@@ -192,7 +194,11 @@ static void print_block(FILE *out, const struct block_fact *block)
 		block->rotational, block->logical_block_size, block->backing);
 	for (unsigned int i = 0; i < block->lower_count; i++)
 		fprintf(out, "%s%u", i ? "," : "", block->lower_devs[i]);
-	fputs(block->lower_count ? "\n" : "-\n", out);
+	fputs(block->lower_count ? "\t" : "-\t", out);
+	if (block->backing_inode)
+		fprintf(out, "%llu\n", block->backing_inode);
+	else
+		fputs("-\n", out);
 }
 
 FILE *facts_create(int directory_fd, const char *name)
@@ -255,7 +261,7 @@ int facts_write(const struct facts *facts, int directory_fd)
 	if (!out)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
-	      "logical_block_size\tbacking\tlower_devs\n",
+	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\n",
 	      out);
 	for (unsigned int i = 0; i < facts->block_count; i++)
 		print_block(out, &facts->blocks[i]);

@@ -153,7 +153,7 @@ def _alone(trace: Trace) -> tuple[str, Ints]:
     """The busiest disk, and the times of its writes while it had no other request."""
     requests = requests_of(whole(trace))[0]
     stacked = stacking(trace.facts, requests.device_key)[0]
-    writes = ~requests.flush & (requests.operation == OP_WRITE)
+    writes = ~requests.flush & ~requests.returned & (requests.operation == OP_WRITE)
     writes &= ~np.isin(requests.device_key, stacked)
     disks, counts = np.unique(requests.device_key[writes], return_counts=True)
     if not len(disks):

@@ -20,8 +20,9 @@ from iostrata.hops.hop import Link, Node
 from iostrata.hops.lift import Lifted, View, way_to
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
+from iostrata.stitch.bios import bios_of
 from iostrata.stitch.owners import Owners
-from iostrata.stitch.requests import bios_of, requests_of
+from iostrata.stitch.requests import requests_of
 from iostrata.stitch.rpc import calls_of
 from iostrata.stitch.spans import Spans
 from iostrata.trace import layout
@@ -115,7 +116,7 @@ class Witness:
     def __init__(self, view: View) -> None:
         self._window, self._spans, self._rows = view.window, view.spans, view.rows
         self._requests, completed = requests_of(view.window)
-        self._bios = bios_of(view.window, self._requests, completed)
+        self._bios, _ = bios_of(view.window, self._requests, completed)
         self._calls = calls_of(view.window)
         self._bio_piece = Owners(view.window).find(self._bios.tid, self._bios.queue_ns)
         self._entered = view.window.columns("syscall", "tid", "enter_ns", "call")

@@ -84,7 +84,7 @@ BLOCK: Final = Declaration(
         Rank("block.G2D", "block.G2D", Depth.QUEUED),
         Rank("block.I2D", "block.I2D", Depth.QUEUED),
         Rank("block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
-        Rank("lower.queue", "block.Q2D", Depth.QUEUED),
+        Rank("lower.queue", "block.Q2D", Depth.BELOW),
     ),
     sights=(
         Sight("block", ("block",), "queue and device cannot be told from the rest", needed=True),

@@ -33,6 +33,8 @@ class Depth(IntEnum):
     """A remote call that is not on its way yet, or is back."""
     WAKING = auto()
     QUEUED = auto()
+    BELOW = auto()
+    """Below a device that is stacked on others: deeper than that device itself."""
     AWAY = auto()
     """A remote call that is on its way: whatever is beyond."""
     DEVICE = auto()

@@ -51,6 +51,9 @@ JOURNAL: Final = Declaration(
         Rank("journal.locking", "journal.locking", Depth.JOURNAL, wakes=True),
         Rank("journal.flushing", "journal.flushing", Depth.JOURNAL, wakes=True),
         Rank("journal.logging", "journal.logging", Depth.JOURNAL, wakes=True),
+        Rank("lower.journal.locking", "journal.locking", Depth.BELOW),
+        Rank("lower.journal.flushing", "journal.flushing", Depth.BELOW),
+        Rank("lower.journal.logging", "journal.logging", Depth.BELOW),
     ),
     # A journal may be another file system's, too.
     programs=(Programs("journal", frozenset({"ext4", "ext3", "ocfs2"})),),

@@ -57,6 +57,8 @@ WAKEUP: Final = Declaration(
         Rank("wakeup.reap", "wakeup.reap", Depth.WAKING),
         Rank("wakeup.runqueue", "wakeup.runqueue", Depth.WAKING),
         Rank("wakeup.interrupt", "wakeup.interrupt", Depth.WAKING),
+        Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
+        Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
     ),
     sights=(Sight("wakeup", ("wakeup",), "interrupt and run queue are shown as unattributed"),),
     observers=(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, integers, joined, overlapping, pair_key
 from iostrata.layers import RANK
-from iostrata.stitch.requests import Bios, Requests
+from iostrata.stitch.bios import Bios
+from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps

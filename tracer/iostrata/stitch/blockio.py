@@ -8,12 +8,18 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, at, overlapping
 from iostrata.layers import RANK
-from iostrata.stitch.requests import Bios, Requests
-from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.bios import Bios, Carried
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.spans import Ranks, SpanList, Spans
 
 
 def spans_of_bios(
-    bios: Bios, requests: Requests, owner: Ints, journal: NDArray[np.bool_], stacked: Ints
+    bios: Bios,
+    requests: Requests,
+    carried: Carried,
+    owner: Ints,
+    journal: NDArray[np.bool_],
+    stacked: Ints,
 ) -> Spans:
     """What each bio did, as spans of its owner (rows with owner -1 are left out).
 
@@ -22,49 +28,60 @@ def spans_of_bios(
     ``journal``: the bio belongs to a journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
-    spans = SpanList()
-    _queue(spans, bios, requests, owner)
-    _device(spans, bios, requests, owner, journal, np.isin(bios.device_key, stacked))
+    spans, kind = SpanList(), kinds_of(bios, journal)
+    kind = np.where(np.isin(bios.device_key, stacked), RANK["block.stacked"], kind).astype(np.int16)
+    mine = owner[carried.bio] >= 0
+    carried = Carried(carried.bio[mine], carried.request[mine])
+    _queue(spans, bios, requests, carried, owner)
+    _device(spans, bios, requests, carried, owner, kind)
+    _flushes(spans, bios, requests, owner, stacked)
+    _bare(spans, bios, requests, owner, kind)
     return spans.collect()
 
 
-def _queue(spans: SpanList, bios: Bios, requests: Requests, owner: Ints) -> None:
-    rows = np.flatnonzero((bios.request >= 0) & (owner >= 0))
-    owner = owner[rows]
+def kinds_of(bios: Bios, journal: NDArray[np.bool_]) -> Ranks:
+    """What the device has of each bio."""
+    kind = np.where(bios.meta, RANK["device.meta"], RANK["device.data"])
+    return np.where(journal, RANK["device.journal"], kind).astype(np.int16)
+
+
+def _of_queue(rank: Ranks, lowered: NDArray[np.bool_]) -> Ranks:
+    """Below a stacked device a queue is deeper than that device."""
+    return np.where(lowered, RANK["lower.queue"], rank).astype(np.int16)
+
+
+def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, owner: Ints) -> None:
+    rows, issue = carried.bio, requests.issue_ns[carried.request]
+    owner, lower = owner[rows], bios.lowered[rows]
     queue, get, insert = bios.queue_ns[rows], bios.get_ns[rows], bios.insert_ns[rows]
-    issue = requests.issue_ns[bios.request[rows]]
     # A bio merged into a request that was inserted before it waits only for the issue.
     has_get, has_insert = get >= 0, insert >= 0
     where = np.where(has_get, get, np.where(has_insert, insert, issue))
     first = np.where(has_get, RANK["block.Q2G"], RANK["block.Q2D"])
     first = np.where(~has_get & has_insert, RANK["block.Q2I"], first)
-    spans.add(owner, first.astype(np.int16), queue, where)
+    spans.add(owner, _of_queue(first, lower), queue, where)
     middle = np.where(has_insert, insert, issue)
     second = np.where(has_insert, RANK["block.G2I"], RANK["block.G2D"])
-    spans.add(np.where(has_get, owner, -1), second.astype(np.int16), get, middle)
-    spans.add(np.where(has_insert, owner, -1), "block.I2D", insert, issue)
+    spans.add(np.where(has_get, owner, -1), _of_queue(second, lower), get, middle)
+    third = np.full(len(rows), RANK["block.I2D"])
+    spans.add(np.where(has_insert, owner, -1), _of_queue(third, lower), insert, issue)
 
 
 def _device(
-    spans: SpanList,
-    bios: Bios,
-    requests: Requests,
-    owner: Ints,
-    journal: NDArray[np.bool_],
-    stacked: NDArray[np.bool_],
+    spans: SpanList, bios: Bios, requests: Requests, carried: Carried, owner: Ints, kind: Ranks
 ) -> None:
-    kind = np.where(bios.meta, RANK["device.meta"], RANK["device.data"])
-    kind = np.where(journal, RANK["device.journal"], kind)
-    kind = np.where(stacked, RANK["block.stacked"], kind).astype(np.int16)
-    rows = np.flatnonzero((bios.request >= 0) & (owner >= 0))
-    request = bios.request[rows]
-    spans.add(
-        owner[rows], kind[rows], requests.issue_ns[request], requests.complete_ns[request], request
-    )
+    bio, request = carried.bio, carried.request
+    issue, complete = requests.issue_ns[request], requests.complete_ns[request]
+    spans.add(owner[bio], kind[bio], issue, complete, request)
 
-    # A bio that asked for a flush waits for every flush of its disk that runs until it is
-    # complete: one already running must end before its own may start.
-    rows = np.flatnonzero(bios.wants_flush & (owner >= 0) & (bios.life_end_ns >= 0))
+
+def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> tuple[Ints, Ints, Ints, Ints]:
+    """Which of some bios wait for which flushes: bio, request, and from when to when.
+
+    A bio that asked for a flush waits for every flush of its disk that runs until it is
+    complete: one already running must end before its own may start.
+    """
+    rows = rows[bios.wants_flush[rows] & (bios.life_end_ns[rows] >= 0)]
     flushes = np.flatnonzero(requests.flush)
     pair, other = overlapping(
         bios.device_key[rows],
@@ -76,23 +93,34 @@ def _device(
     )
     bio, flush = rows[pair], flushes[other]
     begin = np.maximum(requests.issue_ns[flush], bios.queue_ns[bio])
-    end = np.minimum(requests.complete_ns[flush], bios.life_end_ns[bio])
-    rank = np.where(stacked[bio], RANK["block.stacked"], RANK["device.flush"]).astype(np.int16)
+    return bio, flush, begin, np.minimum(requests.complete_ns[flush], bios.life_end_ns[bio])
+
+
+def _flushes(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, stacked: Ints) -> None:
+    bio, flush, begin, end = flushes_awaited(bios, np.flatnonzero(owner >= 0), requests)
+    passed_on = np.isin(bios.device_key[bio], stacked)
+    rank = np.where(passed_on, RANK["block.stacked"], RANK["device.flush"]).astype(np.int16)
     spans.add(owner[bio], rank, begin, end, flush)
     # An empty flush is queued until the last of those flushes was issued.
     issued = np.full(len(bios), -1)
     np.maximum.at(issued, bio, requests.issue_ns[flush])
     empty = np.flatnonzero((bios.request < 0) & bios.wants_flush & (owner >= 0))
-    spans.add(owner[empty], "block.Q2D", bios.queue_ns[empty], issued[empty])
+    rank = _of_queue(np.full(len(empty), RANK["block.Q2D"]), bios.lowered[empty])
+    spans.add(owner[empty], rank, bios.queue_ns[empty], issued[empty])
 
-    # A disk that has no requests at all (device mapper, memory): from queue to completion.
-    bare = np.flatnonzero(
-        (bios.request < 0)
-        & (bios.life_end_ns >= 0)
-        & (owner >= 0)
-        & ~np.isin(bios.device_key, requests.disks)
-    )
+
+def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ranks) -> None:
+    """A disk that has no requests at all (device mapper, memory): from queue to completion."""
+    bare = np.flatnonzero(is_bare(bios, requests) & (owner >= 0))
     spans.add(owner[bare], kind[bare], bios.queue_ns[bare], bios.life_end_ns[bare])
+
+
+def is_bare(bios: Bios, requests: Requests) -> NDArray[np.bool_]:
+    """Whether the device completed a bio itself, without a request."""
+    bare: NDArray[np.bool_] = (
+        (bios.request < 0) & (bios.life_end_ns >= 0) & ~np.isin(bios.device_key, requests.disks)
+    )
+    return bare
 
 
 def windows_of(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
@@ -103,11 +131,3 @@ def windows_of(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
     issue = at(requests.issue_ns, bios.request)
     waits = (issue < 0) | bios.wants_flush
     return np.where(waits, bios.queue_ns, issue), bios.life_end_ns
-
-
-def one_by_one(bios: Bios, rows: Ints, requests: Requests) -> Spans:
-    """Spans of some bios that no key ties; ``owner`` is the position in ``rows``."""
-    none = np.zeros(len(rows), np.bool_)
-    return spans_of_bios(
-        bios.rows(rows), requests, np.arange(len(rows)), none, np.zeros(0, np.int64)
-    )

@@ -89,6 +89,9 @@ class Edges:
     begin_ns: Ints
     end_ns: Ints
 
+    def rows(self, rows: Ints) -> Edges:
+        return Edges(**{name: column[rows] for name, column in vars(self).items()})
+
 
 def follow(spans: Spans, edges: Edges) -> Spans:
     """The activities' spans as the writes' spans: one copy an edge, clipped to its window."""

@@ -1,19 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: bios on a stacked device in, what went on below it out."""
+"""Stage stitch: bios on stacked devices in, whose everything below them is out.
+
+Three things tie what goes on below to the bio above. A clone says the place that it was
+made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes the file
+below for one request after the other: its direct I/O bears the request's key
+(``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
+has one at a time. For what remains there is only time: a bio of a kernel thread that
+lived within one above is for the first to end of those.
+
+A request on a loop device is an *activity* like a journal commit: what belongs to it is
+its own first, and becomes that of whoever waits for the request.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, overlapping
+from iostrata.columns import AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
-from iostrata.stitch.blockio import one_by_one, windows_of
-from iostrata.stitch.requests import Bios, Requests
-from iostrata.stitch.spans import SpanList, Spans
-from iostrata.trace.facts import Facts
+from iostrata.stitch.bios import Bios, Carried, lowered, roots
+from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
+from iostrata.stitch.owners import Syncs
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.spans import Edges, Spans
+from iostrata.trace.facts import BlockDevice, Facts
+
+SEARCH: Final = 64
+"""How many of those above that end next are looked at."""
+
+# What a rank is, seen from above the stacked device.
+LOWER: Final = np.array(
+    [
+        RANK["lower.queue"]
+        if name.startswith("block.") and name != "block.stacked"
+        else RANK.get(f"lower.{name}", number)
+        for name, number in RANK.items()
+    ],
+    np.int16,
+)
 
 
 def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
@@ -27,49 +56,246 @@ def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
     return np.array(sorted(lower_of), np.int64), lower_of
 
 
-class Below:
-    """Bios that kernel threads queued below a stacked device while it had somebody's bio.
+@dataclass(frozen=True)
+class Workers:
+    """Stretches of kernel threads that sync a loop device's file.
 
-    Nothing but time ties them (a loop device's worker writes a file), but the time
-    is that of the one bio above, not of the whole write. ``loose``: the bios that
-    no key ties; ``journal``: bios above that belong to a journal.
+    ``sync``: row of the Syncs; ``request``: the flush above. ``others``: other syncs.
+    """
+
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    sync: Ints
+    request: Ints
+    others: Containing
+
+    def works_for_another(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
+        """Whether a thread was syncing some other file at a time."""
+        busy: NDArray[np.bool_] = self.others.find(tid, time_ns) >= 0
+        return busy
+
+    def request_of(self, tid: Ints, time_ns: Ints) -> Ints:
+        """The request that a thread works for at a time, -1: none."""
+        return at(self.request, Containing(self.tid, self.begin_ns, self.end_ns).find(tid, time_ns))
+
+
+def workers_of(syncs: Syncs, requests: Requests, facts: Facts) -> Workers:
+    """The syncs that belong to no piece, each with the flush that it runs in."""
+    request = np.full(len(syncs.tid), -1)
+    free = np.flatnonzero((syncs.piece < 0) & (syncs.worker < 0))
+    for block in facts.blocks.values() if len(free) else ():
+        flushes = np.flatnonzero(requests.flush & (requests.device_key == block.device_key))
+        rows = free[_is_backing(block, syncs, free)]
+        if not len(flushes) or not len(rows):
+            continue
+        none = np.zeros(len(rows), np.int64)
+        running = AsOf(np.zeros(len(flushes), np.int64), requests.issue_ns[flushes])
+        found = at(flushes, running.at_or_before(none, syncs.begin_ns[rows]))
+        inside = at(requests.complete_ns, found) >= syncs.begin_ns[rows]
+        request[rows] = np.where(inside, found, request[rows])
+    sync = np.flatnonzero(request >= 0)
+    request, end = request[sync], syncs.end_ns[sync]
+    # xfs and btrfs have no point at the return.
+    complete = requests.complete_ns[request]
+    end = np.where(end < syncs.begin_ns[sync], complete, np.minimum(end, complete))
+    other = np.delete(np.arange(len(syncs.tid)), sync)
+    others = Containing(syncs.tid[other], syncs.begin_ns[other], syncs.end_ns[other])
+    return Workers(syncs.tid[sync], syncs.begin_ns[sync], end, sync, request, others)
+
+
+def _is_backing(block: BlockDevice, syncs: Syncs, rows: Ints) -> NDArray[np.bool_]:
+    if not block.backing:
+        return np.zeros(len(rows), np.bool_)
+    same = np.isin(syncs.device_key[rows], block.lower_keys)
+    if block.backing_inode is not None:
+        same &= syncs.inode[rows] == block.backing_inode
+    return same
+
+
+class Stack:
+    """Bios with what they are below of.
+
+    ``owned``: bios that belong to a piece or to a commit by their thread or key.
+    ``by_time``: how many bios nothing but time ties to the one above.
     """
 
     def __init__(
         self,
         bios: Bios,
         requests: Requests,
-        loose: NDArray[np.bool_],
-        journal: NDArray[np.bool_],
-        lower_of: Mapping[int, Ints],
+        workers: Workers,
+        owned: NDArray[np.bool_],
+        facts: Facts,
     ) -> None:
-        self._bios, self._requests = bios, requests
-        self._loose, self._journal, self._lower_of = loose, journal, lower_of
-        self.tied = np.zeros(len(bios), np.bool_)
+        self.stacked, lower_of = stacking(facts, bios.device_key)
+        above = np.where(bios.above >= 0, bios.above, workers.request_of(bios.tid, bios.begin_ns))
+        above[above >= 0] = np.where(
+            requests.device_key[above[above >= 0]] != bios.device_key[above >= 0],
+            above[above >= 0], -1,
+        )  # fmt: skip
+        above = np.where(owned, -1, above)
+        loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
+        loose &= ~workers.works_for_another(bios.tid, bios.begin_ns)
+        parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
+        self.by_time = int(np.count_nonzero(tied[roots(bios.parent)]))
+        self.bios = replace(
+            bios, parent=parent, above=above, lowered=lowered(parent, above, bios.device_key)
+        )
+        self.root = roots(parent)
+        child = np.flatnonzero(parent >= 0)
+        handed = child[bios.device_key[child] != bios.device_key[parent[child]]]
+        self.stacked = np.unique(
+            np.concatenate([
+                self.stacked,
+                bios.device_key[parent[handed]],
+                requests.device_key[above[above >= 0]],
+            ])
+        )  # fmt: skip
 
-    def spans_of(self, owner: Ints) -> Spans:
-        """Spans below the bios of each owner; marks what it ties in ``tied``."""
-        bios, spans = self._bios, SpanList()
-        begin, end = windows_of(bios, self._requests)
-        for device, devices in self._lower_of.items():
-            above = np.flatnonzero((bios.device_key == device) & (owner >= 0) & (end >= 0))
-            below = np.flatnonzero(np.isin(bios.device_key, devices) & self._loose)
-            row, other = overlapping(
-                np.zeros(len(above), np.int64), begin[above], end[above],
-                np.zeros(len(below), np.int64), bios.queue_ns[below], bios.life_end_ns[below],
-            )  # fmt: skip
-            upper, lower = above[row], below[other]
-            self.tied[lower] = True
-            alone = one_by_one(bios, lower, self._requests)
-            at_upper = upper[alone.owner]
-            rank = np.where(alone.rank >= RANK["device.flush"], alone.rank, RANK["lower.queue"])
-            log = self._journal[at_upper] & (rank == RANK["device.data"])
-            rank = np.where(log, RANK["device.journal"], rank)
-            spans.add(
-                owner[at_upper],
-                rank.astype(np.int16),
-                np.maximum(alone.begin_ns, begin[at_upper]),
-                np.minimum(alone.end_ns, end[at_upper]),
-                alone.of,
-            )
-        return spans.collect()
+    def edges(
+        self,
+        requests: Requests,
+        carried: Carried,
+        owners: Iterable[Ints],
+        journal: NDArray[np.bool_],
+        first: int,
+    ) -> tuple[Edges, Ints]:
+        """Who waits for which request of a stacked device, and what its data is to them.
+
+        ``owners``: of each bio. ``first``: the number of the first request among activities.
+        """
+        parts = [self._edges(requests, carried, owner, journal, first) for owner in owners]
+        return Edges(**joined([edges for edges, _ in parts])), np.concatenate(
+            [kinds for _, kinds in parts]
+        )
+
+    def _edges(
+        self,
+        requests: Requests,
+        carried: Carried,
+        owner: Ints,
+        journal: NDArray[np.bool_],
+        first: int,
+    ) -> tuple[Edges, Ints]:
+        on_stacked = np.isin(requests.device_key, self.stacked)
+        mine = (owner[carried.bio] >= 0) & on_stacked[carried.request]
+        bio, request = carried.bio[mine], carried.request[mine]
+        asked = np.flatnonzero((owner >= 0) & np.isin(self.bios.device_key, self.stacked))
+        flush_bio, flush, begin, end = flushes_awaited(self.bios, asked, requests)
+        kind = kinds_of(self.bios, journal)[bio]
+        return Edges(
+            np.concatenate([request, flush]) + first,
+            owner[np.concatenate([bio, flush_bio])],
+            np.concatenate([requests.issue_ns[request], begin]),
+            np.concatenate([requests.complete_ns[request], end]),
+        ), np.concatenate([kind, np.full(len(flush), RANK["device.data"])])
+
+
+def seen_from_above(spans: Spans) -> Spans:
+    """Spans of what is below a stacked device, as whoever waits for that device has them."""
+    return replace(spans, rank=LOWER[spans.rank])
+
+
+def _by_time(
+    bios: Bios,
+    requests: Requests,
+    loose: NDArray[np.bool_],
+    above: Ints,
+    lower_of: Mapping[int, Ints],
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Bios that lived within one above: ``parent`` and ``above`` with them, and which."""
+    parent, above, tied = bios.parent.copy(), above.copy(), np.zeros(len(bios), np.bool_)
+    bare = is_bare(bios, requests)
+    for device, devices in lower_of.items():
+        rows = np.flatnonzero(
+            loose & ~tied & np.isin(bios.device_key, devices) & (bios.life_end_ns >= 0)
+        )
+        if not len(rows):
+            continue
+        if device in requests.disks:
+            if (bios.above >= 0).any():
+                # Where direct I/O tells its request, threads that never had one are no workers.
+                rows = rows[np.isin(bios.tid[rows], bios.tid[above >= 0])]
+            row = np.flatnonzero(~requests.returned & (requests.device_key == device))
+            flush, size = requests.flush[row], requests.size_bytes[row]
+            upper = Upper(row, requests.issue_ns[row], requests.complete_ns[row], flush, size)
+            above[rows] = found = _within(bios, rows, upper)
+        else:
+            row = np.flatnonzero(bare & (bios.device_key == device))
+            flush, size = bios.wants_flush[row], bios.size_bytes[row]
+            upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
+            parent[rows] = found = _within(bios, rows, upper)
+        tied[rows[found >= 0]] = True
+    return parent, above, tied
+
+
+@dataclass(frozen=True)
+class Upper:
+    """What a stacked device had to do, and when; ``row``: of the bios or the requests."""
+
+    row: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    flush: NDArray[np.bool_]
+    size_bytes: Ints
+
+    def sorted_by(self, time_ns: Ints) -> Upper:
+        order = np.argsort(time_ns, kind="stable")
+        return Upper(**{name: column[order] for name, column in vars(self).items()})
+
+
+def _within(bios: Bios, rows: Ints, upper: Upper) -> Ints:
+    """Which of those above each bio lived within, -1: none.
+
+    Stacked devices take up in turn what they are given: a bio is for the first that has not
+    got as many bytes below yet as it has itself; what exceeds that, for the first to end.
+    """
+    found = _in_turn(bios, rows, upper.sorted_by(upper.begin_ns))
+    left = np.flatnonzero(found < 0)
+    found[left] = _first_to_end(bios, rows[left], upper.sorted_by(upper.end_ns))
+    return found
+
+
+def _in_turn(bios: Bios, rows: Ints, upper: Upper) -> Ints:
+    found = np.full(len(rows), -1)
+    room = np.where(upper.flush, 0, upper.size_bytes)
+    left = np.flatnonzero(bios.size_bytes[rows] > 0)
+    left = left[np.argsort(bios.queue_ns[rows[left]], kind="stable")]
+    # The first that may still be going on when a bio ends.
+    place = np.searchsorted(np.maximum.accumulate(upper.end_ns), bios.life_end_ns[rows[left]])
+    for _ in range(SEARCH):
+        begun = place < len(room)
+        begun[begun] &= upper.begin_ns[place[begun]] <= bios.queue_ns[rows[left[begun]]]
+        left, place = left[begun], place[begun]
+        if not len(left):
+            break
+        size = bios.size_bytes[rows[left]]
+        fits = np.flatnonzero(upper.end_ns[place] >= bios.life_end_ns[rows[left]])
+        fits = fits[np.argsort(place[fits], kind="stable")]
+        first = np.searchsorted(place[fits], place[fits])
+        sizes = np.concatenate([[0], np.cumsum(size[fits])])
+        taken = fits[sizes[1:] - sizes[first] <= room[place[fits]]]
+        found[left[taken]] = upper.row[place[taken]]
+        np.subtract.at(room, place[taken], size[taken])
+        rest = np.ones(len(left), np.bool_)
+        rest[taken] = False
+        left, place = left[rest], place[rest] + 1
+    return found
+
+
+def _first_to_end(bios: Bios, rows: Ints, upper: Upper) -> Ints:
+    """An empty flush is only for what asked for one."""
+    found = np.full(len(rows), -1)
+    left = np.arange(len(rows))
+    place = np.searchsorted(upper.end_ns, bios.life_end_ns[rows])
+    for _ in range(SEARCH):
+        ahead = place < len(upper.row)
+        left, place = left[ahead], place[ahead]
+        if not len(left):
+            break
+        holds = upper.begin_ns[place] <= bios.queue_ns[rows[left]]
+        holds &= upper.flush[place] | (bios.size_bytes[rows[left]] > 0)
+        found[left[holds]] = upper.row[place[holds]]
+        left, place = left[~holds], place[~holds] + 1
+    return found

@@ -33,6 +33,7 @@ BLOCK_COLUMNS = (
     "logical_block_size",
     "backing",
     "lower_devs",
+    "backing_inode",
 )
 CPU_COLUMNS = ("cpu", "apic_id")
 STACK_COLUMNS = "stack\tfunctions"
@@ -52,7 +53,7 @@ class BlockDevice:
     """``parent_key``: the whole disk of a partition, else 0. ``lower_keys``: what it is stacked on.
 
     ``write_cache``: ``write back`` or ``write through``; ``backing``: a loop
-    device's file. Empty text or None: not recorded.
+    device's file, ``backing_inode`` its number. Empty text or None: not recorded.
     """
 
     device_key: int
@@ -65,6 +66,7 @@ class BlockDevice:
     logical_block_bytes: int | None = None
     backing: str = ""
     lower_keys: tuple[int, ...] = ()
+    backing_inode: int | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ def parse_block(columns: list[str], line: str) -> BlockDevice:
         else None,
         backing=known.get("backing", ""),
         lower_keys=tuple(int(key) for key in lower.split(",") if key),
+        backing_inode=int(known["backing_inode"]) if "backing_inode" in known else None,
     )
 
 

@@ -353,6 +353,7 @@ def block_line(block: BlockDevice) -> str:
         block.logical_block_bytes,
         block.backing,
         ",".join(map(str, block.lower_keys)),
+        block.backing_inode,
     )
     return "\t".join(map(fact_text, values))
 

@@ -17,7 +17,10 @@ SECTOR_BYTES: Final = 512
 
 
 def asks_of(upper: Trace) -> Asks:
-    """Writes and flushes: what else a disk does (reads, zeroes) is no call that is recorded."""
+    """Writes and flushes: what else a disk does (reads, zeroes) is no call that is recorded.
+
+    Nor is what the driver gave back, to be issued again.
+    """
     requests = requests_of(whole(upper))[0]
     told, heard = _told_and_heard(upper, requests)
     asks = Asks(
@@ -30,7 +33,8 @@ def asks_of(upper: Trace) -> Asks:
         told_ns=told,
         heard_ns=heard,
     )
-    return asks.rows(np.flatnonzero(requests.flush | (requests.operation == OP_WRITE)))
+    asked = ~requests.returned & (requests.flush | (requests.operation == OP_WRITE))
+    return asks.rows(np.flatnonzero(asked))
 
 
 def _told_and_heard(upper: Trace, requests: Requests) -> tuple[Ints, Ints]:

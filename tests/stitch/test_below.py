@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bios that are split, merged, given back or handed on, and what goes on below stacked devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from iostrata.stitch.account import units_of
+from iostrata.stitch.stitch import stitch
+from iostrata.stitch.window import NO_COMMITS, window_of
+from iostrata.trace.read import read_trace
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.synthetic import (
+    FLUSH_OP,
+    NO_SECTOR,
+    O_DSYNC,
+    PREFLUSH,
+    SYNC,
+    WRITE,
+    Commit,
+    Request,
+    World,
+    Writer,
+    device,
+)
+
+SDA, LOOP, MD, CRYPT = device(8, 0), device(7, 0), device(9, 0), device(252, 0)
+POOL, THIN, HEAD, PATH = device(252, 1), device(252, 2), device(259, 0), device(259, 1)
+DATA, FLUSH = WRITE | SYNC, WRITE | SYNC | PREFLUSH
+KWORKER = 66
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+@dataclass
+class Block:
+    """One device's events, written out; ``tid`` 0 completes."""
+
+    world: World
+    dev: int
+
+    def queue(
+        self, time: int, tid: int, bio: int, *, sector: int = 8, size: int = 8192,
+        flags: int = DATA, kernel: int = 0, above: int = 0,
+    ) -> None:  # fmt: skip
+        self.world.emit(
+            "block_bio_queue", time, tid, bio_key=bio, sector=sector, dev=self.dev,
+            size_bytes=size, flags=flags, kernel_thread=kernel, above_key=above,
+        )  # fmt: skip
+
+    def request(
+        self, issue: int, complete: int, rq: int, bio: int, *, sector: int = 8, size: int = 8192,
+        tid: int = KWORKER, by: int = 0,
+    ) -> None:  # fmt: skip
+        place = {"dev": self.dev, "sector": sector, "size_bytes": size, "flags": DATA}
+        self.world.emit("block_rq_issue", issue, tid, request_key=rq, bio_key=bio, **place)
+        self.world.emit("block_rq_complete", complete, by, request_key=rq, bio_key=bio, **place)
+
+    def flush(self, issue: int, complete: int, rq: int, bio: int, asked: int) -> None:
+        """The block layer's own request, then the empty one of the bio that asked for it."""
+        own = {"dev": self.dev, "sector": NO_SECTOR, "size_bytes": 0, "flags": FLUSH_OP | PREFLUSH}
+        self.world.emit("block_rq_issue", issue, 77, request_key=rq, **own)
+        self.world.emit("block_rq_complete", complete, 0, request_key=rq, **own)
+        self.world.emit("block_rq_complete", complete, 0, request_key=asked, bio_key=bio,
+                        dev=self.dev, size_bytes=0, flags=DATA)  # fmt: skip
+
+    def complete(self, time: int, bio: int, *, size: int = 8192, flags: int = DATA) -> None:
+        """Of a device that has no requests."""
+        self.world.emit("block_bio_complete", time, 0, bio_key=bio, sector=8, dev=self.dev,
+                        size_bytes=size, flags=flags)  # fmt: skip
+
+    def take_from(
+        self, upper: int, time: int, tid: int, bio: int, *, old_sector: int = 8, sector: int = 8,
+        size: int = 8192, flags: int = DATA,
+    ) -> None:  # fmt: skip
+        self.world.emit(
+            "block_bio_remap", time, tid, bio_key=bio, sector=sector, old_sector=old_sector,
+            dev=self.dev, old_dev=upper, size_bytes=size, flags=flags,
+        )  # fmt: skip
+
+
+def one_write(
+    world: World, disk: int, end: int, *, tid: int = 100, off: int = 2_500, woken: int = 0
+) -> None:
+    """A synchronous write from 1000 to ``end``, asleep from ``off`` on."""
+    writer = Writer(world, tid, disk, 1_000)
+    writer.enter()
+    world.emit("sched_resume", end, tid, off_ns=off, wake_ns=woken or end, waker_tid=0, state=2,
+               subject_tid=tid)  # fmt: skip
+    writer.now = end
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+
+
+def told(world: World) -> Breakdown:
+    breakdown = analysed(world)
+    conserves(breakdown)
+    return breakdown
+
+
+def test_a_bio_in_fragments_waits_for_all_of_them_and_their_overlap_counts_once() -> None:
+    world = World()
+    disk, size = Block(world, SDA), 128 << 10
+    disk.queue(2_000, 100, 0xB0, size=4 * size)
+    ends = (30_000, 12_000, 50_000, 40_000)
+    for number, end in enumerate(ends):
+        place = {"sector": 8 + number * size // 512, "size": size}
+        bio = 0xB0 if number == 3 else 0xF0 + number
+        if bio != 0xB0:
+            world.emit("block_split", 2_100 + number * 100, 100, bio_key=bio, parent_key=0xB0,
+                       sector=place["sector"], dev=SDA, size_bytes=size, flags=DATA)  # fmt: skip
+        disk.request(2_500 + number * 100, end, 0xA0 + number, bio, tid=100, **place)
+    one_write(world, SDA, 51_000, off=3_000)
+    breakdown = told(world)
+    assert accounts(breakdown) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500, "device.data": 47_500, "wakeup.interrupt": 1_000,
+        }]
+    }  # fmt: skip
+    assert breakdown.quality.ties == {"key": 4}
+
+
+def test_a_split_that_names_no_parent_changes_nothing() -> None:
+    """As device mapper's: the bio itself, which points to whatever its owner wanted."""
+    world = World()
+    disk = Block(world, SDA)
+    disk.queue(2_000, 100, 0xB0, size=8192)
+    world.emit("block_split", 2_100, 100, bio_key=0xB0, parent_key=0xDEAD, sector=8, dev=SDA,
+               size_bytes=4096, flags=DATA)  # fmt: skip
+    disk.request(2_500, 12_500, 0xA0, 0xB0, tid=100)
+    one_write(world, SDA, 13_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500, "device.data": 10_000, "wakeup.interrupt": 500,
+        }]
+    }  # fmt: skip
+
+
+def test_a_merged_bio_is_in_the_request_that_says_so() -> None:
+    """Not in the one of another writer that is issued before it and holds its sectors, too."""
+    world = World()
+    disk = Block(world, SDA)
+    disk.queue(2_000, 100, 0xB0, sector=8)
+    disk.queue(2_100, 101, 0xB1, sector=24)
+    disk.queue(2_200, 102, 0xB2, sector=24)
+    disk.request(2_300, 90_000, 0xA2, 0xB2, sector=24, tid=102)
+    disk.request(2_500, 32_500, 0xA0, 0xB0, sector=8, size=16384, tid=100)
+    world.emit("block_rq_bio", 2_510, 100, request_key=0xA0, bio_key=0xB1, sector=24, dev=SDA,
+               size_bytes=8192)  # fmt: skip
+    for tid in (100, 101):
+        one_write(world, SDA, 33_000, tid=tid)
+    one_write(world, SDA, 90_500, tid=102)
+    breakdown = told(world)
+    assert accounts(breakdown) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500, "device.data": 30_000, "wakeup.interrupt": 500,
+        }],
+        101: [{
+            "syscall": 1_100, "block.Q2D": 400, "device.data": 30_000, "wakeup.interrupt": 500,
+        }],
+        102: [{
+            "syscall": 1_200, "block.Q2D": 100, "device.data": 87_700, "wakeup.interrupt": 500,
+        }],
+    }  # fmt: skip
+
+
+def test_a_request_that_is_given_back_was_with_the_device_until_then() -> None:
+    world = World()
+    disk = Block(world, SDA)
+    disk.queue(2_000, 100, 0xB0)
+    same = {"request_key": 0xA0, "bio_key": 0xB0, "dev": SDA, "sector": 8, "flags": DATA}
+    world.emit("block_rq_issue", 2_500, 100, size_bytes=8192, **same)
+    world.emit("block_rq_requeue", 12_500, 0, size_bytes=8192, **same)
+    disk.request(15_500, 25_500, 0xA0, 0xB0)
+    one_write(world, SDA, 26_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500 + 3_000, "device.data": 20_000,
+            "wakeup.interrupt": 500,
+        }]
+    }  # fmt: skip
+
+
+def test_a_flush_through_multipath_is_the_paths_flush() -> None:
+    """NVMe: the bio goes on under its own pointer, and no fact says what it goes to."""
+    world = World()
+    world.builder.block(HEAD, "nvme0n1")
+    head, path = Block(world, HEAD), Block(world, PATH)
+    head.queue(2_000, 100, 0xB0)
+    path.take_from(HEAD, 2_200, 100, 0xB0)
+    path.request(2_500, 12_500, 0xA0, 0xB0, tid=100)
+    head.complete(12_600, 0xB0)
+    head.queue(13_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    path.take_from(HEAD, 13_200, 100, 0xB0, old_sector=0, sector=0, size=0, flags=FLUSH)
+    path.flush(14_000, 34_000, 0xA1, 0xB0, asked=0xA2)
+    head.complete(34_100, 0xB0, size=0, flags=FLUSH)
+    one_write(world, HEAD, 35_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.stacked": 200 + 100 + 200 + 100,
+            "block.Q2D": 300 + 800, "device.data": 10_000, "device.flush": 20_000,
+            "residual": 400, "wakeup.interrupt": 900,
+        }]
+    }  # fmt: skip
+
+
+def test_a_flush_of_a_thin_volume_is_followed_through_its_pool() -> None:
+    """dm-thin: a worker hands the flush on, after its metadata is written, to the pool's disk."""
+    world = World()
+    world.builder.block(THIN, "dm-2", lower_keys=(POOL,)).block(POOL, "dm-1", lower_keys=(SDA,))
+    world.builder.block(SDA, "sda")
+    thin, pool, disk = (Block(world, dev) for dev in (THIN, POOL, SDA))
+    thin.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    empty = {"sector": 0, "size": 0, "flags": FLUSH}
+    pool.take_from(THIN, 10_000, KWORKER, 0xB1, old_sector=0, **empty)
+    pool.queue(10_100, KWORKER, 0xB1, kernel=1, **empty)
+    disk.take_from(POOL, 11_000, KWORKER, 0xB2, old_sector=0, **empty)
+    disk.queue(11_100, KWORKER, 0xB2, kernel=1, **empty)
+    disk.flush(12_100, 42_100, 0xA0, 0xB2, asked=0xA1)
+    pool.complete(43_000, 0xB1, size=0, flags=FLUSH)
+    thin.complete(44_000, 0xB0, size=0, flags=FLUSH)
+    one_write(world, THIN, 44_500)
+    breakdown = told(world)
+    assert accounts(breakdown) == {
+        100: [{
+            "syscall": 1_000, "block.stacked": 9_100 + 1_900, "block.Q2D": 1_000,
+            "device.flush": 30_000, "wakeup.interrupt": 500,
+        }]
+    }  # fmt: skip
+    assert breakdown.quality.ties == {"key": 3}
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["by-key", "by-time"])
+def test_an_array_below_encryption_is_no_device(keyed: bool) -> None:
+    """dm-crypt on md: a worker queues what it encrypted; md passes it on as it is."""
+    world = World()
+    world.builder.block(CRYPT, "dm-0", lower_keys=(MD,)).block(MD, "md0", lower_keys=(SDA,))
+    world.builder.block(SDA, "sda")
+    crypt, array, disk = (Block(world, dev) for dev in (CRYPT, MD, SDA))
+    crypt.queue(2_000, 100, 0xB0)
+    if keyed:  # device mapper says so since Linux 5.18
+        array.take_from(CRYPT, 7_000, KWORKER, 0xB1)
+    array.queue(7_100, KWORKER, 0xB1, kernel=1)
+    disk.take_from(MD, 17_100, KWORKER, 0xB1, sector=2056)
+    disk.request(18_100, 48_100, 0xA0, 0xB1, sector=2056)
+    array.complete(50_000, 0xB1)
+    crypt.complete(52_000, 0xB0)
+    one_write(world, CRYPT, 52_500)
+    breakdown = told(world)
+    assert accounts(breakdown) == {
+        100: [{
+            "syscall": 1_000, "block.stacked": 15_100 + 3_900, "block.Q2D": 1_000,
+            "device.data": 30_000, "wakeup.interrupt": 500,
+        }]
+    }  # fmt: skip
+    assert breakdown.quality.ties == ({"key": 3} if keyed else {"key": 1, "time": 2})
+
+
+def on_loop(inode: int | None = 13) -> World:
+    world = World()
+    world.builder.block(
+        LOOP, "loop0", backing="/image", lower_keys=(SDA,), backing_inode=inode
+    ).block(SDA, "sda")
+    return world
+
+
+def test_what_a_loop_devices_worker_writes_is_for_the_request_that_it_names() -> None:
+    """Two at once, and below the later one is taken up first: by time, each had the other's."""
+    world = on_loop()
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    for number, (tid, begin, end) in enumerate(((100, 10_000, 60_500), (101, 5_000, 30_500))):
+        loop.queue(2_000, tid, 0xB0 + number, sector=64 * number)
+        loop.request(2_500, 61_000, 0xA0 + number, 0xB0 + number, sector=64 * number, tid=tid)
+        disk.queue(
+            begin, KWORKER, 0xC0 + number, sector=512 * number, kernel=1, above=0xA0 + number
+        )
+        disk.request(begin + 500, end, 0xD0 + number, 0xC0 + number, sector=512 * number)
+        one_write(world, LOOP, 61_500, tid=tid)
+    breakdown = told(world)
+    rest = {"syscall": 1_000, "wakeup.interrupt": 500}
+    assert accounts(breakdown) == {
+        100: [rest | {
+            "block.Q2D": 500 + 500, "block.stacked": 7_500 + 500, "device.data": 50_000,
+        }],
+        101: [rest | {
+            "block.Q2D": 500 + 500, "block.stacked": 2_500 + 30_500, "device.data": 25_000,
+        }],
+    }  # fmt: skip
+    assert breakdown.quality.ties == {"key": 4}
+
+
+@pytest.mark.parametrize("inode", [13, None], ids=["inode", "no-inode"])
+def test_a_flush_of_a_loop_device_is_the_sync_of_its_file(inode: int | None) -> None:
+    """Its data, its journal's commit and the flush of the disk belong to who waits above."""
+    world = on_loop(inode)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    # The worker syncs from 4000: a data request, then the commit, from 40000 on.
+    disk.queue(5_000, KWORKER, 0xC0, kernel=1)
+    disk.request(5_500, 35_500, 0xD0, 0xC0)
+    world.emit("sched_resume", 38_500, KWORKER, off_ns=6_000, wake_ns=36_500, waker_tid=0,
+               state=2, subject_tid=KWORKER)  # fmt: skip
+    log = Request(queue=300, scheduler=None, device=20_000, sector=900, meta=True)
+    commit = Commit(world, SDA, 40_000, 7).run(1_000, 500, [log])
+    woken = commit.end + 700
+    world.emit("sched_resume", woken + 200, KWORKER, off_ns=39_000, wake_ns=woken,
+               waker_tid=commit.tid, state=2, subject_tid=KWORKER)  # fmt: skip
+    done = woken + 1_000
+    world.emit("ext4_sync_file", done, KWORKER, enter_ns=4_000, inode=13, dev=SDA,
+               enter_transaction=7, exit_transaction=7, result=0)  # fmt: skip
+    loop.flush(3_000, done + 500, 0xA0, 0xB0, asked=0xA1)
+    one_write(world, LOOP, done + 1_000)
+    breakdown = told(world)
+    phases = {row: 0 for row, _, _ in commit.timeline}
+    for row, begin, end in commit.timeline:
+        phases[row] += end - begin
+    truth = {
+        "syscall": 1_000, "block.Q2D": 1_000 + 500 + 300, "device.data": 30_000,
+        "device.journal": 20_000, "journal.locking": phases["journal.locking"],
+        "journal.flushing": phases["journal.flushing"],
+        "journal.logging": phases["journal.logging"],
+        "wakeup.runqueue": 2_000 + phases["wakeup.runqueue"] + 200,
+        "wakeup.interrupt": 1_000 + phases["wakeup.interrupt"] + 500,
+    }  # fmt: skip
+    truth["block.stacked"] = done + 1_000 - 1_000 - sum(truth.values())
+    assert truth["block.stacked"] == 2_000 + (40_000 - 38_500) + 700 + 800 + 500
+    assert accounts(breakdown) == {100: [truth]}
+    assert breakdown.quality.ties == {"key": 3}
+
+
+def test_the_sync_of_another_file_is_not_the_loop_devices() -> None:
+    world = on_loop(inode=14)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    disk.queue(5_000, KWORKER, 0xC0, sector=0, size=0, flags=FLUSH, kernel=1)
+    disk.flush(5_500, 35_500, 0xD0, 0xC0, asked=0xD1)
+    world.emit("ext4_sync_file", 36_000, KWORKER, enter_ns=4_000, inode=13, dev=SDA)
+    # A worker that is known leaves nothing to be tied by time.
+    disk.queue(40_000, 67, 0xC1, sector=0, size=0, flags=FLUSH, kernel=1)
+    world.emit("ext4_sync_file", 90_000, 67, enter_ns=39_000, inode=14, dev=SDA)
+    disk.flush(40_500, 80_500, 0xD0, 0xC1, asked=0xD1)
+    loop.flush(3_000, 91_000, 0xA0, 0xB0, asked=0xA1)
+    one_write(world, LOOP, 91_500)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 1_000 + 500, "device.flush": 40_000,
+            "block.stacked": 88_000 - 40_500, "wakeup.interrupt": 500,
+        }]
+    }  # fmt: skip
+
+
+def test_only_time_ties_what_no_key_does_and_each_has_its_own_in_turn() -> None:
+    """An older kernel's loop device: its worker takes up one request after the other."""
+    world = on_loop()
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    for number, tid in enumerate((100, 101)):
+        loop.queue(2_000, tid, 0xB0 + number, sector=64 * number)
+        loop.request(2_500 + number, 61_000, 0xA0 + number, 0xB0 + number, sector=64 * number,
+                     tid=tid)  # fmt: skip
+        begin = 5_000 + number * 100
+        disk.queue(begin, KWORKER, 0xC0 + number, sector=512 * number, kernel=1)
+        disk.request(begin + 400, (60_400, 25_500)[number], 0xD0 + number, 0xC0 + number,
+                     sector=512 * number)  # fmt: skip
+        one_write(world, LOOP, 61_500, tid=tid)
+    breakdown = told(world)
+    assert [found[0]["device.data"] for found in accounts(breakdown).values()] == [55_000, 20_000]
+    assert breakdown.quality.ties == {"key": 2, "time": 2}
+
+
+@pytest.mark.parametrize("woken_by", [0, 55], ids=["its-completion", "another"])
+def test_what_no_key_ties_must_have_woken_the_sleeper(woken_by: int) -> None:
+    world = World()
+    world.builder.block(SDA, "sda")
+    disk = Block(world, SDA)
+    disk.queue(5_000, KWORKER, 0xC0, kernel=1)
+    disk.request(6_000, 46_000, 0xD0, 0xC0)
+    writer = Writer(world, 100, SDA, 1_000)
+    writer.enter()
+    writer.cpu(1_000)
+    off, writer.now = writer.now, 50_000
+    world.emit("sched_resume", 50_000, 100, off_ns=off, wake_ns=47_000, waker_tid=woken_by,
+               state=2, subject_tid=100)  # fmt: skip
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    breakdown = told(world)
+    rest = {"syscall": 1_000, "wakeup.runqueue": 3_000}
+    claimed = {"residual": 3_000, "block.Q2D": 1_000, "device.data": 40_000,
+               "wakeup.interrupt": 1_000}  # fmt: skip
+    assert accounts(breakdown) == {
+        100: [rest | (claimed if woken_by == 0 else {"residual": 45_000})]
+    }
+
+
+def test_sleepers_are_not_paired_with_all_that_goes_on_meanwhile(tmp_path: Path) -> None:
+    """64 writes asleep all along, and 2000 flushes by kernel threads that no key ties to any."""
+    world = World()
+    world.builder.block(SDA, "sda")
+    disk, flushes = Block(world, SDA), 2_000
+    for number in range(flushes):
+        begin = 3_000 + number * 1_000
+        disk.queue(begin, KWORKER, 0xC0, sector=0, size=0, flags=FLUSH, kernel=1)
+        disk.flush(begin + 100, begin + 900, 0xD0, 0xC0, asked=0xD1)
+    for tid in range(100, 164):
+        one_write(world, SDA, flushes * 1_000 + 10_000, tid=tid)
+    world.builder.write(tmp_path)
+    trace = read_trace(tmp_path)
+    _, pieces, _, _ = units_of(trace)
+    assert len(pieces.begin_ns) == 64
+    spans = stitch(window_of(trace, pieces, NO_COMMITS)).spans
+    assert len(spans) <= 64 * 8
+
+
+def test_lower_devices_of_a_synthetic_chain_keep_their_data() -> None:
+    """Device mapper in the writer's own context: the clone says its place, and is its own bio."""
+    world = World()
+    world.builder.block(CRYPT, "dm-0", lower_keys=(SDA,)).block(SDA, "sda")
+    upper, disk = Block(world, CRYPT), Block(world, SDA)
+    upper.queue(2_000, 100, 0xB0, sector=100)
+    # One half at each of two places below.
+    for number in range(2):
+        begin = 2_200 + number * 100
+        disk.take_from(CRYPT, begin, 100, 0xC0 + number, old_sector=100 + 8 * number, size=4096)
+        disk.queue(begin + 50, 100, 0xC0 + number, sector=1_000 * number, size=4096)
+        disk.request(3_000 + number * 100, 20_000 + number * 9_000, 0xD0 + number, 0xC0 + number,
+                     sector=1_000 * number, size=4096, tid=100)  # fmt: skip
+    upper.complete(29_500, 0xB0)
+    one_write(world, CRYPT, 30_000)
+    found = accounts(told(world))
+    assert found == {
+        100: [{
+            "syscall": 1_000, "block.stacked": 250 + 500, "block.Q2D": 750,
+            "device.data": 26_000, "wakeup.interrupt": 500,
+        }]
+    }  # fmt: skip
+    assert sum(found[100][0].values()) == 29_000
+
+
+def test_a_loop_device_on_ext4_is_as_busy_as_the_disk_below_it() -> None:
+    """A real one, with a journal above and below: each write has all of its disk's requests."""
+    recording = open_recording(RECORDINGS / "loop_on_ext4")
+    (trace,), breakdown = recording.traces(), analyse(recording)
+    disk = next(key for key, block in trace.facts.blocks.items() if block.name == "vda")
+    began: dict[int, int] = {}
+    busy: list[tuple[int, int]] = []
+    events = [
+        (int(time), point, int(key))
+        for point in ("block_rq_issue", "block_rq_complete")
+        for time, key, dev in zip(
+            *trace.points[point].integers("request_key", "dev").values(), strict=True
+        )
+        if dev == disk
+    ]
+    for time, point, key in sorted(events):
+        if point == "block_rq_issue":
+            began[key] = time
+        elif key in began:
+            busy.append((began.pop(key), time))
+    device = sum(
+        times
+        for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True)
+        if layer.segment == "device"
+    )
+    writes = breakdown.writes
+    for number in range(len(writes)):
+        since, total = int(writes.begin_ns[number]), 0
+        for begin, complete in sorted(busy):
+            end = min(complete, int(writes.end_ns[number]))
+            total += max(end - max(begin, since), 0)
+            since = max(since, end)
+        assert total == device[number]
