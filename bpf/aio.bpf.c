@@ -230,7 +230,7 @@ SEC("tp/syscalls/sys_enter_io_submit")
 int aio_submit_enter(struct aio_enter_context *ctx)
 {
 	call_enter(CALL_IO_SUBMIT, ctx->args[0], ctx->args[2]);
-	if (filter.path)
+	if (filter.duties & DUTY_BIT(vmm))
 		expect_all(ctx->args[0], ctx->args[1]);
 	return 0;
 }

@@ -71,6 +71,7 @@ enum thread_kind {
 	THREAD_WORKER,     /* works on a target's behalf (io_uring worker, log writer) */
 	THREAD_VMM,        /* of a process that runs a virtual machine */
 	THREAD_SERVER,     /* serves other machines' calls (nfsd) */
+	THREAD_DAEMON,     /* of a process that serves other machines (virtiofsd) */
 };
 
 /* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns

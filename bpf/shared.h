@@ -3,6 +3,8 @@
 #ifndef IOSTRATA_SHARED_H
 #define IOSTRATA_SHARED_H
 
+#include "duties.h"
+
 #define MAX_CPUS 512
 #define MAX_POINTS 64
 
@@ -134,14 +136,25 @@ struct cgroup_filter {
 	unsigned int pad;
 };
 
-/* Which threads are recorded: kinds that are asked for must all match. */
+/* A duty's kernel threads, or its processes, are known by this name; "": not by a name. */
+struct duty_filter {
+	char comm[16];
+	unsigned int kind;    /* enum thread_kind */
+	unsigned int process; /* what all threads of a process do */
+};
+
+/* Which threads are recorded.  Of the workload: kinds of filters that are asked for must all
+ * match. */
 struct filter {
+	unsigned int duties; /* bits: those asked for */
+	/* bits: kinds of threads which all threads of a process are if its first one is */
+	unsigned int process_kinds;
+	struct duty_filter duty[DUTY_count];
 	unsigned int tree;   /* only threads in the table (a process tree) */
 	unsigned int device; /* only devices with WATCH_ALLOWED */
 	unsigned int comm_count;
 	unsigned int cgroup_count;
 	unsigned int own_tgid; /* the recorder: never */
-	unsigned int path;     /* no targets: what serves other machines */
 	unsigned int why;      /* keep the stack of each sleep */
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];

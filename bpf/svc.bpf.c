@@ -87,14 +87,6 @@ static __always_inline struct service *service_of(struct thread *thread)
 	return (struct service *)thread->scratch;
 }
 
-static __always_inline bool current_is_nfsd(void)
-{
-	char comm[16] = {};
-
-	bpf_get_current_comm(comm, sizeof(comm));
-	return *(__u64 *)comm == *(const __u64 *)"nfsd\0\0\0";
-}
-
 /* The current thread, if it is one of the server's; NULL: it is not. */
 static __always_inline struct thread *server_thread(void)
 {
@@ -111,7 +103,7 @@ static __always_inline struct thread *server_thread_admit(void)
 
 	if (thread && thread->kind == THREAD_SERVER)
 		return thread;
-	if (!current_is_nfsd())
+	if (!current_has_name_of(DUTY_nfsd))
 		return NULL;
 	if (!thread)
 		return thread_add(ids, ids >> 32, THREAD_SERVER);

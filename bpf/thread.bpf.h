@@ -131,8 +131,24 @@ static __always_inline bool cgroup_matches(void)
 	return false;
 }
 
+/* Whether all threads of a process are of that kind if its first one is. */
+static __always_inline bool is_of_process(__u32 kind)
+{
+	return filter.process_kinds >> (kind & 31) & 1;
+}
+
+/* Whether the current thread, or its process, has the name by which a duty is known. */
+static __always_inline bool current_has_name_of(__u32 duty)
+{
+	const volatile __u64 *wanted = (const volatile __u64 *)filter.duty[duty].comm;
+	char comm[16] = {};
+
+	bpf_get_current_comm(comm, sizeof(comm));
+	return wanted[0] && wanted[0] == *(__u64 *)comm && wanted[1] == *(__u64 *)(comm + 8);
+}
+
 /* The current thread's state if it serves others; made when it is first met where its
- * process's first thread is known to run virtual machines. */
+ * process's first thread is known to. */
 static __always_inline struct thread *thread_that_serves(void)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -141,9 +157,9 @@ static __always_inline struct thread *thread_that_serves(void)
 	if (thread)
 		return thread->kind ? thread : NULL;
 	first = thread_of(ids >> 32);
-	if (!first || first->kind != THREAD_VMM)
+	if (!first || !is_of_process(first->kind))
 		return NULL;
-	return thread_add(ids, ids >> 32, THREAD_VMM);
+	return thread_add(ids, ids >> 32, first->kind);
 }
 
 /* The current thread's state, if the filters let it be recorded; made at its
@@ -155,8 +171,13 @@ static __always_inline struct thread *thread_admit(void)
 
 	if (thread && thread->kind)
 		return thread;
-	if (filter.path)
-		return thread_that_serves();
+	if (filter.process_kinds && !thread) {
+		thread = thread_that_serves();
+		if (thread)
+			return thread;
+	}
+	if (!(filter.duties & DUTY_BIT(workload)))
+		return NULL;
 	if (!thread && (filter.tree || ids >> 32 == filter.own_tgid))
 		return NULL;
 	if (!comm_matches() || !cgroup_matches())

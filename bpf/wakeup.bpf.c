@@ -119,37 +119,55 @@ int wakeup_newtask(__u64 *ctx)
 			announce_worker(thread, child);
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
-	} else if (parent->kind == THREAD_VMM && parent->tgid == (__u32)child->tgid) {
-		thread_add(child->pid, child->tgid, THREAD_VMM);
+	} else if (is_of_process(parent->kind) && parent->tgid == (__u32)child->tgid) {
+		thread_add(child->pid, child->tgid, parent->kind);
 	}
 	return 0;
 }
 
+/* A process that has just become one that serves others, by its name. */
+static __always_inline void meet_by_name(__u32 tid)
+{
+	for (__u32 duty = 0; duty < DUTY_count; duty++) {
+		if (filter.duty[duty].process && current_has_name_of(duty)) {
+			thread_remove(tid);
+			thread_add(tid, tid, filter.duty[duty].kind);
+		}
+	}
+}
+
 /* A new name: to be announced, and to be held against the filters again.  What served others
  * does so no more. */
-SEC("tp_btf/sched_process_exec")
-int wakeup_exec(__u64 *ctx)
+static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 {
-	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
-	__u32 old_tid = ctx[1];
 	__u32 tid = task->pid;
 	struct thread *thread = thread_of(old_tid);
 
 	if (!thread)
-		return 0;
+		return;
 	if (thread->kind > THREAD_TARGET) {
 		thread_remove(old_tid);
-		return 0;
+		return;
 	}
 	if (old_tid != tid) {
 		/* A thread that was not its process's first has taken the first one's tid. */
 		thread_remove(old_tid);
 		thread_remove(tid);
 		thread_add(tid, tid, 0);
-		return 0;
+		return;
 	}
 	thread->kind = 0;
 	thread->announced = 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int wakeup_exec(__u64 *ctx)
+{
+	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
+
+	renamed(task, ctx[1]);
+	if (filter.process_kinds)
+		meet_by_name(task->pid);
 	return 0;
 }
 

@@ -52,9 +52,9 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.comm_count = options->comm_count,
 		.cgroup_count = options->cgroup_count,
 		.own_tgid = getpid(),
-		.path = options->path,
 		.why = options->why,
 	};
+	duties_tell(options->duties, filter);
 	for (unsigned int i = 0; i < options->comm_count; i++)
 		strncpy(filter->comms[i], options->comms[i], sizeof(filter->comms[i]) - 1);
 	for (unsigned int i = 0; i < options->cgroup_count; i++) {

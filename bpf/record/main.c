@@ -42,9 +42,12 @@ static int add_targets(struct session *session)
 	struct iostrata *skeleton = session->probes.skeleton;
 	int error = map_threads(session);
 
-	if (!error && session->options.path)
-		return vmm_add(skeleton, session->threads);
-	if (!error && session->command.pid && session->filter.tree && !session->options.pid_count)
+	/* First those who serve: what they do is not the workload's, even where the filters fit. */
+	if (!error)
+		error = duties_add(session->options.duties, skeleton, session->threads);
+	if (error || !(session->options.duties & DUTY_BIT(workload)))
+		return error;
+	if (session->command.pid && session->filter.tree && !session->options.pid_count)
 		error = filter_add_thread(skeleton, session->threads, session->command.pid,
 					  session->command.pid, 0);
 	return error ? error : filter_add_processes(skeleton, session->threads, &session->options);

@@ -33,7 +33,10 @@ static const char help[] =
 	"      --comm NAME      threads of that name\n"
 	"      --cgroup PATH    threads in that cgroup (version 2) or below\n"
 	"      --all            every process\n"
-	"      --path           no workload, what serves others: virtual machines, nfsd; may go with --device\n"
+	"      --path           what this machine does for others (virtual machines, nfsd, virtiofsd):\n"
+	"                       instead of a workload, unless one is named by the above\n"
+	"      --duty NAME      what this machine does, more exactly: workload, vmm, nfsd or virtiofs;\n"
+	"                       may be given several times\n"
 	"      --device DEV     only files on this device (/dev/... or MAJ:MIN)\n"
 	"\n"
 	"Exit status: COMMAND's own (128+N if signal N ended it); 125 the recorder failed,\n"
@@ -64,6 +67,7 @@ enum option_key {
 	OPTION_CGROUP,
 	OPTION_ALL,
 	OPTION_PATH,
+	OPTION_DUTY,
 	OPTION_DEVICE,
 };
 
@@ -86,6 +90,7 @@ static const struct option long_options[] = {
 	{ "cgroup", required_argument, NULL, OPTION_CGROUP },
 	{ "all", no_argument, NULL, OPTION_ALL },
 	{ "path", no_argument, NULL, OPTION_PATH },
+	{ "duty", required_argument, NULL, OPTION_DUTY },
 	{ "device", required_argument, NULL, OPTION_DEVICE },
 	{},
 };
@@ -115,6 +120,16 @@ static int append(const char **list, unsigned int *count, const char *what, cons
 		return -EINVAL;
 	}
 	list[(*count)++] = value;
+	return 0;
+}
+
+static int add_duty(struct options *options, const char *name)
+{
+	int number = duties_number(name);
+
+	if (number < 0)
+		return refuse("duty", name);
+	options->duties |= 1u << number;
 	return 0;
 }
 
@@ -187,8 +202,10 @@ static int parse_one(struct options *options, int key, const char *value)
 		options->all = true;
 		return 0;
 	case OPTION_PATH:
-		options->path = true;
+		options->duties |= DUTIES_SERVING;
 		return 0;
+	case OPTION_DUTY:
+		return add_duty(options, value);
 	case OPTION_COMM:
 		return append(options->comms, &options->comm_count, "comm", value);
 	case OPTION_CGROUP:
@@ -216,11 +233,7 @@ static int check(const struct options *options)
 		fail("no directory to record into: give -o DIR; see iostrata-record --help");
 		return -EINVAL;
 	}
-	if (options->path && names_targets(options)) {
-		fail("--path records no workload: leave --pid, --comm, --cgroup and --all out");
-		return -EINVAL;
-	}
-	if (!options->command && !options->path && !names_targets(options)) {
+	if (options->duties & DUTY_BIT(workload) && !options->command && !names_targets(options)) {
 		fail("nothing to record: give a command after --, or --pid, --comm, --cgroup, --all or --path");
 		return -EINVAL;
 	}
@@ -246,6 +259,10 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (optind < argc)
 		options->command = argv + optind;
+	if (options->probes)
+		options->duties = DUTIES_SERVING | DUTY_BIT(workload);
+	if (!options->duties || names_targets(options))
+		options->duties |= DUTY_BIT(workload);
 	return check(options) ? STATUS_FAILED : -1;
 }
 
@@ -273,8 +290,13 @@ void options_describe_filter(const struct options *options, char *text, size_t s
 		add(text, size, " --device %s", options->devices[i]);
 	if (options->all)
 		add(text, size, " %s", "--all");
-	if (options->path)
+	if (options->duties == DUTIES_SERVING)
 		add(text, size, " %s", "--path");
+	for (unsigned int i = 0; i < DUTY_count; i++) {
+		if (options->duties != DUTIES_SERVING && options->duties != DUTY_BIT(workload) &&
+		    options->duties >> i & 1)
+			add(text, size, " --duty %s", duties_name(i));
+	}
 	if (text[0])
 		memmove(text, text + 1, strlen(text));
 	else

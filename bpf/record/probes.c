@@ -42,12 +42,6 @@ static const struct {
 static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert",
 				       "kvm_inject" };
 
-/* Only with --path: layers, or programs, that look at what serves other machines. */
-static const char *const of_path[] = { "kvm", "svc", "aio_complete_kernel" };
-
-/* Only without --path: a virtual disk's queues matter where the writes are made. */
-static const char *const of_workload[] = { "virtio" };
-
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
@@ -160,7 +154,7 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 		return true;
 	if (NAMES(details, probe) && !options->detail)
 		return false;
-	return options->path ? !NAMES(of_workload, probe) : !NAMES(of_path, probe);
+	return duties_want(options->duties, probe);
 }
 
 static int list_programs(struct probes *probes, const struct options *options)

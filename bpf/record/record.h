@@ -45,7 +45,7 @@ struct options {
 	const char *devices[MAX_NAMES];
 	unsigned int device_count;
 	bool all;
-	bool path; /* --path: no workload runs here, record what serves others */
+	unsigned int duties; /* bits of what this machine does, duties.h */
 	bool detail;
 	bool force;
 	bool stats;
@@ -136,8 +136,17 @@ int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t 
 int filter_add_processes(struct iostrata *skeleton, struct thread *threads,
 			 const struct options *options);
 
-/* vmm.c: all threads of the processes that run virtual machines */
-int vmm_add(struct iostrata *skeleton, struct thread *threads);
+/* duties.c; asked: a set of bits */
+int duties_number(const char *name); /* or -ENOENT */
+const char *duties_name(unsigned int number);
+/* What its processes execute, NULL: they are not known by that. */
+const char *duties_executable(unsigned int number);
+bool duties_want(unsigned int asked, const struct probe *probe);
+void duties_tell(unsigned int asked, struct filter *filter);
+/* All processes that do it now. */
+int duties_each(unsigned int number, void (*found)(pid_t pid, void *context), void *context);
+/* Their threads, as recorded ones. */
+int duties_add(unsigned int asked, struct iostrata *skeleton, struct thread *threads);
 
 /* facts.c */
 struct block_fact {

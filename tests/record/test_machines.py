@@ -74,6 +74,7 @@ def test_a_workload_below_and_a_duration(far: Far) -> None:
     assert "--comm" not in words["vm"]
     assert "--comm" in words["nas"]
     assert "--path" not in words["nas"]
+    assert "--duty workload --duty vmm" in " ".join(words["nas"])
     assert "--buffer" in words["nas"]
     assert "--buffer" in words["vm"]
 

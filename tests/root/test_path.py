@@ -6,8 +6,6 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from iostrata.trace.read import read_trace
 from tests.root.test_record import writer
 
@@ -24,12 +22,3 @@ def test_a_workload_here_is_none_of_its_targets(recorder: Path, disk: Path) -> N
     assert inode not in trace.points["syscall"]["inode"]
     assert trace.env["filter"] == "--path"
     assert len(trace.points["clock_sample"]) >= 2
-
-
-@pytest.mark.parametrize("target", [("--pid", "1"), ("--comm", "sh"), ("--all",)])
-def test_a_target_is_refused(target: tuple[str, ...], recorder: Path, tmp_path: Path) -> None:
-    command = [str(recorder), "-o", str(tmp_path / "recording"), "--path", *target]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 125
-    assert "--path records no workload: leave" in done.stderr
-    assert not (tmp_path / "recording").exists()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from iostrata.errors import IostrataError
+from iostrata.record.duties import ALL, SERVING
 from iostrata.record.fitness import blind_spots
 from iostrata.record.interruption import Answer, Interruption
 from iostrata.record.local import Local
@@ -101,9 +102,10 @@ def prepare(stations: Sequence[Station], listener: Listener) -> None:
 
 def start(plan: Plan, workload: Station, stations: Sequence[Station], listener: Listener) -> None:
     """All of them record, and have told their clocks; the command can begin."""
-    path = replace(plan.request, command=(), target=Target(), path=True, duration_s=0)
+    own = replace(plan.request, duties=ALL)
+    others = replace(plan.request, command=(), target=Target(), duties=SERVING, duration_s=0)
     for station in stations:
-        station.start(plan.request if station is workload else path)
+        station.start(own if station is workload else others)
     for station in stations:
         station.wait_ready(READY_LIMIT_S)
         for text in blind_spots(station.planned.role, station.sights):

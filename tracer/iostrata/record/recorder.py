@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Final
 
 from iostrata.errors import CommandNotExecutable, CommandNotFound, RecorderError
+from iostrata.record.duties import SERVING, WORKLOAD
 from iostrata.record.status import Listener, Progress, Status
 
 NAME: Final = "iostrata-record"
@@ -47,13 +48,13 @@ class Target:
 class Request:
     """``directory``: where the recorder puts this machine's trace. ``duration_s`` 0: no end.
 
-    ``path``: instead of a workload, record what this machine does for others.
+    ``duties``: what this machine does that is to be recorded.
     """
 
     directory: Path
     command: tuple[str, ...] = ()
     target: Target = field(default_factory=Target)
-    path: bool = False
+    duties: tuple[str, ...] = (WORKLOAD,)
     detail: bool = False
     why: bool = False
     stats: bool = False
@@ -125,7 +126,10 @@ def arguments(request: Request) -> list[str]:
     """Of the recorder, for all that is asked for."""
     target = request.target
     words = ["-o", str(request.directory)]
-    words += ["--path"] if request.path else []
+    if request.duties == SERVING:
+        words += ["--path"]
+    elif request.duties != (WORKLOAD,):
+        words += _repeated("--duty", request.duties)
     words += _repeated("--pid", target.pids)
     words += _repeated("--comm", target.comms)
     words += _repeated("--cgroup", target.cgroups)

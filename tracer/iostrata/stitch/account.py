@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, at, changes, joined, order_of
+from iostrata.columns import Ints, at, changes, columns_of, joined, order_of
 from iostrata.stitch.calls import (
     NO_SYNC,
     PLAIN,
@@ -24,6 +24,7 @@ from iostrata.stitch.calls import (
 )
 from iostrata.stitch.durability import NOBODY, RANGE, Durability, Synced, Written, durability
 from iostrata.stitch.submissions import operations_of_requests, submissions_of
+from iostrata.trace.layout import THREAD_VMM
 from iostrata.trace.read import Trace
 
 NO_END: Final = np.iinfo(np.int64).max
@@ -35,10 +36,20 @@ def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
     Also how many synchronous requests did not end here, and how many plain writes
     nobody synchronised.
     """
-    requests, unfinished = operations_of_requests(submissions_of(trace))
+    others = _serving(trace)
+    submissions = submissions_of(trace)
+    submissions = submissions.rows(np.flatnonzero(~np.isin(submissions.tgid, others)))
+    requests, unfinished = operations_of_requests(submissions)
     done = Operations(**joined([operations_of_calls(trace.points["syscall"]), requests]))
+    done = done.rows(np.flatnonzero(~np.isin(done.tgid, others)))
     units, pieces, plain = account(done)
     return units, pieces, unfinished, plain
+
+
+def _serving(trace: Trace) -> Ints:
+    """The processes that serve other machines: what they write is those machines'."""
+    threads = columns_of(trace.points["thread"], "tgid", "kind")
+    return np.unique(threads["tgid"][threads["kind"] >= THREAD_VMM])
 
 
 def account(done: Operations) -> tuple[Units, Pieces, int]:
