@@ -30,10 +30,12 @@ struct syscall_event {
 	EVENT_HEADER;
 	unsigned long long enter_ns;
 	unsigned long long inode;
-	long long offset_bytes; /* -1: the file has none (or it is not known) */
+	/* Of what is written or, where only a part is asked for, synchronised; -1: the file
+	 * has none, or it is not known. */
+	long long offset_bytes;
 	unsigned int dev; /* of the file's superblock, kernel encoding (major << 20 | minor) */
 	int result;       /* bytes, 0, or -errno */
-	unsigned int size_bytes;
+	unsigned int size_bytes; /* asked for; of a part to be synchronised, 0: to the end */
 	unsigned int tgid;
 	unsigned int open_flags; /* struct file's f_flags */
 	unsigned char call;      /* enum call */
@@ -54,6 +56,12 @@ enum call {
 	CALL_IO_SUBMIT,
 	CALL_IO_GETEVENTS,
 	CALL_IO_URING_ENTER, /* only one that submitted or reaped a recorded request */
+	CALL_SYNC,           /* of all file systems: no file, no device */
+	CALL_SYNCFS,
+	CALL_SENDFILE, /* these three: of the file that they write to */
+	CALL_SPLICE,
+	CALL_COPY_FILE_RANGE,
+	CALL_FALLOCATE, /* only of a file that is O_SYNC or O_DSYNC; size_bytes 0 */
 };
 
 /* A thread whose calls are recorded: once when it is first seen, again after exec. */
@@ -63,6 +71,7 @@ struct thread_event {
 	unsigned int subject_tid; /* the thread named here (it need not be the current one) */
 	unsigned int kind;        /* enum thread_kind */
 	char comm[16];
+	char process[16]; /* comm of the process's first thread */
 };
 
 enum thread_kind {
@@ -195,7 +204,7 @@ struct request_bio_event {
 struct uring_event {
 	EVENT_HEADER;
 	unsigned long long request_key;
-	long long offset_bytes;   /* at submission; -1: not known */
+	long long offset_bytes;   /* at submission; -1: not known, or a sync of the whole file */
 	unsigned long long inode; /* 0: the file is not known yet */
 	unsigned int dev;
 	unsigned int open_flags;

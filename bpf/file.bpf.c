@@ -52,7 +52,7 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	struct super_block *sb;
 	__u32 bits;
 
-	if (format == S_IFREG) {
+	if (format == S_IFREG || format == S_IFDIR) {
 		sb = LOOK(inode, i_sb);
 		identity->dev = LOOK(sb, s_dev);
 	} else if (format == S_IFBLK) {

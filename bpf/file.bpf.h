@@ -48,6 +48,12 @@ static __always_inline struct file *file_of_descriptor(__u32 descriptor)
 	return file;
 }
 
+/* The length of a part of a file, 0: to the end, or too long for an event to tell. */
+static __always_inline __u32 part_bytes(__u64 length)
+{
+	return length > 0xffffffff ? 0 : length;
+}
+
 /* Makes a file system, and the disk below it, watched. */
 void file_system_watch(struct super_block *sb) __hidden;
 

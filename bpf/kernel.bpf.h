@@ -22,6 +22,7 @@
 #define TASK_NOLOAD 0x00000400
 
 #define S_IFMT 00170000
+#define S_IFDIR 0040000
 #define S_IFREG 0100000
 #define S_IFBLK 0060000
 
@@ -82,6 +83,8 @@ struct files_struct {
 };
 
 struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_pgoff;
 	struct file *vm_file;
 };
 
@@ -91,6 +94,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
+	struct task_struct *group_leader;
 	struct files_struct *files;
 	char comm[16];
 };

@@ -20,6 +20,7 @@
 #define WATCH_SETS 256
 #define WATCH_WAYS 4
 #define MAX_FOLLOWS 4096
+#define MAX_MOUNTED 128
 #define MAX_BELOW 64 /* one device */
 #define MAX_NAMES 16
 

@@ -16,6 +16,7 @@ struct full full[TABLES] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 struct follow follows[MAX_FOLLOWS] = {};
+struct follow mounted[MAX_MOUNTED] = {};
 struct transport transports[MAX_TRANSPORTS] = {};
 struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};
 

@@ -9,6 +9,10 @@
 #include "file.bpf.h"
 
 #define MS_SYNC 4
+#define O_DSYNC 010000 /* a part of O_SYNC */
+
+/* Set by the recorder. */
+const volatile __u32 page_bytes = 4096;
 
 /* The number is an int; the four bytes behind it are whatever was on the kernel's stack. */
 struct enter_context {
@@ -63,7 +67,35 @@ int syscall_enter_sync(struct enter_context *ctx)
 
 	if (!thread)
 		return 0;
-	call_is(thread, ctx->nr == __NR_fsync ? CALL_FSYNC : CALL_FDATASYNC, -1, 0, 0);
+	if (ctx->nr == __NR_syncfs)
+		call_is(thread, CALL_SYNCFS, -1, 0, 0);
+	else
+		call_is(thread, ctx->nr == __NR_fsync ? CALL_FSYNC : CALL_FDATASYNC, -1, 0, 0);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+/* Not static: the verifier then looks at it once, instead of once a turn of the loop. */
+__noinline int syscall_watch_mounted(__u32 place)
+{
+	struct follow *follow = &mounted[place & (MAX_MOUNTED - 1)];
+
+	return watch_add(follow->dev, follow->bits);
+}
+
+/* It waits for all file systems, used before or not. */
+SEC("tp")
+int syscall_enter_sync_all(struct enter_context *ctx)
+{
+	struct file_identity identity = {};
+	struct thread *thread = filter.device ? NULL : thread_admit();
+
+	(void)ctx;
+	if (!thread)
+		return 0;
+	for (__u32 i = 0; i < MAX_MOUNTED && mounted[i].dev; i++)
+		syscall_watch_mounted(i);
+	call_is(thread, CALL_SYNC, -1, 0, 0);
 	call_begin(thread, &identity);
 	return 0;
 }
@@ -102,7 +134,7 @@ int syscall_enter_pwrite(struct enter_context *ctx)
 	else if (ctx->nr == __NR_pwritev)
 		call_is(thread, CALL_PWRITEV, fourth, 0, 0);
 	else
-		call_is(thread, CALL_SYNC_FILE_RANGE, second, third, fourth);
+		call_is(thread, CALL_SYNC_FILE_RANGE, second, part_bytes(third), fourth);
 	call_begin(thread, &identity);
 	return 0;
 }
@@ -120,33 +152,88 @@ int syscall_enter_pwritev2(struct enter_context *ctx)
 	return 0;
 }
 
-static long mapped_file(struct task_struct *task, struct vm_area_struct *vma,
-			struct file_identity *identity)
+/* sendfile, splice and copy_file_range: what is written to a file. */
+SEC("tp")
+int syscall_enter_copy(struct enter_context *ctx)
+{
+	__u64 first = ctx->args[0], third = ctx->args[2], fourth = ctx->args[3];
+	struct file_identity identity;
+	struct thread *thread;
+	__s64 offset = -1;
+	__u8 call;
+
+	barrier_var(first);
+	barrier_var(third);
+	barrier_var(fourth);
+	if (ctx->nr == __NR_sendfile) {
+		call = CALL_SENDFILE;
+		third = first;
+		fourth = 0;
+	} else {
+		call = ctx->nr == __NR_splice ? CALL_SPLICE : CALL_COPY_FILE_RANGE;
+	}
+	thread = caller(third, &identity);
+	if (!thread)
+		return 0;
+	if (fourth)
+		bpf_probe_read_user(&offset, sizeof(offset), (void *)fourth);
+	call_is(thread, call, offset, 0, 0);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+/* Durable by itself, or nothing that is made durable: it writes no data. */
+SEC("tp")
+int syscall_enter_fallocate(struct enter_context *ctx)
+{
+	__u64 third = ctx->args[2];
+	struct file_identity identity;
+	struct thread *thread = caller(ctx->args[0], &identity);
+
+	if (!thread || !(identity.open_flags & O_DSYNC))
+		return 0;
+	call_is(thread, CALL_FALLOCATE, third, 0, 0);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+struct mapped {
+	struct file_identity identity;
+	__u64 address;
+	__s64 offset_bytes;
+};
+
+static long mapped_file(struct task_struct *task, struct vm_area_struct *vma, struct mapped *mapped)
 {
 	struct file *file = vma->vm_file;
 
 	(void)task;
-	if (file)
-		file_identify(file, identity);
+	if (file && file_identify(file, &mapped->identity))
+		mapped->offset_bytes =
+			vma->vm_pgoff * page_bytes + (mapped->address - vma->vm_start);
 	return 0;
 }
 
 SEC("tp")
 int syscall_enter_msync(struct enter_context *ctx)
 {
-	struct file_identity identity = {};
+	struct mapped mapped = { .address = ctx->args[0], .offset_bytes = -1 };
+	__u64 length = ctx->args[1];
 	struct thread *thread;
+	long error;
 
 	if (!(ctx->args[2] & MS_SYNC))
 		return 0;
 	thread = thread_admit();
 	if (!thread)
 		return 0;
-	bpf_find_vma(bpf_get_current_task_btf(), ctx->args[0], mapped_file, &identity, 0);
-	if (filter.device && !identity.file_key)
+	error = bpf_find_vma(bpf_get_current_task_btf(), mapped.address, mapped_file, &mapped, 0);
+	/* Memory that is no file's, or no file's to be recorded. */
+	if (!mapped.identity.file_key && (!error || filter.device))
 		return 0;
-	call_is(thread, CALL_MSYNC, -1, ctx->args[1], ctx->args[2]);
-	call_begin(thread, &identity);
+	length = (length + page_bytes - 1) / page_bytes * page_bytes;
+	call_is(thread, CALL_MSYNC, mapped.offset_bytes, part_bytes(length), ctx->args[2]);
+	call_begin(thread, &mapped.identity);
 	return 0;
 }
 
@@ -167,11 +254,17 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 	return 0;
 }
 
+static __always_inline bool call_writes(const struct thread *thread)
+{
+	return thread->call <= CALL_PWRITEV2 ||
+	       (thread->call >= CALL_SENDFILE && thread->call <= CALL_COPY_FILE_RANGE);
+}
+
 static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)
 {
 	if (thread->offset_bytes >= 0)
 		return thread->offset_bytes;
-	if (thread->call >= CALL_FSYNC)
+	if (!call_writes(thread))
 		return -1;
 	return file_position(thread->file_key) - (result > 0 ? result : 0);
 }
@@ -194,7 +287,7 @@ int syscall_exit(struct exit_context *ctx)
 		e->syscall.dev = thread->dev;
 		e->syscall.result = result;
 		e->syscall.size_bytes = thread->size_bytes;
-		if (!thread->size_bytes && thread->call <= CALL_PWRITEV2 && result > 0)
+		if (!thread->size_bytes && call_writes(thread) && result > 0)
 			e->syscall.size_bytes = result;
 		e->syscall.tgid = thread->tgid;
 		e->syscall.open_flags = thread->open_flags;

@@ -51,6 +51,12 @@ static __always_inline struct thread *thread_of(__u32 tid)
 	return NULL;
 }
 
+/* Targets matter while they are in a call; those that work for them, always. */
+static __always_inline bool thread_at_work(const struct thread *thread)
+{
+	return thread->enter_ns || thread->kind > THREAD_TARGET;
+}
+
 static __always_inline bool take(__u32 *place, __u32 value)
 {
 	if (has_cmpxchg)
@@ -103,13 +109,16 @@ static __always_inline void thread_remove(__u32 tid)
 	}
 }
 
-static __always_inline bool comm_matches(void)
+/* The name of a task's process: its first thread's. */
+static __always_inline void process_comm(struct task_struct *task, char *comm)
 {
-	char comm[16] = {};
+	struct task_struct *leader = PEEK(task, group_leader);
 
-	if (!filter.comm_count)
-		return true;
-	bpf_get_current_comm(comm, sizeof(comm));
+	bpf_core_read(comm, sizeof(leader->comm), &leader->comm);
+}
+
+static __always_inline bool comm_is_wanted(const char *comm)
+{
 	for (__u32 i = 0; i < MAX_NAMES && i < filter.comm_count; i++) {
 		const volatile __u64 *wanted = (const volatile __u64 *)filter.comms[i];
 
@@ -117,6 +126,20 @@ static __always_inline bool comm_matches(void)
 			return true;
 	}
 	return false;
+}
+
+/* The thread's own name, or its process's. */
+static __always_inline bool comm_matches(void)
+{
+	char comm[16] = {};
+
+	if (!filter.comm_count)
+		return true;
+	bpf_get_current_comm(comm, sizeof(comm));
+	if (comm_is_wanted(comm))
+		return true;
+	process_comm((struct task_struct *)bpf_get_current_task(), comm);
+	return comm_is_wanted(comm);
 }
 
 static __always_inline bool cgroup_matches(void)
@@ -162,14 +185,14 @@ static __always_inline struct thread *thread_that_serves(void)
 	return thread_add(ids, ids >> 32, first->kind);
 }
 
-/* The current thread's state, if the filters let it be recorded; made at its
- * first call where no process tree was asked for. */
+/* The current thread's state, if the filters let this call be recorded: names and cgroups
+ * change.  Made at its first call where no process tree was asked for. */
 static __always_inline struct thread *thread_admit(void)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct thread *thread = thread_of((__u32)ids);
 
-	if (thread && thread->kind)
+	if (thread && thread->kind > THREAD_TARGET && thread->kind != THREAD_WORKER)
 		return thread;
 	if (filter.process_kinds && !thread) {
 		thread = thread_that_serves();
@@ -184,7 +207,8 @@ static __always_inline struct thread *thread_admit(void)
 		return NULL;
 	if (!thread)
 		return thread_add(ids, ids >> 32, THREAD_TARGET);
-	thread->kind = THREAD_TARGET;
+	if (!thread->kind)
+		thread->kind = THREAD_TARGET;
 	return thread;
 }
 
@@ -203,6 +227,7 @@ static __always_inline void thread_announce(struct thread *thread)
 	e->thread.subject_tid = e->thread.tid;
 	e->thread.kind = thread->kind;
 	bpf_get_current_comm(e->thread.comm, sizeof(e->thread.comm));
+	process_comm((struct task_struct *)bpf_get_current_task(), e->thread.process);
 	emit_submit(e, POINT_thread);
 }
 

@@ -76,6 +76,8 @@ struct io_rw {
 };
 
 struct io_sync {
+	long long len;
+	long long off;
 	int flags;
 };
 
@@ -139,7 +141,13 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 	e->io_uring_submit_req.result = result;
 	e->io_uring_submit_req.size_bytes = 0;
 	if (opcode == IORING_OP_FSYNC || opcode == IORING_OP_SYNC_FILE_RANGE) {
-		e->io_uring_submit_req.rwf = PEEK((struct io_sync *)req, flags);
+		struct io_sync *sync = (struct io_sync *)req;
+		long long offset = PEEK(sync, off), size = PEEK(sync, len);
+
+		e->io_uring_submit_req.rwf = PEEK(sync, flags);
+		if (offset || size)
+			e->io_uring_submit_req.offset_bytes = offset;
+		e->io_uring_submit_req.size_bytes = part_bytes(size);
 	} else {
 		e->io_uring_submit_req.rwf = PEEK((struct io_rw *)req, flags);
 		if (opcode != IORING_OP_WRITEV)

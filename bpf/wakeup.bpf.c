@@ -16,12 +16,6 @@ static __always_inline __u32 task_state(struct task_struct *task)
 	return ((struct task_struct___before *)task)->state;
 }
 
-/* Targets matter while they are in a call; those that work for them, always. */
-static __always_inline bool thread_at_work(const struct thread *thread)
-{
-	return thread->enter_ns || thread->kind > THREAD_TARGET;
-}
-
 /* A kernel worker that has nothing left to do ceases to be a recorded thread. */
 static __always_inline bool is_idle(const struct thread *thread)
 {
@@ -97,6 +91,7 @@ static __always_inline void announce_worker(struct thread *thread, struct task_s
 	e->thread.subject_tid = task->pid;
 	e->thread.kind = THREAD_WORKER;
 	bpf_core_read(e->thread.comm, sizeof(e->thread.comm), &task->comm);
+	process_comm(task, e->thread.process);
 	emit_submit(e, POINT_thread);
 }
 

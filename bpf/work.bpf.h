@@ -189,7 +189,8 @@ static __always_inline struct thread *sync_thread_on(__u32 dev)
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct thread *thread = thread_of((__u32)ids);
 
-	if (thread && !thread->kind)
+	/* A target matters in its recorded calls. */
+	if (thread && !thread_at_work(thread))
 		return NULL;
 	if (thread && !filter.device)
 		return thread;

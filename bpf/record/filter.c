@@ -139,6 +139,48 @@ static void follow(struct iostrata *skeleton, const struct facts *facts)
 	}
 }
 
+static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
+{
+	for (unsigned int i = 0; dev && i < MAX_MOUNTED; i++) {
+		struct follow *place = &skeleton->bss->mounted[i];
+
+		if (place->dev && place->dev != dev)
+			continue;
+		*place = (struct follow){ dev, place->bits | bits };
+		return;
+	}
+}
+
+/* What sync(2) waits for: the file systems that are on disks, and their disks. */
+static void find_mounted(struct iostrata *skeleton, const struct facts *facts)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	unsigned int major_number, minor_number;
+	char line[4096], source[1024];
+
+	while (mounts && fgets(line, sizeof(line), mounts)) {
+		const char *kind = strstr(line, " - ");
+		unsigned int dev, disk;
+		struct stat status;
+
+		if (sscanf(line, "%*d %*d %u:%u", &major_number, &minor_number) != 2 || !kind)
+			continue;
+		dev = major_number << 20 | minor_number;
+		disk = facts_disk_of(facts, dev);
+		/* A file system of several disks has a number of its own. */
+		if (!disk && sscanf(kind, " - %*s %1023s", source) == 1 && !stat(source, &status) &&
+		    S_ISBLK(status.st_mode))
+			disk = facts_disk_of(facts,
+					     major(status.st_rdev) << 20 | minor(status.st_rdev));
+		if (!disk)
+			continue;
+		add_mounted(skeleton, dev, WATCH_FS);
+		add_mounted(skeleton, disk, WATCH_DISK);
+	}
+	if (mounts)
+		fclose(mounts);
+}
+
 /* A whole disk stands for its partitions too; a partition's requests are its disk's. */
 static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned int dev)
 {
@@ -162,6 +204,7 @@ int filter_devices(struct iostrata *skeleton, const struct options *options,
 		   const struct facts *facts)
 {
 	follow(skeleton, facts);
+	find_mounted(skeleton, facts);
 	for (unsigned int i = 0; i < options->device_count; i++) {
 		unsigned int dev;
 		int error = device_of(options->devices[i], &dev);

@@ -115,6 +115,7 @@ void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton)
 {
 	skeleton->rodata->has_cmpxchg = kernel->has_cmpxchg;
 	skeleton->rodata->has_rdonly_cast = kernel->has_rdonly_cast;
+	skeleton->rodata->page_bytes = sysconf(_SC_PAGESIZE);
 	skeleton->rodata->block_rq_argument = kernel->block_rq_argument;
 	skeleton->rodata->block_bio_argument = kernel->block_bio_argument;
 	skeleton->rodata->block_status_argument = kernel->block_status_argument;

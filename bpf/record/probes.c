@@ -17,26 +17,31 @@
 #include "record.h"
 #include "iostrata.skel.h"
 
+#define MAX_CALLS 16
+
 /* Programs attached to many points of one kind (SEC("tp") names none). */
 static const struct {
 	const char *program;
 	const char *prefix;
-	const char *calls[9];
+	const char *calls[MAX_CALLS];
 } fan_outs[] = {
-	{ "syscall_enter_sync", "sys_enter_", { "fsync", "fdatasync" } },
+	{ "syscall_enter_sync", "sys_enter_", { "fsync", "fdatasync", "syncfs" } },
+	{ "syscall_enter_sync_all", "sys_enter_", { "sync" } },
 	{ "syscall_enter_write", "sys_enter_", { "write", "writev" } },
 	{ "syscall_enter_pwrite", "sys_enter_", { "pwrite64", "pwritev", "sync_file_range" } },
 	{ "syscall_enter_pwritev2", "sys_enter_", { "pwritev2" } },
+	{ "syscall_enter_copy", "sys_enter_", { "sendfile64", "splice", "copy_file_range" } },
+	{ "syscall_enter_fallocate", "sys_enter_", { "fallocate" } },
 	{ "syscall_exit",
 	  "sys_exit_",
-	  { "write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync",
-	    "sync_file_range", "msync" } },
+	  { "write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync", "syncfs",
+	    "sync", "sync_file_range", "msync", "sendfile64", "splice", "copy_file_range",
+	    "fallocate" } },
 	{ "syscall_enter_msync", "sys_enter_", { "msync" } },
 	{ "syscall_enter_msync_blind", "sys_enter_", { "msync" } },
 };
 
 #define FAN_OUTS (sizeof(fan_outs) / sizeof(fan_outs[0]))
-#define MAX_CALLS 9
 
 /* Only with --detail. */
 static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert",

@@ -94,7 +94,7 @@ int presence_test(const char *const *names, bool *present, unsigned int count);
 struct probe {
 	const char *program;
 	char layer[16];
-	char points[256];
+	char points[512];
 	char target[64]; /* the BTF type of what it attaches to; "": not known */
 	bool function;   /* it attaches to a function */
 	bool absent;     /* the target is not there */

@@ -28,7 +28,7 @@ from iostrata.stitch import (
     units_of,
     windows,
 )
-from iostrata.stitch.calls import ENGINES, METHODS
+from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHODS
 from iostrata.trace.layout import THREAD_TARGET
 from iostrata.trace.read import Trace
 from iostrata.trace.wallclock import realtime_of
@@ -169,7 +169,7 @@ def _nothing(
     plain = f" ({plain_writes} plain ones)" if plain_writes else ""
     return (
         f"the recording holds no synchronous write{plain}",
-        "only O_SYNC or O_DSYNC writes, fsync, fdatasync, sync_file_range and msync count; "
+        "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
         "check that the filter names the process that makes them",
     )
 
@@ -184,8 +184,8 @@ def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:
     names["process"], codes["process"] = _coded(
         units.tgid[kept], lambda tgid: f"{comms.get(tgid, '?')} ({tgid})"
     )
-    names["file_system"], codes["file_system"] = _coded(device, trace.facts.file_system)
-    names["device"], codes["device"] = _coded(device, trace.facts.device_name)
+    names["file_system"], codes["file_system"] = _coded(device, _or_all(trace.facts.file_system))
+    names["device"], codes["device"] = _coded(device, _or_all(trace.facts.device_name))
     return Writes(
         machine=trace.machine,
         begin_ns=units.begin_ns[kept],
@@ -212,16 +212,21 @@ def _coded(
     return tuple(name(int(value)) for value in unique), codes.astype(np.int32)
 
 
+def _or_all(name_of: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda key: "all" if key == EVERY_DEVICE else name_of(key)
+
+
 def _process_names(trace: Trace) -> dict[int, str]:
+    """What the last event of each tells; where none does, what its first thread was named."""
     threads = trace.points["thread"]
     tgids, comms = integers(threads["tgid"]), threads["comm"]
     leads = integers(threads["subject_tid"]) == tgids
-    named = {
-        int(tgid): bytes(comm).decode(errors="replace")
-        for tgid, comm in zip(tgids, comms, strict=True)
+    told = [(tgids, comms), (tgids[leads], comms[leads])]
+    if "process" in threads.fields:
+        process = threads["process"]
+        told.append((tgids[process != b""], process[process != b""]))
+    return {
+        int(tgid): bytes(name).decode(errors="replace")
+        for owners, names in told
+        for tgid, name in zip(owners, names, strict=True)
     }
-    named.update(
-        (int(tgid), bytes(comm).decode(errors="replace"))
-        for tgid, comm in zip(tgids[leads], comms[leads], strict=True)
-    )
-    return named

@@ -32,7 +32,7 @@ Pid = Annotated[
 ]
 Comm = Annotated[
     list[str] | None,
-    typer.Option("--comm", metavar="NAME", help="Record processes of this name."),
+    typer.Option("--comm", metavar="NAME", help="Record processes or threads of this name."),
 ]
 Cgroup = Annotated[
     list[str] | None,

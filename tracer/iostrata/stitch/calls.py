@@ -13,13 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints, columns_of
-from iostrata.stitch.durability import FILE, RANGE
+from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
 from iostrata.trace.layout import (
+    CALL_COPY_FILE_RANGE,
+    CALL_FALLOCATE,
     CALL_FDATASYNC,
     CALL_FSYNC,
     CALL_MSYNC,
     CALL_PWRITEV2,
+    CALL_SENDFILE,
+    CALL_SYNC,
     CALL_SYNC_FILE_RANGE,
+    CALL_SYNCFS,
     CALL_WRITE,
 )
 from iostrata.trace.points import Points
@@ -29,7 +34,6 @@ O_SYNC_ONLY: Final = 0o4000000
 RWF_DSYNC: Final = 0x2
 RWF_SYNC: Final = 0x4
 SYNC_FILE_RANGE_WAITS: Final = 0x1 | 0x4
-PAGE_BYTES: Final = 4096
 
 METHODS: Final = (
     "open_datasync",
@@ -40,11 +44,14 @@ METHODS: Final = (
     "msync",
     "write",
     "flush",
+    "sync",
+    "syncfs",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine; the last ones are what a machine does for another one.
 ENGINES: Final = ("", "io_uring:", "libaio:", "virtio:", "nfs:")
 PLAIN: Final = -1
+EVERY_DEVICE: Final = -1
 NO_SYNC: Final = -1
 
 # Of each call that makes durable: its method, and its scope.
@@ -53,6 +60,8 @@ _SYNCS: Final = {
     CALL_FDATASYNC: (METHOD["fdatasync"], FILE),
     CALL_SYNC_FILE_RANGE: (METHOD["sync_file_range"], RANGE),
     CALL_MSYNC: (METHOD["msync"], RANGE),
+    CALL_SYNCFS: (METHOD["syncfs"], FILE_SYSTEM),
+    CALL_SYNC: (METHOD["sync"], ALL),
 }
 
 
@@ -88,7 +97,8 @@ class Units:
 class Pieces:
     """What the units consist of: row of the unit, thread, begin and end, file's device.
 
-    ``request_key``: 0 for a system call; of an asynchronous request, its key.
+    ``device_key``: ``EVERY_DEVICE`` of sync(2). ``request_key``: 0 for a system call;
+    of an asynchronous request, its key.
     """
 
     unit: Ints
@@ -145,22 +155,24 @@ def operations_of_calls(calls: Points) -> Operations:
     )  # fmt: skip
     call, rwf, result = columns["call"], columns["rwf"], columns["result"]
     offset, length = columns["offset_bytes"], columns["size_bytes"]
-    is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2) & (result != 0)
+    is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
     method = method_of_write(columns["open_flags"], np.where(is_write, rwf, 0))
+    is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
+    # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
+    is_write &= result != 0
+    is_write |= (call == CALL_FALLOCATE) & (method != PLAIN)
     scope = np.full(len(call), NO_SYNC)
     for number, (of_call, scope_of_call) in _SYNCS.items():
         method[call == number], scope[call == number] = of_call, scope_of_call
     # The file that is mapped, or where, was not known to every kernel.
-    mapped = call == CALL_MSYNC
-    scope[mapped & (offset < 0)] = FILE
-    length = np.where(mapped, -(-length // PAGE_BYTES) * PAGE_BYTES, length)
+    scope[(call == CALL_MSYNC) & (offset < 0)] = FILE
     scope[(call == CALL_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) == 0)] = NO_SYNC
     return Operations(
         begin_ns=columns["enter_ns"],
         end_ns=columns["time_ns"],
         tid=columns["tid"],
         tgid=columns["tgid"],
-        device_key=columns["dev"],
+        device_key=np.where(call == CALL_SYNC, EVERY_DEVICE, columns["dev"]),
         inode=columns["inode"],
         offset_bytes=offset,
         size_bytes=np.where(is_write, np.maximum(result, 0), length),

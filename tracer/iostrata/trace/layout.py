@@ -144,6 +144,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("subject_tid", "<u4", 20),
         ("kind", "<u4", 24),
         ("comm", "S16", 28),
+        ("process", "S16", 44),
     ),
     "sched_event": (
         ("time_ns", "<u8", 0),
@@ -491,6 +492,12 @@ CALL_MSYNC = 9
 CALL_IO_SUBMIT = 10
 CALL_IO_GETEVENTS = 11
 CALL_IO_URING_ENTER = 12
+CALL_SYNC = 13
+CALL_SYNCFS = 14
+CALL_SENDFILE = 15
+CALL_SPLICE = 16
+CALL_COPY_FILE_RANGE = 17
+CALL_FALLOCATE = 18
 
 THREAD_TARGET = 1
 THREAD_JOURNAL = 2

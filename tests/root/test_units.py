@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls are synchronous writes: real programs, counted against what bpftrace counts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from tests.root.conftest import IOSTRATA, iostrata
+
+PREAMBLE = """
+import ctypes, mmap, os, sqlite3, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def opened(name, flags=0):
+    return os.open(name, os.O_RDWR | os.O_CREAT | flags)
+"""
+
+
+def program(text: str) -> list[str]:
+    return [sys.executable, "-c", PREAMBLE + text]
+
+
+def recorded(place: Path, command: list[str], *options: str) -> Breakdown:
+    recording = place / "recording"
+    done = iostrata("record", "-o", str(recording), *options, "--", *command, cwd=place)
+    assert done.returncode == 0, done.stderr
+    found = analyse(open_recording(recording))
+    total = found.time_ns.sum(axis=0) + found.residual_ns
+    assert np.array_equal(total, found.writes.latency_ns)
+    assert not found.left_out
+    return found
+
+
+def methods(found: Breakdown) -> Counter[str]:
+    names = found.writes.names["method"]
+    return Counter(names[code] for code in found.writes.codes["method"].tolist())
+
+
+def of_method(found: Breakdown, method: str) -> np.ndarray:
+    return np.flatnonzero(
+        found.writes.codes["method"] == found.writes.names["method"].index(method)
+    )
+
+
+def test_a_directory_is_synchronised(disk: Path) -> None:
+    found = recorded(
+        disk,
+        program(
+            "directory = os.open('.', os.O_RDONLY)\n"
+            "for number in range(10):\n"
+            "    os.close(opened(f'file{number}'))\n"
+            "    os.fsync(directory)\n"
+            "    os.fdatasync(directory)\n"
+        ),
+    )
+    assert methods(found) == {"fsync": 10, "fdatasync": 10}
+    assert set(found.writes.inode.tolist()) == {disk.stat().st_ino}
+
+
+def test_file_systems_are_synchronised(disk: Path) -> None:
+    """What the thread wrote to any file is its own, and durable by whichever comes first."""
+    found = recorded(
+        disk,
+        program(
+            "one, other = opened('one'), opened('other')\n"
+            "for call in os.sync, lambda: libc.syncfs(one):\n"
+            "    os.write(one, bytes(3000))\n"
+            "    os.write(other, bytes(1000))\n"
+            "    call()\n"
+            "    os.fsync(one)\n"
+        ),
+    )
+    assert methods(found) == {"sync": 1, "syncfs": 1, "fsync": 2}
+    for method in ("sync", "syncfs"):
+        (row,) = of_method(found, method)
+        assert found.writes.size_bytes[row] == 4000
+        assert found.writes.pieces[row] == 3
+    assert found.writes.size_bytes[of_method(found, "fsync")].tolist() == [0, 0]
+    assert "all" in found.writes.names["device"]
+    assert found.quality.plain_writes == 0
+
+
+TWO_THREADS = """
+written, synced = threading.Semaphore(0), threading.Semaphore(0)
+def sync():
+    own = opened('data')
+    for _ in range(50):
+        written.acquire()
+        os.fdatasync(own)
+        synced.release()
+thread = threading.Thread(target=sync)
+thread.start()
+data = opened('data')
+for number in range(50):
+    os.pwrite(data, bytes(3000), number * 3000)
+    written.release()
+    synced.acquire()
+thread.join()
+os.pwrite(data, bytes(100), 150000)
+os.fsync(data)
+"""
+
+
+def test_one_thread_writes_and_another_one_syncs(disk: Path) -> None:
+    found = recorded(disk, program(TWO_THREADS))
+    assert methods(found) == {"fdatasync": 50, "fsync": 1}
+    assert found.writes.size_bytes.tolist() == [3000] * 50 + [100]
+    assert found.writes.pieces.tolist() == [1] * 50 + [2]
+    assert found.quality.plain_writes == 0
+
+
+COPIES = """
+source, pipe = opened('source'), os.pipe()
+os.write(source, bytes(65536))
+os.fsync(source)
+for flags in 0, os.O_DSYNC, os.O_SYNC:
+    target = opened(f'target{flags}', flags)
+    for number in range(5):
+        assert os.sendfile(target, source, 0, 8192) == 8192
+        assert os.copy_file_range(source, target, 4096, number * 4096, 100000) == 4096
+        assert os.splice(source, pipe[1], 4096, offset_src=0) == 4096
+        assert os.splice(pipe[0], target, 4096) == 4096
+        os.posix_fallocate(target, number * 65536, 65536)
+        os.write(target, b'')
+    if not flags:
+        os.fsync(target)
+"""
+
+
+def test_copies_to_synchronous_files_are_synchronous_writes(disk: Path) -> None:
+    found = recorded(disk, program(COPIES))
+    assert methods(found) == {"fsync": 2, "open_datasync": 20, "open_sync": 20}
+    sizes = [4096, 8192, 4096, 0]
+    for method in ("open_datasync", "open_sync"):
+        rows = of_method(found, method)
+        assert sorted(found.writes.size_bytes[rows].tolist()) == sorted(sizes * 5)
+        assert (found.writes.pieces[rows] == 1).all()
+    copied = of_method(found, "fsync")[-1]
+    assert found.writes.size_bytes[copied] == 5 * sum(sizes)
+    assert found.writes.pieces[copied] == 16
+
+
+RANGES = """
+data = opened('data')
+os.write(data, bytes(400 * 1024))
+for first, size in (0, 8192), (8192, 4096), (65536, 0):
+    assert libc.sync_file_range(data, ctypes.c_long(first), ctypes.c_long(size), 7) == 0
+os.fdatasync(data)
+os.pwrite(data, bytes(8192), 8192)
+os.pwrite(data, bytes(4096), 65536)
+memory = mmap.mmap(data, 400 * 1024)
+memory.flush(8192, 8192)
+os.fsync(data)
+"""
+
+
+def test_a_range_is_what_it_makes_durable(disk: Path) -> None:
+    found = recorded(disk, program(RANGES))
+    by_method = {
+        method: found.writes.size_bytes[of_method(found, method)].tolist()
+        for method in found.writes.names["method"]
+    }
+    whole = 400 * 1024
+    assert by_method == {
+        "sync_file_range": [8192, 4096, whole - 65536],
+        "fdatasync": [65536 - 12288],
+        "msync": [8192],
+        "fsync": [4096],
+    }
+
+
+SQLITE = """
+database = sqlite3.connect('database', isolation_level=None)
+database.execute('PRAGMA journal_mode={mode}')
+database.execute('PRAGMA synchronous={level}')
+database.execute('CREATE TABLE numbers (number INTEGER)')
+for number in range(30):
+    database.execute('INSERT INTO numbers VALUES (?)', (number,))
+database.close()
+"""
+COUNT = (
+    "tracepoint:syscalls:sys_enter_fsync,tracepoint:syscalls:sys_enter_fdatasync"
+    ' /comm == "sqlite-writer"/ { @calls[probe] = count(); }'
+)
+
+
+def counted_by_bpftrace(place: Path, command: list[str]) -> Counter[str]:
+    """Runs a command; how often what is named sqlite-writer made which call."""
+    script = place / "script.py"
+    script.write_text(f"import subprocess\nsubprocess.run({command!r}, check=True)\n")
+    done = subprocess.run(
+        ["bpftrace", "-e", COUNT, "-c", f"{sys.executable} {script}"],
+        cwd=place, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    counts = re.findall(r"@calls\[tracepoint:syscalls:sys_enter_(\w+)\]: (\d+)", done.stdout)
+    return Counter({call: int(count) for call, count in counts})
+
+
+@pytest.mark.skipif(not shutil.which("bpftrace"), reason="bpftrace is not installed")
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_every_sync_of_sqlite_is_one_write(mode: str, disk: Path) -> None:
+    """With DELETE, one of four is of the directory that holds the journal."""
+    named = "open('/proc/self/comm', 'w').write('sqlite-writer')\n"
+    command = program(named + SQLITE.format(mode=mode, level="FULL"))
+    theirs = counted_by_bpftrace(
+        disk, [*IOSTRATA, "record", "-o", str(disk / "recording"), "--", *command]
+    )
+    found = analyse(open_recording(disk / "recording"))
+    assert theirs.total() >= 30
+    assert methods(found) == theirs
+    assert not found.left_out
+    directory = np.count_nonzero(found.writes.inode == disk.stat().st_ino)
+    assert directory >= 30 if mode == "DELETE" else directory <= 2
+
+
+def test_a_process_is_found_by_its_name_whatever_its_threads_are_called(disk: Path) -> None:
+    command = program(
+        "import time\n"
+        "def write():\n"
+        "    open('/proc/thread-self/comm', 'w').write('another')\n"
+        "    data = opened('data', os.O_DSYNC)\n"
+        "    for number in range(20):\n"
+        "        os.write(data, bytes(512))\n"
+        "open('/proc/self/comm', 'w').write('the-process')\n"
+        "thread = threading.Thread(target=write)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+    )
+    found = recorded(disk, command, "--comm", "the-process")
+    assert methods(found) == {"open_datasync": 20}
+    (process,) = found.writes.names["process"]
+    assert process.startswith("the-process (")
+    done = iostrata("run", "--comm", "yet-another", "--", *command, cwd=disk)
+    assert done.returncode == 5, done.stderr
+
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def hierarchy() -> Path:
+    """Where groups of version 2 are."""
+    for place in (CGROUPS / "unified", CGROUPS):
+        if (place / "cgroup.controllers").exists():
+            return place
+    pytest.skip("there are no cgroups of version 2")
+
+
+def test_a_filter_holds_for_each_call(disk: Path) -> None:
+    """The process leaves the group after 10 of its 30 writes, and comes back for the last 5."""
+    here = hierarchy() / f"iostrata-test-{os.getpid()}"
+    groups = [here.with_name(f"{here.name}-{name}") for name in ("in", "out")]
+    for group in groups:
+        group.mkdir()
+    try:
+        found = recorded(
+            disk,
+            program(
+                "data = opened('data', os.O_DSYNC)\n"
+                f"inside, outside = {[str(group / 'cgroup.procs') for group in groups]!r}\n"
+                "for number in range(30):\n"
+                "    if number in (0, 25):\n"
+                "        open(inside, 'w').write(str(os.getpid()))\n"
+                "    elif number == 10:\n"
+                "        open(outside, 'w').write(str(os.getpid()))\n"
+                "    os.pwrite(data, bytes(512), number * 512)\n"
+            ),
+            "--cgroup",
+            groups[0].name,
+        )
+    finally:
+        for _ in range(50):
+            if not any((group / "cgroup.procs").read_text() for group in groups):
+                break
+            time.sleep(0.1)
+        for group in groups:
+            group.rmdir()
+    written = [offset // 512 for offset in found.writes.offset_bytes.tolist()]
+    assert written == [*range(10), *range(25, 30)]
