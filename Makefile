@@ -21,7 +21,7 @@ TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium \
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
 	nfs-kernel-server qemu-system-x86
 
-.PHONY: all demo test test-lab bench man docs lint native install clean
+.PHONY: all demo test test-lab bench man docs schema lint native install clean
 all: install
 
 demo: install

@@ -27,7 +27,8 @@ from iostrata.trace.metadata import EVENT_HEADER, PACKET_FIELDS
 from tests.test_readme import BLOCK, ROOT
 
 PAGES: Final = sorted((ROOT / "docs").glob("*.md"))
-EVERYWHERE: Final = (*PAGES, ROOT / "README.md")
+BESIDE: Final = (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
+EVERYWHERE: Final = (*PAGES, *BESIDE, ROOT / "README.md")
 FOLDERS: Final = ("bpf", "docs", "scenarios", "tests", "tracer")
 
 # Of Python sessions, by their own and by what they import.
@@ -152,18 +153,18 @@ def test_options_of_commands_are_found() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=lambda page: page.stem)
 def test_links_and_paths_lead_somewhere(page: Path) -> None:
     text = page.read_text()
     for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (page.parent / link).exists(), link
+        assert link.startswith("https:") or (page.parent / link).exists(), link
     for path in re.findall(r"`([\w.-]+/[\w./-]*)`", text):
         if path.split("/")[0] in FOLDERS and "build/" not in path and path.upper() != path:
             names = path.replace("LAYER", "*").rstrip("/")
             assert list(ROOT.glob(names)), path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=lambda page: page.stem)
 def test_lines_fit(page: Path) -> None:
     """What is shown as it is, and tables, are as wide as they are."""
     shown = r"^```\n(?:.*\n)*?```|^\|.*|^<!--.*"
