@@ -35,6 +35,7 @@ def recording(path: Path, machines: str = "guest host server", device_ns: int = 
     clocks = (lambda ns: ns + 5_000_000, lambda ns: ns + 3_600_000_000, int)
     chain = Chain(clocks)
     first, second = chain.writer(), Writer(chain.guest, 401, GUEST_DISK, 500_000_000)
+    chain.guest.target(401, 2, comm=b"other")
     for number in range(WRITES):
         writer = first if number % 4 else second
         writer.now = max(first.now, second.now)

@@ -15,6 +15,7 @@ import numpy as np
 from iostrata.analysis.pipeline import Material, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.attribute.choice import Choice, Chosen
+from iostrata.attribute.selection import ALL, Wanted
 from iostrata.attribute.timeline import segments
 from iostrata.columns import Ints
 from iostrata.hops import lift
@@ -32,15 +33,16 @@ class Seen:
     quality: Quality
 
 
-def timelines(recording: Recording, choice: Choice) -> Seen:
+def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL) -> Seen:
     """Errors: RecordingError, NothingToAnalyse, UsageError."""
     found = prepare(recording)
-    return Seen(timelines_of(found, choice), quality_of(found.path, found.plain_writes, {}))
+    quality = quality_of(found.path, found.plain_writes, {})
+    return Seen(timelines_of(found, choice, wanted), quality)
 
 
-def timelines_of(found: Material, choice: Choice) -> tuple[Timeline, ...]:
-    """In the order of the choice. Errors: UsageError."""
-    chosen = choice.of(found.writes)
+def timelines_of(found: Material, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:
+    """In the order of the choice, among the wanted ones. Errors: NothingToAnalyse, UsageError."""
+    chosen = choice.of(found.writes, wanted.rows(found.writes))
     steps = _steps_of_units(found, found.kept[[one.row for one in chosen]])
     return tuple(_timeline(found, one, steps[int(found.kept[one.row])]) for one in chosen)
 

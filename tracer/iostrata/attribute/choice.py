@@ -34,13 +34,14 @@ class Choice:
     numbers: tuple[int, ...] = ()
     by: str = ""
 
-    def of(self, writes: Writes) -> list[Chosen]:
+    def of(self, writes: Writes, among: Ints | None = None) -> list[Chosen]:
         """In the order asked for; a write that is asked for twice comes once.
 
+        ``among``: rows of the writes, all but those by number are one of them; None: of all.
         Errors: UsageError for a number that no write has.
         """
         chosen = [*self._numbered(len(writes))]
-        for group, rows in _groups(writes, self.by):
+        for group, rows in _groups(writes, self.by, among):
             latency = writes.latency_ns[rows]
             order = rows[np.argsort(latency, kind="stable")]
             for percent in self.near:
@@ -80,10 +81,11 @@ def _named(why: str, group: str) -> str:
     return f"{why} of {group}" if group else why
 
 
-def _groups(writes: Writes, by: str) -> Iterator[tuple[str, Ints]]:
+def _groups(writes: Writes, by: str, among: Ints | None) -> Iterator[tuple[str, Ints]]:
+    rows = np.arange(len(writes)) if among is None else among
     if not by:
-        yield "", np.arange(len(writes))
+        yield "", rows
         return
     codes, names = grouping(writes, by)
-    for code in np.unique(codes):
-        yield names[code], np.flatnonzero(codes == code)
+    for code in np.unique(codes[rows]):
+        yield names[code], rows[codes[rows] == code]

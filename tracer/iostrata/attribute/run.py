@@ -11,7 +11,7 @@ import numpy as np
 
 from iostrata.attribute.batches import FEWEST, Batches
 from iostrata.attribute.selection import LayerKey
-from iostrata.attribute.summarise import grouping
+from iostrata.attribute.summarise import named
 from iostrata.columns import Ints
 from iostrata.model import Breakdown, Layer, Quality, Writes
 
@@ -74,7 +74,7 @@ def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
 def _groups(writes: Writes, by: str) -> dict[str, Ints]:
     if not by:
         return {"all": np.arange(len(writes))}
-    codes, names = grouping(writes, by)
+    codes, names = named(writes, by)
     return {names[code]: np.flatnonzero(codes == code) for code in np.unique(codes)}
 
 

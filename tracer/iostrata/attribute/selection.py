@@ -1,29 +1,126 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage attribute: Breakdowns in, a Breakdown of some of their writes, or of all, out."""
+"""Stage attribute: Breakdowns in, a Breakdown of some of their writes, or of all, out.
+
+Which writes: ``Wanted`` says it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import units
 from iostrata.columns import Ints
+from iostrata.errors import NothingToAnalyse
 from iostrata.layers import ROWS
-from iostrata.model import Breakdown, Layer, Writes
+from iostrata.model import Breakdown, Layer, Selection, Writes
 
 PLACES: Final = {row.name: number for number, row in enumerate(ROWS)}
 
 LayerKey = tuple[str, str]
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Which writes: those for which all of it holds; what is empty or None holds for each.
+
+    ``since_ns`` up to ``until_ns``: when they began, from the recording's first write on.
+    ``processes``: by name or number. ``files``: inodes, perhaps with the device's name:
+    ``12``, ``vda:12``. ``slower_ns``: a latency above this.
+    """
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    processes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    slower_ns: int | None = None
+
+    def rows(self, writes: Writes) -> Ints:
+        """Indices of these writes. Errors: NothingToAnalyse."""
+        began = writes.begin_ns - writes.begin_ns[:1]
+        kept = np.ones(len(writes), np.bool_)
+        if self.since_ns is not None:
+            kept &= began >= self.since_ns
+        if self.until_ns is not None:
+            kept &= began < self.until_ns
+        if self.processes:
+            kept &= _are_of(writes, self.processes)
+        if self.files:
+            kept &= _are_to(writes, self.files)
+        if self.slower_ns is not None:
+            kept &= writes.latency_ns > self.slower_ns
+        if not kept.any():
+            raise NothingToAnalyse(
+                f"none of the {len(writes)} writes is {', '.join(self.told())}",
+                "see which there are: iostrata replay DIR --by process, iostrata timeline DIR",
+            )
+        return np.flatnonzero(kept)
+
+    def told(self) -> tuple[str, ...]:
+        """In words, one for each thing that is wanted."""
+        words = []
+        if self.since_ns is not None:
+            words.append(f"from {units.duration(self.since_ns)}")
+        if self.until_ns is not None:
+            words.append(f"before {units.duration(self.until_ns)}")
+        if self.processes:
+            words.append(f"of process {' or '.join(self.processes)}")
+        if self.files:
+            words.append(f"to file {' or '.join(self.files)}")
+        if self.slower_ns is not None:
+            words.append(f"slower than {units.duration(self.slower_ns)}")
+        return tuple(words)
+
+
+ALL: Final = Wanted()
+
+
+def chosen(breakdown: Breakdown, wanted: Wanted) -> Breakdown:
+    """The wanted writes; ``quality`` stays the recording's, and says what was chosen.
+
+    Errors: NothingToAnalyse.
+    """
+    told = wanted.told()
+    if not told:
+        return breakdown
+    rows = wanted.rows(breakdown.writes)
+    selection = Selection(len(breakdown.writes), told)
+    return replace(select(breakdown, rows), quality=replace(breakdown.quality, selection=selection))
+
+
+def process_name(text: str) -> str:
+    """Without the number: ``fio`` of ``fio (7405)``."""
+    return text.rpartition(" (")[0] or text
+
+
+def _are_of(writes: Writes, processes: tuple[str, ...]) -> NDArray[np.bool_]:
+    names = np.array([process_name(text) in processes for text in writes.names["process"]])
+    numbers = [int(text) for text in processes if text.isdecimal()]
+    found: NDArray[np.bool_] = names[writes.codes["process"]] | np.isin(writes.tgid, numbers)
+    return found
+
+
+def _are_to(writes: Writes, files: tuple[str, ...]) -> NDArray[np.bool_]:
+    found = np.zeros(len(writes), np.bool_)
+    for text in files:
+        device, _, inode = text.rpartition(":")
+        same = writes.inode == int(inode)
+        if device:
+            on = np.array([name == device for name in writes.names["device"]])
+            same &= on[writes.codes["device"]]
+        found |= same
+    return found
+
+
 def select(breakdown: Breakdown, rows: Ints) -> Breakdown:
     """Some of the writes (row indices), with everything that was said of the whole."""
     writes = breakdown.writes
-    columns: dict[str, Any] = {name: getattr(writes, name)[rows] for name in _columns()}
+    columns: dict[str, Any] = {name: getattr(writes, name)[rows] for name in _columns(writes)}
     codes = {name: column[rows] for name, column in writes.codes.items()}
     return replace(
         breakdown,
@@ -38,7 +135,10 @@ def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
     layers = layers_of(one.layers for one in breakdowns)
     parts = [one.writes for one in breakdowns]
     columns: dict[str, Any] = {
-        name: np.concatenate([getattr(writes, name) for writes in parts]) for name in _columns()
+        name: np.concatenate([getattr(writes, name) for writes in parts])
+        if all(name in _columns(writes) for writes in parts)
+        else None
+        for name in _columns(parts[-1])
     }
     names: dict[str, tuple[str, ...]] = {}
     codes: dict[str, NDArray[np.int32]] = {}
@@ -97,10 +197,13 @@ def times_of(breakdown: Breakdown, layers: Mapping[LayerKey, Layer]) -> NDArray[
     return times
 
 
-def _columns() -> tuple[str, ...]:
-    """The columns of numbers."""
+def _columns(writes: Writes) -> tuple[str, ...]:
+    """The columns of numbers that these have."""
     return tuple(
-        field.name for field in fields(Writes) if field.name not in ("machine", "codes", "names")
+        field.name
+        for field in fields(writes)
+        if field.name not in ("machine", "codes", "names")
+        and getattr(writes, field.name) is not None
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import units
+from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.columns import Ints
 from iostrata.errors import UsageError
@@ -20,7 +21,7 @@ GROUPINGS = ("method", "size", "process", "file_system", "device")
 def summarise(breakdown: Breakdown, by: str = "method") -> Summary:
     """Figures of all writes and of each group; ``by`` is one of ``GROUPINGS``.
 
-    Groups come in order of their name (sizes in order of size). Errors: UsageError.
+    Groups come in order of their part of all time. Errors: UsageError.
     """
     codes, names = grouping(breakdown.writes, by)
     overall = tabulate(breakdown, "all", np.arange(len(breakdown.writes)))
@@ -93,20 +94,38 @@ def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
 
 
 def grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
-    """A code for each write, and the names of the codes in the order of the report.
+    """A code for each write, and the names of the codes, those with most of the time first.
 
-    ``by`` is one of ``GROUPINGS``. Errors: UsageError.
+    ``by`` is one of ``GROUPINGS``. Processes of one name are one group; one that is alone
+    has its number. Errors: UsageError.
     """
+    codes, names = named(writes, by)
+    if by == "process":
+        processes = [np.unique(writes.codes[by][codes == code]) for code in range(len(names))]
+        names = [
+            writes.names[by][one[0]] if len(one) == 1 else name
+            for name, one in zip(names, processes, strict=True)
+        ]
+    time_ns = np.bincount(codes, weights=writes.latency_ns, minlength=len(names))
+    order = sorted(range(len(names)), key=lambda code: (-time_ns[code], names[code]))
+    position = np.empty(len(names), np.int64)
+    position[order] = np.arange(len(names))
+    return position[codes], [names[code] for code in order]
+
+
+def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
+    """As ``grouping``, by names that another recording may have, too; in any order."""
     if by not in GROUPINGS:
         raise UsageError(f"cannot group by {by!r}", f"group by one of {', '.join(GROUPINGS)}")
     if by == "size":
         sizes, codes = np.unique(writes.size_bytes, return_inverse=True)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
-    names = writes.names[by]
-    order = sorted(range(len(names)), key=names.__getitem__)
-    position = np.empty(len(names), np.int64)
-    position[order] = np.arange(len(names))
-    return position[writes.codes[by]], [names[place] for place in order]
+    texts = list(writes.names[by])
+    if by == "process":
+        texts = [process_name(text) for text in texts]
+    names = list(dict.fromkeys(texts))
+    place = np.array([names.index(text) for text in texts], np.int64)
+    return place[writes.codes[by]], names
 
 
 def _composition(writes: Writes, by: str) -> dict[str, int]:

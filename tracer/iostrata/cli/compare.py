@@ -14,7 +14,8 @@ import iostrata
 from iostrata.attribute.compare import FEWEST_RUNS
 from iostrata.attribute.compare import compare as compared
 from iostrata.attribute.run import Run, run_of
-from iostrata.cli import options
+from iostrata.attribute.selection import Wanted, chosen
+from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.sides import sides
@@ -45,6 +46,11 @@ def compare(
         options.By | None,
         typer.Option("--by", help="Compare each group by itself.", show_default=False),
     ] = None,
+    since: filters.Since = "",
+    until: filters.Until = "",
+    process: filters.Process = None,
+    to_file: filters.File = None,
+    slower_than: filters.SlowerThan = "",
     json: options.JsonOnly = "",
 ) -> int:
     """Compare runs of two sides, layer by layer, with confidence.
@@ -77,13 +83,14 @@ def compare(
     check_directory(json)
     limit = _limit(fail_above)
     of_a, of_b = sides(recordings)
+    wanted = filters.wanted(since, until, process, to_file, slower_than)
     if limit is not None and min(len(of_a), len(of_b)) < FEWEST_RUNS:
         raise UsageError(
             "--fail-above needs several runs of each side: one cannot tell a change from chance",
             "record them with --repeat 5, or leave --fail-above out",
         )
     group = by.value if by else ""
-    a, b = ([_run(path, group) for path in side] for side in (of_a, of_b))
+    a, b = ([_run(path, group, wanted) for path in side] for side in (of_a, of_b))
     result = compared(a, b, group, limit)
     _check_common(result)
     if json == STDOUT:
@@ -100,10 +107,10 @@ def compare(
     return STATUS_LOSSES if any(one.doubtful for one in qualities) else 0
 
 
-def _run(path: Path, by: str) -> Run:
+def _run(path: Path, by: str, wanted: Wanted) -> Run:
     """Only figures are kept of each: many runs need no more memory than one."""
     recording = iostrata.open(path)
-    return run_of(recording.analyse(), by, recording.created)
+    return run_of(chosen(recording.analyse(), wanted), by, recording.created)
 
 
 def _limit(text: str) -> float | None:

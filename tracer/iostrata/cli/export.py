@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
-import numpy as np
 import typer
 
 from iostrata.analysis import Material, breakdown_of, prepare, quality_of
-from iostrata.cli import options
+from iostrata.attribute.selection import select
+from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.columns import Ints
@@ -58,6 +58,11 @@ def export(
             f"{MOST_OF_SEVERAL} of several machines.",
         ),
     ] = "",
+    since: filters.Since = "",
+    until: filters.Until = "",
+    process: filters.Process = None,
+    to_file: filters.File = None,
+    slower_than: filters.SlowerThan = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
     quiet: options.Quiet = False,
 ) -> int:
@@ -93,32 +98,34 @@ def export(
     if parquet or spans:
         check_arrow("Parquet", ", or export --csv")
     first, last = _range(writes)
+    choice = filters.wanted(since, until, process, to_file, slower_than)
     story = Story(quiet)
     found = prepare(open_recording(recording))
+    chosen = choice.rows(found.writes)
     if perfetto:
-        rows = _rows(found, first, last, bool(writes), story)
+        rows = _rows(found, chosen, first, last, bool(writes), story)
         with _named(perfetto, story) as file:
             write_perfetto(file, found, rows, slices_of(found, rows))
     if parquet or csv:
-        _tables(found, parquet, csv, story)
+        _tables(found, chosen, parquet, csv, story)
     quality = quality_of(found.path, found.plain_writes, {})
     if spans:
         with _named(spans, story) as file:
-            write_parquet(file, batches(found), quality, SPANS)
+            write_parquet(file, batches(found, chosen), quality, SPANS)
     if quality.doubtful:
         story.say("the recording has losses or damage: see iostrata replay")
         return STATUS_LOSSES
     return 0
 
 
-def _tables(found: Material, parquet: File, csv: File, story: Story) -> None:
-    breakdown = breakdown_of(found)
+def _tables(found: Material, rows: Ints, parquet: File, csv: File, story: Story) -> None:
+    breakdown = select(breakdown_of(found), rows)
     if parquet:
         with _named(parquet, story) as file:
-            write_parquet(file, [columns(breakdown)], breakdown.quality)
+            write_parquet(file, [columns(breakdown, rows + 1)], breakdown.quality)
     if csv:
         with _named(csv, story) as file:
-            write_csv(file, columns(breakdown))
+            write_csv(file, columns(breakdown, rows + 1))
 
 
 @contextmanager
@@ -142,13 +149,14 @@ def _range(text: str) -> tuple[int, int]:
     return first, last
 
 
-def _rows(found: Material, first: int, last: int, told: bool, story: Story) -> Ints:
+def _rows(found: Material, chosen: Ints, first: int, last: int, told: bool, story: Story) -> Ints:
+    """Of the chosen writes those with numbers ``first`` to ``last``, or not too many."""
     count = len(found.writes)
     if first > count:
         raise UsageError(f"there is no write {first}", f"this recording's writes are 1 to {count}")
-    if not told:
-        last = MOST_OF_SEVERAL if len(found.path.members) > 1 else MOST
-    last = min(last or count, count)
-    if not told and last < count:
-        story.say(f"the Perfetto trace holds writes 1 to {last} of {count}; --writes : for all")
-    return np.arange(first - 1, last)
+    if told:
+        return chosen[(chosen >= first - 1) & (chosen < (last or count))]
+    most = MOST_OF_SEVERAL if len(found.path.members) > 1 else MOST
+    if len(chosen) > most:
+        story.say(f"the Perfetto trace holds {most} writes of {len(chosen)}; --writes : for all")
+    return chosen[:most]

@@ -13,9 +13,9 @@ from iostrata.analysis import Given, breakdown_of, estimate, prepare, timelines_
 from iostrata.analysis import Path as MachinesPath
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice
-from iostrata.attribute.selection import by_segment
+from iostrata.attribute.selection import by_segment, chosen
 from iostrata.attribute.summarise import summarise
-from iostrata.cli import options
+from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
@@ -44,6 +44,11 @@ def html(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
     ],
     by: options.Grouping = options.By.METHOD,
+    since: filters.Since = "",
+    until: filters.Until = "",
+    process: filters.Process = None,
+    to_file: filters.File = None,
+    slower_than: filters.SlowerThan = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     quiet: options.Quiet = False,
 ) -> int:
@@ -60,17 +65,20 @@ def html(
       iostrata html /var/tmp/db -o db.html
     """
     check_new(output, force)
+    wanted = filters.wanted(since, until, process, to_file, slower_than)
     opened = open_recording(recording)
     found = prepare(opened)
-    breakdown = breakdown_of(found)
+    breakdown = chosen(breakdown_of(found), wanted)
     page = Page(
         name=recording.resolve().name,
         summary=summarise(breakdown, by.value),
         # The layers of several machines are too many to tell apart in one chart.
         charts=charts(by_segment(breakdown) if len(found.path.members) > 1 else breakdown),
-        timelines=timelines_of(found, SHOWN),
+        timelines=timelines_of(found, SHOWN, wanted),
         facts=_facts(opened, found.path),
-        estimate=estimate(found, breakdown, Given()) if len(found.path.members) > 1 else None,
+        estimate=estimate(found, breakdown, Given())
+        if len(found.path.members) > 1 and not wanted.told()
+        else None,
     )
     with replacing(output) as part:
         part.write_text(render(page), encoding="utf-8")

@@ -12,6 +12,7 @@ from typing import Final
 from rich.console import Console
 
 import iostrata
+from iostrata.attribute.selection import ALL, Wanted, chosen
 from iostrata.attribute.summarise import summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.errors import STATUS_LOSSES, UsageError
@@ -30,6 +31,7 @@ class Wishes:
     json: str = ""
     csv: str = ""
     tail: bool = False
+    wanted: Wanted = ALL
 
     def __post_init__(self) -> None:
         if self.json == self.csv == STDOUT:
@@ -46,7 +48,8 @@ class Wishes:
 
 def present(recording: Path, wishes: Wishes) -> int:
     """Analyses and reports; the exit status says whether anything was lost."""
-    return write(summarise(iostrata.open(recording).analyse(), wishes.by), wishes)
+    breakdown = chosen(iostrata.open(recording).analyse(), wishes.wanted)
+    return write(summarise(breakdown, wishes.by), wishes)
 
 
 def write(summary: Summary, wishes: Wishes) -> int:

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from iostrata.cli import options
+from iostrata.cli import filters, options
 from iostrata.cli.present import Wishes, present
 
 
 def replay(
     recording: options.Recording,
     by: options.Grouping = options.By.METHOD,
+    since: filters.Since = "",
+    until: filters.Until = "",
+    process: filters.Process = None,
+    to_file: filters.File = None,
+    slower_than: filters.SlowerThan = "",
     tail: options.Tail = False,
     json: options.Json = "",
     csv: options.Csv = "",
@@ -19,9 +24,15 @@ def replay(
     Needs no root, and not the machine that was recorded. The same recording
     gives the same output, byte by byte, wherever it is read.
 
+    Of some writes only: --from and --to (when they began), --process, --file,
+    --slower-than; of these, those for which all of it holds. The rows are then
+    of these writes, and add up for each; what is below the table, of all.
+
     \b
       iostrata replay /var/tmp/db
       iostrata replay /var/tmp/db --by process
+      iostrata replay /var/tmp/db --from 30s --to 35s --slower-than 10ms
       iostrata replay /var/tmp/db --json - | jq .layers
     """
-    return present(recording, Wishes(by.value, json, csv, tail))
+    wanted = filters.wanted(since, until, process, to_file, slower_than)
+    return present(recording, Wishes(by.value, json, csv, tail, wanted))

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from iostrata.analysis import timelines
 from iostrata.attribute.choice import Choice, percentile
-from iostrata.cli import options
+from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, has_blocks, terminal_width
 from iostrata.errors import STATUS_LOSSES
@@ -36,6 +36,11 @@ def timeline(
         options.By | None,
         typer.Option("--by", help="Choose from each group by itself.", show_default=False),
     ] = None,
+    since: filters.Since = "",
+    until: filters.Until = "",
+    process: filters.Process = None,
+    to_file: filters.File = None,
+    slower_than: filters.SlowerThan = "",
     steps: Annotated[
         int,
         typer.Option("--steps", metavar="N", min=0, help="List the N longest steps of each."),
@@ -57,14 +62,16 @@ def timeline(
       iostrata timeline /var/tmp/db
       iostrata timeline /var/tmp/db --slowest 5 --steps 0
       iostrata timeline /var/tmp/db --near p99 --by method
+      iostrata timeline /var/tmp/db --process postgres --from 30s --to 35s
       iostrata timeline /var/tmp/db --id 4711 --json - | jq .writes
     """
     check_directory(json)
+    wanted = filters.wanted(since, until, process, to_file, slower_than)
     percentiles = tuple(percentile(text) for text in near or ())
     if not (slowest or percentiles or number):
         slowest, percentiles = 1, (50.0, 99.0)
     choice = Choice(slowest, percentiles, tuple(number or ()), by.value if by else "")
-    seen = timelines(open_recording(recording), choice)
+    seen = timelines(open_recording(recording), choice, wanted)
     if json == STDOUT:
         sys.stdout.write(timeline_json.render(seen.timelines, seen.quality))
     else:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import Ints
 from iostrata.model import Breakdown
 
 
@@ -30,11 +31,11 @@ class Column:
     names: tuple[str, ...] = ()
 
 
-def columns(breakdown: Breakdown) -> Iterator[Column]:
-    """In the order of the file."""
+def columns(breakdown: Breakdown, ids: Ints | None = None) -> Iterator[Column]:
+    """In the order of the file. ``ids``: of the writes, where they are not a recording's all."""
     writes = breakdown.writes
     count = len(writes)
-    yield Column("id", np.arange(1, count + 1))
+    yield Column("id", np.arange(1, count + 1) if ids is None else ids)
     yield Column("machine", np.zeros(count, np.int16), (writes.machine,))
     yield Column("begin_ns", writes.begin_ns)
     yield Column("end_ns", writes.end_ns)

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis import Material
+from iostrata.columns import Ints
 from iostrata.export.rows import Column
 from iostrata.export.slices import slices_of
 from iostrata.stitch.spans import Spans
@@ -24,11 +25,10 @@ KINDS: Final = ("work", "held")
 UNATTRIBUTED: Final = "unattributed"
 
 
-def batches(found: Material) -> Iterator[list[Column]]:
-    """The spans of all writes, some writes at a time; first those of one kind, then the other."""
-    for first in range(0, len(found.writes), WRITES_AT_ONCE):
-        rows = np.arange(first, min(first + WRITES_AT_ONCE, len(found.writes)))
-        slices = slices_of(found, rows)
+def batches(found: Material, wanted: Ints) -> Iterator[list[Column]]:
+    """The spans of some writes (rows), a few at a time; first of one kind, then of the other."""
+    for first in range(0, len(wanted), WRITES_AT_ONCE):
+        slices = slices_of(found, wanted[first : first + WRITES_AT_ONCE])
         named = np.array([layer is not None for layer in found.path.layers])
         yield _columns(found, slices.spans.where(named[slices.spans.rank]), kind=0)
         yield _columns(found, slices.segments, kind=1)

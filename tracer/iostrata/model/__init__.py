@@ -10,6 +10,7 @@ from iostrata.model.breakdown import (
     LeftOver,
     NotObserved,
     Quality,
+    Selection,
     Writes,
 )
 from iostrata.model.summary import (
@@ -66,6 +67,7 @@ __all__ = [
     "Regression",
     "Row",
     "SegmentRow",
+    "Selection",
     "Stack",
     "Step",
     "Summary",

@@ -141,6 +141,14 @@ class LeftOver:
     time_ns: int
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Some of a recording's writes: ``of`` so many, chosen ``by`` these words."""
+
+    of: int
+    by: tuple[str, ...]
+
+
 LEFT_OVER_LIMIT: Final = 0.01
 """Above this part of the writes' time, what is left over makes a result doubtful."""
 
@@ -159,7 +167,8 @@ class Quality:
     disk that another machine serves, which was not recorded. ``background``: what is
     part of no write; ``left_over``: of that, what went on at a write's own place while
     it slept with nothing of its own under way; ``left_over_share``: that time, as a
-    part of all latencies.
+    part of all latencies. ``selection``: which writes the numbers are of, None: of all;
+    all else here is the whole recording's.
     """
 
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -175,6 +184,7 @@ class Quality:
     background: tuple[LeftOver, ...] = ()
     left_over: tuple[LeftOver, ...] = ()
     left_over_share: float = 0.0
+    selection: Selection | None = None
 
     @property
     def doubtful(self) -> bool:

@@ -177,6 +177,13 @@ class Cost(Struct, frozen=True):
     recorder_cpu_ns: int | None
 
 
+class Selection(Struct, frozen=True):
+    """``of``: all analysed writes; ``by``: what holds for those that the numbers are of."""
+
+    of: Count
+    by: list[str]
+
+
 class Quality(Struct, frozen=True, kw_only=True):
     """What the numbers rest on.
 
@@ -184,6 +191,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     ``plain_writes``: nobody synchronised them: counted, not analysed. ``ties``: requests tied
     to a write, by how. Only there if there are any: ``apart``, a line a machine that was not
     tied to the others; ``virtual``, a line a disk that a machine serves which was not recorded;
+    ``selection``, which writes the numbers are of, all else being of the whole recording;
     ``background``, what is part of no write, with its own time; ``left_over``, what of it went
     on at a write's own place while that slept with nothing of its own under way, with the
     writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,
@@ -202,6 +210,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     left_over_share: Share | UnsetType = UNSET
     crossings: list[Crossing] | UnsetType = UNSET
     unfollowed: Count | UnsetType = UNSET
+    selection: Selection | UnsetType = UNSET
     cost: Cost | None
 
 

@@ -24,6 +24,7 @@ from iostrata.report.breakdown import (
     Quality,
     SegmentExcess,
     SegmentFigures,
+    Selection,
     Slow,
     Table,
     Tail,
@@ -139,6 +140,9 @@ def _quality(quality: model.Quality) -> Quality:
         left_over_share=rounded_share(quality.left_over_share) if quality.left_over else UNSET,
         crossings=[_crossing(crossing) for crossing in quality.crossings] or UNSET,
         unfollowed=quality.unfollowed if quality.crossings else UNSET,
+        selection=Selection(quality.selection.of, list(quality.selection.by))
+        if quality.selection
+        else UNSET,
         cost=_cost(quality.cost) if quality.cost else None,
     )
 

@@ -22,6 +22,11 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
 
 def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     quality, count = summary.quality, summary.overall.count
+    if quality.selection:
+        words = ", ".join(quality.selection.by)
+        of = quality.selection.of
+        yield "selected", [f"{count} of {of} writes: {words}; what follows is of all"], "yellow"
+        count = of
     left_out = sum(summary.left_out.values())
     yield "analysed", [f"{count} of {count + left_out} writes"], ""
     if left_out:

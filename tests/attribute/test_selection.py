@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some of the writes: exactly those, and their times still add up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from iostrata.analysis import analyse
+from iostrata.attribute.selection import Wanted, chosen, joined, select
+from iostrata.attribute.summarise import grouping, summarise
+from iostrata.errors import NothingToAnalyse
+from iostrata.model import Breakdown, Summary
+from iostrata.recording import open_recording
+from tests.attribute.test_tail import breakdown
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+MS = 1_000_000
+
+
+def mixed(count: int = 60) -> Breakdown:
+    """A write each ms; three processes, two of one name, two files on two disks."""
+    random = np.random.default_rng(1)
+    made = breakdown(random.integers(0, MS, (3, count)), random.integers(0, 1000, count))
+    number = np.arange(count)
+    writes = replace(
+        made.writes,
+        tgid=100 + number % 3,
+        inode=12 + number % 2,
+        codes={**made.writes.codes, "process": codes(number % 3), "device": codes(number % 4 // 2)},
+        names={
+            **made.writes.names,
+            "process": ("fio (100)", "fio (101)", "odd (name) (102)"),
+            "device": ("vda", "vdb"),
+        },
+    )
+    return replace(made, writes=writes)
+
+
+def codes(values: NDArray[np.signedinteger]) -> NDArray[np.int32]:
+    return values.astype(np.int32)
+
+
+WANTED = st.builds(
+    Wanted,
+    since_ns=st.none() | st.integers(0, 30 * MS),
+    until_ns=st.none() | st.integers(31 * MS, 80 * MS),
+    processes=st.sampled_from([(), ("fio",), ("102",), ("fio", "odd (name)")]),
+    files=st.sampled_from([(), ("12",), ("vdb:13",), ("vda:12", "vda:13")]),
+    slower_ns=st.none() | st.integers(0, 2 * MS),
+)
+
+
+@given(WANTED)
+def test_exactly_those_and_they_add_up(wanted: Wanted) -> None:
+    whole = mixed()
+    expected = [number for number in range(len(whole.writes)) if is_wanted(whole, wanted, number)]
+    if not expected:
+        with pytest.raises(NothingToAnalyse):
+            wanted.rows(whole.writes)
+        return
+    assert wanted.rows(whole.writes).tolist() == expected
+    some = chosen(whole, wanted)
+    assert some.writes.begin_ns.tolist() == whole.writes.begin_ns[expected].tolist()
+    adds_up(some)
+    assert (some.quality.selection is None) == (wanted == Wanted())
+
+
+def is_wanted(whole: Breakdown, wanted: Wanted, number: int) -> bool:
+    """Write by write, as one would do it by hand."""
+    writes = whole.writes
+    began = number * MS
+    inode, disk = str(writes.inode[number]), ("vda", "vdb")[number % 4 // 2]
+    process = ("fio", "fio", "odd (name)")[number % 3], str(writes.tgid[number])
+    return (
+        (wanted.since_ns is None or began >= wanted.since_ns)
+        and (wanted.until_ns is None or began < wanted.until_ns)
+        and (not wanted.processes or bool({*process} & {*wanted.processes}))
+        and (not wanted.files or bool({inode, f"{disk}:{inode}"} & {*wanted.files}))
+        and (wanted.slower_ns is None or int(writes.latency_ns[number]) > wanted.slower_ns)
+    )
+
+
+def adds_up(some: Breakdown) -> None:
+    layers = some.time_ns.sum(axis=0)
+    assert np.array_equal(layers + some.residual_ns, some.writes.latency_ns)
+    table = summarise(some).overall
+    means = sum(row.figures.mean_ns for row in table.rows) + table.residual.mean_ns
+    assert means == pytest.approx(table.total.mean_ns)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("four_methods", Wanted(slower_ns=500_000)),
+        ("kvm_nfs", Wanted(since_ns=100 * MS, until_ns=500 * MS)),
+        ("nfs", Wanted(processes=("fio",))),
+        ("asynchronous", Wanted(until_ns=10 * MS)),
+    ],
+)
+def test_of_real_recordings(name: str, wanted: Wanted) -> None:
+    whole = analyse(open_recording(RECORDINGS / name))
+    some = chosen(whole, wanted)
+    assert 0 < len(some.writes) <= len(whole.writes)
+    adds_up(some)
+    rows = wanted.rows(whole.writes)
+    rest = np.setdiff1d(np.arange(len(whole.writes)), rows)
+    # What is in the selection and what is not are the whole, layer by layer.
+    sums = some.time_ns.sum(axis=1) + whole.time_ns[:, rest].sum(axis=1)
+    assert sums.tolist() == whole.time_ns.sum(axis=1).tolist()
+
+
+def groups(summary: Summary) -> list[tuple[str, int]]:
+    return [(group.name, group.count) for group in summary.groups]
+
+
+def test_processes_of_one_name_are_one_group() -> None:
+    """The number is shown where there is one only; the group with most of the time comes first."""
+    whole = mixed()
+    assert groups(summarise(whole, "process")) == [("fio", 40), ("odd (name) (102)", 20)]
+    one = chosen(whole, Wanted(processes=("100",)))
+    assert groups(summarise(one, "process")) == [("fio (100)", 20)]
+
+
+@pytest.mark.parametrize("by", ["method", "size", "process", "file_system", "device"])
+@pytest.mark.parametrize("name", ["four_methods", "asynchronous"])
+def test_groups_come_by_their_share(by: str, name: str) -> None:
+    found = analyse(open_recording(RECORDINGS / name))
+    codes, _ = grouping(found.writes, by)
+    times = [found.writes.latency_ns[codes == code].sum() for code in np.unique(codes)]
+    assert times == sorted(times, reverse=True)
+    tables = summarise(found, by).groups
+    assert sum(table.count for table in tables) == len(found.writes)
+
+
+def test_clocks_that_were_not_sampled() -> None:
+    """What a recording has no column of, its parts and what is put together of them have not."""
+    without = mixed()
+    clocked = replace(without, writes=replace(without.writes, realtime_ns=without.writes.begin_ns))
+    some = select(clocked, np.array([1, 4]))
+    assert some.writes.realtime_ns is not None
+    assert some.writes.realtime_ns.tolist() == [MS, 4 * MS]
+    assert select(without, np.array([1, 4])).writes.realtime_ns is None
+    assert joined([without, clocked]).writes.realtime_ns is None
+    assert joined([clocked, without]).writes.realtime_ns is None
+    both = joined([clocked, clocked]).writes.realtime_ns
+    assert both is not None
+    assert len(both) == 120

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--from, --to, --process, --file, --slower-than: of every command that reads a recording."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from iostrata.cli import status_of
+from tests.cli.recordings import small_recording
+from tests.report.test_golden import RECORDINGS
+
+FOUR = str(RECORDINGS / "four_methods")
+
+
+def replayed(capsys: pytest.CaptureFixture[str], *filters: str) -> dict[str, object]:
+    assert status_of(["replay", FOUR, "--json", "-", *filters]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_replay(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["replay", FOUR, "--slower-than", "500us"]) == 0
+    out = capsys.readouterr().out
+    head = re.match(r"(\d+) synchronous writes by fio \(7405\)", out)
+    assert head
+    assert f"\nselected    {head[1]} of 800 writes: slower than 500 us; " in out
+    assert "\nanalysed    800 of 800 writes" in out
+    found = replayed(capsys, "--slower-than", "500us")
+    assert found["writes"] == {"analysed": int(head[1]), "left_out": {}}
+    quality = found["quality"]
+    assert isinstance(quality, dict)
+    assert quality["selection"] == {"of": 800, "by": ["slower than 500 us"]}
+    assert "selection" not in (replayed(capsys)["quality"] or ())  # type: ignore[operator]
+
+
+def test_the_parts_are_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    def count(*filters: str) -> int:
+        writes = replayed(capsys, *filters)["writes"]
+        assert isinstance(writes, dict)
+        return int(writes["analysed"])
+
+    assert count("--to", "200ms") + count("--from", "0.2s") == 800
+    assert count("--process", "fio") == count("--process=7405") == 800
+
+
+def test_timelines_keep_their_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["timeline", FOUR, "--slowest", "1", "--json", "-"]) == 0
+    (slowest,) = json.loads(capsys.readouterr().out)["writes"]
+    latency_us = slowest["latency_ns"] // 1000
+    words = ["timeline", FOUR, "--slower-than", f"{latency_us}us", "--json", "-", "--near", "p1"]
+    assert status_of(words) == 0
+    (only,) = json.loads(capsys.readouterr().out)["writes"]
+    assert (only["id"], only["of"]) == (slowest["id"], 800)
+
+
+def test_exports(tmp_path: Path) -> None:
+    def rows(name: str, *filters: str) -> list[list[str]]:
+        assert status_of(["export", FOUR, "--csv", str(tmp_path / name), "-q", *filters]) == 0
+        with (tmp_path / name).open() as file:
+            return list(csv.reader(file))
+
+    head, *whole = rows("all.csv")
+    latency = head.index("latency_ns")
+    assert rows("some.csv", "--slower-than", "500us") == [
+        head, *(row for row in whole if int(row[latency]) > 500_000)
+    ]  # fmt: skip
+
+
+def test_exported_spans_and_slices(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("perfetto")
+    files = {name: str(tmp_path / name) for name in ("writes", "spans", "trace", "less")}
+    words = ["export", FOUR, "-q", "--slower-than", "900us"]
+    assert status_of([*words, "--parquet", files["writes"], "--spans", files["spans"],
+                      "--perfetto", files["trace"]]) == 0  # fmt: skip
+    ids = parquet.read_table(files["writes"])["id"].to_pylist()
+    spans = parquet.read_table(files["spans"]).to_pydict()
+    assert sorted(set(spans["write"])) == ids
+    assert 0 < len(ids) < 100
+    words = [*words, "--perfetto", files["less"], "--writes", f"{ids[1]}:{ids[2]}"]
+    assert status_of(words) == 0
+    assert Path(files["less"]).stat().st_size < Path(files["trace"]).stat().st_size / 2
+
+
+def test_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert status_of(["html", FOUR, "-q", "-o", str(page), "--process", "fio", "--to", "1h"]) == 0
+    assert "800 of 800 writes: before 3600 s, of process fio" in page.read_text()
+
+
+def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", FOUR, FOUR, "--slower-than", "500us", "--json", "-"]
+    assert status_of(words) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert 0 < group["writes_a"] == group["writes_b"] < 400
+
+
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        (["--from", "5"], "--from 5: no time"),
+        (["--to", "-5s"], "--to -5s: no time"),
+        (["--slower-than", "1 day"], "--slower-than 1 day: no time"),
+        (["--from", "2s", "--to", "1s"], "nothing is between"),
+        (["--file", "data"], "--file data: no inode's number"),
+    ],
+)
+def test_what_makes_no_sense(
+    filters: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(["replay", FOUR, *filters]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recording = str(small_recording(tmp_path / "recording"))
+    for command in (["replay", recording], ["timeline", recording]):
+        assert status_of([*command, "--process", "nobody", "--file", "vdb:1"]) == 5
+        err = capsys.readouterr().err
+        assert "none of the 40 writes is of process nobody, to file vdb:1" in err
+    assert status_of(["replay", recording, "--file", "vda:12", "--process", "writer"]) == 0
