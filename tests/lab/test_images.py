@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks of nested machines: what QEMU and the machine below are told for each kind of image."""
+"""What is plugged into nested machines: what QEMU and the machine below are told of each kind."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from iostrata.lab import qemu
 from iostrata.lab.read import ScenarioError, read_scenario
 from iostrata.lab.scenario import Scenario
 from iostrata.lab.stack import build
+from iostrata.lab.topology import Machine
 from tests.lab.scenarios import path_document, write
 from tests.lab.test_stack import site, told
 
@@ -125,3 +127,47 @@ def test_what_cannot_be_is_named_with_file_and_key(wrong: str, tmp_path: Path) -
     with pytest.raises(ScenarioError) as error:
         scenario(tmp_path, **keys)
     assert str(error.value).startswith(f"{tmp_path}/test.toml: stack[{IMAGE + 1}].{problem}")
+
+
+DEVICE: dict[str, Any] = {
+    "kind": "device",
+    "name": "share",
+    "machine": "host",
+    "guest": "guest",
+    "driver": "vhost-user-fs-pci",
+    "options": {"tag": "share"},
+    "socket": "/run/served",
+}
+
+
+def test_a_device_that_a_process_of_the_host_serves(tmp_path: Path) -> None:
+    found = path_document()
+    found["machines"][0]["shared_memory"] = True
+    found["stack"].append(DEVICE)
+    scenario = read_scenario(write(found, tmp_path))
+    assert scenario.slots("guest") == ["image", "share"]
+    assert scenario.slots("host") == []
+    on, log = site(scenario)
+    build(scenario.stack[-1:], on)
+    build((), on)
+    assert "chardev-add" in log[0]
+    assert "'path': '/run/served'" in log[0]
+    assert "'driver': 'vhost-user-fs-pci', 'bus': 'slot-share', 'tag': 'share', 'chardev': 'share-socket'" in log[1]  # fmt: skip  # noqa: E501
+    assert [entry.split()[1] for entry in log[2:]] == ["device_del", "share", "chardev-remove"]
+
+
+def test_a_device_whose_memory_nobody_can_map(tmp_path: Path) -> None:
+    found = path_document()
+    found["stack"].append(DEVICE)
+    at = len(found["stack"]) - 1
+    with pytest.raises(ScenarioError, match=rf"stack\[{at}\].socket: nobody can map"):
+        read_scenario(write(found, tmp_path))
+
+
+def test_slots_and_shared_memory_of_a_nested_machine() -> None:
+    machine = Machine(name="guest", nested="host", memory_mib=512, shared_memory=True)
+    line = " ".join(qemu.nested_command_line(machine, (), ["a", "b"]))
+    assert "pcie-root-port,id=slot-a,chassis=1 " in line
+    assert "pcie-root-port,id=slot-b,chassis=2 " in line
+    assert "-machine q35,memory-backend=memory " in line
+    assert "memory-backend-memfd,id=memory,share=on,size=512M" in line

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import copy
 import subprocess
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iostrata.errors import LabError
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.process import process
 from iostrata.lab.read import ScenarioError, read_scenario
@@ -88,9 +88,9 @@ class Shell(RunningMachine):
         if "mkfs" in command or "umount" in command:
             return Done(0, "")
         moved = command.replace("/etc/", f"{self.directory}/etc/")
-        done = subprocess.run(["sh", "-c", moved], capture_output=True, text=True, check=True)
+        done = subprocess.run(["sh", "-c", moved], capture_output=True, text=True, check=False)
         self.said += [f"{self.name}: {line}" for line in done.stdout.splitlines()]
-        return Done(0, done.stdout)
+        return Done(done.returncode, done.stdout + done.stderr)
 
 
 def scenario(directory: Path) -> Scenario:
@@ -150,17 +150,16 @@ def test_packages_and_modules(tmp_path: Path) -> None:
     assert found.modules(near) == ["ext4"]
 
 
-def test_what_takes_a_service_down_stays_known_if_what_it_provides_is_missing(
-    tmp_path: Path,
-) -> None:
-    found = scenario(tmp_path)
-    on, said = site(found, tmp_path)
-    service = found.stack[1]
-    with ExitStack() as down:
-        on.steps["the-target"] = found.stack[0], ExitStack()
-        service.build(on, down)
-        said.clear()
-    assert said == ["near: logout"]
+@pytest.mark.parametrize("key", ["up", "ready"])
+def test_what_failed_is_told_not_what_failed_after_it(key: str, tmp_path: Path) -> None:
+    """Half of it is up: it is told to go down, and cannot."""
+    keys = {key: "echo no luck; exit 3", "down": "echo went down; exit 4"}
+    found = with_keys(scenario(tmp_path).stack, {"initiator": keys})
+    on, said = site(scenario(tmp_path), tmp_path)
+    with pytest.raises(LabError, match=r"step initiator: (.*\n)*.*status 3\n  \| no luck"):
+        build(found, on)
+    assert said[-1] == "near: went down"
+    assert [*on.steps] == ["the-target"]
 
 
 WRONG = {
@@ -220,3 +219,17 @@ def test_a_service_needs_no_other(tmp_path: Path) -> None:
     found = document()
     found["stack"].append({"kind": "service", "name": "noise", "machine": "local", "up": "true"})
     assert isinstance(read_scenario(write(found, tmp_path)).stack[-1], Service)
+
+
+@pytest.mark.parametrize("part", ["injections", "variants"])
+def test_only_values_that_a_service_has_are_replaced(part: str, tmp_path: Path) -> None:
+    found = copy.deepcopy(DOCUMENT)
+    found["injections"][0]["replace"] = {"values": {"port": 1}}
+    found["variants"] = [{"name": "v", "description": "", "replace": {"the-target": {}}}]
+    file = write(found, tmp_path)
+    read_scenario(file)
+    replace = found[part][0]["replace"]
+    (replace if part == "injections" else replace["the-target"])["values"] = {"prot": 1}
+    with pytest.raises(ScenarioError, match=r"replace\.values: there is no value prot") as error:
+        read_scenario(write(found, tmp_path))
+    assert error.value.hint == "did you mean port?"

@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.lab.pace import Pace
 from iostrata.recording import open_recording
 
+# Where nothing else runs.
 LIMIT_S = 300
 ATTEMPTS = 2
 INJECTION = "device-8ms"
@@ -58,13 +60,15 @@ def crossings_of(part: dict[str, Any]) -> list[Any]:
 def lab_run(output: Path) -> str:
     """The last that it said. It is asked to end, and so takes its machines down, at the limit."""
     output.unlink(missing_ok=True)
+    pace = Pace()
+    pace.loaded()
     command = [sys.executable, "-m", "iostrata", "lab", "run", "kvm-nfs", "--round", INJECTION]
     with subprocess.Popen(
         [*command, "--json", str(output)],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         try:
-            said = process.communicate(timeout=LIMIT_S)[1]
+            said = process.communicate(timeout=pace.limit_s(LIMIT_S))[1]
         except subprocess.TimeoutExpired:
             process.terminate()
             said = process.communicate()[1]

@@ -23,7 +23,7 @@ FILES: Final = (
     ("recording.json", "What was recorded: machines, command, its exit status."),
     ("MACHINE/metadata, cpu_*, recorder", "One machine's trace, CTF 1.8; babeltrace2 reads it."),
     ("MACHINE/facts/", "Mounts and block devices of that machine, as they were."),
-    ("~/.cache/iostrata/", "Kernels and programs that the lab has fetched."),
+    ("~/.cache/iostrata/", "What the lab has fetched, and the recordings of each run, for a week."),
 )
 ENVIRONMENT: Final = (
     ("IOSTRATA_DEBUG=1", "Print the traceback of what is called a bug."),

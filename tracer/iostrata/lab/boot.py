@@ -85,17 +85,17 @@ def boot_nested(
     software: Software,
     host: RunningMachine,
     plugs: Sequence[Plug],
-    disks: Sequence[str],
+    slots: Sequence[str],
 ) -> RunningMachine:
     """Begins to bring it up within ``host``, with which it ends.
 
-    Its directory is one of those that the two exchange. ``disks``: to be plugged into it.
+    Its directory is one of those that the two exchange. ``slots``: for what is plugged into it.
     """
     directory = host.exchange / machine.name
     (directory / qemu.EXCHANGE).mkdir()
     modules = (*NESTED_MODULES, *software.modules)
     (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel, modules))
-    words = shlex.join(qemu.nested_command_line(machine, plugs, disks))
+    words = shlex.join(qemu.nested_command_line(machine, plugs, slots))
     started = f"{words} & echo $! >{PID}; wait $!; echo $? >{ENDED}"
     host.command(
         "modprobe -q kvm_amd || modprobe kvm_intel || exit\n"

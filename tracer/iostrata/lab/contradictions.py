@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from itertools import chain
+from typing import Any
 
 import msgspec
 
 from iostrata.lab.problem import Problems, missing, repeated, unless_known
 from iostrata.lab.scenario import Injection, Scenario, with_keys, with_variant
+from iostrata.lab.steps import Service
 from iostrata.lab.steps.step import Ground
 from iostrata.layers import ROWS
 
@@ -23,8 +25,9 @@ def contradictions(scenario: Scenario) -> Problems:
     for number, variant in enumerate(scenario.variants):
         key = f"variants[{number}].replace"
         known = [part.name for part in (*scenario.machines, *scenario.stack)]
-        for name in variant.replace:
+        for name, replace in variant.replace.items():
             yield from unless_known(key, name, known, "machine or step")
+            yield from _values(key, name, replace, scenario)
         try:
             changed = with_variant(scenario, variant)
             yield from _machines(changed)
@@ -93,7 +96,16 @@ def _injection(key: str, injection: Injection, scenario: Scenario) -> Problems:
             yield from unless_known(f"{key}.rows", machine, machines, "machine")
         if not any(fnmatchcase(each, row) for each in rows):
             yield f"{key}.rows", *missing(row, rows, "row")
+    yield from _values(f"{key}.replace", injection.step, injection.replace, scenario)
     try:
         with_keys(scenario.stack, {injection.step: injection.replace})
     except msgspec.ValidationError as error:
         yield f"{key}.replace", str(error), f"give keys of the step {injection.step}"
+
+
+def _values(key: str, name: str, replace: dict[str, Any], scenario: Scenario) -> Problems:
+    """Of a service: none that its shell does not know."""
+    for step in scenario.stack:
+        if step.name == name and isinstance(step, Service):
+            for value in replace.get("values", ()):
+                yield from unless_known(f"{key}.values", value, step.values, "value")

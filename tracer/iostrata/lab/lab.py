@@ -99,8 +99,8 @@ def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
         lab.pace.booted(lab.boot_s[machine.name])
         _set_up(lab, host)
         for nested in lab.within(machine.name):
-            plugs, disks = lab.wiring.plugs[nested.name], lab.scenario.disks(nested)
-            running = boot.boot_nested(nested, lab.software[nested.name], host, plugs, disks)
+            plugs, slots = lab.wiring.plugs[nested.name], lab.scenario.slots(nested.name)
+            running = boot.boot_nested(nested, lab.software[nested.name], host, plugs, slots)
             teardown.callback(running.close)
             _add(lab, running, listener)
 

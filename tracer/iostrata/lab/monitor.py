@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import time
+from contextlib import ExitStack
 from typing import Any, Final
 
 from iostrata.errors import LabError
@@ -38,6 +39,16 @@ class Monitor:
             answer = self._ask(command, given)
         if "error" in answer:
             raise LabError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
+
+    def plug(self, down: ExitStack, **device: Any) -> None:
+        """``down`` gets what unplugs it again, and waits for the guest to let go of it."""
+        self.execute("device_add", **device)
+        down.callback(self.wait_deleted, device["id"])
+        down.callback(self.execute, "device_del", id=device["id"])
+
+    def add_object(self, down: ExitStack, **options: Any) -> None:
+        self.execute("object-add", **options)
+        down.callback(self.execute, "object-del", id=options["id"])
 
     def wait_deleted(self, device: str) -> None:
         """Until the guest has let go of it."""

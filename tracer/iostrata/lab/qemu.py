@@ -78,9 +78,9 @@ def racing(machine: Machine) -> bool:
     return machine.cpus > 1 and not machine.nested and accelerator() == "tcg"
 
 
-def slot(disk: str) -> str:
-    """Where that disk can be plugged into a nested machine."""
-    return f"slot-{disk}"
+def slot(name: str) -> str:
+    """Where what bears that name can be plugged into a nested machine."""
+    return f"slot-{name}"
 
 
 def kernel_disk(machine: Machine) -> str:
@@ -119,14 +119,17 @@ def command_line(
 
 
 def nested_command_line(
-    machine: Machine, plugs: Iterable[Plug] = (), disks: Iterable[str] = ()
+    machine: Machine, plugs: Iterable[Plug] = (), slots: Iterable[str] = ()
 ) -> list[str]:
-    """Of a machine within another, whose ports it is handed on. ``disks``: to be plugged in."""
+    """Of a machine within another, whose ports it is handed on.
+
+    ``slots``: names of what is to be plugged in.
+    """
     ports = {name: f"{PORTS}/{machine.name}.{name}" for name in (CONTROL, RECORDER)}
     return [
         *_any(machine, NESTED[accelerator()], f"/run/{kernel_disk(machine)}", ports),
         *_file("root", f"{DISKS}/{ROOT}"),
-        *(word for number, disk in enumerate(disks, 1) for word in _slot(disk, number)),
+        *(word for number, name in enumerate(slots, 1) for word in _slot(name, number)),
         *(word for plug in plugs for word in _interface(plug)),
         *("-chardev", f"pipe,id={MONITOR},path={PORTS}/{machine.name}.{MONITOR}"),
         *("-mon", f"chardev={MONITOR},mode=control"),
@@ -138,10 +141,14 @@ def _any(
 ) -> Iterator[str]:
     yield from (PROGRAM, "-nodefaults", "-no-reboot", "-display", "none")
     # Which starts a kernel and does nothing else, and that sooner.
-    yield from ("-machine", "q35", "-bios", "qboot.rom")
+    yield from ("-machine", "q35,memory-backend=memory" if machine.shared_memory else "q35")
+    yield from ("-bios", "qboot.rom")
     yield from accelerator
     yield from ("-name", f"{machine.name},debug-threads=on")
     yield from ("-smp", str(machine.cpus), "-m", str(machine.memory_mib))
+    if machine.shared_memory:
+        size = f"size={machine.memory_mib}M"
+        yield from ("-object", f"memory-backend-memfd,id=memory,share=on,{size}")
     yield from ("-serial", f"file:{CONSOLE}")
     words = f"{BOOT} idle=poll" if machine.poll else BOOT
     yield from ("-kernel", kernel, "-initrd", INITRAMFS, "-append", words)
@@ -168,8 +175,8 @@ def _disk(disk: Disk) -> Iterator[str]:
     yield from ("-device", f"virtio-blk-pci,drive={name},serial={name}")
 
 
-def _slot(disk: str, number: int) -> Iterator[str]:
-    yield from ("-device", f"pcie-root-port,id={slot(disk)},chassis={number}")
+def _slot(name: str, number: int) -> Iterator[str]:
+    yield from ("-device", f"pcie-root-port,id={slot(name)},chassis={number}")
 
 
 def _interface(plug: Plug) -> Iterator[str]:

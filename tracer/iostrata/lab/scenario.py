@@ -111,10 +111,9 @@ class Scenario(Strict, frozen=True, kw_only=True):
             wanted.add("fio")
         return sorted(wanted)
 
-    def disks(self, machine: Machine) -> list[str]:
-        """That steps provide there."""
-        provided = (disk for step in self.stack for disk in step.disks())
-        return [name for on, name in provided if on == machine.name]
+    def slots(self, machine: str) -> list[str]:
+        """What steps plug into that machine."""
+        return [name for step in self.stack for name in step.slots(machine)]
 
     def modules(self, machine: Machine) -> list[str]:
         """Of the kernel, which that machine must have loaded; with their parameters."""

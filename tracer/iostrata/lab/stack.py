@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import takewhile
 
+from iostrata.errors import LabError
 from iostrata.lab.steps.step import Site, Step
 
 
@@ -21,5 +22,15 @@ def build(steps: Sequence[Step], site: Site) -> None:
         down.close()
     for step in steps[same:]:
         with ExitStack() as down:
-            step.build(site, down)
+            _build(step, site, down)
             site.steps[step.name] = step, down.pop_all()
+
+
+def _build(step: Step, site: Site, down: ExitStack) -> None:
+    try:
+        step.build(site, down)
+    except LabError as error:
+        # What is in the way of taking down what was not built is not what to tell.
+        with suppress(LabError):
+            down.close()
+        raise LabError(f"step {step.name}: {error}", error.hint) from error

@@ -23,6 +23,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     ``cpus``: on a machine that is not nested, more than one needs KVM (see ``qemu.racing``).
     ``poll``: its kernel waits without halting the CPU, which an emulator wakes the later the
     longer it was halted: what waits for a delayed part would seem delayed, too.
+    ``shared_memory``: other processes of the machine below can map it, as those of vhost-user do.
     ``modules``: loaded although no step needs them, to see whether they can be observed.
     ``observed``: layers that a recorder must see there, at least partly.
     """
@@ -34,6 +35,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     cpus: Count = 1
     poll: bool = False
     memory_mib: Annotated[int, msgspec.Meta(ge=256)] = 1024
+    shared_memory: bool = False
     disks: tuple[Disk, ...] = ()
     modules: tuple[Module, ...] = ()
     observed: tuple[str, ...] = ()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from iostrata.lab.steps.cpu_quota import CpuQuota
+from iostrata.lab.steps.device import Device
 from iostrata.lab.steps.file_system import FileSystem
 from iostrata.lab.steps.image import Image
 from iostrata.lab.steps.netem import Netem
@@ -11,11 +12,14 @@ from iostrata.lab.steps.nfs import NfsMount, NfsServer
 from iostrata.lab.steps.null_block import NullBlock
 from iostrata.lab.steps.service import Service
 
-AnyStep = NullBlock | FileSystem | NfsServer | NfsMount | Image | CpuQuota | Netem | Service
+AnyStep = (
+    NullBlock | FileSystem | NfsServer | NfsMount | Image | Device | CpuQuota | Netem | Service
+)
 
 __all__ = [
     "AnyStep",
     "CpuQuota",
+    "Device",
     "FileSystem",
     "Image",
     "Netem",

@@ -63,6 +63,9 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
     def involved(self) -> tuple[str, ...]:
         return (self.machine, self.guest)
 
+    def slots(self, machine: str) -> tuple[str, ...]:
+        return (self.name,) if machine == self.guest else ()
+
     def check(self, ground: Ground) -> Problems:
         places = [self.directory, self.device, self.transport]
         if sum(place is not None for place in places) != 1:
@@ -99,10 +102,9 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
         bus = qemu.slot(self.name)
         if controller:
             above = f"{self.name}-controller"
-            _plug(monitor, down, id=above, driver=controller, bus=bus, **thread)
+            monitor.plug(down, id=above, driver=controller, bus=bus, **thread)
             bus, thread = f"{above}.0", {}
-        _plug(
-            monitor,
+        monitor.plug(
             down,
             id=self.name,
             driver=disk,
@@ -139,9 +141,8 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
     def _throttled(self, monitor: Monitor, down: ExitStack) -> str:
         """The name of a node that lets requests through one by one."""
         node, group = f"{self.name}-throttled", f"{self.name}-throttle"
-        _add_object(
-            monitor, down, group, qom_type="throttle-group", limits={"iops-total": self.iops}
-        )
+        limits = {"iops-total": self.iops}
+        monitor.add_object(down, qom_type="throttle-group", id=group, limits=limits)
         monitor.execute(
             "blockdev-add", driver="throttle", node_name=node, throttle_group=group, file=self.name
         )
@@ -150,16 +151,5 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
 
     def _thread(self, monitor: Monitor, down: ExitStack) -> dict[str, str]:
         name = f"{self.name}-iothread"
-        _add_object(monitor, down, name, qom_type="iothread")
+        monitor.add_object(down, qom_type="iothread", id=name)
         return {"iothread": name}
-
-
-def _add_object(monitor: Monitor, down: ExitStack, name: str, **options: Any) -> None:
-    monitor.execute("object-add", id=name, **options)
-    down.callback(monitor.execute, "object-del", id=name)
-
-
-def _plug(monitor: Monitor, down: ExitStack, **device: Any) -> None:
-    monitor.execute("device_add", **device)
-    down.callback(monitor.wait_deleted, device["id"])
-    down.callback(monitor.execute, "device_del", id=device["id"])

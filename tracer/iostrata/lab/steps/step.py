@@ -110,7 +110,7 @@ class Site:
 
 
 class Step(Strict, frozen=True, kw_only=True):
-    """What all kinds have. Each has a file of its own here, and is listed in ``Stack``."""
+    """What all kinds have. Each has a file of its own here, and is listed in ``AnyStep``."""
 
     name: Name
     machine: Name
@@ -129,6 +129,10 @@ class Step(Strict, frozen=True, kw_only=True):
 
     def disks(self) -> tuple[tuple[str, str], ...]:
         """That it provides, each with its machine."""
+        return ()
+
+    def slots(self, machine: str) -> tuple[str, ...]:
+        """What it plugs into that machine, by names of its own."""
         return ()
 
     def mounts(self) -> tuple[str, ...]:

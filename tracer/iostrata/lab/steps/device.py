@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab stage: whatever else QEMU can plug into a nested machine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+
+from iostrata.lab import qemu
+from iostrata.lab.problem import Problems
+from iostrata.lab.schema import Name, Place
+from iostrata.lab.steps.step import Ground, Site, Step
+
+
+class Device(Step, tag="device", tag_field="kind", frozen=True, kw_only=True):
+    """A device of ``guest``: ``driver`` and ``options`` are QEMU's own words for it.
+
+    ``socket``: of the process on the machine below that serves it (vhost-user), and that maps the
+    guest's memory.
+    """
+
+    guest: Name
+    driver: str
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+    socket: Place | None = None
+
+    def involved(self) -> tuple[str, ...]:
+        return (self.machine, self.guest)
+
+    def slots(self, machine: str) -> tuple[str, ...]:
+        return (self.name,) if machine == self.guest else ()
+
+    def check(self, ground: Ground) -> Problems:
+        yield from ground.unless_nested("guest", self.machine, self.guest)
+        if self.socket and not ground.machines[self.guest].shared_memory:
+            yield "socket", f"nobody can map the memory of {self.guest}", "give it shared_memory"
+
+    def build(self, site: Site, down: ExitStack) -> None:
+        monitor, options = site.machines[self.guest].monitor, self.options
+        if self.socket:
+            name = f"{self.name}-socket"
+            address = {"type": "unix", "data": {"path": self.socket}}
+            backend = {"type": "socket", "data": {"addr": address, "server": False}}
+            monitor.execute("chardev-add", id=name, backend=backend)
+            down.callback(monitor.execute, "chardev-remove", id=name)
+            options = {**options, "chardev": name}
+        bus = qemu.slot(self.name)
+        monitor.plug(down, id=self.name, driver=self.driver, bus=bus, **options)
