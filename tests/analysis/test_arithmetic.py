@@ -18,7 +18,7 @@ from iostrata.report import estimate_json
 from tests.chain import CONNECTION, Chain, Costs
 from tests.cli.recordings import small_recording
 from tests.report.test_golden import golden
-from tests.synthetic import Request, World, Writer, device, write
+from tests.synthetic import Request, World, Writer, device, submit, write
 
 RTT_US = 120
 DEVICE_NS = 250_000
@@ -27,13 +27,16 @@ COSTS = Costs(vmm=51_000, there=65_000, back=65_000,
               disk=Request(scheduler=None, device=DEVICE_NS, sector=9000))  # fmt: skip
 
 
-def chain_recording(path: Path, machines: str = "guest host server") -> Path:
+def chain_recording(
+    path: Path, machines: str = "guest host server", tcp_us: int = RTT_US, deviation_us: int = 9
+) -> Path:
     chain = Chain()
     writer = chain.writer()
     for number in range(30):
         # Of a connection that no call of the recording used, and before there was a sample.
-        for connection, rtt_us in ((CONNECTION, RTT_US), (CONNECTION + 1, 9_000), (CONNECTION, 0)):
-            chain.host.emit("rpc_connection", writer.now, 0, connection=connection, rtt_us=rtt_us)
+        for connection, rtt_us in ((CONNECTION, tcp_us), (CONNECTION + 1, 9_000), (CONNECTION, 0)):
+            chain.host.emit("rpc_connection", writer.now, 0, connection=connection, rtt_us=rtt_us,
+                            rtt_deviation_us=deviation_us)  # fmt: skip
         chain.durable_write(writer, number * 8192, COSTS)
     path.mkdir()
     return chain.recording(path, machines)
@@ -123,6 +126,60 @@ def test_without_a_connection_the_network_is_not_known(tmp_path: Path) -> None:
     assert found["device"].guess_ns == DEVICE_NS
 
 
+@pytest.mark.parametrize(("tcp_us", "deviation_us"), [(20_000, 9), (RTT_US, 61)])
+def test_tcp_that_waits_for_replies_is_no_ping(
+    tmp_path: Path, tcp_us: int, deviation_us: int
+) -> None:
+    """Its acknowledgement may come with the reply, or later: then it is no network's time."""
+    path = chain_recording(tmp_path / "chain", tcp_us=tcp_us, deviation_us=deviation_us)
+    found = by_segment(estimated(path))
+    assert (found["network"].guess_ns, found["network"].basis) == (None, basis.WAITS)
+    assert (found["network"].of, found["network"].samples) == ("host", 30)
+    assert found["hypervisor"].basis == basis.UNKNOWN
+    assert by_segment(estimated(path, Given(500_000)))["network"].guess_ns == 500_000
+
+
+@pytest.mark.parametrize(("least_us", "told"), [("90", basis.LEAST), ("-", basis.TCP)])
+def test_tcp_s_least_trip_goes_before_its_smoothed_one(
+    tmp_path: Path, least_us: str, told: str
+) -> None:
+    path = chain_recording(tmp_path / "chain")
+    (path / "host" / "facts").mkdir(exist_ok=True)
+    lines = ("address port local_port rtt_us min_rtt_us",
+             f"192.0.2.5 2049 {CONNECTION >> 16} 9000 {least_us}",
+             "192.0.2.5 2049 4711 9000 17", "192.0.2.5 2049 - - -")  # fmt: skip
+    text = "".join("\t".join(line.split()) + "\n" for line in lines)
+    (path / "host" / "facts" / "connections").write_text(text)
+    found = by_segment(estimated(path))["network"]
+    guess_ns = {basis.LEAST: 90_000, basis.TCP: RTT_US * 1000}[told]
+    assert (found.guess_ns, found.basis, found.of) == (guess_ns, told, "host")
+
+
+def served_from_memory(path: Path, background: bool) -> Path:
+    """Writes that wait for no disk; and perhaps somebody else's, one at a time."""
+    world, disk = World(), device(254, 0)
+    world.builder.block(disk, "vda")
+    writer = Writer(world, 100, disk, 1_000_000)
+    for _ in range(20):
+        writer.enter()
+        writer.cpu(5_000)
+        writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+        writer.finish()
+        if background:
+            submit(world, disk, 7, writer.now, Request(scheduler=None, device=DEVICE_NS))
+        writer.now += 1_000_000
+    return write(world, path)
+
+
+def test_a_recorded_machine_is_not_called_unrecorded(tmp_path: Path) -> None:
+    """No write's time was in its device; it was recorded all the same."""
+    found = by_segment(estimated(served_from_memory(tmp_path / "memory", background=False)))
+    assert (found["device"].basis, found["device"].of) == (basis.NO_REQUEST, "local")
+    found = by_segment(estimated(served_from_memory(tmp_path / "disk", background=True)))
+    assert (found["device"].basis, found["device"].of) == (basis.SERIAL, "vda")
+    assert (found["device"].guess_ns, found["device"].measured_ns) == (DEVICE_NS, 0)
+
+
 def test_a_disk_that_is_never_idle_between(tmp_path: Path) -> None:
     world, disk = World(), device(254, 0)
     world.builder.block(disk, "vda")
@@ -140,8 +197,9 @@ def test_a_disk_that_is_never_idle_between(tmp_path: Path) -> None:
 
 def test_every_basis_has_its_words() -> None:
     names = {
-        basis.GIVEN, basis.TCP, basis.SERIAL, basis.REST, basis.SUM, basis.IGNORED, basis.UNKNOWN,
-        basis.NO_CONNECTION, basis.NO_DEVICE, basis.NEVER_ALONE,
+        basis.GIVEN, basis.LEAST, basis.TCP, basis.SERIAL, basis.REST, basis.SUM, basis.IGNORED,
+        basis.UNKNOWN, basis.WAITS, basis.NO_CONNECTION, basis.NO_DEVICE, basis.NO_REQUEST,
+        basis.NEVER_ALONE,
     }  # fmt: skip
     assert report.FROM.keys() | report.WHY_NOT.keys() == names
     assert report.RESTS_ON.keys() < names

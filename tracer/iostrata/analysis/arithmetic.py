@@ -9,7 +9,7 @@ none, the systems'. Whatever else there is, it takes for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from iostrata.trace.read import Trace
 
 # Where a guess comes from.
 GIVEN: Final = "given"
+LEAST: Final = "tcp least round trip"
 TCP: Final = "tcp round trip"
 SERIAL: Final = "serial requests"
 REST: Final = "the rest"
@@ -33,7 +34,9 @@ SUM: Final = "their sum"
 IGNORED: Final = "ignored"
 # Why there is none.
 NO_CONNECTION: Final = "no connection seen"
+WAITS: Final = "tcp waits for replies"
 NO_DEVICE: Final = "no device recorded"
+NO_REQUEST: Final = "no request seen"
 NEVER_ALONE: Final = "never alone"
 UNKNOWN: Final = "others unknown"
 
@@ -42,6 +45,7 @@ DEVICE: Final = "device"
 HYPERVISOR: Final = "hypervisor"
 UNATTRIBUTED: Final = "unattributed"
 US: Final = 1000
+NEVER: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -122,28 +126,54 @@ def _guess(
 
 
 def _network(found: Material, given: Given) -> _Term:
-    """The kernel's own round trip times of the connections that carried the calls."""
+    """What the first machine that knows of a connection that carried calls knows of it."""
     if given.ping_ns is not None:
         return _Term(given.ping_ns, GIVEN)
-    for member in found.path.members:
-        told = member.trace.points["rpc_connection"]
-        used = np.isin(told["connection"], member.trace.points["rpc_call"]["connection"])
-        times = integers(told["rtt_us"])[used]
-        times = times[times > 0]
-        if len(times):
-            return _Term(float(np.median(times)) * US, TCP, member.trace.machine, len(times))
-    return _Term(None, NO_CONNECTION)
+    terms = (_round_trip(member.trace) for member in found.path.members)
+    return next((term for term in terms if term), _Term(None, NO_CONNECTION))
+
+
+def _round_trip(trace: Trace) -> _Term | None:
+    """TCP's own: from what it sent to its acknowledgement, which may come with the reply only.
+
+    No round trip of the network is longer than the quickest call with its reply, and what
+    varies by half of itself is more than one thing.
+    """
+    calls = trace.points["rpc_call"]
+    used = np.unique(integers(calls["connection"]))
+    least = [us for each in used if (us := trace.facts.least_rtt_us.get(int(each)))]
+    told = trace.points["rpc_connection"]
+    rows = np.isin(integers(told["connection"]), used) & (integers(told["rtt_us"]) > 0)
+    varies = False
+    if least:
+        term = _Term(float(min(least)) * US, LEAST, trace.machine, len(least))
+    elif rows.any():
+        rtt_us, deviation_us = (
+            float(np.median(integers(told[name])[rows])) for name in ("rtt_us", "rtt_deviation_us")
+        )
+        varies = 2 * deviation_us > rtt_us
+        term = _Term(rtt_us * US, TCP, trace.machine, int(rows.sum()))
+    else:
+        return None
+    sent, replied = integers(calls["sent_ns"]), integers(calls["reply_ns"])
+    trips = (replied - sent)[(sent > 0) & (replied > 0)]
+    if varies or (term.ns or 0) > trips.min(initial=NEVER):
+        return replace(term, ns=None, basis=WAITS)
+    return term
 
 
 def _device(found: Material, breakdown: Breakdown, given: Given) -> _Term:
     """What one request after the other takes, on the disk that had most of them."""
     if given.iops is not None:
         return _Term(1e9 / given.iops, GIVEN)
+    traces = {member.trace.machine: member.trace for member in found.path.members}
     machines = [layer.machine for layer in breakdown.layers if layer.segment == DEVICE]
-    if not machines:
+    if not machines and _unrecorded(_measured(breakdown)):
         return _Term(None, NO_DEVICE)
-    trace = next(m.trace for m in found.path.members if m.trace.machine == machines[-1])
+    trace = traces[(machines or list(traces))[-1]]
     disk, times = _alone(trace)
+    if not disk:
+        return _Term(None, NO_REQUEST, trace.machine)
     if not len(times):
         return _Term(None, NEVER_ALONE, disk)
     return _Term(float(times.mean()), SERIAL, disk, len(times))

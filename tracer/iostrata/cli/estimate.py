@@ -49,9 +49,9 @@ def estimate(
     Without tracing, one takes the network for a ping, the device for 1/IOPS,
     and gives the rest of the latency to the hypervisor. This does it for the
     mean write of a recording, from the recording itself: the round trip that
-    TCP knew of, and the requests that the disk had one at a time. Your own
-    measurements go before it. Each guess stands beside the segment that was
-    measured, with its error.
+    TCP knew of, unless that holds the server's time, too, and the requests that
+    the disk had one at a time. Your own measurements go before it. Each guess
+    stands beside the segment that was measured, with its error.
 
     \b
       iostrata estimate /var/tmp/path

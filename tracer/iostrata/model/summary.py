@@ -322,10 +322,12 @@ class Charts:
 
 
 Basis = Literal[
-    "given", "tcp round trip", "serial requests", "the rest", "their sum", "ignored",
-    "no connection seen", "no device recorded", "never alone", "others unknown",
+    "given", "tcp least round trip", "tcp round trip", "serial requests", "the rest", "their sum",
+    "ignored",
+    "no connection seen", "tcp waits for replies", "no device recorded", "no request seen",
+    "never alone", "others unknown",
 ]  # fmt: skip
-"""Where a guess comes from, or, the last four, why there is none."""
+"""Where a guess comes from; or, from ``no connection seen`` on, why there is none."""
 
 
 @dataclass(frozen=True)

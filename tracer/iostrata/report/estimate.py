@@ -23,7 +23,8 @@ COLUMNS: Final = ("guessed", "measured", "error", "relative")
 # By the guess's basis, in the table.
 FROM: Final = {
     "given": "given",
-    "tcp round trip": "TCP's round trip",
+    "tcp least round trip": "TCP's least trip",
+    "tcp round trip": "TCP's smoothed trip",
     "serial requests": "1/IOPS",
     "the rest": "what is left",
     "their sum": "their sum",
@@ -32,13 +33,23 @@ FROM: Final = {
 }
 # Below it, of what was read from the recording: by whom or of which, and how many samples.
 RESTS_ON: Final = {
-    "tcp round trip": "smoothed by {0}'s kernel, median of {1}; --ping MS for your own",
+    "tcp least round trip": "the quickest acknowledgement of some segment, as {0}'s kernel knew of "
+    "{1}: no ping of 8 KB, which takes longer; --ping MS for your own",
+    "tcp round trip": "until segments were acknowledged, as {0}'s kernel smoothed it, median of "
+    "{1}: no ping, as acknowledgements may wait for replies; --ping MS for your own",
     "serial requests": "mean of {1} that {0} had alone; --iops N for your own",
 }
-COUNTED: Final = {"tcp round trip": "sample", "serial requests": "write"}
+COUNTED: Final = {
+    "tcp least round trip": "connection",
+    "tcp round trip": "sample",
+    "serial requests": "write",
+}
 WHY_NOT: Final = {
     "no connection seen": "no machine told of a connection: give --ping MS (0: there is none)",
-    "no device recorded": "the machine that has it was not recorded: give --iops N",
+    "tcp waits for replies": "what {0}'s TCP knows is longer than the quickest call with its "
+    "reply, or varies too much: it waits for replies and is no ping; give --ping MS",
+    "no device recorded": "no recorded machine on the way has it: give --iops N",
+    "no request seen": "{0} was not seen to write to a disk: give --iops N",
     "never alone": "{0} always had several requests at once: give --iops N",
 }
 

@@ -74,7 +74,8 @@ class Facts:
     """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none.
 
     ``stacks``: the functions of each of the kernel's stacks that a thread slept in, from the
-    innermost; empty: not recorded.
+    innermost; empty: not recorded. ``least_rtt_us``: of each connection (client's port << 16 |
+    server's) of an NFS mount, what TCP knew when the recording ended.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -83,6 +84,7 @@ class Facts:
     tsc: tuple[TscOffset, ...] = ()
     exchange: Exchange = field(default_factory=lambda: exchange_of(()))
     stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    least_rtt_us: Mapping[int, int] = field(default_factory=dict)
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition is on; anything else is its own."""
@@ -137,8 +139,26 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         tsc=read_tsc(directory, defects),
         exchange=read_exchange(directory, defects),
         stacks=read_stacks(directory, defects),
+        least_rtt_us=read_least_rtt(directory, defects),
     )
     return facts, defects
+
+
+def read_least_rtt(directory: Path, defects: list[str]) -> dict[int, int]:
+    least = {}
+    columns: list[str] = []
+    for number, line in read_lines(directory / "connections", defects):
+        if not columns:
+            columns = line.split("\t")
+            continue
+        try:
+            row = dict(zip(columns, line.split("\t"), strict=True))
+            if row["min_rtt_us"] != ABSENT:
+                connection = int(row["local_port"]) << 16 | int(row["port"])
+                least[connection] = int(row["min_rtt_us"])
+        except (ValueError, KeyError):
+            defects.append(f"facts/connections: line {number} is no connection")
+    return least
 
 
 def read_apic_ids(directory: Path, defects: list[str]) -> dict[int, int]:
