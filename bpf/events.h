@@ -81,6 +81,7 @@ enum thread_kind {
 	THREAD_VMM,        /* of a process that runs a virtual machine */
 	THREAD_SERVER,     /* serves other machines' calls (nfsd) */
 	THREAD_DAEMON,     /* of a process that serves other machines (virtiofsd) */
+	THREAD_HELPER,     /* of the kernel, and has let a recorded thread go on */
 };
 
 /* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns
@@ -93,6 +94,15 @@ struct sched_event {
 	unsigned int state;       /* task state when it left the CPU; 0: preempted */
 	unsigned int subject_tid; /* the thread that runs again */
 	int stack; /* where it slept, as in the facts' stacks; negative: not recorded */
+	unsigned short waker_cpu;
+	unsigned short waker_context; /* enum wake_context */
+};
+
+/* As what the waker's CPU woke the thread. */
+enum wake_context {
+	WAKE_UNKNOWN,   /* it was not, or the kernel does not tell */
+	WAKE_THREAD,    /* the waker itself did */
+	WAKE_INTERRUPT, /* an interrupt did, whatever thread it came upon */
 };
 
 /* A file system's sync of one file, recorded when it returns. */

@@ -56,7 +56,10 @@ struct thread {
 	int stack; /* where it sleeps, among the stacks; negative: not known */
 
 	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
-	unsigned char announced; /* its thread event has been emitted */
+	unsigned char announced;     /* its thread event has been emitted */
+	unsigned char waker_context; /* enum wake_context */
+	unsigned char useless_runs;  /* of a helper, since it let a thread go on */
+	unsigned short waker_cpu;
 
 	/* the call that it is in; enter_ns 0: in none */
 	unsigned char call;

@@ -3,7 +3,10 @@
  * Recorded threads come and go, sleep and wake.  Leaving the CPU and being
  * woken are stashed; running again emits one event.
  */
-#include "thread.bpf.h"
+#include "interrupt.bpf.h"
+
+/* A kernel thread has ceased to help after so many runs without letting a thread go on. */
+#define USELESS_RUNS 200
 
 /* Whether sched_switch says the state that prev leaves in (since Linux
  * fa2c3254d7cf, in v5.18); set by the recorder. */
@@ -22,6 +25,12 @@ static __always_inline bool is_idle(const struct thread *thread)
 	return thread->kind == THREAD_WORKER && thread->off_state & TASK_NOLOAD;
 }
 
+/* A helper is recorded while it lets threads go on now and then, idle in between or not. */
+static __always_inline bool is_useless(struct thread *thread)
+{
+	return thread->kind == THREAD_HELPER && ++thread->useless_runs > USELESS_RUNS;
+}
+
 static __always_inline void resumed(struct thread *thread, __u32 tid)
 {
 	union event *e = emit_reserve(POINT_sched_resume);
@@ -33,6 +42,8 @@ static __always_inline void resumed(struct thread *thread, __u32 tid)
 		e->sched_resume.state = thread->off_state;
 		e->sched_resume.subject_tid = tid;
 		e->sched_resume.stack = thread->stack;
+		e->sched_resume.waker_cpu = thread->waker_cpu;
+		e->sched_resume.waker_context = thread->waker_context;
 		emit_submit(e, POINT_sched_resume);
 	}
 	thread->off_ns = 0;
@@ -57,14 +68,31 @@ int wakeup_switch(__u64 *ctx)
 		thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
 		thread->wake_ns = 0;
 		thread->waker_tid = 0;
+		thread->waker_cpu = 0;
+		thread->waker_context = WAKE_UNKNOWN;
 		thread->off_ns = bpf_ktime_get_ns();
-		if (is_idle(thread))
+		if (is_idle(thread) || is_useless(thread))
 			thread_remove(prev->pid);
 	}
 	thread = thread_of(next_tid);
 	if (thread && thread->off_ns)
 		resumed(thread, next_tid);
 	return 0;
+}
+
+/* The current thread lets a recorded one go on: what kept it is what that one waited for, so
+ * a kernel thread is recorded from now on.  Helpers of helpers are not. */
+static __always_inline void helped(__u32 tid)
+{
+	struct thread *helper;
+
+	if (!tid || !current_is_kernel_thread())
+		return;
+	helper = thread_of(tid);
+	if (!helper)
+		helper = thread_add(tid, bpf_get_current_pid_tgid() >> 32, THREAD_HELPER);
+	if (helper)
+		helper->useless_runs = 0;
 }
 
 SEC("tp_btf/sched_waking")
@@ -75,6 +103,10 @@ int wakeup_waking(__u64 *ctx)
 
 	if (thread && thread->off_ns && thread->off_state && !thread->wake_ns) {
 		thread->waker_tid = current_tid();
+		thread->waker_cpu = bpf_get_smp_processor_id();
+		thread->waker_context = wake_context(ctx);
+		if (thread->waker_context == WAKE_THREAD && thread->kind != THREAD_HELPER)
+			helped(thread->waker_tid);
 		thread->wake_ns = bpf_ktime_get_ns();
 	}
 	return 0;

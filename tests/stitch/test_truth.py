@@ -84,20 +84,28 @@ def play(writer: Writer, steps: Steps) -> None:
             case "preempted", int(duration):
                 writer.preempted(duration)
             case "lock", int(duration):
-                writer.sleep(duration, waker=PEER, row="lock")
+                asleep_for_a_peer(writer, duration)
             case "unexplained", int(duration):
                 writer.sleep(duration, waker=STRANGER, row=None)
     writer.cpu(150)
 
 
-PEER, STRANGER = 99, 12345
+STRANGER = 12345
+
+
+def asleep_for_a_peer(writer: Writer, duration: int) -> None:
+    """Another thread of the workload, in a call to another file, lets go of something."""
+    peer = Writer(writer.world, writer.tid + 1000, device(9, 0), writer.now - 10, inode=77)
+    peer.enter()
+    writer.sleep(duration, waker=peer.tid, row="lock")
+    peer.now += duration + 20
+    peer.leave("pwrite64", result=1, size=1)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(writes, min_size=1, max_size=3), st.integers(0, 3000))
 def test_random_stacks(threads: list[list[tuple[str, Steps, Steps, int]]], stagger: int) -> None:
     world = World()
-    world.target(PEER)
     truth: dict[int, list[Counter[str]]] = {}
     for number, planned in enumerate(threads):
         writer = Writer(world, 100 + number, device(8, 16 * number), 1000 + stagger * number)

@@ -12,7 +12,7 @@ LOCK: Final = Declaration(
         Row(
             "lock",
             "OS",
-            "asleep until another thread of the workload let go",
+            "asleep while another thread of the workload, which let go, ran",
             ("sched_resume",),
             "threads of the workload write to one file or directory: they wait for each other, "
             "not for the disk.",

@@ -12,10 +12,10 @@ WAKEUP: Final = Declaration(
         Row(
             "wakeup.worker",
             "OS",
-            "handed to a kernel worker until that began",
+            "handed to a kernel worker until it began, or let the caller go",
             ("io_uring_queue_async_work", "sched_resume"),
-            "the engine hands requests to kernel threads, as buffered writes and syncs are; there "
-            "are too few of them.",
+            "the engine hands requests to kernel threads, as buffered writes and syncs are, or the "
+            "file system ends appends in them (ext4, XFS); there are too few of them, or no CPU.",
             "#aed581",
             "wake",
         ),
@@ -60,7 +60,7 @@ WAKEUP: Final = Declaration(
         Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
     ),
-    sights=(Sight("wakeup", ("wakeup",), "interrupt and run queue are shown as unattributed"),),
+    sights=(Sight("wakeup", ("wakeup",), "what ended a sleep is not known: unattributed"),),
     observers=(
         Observer("wakeup", ("sched_resume",), "no scheduler event recorded", "syscall and fs"),
     ),

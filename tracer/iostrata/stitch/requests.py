@@ -55,7 +55,9 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
     issued = window.columns(
         "block_rq_issue", "request_key", "bio_key", "sector", "dev", "size_bytes", "flags"
     )
-    done = window.columns("block_rq_complete", "tid", "request_key", "bio_key", "dev", "size_bytes")
+    done = window.columns(
+        "block_rq_complete", "tid", "cpu", "request_key", "bio_key", "dev", "size_bytes"
+    )
     key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
     complete = np.full(len(key), -1)
     until = next_time(key, issue)

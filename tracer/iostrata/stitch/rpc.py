@@ -21,6 +21,7 @@ from iostrata.stitch.window import Window
 class Calls:
     """Calls that were made and ended: one row each. Times in ns.
 
+    ``tid``: of the thread that made it, ``end_tid``: of the one that found it ended.
     ``reply_ns``: its reply was there (the transport had data, or, where that is
     not known, the reply was matched to the call).
     """
@@ -36,16 +37,20 @@ class Calls:
     xid: Ints
     connection: Ints
     operation: Ints
+    end_tid: Ints
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def rows(self, rows: Ints) -> Calls:
+        return Calls(**{name: column[rows] for name, column in vars(self).items()})
 
 
 def calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
     made = window.columns("nfs_call", "tid", "call_key", "dev", "inode", "operation")
     ended = window.columns(
-        "rpc_call", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection"
+        "rpc_call", "tid", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection"
     )
     call = AsOf(made["call_key"], made["time_ns"]).at_or_before(
         ended["call_key"], np.where(ended["send_ns"] > 0, ended["send_ns"], ended["time_ns"])
@@ -67,6 +72,7 @@ def calls_of(window: Window) -> Calls:
         xid=ended["xid"][rows],
         connection=ended["connection"][rows],
         operation=made["operation"][call],
+        end_tid=ended["tid"][rows],
     )
 
 

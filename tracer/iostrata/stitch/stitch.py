@@ -13,13 +13,22 @@ pieces first, then commits, then requests.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, integers, joined, overlapping, pair_key
+from iostrata.columns import (
+    AsOf,
+    Containing,
+    Ints,
+    at,
+    joined,
+    overlapping,
+    pair_key,
+    ranges,
+)
 from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
@@ -27,17 +36,14 @@ from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.journal import phases
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Requests, requests_of
-from iostrata.stitch.rpc import calls_of, owners_of_calls, spans_of_calls
+from iostrata.stitch.rpc import Calls, calls_of, owners_of_calls, spans_of_calls
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
-from iostrata.stitch.wakeup import CAUSE, Sleeps, interrupts, run_queue, sleeps_of
-from iostrata.stitch.window import Columns, Window
-from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
-from iostrata.trace.read import Trace
-
-# A waker that completed a request this long before did other things in between.
-COMPLETION_NS: Final = 50_000
+from iostrata.stitch.wakers import Explained, Tied, Wakers, endings_of
+from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
+from iostrata.stitch.window import Window
+from iostrata.trace.layout import WAKE_INTERRUPT
 
 
 @dataclass(frozen=True)
@@ -93,40 +99,43 @@ def stitch(window: Window) -> Stitched:
     first_request = first_commit + len(window.commits)
     of_request = _numbered(bios.above[root], first_request)
     activity_of_bio = np.where(commit_of_bio >= 0, commit_of_bio + first_commit, of_request)
+    waiting = Waiting(window, owners, workers, requests, sleeps, piece_of_sleep)
+    committing = _numbered(_commit_of(window, sleeps.tid, sleeps.on_ns), first_commit)
+    owner_of_sleep = np.where(committing >= 0, committing, waiting.of_sleep)
+    endings = endings_of(window, bios, carried, requests, completed, calls)
+    wakers = Wakers(window, sleeps, endings)
+    explained = wakers.explain(owner_of_sleep, carried, (piece_of_bio, activity_of_bio))
+    others = _Others(bios, root, requests, carried, journal, stack.stacked, calls)
+    waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
+    spans.extend(waits.where(waits.owner < first_commit))
     if (activity_of_bio >= 0).any() or len(window.commits):
-        commit_of_completion = _commit_of_completion(completed, bios, commit_of_bio)
-        waiting = Waiting(window, owners, workers, requests, sleeps, piece_of_sleep)
-        edges = _edges(window, owners, waiting, sleeps, completed, commit_of_completion)
+        edges = _edges(window, owners, waiting, sleeps, explained, commit_of_bio)
         commits_used = edges.activity - first_commit
         _journal_starts(spans, window, edges, sleeps)
-        inside = _activity_spans(
-            window, bios, requests, carried, activity_of_bio, stack, sleeps, waiting
+        inside = SpanList()
+        inside.extend(_activity_spans(window, bios, requests, carried, activity_of_bio, stack))
+        inside.extend(
+            run_queue(sleeps, np.where(owner_of_sleep >= first_commit, owner_of_sleep, -1))
         )
+        inside.extend(waits.where(waits.owner >= first_commit))
         # A bio can be both: XFS's log is written by who syncs.
         above, kinds = stack.edges(
             requests, carried, (piece_of_bio, activity_of_bio), journal, first_request
         )
-        spans.extend(_up(inside, edges, above, kinds, first_commit))
+        above = Edges(**joined([above, others.edges(explained.bios, first_request)]))
+        kinds = np.append(kinds, np.full(len(above.write) - len(kinds), RANK["device.data"]))
+        spans.extend(_up(inside.collect(), edges, above, kinds, first_commit))
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
     sleeps, owner = sleeps.rows(mine), piece_of_sleep[mine]
     asleep = np.where(sleeps.asleep, owner, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
-    loose = ~keyed[root] & bios.kernel_thread & (bios.above[root] < 0)
-    by_time = _tied_by_waker(
-        spans, window, sleeps, asleep, bios, requests, carried, completed, loose, stack.stacked
-    )
-    woken, ended = interrupts(sleeps, owner, spans.collect())
-    spans.extend(woken)
-    for_log = _asleep_for_log(window, owners.syncs, sleeps, owner)
-    spans.add(np.where((ended < 0) & for_log, asleep, -1), "journal.start",
-              sleeps.off_ns, sleeps.wake_ns)  # fmt: skip
-    by_peer = (ended < 0) & np.isin(sleeps.waker, _peers(window.trace))
-    by_peer &= sleeps.waker != sleeps.tid
-    spans.add(np.where(by_peer, asleep, -1), "lock", sleeps.off_ns, sleeps.wake_ns)
+    for_log = ~explained.ended[mine] & _asleep_for_log(window, owners.syncs, sleeps, owner)
+    for_log &= ~_completed_inside(sleeps, owner, spans.collect())
+    spans.add(np.where(for_log, asleep, -1), "journal.start", sleeps.off_ns, sleeps.wake_ns)
     _handovers(spans, window, owners.syncs)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
-    ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=by_time + stack.by_time)
+    ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
     asked = Asked(
         np.concatenate([requests.key, calls.key]),
         np.concatenate([requests.issue_ns, calls.send_ns]),
@@ -135,14 +144,6 @@ def stitch(window: Window) -> Stitched:
     found = spans.collect()
     went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
     return Stitched(found, asked, ties, audit(window, sleeps, owner, went_on, found))
-
-
-def _peers(trace: Trace) -> Ints:
-    """The workload's threads, and those of io_uring that work for them."""
-    threads = trace.points["thread"]
-    kind = integers(threads["kind"])
-    peers: Ints = integers(threads["subject_tid"])[np.isin(kind, (THREAD_TARGET, THREAD_WORKER))]
-    return peers
 
 
 def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
@@ -170,11 +171,16 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
             spans.add(requests, "syscall", begin, until)
 
 
+def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
+    """What each thread was committing at a time, -1: nothing."""
+    commits = window.commits
+    return Containing(commits.tid, commits.begin_ns, commits.end_ns).find(tid, time_ns)
+
+
 def _commit_of_bio(window: Window, bios: Bios) -> Ints:
     """By the committing thread, or by the log write's own bio."""
     commits = window.commits
-    by_thread = Containing(commits.tid, commits.begin_ns, commits.end_ns)
-    commit = by_thread.find(bios.tid, bios.queue_ns)
+    commit = _commit_of(window, bios.tid, bios.queue_ns)
     logs = np.flatnonzero(commits.bio_key != 0)
     by_key = AsOf(commits.bio_key[logs], commits.begin_ns[logs])
     log = at(logs, by_key.at_or_before(bios.key, bios.queue_ns))
@@ -226,8 +232,6 @@ def _activity_spans(
     carried: Carried,
     activity_of_bio: Ints,
     stack: Stack,
-    sleeps: Sleeps,
-    waiting: Waiting,
 ) -> Spans:
     """What went on inside each commit and below each request; ``owner`` is its number."""
     commits, first_commit = window.commits, len(window.pieces.begin_ns)
@@ -237,12 +241,64 @@ def _activity_spans(
     # Ordered mode writes data before the log, with neither the flag nor the name of a journal.
     journal = in_commit & (bios.meta | bios.wants_flush[stack.root])
     spans.extend(spans_of_bios(bios, requests, carried, activity_of_bio, journal, stack.stacked))
-    owner = Containing(commits.tid, commits.begin_ns, commits.end_ns).find(sleeps.tid, sleeps.on_ns)
-    below = np.where(waiting.of_sleep >= first_commit, waiting.of_sleep, -1)
-    owner = np.where(owner >= 0, owner + first_commit, below)
-    spans.extend(run_queue(sleeps, owner))
-    spans.extend(interrupts(sleeps, owner, spans.collect())[0])
     return spans.collect()
+
+
+class _Others:
+    """What was waited for although others asked for it, as spans of those who waited."""
+
+    def __init__(
+        self,
+        bios: Bios,
+        root: Ints,
+        requests: Requests,
+        carried: Carried,
+        journal: NDArray[np.bool_],
+        stacked: Ints,
+        calls: Calls,
+    ) -> None:
+        self._bios, self._root, self._requests = bios, root, requests
+        self._carried, self._journal = carried, journal
+        self._stacked, self._calls = stacked, calls
+
+    def spans_of(self, explained: Explained, owners: Iterable[Ints]) -> Spans:
+        """``owners``: of each bio, whose own spans have it already."""
+        spans = SpanList()
+        spans.extend(explained.spans)
+        tied = explained.bios
+        own = np.logical_or.reduce([of_bio[tied.row] == tied.owner for of_bio in owners])
+        # What a commit consists of, it is waited for as a commit.
+        tied = tied.rows(np.flatnonzero(~own & ~self._journal[tied.row]))
+        none = np.zeros(len(self._bios), np.bool_)
+        alone = spans_of_bios(
+            self._bios, self._requests, self._carried,
+            np.where(np.isin(self._root, tied.row), self._root, -1), none, self._stacked,
+        )  # fmt: skip
+        spans.extend(follow(alone, _edges_of(tied, tied.row)))
+        tied = explained.calls
+        called = spans_of_calls(self._calls, np.arange(len(self._calls)), len(self._requests.key))
+        spans.extend(follow(called, _edges_of(tied, tied.row)))
+        return spans.collect()
+
+    def edges(self, tied: Tied, first: int) -> Edges:
+        """To what is below the bios, where those are on stacked devices.
+
+        ``first``: the number of the first request among activities.
+        """
+        on_stacked = np.isin(self._requests.device_key, self._stacked)[self._carried.request]
+        below = on_stacked & np.isin(self._root[self._carried.bio], tied.row)
+        bio, request = self._carried.bio[below], self._carried.request[below]
+        order = np.argsort(self._root[bio], kind="stable")
+        roots_of = self._root[bio][order]
+        first_of = np.searchsorted(roots_of, tied.row, side="left")
+        count = np.searchsorted(roots_of, tied.row, side="right") - first_of
+        tie = np.repeat(np.arange(len(tied.row)), count)
+        return Edges(
+            request[order][np.repeat(first_of, count) + ranges(count)] + first,
+            tied.owner[tie],
+            tied.begin_ns[tie],
+            tied.end_ns[tie],
+        )
 
 
 def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: int) -> Spans:
@@ -274,18 +330,22 @@ def _edges(
     owners: Owners,
     waiting: Waiting,
     sleeps: Sleeps,
-    completed: Columns,
-    commit_of_completion: Ints,
+    explained: Explained,
+    commit_of_bio: Ints,
 ) -> Edges:
     """Who waited for which commits, and when; all by number."""
     parts = (
         _by_transaction(window, owners.syncs, waiting.of_sync),
         _by_log_write(window, waiting),
         _by_waker(window, sleeps, waiting.of_sleep),
-        _by_completion(sleeps, waiting.of_sleep, completed, commit_of_completion),
+        _by_completion(explained, commit_of_bio),
+        _edges_of(explained.commits, explained.commits.row),
     )
     edges = Edges(**joined(parts))
-    return replace(edges, activity=edges.activity + len(window.pieces.begin_ns))
+    edges = replace(edges, activity=edges.activity + len(window.pieces.begin_ns))
+    # A commit waits for others through what they are made of.
+    first, beyond = len(window.pieces.begin_ns), len(window.pieces.begin_ns) + len(window.commits)
+    return edges.rows(np.flatnonzero((edges.write < first) | (edges.write >= beyond)))
 
 
 def _by_transaction(window: Window, syncs: Syncs, waiter: Ints) -> Edges:
@@ -324,7 +384,8 @@ def _by_log_write(window: Window, waiting: Waiting) -> Edges:
 def _by_waker(window: Window, sleeps: Sleeps, waiter: Ints) -> Edges:
     """By key: the thread that woke a sleeper was committing a journal until then."""
     commits = window.commits
-    woken = np.flatnonzero((waiter >= 0) & sleeps.asleep & np.isin(sleeps.waker, commits.waker))
+    itself = sleeps.asleep & (sleeps.context != WAKE_INTERRUPT)
+    woken = np.flatnonzero((waiter >= 0) & itself & np.isin(sleeps.waker, commits.waker))
     row, commit = overlapping(
         sleeps.waker[woken], sleeps.off_ns[woken], sleeps.wake_ns[woken],
         commits.waker, commits.begin_ns, commits.end_ns,
@@ -333,29 +394,18 @@ def _by_waker(window: Window, sleeps: Sleeps, waiter: Ints) -> Edges:
     return Edges(commit, waiter[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
 
 
-def _commit_of_completion(completed: Columns, bios: Bios, commit_of_bio: Ints) -> Ints:
-    """The commit whose bio each completion is of, -1: of none."""
-    by_bio = AsOf(bios.key, bios.queue_ns)
-    return at(commit_of_bio, by_bio.at_or_before(completed["bio_key"], completed["time_ns"]))
-
-
-def _by_completion(
-    sleeps: Sleeps, waiter: Ints, completed: Columns, commit_of_completion: Ints
-) -> Edges:
-    """By thread and time: who woke the sleeper had just completed a request of the commit.
+def _by_completion(explained: Explained, commit_of_bio: Ints) -> Edges:
+    """By key: what woke the sleeper had just completed a request of the commit.
 
     So ends the wait for a block that the log is being written from (BH_Shadow of
     fs/jbd2/transaction.c), which nothing else tells of.
     """
-    woken = np.flatnonzero((waiter >= 0) & sleeps.asleep)
-    wake = sleeps.wake_ns[woken]
-    done = AsOf(completed["tid"], completed["time_ns"])
-    last = done.at_or_before(sleeps.waker[woken], wake)
-    soon = wake - at(completed["time_ns"], last) <= COMPLETION_NS
-    commit = np.where(soon, at(commit_of_completion, last), -1)
-    rows = np.flatnonzero(commit >= 0)
-    sleep = woken[rows]
-    return Edges(commit[rows], waiter[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
+    return _edges_of(explained.bios, at(commit_of_bio, explained.bios.row))
+
+
+def _edges_of(tied: Tied, activity: Ints) -> Edges:
+    rows = np.flatnonzero(activity >= 0)
+    return Edges(activity[rows], tied.owner[rows], tied.begin_ns[rows], tied.end_ns[rows])
 
 
 def _journal_starts(spans: SpanList, window: Window, edges: Edges, sleeps: Sleeps) -> None:
@@ -374,7 +424,8 @@ def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -
     """Sleeps inside a sync of XFS before its thread wrote or awaited a log buffer.
 
     The kernel has no point where a thread waits for the push of the committed
-    item list, but nothing else stands between the sync and the log write.
+    item list, but nothing else stands between the sync, with its data written, and the
+    log write. What an interrupt ended was something else.
     """
     logged = [window.columns(p, "tid") for p in ("xlog_iclog_sync", "xlog_iclog_wait_on")]
     tid = np.concatenate([columns["tid"] for columns in logged])
@@ -384,8 +435,17 @@ def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -
     following = at(time, AsOf(tid, time).at_or_after(sleeps.tid, sleeps.on_ns))
     inside = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns).find(sleeps.tid, sleeps.off_ns)
     same = (inside >= 0) & (at(syncs.piece, inside) == owner)
+    same &= sleeps.context != WAKE_INTERRUPT
     before: NDArray[np.bool_] = same & (following >= 0) & (following <= at(syncs.end_ns, inside))
     return before
+
+
+def _completed_inside(sleeps: Sleeps, owner: Ints, spans: Spans) -> NDArray[np.bool_]:
+    """Sleeps during which something that their owner waited for was complete."""
+    cause = spans.where(CAUSE[spans.rank])
+    found = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
+    inside: NDArray[np.bool_] = at(cause.end_ns, found) >= sleeps.off_ns
+    return inside
 
 
 def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:
@@ -405,54 +465,3 @@ def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:
     end = pieces.end_ns[requests]
     last = at(cause.end_ns, ends.at_or_before(requests, end))
     spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)
-
-
-_TIMED: Final = {
-    RANK["device.data"]: RANK["timed.data"],
-    RANK["device.meta"]: RANK["timed.meta"],
-    RANK["device.flush"]: RANK["timed.flush"],
-}
-
-
-def _tied_by_waker(
-    spans: SpanList,
-    window: Window,
-    sleeps: Sleeps,
-    asleep: Ints,
-    bios: Bios,
-    requests: Requests,
-    carried: Carried,
-    completed: Columns,
-    loose: NDArray[np.bool_],
-    stacked: Ints,
-) -> int:
-    """Kernel threads' bios that no key ties, where their completion woke a write's sleep.
-
-    The witness is who woke the sleeper: a thread, or an interrupt on it, that had just
-    completed such a bio's request on the write's disk. They rank below everything tied by
-    a key: they only claim time that would otherwise be unattributed. Returns how many bios
-    that were.
-    """
-    rows = np.flatnonzero(asleep >= 0)
-    wake = sleeps.wake_ns[rows]
-    last = AsOf(completed["tid"], completed["time_ns"]).at_or_before(sleeps.waker[rows], wake)
-    time = at(completed["time_ns"], last)
-    bio = AsOf(bios.key, bios.begin_ns).at_or_before(at(completed["bio_key"], last), time)
-    root = at(roots(bios.parent), bio)
-    ended = (root >= 0) & (time >= sleeps.off_ns[rows]) & (wake - time <= COMPLETION_NS)
-    ended &= at(loose.astype(np.int64), root) > 0
-    keys, place = np.unique(window.pieces.device_key, return_inverse=True)
-    disks = np.array([window.trace.facts.disk_of(int(key)) for key in keys], np.int64)[place]
-    ended &= disks[asleep[rows]] == at(bios.device_key, root)
-    rows, root = rows[ended], root[ended]
-    mine = np.isin(roots(bios.parent), root)
-    alone = spans_of_bios(
-        bios, requests, carried, np.where(mine, roots(bios.parent), -1),
-        np.zeros(len(bios), np.bool_), stacked,
-    )  # fmt: skip
-    rank = np.full(len(alone), RANK["timed.queue"], np.int16)
-    for keyed, timed in _TIMED.items():
-        rank[alone.rank == keyed] = timed
-    waits = Edges(root, asleep[rows], sleeps.off_ns[rows], sleeps.wake_ns[rows])
-    spans.extend(follow(replace(alone, rank=rank), waits))
-    return len(np.unique(root))

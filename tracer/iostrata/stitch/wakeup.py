@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import Ints
 from iostrata.layers import STACK
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
@@ -16,13 +16,20 @@ from iostrata.stitch.window import Window
 
 @dataclass(frozen=True)
 class Sleeps:
-    """Times off the CPU: one row each. ``wake_ns`` 0: preempted, runnable throughout."""
+    """Times off the CPU: one row each. ``wake_ns`` 0: preempted, runnable throughout.
+
+    ``waker``: -1 where nobody was seen to end the sleep, which then lasts until ``on_ns``.
+    ``context``: an ``enum wake_context``; ``waker_cpu``: where it is known.
+    """
 
     tid: Ints
     off_ns: Ints
     wake_ns: Ints
     on_ns: Ints
     waker: Ints
+    waker_cpu: Ints
+    context: Ints
+    state: Ints
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -42,13 +49,23 @@ class Sleeps:
 
 def sleeps_of(window: Window) -> Sleeps:
     """One row per sched_resume event."""
-    resumes = window.columns("sched_resume", "subject_tid", "off_ns", "wake_ns", "waker_tid")
+    told = "waker_context" in window.trace.points["sched_resume"].fields
+    resumes = window.columns(
+        "sched_resume", "subject_tid", "off_ns", "wake_ns", "waker_tid", "state",
+        *(("waker_cpu", "waker_context") if told else ()),
+    )  # fmt: skip
+    on, state = resumes["time_ns"], resumes["state"]
+    unseen = (resumes["wake_ns"] == 0) & (state != 0)
+    unknown = np.zeros(len(on), np.int64)
     return Sleeps(
         tid=resumes["subject_tid"],
         off_ns=resumes["off_ns"],
-        wake_ns=resumes["wake_ns"],
-        on_ns=resumes["time_ns"],
-        waker=resumes["waker_tid"],
+        wake_ns=np.where(unseen, on, resumes["wake_ns"]),
+        on_ns=on,
+        waker=np.where(unseen, -1, resumes["waker_tid"]),
+        waker_cpu=resumes.get("waker_cpu", unknown),
+        context=resumes.get("waker_context", unknown),
+        state=state,
     )
 
 
@@ -61,18 +78,3 @@ def run_queue(sleeps: Sleeps, owner: Ints) -> Spans:
 
 # Of each rank, whether its end wakes who sleeps.
 CAUSE = np.array([rank.wakes for rank in STACK])
-
-
-def interrupts(sleeps: Sleeps, owner: Ints, spans: Spans) -> tuple[Spans, Ints]:
-    """From the last completion inside a sleep to the wake-up that it caused.
-
-    ``owner``: the owner of each sleep among the owners of ``spans``. Also returns,
-    for each sleep, when that completion was (-1: none was seen).
-    """
-    cause = spans.where(CAUSE[spans.rank])
-    found = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
-    ended = at(cause.end_ns, found)
-    ended = np.where(sleeps.asleep & (ended >= sleeps.off_ns), ended, -1)
-    result = SpanList()
-    result.add(np.where(ended >= 0, owner, -1), "wakeup.interrupt", ended, sleeps.wake_ns)
-    return result.collect(), ended

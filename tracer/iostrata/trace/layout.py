@@ -157,6 +157,8 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("state", "<u4", 36),
         ("subject_tid", "<u4", 40),
         ("stack", "<i4", 44),
+        ("waker_cpu", "<u2", 48),
+        ("waker_context", "<u2", 50),
     ),
     "fs_sync_event": (
         ("time_ns", "<u8", 0),
@@ -505,6 +507,7 @@ THREAD_WORKER = 3
 THREAD_VMM = 4
 THREAD_SERVER = 5
 THREAD_DAEMON = 6
+THREAD_HELPER = 7
 
 NFS_WRITE = 1
 NFS_COMMIT = 2
@@ -514,6 +517,10 @@ KVM_ISA_SVM = 2
 
 TABLE_THREADS = 0
 TABLE_DEVICES = 1
+
+WAKE_UNKNOWN = 0
+WAKE_THREAD = 1
+WAKE_INTERRUPT = 2
 
 
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Whether a thread does something itself, or an interrupt that came upon it.
+ * The kernel's own count of that is a variable whose address many kernels do
+ * not tell (CONFIG_KALLSYMS_ALL).  But interrupts, and soft ones after them,
+ * have stacks of their own, except where they come upon a program in user mode
+ * (x86), or where a thread does nothing but serve soft ones.
+ */
+#ifndef IOSTRATA_INTERRUPT_BPF_H
+#define IOSTRATA_INTERRUPT_BPF_H
+
+#include "thread.bpf.h"
+
+/* The smallest of the kernels' task stacks (THREAD_SIZE).  What lies deeper in a larger one is
+ * taken for an interrupt, which only makes less of it known. */
+#define STACK_BYTES 16384
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct___stack {
+	void *stack;
+};
+
+#pragma clang attribute pop
+
+/* Whether a program's context, which the kernel makes on the stack it is on, is on the task's. */
+static __always_inline bool on_own_stack(const void *ctx, struct task_struct *task)
+{
+	__u64 stack = (__u64)PEEK((struct task_struct___stack *)task, stack), here = 0;
+
+	bpf_probe_read_kernel(&here, sizeof(here), &ctx);
+	return here - stack < STACK_BYTES;
+}
+
+/* "ksoftirq", as its first eight characters are in memory. */
+static __always_inline bool serves_soft_interrupts(struct task_struct *task)
+{
+	char wanted[8] = { 'k', 's', 'o', 'f', 't', 'i', 'r', 'q' };
+	char comm[8];
+
+	bpf_core_read(comm, sizeof(comm), &task->comm);
+	return *(__u64 *)comm == *(__u64 *)wanted;
+}
+
+static __always_inline enum wake_context wake_context(const void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u32 flags = PEEK(task, flags);
+	struct thread *thread;
+
+	if (!on_own_stack(ctx, task))
+		return WAKE_INTERRUPT;
+	if (flags & PF_KTHREAD)
+		return serves_soft_interrupts(task) ? WAKE_INTERRUPT : WAKE_THREAD;
+	if (flags & PF_IO_WORKER)
+		return WAKE_THREAD;
+	/* Only in a system call it is told from an interrupt. */
+	thread = thread_of(current_tid());
+	return thread && thread->enter_ns ? WAKE_THREAD : WAKE_UNKNOWN;
+}
+
+#endif

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sleeps that others end: each instant is of what was seen to keep the sleeper, or of nobody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from iostrata.trace.layout import (
+    THREAD_HELPER,
+    WAKE_INTERRUPT,
+    WAKE_THREAD,
+    WAKE_UNKNOWN,
+)
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.synthetic import O_DSYNC, Request, World, Writer, device, submit
+
+DISK, NFS = device(8, 0), device(0, 44)
+IDLE, UNINTERRUPTIBLE = 0x402, 2
+FAST = Request(queue=1_000, scheduler=None, device=50_000)
+KWORKER, OTHER = 66, 67
+
+
+def resume(
+    world: World, tid: int, off: int, wake: int, on: int, waker: int = 0, *,
+    context: int = WAKE_INTERRUPT, state: int = UNINTERRUPTIBLE,
+) -> None:  # fmt: skip
+    """Off the CPU, woken and running again; interrupts come on CPU 0, where requests complete."""
+    world.emit("sched_resume", on, tid, off_ns=off, wake_ns=wake, waker_tid=waker, state=state,
+               subject_tid=tid, waker_cpu=0, waker_context=context)  # fmt: skip
+
+
+def found(world: World, tid: int = 100) -> dict[str, int]:
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (account,) = accounts(breakdown)[tid]
+    return account
+
+
+class Sleeper:
+    """One O_DSYNC write of 1000 ns on the CPU, a sleep and its run queue, and 500 ns more."""
+
+    def __init__(self, world: World, disk: int = DISK, inode: int = 12) -> None:
+        self.world = world
+        self.writer = Writer(world, 100, disk, 10_000, inode=inode)
+        self.writer.enter()
+        self.off = 11_000
+
+    def wakes(self, wake: int, waker: int, context: int, *, seen: bool = True) -> None:
+        on = wake + 2_000
+        resume(self.world, 100, self.off, wake if seen else 0, on, waker, context=context)
+        self.writer.now = on + 500
+        self.writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+
+
+REST = {"syscall": 1_500, "wakeup.runqueue": 2_000}
+
+
+@pytest.mark.parametrize("context", [WAKE_UNKNOWN, WAKE_INTERRUPT])
+def test_from_the_completion_that_woke_the_sleeper(context: int) -> None:
+    world = World()
+    sleeper = Sleeper(world)
+    submit(world, DISK, 100, 11_000, FAST)
+    sleeper.wakes(62_000 + 700, 0, context)
+    assert found(world) == REST | {
+        "block.Q2D": 1_000, "device.data": 50_000, "wakeup.interrupt": 700,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("waker", "context", "later"),
+    [
+        (KWORKER, WAKE_UNKNOWN, 300_000),  # somebody else, of whom nothing is known
+        (KWORKER, WAKE_THREAD, 300_000),
+        (0, WAKE_INTERRUPT, 3_000_000),  # an interrupt, but not that of the completion
+    ],
+)
+def test_a_completion_long_before_somebody_elses_wake_up_explains_nothing(
+    waker: int, context: int, later: int
+) -> None:
+    world = World()
+    sleeper = Sleeper(world)
+    submit(world, DISK, 100, 11_000, FAST)
+    sleeper.wakes(62_000 + later, waker, context)
+    assert found(world) == REST | {
+        "block.Q2D": 1_000, "device.data": 50_000, "residual": later,
+    }  # fmt: skip
+
+
+def test_a_sleep_whose_end_nobody_saw_is_no_run_queue() -> None:
+    world = World()
+    Sleeper(world).wakes(90_000, 0, WAKE_UNKNOWN, seen=False)
+    assert found(world) == {"syscall": 1_500, "residual": 81_000}
+
+
+def test_what_a_kernel_worker_did_from_its_wake_up_on() -> None:
+    """It had nothing to do until the completion's interrupt woke it; then it had to wait."""
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    sleeper = Sleeper(world)
+    submit(world, DISK, 100, 11_000, FAST)
+    resume(world, KWORKER, 500, 62_400, 80_000, state=IDLE)
+    sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
+    assert found(world) == REST | {
+        "block.Q2D": 1_000, "device.data": 50_000, "wakeup.interrupt": 400,
+        "wakeup.worker": 95_000 - 62_400,
+    }  # fmt: skip
+
+
+def test_a_request_that_another_asked_for() -> None:
+    """Page writeback of another thread: its request's completion is what woke the sleeper."""
+    world = World()
+    sleeper = Sleeper(world)
+    submit(world, DISK, OTHER, 8_000, Request(queue=13_000, scheduler=None, device=60_000))
+    sleeper.wakes(81_300, 0, WAKE_INTERRUPT)
+    assert found(world) == REST | {
+        "block.Q2D": 10_000, "device.data": 60_000, "wakeup.interrupt": 300,
+    }  # fmt: skip
+
+
+def peer(world: World, tid: int, enter: int, leave: int) -> None:
+    """A thread of the workload in a call of its own, to another file."""
+    writer = Writer(world, tid, DISK, enter, inode=tid)
+    writer.enter()
+    writer.now = leave
+    writer.leave("pwrite64", result=1, size=1)
+
+
+def test_what_kept_the_thread_that_let_the_sleeper_go() -> None:
+    """It held a lock while it waited for its own request, then for a CPU, and worked on."""
+    world = World()
+    sleeper = Sleeper(world)
+    submit(world, DISK, OTHER, 16_000, FAST)
+    resume(world, OTHER, 16_000, 67_200, 90_000)
+    sleeper.wakes(93_000, OTHER, WAKE_THREAD)
+    peer(world, OTHER, 5_000, 94_000)
+    assert found(world) == REST | {
+        "lock": 5_000 + 3_000,
+        "block.Q2D": 1_000, "device.data": 50_000, "wakeup.interrupt": 200,
+        "wakeup.runqueue": 2_000 + 90_000 - 67_200,
+    }  # fmt: skip
+
+
+def test_before_its_call_the_thread_that_let_go_held_nothing_that_is_known() -> None:
+    world = World()
+    sleeper = Sleeper(world)
+    sleeper.wakes(93_000, OTHER, WAKE_THREAD)
+    peer(world, OTHER, 50_000, 94_000)
+    assert found(world) == REST | {"lock": 43_000, "residual": 39_000}
+
+
+@pytest.mark.parametrize("case", ["interrupt", "no call", "itself"])
+def test_no_lock_without_a_thread_that_let_go(case: str) -> None:
+    """The thread that was current may have been interrupted, or at nothing that is recorded."""
+    world = World()
+    sleeper = Sleeper(world)
+    waker = 100 if case == "itself" else OTHER
+    sleeper.wakes(93_000, waker, WAKE_INTERRUPT if case == "interrupt" else WAKE_THREAD)
+    if case != "no call":
+        peer(world, OTHER, 5_000, 94_000)
+    assert found(world) == REST | {"residual": 82_000}
+
+
+def test_a_row_of_threads_each_behind_the_next() -> None:
+    """The last one waits for the device; all before it wait for the one behind."""
+    world, threads = World(), range(200, 210)
+    sleeper = Sleeper(world)
+    submit(world, DISK, threads[0], 12_000, FAST)
+    resume(world, threads[0], 12_000, 63_500, 64_000)
+    time = 64_000
+    for waker, tid in pairwise(threads):
+        time += 1_000
+        resume(world, tid, 9_000, time, time + 500, waker, context=WAKE_THREAD)
+        time += 500
+    sleeper.wakes(time + 1_000, threads[-1], WAKE_THREAD)
+    for tid in threads:
+        peer(world, tid, 5_000, time + 2_000)
+    hops = len(threads)
+    assert Counter(found(world)) == Counter(REST) + Counter(
+        {
+            "lock": 1_000 + hops * 1_000,
+            "wakeup.runqueue": hops * 500,
+            "wakeup.interrupt": 500,
+            "block.Q2D": 1_000,
+            "device.data": 50_000,
+        }
+    )
+
+
+def call(world: World, operation: int, tids: tuple[int, int], begin: int, end: int) -> None:
+    key = 0xFFFF_8884_0000_0000 + begin
+    world.emit("nfs_call", begin, tids[0], call_key=key, inode=12, dev=NFS, offset_bytes=0,
+               size_bytes=0, stable=0, operation=operation)  # fmt: skip
+    world.emit("rpc_call", end, tids[1], call_key=key, send_ns=begin + 1_000, sent_ns=begin + 1_100,
+               ready_ns=end - 500, reply_ns=end - 400, xid=begin, connection=1)  # fmt: skip
+
+
+def test_a_commit_that_a_kernel_worker_sent_for_a_direct_write() -> None:
+    """Larger than wsize: written by the caller's calls, committed by a call of a kworker's."""
+    world = World()
+    sleeper = Sleeper(world, NFS)
+    sleeper.off = 12_000
+    call(world, 1, (100, KWORKER), 11_000, 40_000)
+    call(world, 2, (KWORKER, OTHER), 40_000, 140_000)
+    sleeper.wakes(140_600, OTHER, WAKE_THREAD)
+    assert found(world) == {
+        "syscall": 1_500, "wakeup.runqueue": 2_000, "wakeup.interrupt": 600,
+        "rpc.queue": 2_000, "rpc.call": 29_000 - 1_500 + 100_000 - 1_500, "rpc.reply": 1_000,
+    }  # fmt: skip

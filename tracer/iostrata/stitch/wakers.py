@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: sleeps in, what each waited for out, by who ended it.
+
+A sleeper is let go by a completion, in an interrupt or in the thread that read it;
+or by a thread, which then let something go. What that thread did while the other
+slept is what the other waited for: its time on the CPU and off it, and where it slept
+itself, what *its* waker did, and so on, back in time until the sleep began. What
+nobody was seen to cause is told of nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Containing, Ints, at, integers, joined
+from iostrata.stitch.bios import Bios, Carried, roots
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.rpc import Calls
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.window import Columns, Window
+from iostrata.trace.layout import (
+    THREAD_HELPER,
+    THREAD_JOURNAL,
+    THREAD_WORKER,
+    WAKE_INTERRUPT,
+    WAKE_THREAD,
+    WAKE_UNKNOWN,
+)
+
+# An interrupt that completed a request wakes who waits for it before it does anything else.
+SOON_NS: Final = 1_000_000
+# How often a thread is followed back to an earlier sleep of its own or of its waker's.
+FOLLOWED: Final = 64
+CPUS: Final = 1 << 16
+THREADS: Final = 1 << 32
+TASK_NOLOAD: Final = 0x400
+NEVER: Final = np.iinfo(np.int64).max
+# The context of a thread that did not wake anybody then, but was at what it let go of later.
+STILL: Final = -1
+
+
+@dataclass(frozen=True)
+class Endings:
+    """What ended, and on which thread and CPU: one row each.
+
+    ``bio``, ``call``, ``commit``: the row of the one that it is, -1 in the others; a bio's
+    is that of the whole one. ``request``: of a bio's, the row of what carried its data.
+    ``since_ns``: when the device was done with it, or else it ended.
+    """
+
+    tid: Ints
+    cpu: Ints
+    time_ns: Ints
+    since_ns: Ints
+    bio: Ints
+    request: Ints
+    call: Ints
+    commit: Ints
+
+
+def endings_of(
+    window: Window,
+    bios: Bios,
+    carried: Carried,
+    requests: Requests,
+    completed: Columns,
+    calls: Calls,
+) -> Endings:
+    """Completions of requests and bios, of calls, and of journal commits."""
+    bare = window.columns("block_bio_complete", "tid", "cpu", "bio_key")
+    request = AsOf(requests.key, requests.complete_ns).at_or_before(
+        completed["request_key"], completed["time_ns"]
+    )
+    request = np.where(at(requests.complete_ns, request) == completed["time_ns"], request, -1)
+    carrier = np.full(len(requests.key), -1)
+    carrier[carried.request[::-1]] = carried.bio[::-1]
+    first = at(carrier, request)
+    bio = np.where(first >= 0, first, _bio_of(bios, completed))
+    parts = (
+        _flushed(_of_block(completed, bio, request), bios, requests),
+        _of_block(bare, _bio_of(bios, bare), np.full(len(bare["tid"]), -1)),
+        _other("call", calls.end_tid, calls.end_ns),
+        _other("commit", window.commits.waker, window.commits.end_ns),
+    )
+    endings = Endings(**joined(parts))
+    return replace(endings, bio=at(roots(bios.parent), endings.bio))
+
+
+def _bio_of(bios: Bios, events: Columns) -> Ints:
+    return AsOf(bios.key, bios.begin_ns).at_or_before(events["bio_key"], events["time_ns"])
+
+
+def _of_block(events: Columns, bio: Ints, request: Ints) -> Endings:
+    none = np.full(len(bio), -1)
+    known = np.flatnonzero(bio >= 0)
+    time = events["time_ns"]
+    found = Endings(events["tid"], events["cpu"], time, time, bio, request, none, none)
+    return Endings(**{name: column[known] for name, column in vars(found).items()})
+
+
+def _other(kind: str, tid: Ints, time_ns: Ints) -> Endings:
+    none = np.full(len(tid), -1)
+    kinds = dict.fromkeys(("bio", "request", "call", "commit"), none)
+    kinds[kind] = np.arange(len(tid))
+    return Endings(tid, none, time_ns, time_ns, **kinds)
+
+
+def _flushed(endings: Endings, bios: Bios, requests: Requests) -> Endings:
+    """A bio that asked for a flush ends behind the block layer's own request for that."""
+    device, time = at(bios.device_key, endings.bio), endings.time_ns
+    flushes = np.flatnonzero(requests.flush)
+    last = AsOf(requests.device_key[flushes], requests.complete_ns[flushes])
+    done = at(requests.complete_ns, at(flushes, last.at_or_before(device, time)))
+    data = at(requests.complete_ns, at(bios.request, endings.bio))
+    behind = at(bios.wants_flush.astype(np.int64), endings.bio) > 0
+    behind &= (data < time) & (done > data) & (time - done <= SOON_NS)
+    return replace(endings, since_ns=np.where(behind, done, time))
+
+
+@dataclass(frozen=True)
+class Waits:
+    """From when to when an owner waited for what a thread was about to let go.
+
+    ``sleep``: the row of the sleep that it all began with.
+    """
+
+    owner: Ints
+    sleep: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    waker: Ints
+    cpu: Ints
+    context: Ints
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def where(self, keep: NDArray[np.bool_]) -> Waits:
+        return Waits(**{name: column[keep] for name, column in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Tied:
+    """What owners waited for: row of a bio, call or commit, and from when to when."""
+
+    owner: Ints
+    row: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+    def rows(self, rows: Ints) -> Tied:
+        return Tied(**{name: column[rows] for name, column in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Explained:
+    """``spans``: of the owners, what their wakers and those that they waited for did.
+
+    ``ended``: of each sleep, whether anybody was seen to have caused its end.
+    """
+
+    spans: Spans
+    bios: Tied
+    calls: Tied
+    commits: Tied
+    ended: NDArray[np.bool_]
+
+
+class Wakers:
+    """Follows sleeps of a window to what ended them."""
+
+    def __init__(self, window: Window, sleeps: Sleeps, endings: Endings) -> None:
+        self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
+        self._completed = np.flatnonzero(endings.bio >= 0)
+        tid, time = endings.tid[self._completed], endings.time_ns[self._completed]
+        self._on_thread = AsOf(tid, time)
+        self._on_cpu = AsOf(tid * CPUS + endings.cpu[self._completed], time)
+        self._told = np.flatnonzero(endings.bio < 0)
+        self._by_thread = AsOf(endings.tid[self._told], endings.time_ns[self._told])
+        self._resumed = AsOf(sleeps.tid, sleeps.on_ns)
+        threads = window.trace.points["thread"]
+        self._kinds = integers(threads["kind"])
+        self._kind = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
+        self._enter, self._call = _calls(window)
+
+    def explain(self, owner: Ints, carried: Carried, owners: Iterable[Ints]) -> Explained:
+        """``owner``: of each of the window's sleeps, -1: of none that matters.
+
+        ``owners``: of each bio, as many as it can have.
+        """
+        sleeps, own = self._sleeps, self._own(carried, owners)
+        rows = np.flatnonzero(sleeps.asleep & (owner >= 0) & (sleeps.waker >= 0))
+        front = Waits(
+            owner[rows], rows, sleeps.off_ns[rows], sleeps.wake_ns[rows], sleeps.waker[rows],
+            sleeps.waker_cpu[rows], sleeps.context[rows],
+        )  # fmt: skip
+        spans, ended = SpanList(), np.zeros(len(owner), np.bool_)
+        tied: dict[str, list[Tied]] = {kind: [_nothing()] for kind in ("bio", "call", "commit")}
+        for _ in range(FOLLOWED):
+            if not len(front):
+                break
+            ending = self._ending_of(front, own)
+            done = np.maximum(at(self._endings.since_ns, ending), front.begin_ns)
+            spans.add(
+                np.where(ending >= 0, front.owner, -1), "wakeup.interrupt", done, front.end_ns
+            )
+            for kind, parts in tied.items():
+                parts.append(_tie(front, at(vars(self._endings)[kind], ending), done))
+            ended[front.sleep[ending >= 0]] = True
+            front = front.where((ending < 0) & (front.context != WAKE_INTERRUPT))
+            kinds = self._kind_of(front.waker)
+            tied["commit"].append(self._commits_of(front.where(kinds == THREAD_JOURNAL)))
+            front = self._did(front, kinds, spans, ended)
+        bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
+        return Explained(spans.collect(), bios, calls, commits, ended)
+
+    def _kind_of(self, tid: Ints) -> Ints:
+        """The thread's kind, 0: it is not recorded."""
+        last = self._kind.at_or_before(tid, np.full(len(tid), NEVER))
+        return np.where(last >= 0, at(self._kinds, last), 0)
+
+    def _own(self, carried: Carried, owners: Iterable[Ints]) -> tuple[AsOf, Ints]:
+        """Completions by owner and thread, and the ending of each: all whose data it carried."""
+        endings = self._endings
+        of_request = np.full(int(carried.request.max(initial=-1)) + 1, -1)
+        with_data = np.flatnonzero((endings.request >= 0) & (endings.request < len(of_request)))
+        of_request[endings.request[with_data]] = with_data
+        ending = at(of_request, carried.request)
+        found = np.flatnonzero(ending >= 0)
+        rows = np.concatenate([self._completed, ending[found]])
+        bio = np.concatenate([endings.bio[self._completed], carried.bio[found]])
+        parts = [(at(of_bio, bio), rows) for of_bio in owners]
+        owner = np.concatenate([owner for owner, _ in parts])
+        rows = np.concatenate([rows for _, rows in parts])
+        known = np.flatnonzero(owner >= 0)
+        owner, rows = owner[known], rows[known]
+        return AsOf(owner * THREADS + endings.tid[rows], endings.time_ns[rows]), rows
+
+    def _ending_of(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
+        """What the waker had just ended when it woke the sleeper, -1: nothing."""
+        times, kind = self._endings.time_ns, self._kind_of(front.waker)
+        resumed = at(self._sleeps.on_ns, self._resumed.at_or_before(front.waker, front.end_ns))
+        place = np.where(
+            front.context == WAKE_INTERRUPT,
+            self._on_cpu.at_or_before(front.waker * CPUS + front.cpu, front.end_ns),
+            self._on_thread.at_or_before(front.waker, front.end_ns),
+        )
+        # Where the CPU is not known, the idle thread may be any: the owner's own come first.
+        by_owner, rows = own
+        mine = at(rows, by_owner.at_or_before(front.owner * THREADS + front.waker, front.end_ns))
+        soon = (mine >= 0) & (front.end_ns - at(times, mine) <= SOON_NS)
+        completed = np.where(
+            (front.context == WAKE_UNKNOWN) & soon, mine, at(self._completed, place)
+        )
+        time = at(times, completed)
+        # As itself, a thread of the workload or of a journal completes no request, and none
+        # completes any while it is off the CPU.
+        itself = front.context == WAKE_THREAD
+        cannot = itself & (((kind != 0) & (kind != THREAD_HELPER)) | (resumed > time))
+        late = (time < front.begin_ns) | (front.end_ns - time > SOON_NS)
+        completed = np.where(late | cannot, -1, completed)
+        told = at(self._told, self._by_thread.at_or_before(front.waker, front.end_ns))
+        time = at(times, told)
+        late = (time < front.begin_ns) | (time < resumed)
+        told = np.where(late | (front.context == WAKE_INTERRUPT), -1, told)
+        last = np.where(at(times, told) >= at(times, completed), told, completed)
+        return np.where(front.context == STILL, -1, last)
+
+    def _commits_of(self, front: Waits) -> Tied:
+        """The commits that journal threads were at."""
+        commits = self._commits
+        commit = AsOf(commits.waker, commits.begin_ns).at_or_before(front.waker, front.end_ns)
+        reaches = at(commits.end_ns, commit) > front.begin_ns
+        return _tie(front, np.where(reaches, commit, -1), front.end_ns)
+
+    def _did(self, front: Waits, kind: Ints, spans: SpanList, ended: NDArray[np.bool_]) -> Waits:
+        """Adds what wakers did as threads; returns what they themselves waited for before."""
+        call = self._call.find(front.waker, front.end_ns)
+        helper = kind == THREAD_HELPER
+        works = helper | (kind == THREAD_WORKER)
+        sleep = self._resumed.at_or_before(front.waker, front.end_ns)
+        # What a helper did before it was first recorded is not known.
+        known = (works & ~(helper & (sleep < 0))) | ((call >= 0) & (kind != THREAD_JOURNAL))
+        known &= (front.waker > 0) & (front.waker != self._sleeps.tid[front.sleep])
+        front, call, sleep = front.where(known), call[known], sleep[known]
+        helper, works = helper[known], works[known]
+        ended[front.sleep] = True
+        off, on = at(self._sleeps.off_ns, sleep), at(self._sleeps.on_ns, sleep)
+        runnable = at(self._sleeps.runnable_ns, sleep)
+        asleep = at(self._sleeps.asleep.astype(np.int64), sleep) > 0
+        idle = asleep & helper & (at(self._sleeps.state, sleep) & TASK_NOLOAD > 0)
+        floor = np.maximum(front.begin_ns, np.where(works, -1, at(self._enter, call)))
+        peer = np.where(helper, -1, front.owner)
+        spans.add(peer, "lock", np.maximum(floor, on), front.end_ns)
+        spans.add(peer, "wakeup.runqueue", np.maximum(floor, runnable), on)
+        spans.add(np.where(helper, front.owner, -1), "wakeup.worker",
+                  np.maximum(floor, runnable), front.end_ns)  # fmt: skip
+        before = Waits(
+            front.owner, front.sleep, np.where(idle, floor, np.maximum(floor, off)), runnable,
+            at(self._sleeps.waker, sleep), at(self._sleeps.waker_cpu, sleep),
+            at(self._sleeps.context, sleep),
+        ).where(asleep & (runnable > floor))  # fmt: skip
+        earlier = Waits(
+            front.owner, front.sleep, floor, off, front.waker, front.cpu,
+            np.full(len(front), STILL),
+        ).where(~idle & (off > floor))  # fmt: skip
+        return Waits(**joined([before, earlier]))
+
+
+def _tie(front: Waits, row: Ints, end_ns: Ints) -> Tied:
+    mine = np.flatnonzero(row >= 0)
+    return Tied(front.owner[mine], row[mine], front.begin_ns[mine], end_ns[mine])
+
+
+def _nothing() -> Tied:
+    none = np.zeros(0, np.int64)
+    return Tied(none, none, none, none)
+
+
+def _calls(window: Window) -> tuple[Ints, Containing]:
+    """When each call of a recorded thread began: of its own, or one that it served."""
+    own = window.columns("syscall", "tid", "enter_ns")
+    served = window.columns("svc_call", "tid", "receive_ns")
+    tid = np.concatenate([own["tid"], served["tid"]])
+    enter = np.concatenate([own["enter_ns"], served["receive_ns"]])
+    leave = np.concatenate([own["time_ns"], served["time_ns"]])
+    return enter, Containing(tid, enter, leave)
