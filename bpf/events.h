@@ -360,6 +360,14 @@ struct kvm_interrupt_event {
 	unsigned int vector;
 };
 
+/* A request of a guest's virtio file system: its daemon takes it up, or answers it. */
+struct virtiofs_event {
+	EVENT_HEADER;
+	unsigned long long unique; /* the request's number in its file system's connection */
+	unsigned int tgid;         /* of the daemon: one for each file system */
+	unsigned int opcode;       /* enum fuse_opcode of linux/fuse.h; 0: of an answer */
+};
+
 /* Written by the recorder itself, in a stream of its own. */
 
 /* The machine's clocks, read together. */
@@ -403,7 +411,7 @@ struct recorder_event {
 	unsigned long long lost_count;
 };
 
-/* Whether a program is attached: error 0, or why not (-errno); at the start only. */
+/* Whether a program is attached: error 0, or why not (-errno); at the start, and if that changes. */
 struct probe_event {
 	EVENT_HEADER;
 	int error;
@@ -477,7 +485,9 @@ enum table {
 	P(block_rq_bio, request_bio_event)          \
 	P(nbd_payload_sent, wire_event)             \
 	P(nbd_header_received, wire_event)          \
-	P(full, full_event)
+	P(full, full_event)                         \
+	P(virtiofs_request, virtiofs_event)         \
+	P(virtiofs_reply, virtiofs_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

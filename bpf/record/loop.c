@@ -97,6 +97,8 @@ static void each_second(struct session *session)
 	struct rings *rings = &session->rings;
 
 	own_clock(rings);
+	uprobes_follow(&session->probes);
+	own_probes(rings, &session->probes);
 	own_losses(rings);
 	own_full(rings);
 	own_recorder(rings);

@@ -183,15 +183,19 @@ static bool is_absent(const struct probes *probes, const char *layer)
 	return true;
 }
 
-void own_probes(struct rings *rings, const struct probes *probes)
+void own_probes(struct rings *rings, struct probes *probes)
 {
 	for (unsigned int i = 0; i < probes->count; i++) {
-		union event e = { .probe = { .error = probes->list[i].error } };
+		struct probe *probe = &probes->list[i];
+		union event e = { .probe = { .error = probe->error } };
 
-		if (!probes->list[i].wanted || probes_replacement(probes, &probes->list[i]) ||
-		    is_absent(probes, probes->list[i].layer))
+		if (!probe->wanted || probes_replacement(probes, probe) ||
+		    is_absent(probes, probe->layer) ||
+		    (probe->told && probe->told_error == probe->error))
 			continue;
-		snprintf(e.probe.program, sizeof(e.probe.program), "%s", probes->list[i].program);
+		probe->told = true;
+		probe->told_error = probe->error;
+		snprintf(e.probe.program, sizeof(e.probe.program), "%s", probe->program);
 		own_event(rings, &e, POINT_probe, RECORDER_CPU);
 	}
 }

@@ -99,7 +99,7 @@ static int hear(enum libbpf_print_level level, const char *format, va_list argum
 	return 0;
 }
 
-static struct probe *find(struct probes *probes, const char *program)
+struct probe *probes_find(struct probes *probes, const char *program)
 {
 	for (unsigned int i = 0; i < probes->count; i++) {
 		if (!strcmp(probes->list[i].program, program))
@@ -119,6 +119,8 @@ static void name_points(struct probe *probe, const struct bpf_program *program)
 		snprintf(probe->points, sizeof(probe->points), "%s", point + 1);
 		return;
 	}
+	if (uprobes_name(probe->program, probe->points, sizeof(probe->points)))
+		return;
 	for (unsigned int i = 0; i < FAN_OUTS; i++) {
 		size_t used = 0;
 
@@ -195,7 +197,7 @@ static int list_programs(struct probes *probes, const struct options *options)
 /* False: nothing more to leave out. */
 static bool leave_out(struct probes *probes, const char *program, int error, const char *why)
 {
-	struct probe *probe = find(probes, program);
+	struct probe *probe = probes_find(probes, program);
 
 	if (!probe || !probe->wanted || probe->error)
 		return false;
@@ -203,7 +205,7 @@ static bool leave_out(struct probes *probes, const char *program, int error, con
 	snprintf(probe->text, sizeof(probe->text), "%s", why);
 	/* What is forbidden is so by every other way too. */
 	for (unsigned int i = 0; error != -EPERM && i < SUBSTITUTES; i++) {
-		struct probe *substitute = find(probes, substitutes[i][1]);
+		struct probe *substitute = probes_find(probes, substitutes[i][1]);
 
 		if (!strcmp(substitutes[i][0], program) && substitute)
 			substitute->wanted = true;
@@ -263,7 +265,7 @@ static int try_load(struct probes *probes, probes_prepare prepare, void *context
 	if (!probes->skeleton)
 		return -errno;
 	bpf_object__for_each_program (program, probes->skeleton->obj) {
-		const struct probe *probe = find(probes, bpf_program__name(program));
+		const struct probe *probe = probes_find(probes, bpf_program__name(program));
 
 		bpf_program__set_autoload(program, probe->wanted && !probe->error);
 		/* Attached here, not by the skeleton. */
@@ -351,9 +353,9 @@ void probes_attach(struct probes *probes)
 	struct bpf_program *program;
 
 	bpf_object__for_each_program (program, probes->skeleton->obj) {
-		struct probe *probe = find(probes, bpf_program__name(program));
+		struct probe *probe = probes_find(probes, bpf_program__name(program));
 
-		if (!probe->wanted || probe->error)
+		if (!probe->wanted || probe->error || uprobes_attach(probes, probe, program))
 			continue;
 		complaint[0] = 0;
 		probe->error = attach_one(probes, program);
@@ -372,7 +374,7 @@ const struct probe *probes_replacement(const struct probes *probes, const struct
 	for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 		if (strcmp(substitutes[i][0], probe->program))
 			continue;
-		other = find((struct probes *)probes, substitutes[i][1]);
+		other = probes_find((struct probes *)probes, substitutes[i][1]);
 		if (other && other->wanted && !other->error)
 			return other;
 	}
@@ -404,6 +406,7 @@ int probes_report(const struct probes *probes, FILE *out)
 
 void probes_close(struct probes *probes)
 {
+	uprobes_close(probes);
 	while (probes->link_count)
 		bpf_link__destroy(probes->links[--probes->link_count]);
 	free(probes->links);

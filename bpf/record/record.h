@@ -13,6 +13,7 @@
 #include "shared.h"
 
 struct iostrata; /* the skeleton */
+struct bpf_program;
 struct btf;
 
 #define STATUS_FAILED 125
@@ -100,7 +101,17 @@ struct probe {
 	bool absent;     /* the target is not there */
 	int error;       /* -errno */
 	bool wanted;
+	bool told; /* with this error: */
+	int told_error;
 	char text[160];
+};
+
+/* A function of a process that is looked at; link NULL: it cannot be. */
+struct uprobe;
+struct mapped {
+	pid_t pid;
+	const struct uprobe *uprobe;
+	struct bpf_link *link;
 };
 
 struct probes {
@@ -111,6 +122,8 @@ struct probes {
 	unsigned int count;
 	struct bpf_link **links;
 	unsigned int link_count;
+	struct mapped *mapped;
+	unsigned int mapped_count;
 };
 
 /* Sets what must be known before loading; called again for each attempt. */
@@ -119,10 +132,19 @@ int probes_load(struct probes *probes, const struct options *options, probes_pre
 		void *context);
 /* Attaches what was loaded; a program that cannot be gets its error. */
 void probes_attach(struct probes *probes);
+/* NULL: there is no such program */
+struct probe *probes_find(struct probes *probes, const char *program);
 int probes_report(const struct probes *probes, FILE *out);
 /* The program that took a refused one's place, NULL: none did. */
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe);
 void probes_close(struct probes *probes);
+
+/* uprobes.c: programs that look at functions of the processes of a duty */
+bool uprobes_name(const char *program, char *point, size_t size); /* false: it is none of them */
+bool uprobes_attach(struct probes *probes, struct probe *probe, const struct bpf_program *program);
+/* Attaches to processes that came since, and lets go of those that have ended. */
+void uprobes_follow(struct probes *probes);
+void uprobes_close(struct probes *probes);
 
 /* filter.c */
 int filter_fill(struct filter *filter, const struct options *options);
@@ -301,7 +323,7 @@ void own_full(struct rings *rings);
 void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);
 void own_recorder(struct rings *rings);
-void own_probes(struct rings *rings, const struct probes *probes);
+void own_probes(struct rings *rings, struct probes *probes);
 
 /* command.c */
 struct command {

@@ -50,6 +50,8 @@ def test_verdicts() -> None:
         "rpc": "absent",
         "svc": "absent",
         "kvm": "absent",
+        "nbd": "absent",
+        "virtiofs": "absent",
     }
     assert diagnosis().observable
 

@@ -25,10 +25,10 @@ class Served:
 class Daemon:
     """Serves requests, each a synchronous write to ``file``."""
 
-    def __init__(self, program: Path, file: Path) -> None:
+    def __init__(self, program: Path, file: Path, before: tuple[str, ...]) -> None:
         self.file = file
         self.process = subprocess.Popen(
-            [program, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*before, program, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._line() == "up"
 
@@ -58,8 +58,9 @@ def renamed(program: Path, name: str) -> Path:
 
 
 @contextmanager
-def running(program: Path, file: Path) -> Iterator[Daemon]:
-    daemon = Daemon(program, file)
+def running(program: Path, file: Path, *before: str) -> Iterator[Daemon]:
+    """``before``: what executes it."""
+    daemon = Daemon(program, file, before)
     with daemon.process:
         yield daemon
         daemon.process.communicate()

@@ -147,7 +147,9 @@ def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
     probes = trace.points["probe"]
     idle = _idle_layers(trace, path)
     refused: dict[tuple[str, int], list[str]] = {}
-    for program, error in zip(probes["program"], integers(probes["error"]).tolist(), strict=True):
+    # A function of a process may be found later: the last word counts.
+    told = dict(zip(probes["program"].tolist(), probes["error"].tolist(), strict=True))
+    for program, error in told.items():
         name = bytes(program).decode(errors="replace")
         layer = name.partition("_")[0]
         if error and layer not in idle:

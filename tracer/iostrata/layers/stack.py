@@ -29,6 +29,7 @@ from iostrata.layers.svc import SVC
 from iostrata.layers.syscall import SYSCALL
 from iostrata.layers.unfollowed import UNFOLLOWED as NOT_FOLLOWED
 from iostrata.layers.virtio import VIRTIO
+from iostrata.layers.virtiofs import VIRTIOFS
 from iostrata.layers.wakeup import WAKEUP
 
 # As the table shows them.
@@ -45,6 +46,7 @@ LAYERS: Final = (
     WAKEUP,
     BLOCK,
     NBD,
+    VIRTIOFS,
     DEVICE,
 )
 

@@ -62,6 +62,8 @@ POINTS: dict[str, int] = {
     "nbd_payload_sent": 49,
     "nbd_header_received": 50,
     "full": 51,
+    "virtiofs_request": 52,
+    "virtiofs_reply": 53,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -116,6 +118,8 @@ STRUCT_OF: dict[str, str] = {
     "nbd_payload_sent": "wire_event",
     "nbd_header_received": "wire_event",
     "full": "full_event",
+    "virtiofs_request": "virtiofs_event",
+    "virtiofs_reply": "virtiofs_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -479,6 +483,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("refused_count", "<u8", 16),
         ("last", "<u4", 24),
         ("table", "<u4", 28),
+    ),
+    "virtiofs_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("unique", "<u8", 16),
+        ("tgid", "<u4", 24),
+        ("opcode", "<u4", 28),
     ),
 }
 

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Programs that look at functions of processes that serve others: each is declared here,
+ * and attached to every process of its duty, in whatever container that runs, while it
+ * lives.  (An attached one keeps the file system that the file is on from being unmounted.)
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "record.h"
+#include "iostrata.skel.h"
+
+static const struct uprobe {
+	const char *program;
+	enum duty_number duty;
+	const char *file;     /* the name of what has the function, as for fnmatch(3) */
+	const char *function; /* a symbol, dynamic or static */
+	bool at_return;
+} uprobes[] = {
+	{ "virtiofs_request", DUTY_virtiofs, "virtiofsd", "fuse_session_process_buf_int", false },
+	{ "virtiofs_reply", DUTY_virtiofs, "virtiofsd", "virtio_send_msg", false },
+};
+
+#define UPROBES (sizeof(uprobes) / sizeof(uprobes[0]))
+
+static const struct uprobe *find(const char *program)
+{
+	for (unsigned int i = 0; i < UPROBES; i++) {
+		if (!strcmp(uprobes[i].program, program))
+			return &uprobes[i];
+	}
+	return NULL;
+}
+
+bool uprobes_name(const char *program, char *point, size_t size)
+{
+	const struct uprobe *uprobe = find(program);
+
+	if (uprobe)
+		snprintf(point, size, "%s:%s", uprobe->file, uprobe->function);
+	return uprobe;
+}
+
+/* A file that a process has mapped, by a path that leads to it from here whatever the
+ * process's root is, and whether or not it was removed since. */
+static bool find_mapped(pid_t pid, const char *pattern, char *path, size_t size)
+{
+	char maps[64], line[PATH_MAX + 128];
+	bool found = false;
+	FILE *in;
+
+	snprintf(maps, sizeof(maps), "/proc/%d/maps", pid);
+	in = fopen(maps, "re");
+	while (in && !found && fgets(line, sizeof(line), in)) {
+		unsigned long begin, end;
+		char *name = strrchr(line, '/');
+		char executable;
+
+		if (!name || sscanf(line, "%lx-%lx %*c%*c%c", &begin, &end, &executable) != 3)
+			continue;
+		name[strcspn(name, "\n")] = 0;
+		if (strstr(name, " (deleted)"))
+			*strstr(name, " (deleted)") = 0;
+		if (executable != 'x' || fnmatch(pattern, name + 1, 0))
+			continue;
+		snprintf(path, size, "/proc/%d/map_files/%lx-%lx", pid, begin, end);
+		found = true;
+	}
+	if (in)
+		fclose(in);
+	return found;
+}
+
+/* It may be dead and not buried yet. */
+static bool has_ended(pid_t pid)
+{
+	char path[64], target[8];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, target, sizeof(target)) < 0;
+}
+
+static bool is_known(const struct probes *probes, const struct uprobe *uprobe, pid_t pid)
+{
+	for (unsigned int i = 0; i < probes->mapped_count; i++) {
+		if (probes->mapped[i].pid == pid && probes->mapped[i].uprobe == uprobe)
+			return true;
+	}
+	return false;
+}
+
+/* link NULL: it is not attached, and would not be the next time. */
+static void remember(struct probes *probes, const struct uprobe *uprobe, pid_t pid,
+		     struct bpf_link *link)
+{
+	size_t size = (probes->mapped_count + 1) * sizeof(*probes->mapped);
+	struct mapped *mapped = realloc(probes->mapped, size);
+
+	if (!mapped) {
+		bpf_link__destroy(link);
+		return;
+	}
+	probes->mapped = mapped;
+	mapped[probes->mapped_count++] = (struct mapped){ pid, uprobe, link };
+}
+
+struct attachment {
+	struct probes *probes;
+	struct probe *probe;
+	const struct uprobe *uprobe;
+	const struct bpf_program *program;
+};
+
+/* One process that can be looked at is enough: what another lacks does not count then. */
+static void refuse(const struct attachment *to, int error, pid_t pid, const char *why)
+{
+	struct probe *probe = to->probe;
+
+	if (!probe->error)
+		return;
+	probe->error = error;
+	snprintf(probe->text, sizeof(probe->text), "%s of process %d: %s", to->uprobe->file, pid,
+		 why);
+}
+
+static void attach(pid_t pid, void *context)
+{
+	const struct attachment *to = context;
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = to->uprobe->function,
+		    .retprobe = to->uprobe->at_return);
+	struct bpf_link *link;
+	char path[64];
+	int error;
+
+	if (is_known(to->probes, to->uprobe, pid))
+		return;
+	/* A library may be mapped a little later. */
+	if (!find_mapped(pid, to->uprobe->file, path, sizeof(path))) {
+		refuse(to, -ENOSYS, pid, "it is not mapped");
+		return;
+	}
+	link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
+	error = link ? 0 : -errno;
+	remember(to->probes, to->uprobe, pid, link);
+	if (!error)
+		to->probe->error = 0;
+	else if (error == -ENOENT)
+		refuse(to, -ENOSYS, pid, "it has no such symbol");
+	else
+		refuse(to, error, pid, strerror(-error));
+}
+
+bool uprobes_attach(struct probes *probes, struct probe *probe, const struct bpf_program *program)
+{
+	const struct uprobe *uprobe = find(probe->program);
+	struct attachment to = { probes, probe, uprobe, program };
+
+	if (!uprobe)
+		return false;
+	probe->error = -ESRCH;
+	snprintf(probe->text, sizeof(probe->text), "no process that does it runs");
+	duties_each(uprobe->duty, attach, &to);
+	if (!probe->error)
+		probe->text[0] = 0;
+	return true;
+}
+
+static void let_go_of_ended(struct probes *probes)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < probes->mapped_count; i++) {
+		struct mapped mapped = probes->mapped[i];
+
+		if (has_ended(mapped.pid))
+			bpf_link__destroy(mapped.link);
+		else
+			probes->mapped[kept++] = mapped;
+	}
+	probes->mapped_count = kept;
+}
+
+void uprobes_follow(struct probes *probes)
+{
+	struct bpf_program *program;
+
+	let_go_of_ended(probes);
+	bpf_object__for_each_program (program, probes->skeleton->obj) {
+		struct probe *probe = probes_find(probes, bpf_program__name(program));
+		const struct uprobe *uprobe = find(probe->program);
+		struct attachment to = { probes, probe, uprobe, program };
+
+		if (uprobe && bpf_program__fd(program) >= 0)
+			duties_each(uprobe->duty, attach, &to);
+	}
+}
+
+void uprobes_close(struct probes *probes)
+{
+	while (probes->mapped_count)
+		bpf_link__destroy(probes->mapped[--probes->mapped_count].link);
+	free(probes->mapped);
+	probes->mapped = NULL;
+}
