@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -279,25 +280,29 @@ def test_a_loss_is_as_near_as_the_clocks_may_be_off(tmp_path: Path) -> None:
     assert np.flatnonzero(~kept).tolist() == [29, 30]
 
 
-def test_a_lower_machine_that_went_away_is_named_and_its_writes_are_not_followed(
-    tmp_path: Path,
-) -> None:
-    """The server's trace ends midway; its writes until then are followed, the others say so."""
+@pytest.mark.parametrize("note", ["", "connection lost"])
+def test_what_a_machine_has_no_trace_of_is_not_observed(note: str, tmp_path: Path) -> None:
+    """The server's trace ends midway: the writes after that are in no row, and it is said."""
     chain, truth = random_chain(5, APART, ends_after=30)
     path = chain.recording(tmp_path)
-    text = (path / "recording.json").read_text()
-    note = '"directory": "server", "note": "connection lost"'
-    (path / "recording.json").write_text(text.replace('"directory": "server"', note))
+    if note:
+        text = (path / "recording.json").read_text()
+        told = f'"directory": "server", "note": "{note}"'
+        (path / "recording.json").write_text(text.replace('"directory": "server"', told))
     breakdown = analyse(open_recording(path))
     conserves(breakdown)
-    assert breakdown.quality.apart == ("server: connection lost",)
-    assert breakdown.quality.unfollowed == 30
-    for number, (mine, true) in enumerate(zip(only_thread(breakdown), truth, strict=True)):
-        if number < 30:
-            close(summed(mine), summed(true))
-        else:
-            below = sum(ns for row, ns in true.items() if row.startswith("server/"))
-            assert abs(mine["server/unfollowed"] - below) <= 500
+    assert breakdown.left_out == {"not observed on server": 30}
+    assert breakdown.quality.apart == ()
+    assert breakdown.quality.unfollowed == 0
+    *notes, ends = breakdown.quality.damage
+    assert notes == ([f"server: {note}"] if note else [])
+    assert re.fullmatch(
+        r"server: its trace ends \S+ ms before the last that host asked of it: "
+        "30 of 60 are not observed",
+        ends,
+    )
+    for mine, true in zip(only_thread(breakdown), truth[:30], strict=True):
+        close(summed(mine), summed(true))
 
 
 @pytest.mark.parametrize(("machines", "told"), [("guest", False), ("guest host", True)])

@@ -40,13 +40,18 @@ class Member:
 
 @dataclass(frozen=True)
 class Path:
-    """``members``: by the depth of their nodes. ``layers``: of each rank, None: the residual."""
+    """``members``: by the depth of their nodes. ``layers``: of each rank, None: the residual.
+
+    ``apart``: a line each, of machines without a place here; ``interrupted``: of members
+    that were not recorded to the end.
+    """
 
     top: Node
     members: tuple[Member, ...]
     layers: tuple[Layer | None, ...]
     crossings: tuple[Crossing, ...]
     apart: tuple[str, ...]
+    interrupted: tuple[str, ...] = ()
 
     def in_order(self) -> list[Layer]:
         """Every layer once, as the table shows them: from the top machine down to the devices."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -90,7 +90,16 @@ def prepare(recording: Recording) -> Material:
             break
     trace = top[0]
     path = path_of(top, [machine for machine in machines if machine is not top], pieces, floor)
-    path = replace(path, apart=(*path.apart, *_notes(recording)))
+    placed = {member.trace.machine for member in path.members}
+    path = replace(
+        path,
+        apart=(*path.apart, *_notes(recording, placed)),
+        interrupted=tuple(
+            f"{each.name}: {each.note}"
+            for each in recording.machines
+            if each.note and each.name in placed
+        ),
+    )
     left_out, kept = left_out_of(path, units, unfinished)
     if not len(kept):
         damage = quality_of(path, plain_writes, {}).damage
@@ -99,10 +108,10 @@ def prepare(recording: Recording) -> Material:
     return Material(path, trace, units, pieces, kept, writes, left_out, plain_writes)
 
 
-def _notes(recording: Recording) -> Iterator[str]:
-    """What went wrong with machines while they were recorded."""
+def _notes(recording: Recording, placed: Collection[str]) -> Iterator[str]:
+    """What went wrong with machines that have no place on the path."""
     for machine in recording.machines:
-        if machine.note:
+        if machine.note and machine.name not in placed:
             yield f"{machine.name}: {machine.note}"
     for machine in recording.absent:
         yield f"{machine.name}: its trace is not here: {machine.note or 'it was not fetched'}"

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, integers, overlapping
-from iostrata.hops.hop import Node
+from iostrata.hops.hop import Link, Node
 from iostrata.hops.virtio.vcpus import vcpus_of
 from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
+from iostrata.units import duration
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
@@ -47,6 +48,7 @@ def left_out_of(path: Path, units: Units, unfinished: int) -> tuple[dict[str, in
     """
     touched = _touched(path.top, units.begin_ns, units.end_ns)
     reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: touched}
+    reasons |= dict(_unseen(path.top, units.begin_ns, units.end_ns))
     left_out = {UNFINISHED: unfinished} if unfinished else {}
     kept = np.ones(len(units), np.bool_)
     for reason, touched in reasons.items():
@@ -77,6 +79,45 @@ def _touched(node: Node, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
     return touched
 
 
+def _unseen(node: Node, begin_ns: Ints, end_ns: Ints) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """By machine, which of the given times hold something asked of it that it has no trace of."""
+    for link in node.links:
+        row = _unseen_asks(link)
+        unit, _ = overlapping(
+            np.zeros(len(begin_ns), np.int64), begin_ns, end_ns,
+            np.zeros(len(row), np.int64), link.asks.begin_ns[row], link.asks.end_ns[row],
+        )  # fmt: skip
+        unseen = np.zeros(len(begin_ns), np.bool_)
+        unseen[unit] = True
+        yield f"not observed on {link.lower.trace.machine}", unseen
+        below = link.clock.to_lower(begin_ns), link.clock.to_lower(end_ns)
+        yield from _unseen(link.lower, *below)
+
+
+def _unseen_asks(link: Link) -> Ints:
+    """What was asked of a machine before its trace begins, or not answered before it ends."""
+    lower = link.lower.trace
+    first, last = link.clock.to_upper(np.array([lower.begin_ns, lower.end_ns])).tolist()
+    beyond = (link.asks.end_ns > last) | (link.asks.begin_ns < first)
+    beyond[link.pairs.ask] = False
+    return np.flatnonzero(beyond & link.pairs.crossing)
+
+
+def _died(node: Node) -> Iterator[str]:
+    """A line for each machine whose trace ends before what it was asked for."""
+    for link in node.links:
+        last = link.clock.to_upper(np.array([link.lower.trace.end_ns]))
+        row = _unseen_asks(link)
+        row = row[link.asks.end_ns[row] > last]
+        if len(row):
+            after = duration(int(link.asks.end_ns[row].max() - last[0]))
+            yield (
+                f"{link.lower.trace.machine}: its trace ends {after} before the last that "
+                f"{link.upper.machine} asked of it: {len(row)} of {len(link.asks)} are not observed"
+            )
+        yield from _died(link.lower)
+
+
 def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Quality:
     """The quality lines of a path's recordings."""
     traces = [member.trace for member in path.members]
@@ -90,10 +131,14 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
             for point, n in trace.lost_by_point.items()
             if n
         },
-        damage=tuple(
-            f"{trace.machine}: {line}" if several else line
-            for trace in traces
-            for line in trace.damage
+        damage=(
+            *(
+                f"{trace.machine}: {line}" if several else line
+                for trace in traces
+                for line in trace.damage
+            ),
+            *path.interrupted,
+            *_died(path.top),
         ),
         plain_writes=plain_writes,
         ties=ties,
