@@ -12,15 +12,19 @@ import pytest
 from iostrata.analysis import Given, breakdown_of, estimate, prepare
 from iostrata.analysis import arithmetic as basis
 from iostrata.model import Basis, Estimate, Guess
+from iostrata.record.echo import write_echoes
 from iostrata.recording import open_recording
 from iostrata.report import estimate as report
 from iostrata.report import estimate_json
+from iostrata.trace.echo import Echo
 from tests.chain import CONNECTION, Chain, Costs
 from tests.cli.recordings import small_recording
 from tests.report.test_golden import golden
 from tests.synthetic import Request, World, Writer, device, submit, write
 
 RTT_US = 120
+# 192.0.2.5, as an address of IPv6.
+SERVER = 0xFFFF_C000_0205
 DEVICE_NS = 250_000
 # 250 us on the disk, 130 us on the network, 51 + 30 + 20 us in the hypervisor.
 COSTS = Costs(vmm=51_000, there=65_000, back=65_000,
@@ -36,7 +40,7 @@ def chain_recording(
         # Of a connection that no call of the recording used, and before there was a sample.
         for connection, rtt_us in ((CONNECTION, tcp_us), (CONNECTION + 1, 9_000), (CONNECTION, 0)):
             chain.host.emit("rpc_connection", writer.now, 0, connection=connection, rtt_us=rtt_us,
-                            rtt_deviation_us=deviation_us)  # fmt: skip
+                            rtt_deviation_us=deviation_us, remote_low=SERVER)  # fmt: skip
         chain.durable_write(writer, number * 8192, COSTS)
     path.mkdir()
     return chain.recording(path, machines)
@@ -155,6 +159,21 @@ def test_tcp_s_least_trip_goes_before_its_smoothed_one(
     assert (found.guess_ns, found.basis, found.of) == (guess_ns, told, "host")
 
 
+def test_echoes_of_the_recording_go_before_tcp(tmp_path: Path) -> None:
+    """Those to the server of the calls, meanwhile; not another's, nor one without an answer."""
+    path = chain_recording(tmp_path / "chain", tcp_us=20_000)
+    host = open_recording(path).traces()[1]
+    near, far, begin, end = "192.0.2.5", "192.0.2.6", host.begin_ns, host.end_ns
+    write_echoes(path / "host", (
+        Echo(near, begin - 1, 7), Echo(near, begin, 90_000), Echo(far, begin, 7),
+        Echo(near, end, 110_000), Echo(near, end, None), Echo(near, end + 1, 7),
+    ))  # fmt: skip
+    found = by_segment(estimated(path))["network"]
+    assert (found.guess_ns, found.basis, found.of) == (100_000, basis.ECHO, "host")
+    assert found.samples == 2
+    assert by_segment(estimated(path, Given(5)))["network"].guess_ns == 5
+
+
 def served_from_memory(path: Path, background: bool) -> Path:
     """Writes that wait for no disk; and perhaps somebody else's, one at a time."""
     world, disk = World(), device(254, 0)
@@ -197,9 +216,9 @@ def test_a_disk_that_is_never_idle_between(tmp_path: Path) -> None:
 
 def test_every_basis_has_its_words() -> None:
     names = {
-        basis.GIVEN, basis.LEAST, basis.TCP, basis.SERIAL, basis.REST, basis.SUM, basis.IGNORED,
-        basis.UNKNOWN, basis.WAITS, basis.NO_CONNECTION, basis.NO_DEVICE, basis.NO_REQUEST,
-        basis.NEVER_ALONE,
+        basis.GIVEN, basis.ECHO, basis.LEAST, basis.TCP, basis.SERIAL, basis.REST, basis.SUM,
+        basis.IGNORED, basis.UNKNOWN, basis.WAITS, basis.NO_CONNECTION, basis.NO_DEVICE,
+        basis.NO_REQUEST, basis.NEVER_ALONE,
     }  # fmt: skip
     assert report.FROM.keys() | report.WHY_NOT.keys() == names
     assert report.RESTS_ON.keys() < names

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from iostrata.trace.read import Trace
 
 # Where a guess comes from.
 GIVEN: Final = "given"
+ECHO: Final = "echo"
 LEAST: Final = "tcp least round trip"
 TCP: Final = "tcp round trip"
 SERIAL: Final = "serial requests"
@@ -134,13 +136,15 @@ def _network(found: Material, given: Given) -> _Term:
 
 
 def _round_trip(trace: Trace) -> _Term | None:
-    """TCP's own: from what it sent to its acknowledgement, which may come with the reply only.
+    """Of echoes, else TCP's own: until an acknowledgement, which may come with the reply only.
 
     No round trip of the network is longer than the quickest call with its reply, and what
     varies by half of itself is more than one thing.
     """
     calls = trace.points["rpc_call"]
     used = np.unique(integers(calls["connection"]))
+    if echoes := _echoes(trace, used):
+        return _Term(float(np.median(echoes)), ECHO, trace.machine, len(echoes))
     least = [us for each in used if (us := trace.facts.least_rtt_us.get(int(each)))]
     told = trace.points["rpc_connection"]
     rows = np.isin(integers(told["connection"]), used) & (integers(told["rtt_us"]) > 0)
@@ -160,6 +164,25 @@ def _round_trip(trace: Trace) -> _Term | None:
     if varies or (term.ns or 0) > trips.min(initial=NEVER):
         return replace(term, ns=None, basis=WAITS)
     return term
+
+
+def _echoes(trace: Trace, used: Ints) -> list[int]:
+    """Round trips in ns of what was sent while recording to the servers of some connections.
+
+    Of all servers where the connections' are not told.
+    """
+    told = trace.points["rpc_connection"]
+    rows = np.isin(integers(told["connection"]), used)
+    halves = (told["remote_high"][rows].tolist(), told["remote_low"][rows].tolist())
+    remote = {IPv6Address(high << 64 | low) for high, low in zip(*halves, strict=True)}
+    servers = {address.ipv4_mapped or address for address in remote}
+    return [
+        echo.round_trip_ns
+        for echo in trace.facts.echoes
+        if echo.round_trip_ns is not None
+        and trace.begin_ns <= echo.sent_ns <= trace.end_ns
+        and (not servers or ip_address(echo.address) in servers)
+    ]
 
 
 def _device(found: Material, breakdown: Breakdown, given: Given) -> _Term:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Final
 from iostrata.cli.story import Story, described
 from iostrata.errors import CommandNotFound, NothingToAnalyse, UsageError
 from iostrata.record import Outcome, Request, Target, check_ebpf, record
+from iostrata.record.echo import Echoes, servers, write_echoes
 from iostrata.record.local import Local
 from iostrata.record.machines import Plan, record_machines
 from iostrata.record.mounts import carried_mounts, write_connections
@@ -49,17 +50,20 @@ def _check_workload(request: Request) -> None:
         )
 
 
-def capture(request: Request, story: Story) -> Outcome:
+def capture(request: Request, story: Story, ping: bool = False) -> Outcome:
     """Records into ``request.directory``, which gets recording.json and the trace beside it.
 
     recording.json is there from the start: a recording that is cut short is one, too.
+    ``ping``: with echoes to NFS servers meanwhile.
     """
     directory = request.directory
     created = datetime.now(UTC).isoformat(timespec="seconds")
     command = request.command or None
     write_recording_json(directory, (MACHINE,), created=created, command=command)
-    outcome = record(replace(request, directory=directory / MACHINE.directory), story)
-    write_connections(directory / MACHINE.directory, carried_mounts())
+    trace = directory / MACHINE.directory
+    with _echoing(trace, story) if ping else nullcontext():
+        outcome = record(replace(request, directory=trace), story)
+    write_connections(trace, carried_mounts())
     write_recording_json(
         directory,
         (MACHINE,),
@@ -71,11 +75,31 @@ def capture(request: Request, story: Story) -> Outcome:
     return outcome
 
 
-def capture_machines(plan: Plan, story: Story) -> Outcome:
-    """Records all machines of the plan into the directory of its request."""
-    outcome = record_machines(plan, story)
+def capture_machines(plan: Plan, story: Story, ping: bool = False) -> Outcome:
+    """Records all machines of the plan into the directory of its request; ``ping``: from here."""
+    here = [machine.name for machine in plan.machines if isinstance(machine.transport, Local)]
+    if ping and not here:
+        story.warn("--ping: this machine, which would send it, is not recorded")
+    with _echoing(plan.request.directory / here[0], story) if ping and here else nullcontext():
+        outcome = record_machines(plan, story)
     _tell_end(outcome, story)
     return outcome
+
+
+@contextmanager
+def _echoing(trace: Path, story: Story) -> Iterator[None]:
+    """Echoes while its body records; they become a fact of the trace that it made."""
+    echoes = Echoes(servers)
+    with echoes:
+        yield
+    if trace.is_dir():
+        write_echoes(trace, echoes.found)
+    if echoes.refusal:
+        story.warn(f"--ping: {echoes.refusal}")
+    elif not echoes.found:
+        story.warn("--ping: this machine mounts nothing from an NFS server")
+    elif all(echo.round_trip_ns is None for echo in echoes.found):
+        story.warn(f"--ping: no answer from {echoes.found[0].address}: is ICMP filtered?")
 
 
 def _tell_end(outcome: Outcome, story: Story) -> None:

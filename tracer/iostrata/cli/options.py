@@ -54,6 +54,13 @@ Why = Annotated[
         help="In which function of the kernel each sleep was: explains what is unattributed.",
     ),
 ]
+Ping = Annotated[
+    bool,
+    typer.Option(
+        "--ping",
+        help="Meanwhile an echo of 8 KB a second to each NFS server, for iostrata estimate.",
+    ),
+]
 Stats = Annotated[
     bool,
     typer.Option(

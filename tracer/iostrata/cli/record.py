@@ -69,6 +69,7 @@ def record(
     duration: options.Duration = 0,
     detail: options.Detail = False,
     why: options.Why = False,
+    ping: options.Ping = False,
     stats: options.Stats = False,
     buffer: options.Buffer = 0,
     quiet: options.Quiet = False,
@@ -120,22 +121,24 @@ def record(
         check(request)
     if repeat == 1:
         prepare(output, force)
-        return _record(request, machine or (), workload_on, quiet)
+        return _record(request, machine or (), workload_on, quiet, ping)
     for number, directory in enumerate(prepare_series(output, repeat, force), 1):
         Story(quiet).say(f"run {number} of {repeat}")
         prepare(directory, force)
         own = replace(request, directory=directory)
-        if status := _record(own, machine or (), workload_on, quiet):
+        if status := _record(own, machine or (), workload_on, quiet, ping):
             return status
     Story(quiet).say(f"to compare it with others: iostrata compare {output} OTHER")
     return 0
 
 
-def _record(request: Request, machines: Sequence[str], workload_on: str, quiet: bool) -> int:
+def _record(
+    request: Request, machines: Sequence[str], workload_on: str, quiet: bool, ping: bool
+) -> int:
     with Story(quiet, alone=not request.command, limit_s=request.duration_s) as story:
         if machines:
-            outcome = capture_machines(plan(request, machines, workload_on), story)
+            outcome = capture_machines(plan(request, machines, workload_on), story, ping)
         else:
-            outcome = capture(request, story)
+            outcome = capture(request, story, ping)
         story.say(f"to analyse it: iostrata replay {request.directory}")
     return failed(outcome)

@@ -27,6 +27,7 @@ def run(
     duration: options.Duration = 0,
     detail: options.Detail = False,
     why: options.Why = False,
+    ping: options.Ping = False,
     stats: options.Stats = True,
     buffer: options.Buffer = 0,
     by: options.Grouping = options.By.METHOD,
@@ -62,13 +63,13 @@ def run(
     with Story(quiet, alone=not command, limit_s=duration) as story:
         if output:
             prepare(output, force)
-            return _run(request, output, story, wishes)
+            return _run(request, output, story, wishes, ping)
         with temporary(story, keep) as directory:
-            return _run(request, directory, story, wishes)
+            return _run(request, directory, story, wishes, ping)
 
 
-def _run(request: Request, directory: Path, story: Story, wishes: Wishes) -> int:
-    outcome = capture(replace(request, directory=directory), story)
+def _run(request: Request, directory: Path, story: Story, wishes: Wishes, ping: bool) -> int:
+    outcome = capture(replace(request, directory=directory), story, ping)
     story.stop()
     try:
         status = present(directory, wishes)

@@ -322,8 +322,8 @@ class Charts:
 
 
 Basis = Literal[
-    "given", "tcp least round trip", "tcp round trip", "serial requests", "the rest", "their sum",
-    "ignored",
+    "given", "echo", "tcp least round trip", "tcp round trip", "serial requests", "the rest",
+    "their sum", "ignored",
     "no connection seen", "tcp waits for replies", "no device recorded", "no request seen",
     "never alone", "others unknown",
 ]  # fmt: skip

@@ -23,6 +23,7 @@ COLUMNS: Final = ("guessed", "measured", "error", "relative")
 # By the guess's basis, in the table.
 FROM: Final = {
     "given": "given",
+    "echo": "ping",
     "tcp least round trip": "TCP's least trip",
     "tcp round trip": "TCP's smoothed trip",
     "serial requests": "1/IOPS",
@@ -33,6 +34,7 @@ FROM: Final = {
 }
 # Below it, of what was read from the recording: by whom or of which, and how many samples.
 RESTS_ON: Final = {
+    "echo": "8 KB to the server and back, sent by {0} while it was recorded, median of {1}",
     "tcp least round trip": "the quickest acknowledgement of some segment, as {0}'s kernel knew of "
     "{1}: no ping of 8 KB, which takes longer; --ping MS for your own",
     "tcp round trip": "until segments were acknowledged, as {0}'s kernel smoothed it, median of "
@@ -40,6 +42,7 @@ RESTS_ON: Final = {
     "serial requests": "mean of {1} that {0} had alone; --iops N for your own",
 }
 COUNTED: Final = {
+    "echo": "answer",
     "tcp least round trip": "connection",
     "tcp round trip": "sample",
     "serial requests": "write",

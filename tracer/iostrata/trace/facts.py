@@ -20,6 +20,8 @@ from iostrata.trace.clocks import (
     parse_exchange,
     parse_tsc,
 )
+from iostrata.trace.echo import FILE as ECHOES
+from iostrata.trace.echo import HEAD, Echo, parse_echo
 
 ABSENT = "-"
 BLOCK_COLUMNS = (
@@ -75,7 +77,8 @@ class Facts:
 
     ``stacks``: the functions of each of the kernel's stacks that a thread slept in, from the
     innermost; empty: not recorded. ``least_rtt_us``: of each connection (client's port << 16 |
-    server's) of an NFS mount, what TCP knew when the recording ended.
+    server's) of an NFS mount, what TCP knew when the recording ended. ``echoes``: as they were
+    sent; empty: it was not asked for them.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -85,6 +88,7 @@ class Facts:
     exchange: Exchange = field(default_factory=lambda: exchange_of(()))
     stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     least_rtt_us: Mapping[int, int] = field(default_factory=dict)
+    echoes: tuple[Echo, ...] = ()
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition is on; anything else is its own."""
@@ -140,8 +144,19 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         exchange=read_exchange(directory, defects),
         stacks=read_stacks(directory, defects),
         least_rtt_us=read_least_rtt(directory, defects),
+        echoes=tuple(read_echoes(directory, defects)),
     )
     return facts, defects
+
+
+def read_echoes(directory: Path, defects: list[str]) -> Iterator[Echo]:
+    for number, line in read_lines(directory / ECHOES, defects):
+        if line == HEAD:
+            continue
+        try:
+            yield parse_echo(line)
+        except ValueError:
+            defects.append(f"facts/{ECHOES}: line {number} is no echo")
 
 
 def read_least_rtt(directory: Path, defects: list[str]) -> dict[int, int]:
