@@ -6,12 +6,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from iostrata.cli import status_of
+from iostrata.record.machines import END_LIMIT_S, Plan, stop
 from iostrata.record.permission import BTF
+from iostrata.record.recorder import Request
 from tests.cli.recordings import small_recording
 from tests.record.far import Far, set_up
 
@@ -197,3 +200,13 @@ def test_a_place_that_cannot_be_written(far: Far, capfd: pytest.CaptureFixture[s
     Path("out").touch()
     assert status_of([*RECORD, "--", "true"]) == 2
     assert "out is a file" in capfd.readouterr().err
+
+
+def test_slow_machines_are_given_more_time() -> None:
+    waited_s: list[float] = []
+    station: Any = SimpleNamespace(
+        stop=lambda: None, wait_end=waited_s.append, ask_clock=lambda count: None
+    )
+    request = Request(Path("out"), ())
+    stop(Plan(request, (), "vm", slowness=3), station, [station])
+    assert waited_s == [3 * END_LIMIT_S] * 2

@@ -50,7 +50,9 @@ def record(lab: Lab, workload: Fio, place: Path, listener: Listener) -> Witness:
     )
     place.mkdir(parents=True)
     request = Request(place, words)
-    outcome = record_machines(Plan(request, planned, machine.name), _Told(listener))
+    outcome = record_machines(
+        Plan(request, planned, machine.name, lab.pace.factor), _Told(listener)
+    )
     listener.heard({})
     if outcome.interrupted_by:
         raise KeyboardInterrupt

@@ -35,11 +35,13 @@ class Plan:
     """``request``: what is recorded of the workload's machine; its directory is the recording's.
 
     The other machines are recorded for what they do for it. ``workload``: a machine's name.
+    ``slowness``: how many times as long as usual the machines may take to begin and to end.
     """
 
     request: Request
     machines: tuple[Planned, ...]
     workload: str
+    slowness: float = 1.0
 
 
 class Listener(Protocol):
@@ -79,7 +81,7 @@ def record_machines(plan: Plan, listener: Listener) -> Outcome:
             workload.go()
             listener.ready()
             follow(workload, stations, signals, listener)
-            stop(workload, stations)
+            stop(plan, workload, stations)
             fetch(plan.request.directory, workload, stations, listener)
             outcome = _outcome(plan, workload, stations, signals.received)
             write_recording(plan, stations, created, outcome.exit_status)
@@ -107,7 +109,7 @@ def start(plan: Plan, workload: Station, stations: Sequence[Station], listener: 
     for station in stations:
         station.start(own if station is workload else others)
     for station in stations:
-        station.wait_ready(READY_LIMIT_S)
+        station.wait_ready(READY_LIMIT_S * plan.slowness)
         for text in blind_spots(station.planned.role, station.sights):
             listener.warn(f"machine {station.name}: {text}")
     for station in stations:
@@ -133,15 +135,15 @@ def follow(
             listener.heard({each.name: each.status.last for each in stations if each.status.last})
 
 
-def stop(workload: Station, stations: Sequence[Station]) -> None:
+def stop(plan: Plan, workload: Station, stations: Sequence[Station]) -> None:
     """The workload's machine first: what the others do for it is recorded to the end."""
     workload.stop()
-    workload.wait_end(END_LIMIT_S)
+    workload.wait_end(END_LIMIT_S * plan.slowness)
     for station in stations:
         station.ask_clock(MANY)
         station.stop()
     for station in stations:
-        station.wait_end(END_LIMIT_S)
+        station.wait_end(END_LIMIT_S * plan.slowness)
 
 
 def fetch(
