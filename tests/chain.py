@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -46,6 +46,13 @@ class Costs:
     interrupt: int = 3_000
 
 
+def clock(offset_ns: int, drift_ppm: int) -> Clock:
+    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
+
+
+APART = (clock(5_000_000, 0), clock(3_600_000_000_000, 3), clock(86_400_000_000_000, -7))
+
+
 def drawn(random: Random, sector: int) -> Costs:
     def some(upto: int) -> int:
         return random.randint(100, upto)
@@ -61,20 +68,31 @@ def drawn(random: Random, sector: int) -> Costs:
 class Chain:
     """``clocks``: of guest, host and server; ``xid``: of the last call.
 
-    ``nfsd_times``: when the server's thread took up each call.
+    ``beside``: another guest's chain, whose host and server this one has, too; ``vm``: which
+    of the host's virtual machines it is. ``nfsd_times``: when the server's thread took up
+    each call.
     """
 
     clocks: tuple[Clock, Clock, Clock] = (int, int, int)
     xid: int = 100
+    beside: Chain | None = None
+    vm: int = 0
     nfsd_times: list[int] = field(default_factory=list)
+    written: list[Counter[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.guest, self.host, self.server = (World(clock=clock) for clock in self.clocks)
+        if self.beside:
+            self.host, self.server = self.beside.host, self.beside.server
+        else:
+            self.server.builder.block(SERVER_DISK, "sda")
+        self.vmm = VMM + 100 * self.vm
+        self.xid += 1_000_000 * self.vm
         for tid, name in ((MAIN_LOOP, b"qemu"), (WORKER, b"worker"), (VCPU, b"CPU 0/KVM")):
-            self.host.emit("thread", 1, tid, tgid=VMM, subject_tid=tid, kind=4, comm=name)
-        self.nfsd = Writer(self.server, NFSD, SERVER_DISK, 0, floor="svc", kind=5)
+            self.host.emit("thread", 1, tid + 100 * self.vm, tgid=self.vmm,
+                           subject_tid=tid + 100 * self.vm, kind=4, comm=name)  # fmt: skip
+        self.nfsd = Writer(self.server, NFSD + 4 * self.vm, SERVER_DISK, 0, floor="svc", kind=5)
         self.guest.builder.block(GUEST_DISK, "vdb")
-        self.server.builder.block(SERVER_DISK, "sda")
 
     def writer(self, now: int = 1_000_000) -> Writer:
         """A thread on the guest's only CPU."""
@@ -102,6 +120,7 @@ class Chain:
     def data(self, writer: Writer, offset: int, costs: Costs, queue: int = 800) -> None:
         """A request of the guest, through all machines; its thread sleeps meanwhile."""
         world, account = self.guest, writer.account
+        main_loop = MAIN_LOOP + 100 * self.vm
         bio, issue = writer.now, writer.now + queue
         rq = world.pointer("rq", bio, bio + 10_000_000)
         place = {"dev": writer.disk, "sector": offset // 512, "size_bytes": 8192, "flags": 1}
@@ -114,7 +133,7 @@ class Chain:
         self.exit(told + 100, told + 800)
         done = self.carried_out(told + costs.vmm, offset, costs, account)
         asked = done + costs.complete
-        self.host.emit("kvm_msi", asked, MAIN_LOOP, tgid=VMM, vcpu=0, vector=0x26)
+        self.host.emit("kvm_msi", asked, main_loop, tgid=self.vmm, vcpu=0, vector=0x26)
         heard = asked + costs.inject
         world.emit("virtio_interrupt", heard, 0, queue_key=QUEUE, irq=30)
         complete = heard + costs.interrupt
@@ -127,28 +146,31 @@ class Chain:
         })  # fmt: skip
 
     def exit(self, begin: int, end: int, reason: int = NPF, vcpu: int = 0) -> None:
-        self.host.emit("kvm_exit", end, VCPU, exit_ns=begin, tgid=VMM, vcpu=vcpu, reason=reason,
-                       isa=SVM)  # fmt: skip
+        self.host.emit("kvm_exit", end, VCPU + 100 * self.vm, exit_ns=begin, tgid=self.vmm,
+                       vcpu=vcpu, reason=reason, isa=SVM)  # fmt: skip
 
     def carried_out(self, enter: int, offset: int, costs: Costs, account: Counter[str]) -> int:
         """The VMM's system call, and what is below it; when it returned."""
         made = enter + costs.client
         send = made + costs.rpc_queue
         self.xid += 1
+        # One that ends a call wakes who waits for it, before it ends another's.
+        rpciod = 44 + 4 * self.vm
+        worker, inode, task = WORKER + 100 * self.vm, IMAGE_INODE + self.vm, TASK + 512 * self.vm
         reply = self.served(send, offset, costs, account)
         ended = reply + costs.reply
         world = self.host
-        world.emit("nfs_call", made, WORKER, call_key=TASK, inode=IMAGE_INODE, dev=NFS,
+        world.emit("nfs_call", made, worker, call_key=task, inode=inode, dev=NFS,
                    offset_bytes=offset, size_bytes=8192, stable=2, operation=1)  # fmt: skip
-        world.emit("rpc_call", ended, 44, call_key=TASK, send_ns=send, sent_ns=send + 500,
+        world.emit("rpc_call", ended, rpciod, call_key=task, send_ns=send, sent_ns=send + 500,
                    ready_ns=reply, reply_ns=reply + 300, xid=self.xid,
                    connection=CONNECTION)  # fmt: skip
         wake = ended + 700
-        world.emit("sched_resume", wake + 1_100, WORKER, off_ns=send, wake_ns=wake, waker_tid=44,
-                   state=2, subject_tid=WORKER)  # fmt: skip
+        world.emit("sched_resume", wake + 1_100, worker, off_ns=send, wake_ns=wake,
+                   waker_tid=rpciod, state=2, subject_tid=worker)  # fmt: skip
         back = wake + 1_100 + 600
-        world.emit("syscall", back, WORKER, enter_ns=enter, inode=IMAGE_INODE, dev=NFS,
-                   offset_bytes=offset, size_bytes=8192, result=8192, tgid=VMM,
+        world.emit("syscall", back, worker, enter_ns=enter, inode=inode, dev=NFS,
+                   offset_bytes=offset, size_bytes=8192, result=8192, tgid=self.vmm,
                    open_flags=0o40000, call=PWRITEV)  # fmt: skip
         account += Counter({
             "host/syscall": costs.client + 600, "host/rpc.queue": costs.rpc_queue,
@@ -166,7 +188,7 @@ class Chain:
         thread.cpu(costs.svc)
         thread.data(costs.disk)
         thread.cpu(400)
-        self.server.emit("svc_call", thread.now, NFSD, enqueue_ns=there, dequeue_ns=taken,
+        self.server.emit("svc_call", thread.now, self.nfsd.tid, enqueue_ns=there, dequeue_ns=taken,
                          receive_ns=taken + 50, offset_bytes=offset, size_bytes=8192,
                          xid=self.xid, connection=CONNECTION, operation=1)  # fmt: skip
         account += Counter({f"server/{row}": ns for row, ns in thread.account.items()})
@@ -175,3 +197,15 @@ class Chain:
             "server/network.back": costs.back,
         })  # fmt: skip
         return thread.now + costs.back
+
+
+def recording_of(path: Path, chains: Sequence[Chain], below: str = "host server") -> Path:
+    """Several guests of one host, and what is below it."""
+    found = {f"guest{chain.vm}": (chain.guest, "guest") for chain in chains}
+    found |= {name: (getattr(chains[0], name), name) for name in below.split()}
+    for name, (world, _) in found.items():
+        world.builder.write(path / name)
+    described = [{"name": n, "role": role, "directory": n} for n, (_, role) in found.items()]
+    text = {"format": "iostrata.recording/1", "created": "", "machines": described}
+    (path / "recording.json").write_text(json.dumps(text))
+    return path

@@ -13,7 +13,7 @@ from iostrata.analysis import analyse, timelines
 from iostrata.attribute.choice import Choice, percentile
 from iostrata.columns import Ints
 from iostrata.errors import UsageError
-from iostrata.hops import Lifted, lift
+from iostrata.hops import Graph, Lifted, lift
 from iostrata.hops.hop import Node
 from iostrata.model import Timeline
 from iostrata.recording import open_recording
@@ -77,9 +77,9 @@ def test_only_windows_with_chosen_writes_are_stitched(
     monkeypatch.setattr(window, "WINDOW_PIECES", 4)
     stitched: list[Ints] = []
 
-    def counting(node: Node, rows: Ints) -> Lifted:
+    def counting(graph: Graph, node: Node, rows: Ints) -> Lifted:
         stitched.append(rows)
-        return lift(node, rows)
+        return lift(graph, node, rows)
 
     monkeypatch.setitem(timelines.__globals__, "lift", counting)
     assert len(seen(path, Choice(numbers=(1, 2, 40)))) == 3

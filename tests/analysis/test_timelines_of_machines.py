@@ -12,15 +12,14 @@ import pytest
 from iostrata.analysis import analyse, prepare, timelines
 from iostrata.attribute.choice import Choice
 from iostrata.hops import lift
-from iostrata.hops.lift import way_to
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence, Timeline
 from iostrata.recording import open_recording
 from iostrata.report import waterfall
-from tests.chain import CONNECTION, Chain
+from tests.chain import APART, CONNECTION, Chain
 from tests.report.test_golden import golden
 from tests.report.test_several_machines import fits, recording
-from tests.stitch.test_chain import APART, random_chain
+from tests.stitch.test_chain import random_chain
 
 WRITES = 60
 
@@ -99,8 +98,8 @@ def test_steps_add_up_to_what_the_table_counts(path: Path, seen: tuple[Timeline,
 
 def test_lifted_spans_are_copies_of_their_machines_own(path: Path) -> None:
     """By number: each is on its own machine in its own clock, and lies inside of it."""
-    top = prepare(open_recording(path)).path.top
-    lifted = lift(top, np.arange(WRITES))
+    found = prepare(open_recording(path))
+    lifted = lift(found.path.graph, found.tops[0].node, np.arange(WRITES))
     firsts = [view.first for view in lifted.views]
     assert [view.node.trace.machine for view in lifted.views] == ["guest", "host", "server"]
     spans = lifted.spans.where(lifted.spans.rank % len(STACK) >= len(HOPS))
@@ -109,9 +108,10 @@ def test_lifted_spans_are_copies_of_their_machines_own(path: Path) -> None:
     for number, view in enumerate(lifted.views):
         mine = spans.where(place == number)
         own = view.spans.rows(mine.of - view.first)
-        assert (mine.rank == own.rank + number * len(STACK)).all()
+        level = found.path.graph.level(number, view.node.place)
+        assert (mine.rank == own.rank + level).all()
         begin, end = mine.begin_ns, mine.end_ns
-        for link in way_to(top, number):
+        for link in view.way:
             begin, end = link.clock.to_lower(begin), link.clock.to_lower(end)
         assert (begin >= own.begin_ns - number).all()
         assert (end <= own.end_ns + number).all()

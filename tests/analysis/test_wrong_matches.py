@@ -11,22 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import Path as MachinesPath
 from iostrata.analysis import prepare
 from iostrata.columns import AsOf, Containing, Ints, columns_of
-from iostrata.hops.hop import Link, Node
+from iostrata.hops.hop import Link
 from iostrata.recording import open_recording
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
-def link_of(node: Node, hop: str) -> Link:
-    return next(link for link in node.links if link.hop.name == hop)
+def link_of(path: MachinesPath, hop: str) -> Link:
+    return next(link for link in path.links if link.hop.name == hop)
 
 
-def places_at_the_server(client: Node) -> tuple[Link, Ints, Ints]:
+def places_at_the_server(path: MachinesPath) -> tuple[Link, Ints, Ints]:
     """The client's link to its server; of each tied call, its place here and there, in bytes."""
-    link = link_of(client, "nfs")
-    made = columns_of(client.trace.points["nfs_call"], "call_key", "offset_bytes")
+    link = link_of(path, "nfs")
+    made = columns_of(link.upper.points["nfs_call"], "call_key", "offset_bytes")
     call = AsOf(made["call_key"], made["time_ns"]).at_or_before(
         link.asks.identity[link.pairs.ask], link.asks.begin_ns[link.pairs.ask]
     )
@@ -36,10 +37,8 @@ def places_at_the_server(client: Node) -> tuple[Link, Ints, Ints]:
 
 @pytest.mark.parametrize("name", ["nfs", "kvm_nfs"])
 def test_calls_are_served_at_their_place(name: str) -> None:
-    node = prepare(open_recording(RECORDINGS / name)).path.top
-    if name == "kvm_nfs":
-        node = link_of(node, "virtio").lower
-    link, here, there = places_at_the_server(node)
+    path = prepare(open_recording(RECORDINGS / name)).path
+    link, here, there = places_at_the_server(path)
     assert len(here) >= 50
     assert len(link.pairs.ask) >= 0.99 * len(link.asks)
     assert here.tolist() == there.tolist()
@@ -47,9 +46,9 @@ def test_calls_are_served_at_their_place(name: str) -> None:
 
 def test_requests_of_the_guest_reach_the_server_at_their_place() -> None:
     """From the guest's sector over the VMM's call and the client's RPC to the server."""
-    top = prepare(open_recording(RECORDINGS / "kvm_nfs")).path.top
-    virtio = link_of(top, "virtio")
-    link, here, there = places_at_the_server(virtio.lower)
+    path = prepare(open_recording(RECORDINGS / "kvm_nfs")).path
+    virtio = link_of(path, "virtio")
+    link, here, there = places_at_the_server(path)
     made = columns_of(virtio.lower.trace.points["nfs_call"], "tid", "call_key")
     call = AsOf(made["call_key"], made["time_ns"]).at_or_before(
         link.asks.identity[link.pairs.ask], link.asks.begin_ns[link.pairs.ask]
@@ -63,7 +62,9 @@ def test_requests_of_the_guest_reach_the_server_at_their_place() -> None:
     of_piece = dict(
         zip(virtio.serves.piece[virtio.pairs.serve[data]].tolist(), asked.tolist(), strict=True)
     )
-    issued = columns_of(top.trace.points["block_rq_issue"], "request_key", "sector", "size_bytes")
+    issued = columns_of(
+        virtio.upper.points["block_rq_issue"], "request_key", "sector", "size_bytes"
+    )
     request = AsOf(issued["request_key"], issued["time_ns"]).at_or_before(
         virtio.asks.identity, virtio.asks.begin_ns
     )

@@ -22,7 +22,6 @@ def breakdown(time_ns: NDArray[np.int64], residual_ns: NDArray[np.int64]) -> Bre
     none = np.zeros(count, np.int64)
     begin = np.arange(count) * 1_000_000
     writes = Writes(
-        "local",
         begin,
         begin + latency,
         latency,

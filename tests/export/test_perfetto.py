@@ -120,7 +120,7 @@ def test_slices_of_a_write_are_its_account(found: Material, tmp_path: Path) -> N
 
 def test_clocks(found: Material, tmp_path: Path) -> None:
     trace = exported(found, np.arange(1), tmp_path / "x")
-    samples = found.trace.points["clock_sample"]
+    samples = found.tops[0].trace.points["clock_sample"]
     snapshots = [packet.clock_snapshot for packet in trace.packet
                  if packet.HasField("clock_snapshot")]  # fmt: skip
     assert len(snapshots) == len(samples) > 1

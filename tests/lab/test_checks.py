@@ -49,7 +49,6 @@ def breakdown(
     residual = ones * residual_ns
     latency = time_ns.sum(axis=0) + residual
     writes = Writes(
-        machine="local",
         begin_ns=ones,
         end_ns=ones + latency,
         latency_ns=latency,

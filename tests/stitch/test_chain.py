@@ -15,7 +15,7 @@ from iostrata.analysis import analyse
 from iostrata.clock.line import MAX_DRIFT_PPM
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from tests.chain import GUEST_DISK, Chain, Clock, Costs, drawn
+from tests.chain import APART, GUEST_DISK, Chain, Clock, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import Writer
 
@@ -27,13 +27,8 @@ GUEST_HOST = (
 HOST_SERVER = ("server/network.there", "server/network.back")
 
 
-def clock(offset_ns: int, drift_ppm: int) -> Clock:
-    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
-
-
 # As long there as back, so that causality finds the very relation of the clocks.
 SYMMETRIC = Costs(vmm=51_000, there=65_000, back=65_000)
-APART = (clock(5_000_000, 0), clock(3_600_000_000_000, 3), clock(86_400_000_000_000, -7))
 
 
 def qualified(account: Counter[str]) -> dict[str, int]:

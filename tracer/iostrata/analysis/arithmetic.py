@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.analysis.path import BEYOND_CLIENT, BEYOND_GUEST
 from iostrata.analysis.pipeline import Material
 from iostrata.columns import Ints, integers
+from iostrata.hops.nfs import Nfs
+from iostrata.hops.virtio import Virtio
 from iostrata.model import Basis, Breakdown, Estimate, Guess
 from iostrata.stitch.requests import OP_WRITE, requests_of
 from iostrata.stitch.stacked import stacking
@@ -42,6 +43,8 @@ NO_REQUEST: Final = "no request seen"
 NEVER_ALONE: Final = "never alone"
 UNKNOWN: Final = "others unknown"
 
+VIRTIO: Final = Virtio()
+NFS: Final = Nfs()
 NETWORK: Final = "network"
 DEVICE: Final = "device"
 HYPERVISOR: Final = "hypervisor"
@@ -78,9 +81,9 @@ def estimate(found: Material, breakdown: Breakdown, given: Given) -> Estimate:
     terms[DEVICE] = _device(found, breakdown, given)
     known = [term.ns for term in terms.values() if term.ns is not None]
     rest = _Term(total - sum(known), REST) if len(known) == len(terms) else _Term(None, UNKNOWN)
-    guest = found.path.members[0].role == "guest"
+    guest = found.path.members[0].role == VIRTIO.asker
     guesses = tuple(_guesses(measured, terms, rest, guest))
-    return Estimate(found.writes.machine, len(breakdown.writes), total, guesses)
+    return Estimate(" and ".join(found.writes.machines), len(breakdown.writes), total, guesses)
 
 
 def _measured(breakdown: Breakdown) -> dict[str, float]:
@@ -94,9 +97,9 @@ def _measured(breakdown: Breakdown) -> dict[str, float]:
 
 def _unrecorded(measured: Mapping[str, float]) -> str:
     """The segment that holds all below the last recorded machine; empty if there is none."""
-    if BEYOND_GUEST in measured and HYPERVISOR not in measured:
-        return BEYOND_GUEST
-    return BEYOND_CLIENT if BEYOND_CLIENT in measured and NETWORK not in measured else ""
+    if VIRTIO.beyond in measured and HYPERVISOR not in measured:
+        return VIRTIO.beyond
+    return NFS.beyond if NFS.beyond in measured and NETWORK not in measured else ""
 
 
 def _guesses(

@@ -1,177 +1,178 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path: machines' traces in, those that a write crosses out, tied by hops and clocks.
+"""Path: a recording's machines in, the graph that writes cross and what its places are called out.
 
-The machine with the workload is the top. Below it comes whichever machine a hop
-leads to, and below that the next; what no hop leads to stands apart and is named.
+Every machine with a workload is a top. Where none has one, what machines did for
+others is the writes: of those that no recorded machine asked for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from iostrata.clock import Alignment, Intervals, align
-from iostrata.hops import HOPS
-from iostrata.hops.hop import Asks, Hop, Link, Node, Pairs, Serves
-from iostrata.hops.match import match
+from iostrata.columns import Ints
+from iostrata.hops import HOPS, Graph
+from iostrata.hops.hop import Link
 from iostrata.layers import HOPS as HOP_RANKS
 from iostrata.layers import ROWS, STACK, Row
 from iostrata.model import Crossing, Layer
-from iostrata.stitch import Pieces, commits_of
 from iostrata.trace.read import Trace
 
-OS: Final = {"local": "OS", "guest": "guest OS", "host": "host OS", "server": "server OS"}
-# What a machine's last calls lead to when nothing below it was recorded.
-BEYOND_GUEST: Final = "hypervisor and below"
-BEYOND_CLIENT: Final = "network and server"
+LOCAL: Final = "local"
+_ROW: Final = {row.name: row for row in ROWS}
+_HOP_ROWS: Final = frozenset(rank.row for rank in HOP_RANKS)
 
 
 @dataclass(frozen=True)
 class Member:
-    """A machine of the path; ``upper``: what leads to it, None for the top."""
+    """A machine of the path. ``role``: what people call it."""
 
     trace: Trace
     role: str
-    upper: Trace | None = None
+
+    @property
+    def os(self) -> str:
+        return "OS" if self.role == LOCAL else f"{self.role} OS"
 
 
 @dataclass(frozen=True)
 class Path:
-    """``members``: by the depth of their nodes. ``layers``: of each rank, None: the residual.
+    """``members``: the machines that writes reach, each top before what is below it.
 
     ``apart``: a line each, of machines without a place here; ``interrupted``: of members
     that were not recorded to the end.
     """
 
-    top: Node
+    graph: Graph
     members: tuple[Member, ...]
-    layers: tuple[Layer | None, ...]
-    crossings: tuple[Crossing, ...]
-    apart: tuple[str, ...]
+    apart: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
 
+    @property
+    def several(self) -> bool:
+        return len(self.members) > 1
+
+    @cached_property
+    def layers(self) -> tuple[Layer | None, ...]:
+        """Of each rank of each place of the graph, None: the residual, or no place of these."""
+        machines = {member.trace.machine: member for member in self.members}
+        places: list[tuple[Trace, Trace]] = [(trace, trace) for trace in self.graph.machines]
+        places += [(link.upper, link.lower.trace) for link in self.graph.links]
+        return tuple(
+            self._layer(machines[upper.machine], machines[lower.machine], _ROW[rank.row])
+            if rank.row and {upper.machine, lower.machine} <= machines.keys()
+            else None
+            for upper, lower in places
+            for rank in STACK
+        )
+
+    def layer_of(self, rank: int) -> Layer | None:
+        """Of a rank that was lifted; -1: nobody's."""
+        return self.layers[rank % len(self.layers)] if rank >= 0 else None
+
+    def place_of(self, ranks: Ints) -> Ints:
+        """Of ranks that were lifted, rows of ``layers``; -1 stays."""
+        return np.where(ranks >= 0, ranks % len(self.layers), -1)
+
     def in_order(self) -> list[Layer]:
-        """Every layer once, as the table shows them: from the top machine down to the devices."""
-        several = len(self.members) > 1
-        return list(dict.fromkeys(_in_order(self.members, several)))
+        """Every layer once, as the table shows them: from the top machines down to the devices."""
+        return list(dict.fromkeys(self._in_order()))
 
+    @property
+    def crossings(self) -> tuple[Crossing, ...]:
+        return tuple(_crossing(link) for link in self.links)
 
-@dataclass
-class _Search:
-    """The machines still to be placed, and what was found on the way."""
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Those that the writes may take, in the order of the machines that they lead to."""
+        order = [member.trace.machine for member in self.members]
+        links = [link for link in self.graph.links if link.upper.machine in order]
+        return tuple(
+            sorted(links, key=lambda link: (order.index(link.lower.trace.machine),
+                                            order.index(link.upper.machine)))
+        )  # fmt: skip
 
-    left: list[tuple[Trace, str]]
-    members: list[Member] = field(default_factory=list)
-    crossings: list[Crossing] = field(default_factory=list)
+    def times(self, times: Ints, one: Trace, other: Trace) -> Ints:
+        """Times of one machine's clock in the other's; as they are where nothing relates them."""
+        for link, down in self.graph.way(one, other) or ():
+            times = link.clock.to_lower(times) if down else link.clock.to_upper(times)
+        return times
 
-    def node(self, trace: Trace, pieces: Pieces, floor: str, member: Member) -> Node:
-        depth = len(self.members)
-        self.members.append(member)
-        node = Node(trace, pieces, commits_of(trace), depth, floor)
-        return replace(node, links=tuple(self._links(trace)))
+    def _in_order(self) -> Iterator[Layer]:
+        """Each machine: the ways to it, its own rows and those of the ways from it, its devices."""
+        members = {member.trace.machine: member for member in self.members}
+        own = [row for row in ROWS if row.name not in _HOP_ROWS]
+        hop = [row for row in ROWS if row.name in _HOP_ROWS]
+        for member in self.members:
+            for row in hop:
+                if row.segment not in ("upper OS", "OS"):
+                    yield self._layer(member, member, row)
+            for row in (*hop, *own):
+                if row.segment == "OS":
+                    yield self._layer(member, member, row)
+            for link in self.graph.links_of(member.trace):
+                lower = members[link.lower.trace.machine]
+                yield from (
+                    self._layer(member, lower, row) for row in hop if row.segment == "upper OS"
+                )
+            for row in own:
+                if row.segment != "OS":
+                    yield self._layer(member, member, row)
 
-    def _links(self, upper: Trace) -> Iterator[Link]:
+    def _layer(self, upper: Member, lower: Member, row: Row) -> Layer:
+        member = upper if row.segment == "upper OS" else lower
+        machine, segment = member.trace.machine, row.segment
+        if segment in ("upper OS", "OS"):
+            segment = member.os
         for hop in HOPS:
-            if not self.left:
-                return
-            asks = hop.asks(upper)
-            for lower, role in list(self.left) if len(asks) else []:
-                serves, pieces = hop.serves(lower)
-                clock = align(upper, lower, _keyed(asks), _keyed(serves)) if len(serves) else None
-                if clock is None:
-                    continue
-                begin, end = clock.to_upper(serves.begin_ns), clock.to_upper(serves.end_ns)
-                pairs = match(asks, serves, begin, end, clock.bound_ns)
-                if not len(pairs.ask):
-                    continue
-                self.left.remove((lower, role))
-                self.crossings.append(_crossing(hop, upper, lower, clock, asks, pairs))
-                node = self.node(lower, pieces, hop.floor, Member(lower, role, upper))
-                agents = np.unique(serves.agent[pairs.serve])
-                yield Link(hop, upper, node, clock, asks, serves, begin, end, pairs, agents)
+            if segment == hop.leaf and (segment != "device" or member.role == hop.asker):
+                # Whatever was not followed down.
+                segment = hop.beyond
+        name = f"{machine}/{row.name}" if self.several else row.name
+        return Layer(name, segment, machine, row.meaning)
 
 
-def _crossing(
-    hop: Hop, upper: Trace, lower: Trace, clock: Alignment, asks: Asks, pairs: Pairs
-) -> Crossing:
-    keyed = pairs.crossing & ~asks.shared
+def _crossing(link: Link) -> Crossing:
+    keyed = link.pairs.crossing & ~link.asks.shared
+    clock = link.clock
     return Crossing(
-        hop=hop.name,
-        upper=upper.machine,
-        lower=lower.machine,
+        hop=link.hop.name,
+        upper=link.upper.machine,
+        lower=link.lower.trace.machine,
         asked=int(np.count_nonzero(keyed)),
-        followed=int(np.count_nonzero(keyed[np.unique(pairs.ask)])),
-        ambiguous=pairs.ambiguous,
+        followed=int(np.count_nonzero(keyed[np.unique(link.pairs.ask)])),
+        ambiguous=int(np.count_nonzero(link.pairs.ambiguous)),
         clock=clock.source,
         bound_ns=clock.bound_ns,
         drift_ppm=clock.drift_ppm,
         contradiction=clock.contradiction or "",
+        bypassed=tuple(link.upper.facts.device_name(int(group)) for group in link.bypassed),
     )
 
 
 def path_of(
-    top: tuple[Trace, str], others: Sequence[tuple[Trace, str]], pieces: Pieces, floor: str
+    graph: Graph, roles: Sequence[str], notes: Sequence[str], tops: Sequence[Trace]
 ) -> Path:
-    """``top`` and ``others``: traces with their roles; ``pieces``: of the top's writes."""
-    search = _Search(list(others))
-    node = search.node(top[0], pieces, floor, Member(*top))
-    members = tuple(search.members)
-    several = len(members) > 1
-    layers = tuple(
-        _layer(members, number, _ROW[rank.row], several) if rank.row else None
-        for number in range(len(members))
-        for rank in STACK
+    """The part of the graph that the tops' writes may reach.
+
+    ``roles``, ``notes`` (what went wrong, or empty): of its machines.
+    """
+    number = {trace.machine: number for number, trace in enumerate(graph.machines)}
+    reached = {trace.machine: trace for top in tops for trace in graph.below(top)}
+    members = tuple(Member(trace, roles[number[name]]) for name, trace in reached.items())
+    untied = [
+        f"{name}: nothing ties its events to another machine's"
+        for name in number
+        if name not in reached
+    ]
+    noted = {name: f"{name}: {notes[place]}" for name, place in number.items() if notes[place]}
+    return Path(
+        graph,
+        members,
+        (*untied, *(note for name, note in noted.items() if name not in reached)),
+        tuple(note for name, note in noted.items() if name in reached),
     )
-    apart = tuple(
-        f"{trace.machine}: nothing ties its events to another machine's" for trace, _ in search.left
-    )
-    return Path(node, members, layers, tuple(search.crossings), apart)
-
-
-_ROW: Final = {row.name: row for row in ROWS}
-_HOP_ROWS: Final = frozenset(rank.row for rank in HOP_RANKS)
-
-
-def _keyed(found: Asks | Serves) -> Intervals:
-    return Intervals(found.key, found.begin_ns, found.end_ns).take(~found.shared)
-
-
-def _layer(members: Sequence[Member], number: int, row: Row, several: bool) -> Layer:
-    member = members[number]
-    machine, segment = member.trace.machine, row.segment
-    if segment == "upper OS":
-        upper = next((each for each in members if each.trace is member.upper), member)
-        machine, segment = upper.trace.machine, OS[upper.role]
-    elif segment == "OS":
-        segment = OS[member.role]
-    elif segment == "beyond":
-        segment = BEYOND_CLIENT
-    elif segment == "device" and member.role == "guest":
-        # Whatever was not followed down: a guest has no device of its own.
-        segment = BEYOND_GUEST
-    name = f"{machine}/{row.name}" if several else row.name
-    return Layer(name, segment, machine, row.meaning)
-
-
-def _in_order(members: Sequence[Member], several: bool) -> Iterator[Layer]:
-    """Each machine: the way to it, its own rows and those of the ways from it, its devices."""
-    for number, member in enumerate(members):
-        below = [at for at, other in enumerate(members) if other.upper is member.trace]
-        own = [row for row in ROWS if row.name not in _HOP_ROWS]
-        hop = [row for row in ROWS if row.name in _HOP_ROWS]
-        for row in hop:
-            if row.segment not in ("upper OS", "OS"):
-                yield _layer(members, number, row, several)
-        for row in (*hop, *own):
-            if row.segment == "OS":
-                yield _layer(members, number, row, several)
-        for lower in below:
-            yield from (
-                _layer(members, lower, row, several) for row in hop if row.segment == "upper OS"
-            )
-        for row in own:
-            if row.segment != "OS":
-                yield _layer(members, number, row, several)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,46 +13,64 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.path import Path, path_of
-from iostrata.analysis.quality import left_out_of, quality_of
+from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
 from iostrata.attribute import attribute
-from iostrata.columns import integers
+from iostrata.attribute.selection import joined_writes
+from iostrata.columns import Ints, integers
 from iostrata.errors import NothingToAnalyse
-from iostrata.hops import lift, units_of_served
+from iostrata.hops import HOPS, Graph, graph_of, lift, units_of_served
+from iostrata.hops.hop import Node
 from iostrata.layers import UNFOLLOWED
 from iostrata.model import Breakdown, Layer, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import (
-    Audit,
-    Pieces,
-    Units,
-    units_of,
-    windows,
-)
+from iostrata.stitch import Audit, Pieces, Units, units_of, windows
 from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHODS
 from iostrata.trace.layout import THREAD_TARGET
 from iostrata.trace.read import Trace
 from iostrata.trace.wallclock import realtime_of
 
-# In which order machines are taken for the one with the workload.
-TOPMOST: Final = ("guest", "local", "host", "server")
+NO_ROWS: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Top:
+    """A machine's writes. ``kept``: rows of the units to analyse, by begin time.
+
+    ``first``: row of the first of them in the ``Writes`` of all tops.
+    """
+
+    node: Node
+    units: Units
+    pieces: Pieces
+    kept: Ints
+    first: int = 0
+
+    @property
+    def trace(self) -> Trace:
+        return self.node.trace
+
+    def units_of(self, rows: Ints) -> Ints:
+        """The units of those rows of the ``Writes`` that are this top's."""
+        mine = (rows >= self.first) & (rows < self.first + len(self.kept))
+        return self.kept[rows[mine] - self.first]
 
 
 @dataclass(frozen=True)
 class Material:
-    """The traces of a write's path and its writes, before anything is stitched.
+    """The machines of the writes' way and the writes, before anything is stitched.
 
-    ``trace``: of the machine with the workload. ``kept``: rows of the units to
-    analyse, by begin time; ``writes``: the same, as columns.
+    ``writes``: those kept of all tops, top by top.
     """
 
     path: Path
-    trace: Trace
-    units: Units
-    pieces: Pieces
-    kept: NDArray[np.int64]
+    tops: tuple[Top, ...]
     writes: Writes
     left_out: Mapping[str, int]
     plain_writes: int
+
+    def top_of(self, row: int) -> Top:
+        """Whose write one of the ``Writes`` is."""
+        return next(top for top in reversed(self.tops) if row >= top.first)
 
 
 def analyse(recording: Recording) -> Breakdown:
@@ -65,14 +83,15 @@ def analyse(recording: Recording) -> Breakdown:
 
 def breakdown_of(found: Material) -> Breakdown:
     """Where each of the writes spent its time."""
-    credit, ties, audits = _credit(found)
+    credit = _credit(found)
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
     lost = [layer.row == UNFOLLOWED for layer in layers]
-    left, background, asleep_ns = left_over(audits)
+    left, background, asleep_ns = left_over(credit.audits)
     quality = replace(
-        quality_of(found.path, found.plain_writes, ties),
+        quality_of(found.path, found.plain_writes, credit.ties),
         unfollowed=int(np.count_nonzero(time_ns[lost].any(axis=0))),
+        hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
         left_over=left,
         background=background,
         left_over_share=asleep_ns / max(int(found.writes.latency_ns.sum()), 1),
@@ -82,86 +101,122 @@ def breakdown_of(found: Material) -> Breakdown:
 
 def prepare(recording: Recording) -> Material:
     """The recording's writes, and what their events are in; errors as ``analyse``."""
-    machines = list(zip(recording.traces(), (m.role for m in recording.machines), strict=True))
-    machines.sort(key=lambda machine: TOPMOST.index(machine[1]))
-    for top in machines:
-        units, pieces, floor, unfinished, plain_writes = _units(top[0])
-        if len(units):
-            break
-    trace = top[0]
-    path = path_of(top, [machine for machine in machines if machine is not top], pieces, floor)
-    placed = {member.trace.machine for member in path.members}
-    path = replace(
-        path,
-        apart=(*path.apart, *_notes(recording, placed)),
-        interrupted=tuple(
-            f"{each.name}: {each.note}"
-            for each in recording.machines
-            if each.note and each.name in placed
-        ),
-    )
-    left_out, kept = left_out_of(path, units, unfinished)
-    if not len(kept):
+    traces = recording.traces()
+    graph = graph_of(traces)
+    tops, unfinished, plain_writes = _tops(graph)
+    roles = [machine.role for machine in recording.machines]
+    notes = [machine.note for machine in recording.machines]
+    path = path_of(graph, roles, notes, [top.trace for top in tops])
+    path = replace(path, apart=(*path.apart, *_absent(recording)))
+    left_out: Counter[str] = Counter({UNFINISHED: unfinished} if unfinished else {})
+    kept: list[Top] = []
+    count = 0
+    for top in tops:
+        reasons, rows = left_out_of(graph, top.trace, top.units)
+        left_out.update(reasons)
+        kept.append(replace(top, kept=rows, first=count))
+        count += len(rows)
+    kept = [top for top in kept if len(top.kept)]
+    if not kept:
         damage = quality_of(path, plain_writes, {}).damage
         raise NothingToAnalyse(*_nothing(left_out, plain_writes, damage))
-    writes = _writes(trace, units, kept)
-    return Material(path, trace, units, pieces, kept, writes, left_out, plain_writes)
+    return Material(path, tuple(kept), _writes(kept), dict(left_out), plain_writes)
 
 
-def _notes(recording: Recording, placed: Collection[str]) -> Iterator[str]:
-    """What went wrong with machines that have no place on the path."""
-    for machine in recording.machines:
-        if machine.note and machine.name not in placed:
-            yield f"{machine.name}: {machine.note}"
+def _tops(graph: Graph) -> tuple[list[Top], int, int]:
+    """Each machine with synchronous writes; how many did not end here, and plain ones.
+
+    Without a workload, what machines did for others: first of all for those not recorded.
+    """
+    tops, unfinished, plain_writes = [], 0, 0
+    for trace in graph.machines:
+        if _has_workload(trace):
+            units, pieces, without_end, plain = units_of(trace)
+            tops.append(Top(graph.node(trace, pieces, "syscall"), units, pieces, NO_ROWS))
+            unfinished, plain_writes = unfinished + without_end, plain_writes + plain
+    if any(len(top.units) for top in tops):
+        return [top for top in tops if len(top.units)], unfinished, plain_writes
+    asked = {(link.lower.trace.machine, link.hop.name) for link in graph.links}
+    served = [
+        (trace, hop, *found)
+        for trace in graph.machines
+        if not _has_workload(trace)
+        for hop in HOPS
+        if (found := units_of_served(hop, trace))
+    ]
+    first = [one for one in served if (one[0].machine, one[1].name) not in asked]
+    for trace, hop, units, pieces in first or served:
+        tops.append(Top(graph.node(trace, pieces, hop.floor), units, pieces, NO_ROWS))
+    if not tops:
+        for trace in graph.machines:
+            units, pieces, without_end, plain = units_of(trace)
+            tops.append(Top(graph.node(trace, pieces, "syscall"), units, pieces, NO_ROWS))
+            unfinished, plain_writes = unfinished + without_end, plain_writes + plain
+    return tops, unfinished, plain_writes
+
+
+def _absent(recording: Recording) -> Iterator[str]:
     for machine in recording.absent:
         yield f"{machine.name}: its trace is not here: {machine.note or 'it was not fetched'}"
-
-
-def _units(trace: Trace) -> tuple[Units, Pieces, str, int, int]:
-    """Synchronous writes, their pieces and floor; how many did not end here, and plain ones."""
-    served = None if _has_workload(trace) else units_of_served(trace)
-    if served:
-        return *served, 0, 0
-    units, pieces, unfinished, plain_writes = units_of(trace)
-    return units, pieces, "syscall", unfinished, plain_writes
 
 
 def _has_workload(trace: Trace) -> bool:
     return bool((integers(trace.points["thread"]["kind"]) == THREAD_TARGET).any())
 
 
-def _credit(
-    found: Material,
-) -> tuple[dict[int, NDArray[np.int64]], Counter[str], list[Audit]]:
-    """ns in each unit of each rank of the path that any unit was in; ties; what else went on."""
-    pieces = found.pieces
-    credit: dict[int, NDArray[np.int64]] = {}
-    ties: Counter[str] = Counter()
-    audits: list[Audit] = []
-    for rows in windows(pieces):
-        lifted = lift(found.path.top, rows)
-        held = attribute(lifted.spans, pieces.begin_ns[rows], pieces.end_ns[rows])
-        for rank, own in held.items():
-            if rank not in credit:
-                credit[rank] = np.zeros(len(found.units), np.int64)
-            np.add.at(credit[rank], pieces.unit[rows], own)
-        ties += lifted.ties
-        audits += lifted.audits
-    return credit, ties, audits
+@dataclass(frozen=True)
+class _Credit:
+    """What the windows of all tops come to.
+
+    ``time_ns``: of each place of the path's layers, in each of the writes. ``hidden``: ns
+    that writes waited for a machine too, while they waited longer for something else.
+    """
+
+    time_ns: dict[int, Ints]
+    ties: Counter[str]
+    audits: list[Audit]
+    hidden: Counter[str]
 
 
-def _layers(
-    credit: Mapping[int, NDArray[np.int64]], found: Material
-) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
-    """The layers that a kept unit was in, in the order of the table, and their times."""
+def _credit(found: Material) -> _Credit:
+    credit = _Credit({}, Counter(), [], Counter())
+    for top in found.tops:
+        write_of_unit = np.full(len(top.units), -1)
+        write_of_unit[top.kept] = top.first + np.arange(len(top.kept))
+        write = write_of_unit[top.pieces.unit]
+        for rows in windows(top.pieces):
+            lifted = lift(found.path.graph, top.node, rows)
+            own = write[rows]
+            held = attribute(lifted.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
+            for rank, time in held.items():
+                _add(credit.time_ns, rank % len(found.path.layers), own, time, len(found.writes))
+            credit.ties.update(+lifted.ties)
+            credit.audits.extend(lifted.audits)
+            hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
+            for place in np.unique(hidden.rank).tolist():
+                mine = hidden.where(hidden.rank == place)
+                link = found.path.graph.links[place - len(found.path.graph.machines)]
+                credit.hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
+    return credit
+
+
+def _add(times: dict[int, Ints], place: int, write: Ints, time: Ints, count: int) -> None:
+    """Writes below 0 are not kept."""
+    kept = write >= 0
+    if place not in times:
+        times[place] = np.zeros(count, np.int64)
+    np.add.at(times[place], write[kept], time[kept])
+
+
+def _layers(credit: _Credit, found: Material) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
+    """The layers that a write was in, in the order of the table, and their times."""
     times: dict[Layer, NDArray[np.int64]] = {}
-    for rank, time in credit.items():
-        if layer := found.path.layers[rank]:
-            times[layer] = times.get(layer, 0) + time[found.kept]
-    times = {layer: time for layer, time in times.items() if time.any()}
+    for place, time in credit.time_ns.items():
+        if (layer := found.path.layers[place]) and time.any():
+            times[layer] = times.get(layer, 0) + time
     layers = tuple(layer for layer in found.path.in_order() if layer in times)
     columns = np.array([times[layer] for layer in layers], np.int64)
-    return layers, columns.reshape(len(layers), len(found.kept))
+    return layers, columns.reshape(len(layers), len(found.writes))
 
 
 def _nothing(
@@ -183,11 +238,20 @@ def _nothing(
     )
 
 
-def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:
+def _writes(tops: Sequence[Top]) -> Writes:
+    """Those that are kept, top by top."""
+    parts = [_writes_of(top) for top in tops]
+    return joined_writes(parts) if len(parts) > 1 else parts[0]
+
+
+def _writes_of(top: Top) -> Writes:
+    trace, units, kept = top.trace, top.units, top.kept
     device = units.device_key[kept]
-    names, codes = {}, {}
+    names: dict[str, tuple[str, ...]] = {"machine": (trace.machine,)}
+    codes = {"machine": np.zeros(len(kept), np.int32)}
     method = units.engine[kept] * len(METHODS) + units.method[kept]
-    labels = [f"{engine}{name}" for engine in ENGINES for name in METHODS]
+    engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
+    labels = [f"{engine}{name}" for engine in engines for name in METHODS]
     names["method"], codes["method"] = _coded(method, lambda code: labels[code])
     comms = _process_names(trace)
     names["process"], codes["process"] = _coded(
@@ -196,7 +260,6 @@ def _writes(trace: Trace, units: Units, kept: NDArray[np.int64]) -> Writes:
     names["file_system"], codes["file_system"] = _coded(device, _or_all(trace.facts.file_system))
     names["device"], codes["device"] = _coded(device, _or_all(trace.facts.device_name))
     return Writes(
-        machine=trace.machine,
         begin_ns=units.begin_ns[kept],
         end_ns=units.end_ns[kept],
         latency_ns=units.latency_ns[kept],

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, integers, overlapping
-from iostrata.hops.hop import Link, Node
-from iostrata.hops.virtio.vcpus import vcpus_of
+from iostrata.hops import HOPS, Graph
+from iostrata.hops.hop import Link
 from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
@@ -27,42 +25,53 @@ FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 
-NO_VCPUS: Final = NotObserved(
-    "kvm.exit, vcpu.runqueue",
-    "which of the guest's CPUs is which virtual CPU was not recorded",
-    "the guest's own rows",
-)
 
-GUEST: Final = "guest"
-# Each of these drivers gives its disks names of its own.
-DRIVERS: Final = {"vd": "virtio", "xvd": "Xen"}
-VIRTUAL_DISK: Final = re.compile("(x?vd)[a-z]+")
-
-
-def left_out_of(path: Path, units: Units, unfinished: int) -> tuple[dict[str, int], Ints]:
-    """How many units must be left out, by reason, and the rows of the others by begin time.
-
-    ``unfinished``: synchronous requests that are no units, because nothing tells their end.
+def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
+    """How many of a machine's units must be left out, by reason, and the rows of the others by
+    begin time.
 
     Law 3: a write that a loss may touch is not analysed, and it is counted.
     """
-    touched = _touched(path.top, units.begin_ns, units.end_ns)
+    touched = _touched(graph, trace, units.begin_ns, units.end_ns)
     reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: touched}
-    reasons |= dict(_unseen(path.top, units.begin_ns, units.end_ns))
-    left_out = {UNFINISHED: unfinished} if unfinished else {}
+    for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
+        reasons[reason] = reasons.get(reason, False) | some
+    left_out: dict[str, int] = {}
     kept = np.ones(len(units), np.bool_)
-    for reason, touched in reasons.items():
-        count = int(np.count_nonzero(touched & kept))
-        if count:
+    for reason, some in reasons.items():
+        if count := int(np.count_nonzero(some & kept)):
             left_out[reason] = count
-        kept &= ~touched
+        kept &= ~some
     rows = np.flatnonzero(kept)
     return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
 
 
-def _touched(node: Node, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
+def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
     """Which of the given times a loss on this machine, or on one below it, may fall into."""
-    losses = node.trace.losses
+    touched = np.zeros(len(begin_ns), np.bool_)
+    for one, begin, end in _below(graph, trace, begin_ns, end_ns, widened=True):
+        touched |= _lost(one, begin, end)
+    return touched
+
+
+def _below(
+    graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints, *, widened: bool = False
+) -> Iterator[tuple[Trace, Ints, Ints]]:
+    """Times of a machine on it and on each below it; ``widened``: by what the clocks may be off."""
+    times = {trace.machine: (begin_ns, end_ns)}
+    left = [trace]
+    for one in left:
+        begin, end = times[one.machine]
+        yield one, begin, end
+        for link in graph.links_of(one):
+            if link.lower.trace.machine not in times:
+                left.append(link.lower.trace)
+                bound, down = link.clock.bound_ns if widened else 0, link.clock.to_lower
+                times[link.lower.trace.machine] = down(begin - bound), down(end + bound)
+
+
+def _lost(trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
+    losses = trace.losses
     # The recorder's own stream holds no event of a write.
     own = losses.cpu != RECORDER_CPU
     begin, end = losses.begin_ns[own] - 1, losses.end_ns[own] + 1
@@ -72,26 +81,23 @@ def _touched(node: Node, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
         np.zeros(len(begin), np.int64), begin, end,
     )  # fmt: skip
     touched[rows] = True
-    for link in node.links:
-        bound = link.clock.bound_ns
-        begin, end = link.clock.to_lower(begin_ns - bound), link.clock.to_lower(end_ns + bound)
-        touched |= _touched(link.lower, begin, end)
     return touched
 
 
-def _unseen(node: Node, begin_ns: Ints, end_ns: Ints) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _unseen(
+    graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """By machine, which of the given times hold something asked of it that it has no trace of."""
-    for link in node.links:
-        row = _unseen_asks(link)
-        unit, _ = overlapping(
-            np.zeros(len(begin_ns), np.int64), begin_ns, end_ns,
-            np.zeros(len(row), np.int64), link.asks.begin_ns[row], link.asks.end_ns[row],
-        )  # fmt: skip
-        unseen = np.zeros(len(begin_ns), np.bool_)
-        unseen[unit] = True
-        yield f"not observed on {link.lower.trace.machine}", unseen
-        below = link.clock.to_lower(begin_ns), link.clock.to_lower(end_ns)
-        yield from _unseen(link.lower, *below)
+    for one, begin, end in _below(graph, trace, begin_ns, end_ns):
+        for link in graph.links_of(one):
+            row = _unseen_asks(link)
+            unit, _ = overlapping(
+                np.zeros(len(begin), np.int64), begin, end,
+                np.zeros(len(row), np.int64), link.asks.begin_ns[row], link.asks.end_ns[row],
+            )  # fmt: skip
+            unseen = np.zeros(len(begin), np.bool_)
+            unseen[unit] = True
+            yield f"not observed on {link.lower.trace.machine}", unseen
 
 
 def _unseen_asks(link: Link) -> Ints:
@@ -103,9 +109,9 @@ def _unseen_asks(link: Link) -> Ints:
     return np.flatnonzero(beyond & link.pairs.crossing)
 
 
-def _died(node: Node) -> Iterator[str]:
+def _died(path: Path) -> Iterator[str]:
     """A line for each machine whose trace ends before what it was asked for."""
-    for link in node.links:
+    for link in path.links:
         last = link.clock.to_upper(np.array([link.lower.trace.end_ns]))
         row = _unseen_asks(link)
         row = row[link.asks.end_ns[row] > last]
@@ -115,7 +121,6 @@ def _died(node: Node) -> Iterator[str]:
                 f"{link.lower.trace.machine}: its trace ends {after} before the last that "
                 f"{link.upper.machine} asked of it: {len(row)} of {len(link.asks)} are not observed"
             )
-        yield from _died(link.lower)
 
 
 def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Quality:
@@ -123,7 +128,11 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
     traces = [member.trace for member in path.members]
     several = len(traces) > 1
     gaps = [(trace.machine, gap) for trace in traces for gap in _not_observed(trace, path)]
-    gaps += [(machine, NO_VCPUS) for machine in _without_vcpus(path.top)]
+    gaps += [
+        (link.lower.trace.machine, gap)
+        for link in path.links
+        for gap in link.hop.not_observed(link)
+    ]
     return Quality(
         lost={
             f"{trace.machine}:{point}": n
@@ -138,7 +147,7 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
                 for line in trace.damage
             ),
             *path.interrupted,
-            *_died(path.top),
+            *_died(path),
         ),
         plain_writes=plain_writes,
         ties=ties,
@@ -155,18 +164,12 @@ def _virtual(path: Path) -> Iterator[str]:
 
     A guest's need no telling: its rows say so.
     """
-    followed = {each.upper for each in path.crossings if each.hop == "virtio"}
-    several = len(path.members) > 1
     for member in path.members:
-        trace = member.trace
-        if member.role == GUEST or trace.machine in followed:
-            continue
-        asked = trace.points["block_rq_issue"]["dev"]
-        for key, block in trace.facts.blocks.items():
-            match = VIRTUAL_DISK.match(block.name)
-            if match and (asked == key).any():
-                where = f"{trace.machine}: {block.name}" if several else block.name
-                yield f"{where} is a {DRIVERS[match[1]]} disk: what a hypervisor takes is in device"
+        for hop in HOPS:
+            followed = {link.upper.machine for link in path.links if link.hop is hop}
+            if member.role != hop.asker and member.trace.machine not in followed:
+                where = f"{member.trace.machine}: " if path.several else ""
+                yield from (where + disk for disk in hop.disks(member.trace))
 
 
 def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
@@ -176,15 +179,6 @@ def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
         asked = observer.detail is None or observer.detail == detail
         if asked and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
-
-
-def _without_vcpus(node: Node) -> Iterator[str]:
-    """The hosts of guests of which nobody knows which CPU is which virtual CPU."""
-    for link in node.links:
-        host = link.lower.trace
-        if link.hop.name == "virtio" and vcpus_of(link.upper, host, link.agents) is None:
-            yield host.machine
-        yield from _without_vcpus(link.lower)
 
 
 def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iostrata.analysis.pipeline import Material, prepare
+from iostrata.analysis.path import Path
+from iostrata.analysis.pipeline import Material, Top, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.attribute.choice import Choice, Chosen
 from iostrata.attribute.selection import ALL, Wanted
@@ -43,26 +44,33 @@ def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL) -> See
 def timelines_of(found: Material, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:
     """In the order of the choice, among the wanted ones. Errors: NothingToAnalyse, UsageError."""
     chosen = choice.of(found.writes, wanted.rows(found.writes))
-    steps = _steps_of_units(found, found.kept[[one.row for one in chosen]])
-    return tuple(_timeline(found, one, steps[int(found.kept[one.row])]) for one in chosen)
+    rows = np.array([one.row for one in chosen], np.int64)
+    steps = [_steps_of_units(found.path, top, top.units_of(rows)) for top in found.tops]
+    timelines = []
+    for one in chosen:
+        top = found.top_of(one.row)
+        unit = int(top.kept[one.row - top.first])
+        mine = steps[found.tops.index(top)][unit]
+        timelines.append(_timeline(found, top, one, unit, mine))
+    return tuple(timelines)
 
 
-def _steps_of_units(found: Material, units: Ints) -> dict[int, list[Step]]:
+def _steps_of_units(path: Path, top: Top, units: Ints) -> dict[int, list[Step]]:
     """Steps of each unit, ``called_ns`` still as ``begin_ns``; times absolute."""
     steps: dict[int, list[Step]] = {int(unit): [] for unit in units}
-    wanted = np.isin(found.pieces.unit, units)
-    for rows in windows(found.pieces):
+    wanted = np.isin(top.pieces.unit, units)
+    for rows in windows(top.pieces):
         mine = np.flatnonzero(wanted[rows])
         if len(mine):
-            for piece, step in _steps(found, rows, mine):
-                steps[int(found.pieces.unit[rows[piece]])].append(step)
+            for piece, step in _steps(path, top, rows, mine):
+                steps[int(top.pieces.unit[rows[piece]])].append(step)
     return steps
 
 
-def _steps(found: Material, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Step]]:
-    lifted = lift(found.path.top, rows)
-    witnesses = Witnesses(found.path.top, lifted)
-    begins, ends = found.pieces.begin_ns[rows], found.pieces.end_ns[rows]
+def _steps(path: Path, top: Top, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Step]]:
+    lifted = lift(path.graph, top.node, rows)
+    witnesses = Witnesses(path.graph, lifted)
+    begins, ends = top.pieces.begin_ns[rows], top.pieces.end_ns[rows]
     spans = lifted.spans.where(np.isin(lifted.spans.owner, pieces))
     held = segments(spans, begins, ends)
     held = held.where(np.isin(held.owner, pieces))
@@ -73,19 +81,19 @@ def _steps(found: Material, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Ste
         held.end_ns.tolist(),
         strict=True,
     ):
-        layer = found.path.layers[rank] if rank >= 0 else None
+        layer = path.layer_of(rank)
         evidence = witnesses.of(owner, rank, begin, end)
         if begin == begins[owner]:
             evidence = replace(evidence, call=witnesses.call(owner))
         yield owner, Step(layer, begin, end, begin, evidence)
 
 
-def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
+def _timeline(found: Material, top: Top, chosen: Chosen, unit: int, steps: list[Step]) -> Timeline:
     writes, row = found.writes, chosen.row
     begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
     realtime = None if writes.realtime_ns is None else int(writes.realtime_ns[row])
-    rows = np.flatnonzero(found.pieces.unit == found.kept[row])
-    starts, ends = np.sort(found.pieces.begin_ns[rows]), np.sort(found.pieces.end_ns[rows])
+    rows = np.flatnonzero(top.pieces.unit == unit)
+    starts, ends = np.sort(top.pieces.begin_ns[rows]), np.sort(top.pieces.end_ns[rows])
     # Before each call the caller had been away for its begin less what was called until then.
     called = np.cumsum(np.append(0, (ends - starts)[:-1]))
     away = starts - begin - called
@@ -98,8 +106,12 @@ def _timeline(found: Material, chosen: Chosen, steps: list[Step]) -> Timeline:
         number=row + 1,
         of=len(writes),
         why=chosen.why,
-        machine=writes.machine,
-        names={name: writes.names[name][codes[row]] for name, codes in writes.codes.items()},
+        machine=top.trace.machine,
+        names={
+            name: writes.names[name][codes[row]]
+            for name, codes in writes.codes.items()
+            if name != "machine"
+        },
         tid=int(writes.tid[row]),
         size_bytes=int(writes.size_bytes[row]),
         inode=int(writes.inode[row]),

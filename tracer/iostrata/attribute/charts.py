@@ -20,11 +20,11 @@ TAIL_PERCENT: Final = (98.0, 98.5, 99.0, 99.5, 99.9, 99.99, 100.0)
 def charts(breakdown: Breakdown) -> Charts:
     """What the page draws; a million writes or ten, it is as small."""
     parts = np.vstack([breakdown.time_ns, breakdown.residual_ns])
-    begin = breakdown.writes.begin_ns
-    count = len(begin)
+    passed = breakdown.writes.passed_ns
+    count = len(passed)
     bins = max(min(MOST_BINS, count // WRITES_A_BIN), 1)
-    span = max(int(begin[-1] - begin[0]), 1)
-    place = np.minimum((begin - begin[0]) * bins // span, bins - 1)
+    span = max(int(passed.max()), 1)
+    place = np.minimum(passed * bins // span, bins - 1)
     edges = tuple((np.arange(bins + 1) * (span / 1e9 / bins)).tolist())
     order = np.argsort(breakdown.writes.latency_ns, kind="stable")
     rank = np.empty(count, np.int64)

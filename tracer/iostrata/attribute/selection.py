@@ -42,7 +42,7 @@ class Wanted:
 
     def rows(self, writes: Writes) -> Ints:
         """Indices of these writes. Errors: NothingToAnalyse."""
-        began = writes.begin_ns - writes.begin_ns[:1]
+        began = writes.passed_ns
         kept = np.ones(len(writes), np.bool_)
         if self.since_ns is not None:
             kept &= began >= self.since_ns
@@ -120,7 +120,7 @@ def _are_to(writes: Writes, files: tuple[str, ...]) -> NDArray[np.bool_]:
 def select(breakdown: Breakdown, rows: Ints) -> Breakdown:
     """Some of the writes (row indices), with everything that was said of the whole."""
     writes = breakdown.writes
-    columns: dict[str, Any] = {name: getattr(writes, name)[rows] for name in _columns(writes)}
+    columns: dict[str, Any] = {name: getattr(writes, name)[rows] for name in _columns([writes])}
     codes = {name: column[rows] for name, column in writes.codes.items()}
     return replace(
         breakdown,
@@ -133,24 +133,27 @@ def select(breakdown: Breakdown, rows: Ints) -> Breakdown:
 def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
     """The writes of all, in their order; what was said of the whole is the last one's."""
     layers = layers_of(one.layers for one in breakdowns)
-    parts = [one.writes for one in breakdowns]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(writes, name) for writes in parts])
-        if all(name in _columns(writes) for writes in parts)
-        else None
-        for name in _columns(parts[-1])
-    }
-    names: dict[str, tuple[str, ...]] = {}
-    codes: dict[str, NDArray[np.int32]] = {}
-    for column in parts[-1].codes:
-        names[column], codes[column] = _recoded(parts, column)
     return replace(
         breakdowns[-1],
-        writes=replace(parts[-1], codes=codes, names=names, **columns),
+        writes=joined_writes([one.writes for one in breakdowns]),
         layers=tuple(layers.values()),
         time_ns=np.hstack([times_of(one, layers) for one in breakdowns]),
         residual_ns=np.concatenate([one.residual_ns for one in breakdowns]),
     )
+
+
+def joined_writes(parts: Sequence[Writes]) -> Writes:
+    """All of them in their order, with one set of names."""
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(writes, name) for writes in parts])
+        for name in _columns(parts)
+    }
+    columns = {"realtime_ns": None} | columns
+    names: dict[str, tuple[str, ...]] = {}
+    codes: dict[str, NDArray[np.int32]] = {}
+    for column in parts[-1].codes:
+        names[column], codes[column] = _recoded(parts, column)
+    return replace(parts[-1], codes=codes, names=names, **columns)
 
 
 def by_segment(breakdown: Breakdown) -> Breakdown:
@@ -197,13 +200,13 @@ def times_of(breakdown: Breakdown, layers: Mapping[LayerKey, Layer]) -> NDArray[
     return times
 
 
-def _columns(writes: Writes) -> tuple[str, ...]:
-    """The columns of numbers that these have."""
+def _columns(parts: Sequence[Writes]) -> tuple[str, ...]:
+    """The columns of numbers that all of them have."""
     return tuple(
         field.name
-        for field in fields(writes)
-        if field.name not in ("machine", "codes", "names")
-        and getattr(writes, field.name) is not None
+        for field in fields(Writes)
+        if field.name not in ("codes", "names")
+        and all(getattr(writes, field.name) is not None for writes in parts)
     )
 
 

@@ -15,14 +15,16 @@ from iostrata.columns import Ints
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Figures, Row, SegmentRow, Summary, Table, Writes
 
-GROUPINGS = ("method", "size", "process", "file_system", "device")
+GROUPINGS = ("method", "size", "process", "file_system", "device", "machine")
 
 
-def summarise(breakdown: Breakdown, by: str = "method") -> Summary:
+def summarise(breakdown: Breakdown, by: str = "") -> Summary:
     """Figures of all writes and of each group; ``by`` is one of ``GROUPINGS``.
 
-    Groups come in order of their part of all time. Errors: UsageError.
+    Without it by machine if several have a workload, else by method. Groups come in order of
+    their part of all time. Errors: UsageError.
     """
+    by = by or ("machine" if len(breakdown.writes.machines) > 1 else "method")
     codes, names = grouping(breakdown.writes, by)
     overall = tabulate(breakdown, "all", np.arange(len(breakdown.writes)))
     present = np.unique(codes)

@@ -43,7 +43,7 @@ def html(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
     ],
-    by: options.Grouping = options.By.METHOD,
+    by: options.Grouping = None,
     since: filters.Since = "",
     until: filters.Until = "",
     process: filters.Process = None,
@@ -71,7 +71,7 @@ def html(
     breakdown = chosen(breakdown_of(found), wanted)
     page = Page(
         name=recording.resolve().name,
-        summary=summarise(breakdown, by.value),
+        summary=summarise(breakdown, by.value if by else ""),
         # The layers of several machines are too many to tell apart in one chart.
         charts=charts(by_segment(breakdown) if len(found.path.members) > 1 else breakdown),
         timelines=timelines_of(found, SHOWN, wanted),

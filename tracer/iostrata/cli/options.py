@@ -16,6 +16,7 @@ class By(StrEnum):
     PROCESS = "process"
     FILE_SYSTEM = "file_system"
     DEVICE = "device"
+    MACHINE = "machine"
 
 
 Command = Annotated[
@@ -106,8 +107,13 @@ JsonOnly = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an older recording.")]
 Grouping = Annotated[
-    By,
-    typer.Option("--by", help="What to group the writes by."),
+    By | None,
+    typer.Option(
+        "--by",
+        help="What to group the writes by; without it by machine, if several have a workload, "
+        "else by method.",
+        show_default=False,
+    ),
 ]
 Tail = Annotated[
     bool,

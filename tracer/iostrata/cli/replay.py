@@ -9,7 +9,7 @@ from iostrata.cli.present import Wishes, present
 
 def replay(
     recording: options.Recording,
-    by: options.Grouping = options.By.METHOD,
+    by: options.Grouping = None,
     since: filters.Since = "",
     until: filters.Until = "",
     process: filters.Process = None,
@@ -35,4 +35,4 @@ def replay(
       iostrata replay /var/tmp/db --json - | jq .layers
     """
     wanted = filters.wanted(since, until, process, to_file, slower_than)
-    return present(recording, Wishes(by.value, json, csv, tail, wanted))
+    return present(recording, Wishes(by.value if by else "", json, csv, tail, wanted))

@@ -30,7 +30,7 @@ def run(
     ping: options.Ping = False,
     stats: options.Stats = True,
     buffer: options.Buffer = 0,
-    by: options.Grouping = options.By.METHOD,
+    by: options.Grouping = None,
     tail: options.Tail = False,
     json: options.Json = "",
     csv: options.Csv = "",
@@ -48,7 +48,7 @@ def run(
       sudo iostrata run --by size -- fio job.fio
       sudo iostrata run --comm postgres --duration 10 --json out.json
     """
-    wishes = Wishes(by.value, json, csv, tail)
+    wishes = Wishes(by.value if by else "", json, csv, tail)
     request = Request(
         directory=Path(),
         command=tuple(command or ()),

@@ -56,7 +56,7 @@ def align(upper: Trace, lower: Trace, asks: Intervals, serves: Intervals) -> Ali
     wrong = (
         disagreement(name, found, causality) for name, found in offers.items() if name not in agreed
     )
-    doubt = None if agreeing else causality.ambiguity
+    doubt = causality.ambiguity if chosen.rivals or not agreeing else None
     defects = "; ".join(filter(None, (causality.contradiction, doubt, *wrong)))
     return replace(chosen, contradiction=defects or None)
 
@@ -72,7 +72,9 @@ def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:
 def by_causality(causality: Causality) -> Alignment:
     line = causality.corridor.calmest
     low, high = causality.corridor.reach(line)
-    return Alignment(line, max(-low, high), CAUSALITY, low, high, causality.pairs)
+    return Alignment(
+        line, max(-low, high), CAUSALITY, low, high, causality.pairs, rivals=causality.rivals
+    )
 
 
 def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:
@@ -83,7 +85,13 @@ def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:
         return None
     low, high = causality.corridor.reach(line)
     bound_ns = min(offer.bound_ns + moved_ns, max(-low, high))
-    return Alignment(line, bound_ns, source, low, high, causality.pairs)
+    ends = causality.corridor.ends
+    rivals = tuple(
+        rival
+        for rival in causality.rivals
+        if np.abs(offer.line(ends) - rival(ends)).max() <= offer.bound_ns
+    )
+    return Alignment(line, bound_ns, source, low, high, causality.pairs, rivals=rivals)
 
 
 def distance_ns(offer: Offer, line: Line, causality: Causality) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from iostrata.clock.line import Line
 from iostrata.model import Ints
@@ -18,7 +19,8 @@ class Alignment:
     pair. ``causal_low_ns``/``causal_high_ns``: where causality alone would put
     it, relative to the line and at its widest; None where there are no pairs,
     so that nothing checks the source. ``pairs``: asks and serves that it rests on.
-    ``contradiction``: what cannot be true, in one line, or None.
+    ``contradiction``: what cannot be true, in one line, or None. ``rivals``: lines that
+    nothing tells from this one.
     """
 
     line: Line
@@ -28,6 +30,15 @@ class Alignment:
     causal_high_ns: int | None = None
     pairs: int = 0
     contradiction: str | None = None
+    rivals: tuple[Line, ...] = ()
+
+    @property
+    def slack(self) -> tuple[int, int]:
+        """How far below (negative) and above the line the truth may be."""
+        if self.causal_low_ns is None or self.causal_high_ns is None:
+            return -self.bound_ns, self.bound_ns
+        low, high = max(self.causal_low_ns, -self.bound_ns), min(self.causal_high_ns, self.bound_ns)
+        return min(low, 0), max(high, 0)
 
     @property
     def drift_ppm(self) -> float:
@@ -41,3 +52,7 @@ class Alignment:
     def to_lower(self, times: Ints) -> Ints:
         """Upper times in the lower clock; within 1 ns the way back of ``to_upper``."""
         return self.line.inverse(times)
+
+
+SAME: Final = Alignment(Line(0, 0), 0, "being the same")
+"""A machine's clock in itself."""

@@ -15,9 +15,9 @@ import numpy as np
 from iostrata import units
 from iostrata.clock.contradiction import contradiction
 from iostrata.clock.corridor import Corridor, corridor
-from iostrata.clock.intervals import Candidates, Intervals, Pairs, unique
+from iostrata.clock.intervals import Candidates, Intervals, Pairs, occurs_once, unique
 from iostrata.clock.line import Line
-from iostrata.clock.settle import settle
+from iostrata.clock.settle import refine, settle
 from iostrata.clock.vote import voted_lines
 
 LOST_SHARE = 0.1
@@ -30,13 +30,15 @@ TOLD_SHARE = 0.1
 class Causality:
     """``corridor``: the lines that ``pairs`` pairs allow; ``contradiction``: see Alignment.
 
-    ``ambiguity``: why there may be another corridor that is as good, or None.
+    ``ambiguity``: why there may be another corridor that is as good, or None; ``rivals``:
+    lines in the middle of such.
     """
 
     corridor: Corridor
     pairs: int
     contradiction: str | None
     ambiguity: str | None
+    rivals: tuple[Line, ...]
 
 
 def bound_by_causality(
@@ -52,23 +54,36 @@ def bound_by_causality(
     if not len(candidates.asks):
         return None
     voted, centre = voted_lines(candidates)
-    fit, rival_ns = settle(candidates, [*hints, *voted], centre)
+    if not (lines := [*hints, *voted]):
+        return None
+    fit, found = settle(candidates, lines, centre)
     if not fit.corridor:
         return None
+    everything = np.arange(len(candidates.asks))
     inside, pairs = certain(candidates, fit.line)
     if not len(pairs):
         return None
+    rivals = [rival for rival in found if possible(candidates, pairs, rival.line)]
     return Causality(
         corridor(candidates, pairs, fit.line, fit.corridor.ends),
         len(pairs),
         contradiction(candidates, fit.line, fit.corridor),
-        ambiguity(len(pairs), inside.asked, rival_ns),
+        ambiguity(len(pairs), inside.asked, [fit.apart_ns(rival) for rival in rivals]),
+        tuple(refine(candidates, everything, rival.line).line for rival in rivals),
     )
 
 
-def ambiguity(pairs: int, served: int, rival_ns: int) -> str | None:
-    if rival_ns:
-        return f"a clock that is {units.duration(rival_ns)} off fits as well"
+def possible(candidates: Candidates, pairs: Pairs, line: Line) -> bool:
+    """Whether a line leaves the pairs together whose key nothing else has."""
+    once = occurs_once(candidates.asks.key)[pairs.ask]
+    told = pairs.ask[once & occurs_once(candidates.serves.key)[pairs.serve]]
+    broken = len(told) - candidates.within(told, line).asked if len(told) else 0
+    return broken < 2 or broken * 2 < len(told)
+
+
+def ambiguity(pairs: int, served: int, rivals_ns: Sequence[int]) -> str | None:
+    if away_ns := min(filter(None, rivals_ns), default=0):
+        return f"a clock that is {units.duration(away_ns)} off fits as well"
     if pairs < TOLD_SHARE * served:
         return f"only {pairs} of {served} requests can be told from others of their key"
     return None

@@ -48,20 +48,23 @@ class Fit:
         return apart if apart > self.corridor.bound_ns + other.corridor.bound_ns else 0
 
 
-def settle(candidates: Candidates, lines: Sequence[Line], centre: int) -> tuple[Fit, int]:
+def settle(
+    candidates: Candidates, lines: Sequence[Line], centre: int
+) -> tuple[Fit, tuple[Fit, ...]]:
     """The best line over all asks, begun from few, where drift has no effect yet.
 
-    Also how far another line was from it that nothing told from the best, or 0.
+    Also the others that nothing told from the best.
     """
-    total, size, rival_ns = len(candidates.asks), FIRST_ASKS, 0
+    total, size = len(candidates.asks), FIRST_ASKS
+    rivals: tuple[Fit, ...] = ()
     while True:
         begin = min(max(0, centre - size // 2), max(0, total - size))
         asks = np.arange(begin, min(begin + size, total))
         fits = best([refine(candidates, asks, line) for line in lines])
         if len(lines) > 1:
-            rival_ns = nearest_rival_ns(fits)
+            rivals = tuple(rivals_of(fits))
         if size >= total:
-            return widen(candidates, fits[0]), rival_ns
+            return widen(candidates, fits[0]), rivals
         lines = [fit.line for fit in fits[: max(1, DOUBT // size)]]
         size *= 2
 
@@ -120,8 +123,7 @@ def steady_ns(fits: Sequence[Fit]) -> float:
     return ALIKE * min(fit.spread_ns for fit in fits) + ROUNDING_NS
 
 
-def nearest_rival_ns(fits: Sequence[Fit]) -> int:
-    """The shortest way from the first to another that may be the right one as well."""
+def rivals_of(fits: Sequence[Fit]) -> list[Fit]:
+    """The others than the first that may be the right one as well."""
     alike = steady_ns(fits)
-    away = (fits[0].apart_ns(fit) for fit in fits[1:] if fit.spread_ns <= alike)
-    return min((apart_ns for apart_ns in away if apart_ns), default=0)
+    return [fit for fit in fits[1:] if fit.spread_ns <= alike and fits[0].apart_ns(fit)]

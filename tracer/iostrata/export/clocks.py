@@ -7,18 +7,36 @@ both ran alike. So there are as many snapshots as the drift between them needs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from iostrata.analysis.path import Path
+from iostrata.analysis import Material, Path
 from iostrata.columns import Ints
-from iostrata.hops.lift import way_to
+from iostrata.model import Writes
 
 CONVERSION_NS: Final = 20
 """How far a conversion may be off, unless that takes more than ``MOST_SNAPSHOTS``."""
 MOST_SNAPSHOTS: Final = 10_000
+
+
+def first_times(found: Material, rows: Ints, times: Ints) -> Ints:
+    """Times of each write's own machine's clock in the path's first machine's."""
+    machine = found.writes.codes["machine"][rows]
+    first = found.path.members[0].trace
+    for top in found.tops:
+        if top.trace is not first:
+            mine = machine == found.writes.machines.index(top.trace.machine)
+            times = np.where(mine, found.path.times(times, top.trace, first), times)
+    return times
+
+
+def by_first_clock(found: Material) -> Writes:
+    """The writes, their times by the path's first machine's clock."""
+    writes, rows = found.writes, np.arange(len(found.writes))
+    begin, end = (first_times(found, rows, times) for times in (writes.begin_ns, writes.end_ns))
+    return replace(writes, begin_ns=begin, end_ns=end)
 
 
 @dataclass(frozen=True)
@@ -50,7 +68,5 @@ def clock_of(path: Path, member: int, begin_ns: int, end_ns: int) -> MachineCloc
 
 
 def own_times(path: Path, member: int, top_ns: Ints) -> Ints:
-    """Times of the top machine's clock in that of the n-th machine."""
-    for link in way_to(path.top, member):
-        top_ns = link.clock.to_lower(top_ns)
-    return top_ns
+    """Times of the first machine's clock in that of the n-th."""
+    return path.times(top_ns, path.members[0].trace, path.members[member].trace)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,13 @@ import numpy as np
 from iostrata import __version__
 from iostrata.analysis import Material
 from iostrata.columns import Ints
-from iostrata.export.clocks import MachineClock, clock_of, own_times
+from iostrata.export.clocks import (
+    MachineClock,
+    by_first_clock,
+    clock_of,
+    first_times,
+    own_times,
+)
 from iostrata.export.packets import Sequence
 from iostrata.export.slices import Slices
 from iostrata.layers import HOPS, STACK
@@ -45,14 +52,23 @@ FIRST_WAY: Final = 1 << 32
 
 def write_perfetto(path: Path, found: Material, rows: Ints, slices: Slices) -> None:
     """The writes in ``rows``, their spans and segments, and the machines' clocks."""
+    found = replace(found, writes=by_first_clock(found))
+    slices = Slices(_by_first_clock(found, slices.spans), _by_first_clock(found, slices.segments))
     with path.open("wb") as file:
         for packet in _packets(found, rows, slices):
             file.write(packet)
 
 
+def _by_first_clock(found: Material, spans: Spans) -> Spans:
+    begin, end = (
+        first_times(found, spans.owner, times) for times in (spans.begin_ns, spans.end_ns)
+    )
+    return replace(spans, begin_ns=begin, end_ns=end)
+
+
 def _packets(found: Material, rows: Ints, slices: Slices) -> Iterator[bytes]:
     begin, end = int(found.writes.begin_ns[rows].min()), int(found.writes.end_ns[rows].max())
-    flows, uuids = _Flows(slices.spans), count(1)
+    flows, uuids = _Flows(slices.spans, found.path.graph.level(1, 0)), count(1)
     for number in range(len(found.path.members)):
         machine = _Machine(found, number, clock_of(found.path, number, begin, end), uuids)
         yield from machine.itself()
@@ -64,10 +80,11 @@ def _packets(found: Material, rows: Ints, slices: Slices) -> Iterator[bytes]:
 class _Flows:
     """Which flows each span is in: that of its write, that of a way between machines."""
 
-    def __init__(self, spans: Spans) -> None:
+    def __init__(self, spans: Spans, below: int) -> None:
+        """``below``: the first rank that is not of a machine with a workload."""
         way = (spans.rank % len(STACK) < len(HOPS)) & (spans.of >= 0)
         asked = np.isin(spans.of, np.unique(spans.of[way])) & (spans.of >= 0)
-        self._write = np.where(spans.rank < len(STACK), spans.owner + 1, 0)
+        self._write = np.where(spans.rank < below, spans.owner + 1, 0)
         self._way = np.where(asked, FIRST_WAY + spans.of, 0)
 
     def of(self, span: int) -> list[int]:
@@ -126,8 +143,8 @@ class _Machine:
         place_of_rank = np.array(
             [places.get(layer, -1) if layer else -1 for layer in self._found.path.layers]
         )
-        place = place_of_rank[spans.rank]
-        seen = {self._found.path.layers[rank] for rank in np.unique(spans.rank)}
+        place = place_of_rank[self._found.path.place_of(spans.rank)]
+        seen = {self._found.path.layer_of(rank) for rank in np.unique(spans.rank).tolist()}
         plain = {layer.segment for layer in seen if layer} <= PLAIN
         segments: dict[str, int] = {}
         for number, layer in enumerate(self._layers):
@@ -163,8 +180,11 @@ class _Machine:
         last = np.searchsorted(segments.owner, rows, side="right")
         names = [UNATTRIBUTED]
         names += [layer.name if layer else UNATTRIBUTED for layer in self._found.path.layers]
-        for thread in np.unique(threads):
-            mine = np.flatnonzero(threads == thread)
+        place = self._found.path.place_of(segments.rank)
+        whose = writes.codes["machine"][rows].astype(np.int64) << 32 | threads
+        for one_of in np.unique(whose):
+            mine = np.flatnonzero(whose == one_of)
+            thread = int(threads[mine[0]])
             process = writes.names["process"][writes.codes["process"][rows[mine[0]]]]
             name = f"thread {thread} of {process}"
             for lane in _lanes(begin[mine], end[mine]):
@@ -177,7 +197,7 @@ class _Machine:
                         track, int(begin[one]), method, (row + 1,), _said(writes, row)
                     )
                     for part in range(first[one], last[one]):
-                        held = names[segments.rank[part] + 1]
+                        held = names[place[part] + 1]
                         yield sequence.begin(track, int(segments.begin_ns[part]), held)
                         yield sequence.end(track, int(segments.end_ns[part]))
                     yield sequence.end(track, int(end[one]))

@@ -36,7 +36,7 @@ def columns(breakdown: Breakdown, ids: Ints | None = None) -> Iterator[Column]:
     writes = breakdown.writes
     count = len(writes)
     yield Column("id", np.arange(1, count + 1) if ids is None else ids)
-    yield Column("machine", np.zeros(count, np.int16), (writes.machine,))
+    yield Column("machine", writes.codes["machine"], writes.machines)
     yield Column("begin_ns", writes.begin_ns)
     yield Column("end_ns", writes.end_ns)
     if writes.realtime_ns is not None:

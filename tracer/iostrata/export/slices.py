@@ -29,21 +29,23 @@ class Slices:
 
 def slices_of(found: Material, rows: Ints) -> Slices:
     """Spans and segments of some writes; only the windows that hold them are stitched."""
-    write_of_unit = np.full(len(found.units), -1)
-    write_of_unit[found.kept[rows]] = rows
-    write_of_piece = write_of_unit[found.pieces.unit]
     spans, parts, count = SpanList(), SpanList(), 0
-    for place in windows(found.pieces):
-        owner = write_of_piece[place]
-        if not (owner >= 0).any():
-            continue
-        lifted = lift(found.path.top, place)
-        mine = lifted.spans.where(owner[lifted.spans.owner] >= 0)
-        held = segments(mine, found.pieces.begin_ns[place], found.pieces.end_ns[place])
-        numbers = np.where(mine.of >= 0, mine.of + count, -1)
-        spans.add(owner[mine.owner], mine.rank, mine.begin_ns, mine.end_ns, numbers)
-        parts.add(owner[held.owner], held.rank, held.begin_ns, held.end_ns)
-        count += sum(len(view.spans) for view in lifted.views)
+    for top in found.tops:
+        write_of_unit = np.full(len(top.units), -1)
+        mine = rows[(rows >= top.first) & (rows < top.first + len(top.kept))]
+        write_of_unit[top.kept[mine - top.first]] = mine
+        write_of_piece, pieces = write_of_unit[top.pieces.unit], top.pieces
+        for place in windows(pieces):
+            owner = write_of_piece[place]
+            if not (owner >= 0).any():
+                continue
+            lifted = lift(found.path.graph, top.node, place)
+            own = lifted.spans.where(owner[lifted.spans.owner] >= 0)
+            held = segments(own, pieces.begin_ns[place], pieces.end_ns[place])
+            numbers = np.where(own.of >= 0, own.of + count, -1)
+            spans.add(owner[own.owner], own.rank, own.begin_ns, own.end_ns, numbers)
+            parts.add(owner[held.owner], held.rank, held.begin_ns, held.end_ns)
+            count += sum(len(view.spans) for view in lifted.views)
     return Slices(_in_order(spans.collect()), _in_order(parts.collect()))
 
 

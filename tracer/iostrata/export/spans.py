@@ -30,23 +30,27 @@ def batches(found: Material, wanted: Ints) -> Iterator[list[Column]]:
     for first in range(0, len(wanted), WRITES_AT_ONCE):
         slices = slices_of(found, wanted[first : first + WRITES_AT_ONCE])
         named = np.array([layer is not None for layer in found.path.layers])
-        yield _columns(found, slices.spans.where(named[slices.spans.rank]), kind=0)
+        spans = slices.spans
+        yield _columns(found, spans.where(named[found.path.place_of(spans.rank)]), kind=0)
         yield _columns(found, slices.segments, kind=1)
 
 
 def _columns(found: Material, spans: Spans, kind: int) -> list[Column]:
     layers = [layer for layer in found.path.layers if layer]
     names = (*dict.fromkeys(layer.row for layer in layers), UNATTRIBUTED)
-    machines = tuple(dict.fromkeys([found.trace.machine, *(layer.machine for layer in layers)]))
+    machines = tuple(dict.fromkeys([*found.writes.machines, *(layer.machine for layer in layers)]))
     # The last place is that of rank -1, too: nobody.
     ranks = [*found.path.layers, None]
     name = np.array([names.index(layer.row if layer else UNATTRIBUTED) for layer in ranks])
-    machine = np.array([machines.index(layer.machine) if layer else 0 for layer in ranks])
+    machine = np.array([machines.index(layer.machine) if layer else -1 for layer in ranks])
+    place = found.path.place_of(spans.rank)
+    # What nobody held is of the machine that wrote.
+    own = found.writes.codes["machine"][spans.owner]
     return [
         Column("write", spans.owner + 1),
         Column("kind", np.full(len(spans), kind), KINDS),
-        Column("machine", machine[spans.rank], machines),
-        Column("layer", name[spans.rank], names),
+        Column("machine", np.where(machine[place] >= 0, machine[place], own), machines),
+        Column("layer", name[place], names),
         Column("begin_ns", spans.begin_ns),
         Column("end_ns", spans.end_ns),
     ]

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints
-from iostrata.hops.hop import Link, Node
-from iostrata.hops.lift import Lifted, View, way_to
+from iostrata.hops.graph import Graph
+from iostrata.hops.hop import Link
+from iostrata.hops.lift import Lifted, View
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
 from iostrata.stitch.bios import bios_of
@@ -45,8 +46,8 @@ CALLS: Final = {
 class Witnesses:
     """What the events of all machines on the way say about the top one's pieces."""
 
-    def __init__(self, top: Node, lifted: Lifted) -> None:
-        self._top, self._lifted = top, lifted
+    def __init__(self, graph: Graph, lifted: Lifted) -> None:
+        self._graph, self._lifted = graph, lifted
         self._firsts = np.array([view.first for view in lifted.views])
         self._witnesses: dict[int, Witness] = {}
         self._of_piece: dict[int, Spans] = {}
@@ -59,12 +60,12 @@ class Witnesses:
         """What is behind one segment; an empty Evidence where the keys do not tell."""
         if rank < 0:
             return NOTHING
-        depth, own_rank = divmod(rank, len(STACK))
+        own_rank = rank % len(STACK)
         numbers = self._numbers(piece, rank, begin_ns, end_ns)
         found = self._behind(numbers, own_rank, begin_ns, end_ns)
         if own_rank >= len(HOPS):
             return found
-        link = way_to(self._top, depth)[-1]
+        link = self._graph.link_of(rank)
         return replace(found, hop=link.hop.name, bound_ns=link.clock.bound_ns)
 
     def _numbers(self, piece: int, rank: int, begin_ns: int, end_ns: int) -> Ints:
@@ -86,7 +87,7 @@ class Witnesses:
         witness = self._witness(number)
         if rank < len(HOPS):
             return witness.asked(rows)
-        way = way_to(self._top, self._lifted.views[number].node.depth)
+        way = self._lifted.views[number].way
         times = np.array([begin_ns, end_ns])
         for link in way:
             times = link.clock.to_lower(times)

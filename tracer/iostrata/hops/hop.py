@@ -11,13 +11,16 @@ To add one: a package like ``virtio`` with a class like its, and a line in ``HOP
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.clock import Alignment
 from iostrata.columns import AsOf, Ints, at, ranges
+from iostrata.model import NotObserved
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.spans import Spans
@@ -34,7 +37,9 @@ class Asks:
     wire key. ``group``: what it went through (a disk, a connection). ``shared``: it
     has no key, and is served by whatever serves its group meanwhile (a flush).
     ``told_ns``: when the lower machine began to be told of it, ``heard_ns``: when it
-    was heard that something is done; -1: not seen.
+    was heard that something is done; -1: not seen. ``offset_bytes``, ``size_bytes``: the
+    range of the group that it is for, parts of which may be served apart, or together with
+    another's; size 0: it is served as a whole or not at all.
     """
 
     identity: Ints
@@ -45,6 +50,8 @@ class Asks:
     shared: NDArray[np.bool_]
     told_ns: Ints
     heard_ns: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
 
     def __len__(self) -> int:
         return len(self.key)
@@ -82,56 +89,50 @@ class Pairs:
     """Who served which ask, in order of ``ask``: rows of both tables.
 
     ``crossing``: of each ask, whether its group reaches the lower machine at all.
-    ``ambiguous``: asks that share a serve with another ask of the same key.
+    ``ambiguous``: of each ask, whether it was left untied because more than one serve
+    may be its own.
     """
 
     ask: Ints
     serve: Ints
     crossing: NDArray[np.bool_]
-    ambiguous: int
-
-
-class Clock(Protocol):
-    """How a lower machine's clock relates to the upper's, and how far that may be off."""
-
-    @property
-    def bound_ns(self) -> int: ...
-
-    def to_upper(self, times: Ints) -> Ints: ...
-
-    def to_lower(self, times: Ints) -> Ints: ...
+    ambiguous: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Node:
-    """One machine on the way. ``depth``: 0 for the one with the workload."""
+    """What a machine did of one kind: its own writes, or what it served by one hop.
+
+    ``place``: a number for it among all of a graph.
+    """
 
     trace: Trace
     pieces: Pieces
     commits: Commits
-    depth: int
+    place: int
     floor: str = "syscall"
-    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True)
 class Link:
-    """The way from one machine to the next.
+    """The way from one machine to another, or back to itself, by one hop.
 
     ``begin_ns``, ``end_ns``: of the serves, in the upper's clock. ``agents``: the
-    processes that served any of the asks.
+    processes that served any of the asks. ``bypassed``: groups of asks of which the
+    lower machine saw nothing, although others came to it.
     """
 
     hop: Hop
     upper: Trace
     lower: Node
-    clock: Clock
+    clock: Alignment
     asks: Asks
     serves: Serves
     begin_ns: Ints
     end_ns: Ints
     pairs: Pairs
     agents: Ints
+    bypassed: Ints
 
     def ask_of(self, asked: Asked) -> Ints:
         """The row of the asks that each of a window's asked is, -1: it is not of this hop."""
@@ -172,14 +173,32 @@ class Held:
 
 
 class Hop(Protocol):
-    """``floor``: the rank of a piece of the lower machine where no layer is at work."""
+    """A kind of crossing.
+
+    ``floor``: the rank of a piece of the lower machine where no layer is at work.
+    ``loops``: a machine may lead to itself by it. ``exclusive``: what one group of the lower
+    machine serves is one group of one machine's. ``skips``: a group of asks may be carried
+    out past the lower machine, which sees nothing of it then. ``asker``: the role of a
+    machine that has nothing but this to ask; ``leaf``: the segment of what it asks, and
+    ``beyond``: that segment's name where no lower machine was recorded.
+    """
 
     name: str
     floor: str
+    loops: bool
+    exclusive: bool
+    skips: bool
+    asker: str
+    leaf: str
+    beyond: str
 
     def asks(self, upper: Trace) -> Asks: ...
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]: ...
+
+    def translated(self, asks: Asks, upper: Trace, lower: Trace) -> Asks:
+        """The asks by the keys and places that the lower machine knows them by."""
+        ...
 
     def crossing(self, link: Link, held: Held) -> Spans:
         """The way there and back, in the upper's clock; ``owner``: row of ``held``."""
@@ -187,4 +206,12 @@ class Hop(Protocol):
 
     def context(self, link: Link, window: Window) -> Spans:
         """What else on the lower machine kept the upper one's pieces (``owner``: the row)."""
+        ...
+
+    def disks(self, upper: Trace) -> Iterator[str]:
+        """What to say of disks that another machine serves by this hop, if it was not recorded."""
+        ...
+
+    def not_observed(self, link: Link) -> Iterator[NotObserved]:
+        """What two recorded machines do not tell of the way between them."""
         ...

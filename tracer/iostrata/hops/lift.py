@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, at
+from iostrata.columns import Ints, at, changes
+from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Held, Link, Node
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.audit import Audit
@@ -23,6 +25,9 @@ from iostrata.stitch.stitch import stitch
 from iostrata.stitch.window import Window, window_of
 
 # Ranks of spans that wait for something below the machine.
+NONE: Final = np.zeros(0, np.int64)
+DEEPEST: Final = 64
+"""No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
 
 
@@ -31,7 +36,8 @@ class View:
     """What one machine's own events say about some of its pieces.
 
     ``rows``: of the node's pieces, which are the window's. ``spans``: of the window's
-    pieces, in this machine's clock; the n-th has the number ``first`` + n.
+    pieces, in this machine's clock; the n-th has the number ``first`` + n. ``way``: the
+    links from the top to this machine.
     """
 
     node: Node
@@ -39,6 +45,7 @@ class View:
     window: Window
     spans: Spans
     first: int
+    way: tuple[Link, ...]
 
 
 @dataclass(frozen=True)
@@ -47,105 +54,133 @@ class Lifted:
 
     ``Spans.of``: the number of the span that this one is a copy of, on its own
     machine; of a way between two machines, of the upper one's span that waits for it.
-    ``views``: where those are, by number. ``audits``: of each machine's part of it.
+    ``hidden``: when something was awaited of a machine (the rank is its place in the graph)
+    behind what was awaited longer. ``views``: where those are, by number. ``audits``: of each
+    machine's part of it.
     """
 
     spans: Spans
+    hidden: Spans
     views: tuple[View, ...]
     ties: Counter[str]
     audits: tuple[Audit, ...]
 
 
-def level(depth: int) -> int:
-    """What is added to the ranks of a machine at that depth."""
-    return depth * len(STACK)
+def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Lifted:
+    """The spans of some of the node's pieces, on this machine and below.
 
-
-def way_to(top: Node, depth: int) -> tuple[Link, ...]:
-    """The links from the top machine down to the one at that depth."""
-    for link in top.links:
-        if link.lower.depth == depth:
-            return (link,)
-        if below := way_to(link.lower, depth):
-            return (link, *below)
-    return ()
-
-
-def lift(node: Node, rows: Ints) -> Lifted:
-    """The spans of some of the node's pieces, on this machine and below."""
+    ``way``: the links that led from the top to it.
+    """
     window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor)
     found = stitch(window)
     own = replace(found.spans, of=np.arange(len(found.spans)))
-    lifting = _Lifting(found.ties, found.audit)
-    lifting.extend(own, node.depth)
-    lifting.views.append(View(node, rows, window, found.spans, 0))
-    asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0))
-    for link in node.links:
-        ask = at(link.ask_of(found.asked), found.spans.of[asking])
-        mine = np.flatnonzero(ask >= 0)
-        lifting.through(link, own.rows(asking[mine]), ask[mine])
-        lifting.extend(link.hop.context(link, window), link.lower.depth)
+    lifting = _Lifting(graph, way, found.ties, found.audit)
+    lifting.views.append(View(node, rows, window, found.spans, 0, way))
+    links = graph.links_of(node.trace)
+    asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0)) if links else NONE
+    asked = own.rows(asking)
+    asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
+    until = critical(asked)
+    for link, ask in zip(links, asks, strict=True):
+        if len(way) < DEEPEST:
+            mine = np.flatnonzero(ask >= 0)
+            lifting.through(link, asked.rows(mine), ask[mine], until[mine])
+            own.end_ns[asking[mine]] = until[mine]
+        lifting.extend(link.hop.context(link, window), link.lower.place)
+    lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
+
+
+def critical(asks: Spans) -> Ints:
+    """Until when each of some asks holds its owner's time: until one begins that ends later.
+
+    Of all that is awaited at an instant, that which ends last is what is waited for.
+    """
+    order = np.lexsort((asks.begin_ns, -asks.end_ns, asks.owner))
+    owner, begin, end = asks.owner[order], asks.begin_ns[order], asks.end_ns[order]
+    # One running minimum for all: each owner's times are moved below the last owner's.
+    number = np.cumsum(changes(owner)) - 1
+    span = int(end.max(initial=0) - begin.min(initial=0)) + 1
+    least = np.minimum.accumulate(begin - number * span) + number * span
+    before = np.append(end[:1], least[:-1])[: len(end)]
+    until = np.empty(len(asks), np.int64)
+    until[order] = np.clip(np.where(changes(owner), end, before), begin, end)
+    return until
 
 
 class _Lifting:
     """Collects what some pieces of a machine did there and below."""
 
-    def __init__(self, ties: Counter[str], audit: Audit) -> None:
+    def __init__(
+        self, graph: Graph, way: tuple[Link, ...], ties: Counter[str], audit: Audit
+    ) -> None:
         self.views: list[View] = []
+        self._graph, self._way = graph, way
         self._audits = [audit]
-        self._spans, self._ties = SpanList(), Counter(ties)
+        self._spans, self._hidden, self._ties = SpanList(), SpanList(), Counter(ties)
 
     def lifted(self) -> Lifted:
-        return Lifted(self._spans.collect(), tuple(self.views), self._ties, tuple(self._audits))
+        spans, hidden = self._spans.collect(), self._hidden.collect()
+        return Lifted(spans, hidden, tuple(self.views), self._ties, tuple(self._audits))
 
-    def extend(self, spans: Spans, depth: int) -> None:
-        self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level(depth)))
+    def extend(self, spans: Spans, place: int, deeper: int = 1) -> None:
+        """``deeper``: by how much they are deeper than what this machine did itself."""
+        level = self._graph.level(len(self._way) + deeper, place)
+        self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level))
 
-    def through(self, link: Link, asking: Spans, ask: Ints) -> None:
+    def through(self, link: Link, asking: Spans, ask: Ints, until: Ints) -> None:
         """Adds what became of the asks below; what nothing served keeps its time by that name.
 
-        ``asking``: spans of this machine, by number; ``ask``: the row of the link's asks of each.
+        ``asking``: spans of this machine, by number; ``ask``: the row of the link's asks of
+        each; ``until``: when another that is awaited longer began to hold the time.
         """
+        place = link.lower.place
+        alone = critical(asking)
+        self._hidden.add(asking.owner, np.full(len(ask), place, np.int32), until, alone)
         row, serve = link.served(ask)
-        waiting = asking
         first, last = np.full(len(ask), np.iinfo(np.int64).max), np.full(len(ask), -1)
         np.minimum.at(first, row, link.begin_ns[serve])
         np.maximum.at(last, row, link.end_ns[serve])
         held = Held(
             asking.owner, ask, asking.begin_ns, asking.end_ns, np.where(last >= 0, first, -1), last
         )
-        lost = (last < 0) & ~link.asks.shared[ask]
-        self._lose(asking.where(lost), link.lower.depth)
-        asking, held = asking.where(~lost), held.where(~lost)
-        ways = link.hop.crossing(link, held)
-        ways = replace(ways, owner=asking.owner[ways.owner], of=asking.of[ways.owner])
-        self.extend(ways, link.lower.depth)
         if len(serve):
-            edges = Edges(serve, waiting.owner[row], waiting.begin_ns[row], waiting.end_ns[row])
+            edges = Edges(serve, asking.owner[row], asking.begin_ns[row], until[row])
             self._served(link, edges)
-
-    def _lose(self, asking: Spans, depth: int) -> None:
-        """What nothing was found of takes the time that its asker waited for it."""
-        rank = np.full(len(asking), RANK["unfollowed"], np.int16)
-        self.extend(replace(asking, rank=rank), depth)
+        lost = (last < 0) & ~link.asks.shared[ask]
+        # What nothing was found of takes the time that its asker waited for it.
+        rank = np.full(np.count_nonzero(lost), RANK["unfollowed"], np.int16)
+        waiting = replace(asking, end_ns=until)
+        self.extend(replace(waiting.where(lost), rank=rank), place)
+        waiting, held = waiting.where(~lost), held.where(~lost)
+        ways = link.hop.crossing(link, held)
+        whose = ways.owner
+        end_ns = np.minimum(ways.end_ns, waiting.end_ns[whose])
+        ways = replace(ways, owner=waiting.owner[whose], of=waiting.of[whose], end_ns=end_ns)
+        self.extend(ways.where(ways.begin_ns < end_ns), place)
 
     def _served(self, link: Link, edges: Edges) -> None:
         """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
         pieces, activity = np.unique(link.serves.piece[edges.activity], return_inverse=True)
-        below = lift(link.lower, pieces)
-        # What a thread did before (it slept, with nothing to do) is not this piece's.
-        whose, served = pieces[below.spans.owner], link.lower.pieces
-        begin_ns = np.maximum(below.spans.begin_ns, served.begin_ns[whose])
-        end_ns = np.minimum(below.spans.end_ns, served.end_ns[whose])
+        below = lift(self._graph, link.lower, pieces, (*self._way, link))
         count = sum(len(view.spans) for view in self.views)
         self.views += [replace(view, first=view.first + count) for view in below.views]
-        lowered = replace(
-            below.spans,
-            begin_ns=link.clock.to_upper(begin_ns),
-            end_ns=link.clock.to_upper(np.maximum(end_ns, begin_ns)),
-            of=np.where(below.spans.of >= 0, below.spans.of + count, -1),
-        )
-        self._spans.extend(follow(lowered, replace(edges, activity=activity)))
+        edges = replace(edges, activity=activity)
+        for spans, into in ((below.spans, self._spans), (below.hidden, self._hidden)):
+            into.extend(follow(_lifted(link, pieces, spans, count), edges))
         self._ties += below.ties
         self._audits += below.audits
+
+
+def _lifted(link: Link, pieces: Ints, spans: Spans, first: int) -> Spans:
+    """Spans of some pieces of the lower machine in the upper one's clock; ``first``: number."""
+    # What a thread did before (it slept, with nothing to do) is not this piece's.
+    whose, served = pieces[spans.owner], link.lower.pieces
+    begin_ns = np.maximum(spans.begin_ns, served.begin_ns[whose])
+    end_ns = np.minimum(spans.end_ns, served.end_ns[whose])
+    return replace(
+        spans,
+        begin_ns=link.clock.to_upper(begin_ns),
+        end_ns=link.clock.to_upper(np.maximum(end_ns, begin_ns)),
+        of=np.where(spans.of >= 0, spans.of + first, -1),
+    )

@@ -1,71 +1,265 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hops: asks, serves and their clocks' relation in, who served which ask out.
 
-The wire key decides; time only settles which use of a key it was. What has no key
-(a flush) is served by all of its group that ran meanwhile: many to many.
+The wire key decides, within the group of serves that a group of asks is tied to. A
+serve lies within its ask. The uses of one key are assigned as a whole, one to one: an
+ask that may have had another one's serve is left untied. Where no serve is of the ask's
+key, several together may make up its range, or one the ranges of several (a monitor
+merges and splits). What has no key (a flush) is served by all of its group that ran
+meanwhile: many to many.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from iostrata.columns import AsOf, Ints, at, overlapping
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints, changes, overlapping, ranges
 from iostrata.hops.hop import Asks, Pairs, Serves
 
+ROUNDING_NS: Final = 2
+"""Between two clocks."""
+ROUNDS: Final = 64
+"""How often one certain pair may make the next one certain."""
 
-def match(asks: Asks, serves: Serves, begin_ns: Ints, end_ns: Ints, slack_ns: int) -> Pairs:
-    """``begin_ns``, ``end_ns``: of the serves in the asks' clock, give or take the slack."""
-    ask, serve = _by_key(asks, serves, begin_ns, end_ns, slack_ns)
-    upper, lower = _tied_groups(asks.group[ask], serves.group[serve])
-    same = lower[np.searchsorted(upper, asks.group[ask])] == serves.group[serve]
-    ask, serve = ask[same], serve[same]
-    used, count = np.unique(serve, return_counts=True)
-    once = ~np.isin(serve, used[count > 1])
-    ambiguous = len(ask) - int(np.count_nonzero(once))
-    shared_ask, shared_serve = _by_group(asks, serves, begin_ns, end_ns, upper, lower)
-    ask = np.concatenate([ask[once], shared_ask])
-    serve = np.concatenate([serve[once], shared_serve])
-    order = np.lexsort((begin_ns[serve], ask))
-    return Pairs(ask[order], serve[order], np.isin(asks.group, upper), ambiguous)
+Matched = tuple[Ints, Ints]
+"""Rows of asks and of serves, equal length."""
+NOTHING: Final[Matched] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def _by_key(
-    asks: Asks, serves: Serves, begin_ns: Ints, end_ns: Ints, slack_ns: int
-) -> tuple[Ints, Ints]:
-    """The first serve of the key that fits into the ask."""
-    keyed = np.flatnonzero(~asks.shared)
-    candidates = np.flatnonzero(~serves.shared)
-    found = AsOf(serves.key[candidates], begin_ns[candidates]).at_or_after(
-        asks.key[keyed], asks.begin_ns[keyed] - slack_ns
-    )
-    serve = at(candidates, found)
-    fits = (serve >= 0) & (at(end_ns, serve) <= asks.end_ns[keyed] + slack_ns)
-    return keyed[fits], serve[fits]
+@dataclass(frozen=True)
+class Times:
+    """Of the serves, in the asks' clock."""
+
+    begin_ns: Ints
+    end_ns: Ints
 
 
-def _tied_groups(upper: Ints, lower: Ints) -> tuple[Ints, Ints]:
-    """For each group of asks (in order) the group of serves that most of its keys were found in."""
-    pairs, count = np.unique(np.stack([upper, lower], axis=1), axis=0, return_counts=True)
-    pairs = pairs[np.lexsort((-count, pairs[:, 0]))]
-    first = np.unique(pairs[:, 0], return_index=True)[1]
-    return pairs[first, 0], pairs[first, 1]
+@dataclass(frozen=True)
+class Ties:
+    """Groups of asks, in order, and the group of serves that each was found to be."""
+
+    upper: Ints
+    lower: Ints
+
+    def lower_of(self, group: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """The groups of serves, and whether there is one."""
+        if not len(self.upper):
+            return np.zeros(len(group), np.int64), np.zeros(len(group), np.bool_)
+        place = np.minimum(np.searchsorted(self.upper, group), len(self.upper) - 1)
+        return self.lower[place], self.upper[place] == group
 
 
-def _by_group(
-    asks: Asks, serves: Serves, begin_ns: Ints, end_ns: Ints, upper: Ints, lower: Ints
-) -> tuple[Ints, Ints]:
-    """Shared asks: every shared serve of their group that ran meanwhile."""
-    parts: list[tuple[Ints, Ints]] = []
-    for group, other in zip(upper.tolist(), lower.tolist(), strict=True):
-        ask = np.flatnonzero(asks.shared & (asks.group == group))
-        serve = np.flatnonzero(serves.shared & (serves.group == other))
-        row, column = overlapping(
-            np.zeros(len(ask), np.int64), asks.begin_ns[ask], asks.end_ns[ask],
-            np.zeros(len(serve), np.int64), begin_ns[serve], end_ns[serve],
-        )  # fmt: skip
-        parts.append((ask[row], serve[column]))
-    none = np.zeros(0, np.int64)
+def fitting(asks: Asks, serves: Serves, times: Times) -> Matched:
+    """Every ask with every serve that may be its own, be it of another group: by key or range."""
+    by_key = within(asks, serves, times)
+    rest = ~asks.shared & ~np.isin(asks.group, asks.group[by_key[0]])
+    left = np.ones(len(serves), np.bool_)
+    left[by_key[1]] = False
+    by_range = made_up(asks, serves, times, np.flatnonzero(rest), np.flatnonzero(left))[0]
+    return np.concatenate([by_key[0], by_range[0]]), np.concatenate([by_key[1], by_range[1]])
+
+
+def match(
+    asks: Asks, serves: Serves, times: Times, ties: Ties, slack: Sequence[int],
+    rivals: Sequence[Times] = (),
+) -> Pairs:  # fmt: skip
+    """``slack``: how far all serves may lie earlier and later at once. ``rivals``: other times
+    of theirs that nothing tells from these: what they tie otherwise is not certain."""
+    wanted, crossing = ties.lower_of(asks.group)
+
+    def tied(pairs: Matched) -> Matched:
+        ask, serve = pairs
+        same = crossing[ask] & (wanted[ask] == serves.group[serve])
+        return ask[same], serve[same]
+
+    candidates = tied(within(asks, serves, times))
+    ask, serve = assigned(candidates)
+    doubtful = np.zeros(len(asks), np.bool_)
+    doubtful[candidates[0]] = True
+    # What the best relation of the clocks just misses.
+    some = rest_of(candidates, asks, serves)
+    near = tied(within(asks, serves, times, slack, *some))
+    one, other = assigned(near)
+    doubtful[near[0]] = True
+    ask, serve = np.concatenate([ask, one]), np.concatenate([serve, other])
+    for rival in rivals:
+        others = assigned(tied(within(asks, serves, rival)))
+        sure = agreeing(ask, serve, *others)
+        ask, serve = ask[sure], serve[sure]
+    taken = np.concatenate([serve, candidates[1], near[1]])
+    some = rest_of((np.flatnonzero(doubtful), taken), asks, serves)
+    parts, overfull = made_up(asks, serves, times, *some, tied)
+    doubtful[overfull] = True
+    doubtful[ask] = False
+    shared = by_group(asks, serves, times, ties)
+    ask = np.concatenate([ask, parts[0], shared[0]])
+    serve = np.concatenate([serve, parts[1], shared[1]])
+    order = np.lexsort((times.begin_ns[serve], ask))
+    return Pairs(ask[order], serve[order], crossing, doubtful)
+
+
+def rest_of(used: Matched, asks: Asks, serves: Serves) -> Matched:
+    """The asks and the serves that have a key and are not used."""
     return (
-        np.concatenate([none, *(ask for ask, _ in parts)]),
-        np.concatenate([none, *(serve for _, serve in parts)]),
+        np.flatnonzero(~asks.shared & ~np.isin(np.arange(len(asks)), used[0])),
+        np.flatnonzero(~serves.shared & ~np.isin(np.arange(len(serves)), used[1])),
     )
+
+
+def within(
+    asks: Asks,
+    serves: Serves,
+    times: Times,
+    slack: Sequence[int] = (0, 0),
+    ask: Ints | None = None,
+    serve: Ints | None = None,
+) -> Matched:
+    """Every ask with every serve of its key that lies within it, of all or of some rows.
+
+    ``slack``: serves may be earlier by the first and later by the second (ns, the
+    first negative).
+    """
+    ask = np.flatnonzero(~asks.shared) if ask is None else ask
+    serve = np.flatnonzero(~serves.shared) if serve is None else serve
+    keys = np.intersect1d(asks.key[ask], serves.key[serve])
+    ask, serve = ask[np.isin(asks.key[ask], keys)], serve[np.isin(serves.key[serve], keys)]
+    if not len(keys):
+        return NOTHING
+    low, high = slack[0] - ROUNDING_NS, slack[1] + ROUNDING_NS
+    begins = np.sort(times.begin_ns[serve])
+
+    def place(key: Ints, time: Ints) -> Ints:
+        # Key and time in one number, the time as its rank: nothing can overflow.
+        rank = np.searchsorted(keys, key)
+        found: Ints = rank * (len(begins) + 1) + np.searchsorted(begins, time)
+        return found
+
+    places = place(serves.key[serve], times.begin_ns[serve])
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    first = np.searchsorted(places, place(asks.key[ask], asks.begin_ns[ask] - high))
+    last = np.searchsorted(places, place(asks.key[ask], asks.end_ns[ask] - low + 1))
+    count = np.maximum(last - first, 0)
+    left, right = np.repeat(ask, count), serve[order[np.repeat(first, count) + ranges(count)]]
+    begin, end = times.begin_ns[right], times.end_ns[right]
+    upper_begin, upper_end = asks.begin_ns[left], asks.end_ns[left]
+    # One shift must put both of its ends inside.
+    fits = (begin + high >= upper_begin) & (end + low <= upper_end)
+    fits &= end - begin <= upper_end - upper_begin + 2 * ROUNDING_NS
+    return left[fits], right[fits]
+
+
+def assigned(pairs: Matched) -> Matched:
+    """Those of some candidates that must be, if each ask has one serve, and each serve one ask.
+
+    Candidates that hang together are as many asks as serves, and there is one way only to
+    assign them: else nothing tells which is whose.
+    """
+    ask, serve = pairs
+    if not len(ask):
+        return NOTHING
+    one, other = np.bincount(ask)[ask], np.bincount(serve)[serve]
+    alone = (one == 1) & (other == 1)
+    found = [(ask[alone], serve[alone])]
+    ask, serve = ask[~alone], serve[~alone]
+    if len(ask):
+        even = balanced(ask, serve)
+        found += forced(ask[even], serve[even])
+    return np.concatenate([a for a, _ in found]), np.concatenate([s for _, s in found])
+
+
+def balanced(ask: Ints, serve: Ints) -> NDArray[np.bool_]:
+    """Of each pair, whether what hangs together with it has as many asks as serves."""
+    asks, upper = np.unique(ask, return_inverse=True)
+    serves, lower = np.unique(serve, return_inverse=True)
+    lower = lower + len(asks)
+    label = np.arange(len(asks) + len(serves))
+    while (label[upper] != label[lower]).any():
+        least = np.minimum(label[upper], label[lower])
+        for side in (label[upper], label[lower]):
+            np.minimum.at(label, side, least)
+        while (label != label[label]).any():
+            label = label[label]
+    surplus = np.zeros(len(label), np.int64)
+    np.add.at(surplus, label, np.where(np.arange(len(label)) < len(asks), 1, -1))
+    even: NDArray[np.bool_] = surplus[label[upper]] == 0
+    return even
+
+
+def forced(ask: Ints, serve: Ints) -> list[Matched]:
+    """Pairs of which one side has no other choice, and those that follow from them."""
+    found: list[Matched] = []
+    for _ in range(ROUNDS):
+        must = (np.bincount(ask)[ask] == 1) | (np.bincount(serve)[serve] == 1)
+        one, other = ask[must], serve[must]
+        if not len(one):
+            break
+        # Two that have no choice but the same one: nothing is right for both.
+        clear = (np.bincount(one)[one] == 1) & (np.bincount(other)[other] == 1)
+        found.append((one[clear], other[clear]))
+        left = ~np.isin(ask, one) & ~np.isin(serve, other)
+        ask, serve = ask[left], serve[left]
+    return found
+
+
+def agreeing(ask: Ints, serve: Ints, others: Ints, theirs: Ints) -> NDArray[np.bool_]:
+    """Which pairs the other assignment has, too."""
+    count = int(max(serve.max(initial=0), theirs.max(initial=0))) + 1
+    same: NDArray[np.bool_] = np.isin(ask * count + serve, others * count + theirs)
+    return same
+
+
+def made_up(
+    asks: Asks,
+    serves: Serves,
+    times: Times,
+    ask: Ints,
+    serve: Ints,
+    among: Callable[[Matched], Matched] = lambda pairs: pairs,
+) -> tuple[Matched, Ints]:
+    """Some asks with the serves of one group that make up their range, without gap or overlap.
+
+    Also the asks whose range was served more than once meanwhile.
+    """
+    ask, serve = ask[asks.size_bytes[ask] > 0], serve[serves.size_bytes[serve] > 0]
+    order = serve[np.argsort(times.begin_ns[serve], kind="stable")]
+    begins = times.begin_ns[order]
+    first = np.searchsorted(begins, asks.begin_ns[ask] - ROUNDING_NS)
+    last = np.searchsorted(begins, asks.end_ns[ask], side="right")
+    count = np.maximum(last - first, 0)
+    left, right = among((np.repeat(ask, count), order[np.repeat(first, count) + ranges(count)]))
+    begin = np.maximum(asks.offset_bytes[left], serves.offset_bytes[right])
+    end = np.minimum(asks.offset_bytes[left] + asks.size_bytes[left],
+                     serves.offset_bytes[right] + serves.size_bytes[right])  # fmt: skip
+    some = (begin < end) & (times.end_ns[right] <= asks.end_ns[left] + ROUNDING_NS)
+    left, right, begin, end = left[some], right[some], begin[some], end[some]
+    order = np.lexsort((begin, serves.group[right], left))
+    left, right, begin, end = left[order], right[order], begin[order], end[order]
+    opens = changes(left) | changes(serves.group[right])
+    # Each begins where the one before it ended, the first and the last where the ask does.
+    previous = np.where(opens, asks.offset_bytes[left], np.append([0], end[:-1])[: len(end)])
+    closes = np.append(opens[1:], [True])[: len(opens)]
+    good = (begin == previous) & (
+        ~closes | (end == asks.offset_bytes[left] + asks.size_bytes[left])
+    )
+    number = np.cumsum(opens) - 1
+    whole = np.ones(int(number[-1]) + 1 if len(number) else 0, np.bool_)
+    np.logical_and.at(whole, number, good)
+    whole = whole[number]
+    return (left[whole], right[whole]), np.unique(left[begin < previous])
+
+
+def by_group(asks: Asks, serves: Serves, times: Times, ties: Ties) -> Matched:
+    """Shared asks: every shared serve of their group that ran meanwhile."""
+    wanted, crossing = ties.lower_of(asks.group)
+    ask, serve = np.flatnonzero(asks.shared & crossing), np.flatnonzero(serves.shared)
+    row, column = overlapping(
+        wanted[ask], asks.begin_ns[ask], asks.end_ns[ask],
+        serves.group[serve], times.begin_ns[serve], times.end_ns[serve],
+    )  # fmt: skip
+    return ask[row], serve[column]

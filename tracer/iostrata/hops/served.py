@@ -5,37 +5,32 @@ from __future__ import annotations
 
 import numpy as np
 
+from iostrata.hops.hop import Hop
 from iostrata.hops.registry import HOPS
 from iostrata.stitch.calls import ENGINES, METHOD, Pieces, Units
 from iostrata.trace.read import Trace
 
 
-def units_of_served(trace: Trace) -> tuple[Units, Pieces, str] | None:
-    """What the machine did for others, as the writes of a recording that has none of its own.
-
-    Also the rank that their pieces have where no layer is at work.
-    """
-    for hop in HOPS:
-        serves, pieces = hop.serves(trace)
-        count = len(serves)
-        if not count:
-            continue
-        begin = pieces.begin_ns[serves.piece]
-        units = Units(
-            begin_ns=begin,
-            end_ns=serves.end_ns,
-            latency_ns=serves.end_ns - begin,
-            tid=pieces.tid[serves.piece],
-            tgid=np.where(serves.agent > 0, serves.agent, pieces.tid[serves.piece]),
-            size_bytes=serves.size_bytes,
-            durable_writes=1 - serves.flush.astype(np.int64),
-            pieces=np.ones(count, np.int64),
-            device_key=pieces.device_key[serves.piece],
-            inode=np.zeros(count, np.int64),
-            offset_bytes=serves.offset_bytes,
-            method=np.where(serves.flush, METHOD["flush"], METHOD["write"]),
-            engine=np.full(count, ENGINES.index(f"{hop.name}:")),
-            failed=np.zeros(count, np.bool_),
-        )
-        return units, pieces, hop.floor
-    return None
+def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
+    """What the machine did for others by a hop, as the writes of one that has none of its own."""
+    serves, pieces = hop.serves(trace)
+    if not (count := len(serves)):
+        return None
+    begin = pieces.begin_ns[serves.piece]
+    units = Units(
+        begin_ns=begin,
+        end_ns=serves.end_ns,
+        latency_ns=serves.end_ns - begin,
+        tid=pieces.tid[serves.piece],
+        tgid=np.where(serves.agent > 0, serves.agent, pieces.tid[serves.piece]),
+        size_bytes=serves.size_bytes,
+        durable_writes=1 - serves.flush.astype(np.int64),
+        pieces=np.ones(count, np.int64),
+        device_key=pieces.device_key[serves.piece],
+        inode=np.zeros(count, np.int64),
+        offset_bytes=serves.offset_bytes,
+        method=np.where(serves.flush, METHOD["flush"], METHOD["write"]),
+        engine=np.full(count, len(ENGINES) + HOPS.index(hop)),
+        failed=np.zeros(count, np.bool_),
+    )
+    return units, pieces

@@ -40,18 +40,17 @@ class Layer:
 
 @dataclass(frozen=True)
 class Writes:
-    """One row a synchronous write, in order of ``begin_ns``.
+    """One row a synchronous write: machine by machine, in order of ``begin_ns``.
 
-    ``begin_ns``/``end_ns``/``latency_ns``: int64 ns, CLOCK_MONOTONIC of
-    ``machine``; ``latency_ns`` is the sum of the pieces' durations, so the
+    ``begin_ns``/``end_ns``/``latency_ns``: int64 ns, CLOCK_MONOTONIC of the write's
+    own machine; ``latency_ns`` is the sum of the pieces' durations, so the
     caller's own time between them is not in it. ``realtime_ns``: the begin, since 1970;
-    None where clocks were not sampled. ``codes`` of ``method``, ``process``, ``file_system``,
-    ``device``: int32, into the ``names`` of that column.
+    None where clocks were not sampled. ``codes`` of ``machine``, ``method``, ``process``,
+    ``file_system``, ``device``: int32, into the ``names`` of that column.
     ``size_bytes``, ``durable_writes``: what it made durable, by whomever it was written:
     bytes, and how many writes; ``pieces``: the caller's own calls.
     """
 
-    machine: str
     begin_ns: Ints
     end_ns: Ints
     latency_ns: Ints
@@ -66,6 +65,20 @@ class Writes:
     codes: Mapping[str, NDArray[np.int32]]
     names: Mapping[str, tuple[str, ...]]
     realtime_ns: Ints | None = None
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Those with a workload."""
+        return self.names["machine"]
+
+    @property
+    def passed_ns(self) -> Ints:
+        """Since the first write of the same machine: each has a clock of its own."""
+        machine = self.codes["machine"]
+        first = np.full(len(self.machines), np.iinfo(np.int64).max)
+        np.minimum.at(first, machine, self.begin_ns)
+        passed: Ints = self.begin_ns - first[machine]
+        return passed
 
     def __len__(self) -> int:
         return len(self.begin_ns)
@@ -112,6 +125,7 @@ class Crossing:
     below by its key; ``ambiguous``: left untied, because its key fitted twice.
     ``clock``: where the relation of their clocks comes from, ``bound_ns``: how far it
     may be off, ``drift_ppm``. ``contradiction``: what speaks against it, or empty.
+    ``bypassed``: disks of the upper machine of whose requests the lower one saw none.
     """
 
     hop: str
@@ -124,6 +138,7 @@ class Crossing:
     bound_ns: int
     drift_ppm: float
     contradiction: str = ""
+    bypassed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +177,8 @@ class Quality:
     ``plain_writes``: writes that nobody synchronised: counted, not analysed.
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
-    something of a machine on which nothing was found of it. ``apart``: one line a
+    something of a machine on which nothing was found of it. ``hidden``: by machine, ns a
+    write during which it was awaited, but behind what took longer. ``apart``: one line a
     machine that could not be tied to any other, and why. ``virtual``: one line a
     disk that another machine serves, which was not recorded. ``background``: what is
     part of no write; ``left_over``: of that, what went on at a write's own place while
@@ -179,6 +195,7 @@ class Quality:
     cost: Cost | None = None
     crossings: tuple[Crossing, ...] = ()
     unfollowed: int = 0
+    hidden: Mapping[str, float] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     background: tuple[LeftOver, ...] = ()

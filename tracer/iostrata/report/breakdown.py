@@ -146,6 +146,7 @@ class Crossing(Struct, frozen=True):
     """How one machine's requests were followed to the next.
 
     ``followed``: of those ``asked``, found below by their key; ``ambiguous``: it fitted twice.
+    ``bypassed``: disks of whose requests the lower machine saw none; only there if there are any.
     """
 
     hop: str
@@ -155,6 +156,7 @@ class Crossing(Struct, frozen=True):
     followed: Count
     ambiguous: Count
     clock: Clock
+    bypassed: list[str] | UnsetType = UNSET
 
 
 class LeftOver(Struct, frozen=True):
@@ -195,7 +197,8 @@ class Quality(Struct, frozen=True, kw_only=True):
     ``background``, what is part of no write, with its own time; ``left_over``, what of it went
     on at a write's own place while that slept with nothing of its own under way, with the
     writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,
-    from machine to machine, with ``unfollowed``, the writes of which nothing was found below.
+    from machine to machine, with ``unfollowed``, the writes of which nothing was found below;
+    ``hidden``, by machine, ns a write during which it was awaited, but something else longer.
     """
 
     lost: dict[str, Count]
@@ -211,6 +214,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     crossings: list[Crossing] | UnsetType = UNSET
     unfollowed: Count | UnsetType = UNSET
     selection: Selection | UnsetType = UNSET
+    hidden: dict[str, Ns] | UnsetType = UNSET
     cost: Cost | None
 
 

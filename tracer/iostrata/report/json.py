@@ -143,6 +143,7 @@ def _quality(quality: model.Quality) -> Quality:
         selection=Selection(quality.selection.of, list(quality.selection.by))
         if quality.selection
         else UNSET,
+        hidden={name: rounded_ns(ns) for name, ns in quality.hidden.items()} or UNSET,
         cost=_cost(quality.cost) if quality.cost else None,
     )
 
@@ -161,6 +162,7 @@ def _crossing(crossing: model.Crossing) -> Crossing:
             drift_ppm=round(float(crossing.drift_ppm), 6),
             contradiction=crossing.contradiction or None,
         ),
+        bypassed=list(crossing.bypassed) or UNSET,
     )
 
 

@@ -48,6 +48,10 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "hop", list(_crossing(crossing)), ""
         if crossing.contradiction:
             yield "clocks", [crossing.contradiction], "bold red"
+        for disk in crossing.bypassed:
+            yield "bypassed", [_bypassed(crossing, disk)], "yellow"
+    for machine, hidden_ns in quality.hidden.items():
+        yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a write, behind others"], ""
     for machine in quality.apart:
         yield "apart", [machine], "yellow"
     for disk in quality.virtual:
@@ -80,6 +84,13 @@ def _crossing(crossing: Crossing) -> Iterator[str]:
         yield f"{crossing.ambiguous} left untied, as their key fits twice"
     bound = units.duration(crossing.bound_ns)
     yield f"each way ±{bound} (clocks by {crossing.clock}, drift {crossing.drift_ppm:.1f} ppm)"
+
+
+def _bypassed(crossing: Crossing, disk: str) -> str:
+    return (
+        f"{crossing.upper}: {crossing.lower} saw nothing of what {disk} was asked; "
+        "it is not followed"
+    )
 
 
 def _cost(cost: Cost, writes: int, plain: bool) -> Iterator[str]:

@@ -48,8 +48,8 @@ METHODS: Final = (
     "syncfs",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
-# Prefix of the method, by engine; the last ones are what a machine does for another one.
-ENGINES: Final = ("", "io_uring:", "libaio:", "virtio:", "nfs:")
+# Prefix of the method, by engine; behind these come those of what machines do for others.
+ENGINES: Final = ("", "io_uring:", "libaio:")
 PLAIN: Final = -1
 EVERY_DEVICE: Final = -1
 NO_SYNC: Final = -1

@@ -22,4 +22,6 @@ def asks_of(upper: Trace) -> Asks:
         shared=np.zeros(len(calls), np.bool_),
         told_ns=calls.send_ns,
         heard_ns=calls.reply_ns,
+        offset_bytes=np.zeros(len(calls), np.int64),
+        size_bytes=np.zeros(len(calls), np.int64),
     )

@@ -8,11 +8,16 @@ no place; the VMM makes one fdatasync of several of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from iostrata.hops.hop import Asks, Held, Link, Serves
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of
+from iostrata.hops.virtio.disks import disks_of
 from iostrata.hops.virtio.serves import serves_of
+from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
+from iostrata.model import NotObserved
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.window import Window
@@ -24,6 +29,12 @@ class Virtio:
 
     name = "virtio"
     floor = "syscall"
+    loops = False
+    exclusive = True
+    skips = True
+    asker = "guest"
+    leaf = "device"
+    beyond = "hypervisor and below"
 
     def asks(self, upper: Trace) -> Asks:
         return asks_of(upper)
@@ -31,8 +42,19 @@ class Virtio:
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
 
+    def translated(self, asks: Asks, upper: Trace, lower: Trace) -> Asks:
+        """A raw image's: as they are."""
+        return asks
+
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
 
     def context(self, link: Link, window: Window) -> Spans:
         return context_of(link, window)
+
+    def disks(self, upper: Trace) -> Iterator[str]:
+        return disks_of(upper)
+
+    def not_observed(self, link: Link) -> Iterator[NotObserved]:
+        if vcpus_of(link.upper, link.lower.trace, link.agents) is None:
+            yield NO_VCPUS

@@ -32,6 +32,8 @@ def asks_of(upper: Trace) -> Asks:
         shared=requests.flush,
         told_ns=told,
         heard_ns=heard,
+        offset_bytes=requests.sector * SECTOR_BYTES,
+        size_bytes=np.where(requests.flush, 0, requests.size_bytes),
     )
     asked = ~requests.returned & (requests.flush | (requests.operation == OP_WRITE))
     return asks.rows(np.flatnonzero(asked))

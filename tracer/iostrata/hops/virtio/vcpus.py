@@ -12,9 +12,15 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints, integers
+from iostrata.model import NotObserved
 from iostrata.trace.read import Trace
 
 UNKNOWN_VCPU: Final = 0xFFFF_FFFF
+NO_VCPUS: Final = NotObserved(
+    "kvm.exit, vcpu.runqueue",
+    "which of the guest's CPUs is which virtual CPU was not recorded",
+    "the guest's own rows",
+)
 
 
 def vcpus_of(guest: Trace, host: Trace, agents: Ints) -> Ints | None:

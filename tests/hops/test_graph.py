@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines as a graph, with known truth: who holds what, whatever the order that they come in."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.attribute import summarise
+from iostrata.clock.line import MAX_DRIFT_PPM
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from tests.chain import APART, Chain, Costs, drawn, recording_of
+from tests.network import Call, Disk, Machine, recorded
+from tests.network import drawn as call
+from tests.stitch.test_truth import conserves
+
+
+def clock(offset_ns: int, drift_ppm: int = 0):  # type: ignore[no-untyped-def]
+    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
+
+
+def found_in(path: Path) -> Breakdown:
+    breakdown = analyse(open_recording(path))
+    conserves(breakdown)
+    return breakdown
+
+
+def accounts_of(breakdown: Breakdown, machine: str, alone: bool = False) -> list[dict[str, int]]:
+    """Of the writes of one machine, in order; ``alone``: there is no other, and rows say so."""
+    writes = breakdown.writes
+    mine = np.flatnonzero(writes.codes["machine"] == list(writes.names["machine"]).index(machine))
+    found = []
+    for number in mine[np.argsort(writes.begin_ns[mine])].tolist():
+        account = {
+            f"{machine}/{layer.name}" if alone else layer.name: int(times[number])
+            for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True)
+            if times[number]
+        }
+        if breakdown.residual_ns[number]:
+            account["residual"] = int(breakdown.residual_ns[number])
+        found.append(account)
+    return found
+
+
+def same(mine: dict[str, int], true: Counter[str], bounds: int) -> None:
+    """Each way there and back may be off by the clocks' bound, and nothing else."""
+    joined: list[dict[str, int]] = []
+    for account in (mine, true):
+        ways: Counter[str] = Counter()
+        for row, ns in account.items():
+            machine, _, name = row.partition("/")
+            ways[f"{machine}/network" if name.startswith("network.") else row] += ns
+        joined.append(dict(ways))
+    tolerance = 30 + bounds + sum(true.values()) * 2 * MAX_DRIFT_PPM // 1_000_000
+    assert joined[0].keys() == joined[1].keys()
+    for row, ns in joined[1].items():
+        assert abs(joined[0][row] - ns) <= tolerance, row
+
+
+def holds(breakdown: Breakdown, *machines: Machine, bounds: int = 0) -> None:
+    several = len({machine for layer in breakdown.layers for machine in [layer.machine]}) > 1
+    for machine in machines:
+        if machine.truth:
+            found = accounts_of(breakdown, machine.name, alone=not several)
+            for mine, true in zip(found, machine.truth, strict=True):
+                same(mine, true, bounds)
+
+
+# -- a diamond ---------------------------------------------------------------------
+
+
+def diamond(seed: int = 1) -> list[Machine]:
+    """The client asks A and B at once, and A asks B for what it is asked."""
+    random = Random(seed)
+    client, a, b = Machine("client"), Machine("a"), Machine("b")
+    now = 1_000_000
+    for _ in range(40):
+        through = call(random, b, [Disk(device=random.randint(1_000, 90_000))])
+        work = [call(random, a, [through]), call(random, b, [Disk()])]
+        random.shuffle(work)
+        now = client.write(400, now, work) + random.randint(1_000, 90_000)
+    return [client, a, b]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_diamond_in_any_order(order: Sequence[int], tmp_path: Path) -> None:
+    machines = diamond()
+    breakdown = found_in(recorded(tmp_path, *(machines[number] for number in order)))
+    holds(breakdown, *machines)
+    assert breakdown.quality.apart == ()
+    assert {(c.upper, c.lower) for c in breakdown.quality.crossings} == {
+        ("client", "a"), ("client", "b"), ("a", "b"),
+    }  # fmt: skip
+    assert all(crossing.followed == crossing.asked for crossing in breakdown.quality.crossings)
+
+
+# -- branches ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_the_branch_that_ends_last_holds_the_time(order: Sequence[int], tmp_path: Path) -> None:
+    """A takes 10 ms and B 9 ms: B held nothing of it, however they were found; it is said."""
+    client, a, b = Machine("client"), Machine("a"), Machine("b")
+    now = 1_000_000
+    for number in range(30):
+        work = [Call(a, [Disk(device=10_000_000)]), Call(b, [Disk(device=9_000_000)])]
+        now = client.write(400, now, work[:: 1 if number % 2 else -1]) + 50_000 + number * 731
+    machines = [client, a, b]
+    breakdown = found_in(recorded(tmp_path, *(machines[number] for number in order)))
+    holds(breakdown, client)
+    rows = [layer.name for layer in breakdown.layers]
+    assert (breakdown.time_ns[rows.index("a/device.data")] >= 9_990_000).all()
+    assert "b/device.data" not in rows
+    (hidden,) = breakdown.quality.hidden.items()
+    assert hidden[0] == "b"
+    assert 9_000_000 < hidden[1] < 9_200_000
+
+
+def test_replicas_are_all_awaited(tmp_path: Path) -> None:
+    """A primary that writes itself and to two others: whoever is last holds the time."""
+    random = Random(3)
+    client, *osds = (Machine(name) for name in ("client", "one", "two", "three"))
+    now = 1_000_000
+    for _ in range(60):
+        replicas = [call(random, osd, [Disk(device=random.randint(9_000, 300_000))])
+                    for osd in osds[1:]]  # fmt: skip
+        primary = call(random, osds[0], [Disk(device=random.randint(9_000, 600_000)), *replicas])
+        now = client.write(400, now, [primary]) + random.randint(1_000, 90_000)
+    breakdown = found_in(recorded(tmp_path, client, *osds))
+    holds(breakdown, client)
+    held = {row.partition("/")[0] for one in client.truth for row in one if "device" in row}
+    assert held == {"one", "two", "three"}
+
+
+# -- one machine twice ---------------------------------------------------------------
+
+
+def test_a_machine_that_is_reached_twice_on_the_way(tmp_path: Path) -> None:
+    """A asks B, which asks A: what A did for B is in the same rows as what it did itself."""
+    random = Random(4)
+    a, b = Machine("a", clock(7_000_000, 3)), Machine("b", clock(90_000_000_000, -4))
+    now = 1_000_000
+    for _ in range(60):
+        back = call(random, a, [Disk(device=random.randint(9_000, 90_000))])
+        now = a.write(400, now, [call(random, b, [back])]) + random.randint(1_000, 90_000)
+    breakdown = found_in(recorded(tmp_path, b, a))
+    holds(breakdown, a)
+    assert [layer.name for layer in breakdown.layers].count("a/device.data") == 1
+
+
+def test_a_machine_that_serves_itself(tmp_path: Path) -> None:
+    random = Random(5)
+    local = Machine("local")
+    now = 1_000_000
+    for _ in range(60):
+        work = [call(random, local, [Disk(device=random.randint(9_000, 90_000))])]
+        now = local.write(400, now, work) + random.randint(1_000, 90_000)
+    breakdown = found_in(recorded(tmp_path, local))
+    (crossing,) = breakdown.quality.crossings
+    assert (crossing.followed, crossing.asked, crossing.bound_ns) == (60, 60, 0)
+    names = {f"local/{layer.row}" for layer in breakdown.layers}
+    assert {"local/svc", "local/network.there", "local/network.back", "local/device.data"} <= names
+    holds(breakdown, local)
+
+
+# -- many ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_eight_machines(seed: int, tmp_path: Path) -> None:
+    """Each asks the next one, of some writes two at once; three of them have a workload."""
+    random = Random(seed)
+    machines = [
+        Machine(f"m{n}", clock(random.randint(0, 10**12), random.randint(-9, 9))) for n in range(8)
+    ]
+
+    def asked_of(number: int, further: int) -> list[Disk | Call]:
+        own: list[Disk | Call] = [Disk(device=random.randint(1_000, 200_000))]
+        if further and number + 1 < len(machines):
+            own.append(call(random, machines[number + 1], asked_of(number + 1, further - 1)))
+        random.shuffle(own)
+        return own
+
+    for writer in (0, 3, 5):
+        now = 1_000_000
+        for _ in range(40):
+            now = machines[writer].write(400 + writer, now, asked_of(writer, 7))
+            now += random.randint(1_000, 400_000)
+    order = list(machines)
+    random.shuffle(order)
+    breakdown = found_in(recorded(tmp_path, *order))
+    assert len(breakdown.writes) == 120
+    holds(breakdown, *machines)
+    groups = summarise(breakdown, "machine").groups
+    assert [(group.name, group.count) for group in groups] == [("m0", 40), ("m3", 40), ("m5", 40)]
+
+
+def test_ten_guests_on_one_host(tmp_path: Path) -> None:
+    """All write the same places at the same times: none gets what another's disk was asked."""
+    first = Chain(APART)
+    chains = [first] + [Chain((clock(n * 10**9), *APART[1:]), beside=first, vm=n)
+                        for n in range(1, 10)]  # fmt: skip
+    for chain in chains:
+        random, writer = Random(chain.vm), chain.writer(1_000_000 + chain.vm * 7_000)
+        for number in range(40):
+            sector = (number % 8 + 1) * 16
+            chain.durable_write(writer, sector * 512, drawn(random, sector))
+            writer.now += random.randint(0, 50_000)
+        chain.written = writer.truth
+    breakdown = found_in(recording_of(tmp_path, chains))
+    assert len(breakdown.writes) == 400
+    assert breakdown.quality.apart == ()
+    for chain in chains:
+        name = f"guest{chain.vm}"
+        found = accounts_of(breakdown, name)
+        for mine, true in zip(found, chain.written, strict=True):
+            named = Counter({
+                row.replace("guest/", f"{name}/") if "/" in row else f"{name}/{row}": ns
+                for row, ns in true.items() if ns
+            })  # fmt: skip
+            both = summed(mine, name), summed(named, name)
+            assert both[0].keys() == both[1].keys()
+            for row, ns in both[1].items():
+                assert abs(both[0][row] - ns) <= 2_000, row
+
+
+def summed(account: dict[str, int] | Counter[str], guest: str) -> dict[str, int]:
+    """The rows that only the clocks' relation splits, as one."""
+    ways = {f"{guest}/virtio.submit": "down", "host/vmm.submit": "down",
+            "host/vmm.complete": "down", "host/kvm.inject": "down",
+            f"{guest}/virtio.interrupt": "down", "server/network.there": "net",
+            "server/network.back": "net"}  # fmt: skip
+    found: Counter[str] = Counter()
+    for row, ns in account.items():
+        found[ways.get(row, row)] += ns
+    return dict(found)
+
+
+@pytest.mark.parametrize("xid", [0, 1_000])
+def test_two_clients_with_the_same_port(xid: int, tmp_path: Path) -> None:
+    """The server's connections look alike; so do calls (``xid``), where one may be told."""
+    random = Random(8)
+    server = Machine("server")
+    clients = [Machine("left", clock(5 * 10**9), xid=xid),
+               Machine("right", clock(8 * 10**9), xid=xid)]  # fmt: skip
+    for number, client in enumerate(clients):
+        now = 1_000_000 + number * 333
+        for _ in range(60):
+            work = [call(random, server, [Disk(device=random.randint(1_000, 90_000))])]
+            now = client.write(400 + number, now, work) + random.randint(1_000, 90_000)
+    breakdown = found_in(recorded(tmp_path, *clients, server))
+    assert len(breakdown.writes) == 120
+    if not xid:
+        holds(breakdown, *clients)
+        return
+    ambiguous = sum(crossing.ambiguous for crossing in breakdown.quality.crossings)
+    assert breakdown.quality.unfollowed == ambiguous < 40
+    for client in clients:
+        found = accounts_of(breakdown, client.name)
+        for mine, true in zip(found, client.truth, strict=True):
+            if "server/unfollowed" not in mine:
+                same(mine, true, 0)
+
+
+@pytest.mark.parametrize("roles", ["vm hypervisor nas", "target guest initiator"])
+def test_a_role_is_a_word(roles: str, tmp_path: Path) -> None:
+    """Which machine is whose lower one is told by the events."""
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(20):
+        chain.durable_write(writer, number * 8192, Costs())
+    expected = analyse(open_recording(chain.recording(tmp_path)))
+    text = json.loads((tmp_path / "recording.json").read_text())
+    for machine, role in zip(text["machines"], roles.split(), strict=True):
+        machine["role"] = role
+    (tmp_path / "recording.json").write_text(json.dumps(text))
+    found = analyse(open_recording(tmp_path))
+    assert [layer.name for layer in found.layers] == [layer.name for layer in expected.layers]
+    assert found.time_ns.tolist() == expected.time_ns.tolist()

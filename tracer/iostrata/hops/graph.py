@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hops: machines' traces in, the graph of who served whom out.
+
+What a machine asks by a hop, what it serves by one, and how two machines' clocks and
+keys relate is found once for each two of them, whoever is at the top. A group of what
+was asked (a disk, a connection) leads to one group of one machine: where most was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from iostrata.clock import Alignment, Intervals, align
+from iostrata.clock.alignment import SAME
+from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
+from iostrata.hops.match import Matched, Ties, Times, fitting, match
+from iostrata.hops.registry import HOPS
+from iostrata.layers import STACK
+from iostrata.stitch import Pieces, commits_of
+from iostrata.trace.read import Trace
+
+LEAST_SHARE: Final = 0.1
+"""Of a group's asks, those that must be found for it to lead there: else it is chance."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """``places``: of nodes: each machine's own writes, then what was served by each link."""
+
+    machines: tuple[Trace, ...]
+    links: tuple[Link, ...]
+
+    @property
+    def places(self) -> int:
+        return len(self.machines) + len(self.links)
+
+    @cached_property
+    def _from(self) -> dict[str, tuple[Link, ...]]:
+        names = [trace.machine for trace in self.machines]
+        return {
+            name: tuple(link for link in self.links if link.upper.machine == name) for name in names
+        }
+
+    def links_of(self, upper: Trace) -> tuple[Link, ...]:
+        return self._from[upper.machine]
+
+    def node(self, trace: Trace, pieces: Pieces, floor: str) -> Node:
+        """A top's own writes."""
+        return Node(trace, pieces, commits_of(trace), self.machines.index(trace), floor)
+
+    def level(self, depth: int, place: int) -> int:
+        """What is added to the ranks of what was found so deep: the deeper holds the time."""
+        return (depth * self.places + place) * len(STACK)
+
+    def link_of(self, rank: int) -> Link:
+        """The link that a rank below a top is of."""
+        return self.links[rank // len(STACK) % self.places - len(self.machines)]
+
+    def below(self, trace: Trace) -> list[Trace]:
+        """A machine and all that its links lead to, each behind the first that leads to it."""
+        found: dict[str, Trace] = {}
+
+        def visit(one: Trace) -> None:
+            found[one.machine] = one
+            for link in self.links_of(one):
+                if link.lower.trace.machine not in found:
+                    visit(link.lower.trace)
+
+        visit(trace)
+        return list(found.values())
+
+    def way(self, one: Trace, other: Trace) -> list[tuple[Link, bool]] | None:
+        """The links from machine to machine, and whether each leads down; None: there is none."""
+        ways: dict[str, list[tuple[Link, bool]]] = {one.machine: []}
+        left = [one.machine]
+        for name in left:
+            for link in self.links:
+                ends = (link.upper.machine, link.lower.trace.machine)
+                for near, far, down in ((*ends, True), (*ends[::-1], False)):
+                    if near == name and far not in ways:
+                        ways[far] = [*ways[name], (link, down)]
+                        left.append(far)
+        return ways.get(other.machine)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """What one machine may have served another; ``fits``: whatever may belong together."""
+
+    hop: Hop
+    upper: Trace
+    lower: Trace
+    clock: Alignment
+    asks: Asks
+    serves: Serves
+    pieces: Pieces
+    times: Times
+    fits: Matched
+
+    @cached_property
+    def votes(self) -> list[tuple[int, int, int]]:
+        """Group of asks, group of serves, how many of the asks were found there."""
+        ask, serve = self.fits
+        rows = np.stack([self.asks.group[ask], self.serves.group[serve], ask], axis=1)
+        pairs, count = np.unique(np.unique(rows, axis=0)[:, :2], axis=0, return_counts=True)
+        asked = self._asked()
+        return [
+            (upper, lower, votes)
+            for (upper, lower), votes in zip(pairs.tolist(), count.tolist(), strict=True)
+            if votes >= LEAST_SHARE * asked[upper]
+        ]
+
+    def _asked(self) -> dict[int, int]:
+        """How many of each group might have been found: while the lower machine served anything."""
+        asks, times = self.asks, self.times
+        during = ~asks.shared & (asks.begin_ns >= times.begin_ns.min())
+        during &= asks.end_ns <= times.end_ns.max()
+        groups, count = np.unique(asks.group[during], return_counts=True)
+        found = dict.fromkeys(np.unique(asks.group).tolist(), 0)
+        return found | dict(zip(groups.tolist(), count.tolist(), strict=True))
+
+    def shift(self, line: Alignment) -> Times:
+        return Times(line.to_upper(self.serves.begin_ns), line.to_upper(self.serves.end_ns))
+
+
+def graph_of(machines: Sequence[Trace]) -> Graph:
+    """Every link that there is between some machines, or from one to itself."""
+    found = [link for hop in HOPS for link in _links(hop, machines)]
+    found.sort(key=lambda link: machines.index(link.upper))
+    links = [
+        replace(link, lower=replace(link.lower, place=len(machines) + number))
+        for number, link in enumerate(found)
+    ]
+    return Graph(tuple(machines), tuple(links))
+
+
+def _links(hop: Hop, machines: Sequence[Trace]) -> Iterator[Link]:
+    served = [(lower, *hop.serves(lower)) for lower in machines]
+    served = [one for one in served if len(one[1])]
+    candidates = []
+    for upper in machines:
+        lowers = [one for one in served if hop.loops or one[0] is not upper]
+        asks = hop.asks(upper) if lowers else None
+        if asks is not None and len(asks):
+            candidates += [one for lower in lowers if (one := _candidate(hop, upper, asks, *lower))]
+    for candidate, ties in _tied(candidates):
+        yield _link(candidate, ties)
+
+
+def _candidate(
+    hop: Hop, upper: Trace, asks: Asks, lower: Trace, serves: Serves, pieces: Pieces
+) -> _Candidate | None:
+    asks = hop.translated(asks, upper, lower)
+    same = upper is lower
+    clock = SAME if same else align(upper, lower, _keyed(asks), _keyed(serves))
+    if clock is None:
+        return None
+    times = Times(clock.to_upper(serves.begin_ns), clock.to_upper(serves.end_ns))
+    fits = fitting(asks, serves, times)
+    return _Candidate(hop, upper, lower, clock, asks, serves, pieces, times, fits)
+
+
+def _tied(candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Ties]]:
+    """Each group of asks goes where most of it was found, with clocks that nothing contradicts."""
+    votes = [
+        (one.clock.contradiction is not None, -count, number, upper, lower)
+        for number, one in enumerate(candidates)
+        for upper, lower, count in one.votes
+    ]
+    taken: set[tuple[object, ...]] = set()
+    ties: dict[int, list[tuple[int, int]]] = {}
+    for _, _, number, upper, lower in sorted(votes):
+        one = candidates[number]
+        asker = () if one.hop.exclusive else (one.upper.machine,)
+        claims = {(one.upper.machine, upper), (*asker, one.lower.machine, "serves", lower)}
+        if not claims & taken:
+            taken |= claims
+            ties.setdefault(number, []).append((upper, lower))
+    for number, pairs in sorted(ties.items()):
+        upper, lower = np.array(sorted(pairs), np.int64).T
+        yield candidates[number], Ties(upper, lower)
+
+
+def _link(one: _Candidate, ties: Ties) -> Link:
+    asks, serves, clock = one.asks, one.serves, one.clock
+    rivals = [one.shift(replace(clock, line=line)) for line in clock.rivals]
+    pairs = match(asks, serves, one.times, ties, clock.slack, rivals)
+    lost = np.setdiff1d(asks.group[~asks.shared], ties.upper)
+    return Link(
+        hop=one.hop,
+        upper=one.upper,
+        lower=Node(one.lower, one.pieces, commits_of(one.lower), 0, one.hop.floor),
+        clock=clock,
+        asks=asks,
+        serves=serves,
+        begin_ns=one.times.begin_ns,
+        end_ns=one.times.end_ns,
+        pairs=pairs,
+        agents=np.unique(serves.agent[pairs.serve]),
+        bypassed=lost if one.hop.skips else lost[:0],
+    )
+
+
+def _keyed(found: Asks | Serves) -> Intervals:
+    return Intervals(found.key, found.begin_ns, found.end_ns).take(~found.shared)
