@@ -433,6 +433,19 @@ enum table {
 
 #define TABLES 2
 
+/* Why the recording ended; there is none if the recorder was killed. */
+struct end_event {
+	EVENT_HEADER;
+	unsigned int reason; /* enum end_reason */
+};
+
+enum end_reason {
+	END_COMMAND = 1, /* the command had ended */
+	END_DURATION,
+	END_ASKED,     /* by a signal, or by who had started it */
+	END_ABANDONED, /* who had started it was gone */
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -487,7 +500,8 @@ enum table {
 	P(nbd_header_received, wire_event)          \
 	P(full, full_event)                         \
 	P(virtiofs_request, virtiofs_event)         \
-	P(virtiofs_reply, virtiofs_event)
+	P(virtiofs_reply, virtiofs_event)           \
+	P(end, end_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -203,7 +203,8 @@ static void print_block(FILE *out, const struct block_fact *block)
 
 FILE *facts_create(int directory_fd, const char *name)
 {
-	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+			0644);
 
 	return fd < 0 ? NULL : fdopen(fd, "w");
 }

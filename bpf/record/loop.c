@@ -29,6 +29,12 @@ int loop_block_signals(struct session *session)
 	return session->signal_fd < 0 ? -errno : 0;
 }
 
+static void end_for(struct session *session, enum end_reason reason)
+{
+	if (!session->reason)
+		session->reason = reason;
+}
+
 static bool command_runs(const struct session *session)
 {
 	const struct command *command = &session->command;
@@ -37,8 +43,9 @@ static bool command_runs(const struct session *session)
 }
 
 /* The first time asks the command to end and waits for it, the second does not wait. */
-static void ask_to_end(struct session *session, int signal_number)
+static void ask_to_end(struct session *session, int signal_number, enum end_reason reason)
 {
+	end_for(session, reason);
 	if (!command_runs(session) || session->give_up_ns) {
 		session->stop = true;
 		return;
@@ -55,7 +62,7 @@ static void take_signals(struct session *session)
 
 	while (read(session->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo != SIGCHLD)
-			ask_to_end(session, info.ssi_signo);
+			ask_to_end(session, info.ssi_signo, END_ASKED);
 	}
 }
 
@@ -72,15 +79,27 @@ void loop_go(struct session *session)
 static void take_control(struct session *session, bool readable)
 {
 	struct control *control = &session->control;
+	enum end_reason reason;
 
 	if ((!readable || control_answer(control)) && !control_silent(control)) {
 		if (control->go)
 			loop_go(session);
 		return;
 	}
+	reason = control_silent(control) ? END_ABANDONED : END_ASKED;
 	control_close(control);
 	if (!session->give_up_ns)
-		ask_to_end(session, SIGTERM);
+		ask_to_end(session, SIGTERM, reason);
+}
+
+/* A pipe that nobody reads any more: who had started us is dead, and could not say so. */
+static void take_status(struct session *session, struct pollfd *status)
+{
+	if (!(status->revents & POLLERR))
+		return;
+	status->fd = -1;
+	if (!session->give_up_ns)
+		ask_to_end(session, SIGTERM, END_ABANDONED);
 }
 
 void loop_tell(const struct session *session)
@@ -111,10 +130,13 @@ static void check_end(struct session *session, uint64_t now)
 {
 	const struct options *options = &session->options;
 
-	if (command_reap(&session->command))
+	if (command_reap(&session->command)) {
+		end_for(session, END_COMMAND);
 		session->stop = true;
+	}
 	if (options->duration_s > 0 &&
 	    now - session->begin_ns >= options->duration_s * NSEC_PER_SEC) {
+		end_for(session, END_DURATION);
 		session->stop = true;
 	}
 	if (session->give_up_ns && now >= session->give_up_ns)
@@ -150,6 +172,7 @@ int loop_record(struct session *session)
 		{ .fd = session->signal_fd, .events = POLLIN },
 		{ .fd = session->control.fd, .events = POLLIN },
 		{ .fd = rings_wake_fd(&session->rings), .events = POLLIN },
+		{ .fd = status_fd() },
 	};
 	int interval_ms = DRAIN_MAX_MS;
 
@@ -158,7 +181,8 @@ int loop_record(struct session *session)
 	while (!session->stop) {
 		int full, error;
 
-		poll(waits, 3, session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
+		poll(waits, 4, session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
+		take_status(session, &waits[3]);
 		take_control(session, waits[1].revents);
 		waits[1].fd = session->control.fd;
 		take_signals(session);

@@ -218,7 +218,8 @@ int metadata_write(struct metadata *metadata, const struct btf *btf, int directo
 	FILE *out;
 	int fd, error;
 
-	fd = openat(directory_fd, "metadata", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	fd = openat(directory_fd, "metadata", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		    0644);
 	if (fd < 0)
 		return -errno;
 	out = fdopen(fd, "w");

@@ -14,18 +14,18 @@ static bool is_trace_file(const char *name)
 	return !strcmp(name, "metadata") || !strcmp(name, "recorder") || !strncmp(name, "cpu_", 4);
 }
 
+/* Nothing in it is another's; a link is removed, not what it leads to. */
 static void remove_facts(int directory_fd)
 {
-	/* Not all are ours: who aligns clocks or finds connections adds some. */
-	static const char *const names[] = { "block", "mountinfo", "cpus",
-					     "tsc",   "exchange",  "connections" };
-	char path[64];
+	int fd = openat(directory_fd, "facts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *facts = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
 
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(path, sizeof(path), "facts/%s", names[i]);
-		unlinkat(directory_fd, path, 0);
-	}
-	unlinkat(directory_fd, "facts", AT_REMOVEDIR);
+	while (facts && (entry = readdir(facts)))
+		unlinkat(fd, entry->d_name, 0);
+	if (facts)
+		closedir(facts);
+	unlinkat(directory_fd, "facts", facts ? AT_REMOVEDIR : 0);
 }
 
 /* Removes an old trace; -ENOTEMPTY: there is one (or something else) and force is off. */
@@ -62,7 +62,9 @@ int output_open(const struct options *options)
 		fail("%s cannot be made: %s", options->directory, strerror(errno));
 		return error;
 	}
-	fd = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* What is removed must be in the very directory that was named. */
+	fd = open(options->directory,
+		  O_RDONLY | O_DIRECTORY | O_CLOEXEC | (options->force ? O_NOFOLLOW : 0));
 	if (fd < 0) {
 		error = -errno;
 		fail("%s cannot be opened: %s", options->directory, strerror(errno));

@@ -98,6 +98,13 @@ void own_full(struct rings *rings)
 	}
 }
 
+void own_end(struct rings *rings, enum end_reason reason)
+{
+	union event e = { .end = { .reason = reason } };
+
+	own_event(rings, &e, POINT_end, RECORDER_CPU);
+}
+
 /* False: the program is not loaded. */
 static bool look_at(const struct bpf_program *program, struct bpf_prog_info *info)
 {

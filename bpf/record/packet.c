@@ -26,7 +26,8 @@ int stream_open(struct stream *stream, int directory_fd, uint32_t cpu)
 	stream->packet = writer_packet();
 	if (!stream->packet)
 		return -ENOMEM;
-	stream->fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	stream->fd = openat(directory_fd, name,
+			    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 	return stream->fd < 0 ? -errno : 0;
 }
 

@@ -30,6 +30,8 @@ void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void status_to(int fd);
+/* -1: nobody reads it */
+int status_fd(void);
 
 uint64_t now_ns(void);
 
@@ -323,6 +325,7 @@ void own_full(struct rings *rings);
 void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);
 void own_recorder(struct rings *rings);
+void own_end(struct rings *rings, enum end_reason reason);
 void own_probes(struct rings *rings, struct probes *probes);
 
 /* command.c */

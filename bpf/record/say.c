@@ -23,6 +23,11 @@ void status_to(int fd)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
+int status_fd(void)
+{
+	return status_descriptor;
+}
+
 /* False: nobody reads it. */
 static bool status_write(const char *prefix, const char *format, va_list arguments)
 {

@@ -37,8 +37,9 @@ struct session {
 	uint64_t begin_ns;
 	uint64_t write_at_ns;
 	uint64_t second_at_ns;
-	uint64_t give_up_ns; /* wait for the command until then; 0: no end was asked for */
-	int go_error;        /* why the command cannot be executed: -errno */
+	uint64_t give_up_ns;    /* wait for the command until then; 0: no end was asked for */
+	int go_error;           /* why the command cannot be executed: -errno */
+	enum end_reason reason; /* the first one; 0: none yet */
 	bool stop;
 };
 

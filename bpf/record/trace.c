@@ -63,6 +63,8 @@ int trace_end(struct session *session)
 		own_costs(rings);
 	/* Detaching takes long, and nothing would be drained meanwhile: it comes last. */
 	error = rings_finish(rings);
+	if (session->reason)
+		own_end(rings, session->reason);
 	own_losses(rings);
 	own_full(rings);
 	own_misses(rings);

@@ -33,7 +33,8 @@ static void read_value(const char *machine, const char *vcpu, const char *name, 
 
 static FILE *append(int directory_fd)
 {
-	int fd = openat(directory_fd, "facts/tsc", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	int fd = openat(directory_fd, "facts/tsc",
+			O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 	return fd < 0 ? NULL : fdopen(fd, "a");
 }

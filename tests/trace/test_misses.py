@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from iostrata.trace import layout
 from iostrata.trace.read import read_trace
 from iostrata.trace.stream import UNKNOWN_CPU
 from iostrata.trace.write import TraceBuilder
@@ -54,3 +55,11 @@ def test_the_last_word_on_each_table_that_was_full_is_told(tmp_path: Path) -> No
         "no room for some devices (4 times, for 8:16 last): what they did is not recorded",
     )
     assert len(trace.losses) == 0
+
+
+def test_a_recording_that_was_abandoned_says_so(tmp_path: Path) -> None:
+    asked = recording([]).add("end", time_ns=90, reason=layout.END_ASKED)
+    assert read_trace(asked.write(tmp_path / "asked")).damage == ()
+    abandoned = recording([]).add("end", time_ns=90, reason=layout.END_ABANDONED)
+    (line,) = read_trace(abandoned.write(tmp_path / "abandoned")).damage
+    assert line == "it ends early: who had started the recorder was gone"

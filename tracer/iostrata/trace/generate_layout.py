@@ -25,9 +25,18 @@ enum thread_kind *anchor_thread_kind;
 enum nfs_operation *anchor_nfs_operation;
 enum kvm_isa *anchor_kvm_isa;
 enum table *anchor_table;
+enum end_reason *anchor_end_reason;
 enum wake_context *anchor_wake_context;
 """
-ENUMERATIONS = ("call", "thread_kind", "nfs_operation", "kvm_isa", "table", "wake_context")
+ENUMERATIONS = (
+    "call",
+    "thread_kind",
+    "nfs_operation",
+    "kvm_isa",
+    "table",
+    "end_reason",
+    "wake_context",
+)
 HEADER = '''# SPDX-License-Identifier: Apache-2.0
 """Event layout: point numbers, and where each field lies in a 64-byte event.
 

@@ -64,6 +64,7 @@ POINTS: dict[str, int] = {
     "full": 51,
     "virtiofs_request": 52,
     "virtiofs_reply": 53,
+    "end": 54,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -120,6 +121,7 @@ STRUCT_OF: dict[str, str] = {
     "full": "full_event",
     "virtiofs_request": "virtiofs_event",
     "virtiofs_reply": "virtiofs_event",
+    "end": "end_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -493,6 +495,13 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tgid", "<u4", 24),
         ("opcode", "<u4", 28),
     ),
+    "end_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("reason", "<u4", 16),
+    ),
 }
 
 CALL_WRITE = 1
@@ -530,6 +539,11 @@ KVM_ISA_SVM = 2
 
 TABLE_THREADS = 0
 TABLE_DEVICES = 1
+
+END_COMMAND = 1
+END_DURATION = 2
+END_ASKED = 3
+END_ABANDONED = 4
 
 WAKE_UNKNOWN = 0
 WAKE_THREAD = 1

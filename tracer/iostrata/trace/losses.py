@@ -170,6 +170,13 @@ def full_tables(full: Points) -> tuple[str, ...]:
     )
 
 
+def early_end(end: Points) -> tuple[str, ...]:
+    """A line if who had started the recorder was gone before the end."""
+    if layout.END_ABANDONED not in end["reason"].tolist():
+        return ()
+    return ("it ends early: who had started the recorder was gone",)
+
+
 def missed_by_program(miss: Points) -> dict[str, int]:
     """Hits that the kernel skipped, by ``program:NAME``: no program is taken for a point."""
     programs, rows = np.unique(miss["program"], return_inverse=True)

@@ -17,6 +17,7 @@ from iostrata.trace.facts import Facts, read_facts
 from iostrata.trace.losses import (
     Cut,
     Losses,
+    early_end,
     find_losses,
     full_tables,
     lost_by_point,
@@ -104,7 +105,13 @@ def assemble(
         },
         unknown=unknown_events(metadata, streams),
         streams=tuple(streams),
-        damage=(*damage, *cut.damage, *full_tables(points["full"]), *facts_damage),
+        damage=(
+            *damage,
+            *cut.damage,
+            *full_tables(points["full"]),
+            *early_end(points["end"]),
+            *facts_damage,
+        ),
         facts=facts,
         begin_ns=begin_ns,
         end_ns=end_ns,

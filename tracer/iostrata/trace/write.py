@@ -38,7 +38,9 @@ from iostrata.trace.stream import (
     RECORDER_STREAM,
 )
 
-RECORDER_POINTS = frozenset({"clock_sample", "loss", "miss", "full", "cost", "recorder", "probe"})
+RECORDER_POINTS = frozenset(
+    {"clock_sample", "loss", "miss", "full", "end", "cost", "recorder", "probe"}
+)
 EMPTY_CONTENT_BITS = HEAD.size * 8
 UUID = bytes.fromhex("105747a7a0000000a000000000000001")
 ENV: Mapping[str, str | int] = {

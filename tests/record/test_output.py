@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--force removes the trace in the directory that was named, and nothing that a link leads to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.record.native import Program, compiled
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return compiled(tmp_path_factory.mktemp("output"), "output", "output", "say")
+
+
+def trace(directory: Path) -> Path:
+    (directory / "facts").mkdir(parents=True)
+    for name in ("metadata", "recorder", "cpu_0", "facts/block", "facts/any"):
+        (directory / name).write_text(name)
+    return directory
+
+
+def everything(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+
+
+def test_a_trace_is_removed_and_no_more(output: Program, tmp_path: Path) -> None:
+    mine = trace(tmp_path / "mine")
+    (mine / "notes").write_text("kept")
+    assert output.run(mine).returncode == 0
+    assert everything(mine) == {"notes"}
+
+
+def test_a_link_to_a_directory_is_refused(output: Program, tmp_path: Path) -> None:
+    other = trace(tmp_path / "other")
+    before = everything(other)
+    (tmp_path / "link").symlink_to(other)
+    done = output.run(tmp_path / "link")
+    assert done.returncode == 1
+    assert "link cannot be opened" in done.stderr
+    assert everything(other) == before
+
+
+def test_links_inside_are_removed_and_not_followed(output: Program, tmp_path: Path) -> None:
+    other, mine = trace(tmp_path / "other"), tmp_path / "mine"
+    before = everything(other)
+    mine.mkdir()
+    (mine / "facts").symlink_to(other / "facts")
+    (mine / "cpu_0").symlink_to(other / "cpu_0")
+    assert output.run(mine).returncode == 0
+    assert everything(mine) == set()
+    assert everything(other) == before
