@@ -23,6 +23,11 @@ ALIKE = 1.2
 """Spreads whose ratio is smaller say nothing: pauses would make it 1.4 and more."""
 
 
+SAME_NS = 64
+"""Lines that are nearer everywhere are one: nothing that is looked at tells them."""
+NOWHERE = np.zeros(2, np.int64)
+
+
 @dataclass(frozen=True)
 class Fit:
     """A line, and the pairs that it and all of its corridor put right.
@@ -56,15 +61,18 @@ def settle(
     Also the others that nothing told from the best.
     """
     total, size = len(candidates.asks), FIRST_ASKS
-    rivals: tuple[Fit, ...] = ()
+    rivals: list[Fit] = []
     while True:
         begin = min(max(0, centre - size // 2), max(0, total - size))
         asks = np.arange(begin, min(begin + size, total))
-        fits = best([refine(candidates, asks, line) for line in lines])
-        if len(lines) > 1:
-            rivals = tuple(rivals_of(fits))
+        fits = best(distinct([refine(candidates, asks, line) for line in lines]))
+        if len(fits) > 1:
+            rivals = rivals_of(fits)
         if size >= total:
-            return widen(candidates, fits[0]), rivals
+            fit = widen(candidates, fits[0])
+            others = [refine(candidates, asks, rival.line) for rival in rivals]
+            others = [other for other in best([fit, *others]) if other is not fit]
+            return fit, tuple(rivals_of([fit, *others]))
         lines = [fit.line for fit in fits[: max(1, DOUBT // size)]]
         size *= 2
 
@@ -116,6 +124,15 @@ def best(fits: Sequence[Fit]) -> list[Fit]:
     rivals = [fit for fit in fits if fit.served >= RIVAL_SHARE * most - UNLUCKY]
     alike = steady_ns(rivals)
     return sorted(rivals, key=lambda fit: max(fit.spread_ns, alike))
+
+
+def distinct(fits: Sequence[Fit]) -> list[Fit]:
+    """Without those that came to the same line as another."""
+    found: dict[tuple[int, ...], Fit] = {}
+    for fit in fits:
+        ends = fit.corridor.ends if fit.corridor else NOWHERE
+        found.setdefault((fit.served, *(fit.line(ends) // SAME_NS - ends // SAME_NS).tolist()), fit)
+    return list(found.values())
 
 
 def steady_ns(fits: Sequence[Fit]) -> float:

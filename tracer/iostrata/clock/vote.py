@@ -100,7 +100,10 @@ def once(voters: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
 
 
 def summits(low: Ints, high: Ints) -> tuple[Ints, int]:
-    """The middles of the stretches with nearly the most votes, and what the most are."""
+    """The middles of the stretches with nearly the most votes, those with most first.
+
+    Also what the most are.
+    """
     at = np.concatenate((low, high + 1))
     order = np.argsort(at, kind="stable")
     at = at[order]
@@ -113,6 +116,7 @@ def summits(low: Ints, high: Ints) -> tuple[Ints, int]:
     summit = np.cumsum(np.concatenate(([False], begin[1:] != end[:-1])))
     order = np.lexsort((-votes, summit))
     highest = order[np.unique(summit[order], return_index=True)[1]]
+    highest = highest[np.argsort(-votes[highest], kind="stable")]
     return (begin[highest] + end[highest]) // 2, most
 
 
