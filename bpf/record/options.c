@@ -36,7 +36,7 @@ static const char help[] =
 	"      --all            every process\n"
 	"      --path           what this machine does for others (virtual machines, nfsd, virtiofsd):\n"
 	"                       instead of a workload, unless one is named by the above\n"
-	"      --duty NAME      what this machine does, more exactly: workload, vmm, nfsd or virtiofs;\n"
+	"      --duty NAME      what this machine does, more exactly: workload, vmm, nfsd, virtiofs, nbd;\n"
 	"                       may be given several times\n"
 	"      --device DEV     only files on this device (/dev/... or MAJ:MIN)\n"
 	"\n"

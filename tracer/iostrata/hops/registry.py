@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from iostrata.hops.hop import Hop
+from iostrata.hops.nbd import Nbd
 from iostrata.hops.nfs import Nfs
 from iostrata.hops.virtio import Virtio
 
-HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs())
+HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd())

@@ -10,6 +10,24 @@ from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row,
 NBD: Final = Declaration(
     rows=(
         Row(
+            "nbd.there",
+            "network",
+            "sent until the first system call of nbd-server's process",
+            ("nbd_payload_sent", "syscall"),
+            "the way to the server, or the server's process is late to take the request up.",
+            "#c5e1a5",
+            "net",
+        ),
+        Row(
+            "nbd.back",
+            "network",
+            "the last system call of nbd-server's process until the reply's begin",
+            ("syscall", "nbd_header_received"),
+            "the server's process is late to answer, or the way back.",
+            "#dcedc8",
+            "net",
+        ),
+        Row(
             "nbd.send",
             "OS",
             "issued until sent to the network block device's server",
@@ -39,6 +57,8 @@ NBD: Final = Declaration(
         ),
     ),
     ranks=(
+        Rank("nbd.there", "nbd.there", Depth.WAY),
+        Rank("nbd.back", "nbd.back", Depth.WAY),
         Rank("nbd.send", "nbd.send", Depth.CARRIED),
         Rank("nbd.call", "nbd.call", Depth.CARRIED),
         Rank("nbd.reply", "nbd.reply", Depth.CARRIED),

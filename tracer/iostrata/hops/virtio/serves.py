@@ -3,80 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from iostrata.columns import Ints, columns_of, joined, pair_key
 from iostrata.hops.hop import Serves
+from iostrata.hops.processes import processes_of, served_by
 from iostrata.stitch.calls import Pieces
-from iostrata.stitch.submissions import pieces_of, submissions_of
-from iostrata.trace.layout import (
-    CALL_FDATASYNC,
-    CALL_FSYNC,
-    CALL_PWRITEV2,
-    CALL_WRITE,
-    THREAD_VMM,
-)
+from iostrata.trace.layout import THREAD_VMM
 from iostrata.trace.read import Trace
 
 
 def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     """Every call and every request of a VMM that writes or makes durable."""
-    parts = (_calls(lower), _requests(lower))
-    serves = Serves(**joined([serves for serves, _ in parts]))
-    pieces = Pieces(**joined([pieces for _, pieces in parts]))
-    number = np.arange(len(serves))
-    return replace(serves, piece=number), replace(pieces, unit=number)
-
-
-def _calls(lower: Trace) -> tuple[Serves, Pieces]:
-    calls = columns_of(
-        lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
-        "offset_bytes", "result",
-    )  # fmt: skip
-    call = calls["call"]
-    flush = (call == CALL_FSYNC) | (call == CALL_FDATASYNC)
-    writes = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
-    of_vmm = np.isin(calls["tgid"], _processes(lower))
-    rows = np.flatnonzero(of_vmm & (flush | writes) & (calls["result"] >= 0))
-    calls, flush = {name: column[rows] for name, column in calls.items()}, flush[rows]
-    none = np.zeros(len(rows), np.int64)
-    serves = Serves(
-        begin_ns=calls["enter_ns"],
-        end_ns=calls["time_ns"],
-        key=pair_key(calls["offset_bytes"], calls["result"]),
-        group=pair_key(calls["inode"], calls["dev"]),
-        shared=flush,
-        piece=none,
-        agent=calls["tgid"],
-        flush=flush,
-        offset_bytes=calls["offset_bytes"],
-        size_bytes=np.where(flush, 0, calls["result"]),
-    )
-    return serves, Pieces(none, calls["tid"], serves.begin_ns, serves.end_ns, calls["dev"], none)
-
-
-def _requests(lower: Trace) -> tuple[Serves, Pieces]:
-    """Those of aio=native and aio=io_uring."""
-    found = submissions_of(lower)
-    of_vmm = np.isin(found.tgid, _processes(lower))
-    found = found.rows(np.flatnonzero(of_vmm & (found.end_ns >= 0) & (found.result >= 0)))
-    serves = Serves(
-        begin_ns=found.begin_ns,
-        end_ns=found.end_ns,
-        key=pair_key(found.offset_bytes, found.result),
-        group=pair_key(found.inode, found.device_key),
-        shared=found.flush,
-        piece=np.zeros(len(found), np.int64),
-        agent=found.tgid,
-        flush=found.flush,
-        offset_bytes=found.offset_bytes,
-        size_bytes=np.where(found.flush, 0, found.result),
-    )
-    return serves, pieces_of(found)
-
-
-def _processes(trace: Trace) -> Ints:
-    threads = columns_of(trace.points["thread"], "tgid", "kind")
-    return np.unique(threads["tgid"][threads["kind"] == THREAD_VMM])
+    return served_by(lower, processes_of(lower, THREAD_VMM))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network block device and nbd-server, with known truth: each has a clock of its own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from iostrata.trace.layout import THREAD_DAEMON
+from tests.stitch.test_truth import accounts, conserves
+from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, O_DSYNC, Request, World, Writer, device
+
+DISK, SERVER_DISK = device(43, 0), device(8, 0)
+SERVER, EXPORT_INODE = 600, 31
+Clock = Callable[[int], int]
+
+
+def clock(offset_ns: int, drift_ppm: int) -> Clock:
+    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
+
+
+@dataclass
+class Costs:
+    """Where a request of the client's disk spends its time, in ns."""
+
+    queue: int = 700
+    send: int = 3_000
+    there: int = 50_000
+    disk: Request | None = None
+    back: int = 50_000
+    reply: int = 2_000
+
+
+class Pair:
+    """A client whose disk is a file of a server's."""
+
+    def __init__(self, clocks: tuple[Clock, Clock] = (int, int)) -> None:
+        self.client, self.server = World(clock=clocks[0]), World(clock=clocks[1])
+        self.client.builder.block(DISK, "nbd0")
+        self.server.builder.block(SERVER_DISK, "sda")
+        self.writer = Writer(self.client, 200, DISK, 1_000_000)
+        self.thread = Writer(self.server, SERVER, SERVER_DISK, 0, kind=THREAD_DAEMON)
+        self.server.target(SERVER, comm=b"nbd-server", kind=THREAD_DAEMON)
+
+    def durable_write(
+        self, offset: int, costs: Costs, *, flush: bool = False, sync: bool = False
+    ) -> None:
+        """``flush``: the client asks for one. ``sync``: the server makes one of its own."""
+        writer = self.writer
+        writer.enter()
+        writer.cpu(4_000)
+        self._request(offset, costs, sync=sync)
+        if flush:
+            self._request(offset, costs, flush=True)
+        writer.cpu(1_500)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.finish()
+        writer.now += 10_000
+
+    def _request(
+        self, offset: int, costs: Costs, *, flush: bool = False, sync: bool = False
+    ) -> None:
+        world, writer = self.client, self.writer
+        queued, issued = writer.now, writer.now + costs.queue
+        sent = issued + costs.send
+        answered = self._served(sent + costs.there, offset, costs, flush, sync)
+        answered += costs.back
+        complete = answered + costs.reply
+        rq = world.pointer("rq", queued, complete + 1)
+        size = 0 if flush else 8192
+        place = {"dev": DISK, "sector": 0 if flush else offset // 512, "size_bytes": size}
+        asked = {"bio_key": rq + 8, "flags": 1 | (1 << 18 if flush else 0), **place}
+        keys = {"request_key": rq, "bio_key": 0 if flush else rq + 8, **place}
+        keys |= {"flags": FLUSH_OP, "sector": NO_SECTOR} if flush else {"flags": 1}
+        wire = {"request_key": rq, "wire_key": rq & 0xFFFF, "dev": DISK}
+        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, **asked)
+        world.emit("block_rq_issue", issued, writer.tid, **keys)
+        world.emit("nbd_payload_sent", sent, writer.tid, **wire)
+        world.emit("nbd_header_received", answered, 67, **wire)
+        world.emit("block_rq_complete", complete, 0, **keys)
+        if flush:
+            done = {"request_key": rq + 64, "bio_key": rq + 8, "flags": asked["flags"], **place}
+            world.emit("block_rq_complete", complete, 0, **done)
+        writer._wait(complete - queued, 1_000, 2_000)
+        writer.account += Counter({
+            "block.Q2D": costs.queue, "nbd.send": costs.send, "server/nbd.there": costs.there,
+            "server/nbd.back": costs.back, "nbd.reply": costs.reply,
+        })  # fmt: skip
+
+    def _served(self, begin: int, offset: int, costs: Costs, flush: bool, sync: bool) -> int:
+        thread = replace(self.thread, now=begin - 2_000, account=Counter())
+        # It slept until the request came.
+        thread._resume(begin - 9_000, begin - 4_000, 0)
+        thread.now = begin
+        thread.cpu(3_000)
+        if costs.disk and not flush:
+            thread.data(costs.disk)
+        if flush:
+            thread.flush()
+        thread.cpu(900)
+        call = CALLS["fdatasync" if flush else "pwrite64"]
+        size = 0 if flush else 8192
+        self.server.emit("syscall", thread.now, SERVER, enter_ns=begin, inode=EXPORT_INODE,
+                         dev=SERVER_DISK, offset_bytes=offset, size_bytes=size, result=size,
+                         tgid=SERVER, open_flags=2, call=call)  # fmt: skip
+        if sync:
+            thread.cpu(700)
+            begin = thread.now
+            thread.flush()
+            self.server.emit("syscall", thread.now, SERVER, enter_ns=begin, inode=EXPORT_INODE,
+                             dev=SERVER_DISK, offset_bytes=-1, size_bytes=0, result=0,
+                             tgid=SERVER, open_flags=2, call=CALLS["fsync"])  # fmt: skip
+        self.writer.account += Counter({f"server/{row}": ns for row, ns in thread.account.items()})
+        return thread.now
+
+    def analysed(self, path: Path, machines: str = "client server") -> Breakdown:
+        for name in machines.split():
+            getattr(self, name).builder.write(path / name)
+        described = [{"name": n, "role": n, "directory": n} for n in machines.split()]
+        text = {"format": "iostrata.recording/1", "created": "", "machines": described}
+        (path / "recording.json").write_text(json.dumps(text))
+        breakdown = analyse(open_recording(path))
+        conserves(breakdown)
+        return breakdown
+
+    def truth(self) -> list[dict[str, int]]:
+        return [
+            {row if "/" in row else f"client/{row}": ns for row, ns in account.items() if ns}
+            for account in self.writer.truth
+        ]
+
+
+def drawn(random: Random) -> Costs:
+    way = random.randint(20_000, 90_000)
+    disk = Request(
+        scheduler=None, device=random.randint(9_000, 99_000), sector=random.randint(1, 9)
+    )
+    return Costs(
+        random.randint(1, 900), random.randint(1, 9_000), way, disk, way, random.randint(1, 9_000)
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
+    """As long there as back, so that causality finds the very relation of the clocks."""
+    random = Random(seed)
+    pair = Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
+    pair.durable_write(0, Costs())
+    for number in range(40):
+        sector = random.randint(1, 6)
+        pair.durable_write(sector * 8192, drawn(random), flush=number % 3 == 0, sync=seed % 2 == 0)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.hop, crossing.asked, crossing.followed) == ("nbd", 41, 41)
+    (mine,) = accounts(found).values()
+    for account, truth in zip(mine, pair.truth(), strict=True):
+        # Only the clocks' relation splits the way there from the way back.
+        for rows in (account, truth):
+            rows["way"] = rows.pop("server/nbd.there", 0) + rows.pop("server/nbd.back", 0)
+        assert account == truth
+
+
+def test_without_the_server_it_is_one_row(tmp_path: Path) -> None:
+    pair = Pair()
+    for number in range(5):
+        pair.durable_write(number * 8192, Costs())
+    (mine,) = accounts(pair.analysed(tmp_path, "client")).values()
+    assert all(account["nbd.call"] == 50_000 + 3_900 + 50_000 for account in mine)
+    assert not any("nbd.there" in account for account in mine)
+
+
+def test_another_daemon_is_not_the_server(tmp_path: Path) -> None:
+    pair = Pair()
+    for event in pair.server.builder._rows["thread"]:
+        event["comm"] = b"virtiofsd"
+    for number in range(5):
+        pair.durable_write(number * 8192, Costs())
+    found = pair.analysed(tmp_path)
+    assert not found.quality.crossings
+    assert found.quality.apart == ("server: nothing ties its events to another machine's",)

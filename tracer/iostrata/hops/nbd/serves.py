@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop nbd: a server's trace in, what nbd-server's processes wrote and made durable out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at
+from iostrata.hops.hop import Serves
+from iostrata.hops.processes import processes_of, served_by
+from iostrata.stitch.calls import Pieces
+from iostrata.stitch.wakeup import sleeps_of
+from iostrata.stitch.window import whole
+from iostrata.trace.layout import THREAD_DAEMON
+from iostrata.trace.read import Trace
+
+SERVER: Final = b"nbd-server"
+
+
+def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
+    """A write, with the sync that follows it for the same request (``sync = true``); a flush."""
+    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, SERVER))
+    write = _synced_by(lower, serves, pieces)
+    syncs = np.flatnonzero(write >= 0)
+    serves.end_ns[write[syncs]] = serves.end_ns[syncs]
+    pieces.end_ns[write[syncs]] = pieces.end_ns[syncs]
+    left = np.flatnonzero(write < 0)
+    serves = Serves(**{name: column[left] for name, column in vars(serves).items()})
+    number = np.arange(len(left))
+    return replace(serves, piece=number), replace(pieces.rows(left), unit=number)
+
+
+def _synced_by(lower: Trace, serves: Serves, pieces: Pieces) -> Ints:
+    """Of each sync the write just before it that it is a part of, -1: it answers a flush.
+
+    A thread that has answered a request sleeps until the next one comes.
+    """
+    order = np.lexsort((serves.begin_ns, pieces.tid))
+    before = np.full(len(order), -1)
+    before[order[1:]] = order[:-1]
+    same: NDArray[np.bool_] = (before >= 0) & (at(pieces.tid, before) == pieces.tid)
+    follows = same & serves.flush & ~serves.flush[before]
+    sleeps = sleeps_of(whole(lower))
+    slept = AsOf(sleeps.tid[sleeps.asleep], sleeps.off_ns[sleeps.asleep])
+    off = at(sleeps.off_ns[sleeps.asleep], slept.at_or_before(pieces.tid, serves.begin_ns - 1))
+    return np.where(follows & (off < at(serves.end_ns, before)), before, -1)
