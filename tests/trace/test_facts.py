@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from iostrata.trace.clocks import TscOffset
-from iostrata.trace.facts import BlockDevice, Mount, device_key, read_facts
+from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key, read_facts
 from iostrata.trace.read import read_trace
 from iostrata.trace.write import TraceBuilder
 
@@ -124,3 +124,28 @@ def test_clocks(tmp_path: Path) -> None:
         "facts/exchange: line 3 is no exchange of clocks",
         "facts/exchange: line 4 is no exchange of clocks",
     ]
+
+
+def test_a_file_system_with_a_number_of_its_own_is_named_by_its_disk() -> None:
+    """btrfs has one; so has overlay, which writes to the file system of its upper directory."""
+    anonymous = Facts(
+        mounts=(
+            Mount(VDA1, "/", "ext4", "/dev/vda1", "rw"),
+            Mount(31, "/mnt", "btrfs", "/dev/loop0", "rw"),
+            Mount(40, "/one", "overlay", "overlay", "rw,lowerdir=/l,upperdir=/mnt/up,workdir=/w"),
+            Mount(41, "/two", "overlay", "overlay", "rw,lowerdir=/l,upperdir=/mntup,workdir=/w"),
+            Mount(42, "/three", "overlay", "overlay", "rw,lowerdir=/l"),
+            Mount(43, "/nfs", "nfs4", "server:/x", "rw"),
+            Mount(44, "/four", "overlay", "overlay", "rw,upperdir=/five/up"),
+            Mount(45, "/five", "overlay", "overlay", "rw,upperdir=/four/up"),
+        ),
+        blocks={
+            VDA: BlockDevice(VDA, "vda"),
+            VDA1: BlockDevice(VDA1, "vda1", parent_key=VDA),
+            LOOP: BlockDevice(LOOP, "loop0"),
+        },
+    )
+    names = [anonymous.device_name(key) for key in (31, 40, 41, 42, 43, 99)]
+    assert names == ["loop0", "loop0", "vda1", "0:42", "0:43", "0:99"]
+    assert [anonymous.disk_of(key) for key in (31, 40, 41, 43)] == [LOOP, LOOP, VDA, 43]
+    assert anonymous.device_name(44) == "0:44"

@@ -49,6 +49,10 @@ class Mount:
     source: str
     options: str
 
+    def holds(self, path: str) -> bool:
+        """Whether a path is below the mount point."""
+        return path == self.mount_point or path.startswith(self.mount_point.rstrip("/") + "/")
+
 
 @dataclass(frozen=True)
 class BlockDevice:
@@ -91,9 +95,10 @@ class Facts:
     echoes: tuple[Echo, ...] = ()
 
     def disk_of(self, device_key: int) -> int:
-        """The whole disk that a partition is on; anything else is its own."""
-        block = self.blocks.get(device_key)
-        return block.parent_key if block and block.parent_key else device_key
+        """The whole disk that a partition, or a file system, is on; anything else is its own."""
+        key = self._block_of(device_key)
+        block = self.blocks.get(key)
+        return block.parent_key if block and block.parent_key else key
 
     def file_system(self, device_key: int) -> str:
         """``ext4``: what the superblock of this device is of; ``unknown`` if nobody mounted it."""
@@ -102,8 +107,28 @@ class Facts:
 
     def device_name(self, device_key: int) -> str:
         """``vda1``, or ``253:1`` where the device's name was not recorded."""
-        block = self.blocks.get(device_key)
+        block = self.blocks.get(self._block_of(device_key))
         return block.name if block else device_numbers(device_key)
+
+    def _block_of(self, device_key: int) -> int:
+        """The block device below a file system that has a number of its own (btrfs, overlay)."""
+        seen: set[int] = set()
+        while device_key not in self.blocks and device_key not in seen:
+            seen.add(device_key)
+            mount = next((m for m in self.mounts if m.device_key == device_key), None)
+            if mount is None:
+                return device_key
+            device_key = self._held_by(mount) or device_key
+        return device_key
+
+    def _held_by(self, mount: Mount) -> int | None:
+        if mount.file_system == "overlay":
+            # What is written goes to the file system of the upper directory.
+            upper = re.search(r"upperdir=([^,]*)", mount.options)
+            held = [m for m in self.mounts if upper and m is not mount and m.holds(upper[1])]
+            return max(held, key=lambda m: len(m.mount_point)).device_key if held else None
+        name = mount.source.removeprefix("/dev/")
+        return next((key for key, block in self.blocks.items() if block.name == name), None)
 
 
 def device_key(numbers: str) -> int:
