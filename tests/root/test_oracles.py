@@ -32,10 +32,13 @@ def close(ours_ns: float, theirs_ns: float) -> bool:
     return abs(ours_ns - theirs_ns) <= max(0.03 * theirs_ns, 3_000)
 
 
-def loop_device(image: Path, size_bytes: int, teardown: contextlib.ExitStack) -> str:
+def loop_device(
+    image: Path, size_bytes: int, teardown: contextlib.ExitStack, *, direct: bool = True
+) -> str:
     with image.open("wb") as file:
         file.truncate(size_bytes)
-    attach = ["losetup", "--find", "--show", "--direct-io=on", str(image)]
+    direct_io = f"--direct-io={'on' if direct else 'off'}"
+    attach = ["losetup", "--find", "--show", direct_io, str(image)]
     found = subprocess.run(attach, capture_output=True, text=True, check=False)
     if found.returncode:
         pytest.skip(f"no loop device: {found.stderr.strip()}")

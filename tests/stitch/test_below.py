@@ -18,6 +18,7 @@ from iostrata.trace.read import read_trace
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import (
     FLUSH_OP,
+    FUA,
     NO_SECTOR,
     O_DSYNC,
     PREFLUSH,
@@ -122,6 +123,22 @@ def test_a_bio_in_fragments_waits_for_all_of_them_and_their_overlap_counts_once(
         }]
     }  # fmt: skip
     assert breakdown.quality.ties == {"key": 4}
+
+
+def test_data_that_must_be_flushed_is_queued_until_its_flush_is_issued() -> None:
+    """As the block layer does for a disk with a cache and without FUA, one after the other."""
+    world = World()
+    disk = Block(world, SDA)
+    disk.queue(2_000, 100, 0xB0, flags=DATA | FUA)
+    disk.request(2_500, 22_500, 0xA0, 0xB0, tid=100)
+    disk.flush(45_000, 65_000, 0xA1, 0xB0, asked=0xA0)
+    one_write(world, SDA, 66_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500 + 22_500, "device.data": 20_000,
+            "device.flush": 20_000, "wakeup.interrupt": 1_000,
+        }]
+    }  # fmt: skip
 
 
 def test_a_split_that_names_no_parent_changes_nothing() -> None:

@@ -101,12 +101,13 @@ def _flushes(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, stack
     passed_on = np.isin(bios.device_key[bio], stacked)
     rank = np.where(passed_on, RANK["block.stacked"], RANK["device.flush"]).astype(np.int16)
     spans.add(owner[bio], rank, begin, end, flush)
-    # An empty flush is queued until the last of those flushes was issued.
+    # What asks for a flush is queued until the last of those flushes was issued: data, too,
+    # before and after it is written.
     issued = np.full(len(bios), -1)
     np.maximum.at(issued, bio, requests.issue_ns[flush])
-    empty = np.flatnonzero((bios.request < 0) & bios.wants_flush & (owner >= 0))
-    rank = _of_queue(np.full(len(empty), RANK["block.Q2D"]), bios.lowered[empty])
-    spans.add(owner[empty], rank, bios.queue_ns[empty], issued[empty])
+    asked = np.flatnonzero(bios.wants_flush & (owner >= 0))
+    rank = _of_queue(np.full(len(asked), RANK["block.Q2D"]), bios.lowered[asked])
+    spans.add(owner[asked], rank, bios.queue_ns[asked], issued[asked])
 
 
 def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ranks) -> None:
