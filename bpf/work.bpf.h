@@ -192,8 +192,12 @@ static __always_inline struct thread *sync_thread_on(__u32 dev)
 	/* A target matters in its recorded calls. */
 	if (thread && !thread_at_work(thread))
 		return NULL;
-	if (thread && !filter.device)
+	if (thread && !filter.device) {
+		/* Below a stacked file system (overlayfs), of which alone the caller's file tells. */
+		if (!(watch_of(dev) & WATCH_FS))
+			watch_add(dev, WATCH_FS);
 		return thread;
+	}
 	if (!(watch_of(dev) & WATCH_FS))
 		return NULL;
 	if (thread)

@@ -109,3 +109,46 @@ def test_it_is_printed_and_changes_the_exit_status(
          "time_ns": duration}
     ]  # fmt: skip
     assert quality["left_over_share"] == round(duration / 402_200, 6)
+
+
+def test_what_lies_below_an_overlay_is_on_the_way_down() -> None:
+    """The write is on the overlay, the journal on the file system that holds its changes."""
+    overlay = device(0, 57)
+    world = World()
+    world.builder.mount(DISK, "/", "ext4", "/dev/sda").mount(
+        overlay, "/merged", "overlay", "overlay", "rw,lowerdir=/low,upperdir=/up/u,workdir=/up/w"
+    ).mount(OTHER_DISK, "/up", "ext4", "/dev/sdb")
+    sleeper(world, overlay)
+    Commit(world, OTHER_DISK, 50_000, transaction=7).run(20_000, 80_000, [])
+    Commit(world, DISK, 50_000, transaction=8, tid=901).run(20_000, 80_000, [])
+    (left,) = analysed(world).quality.left_over
+    assert (left.kind, left.count, left.place) == ("journal commit", 1, "8:16")
+
+
+@pytest.mark.parametrize(
+    ("kind", "gaps"), [("f2fs", ["no point of f2fs is recorded"]), ("ext4", []), ("overlay", [])]
+)
+def test_a_file_system_that_has_no_points_is_told_of(kind: str, gaps: list[str]) -> None:
+    world = World()
+    world.builder.mount(DISK, "/data", kind, "/dev/sda")
+    sleeper(world)
+    told = analysed(world).quality.not_observed
+    assert [gap.reason for gap in told if gap.layer == "fs"] == gaps
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("nbd0", "nbd0 is a network disk (nbd): what the network and its server take is in device"),
+        ("rbd1", "rbd1 is a network disk (RBD): what the network and Ceph take is in device"),
+        ("sda", None),
+    ],
+)
+def test_a_networks_disk_is_told_of(name: str, line: str | None) -> None:
+    world = World()
+    world.builder.block(DISK, name)
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    writer.data(Request())
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    assert analysed(world).quality.virtual == ((line,) if line else ())

@@ -120,6 +120,21 @@ def test_a_request_that_another_asked_for() -> None:
     }  # fmt: skip
 
 
+def test_what_kept_who_asked_for_the_request() -> None:
+    """A buffer that another thread is next to write: it was let go, and had no CPU for long."""
+    world = World()
+    sleeper = Sleeper(world)
+    resume(world, OTHER, 9_000, 20_000, 70_000, waker=KWORKER, context=WAKE_THREAD)
+    submit(world, DISK, OTHER, 75_000, FAST)
+    resume(world, OTHER, 76_000, 126_000 + 300, 128_000)
+    sleeper.wakes(126_000 + 200, 0, WAKE_INTERRUPT)
+    peer(world, OTHER, 5_000, 130_000)
+    assert found(world) == REST | {
+        "wakeup.runqueue": 2_000 + 50_000, "lock": 5_000, "residual": 9_000,
+        "block.Q2D": 1_000, "device.data": 50_000, "wakeup.interrupt": 200,
+    }  # fmt: skip
+
+
 def peer(world: World, tid: int, enter: int, leave: int) -> None:
     """A thread of the workload in a call of its own, to another file."""
     writer = Writer(world, tid, DISK, enter, inode=tid)

@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
-from iostrata.columns import Ints, integers, overlapping
+from iostrata.columns import Ints, columns_of, integers, overlapping
 from iostrata.hops import HOPS, Graph
 from iostrata.hops.hop import Link
 from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
+from iostrata.stitch.calls import O_DSYNC
+from iostrata.trace.layout import CALL_FSYNC, CALL_MSYNC
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
 from iostrata.units import duration
@@ -24,6 +28,16 @@ from iostrata.units import duration
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
+
+# Drivers that give their disks names of their own, and who is behind them.
+NETWORKS: Final = {
+    "nbd": ("nbd", "its server take"),
+    "rbd": ("RBD", "Ceph take"),
+    "drbd": ("DRBD", "the other machine take"),
+}
+NETWORK_DISK: Final = re.compile("(nbd|rbd|drbd)[0-9]+")
+# What these write to is another file system, whose sync is seen; or nobody mounted it.
+NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
 
 
 def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
@@ -170,10 +184,35 @@ def _virtual(path: Path) -> Iterator[str]:
             if member.role != hop.asker and member.trace.machine not in followed:
                 where = f"{member.trace.machine}: " if path.several else ""
                 yield from (where + disk for disk in hop.disks(member.trace))
+        where = f"{member.trace.machine}: " if path.several else ""
+        yield from (where + disk for disk in _network_disks(member.trace))
+
+
+def _network_disks(trace: Trace) -> Iterator[str]:
+    """Of those that were asked for anything; no hop leads to what is behind them."""
+    asked = trace.points["block_rq_issue"]["dev"]
+    for key, block in trace.facts.blocks.items():
+        match = NETWORK_DISK.match(block.name)
+        if match and (asked == key).any():
+            kind, who = NETWORKS[match[1]]
+            beyond = f"what the network and {who} is in device"
+            yield f"{block.name} is a network disk ({kind}): {beyond}"
+
+
+def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
+    """The file systems on which something was made durable, and that have no points here."""
+    calls = columns_of(trace.points["syscall"], "dev", "call", "open_flags")
+    syncs = (calls["call"] >= CALL_FSYNC) & (calls["call"] <= CALL_MSYNC)
+    syncs |= (calls["call"] < CALL_FSYNC) & ((calls["open_flags"] & O_DSYNC) != 0)
+    known = frozenset().union(*(each.mounts for each in PROGRAMS)) | NO_SYNC_OF_ITS_OWN
+    keys = np.unique(calls["dev"][syncs]).tolist()
+    for kind in sorted({trace.facts.file_system(key) for key in keys} - known):
+        yield NotObserved("fs", f"no point of {kind} is recorded", "syscall and unattributed")
 
 
 def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
     yield from _not_attached(trace, path)
+    yield from _unknown_file_systems(trace)
     detail = bool(trace.env.get("detail"))
     for observer in OBSERVERS:
         asked = observer.detail is None or observer.detail == detail

@@ -193,19 +193,7 @@ def _seen_from(window: Window, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Rows with the device of each kind of pieces for which their place is on the way down."""
     parts = [(rows[:0], rows[:0])]
     for key in np.unique(window.pieces.device_key).tolist():
-        below = np.array(sorted(_below(window.trace.facts, key)), np.int64)
+        below = np.array(sorted(window.trace.facts.below(key)), np.int64)
         mine = rows if key == UNTOLD else rows[np.isin(places, below)]
         parts.append((mine, np.full(len(mine), key)))
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
-
-
-def _below(facts: Facts, key: int) -> set[int]:
-    """The device itself, its disk, and all that those are stacked on."""
-    found: set[int] = set()
-    left = [key]
-    while left:
-        if (key := left.pop()) not in found:
-            found.add(key)
-            block = facts.blocks.get(key)
-            left += [facts.disk_of(key), *(block.lower_keys if block else ())]
-    return found

@@ -103,7 +103,7 @@ def stitch(window: Window) -> Stitched:
     committing = _numbered(_commit_of(window, sleeps.tid, sleeps.on_ns), first_commit)
     owner_of_sleep = np.where(committing >= 0, committing, waiting.of_sleep)
     endings = endings_of(window, bios, carried, requests, completed, calls)
-    wakers = Wakers(window, sleeps, endings)
+    wakers = Wakers(window, sleeps, endings, bios)
     explained = wakers.explain(owner_of_sleep, carried, (piece_of_bio, activity_of_bio))
     others = _Others(bios, root, requests, carried, journal, stack.stacked, calls)
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))

@@ -175,7 +175,8 @@ class Explained:
 class Wakers:
     """Follows sleeps of a window to what ended them."""
 
-    def __init__(self, window: Window, sleeps: Sleeps, endings: Endings) -> None:
+    def __init__(self, window: Window, sleeps: Sleeps, endings: Endings, bios: Bios) -> None:
+        self._bios = bios
         self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
         self._completed = np.flatnonzero(endings.bio >= 0)
         tid, time = endings.tid[self._completed], endings.time_ns[self._completed]
@@ -213,12 +214,22 @@ class Wakers:
             for kind, parts in tied.items():
                 parts.append(_tie(front, at(vars(self._endings)[kind], ending), done))
             ended[front.sleep[ending >= 0]] = True
+            asked = self._asked(front, at(self._endings.bio, ending))
             front = front.where((ending < 0) & (front.context != WAKE_INTERRUPT))
             kinds = self._kind_of(front.waker)
             tied["commit"].append(self._commits_of(front.where(kinds == THREAD_JOURNAL)))
-            front = self._did(front, kinds, spans, ended)
+            front = Waits(**joined([self._did(front, kinds, spans, ended), asked]))
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
+
+    def _asked(self, front: Waits, bio: Ints) -> Waits:
+        """Before it was asked for a request, its completion waited for who asked for it."""
+        queue, tid = at(self._bios.queue_ns, bio), at(self._bios.tid, bio)
+        still = np.full(len(front), STILL)
+        before = Waits(
+            front.owner, front.sleep, front.begin_ns, queue, tid, front.cpu, still
+        )  # fmt: skip
+        return before.where((bio >= 0) & (queue > front.begin_ns))
 
     def _kind_of(self, tid: Ints) -> Ints:
         """The thread's kind, 0: it is not recorded."""

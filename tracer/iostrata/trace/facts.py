@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from iostrata.trace.clocks import (
     EXCHANGE_COLUMNS,
@@ -104,6 +104,33 @@ class Facts:
         """``ext4``: what the superblock of this device is of; ``unknown`` if nobody mounted it."""
         types = (mount.file_system for mount in self.mounts if mount.device_key == device_key)
         return next(types, "unknown")
+
+    def below(self, device_key: int) -> set[int]:
+        """The device itself, its disk, and all that those are stacked on, file systems too."""
+        found: set[int] = set()
+        left = [device_key]
+        while left:
+            if (key := left.pop()) not in found:
+                found.add(key)
+                block = self.blocks.get(key)
+                left += [self.disk_of(key), *(block.lower_keys if block else ())]
+                left += self._written_by_overlay(key)
+        return found
+
+    def _written_by_overlay(self, device_key: int) -> list[int]:
+        """The file system that an overlay's changes go to."""
+        options = (mount.options for mount in self.mounts if mount.device_key == device_key)
+        upper = re.search(r"(?:^|,)upperdir=([^,]+)", next(options, ""))
+        if not upper:
+            return []
+        directory = PurePosixPath(unescape(upper[1]))
+        holding = [
+            mount
+            for mount in self.mounts
+            if directory.is_relative_to(mount.mount_point) and mount.device_key != device_key
+        ]
+        deepest = sorted(holding, key=lambda mount: len(mount.mount_point))[-1:]
+        return [mount.device_key for mount in deepest]
 
     def device_name(self, device_key: int) -> str:
         """``vda1``, or ``253:1`` where the device's name was not recorded."""

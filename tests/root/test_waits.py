@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads that wait for each other, for kernel workers, and below an overlay: on this kernel."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.root.conftest import iostrata
+from tests.root.test_record import good
+
+# Four threads that append to one file, or to one each.
+APPENDERS = """
+import os, sys, threading
+def append(name):
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for _ in range(150):
+        os.write(fd, bytes(500))
+        os.fdatasync(fd)
+threads = [threading.Thread(target=append, args=(name,)) for name in sys.argv[1:]]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+# What is left to chance: waits that began before the recording saw who is waited for.
+UNEXPLAINED = 0.03
+
+
+def layers(directory: Path, *names: str) -> dict[str, Any]:
+    """Records the appenders there; the shares of the rows."""
+    recording = directory.parent / f"{directory.name}-recording"
+    done = iostrata("run", "-o", str(recording), "--json", "-", "--",
+                    sys.executable, "-c", APPENDERS, *names, cwd=directory)  # fmt: skip
+    good(done.returncode, done.stderr)
+    document = json.loads(done.stdout)
+    assert document["writes"]["analysed"] > 140 * len(names)
+    rows = {row["layer"]: row["share"] for row in document["layers"]}
+    return rows | {"unattributed": document["residual"]["share"]}
+
+
+@pytest.mark.parametrize("names", ["aaaa", "abcd"])
+def test_threads_that_wait_for_each_other(names: str, disk: Path) -> None:
+    found = layers(disk, *names)
+    assert found["unattributed"] <= UNEXPLAINED
+
+
+@pytest.fixture
+def overlay(disk: Path) -> Iterator[Path]:
+    """An overlay whose changes go to an ext4 with a journal, on a loop device."""
+    with ExitStack() as mounted:
+        for name in ("ext4", "low", "merged"):
+            (disk / name).mkdir()
+        image, ext4, merged = disk / "image", disk / "ext4", disk / "merged"
+        image.touch()
+        with image.open("r+b") as file:
+            file.truncate(64 << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+
+        def mount(*arguments: str) -> None:
+            done = subprocess.run(
+                ["mount", *arguments], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                pytest.skip(f"no mount {arguments[0]} here: {done.stderr.strip()}")
+            mounted.callback(subprocess.run, ["umount", arguments[-1]], check=True)
+
+        mount("-o", "loop", str(image), str(ext4))
+        for name in ("upper", "work"):
+            (ext4 / name).mkdir()
+        options = f"lowerdir={disk / 'low'},upperdir={ext4 / 'upper'},workdir={ext4 / 'work'}"
+        mount("-t", "overlay", "overlay", "-o", options, str(merged))
+        yield merged
+
+
+def test_the_journal_below_an_overlay_is_watched(overlay: Path) -> None:
+    found = layers(overlay, "a", "b")
+    assert found["journal.logging"] > 0
+    assert found["unattributed"] <= UNEXPLAINED
