@@ -80,8 +80,10 @@ def endings_of(
     request = np.where(at(requests.complete_ns, request) == completed["time_ns"], request, -1)
     carrier = np.full(len(requests.key), -1)
     carrier[carried.request[::-1]] = carried.bio[::-1]
-    first = at(carrier, request)
-    bio = np.where(first >= 0, first, _bio_of(bios, completed))
+    bio = at(carrier, request)
+    # Few have no request that was issued: those behind a flush.
+    alone = np.flatnonzero(bio < 0)
+    bio[alone] = _bio_of(bios, {name: column[alone] for name, column in completed.items()})
     parts = (
         _flushed(_of_block(completed, bio, request), bios, requests),
         _of_block(bare, _bio_of(bios, bare), np.full(len(bare["tid"]), -1)),
@@ -93,6 +95,8 @@ def endings_of(
 
 
 def _bio_of(bios: Bios, events: Columns) -> Ints:
+    if not len(events["bio_key"]):
+        return np.zeros(0, np.int64)
     return AsOf(bios.key, bios.begin_ns).at_or_before(events["bio_key"], events["time_ns"])
 
 
