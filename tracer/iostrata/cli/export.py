@@ -158,5 +158,9 @@ def _rows(found: Material, chosen: Ints, first: int, last: int, told: bool, stor
         return chosen[(chosen >= first - 1) & (chosen < (last or count))]
     most = MOST_OF_SEVERAL if len(found.path.members) > 1 else MOST
     if len(chosen) > most:
-        story.say(f"the Perfetto trace holds {most} writes of {len(chosen)}; --writes : for all")
+        last = chosen[most - 1] + 1
+        story.say(
+            f"the Perfetto trace holds writes {chosen[0] + 1} to {last} of {len(chosen)}; "
+            "--writes : for all"
+        )
     return chosen[:most]
