@@ -6,14 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata import units
+from iostrata.attribute.causes import causes, operators
+from iostrata.attribute.figures import figures
 from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.columns import Ints
 from iostrata.errors import UsageError
-from iostrata.model import Breakdown, Figures, Row, SegmentRow, Summary, Table, Writes
+from iostrata.model import Breakdown, Row, SegmentRow, Summary, Table, Writes
 
 GROUPINGS = ("method", "size", "process", "file_system", "device", "machine")
 
@@ -73,6 +74,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         )
         for segment, machine in places
     )
+    slow = tail(breakdown, writes)
     return Table(
         name=name,
         count=len(writes),
@@ -80,19 +82,10 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         rows=rows,
         residual=figures(breakdown.residual_ns[writes], mean),
         segments=segments,
-        tail=tail(breakdown, writes),
+        tail=slow,
+        causes=causes(rows, slow),
+        operators=operators(breakdown, writes, mean),
     )
-
-
-def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
-    """Percentiles are times that occurred (nearest rank), never interpolated ones."""
-    if not len(times):
-        return Figures(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    p50, p95, p99 = np.percentile(times, (50, 95, 99), method="inverted_cdf")
-    # The sum is taken in Python's integers, so that means add up exactly.
-    mean = int(times.sum()) / len(times)
-    share = mean / total_mean_ns if total_mean_ns else 0.0
-    return Figures(mean, float(p50), float(p95), float(p99), float(times.max()), share)
 
 
 def grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:

@@ -62,6 +62,7 @@ BLOCK: Final = Declaration(
             "the scheduler holds requests back: throttling, other classes first, a full device.",
             "#e65100",
             "queue",
+            queued=True,
         ),
         Row(
             "block.stacked",

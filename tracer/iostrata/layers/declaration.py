@@ -50,6 +50,8 @@ class Row:
     comes from), ``device``, ``hypervisor``, ``network``, ``not followed``, or ``beyond``
     (what a call to a machine that was not recorded took). ``points``: what its time is
     made of. ``grows``: when, and what to do. ``column``: of the benchmark's table.
+    ``cause``: what a verdict calls it, together with others; empty: its segment.
+    ``queued``: on a host, what operators call queueing.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Row:
     grows: str
     colour: str
     column: str
+    cause: str = ""
+    queued: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ DEVICE: Final = Declaration(
             "fdatasync; or put the journal on a faster disk.",
             "#26a69a",
             "journ",
+            cause="in journal commits",
         ),
         Row(
             "device.flush",

@@ -17,6 +17,7 @@ JOURNAL: Final = Declaration(
             "another commit is still going on, or the journal's thread has no CPU.",
             "#ce93d8",
             "journ",
+            cause="in journal commits",
         ),
         Row(
             "journal.locking",
@@ -26,6 +27,7 @@ JOURNAL: Final = Declaration(
             "other operations hold the transaction open: many small changes of metadata at once.",
             "#ab47bc",
             "journ",
+            cause="in journal commits",
         ),
         Row(
             "journal.flushing",
@@ -35,6 +37,7 @@ JOURNAL: Final = Declaration(
             "much dirty data that ordered mode must write first, of this file or of others.",
             "#8e24aa",
             "journ",
+            cause="in journal commits",
         ),
         Row(
             "journal.logging",
@@ -44,6 +47,7 @@ JOURNAL: Final = Declaration(
             "large transactions: many blocks of metadata in each commit.",
             "#6a1b9a",
             "journ",
+            cause="in journal commits",
         ),
     ),
     ranks=(

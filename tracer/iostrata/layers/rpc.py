@@ -20,6 +20,7 @@ RPC: Final = Declaration(
             "congested.",
             "#80cbc4",
             "queue",
+            queued=True,
         ),
         Row(
             "rpc.reply",

@@ -30,6 +30,8 @@ VIRTIO: Final = Declaration(
             "them. Pin them, or give them more.",
             "#b71c1c",
             "host",
+            cause="waiting for a CPU",
+            queued=True,
         ),
         Row(
             "virtio.submit",
@@ -59,6 +61,8 @@ VIRTIO: Final = Declaration(
             "the host runs something else where the VMM's thread should run.",
             "#880e4f",
             "host",
+            cause="waiting for a CPU",
+            queued=True,
         ),
         Row(
             "vmm.complete",

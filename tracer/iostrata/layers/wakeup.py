@@ -48,6 +48,7 @@ WAKEUP: Final = Declaration(
             "from deep sleep.",
             "#43a047",
             "wake",
+            cause="waiting for a CPU",
         ),
     ),
     ranks=(

@@ -15,6 +15,7 @@ from iostrata.model.breakdown import (
 )
 from iostrata.model.summary import (
     Basis,
+    Cause,
     Change,
     ChangeRow,
     Charts,
@@ -33,6 +34,7 @@ from iostrata.model.summary import (
     SegmentRow,
     Stack,
     Step,
+    Sum,
     Summary,
     Table,
     Tail,
@@ -44,6 +46,7 @@ from iostrata.model.summary import (
 __all__ = [
     "Basis",
     "Breakdown",
+    "Cause",
     "Change",
     "ChangeRow",
     "Charts",
@@ -70,6 +73,7 @@ __all__ = [
     "Selection",
     "Stack",
     "Step",
+    "Sum",
     "Summary",
     "Table",
     "Tail",

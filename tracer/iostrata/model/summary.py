@@ -89,11 +89,37 @@ class Tail:
 
 
 @dataclass(frozen=True)
+class Cause:
+    """Rows that have one word for them: one that they declare, or else their segment's name.
+
+    ``share``: of the total's mean; ``tail_share``: of what the slow writes take longer, None
+    where there is no tail. ``most``: the row with most of the time. ``device``: whether any
+    of it is a device's.
+    """
+
+    name: str
+    declared: bool
+    share: float
+    tail_share: float | None
+    most: Row
+    device: bool
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What some rows held together, write by write, by a name of the field."""
+
+    name: str
+    figures: Figures
+
+
+@dataclass(frozen=True)
 class Table:
     """One group of writes: ``rows`` in stack order; means of rows + residual = total's mean.
 
     ``segments``: subtotals, in the order of ``rows``; may be left empty. ``tail``:
-    None where there are too few writes to tell a tail from the rest.
+    None where there are too few writes to tell a tail from the rest. ``causes``: what the
+    rows come down to, most first. ``operators``: of a host, GAVG and its parts.
     """
 
     name: str
@@ -103,6 +129,8 @@ class Table:
     residual: Figures
     segments: tuple[SegmentRow, ...] = ()
     tail: Tail | None = None
+    causes: tuple[Cause, ...] = ()
+    operators: tuple[Sum, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -93,12 +93,19 @@ class Tail(Struct, frozen=True):
     segments: list[SegmentExcess] | UnsetType = UNSET
 
 
+class Sum(Figures, frozen=True):
+    """Of several rows, write by write."""
+
+    name: str
+
+
 class Table(Struct, frozen=True, kw_only=True):
     """Some writes: ``layers`` in the order of the stack.
 
     As printed (read them as decimals), the means of the layers plus the mean of the residual are
     the mean of the total, exactly. ``segments``: only there if the writes went through several
     machines, or into one that was not recorded. ``tail``: null where there are fewer than 20.
+    ``operators``, where a host was recorded: GAVG = KAVG + DAVG, and QAVG, a part of KAVG.
     """
 
     total_ns: Total
@@ -106,6 +113,7 @@ class Table(Struct, frozen=True, kw_only=True):
     residual: Figures
     segments: list[SegmentFigures] | UnsetType = UNSET
     tail: Tail | None
+    operators: list[Sum] | UnsetType = UNSET
 
 
 class Group(Table, frozen=True):
@@ -221,7 +229,8 @@ class Quality(Struct, frozen=True, kw_only=True):
 class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iostrata.breakdown/1"):
     """Where the synchronous writes of a recording spent their time: all of them, then by group.
 
-    ``grouped_by``: the column (``method``, ``process``, ...).
+    ``grouped_by``: the column (``method``, ``process``, ...). ``verdict``: in plain words, a
+    sentence each.
     """
 
     writes: Writes
@@ -230,6 +239,8 @@ class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iost
     residual: Figures
     segments: list[SegmentFigures] | UnsetType = UNSET
     tail: Tail | None
+    operators: list[Sum] | UnsetType = UNSET
     grouped_by: str
     groups: list[Group]
     quality: Quality
+    verdict: list[str]

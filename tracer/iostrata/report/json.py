@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from iostrata import model
+from iostrata.report import verdict
 from iostrata.report.breakdown import (
     Breakdown,
     Clock,
@@ -26,6 +27,7 @@ from iostrata.report.breakdown import (
     SegmentFigures,
     Selection,
     Slow,
+    Sum,
     Table,
     Tail,
     Total,
@@ -49,6 +51,7 @@ def document(summary: model.Summary) -> Breakdown:
             Group(group.name, group.count, **asdict(_table(group))) for group in summary.groups
         ],
         quality=_quality(summary.quality),
+        verdict=verdict.sentences(summary),
     )
 
 
@@ -82,6 +85,7 @@ def _table(table: model.Table) -> Table:
         residual=Figures(**residual),
         segments=segments if headed(row.layer for row in table.rows) else UNSET,
         tail=_tail(table.tail) if table.tail else None,
+        operators=[Sum(name=one.name, **_figures(one.figures)) for one in table.operators] or UNSET,
     )
 
 

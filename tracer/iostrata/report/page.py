@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.model import Charts, Estimate, Fact, Summary, Timeline
-from iostrata.report import page_tables, quality
+from iostrata.report import page_tables, quality, verdict
 from iostrata.report.legend import Legend
 from iostrata.report.markup import row, swatch, table
 from iostrata.report.page_writes import waterfalls
@@ -55,6 +55,7 @@ def render(page: Page) -> str:
         [
             f"<h1>{escape(title)}</h1>",
             *(f'<p class="dim">{escape(line)}</p>' for line in lines),
+            *(f"<p>{escape(sentence)}</p>" for sentence in verdict.sentences(page.summary)),
             _navigation(page),
             *page_tables.layers(page.summary, legend),
             *(page_tables.arithmetic(page.estimate) if page.estimate else ()),

@@ -49,6 +49,8 @@ def _layer_rows(found: Table, legend: Legend) -> Iterator[str]:
             colour, meaning = legend.colour(one.layer), one.layer.meaning
             yield _figures(one.layer.row, one.figures, unit, colour, meaning=meaning)
     yield _figures(UNATTRIBUTED, found.residual, unit, legend.colour(None))
+    for word in found.operators:
+        yield _figures(word.name, word.figures, unit, NO_LAYER)
 
 
 def _figures(

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Figures, Layer, Row, Summary, Table
-from iostrata.report import matrix, quality, tail
+from iostrata.report import matrix, quality, tail, verdict
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import name_width, sections, subtotal_of
 
@@ -33,6 +33,8 @@ COLUMNS: Final = (
     Column("p99", lambda figures: figures.p99_ns),
     Column("max", lambda figures: figures.max_ns),
 )
+# What is a part of what.
+INDENTS: Final = {"GAVG": "", "KAVG": "  ", "QAVG": "    ", "DAVG": "  "}
 # The first to go is the first that a narrow terminal can do without.
 DISPENSABLE: Final = ("p95", "max", "p50", "p99")
 
@@ -48,6 +50,7 @@ def render(
     """``blocks``: bars may use Unicode's block characters, else ``#``."""
     lines = [
         *(Text(line, style="bold") for line in headline(summary, width)),
+        *_verdict(summary, width),
         Text(),
         *_main(summary.overall, width, blocks),
     ]
@@ -59,6 +62,13 @@ def render(
     for line in lines:
         line.rstrip()
     return Text("\n").join([*lines, Text()])
+
+
+def _verdict(summary: Summary, width: int) -> Iterator[Text]:
+    if found := verdict.sentences(summary):
+        yield Text()
+        for sentence in found:
+            yield from map(Text, quality.wrapped(sentence, width))
 
 
 def headline(summary: Summary, width: int) -> list[str]:
@@ -86,6 +96,10 @@ def _main(table: Table, width: int, blocks: bool) -> Iterator[Text]:
     yield line.of("total", table.total, "bold")
     yield from _rows(table, line)
     yield line.of("unattributed", table.residual, "yellow")
+    if table.operators:
+        yield Text()
+        for one in table.operators:
+            yield line.of(f"{INDENTS[one.name]}{one.name}", one.figures, "dim")
     if idle := [row.layer.name for row in table.rows if _idle(row)]:
         yield Text()
         yield from (Text(text, style="dim") for text in quality.labelled("no time in", idle, width))

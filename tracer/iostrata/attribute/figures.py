@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage attribute: times of some writes in one place in, their Figures out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.model import Figures
+
+
+def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
+    """Percentiles are times that occurred (nearest rank), never interpolated ones."""
+    if not len(times):
+        return Figures(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    p50, p95, p99 = np.percentile(times, (50, 95, 99), method="inverted_cdf")
+    # The sum is taken in Python's integers, so that means add up exactly.
+    mean = int(times.sum()) / len(times)
+    share = mean / total_mean_ns if total_mean_ns else 0.0
+    return Figures(mean, float(p50), float(p95), float(p99), float(times.max()), share)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report stage: a Summary in, one to three sentences out that its rows prove.
+
+What has less than half of the time, or of what the slow writes take longer, is
+never called the reason alone; what no event explains is said to be that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from iostrata.model import Cause, Summary, Table
+
+DEVICE: Final = "device"
+HALF: Final = 0.5
+# So much slower than the median is p99 where the slow ones are worth a sentence.
+TIMES: Final = 3
+UNEXPLAINED: Final = 0.05
+# What has no more is not named beside others.
+LITTLE: Final = 0.1
+ALL: Final = 0.995
+MOST_NAMED: Final = 3
+
+
+def sentences(summary: Summary) -> list[str]:
+    """In plain words, with their evidence; none where there is no time."""
+    table = summary.overall
+    if not table.causes or table.total.mean_ns <= 0:
+        return []
+    found = [_mean(table), *_tail(table)]
+    if table.residual.share >= UNEXPLAINED:
+        found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
+    if summary.quality.doubtful:
+        found.append("Events are missing, so this may be wrong: see the lines below the table.")
+    return found
+
+
+def _mean(table: Table) -> str:
+    first = table.causes[0]
+    if first.share < HALF:
+        parts = _listed([(cause.share, cause) for cause in table.causes])
+        return f"No one place has half of the time: {parts}."
+    text = f"{_percent(first.share)} of the time is {_where(first)}"
+    if not first.declared and first.most.figures.share < first.share:
+        text += f", above all {first.most.layer.row} ({_percent(first.most.figures.share)})"
+    if not first.device:
+        device = [one.figures.share for one in table.segments if one.segment == DEVICE]
+        text += f": not the device ({_percent(sum(device))})" if device else ""
+    return f"{text}."
+
+
+def _tail(table: Table) -> Iterator[str]:
+    total, tail = table.total, table.tail
+    if not tail or total.p50_ns <= 0 or total.p99_ns < TIMES * total.p50_ns:
+        return
+    text = f"p99 is {total.p99_ns / total.p50_ns:.0f} x p50"
+    slow = "the slow ones take" if tail.slow > 1 else "the slowest one takes"
+    shares = [(cause.tail_share or 0.0, cause) for cause in table.causes]
+    share, leader = max(shares, key=lambda one: one[0])
+    if tail.residual.share > max(share, HALF):
+        yield f"{text}: {_percent(tail.residual.share)} of what {slow} longer is unattributed."
+    elif share >= HALF:
+        yield f"{text}: {_percent(share)} of what {slow} longer is {_where(leader)}."
+    else:
+        yield f"{text}: of what {slow} longer, {_listed(shares)}."
+
+
+def _listed(shares: Sequence[tuple[float, Cause]]) -> str:
+    """The largest few that are more than a little; at least one."""
+    ordered = sorted(shares, key=lambda one: -one[0])
+    named = [one for one in ordered if one[0] > LITTLE][:MOST_NAMED] or ordered[:1]
+    return ", ".join(f"{_percent(share)} {_where(cause)}" for share, cause in named)
+
+
+def _where(cause: Cause) -> str:
+    return cause.name if cause.declared else f"in the {cause.name}"
+
+
+def _percent(share: float) -> str:
+    # Where something else became less, the rest is more than all.
+    return f"{share:.0%}" if share < ALL else "all"
