@@ -125,6 +125,19 @@ def test_one_run_a_side_is_never_judged() -> None:
         assert 0 < group.total.low_ns < group.total.change_ns < group.total.high_ns
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_one_run_that_was_disturbed_is_no_change(seed: int) -> None:
+    """It moves the mean of its side by far, and nothing else: the other runs are as they were."""
+    random = np.random.default_rng(seed)
+    usual = [steady(13e6 * random.lognormal(0, 0.05)) for _ in range(12)]
+    a, b = [*usual[:5], steady(900e6)], usual[6:]
+    for found in (compare(a, b, limit=0.1), compare(b, a, limit=0.1)):
+        (group,) = found.groups
+        assert group.total.verdict == "unclear"
+        assert group.total.low_ns <= group.total.change_ns <= group.total.high_ns
+        assert not found.regressions
+
+
 def test_what_would_be_found() -> None:
     """A rise as large as is called detectable is found in four of five comparisons or so."""
     random = np.random.default_rng(7)

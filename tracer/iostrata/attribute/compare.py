@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import expm1, log1p
+from math import expm1, log, log1p
 from typing import Final
 
 import numpy as np
@@ -164,7 +164,11 @@ def _change(of: Sides, base_ns: float, rule: Rule) -> Change:
     reach = min(critical * error, WIDEST)
     found = min((critical + quantile(POWER, degrees)) * error, WIDEST)
     with_a, with_b = (max(of.rest_ns + value, GRAIN_NS) for value in (a_ns, b_ns))
-    low, high = change + with_b * expm1(-reach), change + with_b * expm1(reach)
+    # One run that was disturbed moves a mean by far, and the mean of the logarithms by little:
+    # the interval reaches as far from either.
+    between = _mean_log(of.b, of.rest_ns) - _mean_log(of.a, of.rest_ns) - log(with_b / with_a)
+    low = change + with_b * expm1(min(between, 0.0) - reach)
+    high = change + with_b * expm1(max(between, 0.0) + reach)
     share, detectable = (
         part / base_ns if base_ns else 0.0 for part in (change, with_a * expm1(found))
     )
@@ -201,6 +205,10 @@ def _error(of: Sides, judged: bool) -> tuple[float, int]:
     # Where the sides have not the same number of runs, and the few vary more.
     apart = sum(square / (count - 1) / count for square, count in zip(squares, counts, strict=True))
     return max(pooled, apart, within) ** 0.5, degrees
+
+
+def _mean_log(figures: Sequence[Figure], rest_ns: float) -> float:
+    return float(np.log(_scaled(figures, rest_ns)).mean())
 
 
 def _scaled(figures: Sequence[Figure], rest_ns: float) -> Floats:
