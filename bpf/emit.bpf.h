@@ -35,6 +35,7 @@ extern const volatile bool has_cmpxchg; /* else events go through ringbuf, which
 extern struct ring rings[MAX_CPUS];
 extern __u64 lost[MAX_CPUS][MAX_POINTS];
 extern struct full full[TABLES];
+extern __u64 compat_execs; /* 32-bit programs begun */
 
 struct slots_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -395,6 +395,17 @@ struct miss_event {
 	char program[32];
 };
 
+/* What began before it could be looked at: its first calls may be missing. */
+struct unseen_event {
+	EVENT_HEADER;
+	unsigned long long count;
+	unsigned int kind; /* enum unseen_kind */
+};
+
+enum unseen_kind {
+	UNSEEN_COMPAT = 1, /* 32-bit programs */
+};
+
 /* What one BPF program has cost so far (needs kernel.bpf_stats_enabled). */
 struct cost_event {
 	EVENT_HEADER;
@@ -501,7 +512,8 @@ enum end_reason {
 	P(full, full_event)                         \
 	P(virtiofs_request, virtiofs_event)         \
 	P(virtiofs_reply, virtiofs_event)           \
-	P(end, end_event)
+	P(end, end_event)                           \
+	P(unseen, unseen_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -17,6 +17,7 @@ __u32 thread_owner[MAX_THREADS] = {};
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 struct follow follows[MAX_FOLLOWS] = {};
 struct follow mounted[MAX_MOUNTED] = {};
+__u64 compat_execs = 0;
 struct transport transports[MAX_TRANSPORTS] = {};
 struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};
 

@@ -6,10 +6,7 @@
  */
 #include <asm/unistd.h>
 
-#include "file.bpf.h"
-
-#define MS_SYNC 4
-#define O_DSYNC 010000 /* a part of O_SYNC */
+#include "syscall.bpf.h"
 
 /* Set by the recorder. */
 const volatile __u32 page_bytes = 4096;
@@ -26,33 +23,6 @@ struct exit_context {
 	int nr;
 	__s64 result;
 };
-
-static __always_inline void call_begin(struct thread *thread, const struct file_identity *file)
-{
-	thread->file_key = file->file_key;
-	thread->inode = file->inode;
-	thread->dev = file->dev;
-	thread->open_flags = file->open_flags;
-	barrier();
-	thread->enter_ns = bpf_ktime_get_ns();
-}
-
-static __always_inline void call_is(struct thread *thread, __u8 call, __s64 offset_bytes,
-				    __u32 size_bytes, __u8 rwf)
-{
-	thread->call = call;
-	thread->offset_bytes = offset_bytes;
-	thread->size_bytes = size_bytes;
-	thread->rwf = rwf;
-}
-
-/* The current thread, if it is recorded and the descriptor is a file's; else NULL. */
-static __always_inline struct thread *caller(__u32 descriptor, struct file_identity *identity)
-{
-	struct thread *thread = thread_admit();
-
-	return thread && descriptor_identify(descriptor, identity) ? thread : NULL;
-}
 
 /*
  * One program for each number of arguments: the kernel lets none attach that
@@ -254,47 +224,12 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 	return 0;
 }
 
-static __always_inline bool call_writes(const struct thread *thread)
-{
-	return thread->call <= CALL_PWRITEV2 ||
-	       (thread->call >= CALL_SENDFILE && thread->call <= CALL_COPY_FILE_RANGE);
-}
-
-static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)
-{
-	if (thread->offset_bytes >= 0)
-		return thread->offset_bytes;
-	if (!call_writes(thread))
-		return -1;
-	return file_position(thread->file_key) - (result > 0 ? result : 0);
-}
-
 SEC("tp")
 int syscall_exit(struct exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
-	__s64 result = ctx->result;
-	union event *e;
 
-	if (!thread || !thread->enter_ns)
-		return 0;
-	thread_announce(thread);
-	e = emit_reserve(POINT_syscall);
-	if (e) {
-		e->syscall.enter_ns = thread->enter_ns;
-		e->syscall.inode = thread->inode;
-		e->syscall.offset_bytes = offset_written(thread, result);
-		e->syscall.dev = thread->dev;
-		e->syscall.result = result;
-		e->syscall.size_bytes = thread->size_bytes;
-		if (!thread->size_bytes && call_writes(thread) && result > 0)
-			e->syscall.size_bytes = result;
-		e->syscall.tgid = thread->tgid;
-		e->syscall.open_flags = thread->open_flags;
-		e->syscall.call = thread->call;
-		e->syscall.rwf = thread->rwf;
-		emit_submit(e, POINT_syscall);
-	}
-	thread->enter_ns = 0;
+	if (thread && thread->enter_ns)
+		call_end(thread, ctx->result);
 	return 0;
 }

@@ -109,12 +109,17 @@ static __always_inline void thread_remove(__u32 tid)
 	}
 }
 
+/* A task's name, behind which the kernel may have the rest of an earlier one. */
+static __always_inline void task_comm(struct task_struct *task, char *comm)
+{
+	__builtin_memset(comm, 0, sizeof(task->comm));
+	bpf_core_read_str(comm, sizeof(task->comm), &task->comm);
+}
+
 /* The name of a task's process: its first thread's. */
 static __always_inline void process_comm(struct task_struct *task, char *comm)
 {
-	struct task_struct *leader = PEEK(task, group_leader);
-
-	bpf_core_read(comm, sizeof(leader->comm), &leader->comm);
+	task_comm(PEEK(task, group_leader), comm);
 }
 
 static __always_inline bool comm_is_wanted(const char *comm)

@@ -3,6 +3,7 @@
  * Recorded threads come and go, sleep and wake.  Leaving the CPU and being
  * woken are stashed; running again emits one event.
  */
+#include "compat.bpf.h"
 #include "interrupt.bpf.h"
 
 /* A kernel thread has ceased to help after so many runs without letting a thread go on. */
@@ -122,7 +123,7 @@ static __always_inline void announce_worker(struct thread *thread, struct task_s
 	e->thread.tgid = thread->tgid;
 	e->thread.subject_tid = task->pid;
 	e->thread.kind = THREAD_WORKER;
-	bpf_core_read(e->thread.comm, sizeof(e->thread.comm), &task->comm);
+	task_comm(task, e->thread.comm);
 	process_comm(task, e->thread.process);
 	emit_submit(e, POINT_thread);
 }
@@ -170,6 +171,11 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 	__u32 tid = task->pid;
 	struct thread *thread = thread_of(old_tid);
 
+	if (current_is_compat()) {
+		__sync_fetch_and_add(&compat_execs, 1);
+		if (has_cmpxchg)
+			ring_wake();
+	}
 	if (!thread)
 		return;
 	if (thread->kind > THREAD_TARGET) {

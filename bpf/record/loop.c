@@ -187,6 +187,7 @@ int loop_record(struct session *session)
 		waits[1].fd = session->control.fd;
 		take_signals(session);
 		check_end(session, now_ns());
+		compat_follow(session);
 		full = rings_drain(&session->rings);
 		if (full < 0)
 			return full;

@@ -158,6 +158,7 @@ static int start(struct session *session)
 	if (session->options.stats)
 		session->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	probes_attach(&session->probes);
+	compat_begin(session);
 	if (session->control.fd >= 0)
 		tell_probes(&session->probes);
 	if (!attached_any(&session->probes)) {
@@ -192,6 +193,7 @@ static int doctor(struct session *session)
 	if (session_load(session))
 		return STATUS_FAILED;
 	probes_attach(&session->probes);
+	probes_attach_compat(&session->probes);
 	return probes_report(&session->probes, stdout) ? STATUS_FAILED : 0;
 }
 

@@ -47,6 +47,9 @@ static const struct {
 static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert",
 				       "kvm_inject" };
 
+/* Attached when what they look at is there, as each of their hits costs everybody. */
+static const char *const of_compat[] = { "compat" };
+
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
@@ -348,14 +351,15 @@ static int attach_one(struct probes *probes, struct bpf_program *program)
 	return keep_link(probes, bpf_program__attach(program));
 }
 
-void probes_attach(struct probes *probes)
+static void attach(struct probes *probes, bool compat)
 {
 	struct bpf_program *program;
 
 	bpf_object__for_each_program (program, probes->skeleton->obj) {
 		struct probe *probe = probes_find(probes, bpf_program__name(program));
 
-		if (!probe->wanted || probe->error || uprobes_attach(probes, probe, program))
+		if (!probe->wanted || probe->error || NAMES(of_compat, probe) != compat ||
+		    uprobes_attach(probes, probe, program))
 			continue;
 		complaint[0] = 0;
 		probe->error = attach_one(probes, program);
@@ -363,6 +367,18 @@ void probes_attach(struct probes *probes)
 			snprintf(probe->text, sizeof(probe->text), "%s",
 				 complaint[0] ? complaint : "cannot be attached");
 	}
+}
+
+void probes_attach(struct probes *probes)
+{
+	attach(probes, false);
+}
+
+void probes_attach_compat(struct probes *probes)
+{
+	if (!probes->compat)
+		attach(probes, true);
+	probes->compat = true;
 }
 
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe)

@@ -126,6 +126,7 @@ struct probes {
 	unsigned int link_count;
 	struct mapped *mapped;
 	unsigned int mapped_count;
+	bool compat; /* what looks at 32-bit programs is attached */
 };
 
 /* Sets what must be known before loading; called again for each attempt. */
@@ -136,6 +137,7 @@ int probes_load(struct probes *probes, const struct options *options, probes_pre
 void probes_attach(struct probes *probes);
 /* NULL: there is no such program */
 struct probe *probes_find(struct probes *probes, const char *program);
+void probes_attach_compat(struct probes *probes);
 int probes_report(const struct probes *probes, FILE *out);
 /* The program that took a refused one's place, NULL: none did. */
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe);

@@ -52,6 +52,12 @@ int trace_begin(struct session *session);
 /* No more events; what the rings still hold, and the last of the recorder's own. */
 int trace_end(struct session *session);
 
+/* compat.c */
+/* Looks at 32-bit programs' calls, if there are any now. */
+void compat_begin(struct session *session);
+/* The same, once one has begun. */
+void compat_follow(struct session *session);
+
 /* loop.c */
 /* Lets the command begin, if there is one that has not. */
 void loop_go(struct session *session);

@@ -38,6 +38,7 @@ def test_verdicts() -> None:
     seen = {verdict.sight.name: verdict.seen for verdict in diagnosis().verdicts}
     assert seen == {
         "syscall": "yes",
+        "32-bit programs": "no",
         "fs": "no",
         "journal": "no",
         "block": "yes",

@@ -288,3 +288,67 @@ def test_a_filter_holds_for_each_call(disk: Path) -> None:
             group.rmdir()
     written = [offset // 512 for offset in found.writes.offset_bytes.tolist()]
     assert written == [*range(10), *range(25, 30)]
+
+
+# Without a C library: 32-bit ones need not be installed.
+PROGRAM_32 = r"""
+static int call(int number, long one, long two, long three)
+{
+    int result;
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(one), "c"(two), "d"(three)
+                     : "memory");
+    return result;
+}
+void _start(void)
+{
+    int file = call(5, (long)"data", 0102, 0644); /* open: O_RDWR | O_CREAT */
+    for (int number = 0; number < 50; number++) {
+        call(4, file, (long)"12345678", 8); /* write */
+        call(number % 2 ? 118 : 148, file, 0, 0); /* fsync, fdatasync */
+    }
+    call(36, 0, 0, 0); /* sync */
+    call(1, 0, 0, 0); /* exit */
+}
+"""
+
+
+@pytest.fixture
+def program_32(disk: Path) -> Path:
+    found = disk / "program"
+    (disk / "program.c").write_text(PROGRAM_32)
+    compiled = subprocess.run(
+        ["cc", "-m32", "-O1", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-fno-stack-protector",
+         "-o", str(found), "program.c"],
+        cwd=disk, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    if compiled.returncode or subprocess.run([found], cwd=disk, check=False).returncode:
+        pytest.skip("32-bit programs cannot be built or do not run here")
+    return found
+
+
+def test_a_32_bit_program_makes_the_same_calls(program_32: Path, disk: Path) -> None:
+    found = recorded(disk, [str(program_32)])
+    assert methods(found) == {"fsync": 25, "fdatasync": 25, "sync": 1}
+    assert found.writes.size_bytes.tolist() == [8] * 50 + [0]
+    assert found.writes.pieces.tolist() == [2] * 50 + [1]
+    assert not any("32-bit" in gap.layer for gap in found.quality.not_observed)
+
+
+def test_a_32_bit_program_that_begins_unexpectedly_is_told_of(program_32: Path, disk: Path) -> None:
+    found = recorded(disk, ["sh", "-c", f"{program_32}; sleep 1; exec {program_32}"])
+    told = [gap.reason for gap in found.quality.not_observed if "32-bit" in gap.layer]
+    assert told == ["the first ones of 1 programs, until their probes were attached"]
+    # The second one found them attached.
+    assert 51 <= len(found.writes) <= 102
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+def test_requests_that_a_kernel_thread_takes_are_the_program_s(disk: Path) -> None:
+    command = ["fio", "--name=w", "--rw=randwrite", "--bs=8k", "--size=1m", "--ioengine=io_uring",
+               "--sqthread_poll=1", "--direct=1", "--sync=dsync", "--filename=data"]  # fmt: skip
+    found = recorded(disk, command)
+    assert methods(found) == {"io_uring:open_datasync": 128}
+    assert [name.partition(" (")[0] for name in found.writes.names["process"]] == ["fio"]
+    told = [gap.reason for gap in found.quality.not_observed if gap.layer == "io_uring"]
+    assert len(told) == 1
+    assert "how long 128 requests waited" in told[0]

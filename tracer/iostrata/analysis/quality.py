@@ -20,7 +20,7 @@ from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import Units
 from iostrata.stitch.calls import O_DSYNC
-from iostrata.trace.layout import CALL_FSYNC, CALL_MSYNC
+from iostrata.trace.layout import CALL_FSYNC, CALL_MSYNC, THREAD_WORKER
 from iostrata.trace.read import Trace
 from iostrata.trace.stream import RECORDER_CPU
 from iostrata.units import duration
@@ -38,6 +38,10 @@ NETWORKS: Final = {
 NETWORK_DISK: Final = re.compile("(nbd|rbd|drbd)[0-9]+")
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
+
+
+# What io_uring names the kernel's thread that looks for requests.
+SQ_THREAD: Final = b"iou-sqp-"
 
 
 def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
@@ -213,11 +217,29 @@ def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
 def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)
+    yield from _not_told(trace)
     detail = bool(trace.env.get("detail"))
     for observer in OBSERVERS:
         asked = observer.detail is None or observer.detail == detail
         if asked and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
+
+
+def _not_told(trace: Trace) -> Iterator[NotObserved]:
+    """What programs did that no point tells of."""
+    began = int(integers(trace.points["unseen"]["count"]).sum())
+    if began:
+        what = f"the first ones of {began} programs, until their probes were attached"
+        yield NotObserved("calls of 32-bit programs", what, "")
+    threads = trace.points["thread"]
+    # One that was met at its birth had its program's name; no other worker submits anything.
+    polls = np.char.startswith(threads["comm"].astype("S16"), SQ_THREAD)
+    polls |= integers(threads["kind"]) == THREAD_WORKER
+    submitted = integers(trace.points["io_uring_submit_req"]["tid"])
+    polled = int(np.isin(submitted, integers(threads["subject_tid"])[polls]).sum())
+    if polled:
+        what = f"how long {polled} requests waited for the kernel's thread to take them (SQPOLL)"
+        yield NotObserved("io_uring", f"{what}: it is in no latency", "")
 
 
 def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:

@@ -22,6 +22,7 @@ SYSCALL: Final = Declaration(
     ranks=(Rank("syscall", "syscall", Depth.FLOOR),),
     sights=(
         Sight("syscall", ("syscall",), "no write can be seen at all", needed=True),
+        Sight("32-bit programs", ("compat",), "their system calls are not seen"),
         Sight("aio", ("aio",), "libaio writes are not analysed"),
         Sight("io_uring", ("uring",), "io_uring writes are not analysed"),
     ),

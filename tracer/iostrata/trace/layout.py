@@ -65,6 +65,7 @@ POINTS: dict[str, int] = {
     "virtiofs_request": 52,
     "virtiofs_reply": 53,
     "end": 54,
+    "unseen": 55,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -122,6 +123,7 @@ STRUCT_OF: dict[str, str] = {
     "virtiofs_request": "virtiofs_event",
     "virtiofs_reply": "virtiofs_event",
     "end": "end_event",
+    "unseen": "unseen_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -501,6 +503,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("reason", "<u4", 16),
+    ),
+    "unseen_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("count", "<u8", 16),
+        ("kind", "<u4", 24),
     ),
 }
 

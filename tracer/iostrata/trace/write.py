@@ -39,7 +39,7 @@ from iostrata.trace.stream import (
 )
 
 RECORDER_POINTS = frozenset(
-    {"clock_sample", "loss", "miss", "full", "end", "cost", "recorder", "probe"}
+    {"clock_sample", "loss", "miss", "full", "end", "unseen", "cost", "recorder", "probe"}
 )
 EMPTY_CONTENT_BITS = HEAD.size * 8
 UUID = bytes.fromhex("105747a7a0000000a000000000000001")

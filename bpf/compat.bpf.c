@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The system calls of 32-bit programs, of which the points of single calls do not tell
+ * (arch_trace_is_compat_syscall).  The points here are hit by every call of every program,
+ * so they are attached when such a program is there, or begins.
+ */
+#include "syscall.bpf.h"
+#include "compat.bpf.h"
+
+/* arch/x86/entry/syscalls/syscall_32.tbl */
+enum compat_call {
+	COMPAT_WRITE = 4,
+	COMPAT_SYNC = 36,
+	COMPAT_FSYNC = 118,
+	COMPAT_MSYNC = 144,
+	COMPAT_WRITEV = 146,
+	COMPAT_FDATASYNC = 148,
+	COMPAT_PWRITE64 = 181,
+	COMPAT_SENDFILE = 187,
+	COMPAT_SENDFILE64 = 239,
+	COMPAT_SPLICE = 313,
+	COMPAT_SYNC_FILE_RANGE = 314,
+	COMPAT_FALLOCATE = 324,
+	COMPAT_PWRITEV = 334,
+	COMPAT_SYNCFS = 344,
+	COMPAT_COPY_FILE_RANGE = 377,
+	COMPAT_PWRITEV2 = 379,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long bp;
+	unsigned long bx;
+	unsigned long cx;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+};
+
+#pragma clang attribute pop
+
+/* Two registers as one number. */
+static __always_inline __u64 wide(__u64 low, __u64 high)
+{
+	return (__u32)low | high << 32;
+}
+
+/* An offset where a pointer leads, -1: nowhere. */
+static __always_inline __s64 offset_at(__u64 address)
+{
+	__s64 offset = -1;
+
+	if (address)
+		bpf_probe_read_user(&offset, sizeof(offset), (void *)address);
+	return offset;
+}
+
+struct plan {
+	__u8 call; /* 0: none that is recorded */
+	__u8 rwf;
+	__u32 descriptor; /* NO_FILE: it has none, or it is not looked up */
+	__u32 size_bytes;
+	__s64 offset_bytes;
+};
+
+#define NO_FILE 0xffffffff
+
+static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *regs)
+{
+	struct plan plan = { .descriptor = regs->bx, .offset_bytes = -1 };
+	__u64 second = regs->cx, third = regs->dx, fourth = regs->si, fifth = regs->di;
+
+	switch (number) {
+	case COMPAT_WRITE:
+		plan.call = CALL_WRITE;
+		plan.size_bytes = third;
+		break;
+	case COMPAT_WRITEV:
+		plan.call = CALL_WRITEV;
+		break;
+	case COMPAT_PWRITE64:
+		plan.call = CALL_PWRITE64;
+		plan.size_bytes = third;
+		plan.offset_bytes = wide(fourth, fifth);
+		break;
+	case COMPAT_PWRITEV:
+		plan.call = CALL_PWRITEV;
+		plan.offset_bytes = wide(fourth, fifth);
+		break;
+	case COMPAT_PWRITEV2:
+		plan.call = CALL_PWRITEV2;
+		plan.offset_bytes = wide(fourth, fifth);
+		plan.rwf = regs->bp;
+		break;
+	case COMPAT_FSYNC:
+		plan.call = CALL_FSYNC;
+		break;
+	case COMPAT_FDATASYNC:
+		plan.call = CALL_FDATASYNC;
+		break;
+	case COMPAT_SYNCFS:
+		plan.call = CALL_SYNCFS;
+		break;
+	case COMPAT_SYNC_FILE_RANGE:
+		plan.call = CALL_SYNC_FILE_RANGE;
+		plan.offset_bytes = wide(second, third);
+		plan.size_bytes = part_bytes(wide(fourth, fifth));
+		plan.rwf = regs->bp;
+		break;
+	case COMPAT_FALLOCATE:
+		plan.call = CALL_FALLOCATE;
+		plan.offset_bytes = wide(third, fourth);
+		break;
+	case COMPAT_SENDFILE:
+	case COMPAT_SENDFILE64:
+		plan.call = CALL_SENDFILE;
+		break;
+	case COMPAT_SPLICE:
+		plan.call = CALL_SPLICE;
+		plan.descriptor = third;
+		plan.offset_bytes = offset_at((__u32)fourth);
+		break;
+	case COMPAT_COPY_FILE_RANGE:
+		plan.call = CALL_COPY_FILE_RANGE;
+		plan.descriptor = third;
+		plan.offset_bytes = offset_at((__u32)fourth);
+		break;
+	case COMPAT_SYNC:
+		plan.call = CALL_SYNC;
+		plan.descriptor = NO_FILE;
+		break;
+	case COMPAT_MSYNC:
+		plan.call = third & MS_SYNC ? CALL_MSYNC : 0;
+		plan.descriptor = NO_FILE;
+		plan.size_bytes = second;
+		plan.rwf = third;
+		break;
+	}
+	return plan;
+}
+
+SEC("tp_btf/sys_enter")
+int compat_enter(__u64 *ctx)
+{
+	struct file_identity identity = {};
+	struct thread *thread;
+	struct plan plan;
+
+	if (!current_is_compat())
+		return 0;
+	plan = plan_of(ctx[1], ARGUMENT(struct pt_regs *, 0));
+	if (!plan.call)
+		return 0;
+	if (plan.descriptor != NO_FILE)
+		thread = caller(plan.descriptor, &identity);
+	else
+		thread = filter.device ? NULL : thread_admit();
+	if (!thread || (plan.call == CALL_FALLOCATE && !(identity.open_flags & O_DSYNC)))
+		return 0;
+	call_is(thread, plan.call, plan.offset_bytes, plan.size_bytes, plan.rwf);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int compat_exit(__u64 *ctx)
+{
+	struct thread *thread;
+
+	if (!current_is_compat())
+		return 0;
+	thread = thread_of(current_tid());
+	if (thread && thread->enter_ns)
+		call_end(thread, (int)ctx[1]);
+	return 0;
+}

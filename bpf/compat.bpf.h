@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Whether the current thread is in a 32-bit program's system call, or begins such a program. */
+#ifndef IOSTRATA_COMPAT_BPF_H
+#define IOSTRATA_COMPAT_BPF_H
+
+#include "kernel.bpf.h"
+
+#define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct thread_info {
+	__u32 status; /* x86 only */
+};
+
+struct task_struct___compat {
+	struct thread_info thread_info;
+};
+
+#pragma clang attribute pop
+
+static __always_inline bool current_is_compat(void)
+{
+	struct task_struct___compat *task;
+
+	if (!bpf_core_field_exists(struct thread_info, status))
+		return false;
+	if (!bpf_helper_exists(get_current_task_btf)) {
+		task = (struct task_struct___compat *)bpf_get_current_task();
+		return PEEK(task, thread_info.status) & TS_COMPAT;
+	}
+	task = (struct task_struct___compat *)bpf_get_current_task_btf();
+	return task->thread_info.status & TS_COMPAT;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A system call from its entry, stashed in the thread's state, to its return, one event. */
+#ifndef IOSTRATA_SYSCALL_BPF_H
+#define IOSTRATA_SYSCALL_BPF_H
+
+#include "file.bpf.h"
+
+#define MS_SYNC 4
+#define O_DSYNC 010000 /* a part of O_SYNC */
+
+static __always_inline void call_begin(struct thread *thread, const struct file_identity *file)
+{
+	thread->file_key = file->file_key;
+	thread->inode = file->inode;
+	thread->dev = file->dev;
+	thread->open_flags = file->open_flags;
+	barrier();
+	thread->enter_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void call_is(struct thread *thread, __u8 call, __s64 offset_bytes,
+				    __u32 size_bytes, __u8 rwf)
+{
+	thread->call = call;
+	thread->offset_bytes = offset_bytes;
+	thread->size_bytes = size_bytes;
+	thread->rwf = rwf;
+}
+
+/* The current thread, if it is recorded and the descriptor is a file's; else NULL. */
+static __always_inline struct thread *caller(__u32 descriptor, struct file_identity *identity)
+{
+	struct thread *thread = thread_admit();
+
+	return thread && descriptor_identify(descriptor, identity) ? thread : NULL;
+}
+
+static __always_inline bool call_writes(const struct thread *thread)
+{
+	return thread->call <= CALL_PWRITEV2 ||
+	       (thread->call >= CALL_SENDFILE && thread->call <= CALL_COPY_FILE_RANGE);
+}
+
+static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)
+{
+	if (thread->offset_bytes >= 0)
+		return thread->offset_bytes;
+	if (!call_writes(thread))
+		return -1;
+	return file_position(thread->file_key) - (result > 0 ? result : 0);
+}
+
+static __always_inline void call_end(struct thread *thread, __s64 result)
+{
+	union event *e;
+
+	thread_announce(thread);
+	e = emit_reserve(POINT_syscall);
+	if (e) {
+		e->syscall.enter_ns = thread->enter_ns;
+		e->syscall.inode = thread->inode;
+		e->syscall.offset_bytes = offset_written(thread, result);
+		e->syscall.dev = thread->dev;
+		e->syscall.result = result;
+		e->syscall.size_bytes = thread->size_bytes;
+		if (!thread->size_bytes && call_writes(thread) && result > 0)
+			e->syscall.size_bytes = result;
+		e->syscall.tgid = thread->tgid;
+		e->syscall.open_flags = thread->open_flags;
+		e->syscall.call = thread->call;
+		e->syscall.rwf = thread->rwf;
+		emit_submit(e, POINT_syscall);
+	}
+	thread->enter_ns = 0;
+}
+
+#endif
