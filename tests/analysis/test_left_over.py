@@ -48,6 +48,19 @@ def test_a_call_of_nobody_while_a_write_slept_on_its_mount_is_left_over() -> Non
     assert quality.left_over_share == pytest.approx(200_000 / 402_200)
 
 
+def test_sync_sleeps_beside_every_device() -> None:
+    world = World()
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    writer.sleep(400_000, waker=STRANGER, row=None)
+    writer.leave("sync")
+    Commit(world, OTHER_DISK, 50_000, transaction=7).run(20_000, 80_000, [])
+    found = analysed(world)
+    (left,) = found.quality.left_over
+    assert (left.kind, left.place, left.count) == ("journal commit", "8:16", 1)
+    assert found.writes.names["device"] == ("all",)
+
+
 def test_each_instant_of_a_sleep_counts_once() -> None:
     """Two commits at once on the disk that one write waits for."""
     world = World()

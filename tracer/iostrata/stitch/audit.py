@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from iostrata.columns import Ints, integers, joined, overlapping, pair_key
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.calls import EVERY_DEVICE
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import Spans
@@ -194,6 +195,6 @@ def _seen_from(window: Window, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
     parts = [(rows[:0], rows[:0])]
     for key in np.unique(window.pieces.device_key).tolist():
         below = np.array(sorted(window.trace.facts.below(key)), np.int64)
-        mine = rows if key == UNTOLD else rows[np.isin(places, below)]
+        mine = rows if key in (UNTOLD, EVERY_DEVICE) else rows[np.isin(places, below)]
         parts.append((mine, np.full(len(mine), key)))
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
