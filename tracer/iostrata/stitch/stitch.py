@@ -283,8 +283,10 @@ class _Others:
     def edges(self, tied: Tied, first: int) -> Edges:
         """To what is below the bios, where those are on stacked devices.
 
-        ``first``: the number of the first request among activities.
+        ``first``: the number of the first request among activities. What is below a commit's
+        bios is the commit's, and a journal's: it has edges of its own.
         """
+        tied = tied.rows(np.flatnonzero(~self._journal[tied.row]))
         on_stacked = np.isin(self._requests.device_key, self._stacked)[self._carried.request]
         below = on_stacked & np.isin(self._root[self._carried.bio], tied.row)
         bio, request = self._carried.bio[below], self._carried.request[below]
