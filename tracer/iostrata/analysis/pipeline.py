@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
+from iostrata.analysis.sites import Sites, sites_of
 from iostrata.attribute import attribute
 from iostrata.attribute.selection import joined_writes
 from iostrata.columns import Ints, integers
@@ -21,7 +22,7 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, graph_of, lift, units_of_served
 from iostrata.hops.hop import Node
 from iostrata.layers import UNFOLLOWED
-from iostrata.model import Breakdown, Layer, Writes
+from iostrata.model import Breakdown, Layer, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, units_of, windows
 from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHODS
@@ -92,6 +93,11 @@ def breakdown_of(found: Material) -> Breakdown:
         quality_of(found.path, found.plain_writes, credit.ties),
         unfollowed=int(np.count_nonzero(time_ns[lost].any(axis=0))),
         hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
+        sites=tuple(
+            WaitSite(machine, site, ns / len(found.writes))
+            for (machine, site), ns in credit.sites.most_common()
+            if ns
+        ),
         left_over=left,
         background=background,
         left_over_share=asleep_ns / max(int(found.writes.latency_ns.sum()), 1),
@@ -170,16 +176,18 @@ class _Credit:
 
     ``time_ns``: of each place of the path's layers, in each of the writes. ``hidden``: ns
     that writes waited for a machine too, while they waited longer for something else.
+    ``sites``: ns that they slept for no cause that was observed, by where.
     """
 
     time_ns: dict[int, Ints]
     ties: Counter[str]
     audits: list[Audit]
     hidden: Counter[str]
+    sites: Sites
 
 
 def _credit(found: Material) -> _Credit:
-    credit = _Credit({}, Counter(), [], Counter())
+    credit = _Credit({}, Counter(), [], Counter(), Counter())
     for top in found.tops:
         write_of_unit = np.full(len(top.units), -1)
         write_of_unit[top.kept] = top.first + np.arange(len(top.kept))
@@ -190,6 +198,8 @@ def _credit(found: Material) -> _Credit:
             held = attribute(lifted.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
             for rank, time in held.items():
                 _add(credit.time_ns, rank % len(found.path.layers), own, time, len(found.writes))
+            pieces = top.pieces
+            credit.sites.update(sites_of(lifted, pieces.begin_ns[rows], pieces.end_ns[rows], own))
             credit.ties.update(+lifted.ties)
             credit.audits.extend(lifted.audits)
             hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)

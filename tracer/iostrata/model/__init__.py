@@ -11,6 +11,7 @@ from iostrata.model.breakdown import (
     NotObserved,
     Quality,
     Selection,
+    WaitSite,
     Writes,
 )
 from iostrata.model.summary import (
@@ -80,5 +81,6 @@ __all__ = [
     "TailRow",
     "TailSegment",
     "Timeline",
+    "WaitSite",
     "Writes",
 ]

@@ -157,6 +157,18 @@ class LeftOver:
 
 
 @dataclass(frozen=True)
+class WaitSite:
+    """ns a write that was unattributed while a thread slept there.
+
+    ``site``: functions of the kernel, the innermost first (``a < b``: b called a).
+    """
+
+    machine: str
+    site: str
+    time_ns: float
+
+
+@dataclass(frozen=True)
 class Selection:
     """Some of a recording's writes: ``of`` so many, chosen ``by`` these words."""
 
@@ -178,9 +190,10 @@ class Quality:
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
     something of a machine on which nothing was found of it. ``hidden``: by machine, ns a
-    write during which it was awaited, but behind what took longer. ``apart``: one line a
-    machine that could not be tied to any other, and why. ``virtual``: one line a
-    disk that another machine serves, which was not recorded. ``background``: what is
+    write during which it was awaited, but behind what took longer. ``sites``: where the
+    unattributed time was slept, the most of it first; empty without ``--why``. ``apart``: one
+    line a machine that could not be tied to any other, and why. ``virtual``: one line a disk that
+    another machine serves, which was not recorded. ``background``: what is
     part of no write; ``left_over``: of that, what went on at a write's own place while
     it slept with nothing of its own under way; ``left_over_share``: that time, as a
     part of all latencies. ``selection``: which writes the numbers are of, None: of all;
@@ -196,6 +209,7 @@ class Quality:
     crossings: tuple[Crossing, ...] = ()
     unfollowed: int = 0
     hidden: Mapping[str, float] = field(default_factory=dict)
+    sites: tuple[WaitSite, ...] = ()
     apart: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     background: tuple[LeftOver, ...] = ()

@@ -194,6 +194,14 @@ class Selection(Struct, frozen=True):
     by: list[str]
 
 
+class WaitSite(Struct, frozen=True):
+    """``site``: functions of the kernel, the innermost first. ``mean_ns``: a write."""
+
+    machine: str
+    site: str
+    mean_ns: Ns
+
+
 class Quality(Struct, frozen=True, kw_only=True):
     """What the numbers rest on.
 
@@ -206,7 +214,8 @@ class Quality(Struct, frozen=True, kw_only=True):
     on at a write's own place while that slept with nothing of its own under way, with the
     writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,
     from machine to machine, with ``unfollowed``, the writes of which nothing was found below;
-    ``hidden``, by machine, ns a write during which it was awaited, but something else longer.
+    ``hidden``, by machine, ns a write during which it was awaited, but something else longer;
+    ``sites``, functions of the kernel in which the unattributed time was slept, ns a write.
     """
 
     lost: dict[str, Count]
@@ -223,6 +232,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     unfollowed: Count | UnsetType = UNSET
     selection: Selection | UnsetType = UNSET
     hidden: dict[str, Ns] | UnsetType = UNSET
+    sites: list[WaitSite] | UnsetType = UNSET
     cost: Cost | None
 
 

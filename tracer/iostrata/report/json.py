@@ -32,6 +32,7 @@ from iostrata.report.breakdown import (
     Tail,
     Total,
     Typical,
+    WaitSite,
     Writes,
 )
 from iostrata.report.document import counts, picoseconds, rounded_ns, rounded_share, text
@@ -148,6 +149,7 @@ def _quality(quality: model.Quality) -> Quality:
         if quality.selection
         else UNSET,
         hidden={name: rounded_ns(ns) for name, ns in quality.hidden.items()} or UNSET,
+        sites=[WaitSite(s.machine, s.site, rounded_ns(s.time_ns)) for s in quality.sites] or UNSET,
         cost=_cost(quality.cost) if quality.cost else None,
     )
 

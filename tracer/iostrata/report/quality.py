@@ -10,9 +10,12 @@ from typing import Final
 from rich.text import Text
 
 from iostrata import units
-from iostrata.model import Cost, Crossing, LeftOver, Quality, Summary
+from iostrata.model import Cost, Crossing, LeftOver, Quality, Summary, WaitSite
 
 LABEL_WIDTH: Final = 12
+SITES: Final = 5
+LEAST_SITE: Final = 0.02
+"""Of the time of all sites."""
 
 
 def lines(summary: Summary, width: int) -> Iterator[Text]:
@@ -52,6 +55,10 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
             yield "bypassed", [_bypassed(crossing, disk)], "yellow"
     for machine, hidden_ns in quality.hidden.items():
         yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a write, behind others"], ""
+    for site in _largest(quality.sites):
+        where = f"{site.machine}: " if quality.crossings else ""
+        took = units.duration(site.time_ns)
+        yield "asleep in", [f"{where}{site.site}: {took} a write, unattributed"], ""
     for machine in quality.apart:
         yield "apart", [machine], "yellow"
     for disk in quality.virtual:
@@ -62,6 +69,12 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "plain", [f"{quality.plain_writes} writes without sync, not analysed"], ""
     if quality.cost:
         yield "own cost", list(_cost(quality.cost, count + left_out, quality.plain_writes > 0)), ""
+
+
+def _largest(sites: Sequence[WaitSite]) -> Iterator[WaitSite]:
+    """Those that explain most of the unattributed time."""
+    least = LEAST_SITE * sum(site.time_ns for site in sites)
+    return (site for site in sites[:SITES] if site.time_ns >= least)
 
 
 def _left_over(left: LeftOver, quality: Quality) -> str:

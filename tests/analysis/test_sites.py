@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unattributed sleeps are told by the functions of the kernel that they were in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.analysis.sites import UNKNOWN, site_of
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
+
+DISK = device(8, 0)
+STRANGER = 999
+ENTERED = ("do_syscall_64", "entry_SYSCALL_64_after_hwframe")
+LOCK = ("bpf_prog_6b_wakeup_switch", "__traceiter_sched_switch", "__schedule", "schedule",
+        "rwsem_down_write_slowpath", "down_write", "ext4_buffered_write_iter", "vfs_write",
+        "__x64_sys_pwrite64", *ENTERED)  # fmt: skip
+BUFFER = ("__schedule", "io_schedule", "bit_wait_io", "__wait_on_bit", "out_of_line_wait_on_bit",
+          "__sync_dirty_buffer", "ext4_write_inode.isra.0", "__x64_sys_fsync")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("functions", "site"),
+    [
+        (LOCK, "rwsem_down_write_slowpath < down_write < ext4_buffered_write_iter"),
+        (BUFFER, "__wait_on_bit < __sync_dirty_buffer < ext4_write_inode"),
+        (("schedule", "do_syscall_64"), UNKNOWN),
+        ((), UNKNOWN),
+    ],
+)
+def test_a_site_is_what_lies_between_scheduler_and_entry(
+    functions: tuple[str, ...], site: str
+) -> None:
+    assert site_of(functions) == site
+
+
+class Stacked(World):
+    """Each sleep that nobody caused has the stack that was set."""
+
+    stack = -1
+
+    def emit(self, point: str, time_ns: int, tid: int, **fields: int | bytes) -> None:
+        if point == "sched_resume":
+            fields["stack"] = self.stack if fields["waker_tid"] == STRANGER else 5
+        super().emit(point, time_ns, tid, **fields)
+
+
+def analysed(world: World, path: Path) -> Breakdown:
+    return analyse(open_recording(write(world, path)))
+
+
+def world_of_waits(stacks: bool) -> World:
+    world = Stacked()
+    world.builder.block(DISK, "sda")
+    if stacks:
+        world.builder.stack(5, "schedule", "never").stack(7, *LOCK).stack(8, *BUFFER)
+    writer = Writer(world, 200, DISK, 1_000_000)
+    for lock, buffer in ((30_000, 0), (50_000, 7_000)):
+        writer.enter()
+        writer.cpu(1_000)
+        writer.data(Request())
+        writer.cpu(500)
+        for world.stack, duration in ((7, lock), (8, buffer), (-1, 900)):
+            if duration:
+                writer.sleep(duration, waker=STRANGER, row=None)
+                writer.cpu(500)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.finish()
+    return world
+
+
+def test_unattributed_time_is_told_by_where_it_was_slept(tmp_path: Path) -> None:
+    found = analysed(world_of_waits(stacks=True), tmp_path / "r")
+    told = {site.site: site.time_ns for site in found.quality.sites}
+    assert told == {
+        "rwsem_down_write_slowpath < down_write < ext4_buffered_write_iter": 40_000,
+        "__wait_on_bit < __sync_dirty_buffer < ext4_write_inode": 3_500,
+        UNKNOWN: 900,
+    }
+    assert sum(told.values()) * 2 == found.residual_ns.sum()
+
+
+def test_without_stacks_nothing_is_told(tmp_path: Path) -> None:
+    assert analysed(world_of_waits(stacks=False), tmp_path / "r").quality.sites == ()
