@@ -140,26 +140,36 @@ static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *r
 	return plan;
 }
 
-SEC("tp_btf/sys_enter")
-int compat_enter(__u64 *ctx)
+/* Not inlined, and known to other files: so the verifier looks at it once, with arguments that
+ * may be anything, instead of once for each call above. */
+__noinline int compat_begin(__u32 call, __u32 rwf, __u32 descriptor, __u32 size_bytes,
+			    __s64 offset_bytes)
 {
 	struct file_identity identity = {};
 	struct thread *thread;
+
+	if (descriptor != NO_FILE)
+		thread = caller(descriptor, &identity);
+	else
+		thread = filter.device ? NULL : thread_admit();
+	if (!thread || (call == CALL_FALLOCATE && !(identity.open_flags & O_DSYNC)))
+		return 0;
+	call_is(thread, call, offset_bytes, size_bytes, rwf);
+	call_begin(thread, &identity);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int compat_enter(__u64 *ctx)
+{
 	struct plan plan;
 
 	if (!current_is_compat())
 		return 0;
 	plan = plan_of(ctx[1], ARGUMENT(struct pt_regs *, 0));
-	if (!plan.call)
-		return 0;
-	if (plan.descriptor != NO_FILE)
-		thread = caller(plan.descriptor, &identity);
-	else
-		thread = filter.device ? NULL : thread_admit();
-	if (!thread || (plan.call == CALL_FALLOCATE && !(identity.open_flags & O_DSYNC)))
-		return 0;
-	call_is(thread, plan.call, plan.offset_bytes, plan.size_bytes, plan.rwf);
-	call_begin(thread, &identity);
+	if (plan.call)
+		compat_begin(plan.call, plan.rwf, plan.descriptor, plan.size_bytes,
+			     plan.offset_bytes);
 	return 0;
 }
 

@@ -33,8 +33,9 @@ static __always_inline __u32 watch_of(__u32 dev)
 	return 0;
 }
 
-/* Watches a device and all that is known to lie below it (state.bpf.c). */
-int watch_add(__u32 dev, __u32 bits) __hidden;
+/* Watches a device and all that is known to lie below it (state.bpf.c).  Not hidden: so the
+ * verifier looks at it once, and not once for each program that calls it. */
+int watch_add(__u32 dev, __u32 bits);
 
 static __always_inline __u32 disk_dev(struct gendisk *disk)
 {

@@ -169,19 +169,27 @@ static int start(struct session *session)
 	return error ? error : trace_begin(session);
 }
 
-static void finish(struct session *session)
+/* The recording is whole: nothing of it, nor the place it is in, is held any longer. */
+static void let_go(struct session *session)
 {
 	writer_finish();
 	command_abandon(&session->command);
 	rings_close(&session->rings);
+	if (session->directory_fd >= 0)
+		close(session->directory_fd);
+	session->directory_fd = -1;
+	if (chdir("/"))
+		fail("the recorder cannot leave its directory: %s", strerror(errno));
+}
+
+static void finish(struct session *session)
+{
 	if (session->threads)
 		munmap(session->threads, MAX_THREADS * sizeof(struct thread));
 	probes_close(&session->probes);
 	facts_free(&session->facts);
 	if (session->stats_fd >= 0)
 		close(session->stats_fd);
-	if (session->directory_fd >= 0)
-		close(session->directory_fd);
 	if (session->signal_fd >= 0)
 		close(session->signal_fd);
 	control_close(&session->control);
@@ -211,6 +219,7 @@ int main(int argc, char **argv)
 		status = doctor(&session);
 	else
 		status = start(&session) ? STATUS_FAILED : run(&session);
+	let_go(&session);
 	status_line("done %d", status); /* detaching takes long, and nobody waits for it */
 	finish(&session);
 	return status;
