@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -321,3 +322,21 @@ def test_random_worlds(seed: int, tmp_path: Path) -> None:
             for row in mine.keys() | true.keys():
                 # Clocks by causality alone, with a drift: exact to a microsecond, of up to 2 ms.
                 assert abs(mine.get(row, 0) - true[row]) <= 1_000, row
+
+
+def test_what_was_analysed_is_let_go_of(tmp_path: Path) -> None:
+    """Nothing holds a recording's files open until the collector of cycles comes by."""
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(3):
+        chain.durable_write(writer, number * 8192, Costs())
+    path = chain.recording(tmp_path)
+    gc.collect()
+    gc.disable()
+    try:
+        breakdown = analyse(open_recording(path))
+        mapped = Path("/proc/self/maps").read_text()
+    finally:
+        gc.enable()
+    assert len(breakdown.writes) == 3
+    assert str(path) not in mapped

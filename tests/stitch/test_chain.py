@@ -308,3 +308,11 @@ def test_virtqueues_are_missed_where_a_host_was_recorded(
     chain.guest.emit("probe", 1, 0, error=-1, program=b"virtio_add")
     gaps = analysed(chain, tmp_path, machines).quality.not_observed
     assert any("virtio_add" in gap.layer for gap in gaps) == told
+
+
+def test_a_host_without_exits_is_no_error(tmp_path: Path) -> None:
+    """Its probes may be refused: virtual CPUs are not told then, all else is."""
+    chain, truth = random_chain(1, (int, int, int), writes=5)
+    del chain.host.builder._rows["kvm_exit"]
+    found = analysed(chain, tmp_path / "r")
+    assert [summed(account) for account in only_thread(found)] == [summed(one) for one in truth]

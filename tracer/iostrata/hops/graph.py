@@ -63,15 +63,14 @@ class Graph:
 
     def below(self, trace: Trace) -> list[Trace]:
         """A machine and all that its links lead to, each behind the first that leads to it."""
+        # Without a function that calls itself: that would keep the traces, and their files, open.
         found: dict[str, Trace] = {}
-
-        def visit(one: Trace) -> None:
-            found[one.machine] = one
-            for link in self.links_of(one):
-                if link.lower.trace.machine not in found:
-                    visit(link.lower.trace)
-
-        visit(trace)
+        left = [trace]
+        while left:
+            one = left.pop()
+            if one.machine not in found:
+                found[one.machine] = one
+                left += [link.lower.trace for link in reversed(self.links_of(one))]
         return list(found.values())
 
     def way(self, one: Trace, other: Trace) -> list[tuple[Link, bool]] | None:

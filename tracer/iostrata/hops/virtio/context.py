@@ -34,7 +34,7 @@ def context_of(link: Link, window: Window) -> Spans:
     sleeps = sleeps_of(host)
     # A virtual CPU enters guest mode soon after it runs again.
     found = vcpu_of.at_or_after(sleeps.tid, sleeps.on_ns)
-    rows = np.flatnonzero((found >= 0) & mine[found])
+    rows = np.flatnonzero(at(mine.astype(np.int64), found) > 0)
     _keep(spans, link, cpus, "vcpu.runqueue",
           exits["vcpu"][found[rows]], sleeps.runnable_ns[rows], sleeps.on_ns[rows])  # fmt: skip
     return spans.collect()
