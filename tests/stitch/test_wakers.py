@@ -89,6 +89,21 @@ def test_a_completion_long_before_somebody_elses_wake_up_explains_nothing(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("disk", [DISK, device(8, 16)])
+def test_a_completion_on_another_disk_wakes_nobody_here(disk: int) -> None:
+    """The interrupt came upon the same CPU just before; on one's own disk that tells the cause."""
+    world = World()
+    sleeper = Sleeper(world)
+    world.target(200)
+    submit(world, disk, 200, 11_000, FAST)
+    sleeper.wakes(62_000 + 700, 0, WAKE_INTERRUPT)
+    account = found(world)
+    if disk == DISK:
+        assert account["wakeup.interrupt"] == 700
+    else:
+        assert account == REST | {"residual": 62_700 - 11_000}
+
+
 def test_a_sleep_whose_end_nobody_saw_is_no_run_queue() -> None:
     world = World()
     Sleeper(world).wakes(90_000, 0, WAKE_UNKNOWN, seen=False)

@@ -24,6 +24,7 @@ from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Columns, Window
+from iostrata.trace.facts import Facts
 from iostrata.trace.layout import (
     THREAD_HELPER,
     THREAD_JOURNAL,
@@ -92,6 +93,15 @@ def endings_of(
     )
     endings = Endings(**joined(parts))
     return replace(endings, bio=at(roots(bios.parent), endings.bio))
+
+
+def _places(facts: Facts, key: int) -> Ints:
+    return np.array(sorted(facts.below(int(key))), np.int64)
+
+
+def _anywhere(key: int) -> bool:
+    """What did not tell its device, or has none of its own (btrfs, NFS), may be on any."""
+    return key < 1 << 20
 
 
 def _bio_of(bios: Bios, events: Columns) -> Ints:
@@ -193,6 +203,11 @@ class Wakers:
         self._kinds = integers(threads["kind"])
         self._kind = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
         self._enter, self._call = _calls(window)
+        keys, self._device_of_piece = np.unique(window.pieces.device_key, return_inverse=True)
+        disks, self._disk_of_bio = np.unique(bios.device_key, return_inverse=True)
+        self._may_be = np.array(
+            [np.isin(disks, _places(window.trace.facts, key)) | _anywhere(key) for key in keys]
+        ).reshape(len(keys), len(disks))
 
     def explain(self, owner: Ints, carried: Carried, owners: Iterable[Ints]) -> Explained:
         """``owner``: of each of the window's sleeps, -1: of none that matters.
@@ -257,6 +272,17 @@ class Wakers:
         owner, rows = owner[known], rows[known]
         return AsOf(owner * THREADS + endings.tid[rows], endings.time_ns[rows]), rows
 
+    def _is_possible(self, owner: Ints, ending: Ints) -> NDArray[np.bool_]:
+        """Whether a piece may have waited for what ended: it was on its device, or below that."""
+        bio = at(self._endings.bio, ending)
+        piece = owner < len(self._device_of_piece)
+        known = np.flatnonzero(piece & (bio >= 0))
+        possible = np.ones(len(owner), np.bool_)
+        possible[known] = self._may_be[
+            self._device_of_piece[owner[known]], self._disk_of_bio[bio[known]]
+        ]
+        return possible
+
     def _ending_of(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
         """What the waker had just ended when it woke the sleeper, -1: nothing."""
         times, kind = self._endings.time_ns, self._kind_of(front.waker)
@@ -279,7 +305,8 @@ class Wakers:
         itself = front.context == WAKE_THREAD
         cannot = itself & (((kind != 0) & (kind != THREAD_HELPER)) | (resumed > time))
         late = (time < front.begin_ns) | (front.end_ns - time > SOON_NS)
-        completed = np.where(late | cannot, -1, completed)
+        foreign = (completed != mine) & ~self._is_possible(front.owner, completed)
+        completed = np.where(late | cannot | foreign, -1, completed)
         told = at(self._told, self._by_thread.at_or_before(front.waker, front.end_ns))
         time = at(times, told)
         late = (time < front.begin_ns) | (time < resumed)
