@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from iostrata.recording import Machine, write_recording_json
+from iostrata.recording import RecordedMachine, write_recording_json
 from tests.cli.recordings import DISK, lossy_recording, small_recording, synced
 from tests.synthetic import World, Writer, write
 
@@ -30,7 +30,7 @@ def recording(directory: Path, device_ns: int) -> str:
 def series(directory: Path, device_ns: int, runs: int = 3) -> str:
     """Side by side in one directory, as record --repeat leaves them; each 1 % from the next."""
     directory.mkdir()
-    machine = Machine("local", "local", "local")
+    machine = RecordedMachine("local", "local", "local")
     for number in range(runs):
         run = directory / str(number + 1)
         recording(run / "local", device_ns + number * device_ns // 100)

@@ -11,9 +11,9 @@ import pytest
 from iostrata.cli import doctor, status_of
 from iostrata.record import Refusal
 from iostrata.record.diagnosis import Diagnosis, Probe, verdicts
-from iostrata.record.machine import Disk, machine
 from iostrata.record.mounts import Carried, NetworkMount
 from iostrata.record.route import Connection, Route
+from iostrata.record.system import Disk, system
 from tests.record.test_diagnosis import diagnosis
 
 
@@ -93,7 +93,7 @@ def test_what_ties_clocks_is_missing(
     mounted: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probes = [Probe("kvm_exit", ("kvm_exit",), "kvm", "ok", "")]
-    host = replace(machine(), debugfs=mounted)
+    host = replace(system(), debugfs=mounted)
     monkeypatch.setattr(doctor, "diagnose", lambda: Diagnosis(host, None, verdicts(probes)))
     status_of(["doctor"])
     assert ("debugfs is not mounted" in capsys.readouterr().out) is not mounted
@@ -104,6 +104,6 @@ def test_programs_refused_alike_are_named_together(
 ) -> None:
     names = ("virtio_add", "virtio_interrupt")
     probes = [Probe(name, (), "virtio", "EPERM", "forbidden") for name in names]
-    monkeypatch.setattr(doctor, "diagnose", lambda: Diagnosis(machine(), None, verdicts(probes)))
+    monkeypatch.setattr(doctor, "diagnose", lambda: Diagnosis(system(), None, verdicts(probes)))
     status_of(["doctor"])
     assert "virtio_add, virtio_interrupt: EPERM, forbidden\n" in capsys.readouterr().out

@@ -106,9 +106,9 @@ def test_a_recorder_that_fails_is_told_on_the_old_screen(tmp_path: Path) -> None
 
 def test_choices_go_round() -> None:
     history, wishes = History(10), _Wishes()
-    beat = Replayed(analyse(open_recording(Path(RECORDING))), 1000).beat(1)
-    assert beat
-    history.add(beat)
+    interval = Replayed(analyse(open_recording(Path(RECORDING))), 1000).interval(1)
+    assert interval
+    history.add(interval)
     seen = []
     for _ in range(5):
         wishes.take("m", history)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iostrata.analysis import Material, breakdown_of, prepare
+from iostrata.analysis import Prepared, breakdown_of, prepare
 from iostrata.export.perfetto import _lanes, write_perfetto
 from iostrata.export.slices import slices_of
 from iostrata.recording import open_recording
@@ -24,11 +24,11 @@ Slice = tuple[str, int, int, int, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def found() -> Material:
+def found() -> Prepared:
     return prepare(open_recording(RECORDING))
 
 
-def exported(found: Material, rows: Any, path: Path) -> Any:
+def exported(found: Prepared, rows: Any, path: Path) -> Any:
     write_perfetto(path, found, rows, slices_of(found, rows))
     trace = protos.Trace()
     trace.ParseFromString(path.read_bytes())
@@ -75,7 +75,7 @@ def slices(trace: Any) -> dict[int, list[Slice]]:
     return done
 
 
-def test_tracks_are_the_machine_its_threads_and_layers(found: Material, tmp_path: Path) -> None:
+def test_tracks_are_the_machine_its_threads_and_layers(found: Prepared, tmp_path: Path) -> None:
     by_uuid = tracks(exported(found, np.arange(20), tmp_path / "x"))
     (root,) = [track for track in by_uuid.values() if not track.parent_uuid]
     assert root.name.startswith("local, ")
@@ -90,7 +90,7 @@ def test_tracks_are_the_machine_its_threads_and_layers(found: Material, tmp_path
     assert below.index("syscall") < below.index("fs") < below.index("device.data")
 
 
-def test_slices_of_a_write_are_its_account(found: Material, tmp_path: Path) -> None:
+def test_slices_of_a_write_are_its_account(found: Prepared, tmp_path: Path) -> None:
     rows = np.arange(100, 160)
     trace = exported(found, rows, tmp_path / "x")
     breakdown = breakdown_of(found)
@@ -118,7 +118,7 @@ def test_slices_of_a_write_are_its_account(found: Material, tmp_path: Path) -> N
     assert seen == len(rows)
 
 
-def test_clocks(found: Material, tmp_path: Path) -> None:
+def test_clocks(found: Prepared, tmp_path: Path) -> None:
     trace = exported(found, np.arange(1), tmp_path / "x")
     samples = found.tops[0].trace.points["clock_sample"]
     snapshots = [packet.clock_snapshot for packet in trace.packet

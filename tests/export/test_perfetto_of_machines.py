@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iostrata.analysis import Material, prepare
 from iostrata.analysis import Path as MachinesPath
+from iostrata.analysis import Prepared, prepare
 from iostrata.clock import Alignment
 from iostrata.clock.line import Line
 from iostrata.export.clocks import CONVERSION_NS, MOST_SNAPSHOTS, clock_of, own_times
@@ -27,12 +27,12 @@ MACHINES = {1: "guest", 2: "host", 3: "server"}
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Material:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(open_recording(recording(tmp_path_factory.mktemp("chain") / "recording")))
 
 
 @pytest.fixture(scope="module")
-def trace(found: Material, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def trace(found: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return exported(found, np.arange(WRITES), tmp_path_factory.mktemp("trace") / "x")
 
 
@@ -84,7 +84,7 @@ def test_what_was_not_recorded_is_a_group_that_says_so(tmp_path: Path) -> None:
     assert by_uuid[device.parent_uuid].name == "hypervisor and below"
 
 
-def test_each_machine_has_its_own_clock(found: Material, trace: Any) -> None:
+def test_each_machine_has_its_own_clock(found: Prepared, trace: Any) -> None:
     """Its slices bear the times of its own events, and convert to where the write was."""
     first: dict[int, Any] = {}
     for packet in trace.packet:
@@ -106,7 +106,7 @@ def test_each_machine_has_its_own_clock(found: Material, trace: Any) -> None:
     assert seen == WRITES
 
 
-def test_slices_convert_to_the_spans_that_they_are(found: Material, trace: Any) -> None:
+def test_slices_convert_to_the_spans_that_they_are(found: Prepared, trace: Any) -> None:
     spans = slices_of(found, np.arange(WRITES)).spans
     expected: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for rank, begin, end in zip(
@@ -165,7 +165,7 @@ def drifting(path: MachinesPath, drift_ppm: int) -> MachinesPath:
 
 
 @pytest.mark.parametrize("drift_ppm", [-80, 0, 80])
-def test_drift_is_followed_and_order_is_kept(found: Material, drift_ppm: int) -> None:
+def test_drift_is_followed_and_order_is_kept(found: Prepared, drift_ppm: int) -> None:
     path = drifting(found.path, drift_ppm)
     begin, end = 10**9, 3 * 10**9
     clock = clock_of(path, 1, begin, end)
@@ -180,7 +180,7 @@ def test_drift_is_followed_and_order_is_kept(found: Material, drift_ppm: int) ->
     assert np.abs(back - times).max() <= CONVERSION_NS + 2
 
 
-def test_hop_rows_are_on_the_machine_that_they_are_of(found: Material, trace: Any) -> None:
+def test_hop_rows_are_on_the_machine_that_they_are_of(found: Prepared, trace: Any) -> None:
     machines, by_uuid = machine_of_track(trace), tracks(trace)
     between = {rank.row for rank in HOPS}
     on = {(by_uuid[track].name, machines[track]) for track in slices(trace)}

@@ -14,7 +14,7 @@ from iostrata.lab.kernels import SUITES
 from iostrata.lab.read import ScenarioError, find_scenario, read_scenario, scenarios
 from iostrata.lab.scenario import with_kernel, with_keys, with_variant
 from iostrata.lab.steps import NullBlock
-from iostrata.layers import SIGHTS
+from iostrata.layers import VISIBILITY
 from tests.lab.scenarios import document, path_document, write
 
 
@@ -24,7 +24,7 @@ def test_scenarios_that_come_with_iostrata(name: str) -> None:
     assert found == name
     assert {machine.kernel for machine in scenario.machines} <= set(SUITES)
     observed = {layer for machine in scenario.machines for layer in machine.observed}
-    assert observed <= {sight.name for sight in SIGHTS}
+    assert observed <= {visibility.name for visibility in VISIBILITY}
 
 
 def test_a_scenario_is_read(tmp_path: Path) -> None:

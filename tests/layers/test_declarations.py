@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from iostrata.layers import HOPS, LAYERS, OBSERVERS, PROGRAMS, RANK, ROWS, SIGHTS, STACK
+from iostrata.layers import HOPS, LAYERS, OBSERVERS, PROGRAMS, RANK, ROWS, STACK, VISIBILITY
 from iostrata.trace.layout import POINTS
 
 PACKAGE: Final = Path(__file__).parents[2] / "tracer" / "iostrata"
@@ -21,7 +21,7 @@ MAKERS: Final = frozenset({"layers", "stitch", "hops"})
 def test_names_are_one_layers() -> None:
     assert len(ROWS) == len({row.name for row in ROWS})
     assert len(STACK) == len(RANK)
-    assert len(SIGHTS) == len({sight.name for sight in SIGHTS})
+    assert len(VISIBILITY) == len({visibility.name for visibility in VISIBILITY})
 
 
 def test_every_rank_credits_a_row_of_its_own_layer() -> None:
@@ -43,15 +43,15 @@ def test_programs_and_sights_name_what_there_is() -> None:
     )
     prefixes = {name.partition("_")[0] for name in programs}
     assert {each.prefix for each in PROGRAMS} <= prefixes
-    assert {prefix for sight in SIGHTS for prefix in sight.prefixes} <= prefixes
-    assert {name for sight in SIGHTS for name in sight.programs} <= set(programs)
+    assert {prefix for visibility in VISIBILITY for prefix in visibility.prefixes} <= prefixes
+    assert {name for visibility in VISIBILITY for name in visibility.programs} <= set(programs)
     assert {point for observer in OBSERVERS for point in observer.points} <= set(POINTS)
 
 
-def test_every_program_is_in_sight() -> None:
-    """What no sight names, ``doctor`` would not tell of."""
+def test_every_program_is_visible() -> None:
+    """What no ``Visibility`` names, ``doctor`` would not tell of."""
     sources = {path.name.partition(".")[0] for path in SOURCES.glob("*.bpf.c")} - {"state"}
-    told = Counter(prefix for sight in SIGHTS for prefix in sight.prefixes)
+    told = Counter(prefix for visibility in VISIBILITY for prefix in visibility.prefixes)
     # Where a descriptor's file is: a part of every call.
     assert sources - set(told) <= {"file"}
     assert max(told.values()) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""History: the moment is of the last beats, and of the chosen writes only."""
+"""History: the summary is of the last intervals, and of the chosen writes only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute.selection import by_segment, joined, select
-from iostrata.live import Beat, History, Replayed
+from iostrata.live import History, Interval, Replayed
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 
@@ -22,10 +22,10 @@ def breakdown() -> Breakdown:
     return analyse(open_recording(RECORDINGS / "four_methods"))
 
 
-def replayed(breakdown: Breakdown, speed: float) -> list[Beat]:
+def replayed(breakdown: Breakdown, speed: float) -> list[Interval]:
     source, found = Replayed(breakdown, speed), []
-    while beat := source.beat(1.0):
-        found.append(beat)
+    while interval := source.interval(1.0):
+        found.append(interval)
     assert source.over
     return found
 
@@ -33,49 +33,49 @@ def replayed(breakdown: Breakdown, speed: float) -> list[Beat]:
 def test_a_replay_shows_every_write_once(breakdown: Breakdown) -> None:
     found = replayed(breakdown, 0.01)
     assert len(found) > 10
-    ends = np.concatenate([beat.breakdown.writes.end_ns for beat in found if beat.breakdown])
+    ends = np.concatenate([one.breakdown.writes.end_ns for one in found if one.breakdown])
     assert sorted(ends.tolist()) == sorted(breakdown.writes.end_ns.tolist())
-    for beat in found:
-        if beat.breakdown:
-            last = beat.breakdown.writes.end_ns
-            assert ((beat.begin_ns < last) & (last <= beat.end_ns)).all()
+    for interval in found:
+        if interval.breakdown:
+            last = interval.breakdown.writes.end_ns
+            assert ((interval.begin_ns < last) & (last <= interval.end_ns)).all()
 
 
-def test_the_moment_is_of_the_last_beats(breakdown: Breakdown) -> None:
+def test_the_summary_is_of_the_last_intervals(breakdown: Breakdown) -> None:
     history = History(3)
     found = replayed(breakdown, 0.01)
-    for beat in found:
-        history.add(beat)
-    moment = history.moment({})
-    last = [beat.breakdown for beat in found[-3:] if beat.breakdown]
-    assert moment.table
-    assert moment.table.count == sum(len(one.writes) for one in last)
-    assert moment.seconds == pytest.approx(sum(b.end_ns - b.begin_ns for b in found[-3:]) / 1e9)
-    assert moment.sampled == 1
-    assert len(moment.writes_per_s) == len(found)
-    assert all(len(strip) == len(found) for strip in moment.strips.values())
-    for number, beat in enumerate(found):
-        mean = float(beat.breakdown.writes.latency_ns.mean()) if beat.breakdown else None
-        assert moment.strips["", "total"][number] == mean
+    for interval in found:
+        history.add(interval)
+    summary = history.summary({})
+    last = [interval.breakdown for interval in found[-3:] if interval.breakdown]
+    assert summary.table
+    assert summary.table.count == sum(len(one.writes) for one in last)
+    assert summary.seconds == pytest.approx(sum(b.end_ns - b.begin_ns for b in found[-3:]) / 1e9)
+    assert summary.sampled == 1
+    assert len(summary.writes_per_s) == len(found)
+    assert all(len(strip) == len(found) for strip in summary.strips.values())
+    for number, interval in enumerate(found):
+        mean = float(interval.breakdown.writes.latency_ns.mean()) if interval.breakdown else None
+        assert summary.strips["", "total"][number] == mean
 
 
 def test_chosen_writes(breakdown: Breakdown) -> None:
     history = History(1000)
-    for beat in replayed(breakdown, 0.05):
-        history.add(beat)
+    for interval in replayed(breakdown, 0.05):
+        history.add(interval)
     methods = history.names("method")
     assert set(methods) == {"fdatasync", "fsync", "open_datasync", "open_sync"}
-    moment = history.moment({"method": "fsync", "device": "vda"})
-    assert moment.table
-    assert moment.table.count == 200
-    assert history.moment({"method": "msync"}).table is None
+    summary = history.summary({"method": "fsync", "device": "vda"})
+    assert summary.table
+    assert summary.table.count == 200
+    assert history.summary({"method": "msync"}).table is None
 
 
 def test_nothing_yet() -> None:
-    moment = History(10).moment({})
-    assert moment.table is None
-    assert moment.seconds == 0
-    assert moment.sampled == 1
+    summary = History(10).summary({})
+    assert summary.table is None
+    assert summary.seconds == 0
+    assert summary.sampled == 1
 
 
 def test_parts_joined_are_the_whole() -> None:

@@ -10,7 +10,7 @@ import pytest
 from iostrata.errors import PermissionDenied
 from iostrata.record import permission
 from iostrata.record.diagnosis import Diagnosis, read_probes, verdicts
-from iostrata.record.machine import Disk, machine
+from iostrata.record.system import Disk, system
 
 ROWS = (
     ("program", "points", "layer", "result", "text"),
@@ -31,11 +31,11 @@ ROWS = (
 def diagnosis(complete: str = "ok") -> Diagnosis:
     lines = ["\t".join(row).replace("COMPLETE", complete) for row in ROWS]
     probes = read_probes(lines)
-    return Diagnosis(machine(), None, verdicts(probes))
+    return Diagnosis(system(), None, verdicts(probes))
 
 
 def test_verdicts() -> None:
-    seen = {verdict.sight.name: verdict.seen for verdict in diagnosis().verdicts}
+    seen = {verdict.visibility.name: verdict.seen for verdict in diagnosis().verdicts}
     assert seen == {
         "syscall": "yes",
         "32-bit programs": "no",
@@ -59,7 +59,7 @@ def test_verdicts() -> None:
 
 def test_a_device_takes_both_ends() -> None:
     found = diagnosis(complete="EPERM")
-    seen = {verdict.sight.name: verdict.seen for verdict in found.verdicts}
+    seen = {verdict.visibility.name: verdict.seen for verdict in found.verdicts}
     assert (seen["block"], seen["device"]) == ("partly", "no")
     assert not found.observable
 
@@ -78,7 +78,7 @@ def test_disks(tmp_path: Path) -> None:
         (queue / "fua").write_text("0\n")
     (tmp_path / "class/block/vda1/partition").write_text("1\n")
     (tmp_path / "class/block/dm-0/slaves/vda").mkdir(parents=True)
-    dm, vda = machine(tmp_path).disks
+    dm, vda = system(tmp_path).disks
     assert vda == Disk("vda", "mq-deadline", "write back", "no", "", ())
     assert dm.stacked_on == ("vda",)
 

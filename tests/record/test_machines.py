@@ -204,9 +204,9 @@ def test_a_place_that_cannot_be_written(far: Far, capfd: pytest.CaptureFixture[s
 
 def test_slow_machines_are_given_more_time() -> None:
     waited_s: list[float] = []
-    station: Any = SimpleNamespace(
+    member: Any = SimpleNamespace(
         stop=lambda: None, wait_end=waited_s.append, ask_clock=lambda count: None
     )
     request = Request(Path("out"), ())
-    stop(Plan(request, (), "vm", slowness=3), station, [station])
+    stop(Plan(request, (), "vm", slowness=3), member, [member])
     assert waited_s == [3 * END_LIMIT_S] * 2

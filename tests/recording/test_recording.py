@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from iostrata.errors import RecordingError
-from iostrata.recording import Machine, open_recording, remove_recording, write_recording_json
+from iostrata.recording import (
+    RecordedMachine,
+    open_recording,
+    remove_recording,
+    write_recording_json,
+)
 from iostrata.trace.write import TraceBuilder
 
-LOCAL = Machine("local", "local", "local")
+LOCAL = RecordedMachine("local", "local", "local")
 
 
 @pytest.fixture
@@ -124,8 +129,8 @@ def test_what_may_not_be_read_is_said(recording: Path, monkeypatch: pytest.Monke
 
 
 def test_what_went_wrong_with_a_machine_is_kept(recording: Path) -> None:
-    lossy = Machine("local", "local", "local", "the connection was lost")
-    gone = Machine("nas", "server", "nas", "not fetched")
+    lossy = RecordedMachine("local", "local", "local", "the connection was lost")
+    gone = RecordedMachine("nas", "server", "nas", "not fetched")
     write_recording_json(recording, (lossy,), created="", absent=(gone,))
     found = open_recording(recording)
     assert (found.machines, found.absent) == ((lossy,), (gone,))
@@ -140,7 +145,7 @@ def test_only_a_recording_is_removed(recording: Path, directory: str) -> None:
     inner.mkdir()
     (inner / "link").symlink_to(precious.parent)
     (inner / "notes").touch()
-    write_recording_json(inner, (Machine("a", "host", directory), LOCAL), created="")
+    write_recording_json(inner, (RecordedMachine("a", "host", directory), LOCAL), created="")
     (inner / "local").mkdir()
     remove_recording(inner)
     assert precious.exists()

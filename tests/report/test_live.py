@@ -7,27 +7,27 @@ from dataclasses import replace
 
 import pytest
 
-from iostrata.model import Moment
+from iostrata.model import LiveSummary
 from iostrata.report.live import ORDERS, View, render
 from tests.report.synthetic import SUMMARIES
 from tests.report.test_golden import golden
 
 
-def moment() -> Moment:
+def summary() -> LiveSummary:
     table = SUMMARIES["one_method"]().overall
     strips: dict[tuple[str, str], tuple[float | None, ...]] = {
         (row.layer.machine, row.layer.name): tuple(
-            None if beat == 7 else row.figures.mean_ns * (1 + (beat * (number + 3)) % 11)
-            for beat in range(40)
+            None if interval == 7 else row.figures.mean_ns * (1 + (interval * (number + 3)) % 11)
+            for interval in range(40)
         )
         for number, row in enumerate(table.rows)
     }
-    strips["", "total"] = tuple(float(beat) for beat in range(40))
-    return Moment(
+    strips["", "total"] = tuple(float(interval) for interval in range(40))
+    return LiveSummary(
         table=table,
         seconds=10.02,
         sampled=1.0,
-        writes_per_s=tuple(100.0 * (beat % 5) for beat in range(40)),
+        writes_per_s=tuple(100.0 * (interval % 5) for interval in range(40)),
         strips=strips,
         chosen={"method": "fdatasync"},
         lost={},
@@ -36,14 +36,14 @@ def moment() -> Moment:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_screen(width: int) -> None:
-    text = render(moment(), View("iostrata top: every process", width, 30)).plain
+    text = render(summary(), View("iostrata top: every process", width, 30)).plain
     assert max(map(len, text.splitlines())) <= width
     golden(f"live.{width}.txt", text + "\n")
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_orders(order: str) -> None:
-    found = moment()
+    found = summary()
     assert found.table
     view = View("x", 80, 30, order=order)
     names = [line.split()[0] for line in render(found, view).plain.splitlines()]
@@ -55,7 +55,7 @@ def test_orders(order: str) -> None:
 
 
 def test_several_machines_have_titles_in_the_order_of_the_stack() -> None:
-    found = moment()
+    found = summary()
     assert found.table
     lower = tuple(
         replace(row, layer=replace(row.layer, machine="host", name=f"host/{row.layer.name}"))
@@ -71,7 +71,7 @@ def test_several_machines_have_titles_in_the_order_of_the_stack() -> None:
 
 
 def test_what_does_not_fit_is_said() -> None:
-    text = render(moment(), View("x", 80, 12)).plain
+    text = render(summary(), View("x", 80, 12)).plain
     assert len(text.splitlines()) == 12
     assert "  and 5 smaller ones" in text
     # What holds most is shown, in the order of the stack.
@@ -82,8 +82,8 @@ def test_what_does_not_fit_is_said() -> None:
 
 def test_losses_samples_and_silence() -> None:
     view = View("x", 80, 30, blocks=False)
-    lossy = replace(moment(), lost={"local:syscall": 3, "local:thread": 1})
+    lossy = replace(summary(), lost={"local:syscall": 3, "local:thread": 1})
     assert "lost 4 events so far" in render(lossy, view).plain
-    assert "25.0% of the time is analysed" in render(replace(moment(), sampled=0.25), view).plain
-    assert "no synchronous write" in render(replace(moment(), table=None), view).plain
-    assert render(moment(), view).plain.isascii()
+    assert "25.0% of the time is analysed" in render(replace(summary(), sampled=0.25), view).plain
+    assert "no synchronous write" in render(replace(summary(), table=None), view).plain
+    assert render(summary(), view).plain.isascii()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iostrata.layers import SIGHTS
+from iostrata.layers import VISIBILITY
 from iostrata.record.diagnosis import MISSING, Probe, diagnose, try_probes
 
 # Each names the kernels that may refuse it, and why.
@@ -23,8 +23,8 @@ def forbidden(probe: Probe) -> bool:
 
 
 def absent(probe: Probe) -> bool:
-    of_layer = [sight for sight in SIGHTS if probe.layer in sight.prefixes]
-    return probe.result in MISSING and any(sight.absent for sight in of_layer)
+    of_layer = [visibility for visibility in VISIBILITY if probe.layer in visibility.prefixes]
+    return probe.result in MISSING and any(visibility.absent for visibility in of_layer)
 
 
 def test_every_program_attaches() -> None:
@@ -42,5 +42,5 @@ def test_doctor_says_that_writes_can_be_followed() -> None:
     found = diagnose()
     assert found.refusal is None
     assert found.observable
-    unseen = {verdict.sight.name for verdict in found.verdicts if verdict.seen == "no"}
+    unseen = {verdict.visibility.name for verdict in found.verdicts if verdict.seen == "no"}
     assert unseen <= ON_FUNCTIONS

@@ -9,7 +9,7 @@ import pytest
 
 from iostrata.errors import RecordingError
 from iostrata.trace import follow
-from iostrata.trace.follow import SETTLED_NS, Follower, Look
+from iostrata.trace.follow import SETTLED_NS, Follower, Snapshot
 from iostrata.trace.read import read_trace
 from tests.synthetic import World, Writer, write
 from tests.trace.growing import Growing
@@ -19,12 +19,14 @@ EVERYTHING_NS = 10**12
 MANY = 10**9
 
 
-def last_look(growing: Growing, follower: Follower, steps: int, most_events: int = MANY) -> Look:
+def last_snapshot(
+    growing: Growing, follower: Follower, steps: int, most_events: int = MANY
+) -> Snapshot:
     found = None
     for step in range(1, steps + 1):
         time_ns = growing.begin_ns + (growing.end_ns - growing.begin_ns) * step // steps
         growing.until(time_ns, torn=step % 3 * 70)
-        found = follower.look(EVERYTHING_NS, most_events) or found
+        found = follower.snapshot(EVERYTHING_NS, most_events) or found
     assert found
     return found
 
@@ -33,30 +35,30 @@ def last_look(growing: Growing, follower: Follower, steps: int, most_events: int
 def test_what_was_written_in_parts_is_read_as_a_whole(tmp_path: Path, steps: int) -> None:
     whole = read_trace(SOURCE)
     growing = Growing(SOURCE, tmp_path / "local")
-    look = last_look(growing, Follower(growing.directory, "local"), steps)
-    assert look.end_ns == whole.end_ns - SETTLED_NS
-    assert not look.trace.damage
-    assert len(look.trace.losses) == 0
+    snapshot = last_snapshot(growing, Follower(growing.directory, "local"), steps)
+    assert snapshot.end_ns == whole.end_ns - SETTLED_NS
+    assert not snapshot.trace.damage
+    assert len(snapshot.trace.losses) == 0
     for name, points in whole.points.items():
-        seen = look.trace.points[name]
-        times = points.time_ns[points.time_ns <= look.end_ns]
-        assert (seen.time_ns[seen.time_ns <= look.end_ns] == times).all(), name
-    assert (look.trace.points["thread"]["comm"] == whole.points["thread"]["comm"]).all()
+        seen = snapshot.trace.points[name]
+        times = points.time_ns[points.time_ns <= snapshot.end_ns]
+        assert (seen.time_ns[seen.time_ns <= snapshot.end_ns] == times).all(), name
+    assert (snapshot.trace.points["thread"]["comm"] == whole.points["thread"]["comm"]).all()
 
 
 def test_a_look_costs_no_more_than_allowed(tmp_path: Path) -> None:
     growing = Growing(SOURCE, tmp_path / "local")
-    look = last_look(growing, Follower(growing.directory, "local"), 7, most_events=3000)
-    assert 0 < look.trace.event_count <= 3000
+    snapshot = last_snapshot(growing, Follower(growing.directory, "local"), 7, most_events=3000)
+    assert 0 < snapshot.trace.event_count <= 3000
     # What is told once is still known: the threads of long ago.
-    assert len(look.trace.points["thread"]) == len(read_trace(SOURCE).points["thread"])
-    assert not look.trace.damage
+    assert len(snapshot.trace.points["thread"]) == len(read_trace(SOURCE).points["thread"])
+    assert not snapshot.trace.damage
 
 
 def test_what_was_read_takes_no_room(tmp_path: Path) -> None:
     growing = Growing(SOURCE, tmp_path / "local")
     follower = Follower(growing.directory, "local")
-    last_look(growing, follower, 3)
+    last_snapshot(growing, follower, 3)
     sizes = {file.name: file.stat().st_size for file in SOURCE.iterdir() if file.is_file()}
     for file in growing.directory.glob("cpu_*"):
         assert file.stat().st_size == sizes[file.name]
@@ -71,17 +73,17 @@ def test_a_file_system_that_takes_nothing_back(
     growing = Growing(SOURCE, tmp_path / "local")
     follower = Follower(growing.directory, "local")
     growing.until(growing.end_ns)
-    assert follower.look(EVERYTHING_NS, MANY)
+    assert follower.snapshot(EVERYTHING_NS, MANY)
     monkeypatch.setattr(follow, "MOST_KEPT_BYTES", 1000)
     with pytest.raises(RecordingError, match="cannot take back"):
-        follower.look(EVERYTHING_NS, MANY)
+        follower.snapshot(EVERYTHING_NS, MANY)
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "MOST_REMEMBERED", 3)
     growing = Growing(SOURCE, tmp_path / "local")
-    look = last_look(growing, Follower(growing.directory, "local"), 7)
-    assert len(look.trace.points["thread"]) + len(look.trace.points["probe"]) == 3
+    snapshot = last_snapshot(growing, Follower(growing.directory, "local"), 7)
+    assert len(snapshot.trace.points["thread"]) + len(snapshot.trace.points["probe"]) == 3
 
 
 def test_losses_are_those_of_the_time_that_is_looked_at(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_losses_are_those_of_the_time_that_is_looked_at(tmp_path: Path) -> None:
     growing = Growing(write(world, tmp_path / "source"), tmp_path / "local")
     follower = Follower(growing.directory, "local")
     growing.until(growing.end_ns)
-    late = follower.look(500_000_000, MANY)
+    late = follower.snapshot(500_000_000, MANY)
     assert late
     assert late.trace.lost_by_point == {"syscall": 5}
     assert late.begin_ns > 20_000_000
@@ -109,9 +111,9 @@ def test_what_is_no_packet(tmp_path: Path) -> None:
     growing = Growing(SOURCE, tmp_path / "local")
     (growing.directory / "cpu_0").write_bytes(bytes(1000))
     with pytest.raises(RecordingError, match="no packet begins where one must"):
-        Follower(growing.directory, "local").look(EVERYTHING_NS, MANY)
+        Follower(growing.directory, "local").snapshot(EVERYTHING_NS, MANY)
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
     growing = Growing(SOURCE, tmp_path / "local")
-    assert Follower(growing.directory, "local").look(EVERYTHING_NS, MANY) is None
+    assert Follower(growing.directory, "local").snapshot(EVERYTHING_NS, MANY) is None

@@ -3,11 +3,19 @@
 
 from iostrata.analysis.arithmetic import Given, estimate
 from iostrata.analysis.path import Path
-from iostrata.analysis.pipeline import Material, analyse, breakdown_of, prepare
+from iostrata.analysis.pipeline import Prepared, analyse, breakdown_of, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.timelines import timelines, timelines_of
 
 __all__ = [
-    "Given", "Material", "Path", "analyse", "breakdown_of", "estimate", "prepare", "quality_of",
-    "timelines", "timelines_of",
+    "Given",
+    "Path",
+    "Prepared",
+    "analyse",
+    "breakdown_of",
+    "estimate",
+    "prepare",
+    "quality_of",
+    "timelines",
+    "timelines_of",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.analysis.pipeline import Material
+from iostrata.analysis.pipeline import Prepared
 from iostrata.columns import Ints, integers
 from iostrata.hops.nfs import Nfs
 from iostrata.hops.virtio import Virtio
@@ -71,7 +71,7 @@ class _Term:
     samples: int = 0
 
 
-def estimate(found: Material, breakdown: Breakdown, given: Given) -> Estimate:
+def estimate(found: Prepared, breakdown: Breakdown, given: Given) -> Estimate:
     """``breakdown``: of the same recording."""
     measured = _measured(breakdown)
     total = sum(measured.values())
@@ -130,7 +130,7 @@ def _guess(
     return Guess(segments, term.ns, term.basis, measured_ns, term.of, term.samples, merged_into)
 
 
-def _network(found: Material, given: Given) -> _Term:
+def _network(found: Prepared, given: Given) -> _Term:
     """What the first machine that knows of a connection that carried calls knows of it."""
     if given.ping_ns is not None:
         return _Term(given.ping_ns, GIVEN)
@@ -188,7 +188,7 @@ def _echoes(trace: Trace, used: Ints) -> list[int]:
     ]
 
 
-def _device(found: Material, breakdown: Breakdown, given: Given) -> _Term:
+def _device(found: Prepared, breakdown: Breakdown, given: Given) -> _Term:
     """What one request after the other takes, on the disk that had most of them."""
     if given.iops is not None:
         return _Term(1e9 / given.iops, GIVEN)

@@ -57,7 +57,7 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Material:
+class Prepared:
     """The machines of the writes' way and the writes, before anything is stitched.
 
     ``writes``: those kept of all tops, top by top.
@@ -82,7 +82,7 @@ def analyse(recording: Recording) -> Breakdown:
     return breakdown_of(prepare(recording))
 
 
-def breakdown_of(found: Material) -> Breakdown:
+def breakdown_of(found: Prepared) -> Breakdown:
     """Where each of the writes spent its time."""
     credit = _credit(found)
     layers, time_ns = _layers(credit, found)
@@ -105,7 +105,7 @@ def breakdown_of(found: Material) -> Breakdown:
     return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality)
 
 
-def prepare(recording: Recording) -> Material:
+def prepare(recording: Recording) -> Prepared:
     """The recording's writes, and what their events are in; errors as ``analyse``."""
     traces = recording.traces()
     graph = graph_of(traces)
@@ -126,7 +126,7 @@ def prepare(recording: Recording) -> Material:
     if not kept:
         damage = quality_of(path, plain_writes, {}).damage
         raise NothingToAnalyse(*_nothing(left_out, plain_writes, damage))
-    return Material(path, tuple(kept), _writes(kept), dict(left_out), plain_writes)
+    return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes)
 
 
 def _tops(graph: Graph) -> tuple[list[Top], int, int]:
@@ -186,7 +186,7 @@ class _Credit:
     sites: Sites
 
 
-def _credit(found: Material) -> _Credit:
+def _credit(found: Prepared) -> _Credit:
     credit = _Credit({}, Counter(), [], Counter(), Counter())
     for top in found.tops:
         write_of_unit = np.full(len(top.units), -1)
@@ -218,7 +218,7 @@ def _add(times: dict[int, Ints], place: int, write: Ints, time: Ints, count: int
     np.add.at(times[place], write[kept], time[kept])
 
 
-def _layers(credit: _Credit, found: Material) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
+def _layers(credit: _Credit, found: Prepared) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
     """The layers that a write was in, in the order of the table, and their times."""
     times: dict[Layer, NDArray[np.int64]] = {}
     for place, time in credit.time_ns.items():

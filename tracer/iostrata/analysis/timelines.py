@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iostrata.analysis.path import Path
-from iostrata.analysis.pipeline import Material, Top, prepare
+from iostrata.analysis.pipeline import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.attribute.choice import Choice, Chosen
 from iostrata.attribute.selection import ALL, Wanted
@@ -41,7 +41,7 @@ def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL) -> See
     return Seen(timelines_of(found, choice, wanted), quality)
 
 
-def timelines_of(found: Material, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:
+def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:
     """In the order of the choice, among the wanted ones. Errors: NothingToAnalyse, UsageError."""
     chosen = choice.of(found.writes, wanted.rows(found.writes))
     rows = np.array([one.row for one in chosen], np.int64)
@@ -88,7 +88,7 @@ def _steps(path: Path, top: Top, rows: Ints, pieces: Ints) -> Iterable[tuple[int
         yield owner, Step(layer, begin, end, begin, evidence)
 
 
-def _timeline(found: Material, top: Top, chosen: Chosen, unit: int, steps: list[Step]) -> Timeline:
+def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, steps: list[Step]) -> Timeline:
     writes, row = found.writes, chosen.row
     begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
     realtime = None if writes.realtime_ns is None else int(writes.realtime_ns[row])
@@ -126,7 +126,7 @@ def _timeline(found: Material, top: Top, chosen: Chosen, unit: int, steps: list[
     )
 
 
-def _lanes(found: Material, steps: list[Step], latency_ns: int) -> tuple[Lane, ...]:
+def _lanes(found: Prepared, steps: list[Step], latency_ns: int) -> tuple[Lane, ...]:
     """In the order of the table; what is unattributed comes last."""
     times: dict[str, int] = {}
     layers = {step.layer.name: step.layer for step in steps if step.layer}

@@ -20,9 +20,15 @@ from iostrata.record.local import Local
 from iostrata.record.machines import Plan, record_machines
 from iostrata.record.mounts import carried_mounts, write_connections
 from iostrata.record.recorder import check_command
-from iostrata.recording import FILE_NAME, Machine, remove_recording, runs_in, write_recording_json
+from iostrata.recording import (
+    FILE_NAME,
+    RecordedMachine,
+    remove_recording,
+    runs_in,
+    write_recording_json,
+)
 
-MACHINE: Final = Machine(name="local", role="local", directory="local")
+MACHINE: Final = RecordedMachine(name="local", role="local", directory="local")
 
 
 def check(request: Request) -> None:

@@ -14,8 +14,8 @@ from iostrata.cli.present import terminal_width
 from iostrata.cli.remarks import cautions, remarks
 from iostrata.errors import PermissionDenied
 from iostrata.record.diagnosis import Diagnosis, Probe, Verdict, diagnose
-from iostrata.record.machine import Disk
 from iostrata.record.mounts import Carried
+from iostrata.record.system import Disk
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import cut
 from iostrata.units import duration
@@ -79,9 +79,9 @@ def lines(found: Diagnosis, width: int) -> Iterator[str]:
 def _layer(verdict: Verdict, width: int) -> Iterator[str]:
     points = [point for probe in verdict.working for point in probe.points]
     shown = ", ".join(points[:3]) + (f" and {len(points) - 3} more" if len(points) > 3 else "")
-    yield from wrapped(f"{verdict.sight.name:<12}{verdict.seen:<11}{shown}", width, 23)
+    yield from wrapped(f"{verdict.visibility.name:<12}{verdict.seen:<11}{shown}", width, 23)
     if verdict.seen == "absent":
-        yield from labelled("", [verdict.sight.absent], width)
+        yield from labelled("", [verdict.visibility.absent], width)
         return
     reasons: dict[str, list[str]] = {}
     for probe in verdict.broken:
@@ -89,7 +89,7 @@ def _layer(verdict: Verdict, width: int) -> Iterator[str]:
     for reason, programs in reasons.items():
         yield from labelled("", [f"{', '.join(programs)}: {reason}"], width)
     if verdict.seen == "no":
-        yield from labelled("", [f"so {verdict.sight.without}"], width)
+        yield from labelled("", [f"so {verdict.visibility.without}"], width)
 
 
 def _broken(probe: Probe) -> str:

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from iostrata.cli.remarks import cautions, remarks
 from iostrata.record.diagnosis import Diagnosis, Probe, Verdict
-from iostrata.record.machine import Disk
 from iostrata.record.mounts import Carried
 from iostrata.record.route import Connection, Route
+from iostrata.record.system import Disk
 from iostrata.report.document import Count, text
 
 
@@ -20,7 +20,7 @@ class Refused(Struct, frozen=True):
     hint: str
 
 
-class Machine(Struct, frozen=True):
+class System(Struct, frozen=True):
     """``lockdown``: null where the kernel is not locked down."""
 
     kernel: str
@@ -83,7 +83,7 @@ class Doctor(Struct, frozen=True, tag_field="schema", tag="iostrata.doctor/1"):
 
     observable: bool
     refused: Refused | None
-    machine: Machine
+    machine: System
     layers: list[Layer]
     disks: list[BlockDevice]
     mounts: list[Mount]
@@ -98,7 +98,7 @@ def document(found: Diagnosis) -> Doctor:
     return Doctor(
         observable=found.observable,
         refused=Refused(found.refusal.why, found.refusal.hint) if found.refusal else None,
-        machine=Machine(
+        machine=System(
             kernel=this.kernel,
             architecture=this.architecture,
             cpus=this.cpus,
@@ -115,7 +115,7 @@ def document(found: Diagnosis) -> Doctor:
 
 def _layer(verdict: Verdict, cautions: list[str]) -> Layer:
     probes = [_program(probe) for probe in (*verdict.working, *verdict.broken)]
-    return Layer(verdict.sight.name, verdict.seen, verdict.sight.needed, cautions, probes)
+    return Layer(verdict.visibility.name, verdict.seen, verdict.visibility.needed, cautions, probes)
 
 
 def _program(probe: Probe) -> Program:

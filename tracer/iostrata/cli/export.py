@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from iostrata.analysis import Material, breakdown_of, prepare, quality_of
+from iostrata.analysis import Prepared, breakdown_of, prepare, quality_of
 from iostrata.attribute.selection import select
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
@@ -118,7 +118,7 @@ def export(
     return 0
 
 
-def _tables(found: Material, rows: Ints, parquet: File, csv: File, story: Story) -> None:
+def _tables(found: Prepared, rows: Ints, parquet: File, csv: File, story: Story) -> None:
     breakdown = select(breakdown_of(found), rows)
     if parquet:
         with _named(parquet, story) as file:
@@ -149,7 +149,7 @@ def _range(text: str) -> tuple[int, int]:
     return first, last
 
 
-def _rows(found: Material, chosen: Ints, first: int, last: int, told: bool, story: Story) -> Ints:
+def _rows(found: Prepared, chosen: Ints, first: int, last: int, told: bool, story: Story) -> Ints:
     """Of the chosen writes those with numbers ``first`` to ``last``, or not too many."""
     count = len(found.writes)
     if first > count:

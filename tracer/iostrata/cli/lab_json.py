@@ -30,7 +30,7 @@ class Check(Struct, frozen=True):
     wanted: str
 
 
-class Machine(Struct, frozen=True):
+class LabMachine(Struct, frozen=True):
     """``boot_s``: until it could be logged into."""
 
     name: str
@@ -55,7 +55,7 @@ class Lab(Struct, frozen=True, tag_field="schema", tag="iostrata.lab/1"):
     scenario: str
     passed: bool
     broken: str | None
-    machines: list[Machine]
+    machines: list[LabMachine]
     rounds: list[Round]
 
 
@@ -69,7 +69,7 @@ def document(result: lab.Result) -> Lab:
         passed=result.passed,
         broken=str(result.broken) if result.broken else None,
         machines=[
-            Machine(
+            LabMachine(
                 name=machine.name,
                 kernel=machine.release,
                 boot_s=round(machine.boot_s, 3),

@@ -11,9 +11,9 @@ from typing import Final
 from iostrata.errors import UsageError
 from iostrata.record.local import Local
 from iostrata.record.machines import Plan
+from iostrata.record.member import Planned
 from iostrata.record.recorder import Request
 from iostrata.record.ssh import Ssh
-from iostrata.record.station import Planned
 from iostrata.record.transport import Transport
 from iostrata.recording import ROLES
 

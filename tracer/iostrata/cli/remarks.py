@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iostrata.record.diagnosis import Verdict
-from iostrata.record.machine import Disk, Machine
+from iostrata.record.system import Disk, System
 
 
-def cautions(verdict: Verdict, this: Machine) -> Iterator[str]:
+def cautions(verdict: Verdict, this: System) -> Iterator[str]:
     """What else a layer's numbers need of this machine."""
-    if verdict.sight.debugfs and verdict.working and not this.debugfs:
-        yield verdict.sight.debugfs
+    if verdict.visibility.debugfs and verdict.working and not this.debugfs:
+        yield verdict.visibility.debugfs
 
 
 def remarks(disk: Disk) -> Iterator[str]:

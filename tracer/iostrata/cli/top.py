@@ -23,7 +23,7 @@ from iostrata.cli.present import has_blocks
 from iostrata.cli.screen import Screen, check_terminal, full_screen
 from iostrata.cli.story import Story
 from iostrata.errors import UsageError
-from iostrata.live import MOST_BEATS, Beat, History, Latest, Replayed
+from iostrata.live import MOST_INTERVALS, History, Interval, Latest, Replayed
 from iostrata.record import Request, Target
 from iostrata.record.background import beside
 from iostrata.report.live import ORDERS, View, render
@@ -31,7 +31,7 @@ from iostrata.report.live import ORDERS, View, render
 REFRESH_S: Final = 1.0
 CHOICES: Final = {"m": "method", "d": "device", "p": "process"}
 
-Next = Callable[[], Beat | None]
+Next = Callable[[], Interval | None]
 
 
 def top(
@@ -84,12 +84,12 @@ def top(
     if replay:
         played = Replayed(iostrata.open(replay).analyse(), speed)
         title = f"iostrata top: {replay.resolve().name}, at {speed:g} times its pace"
-        return _watch(partial(played.beat, REFRESH_S), history, title, lambda: played.over)
+        return _watch(partial(played.interval, REFRESH_S), history, title, lambda: played.over)
     wanted = wanted or Target(everything=True)
     request = Request(Path(), target=wanted, detail=detail, buffer_kib=buffer)
     check(request)
-    with _recorded(request) as beat:
-        return _watch(beat, history, f"iostrata top: {_described(wanted)}", lambda: False)
+    with _recorded(request) as interval:
+        return _watch(interval, history, f"iostrata top: {_described(wanted)}", lambda: False)
 
 
 @contextmanager
@@ -106,11 +106,11 @@ def _recorded(request: Request) -> Iterator[Next]:
         latest = Latest(directory, MACHINE)
         stack.callback(latest.close)
 
-        def beat() -> Beat | None:
+        def interval() -> Interval | None:
             recorder.check()
-            return latest.beat()
+            return latest.interval()
 
-        yield beat
+        yield interval
 
 
 @dataclass
@@ -142,10 +142,10 @@ class _Wishes:
             self.chosen[column] = names[place]
 
 
-def _watch(beat: Next, history: History, title: str, over: Callable[[], bool]) -> int:
-    """Shows each beat as it comes, until a key or a signal ends it; the exit status."""
+def _watch(interval: Next, history: History, title: str, over: Callable[[], bool]) -> int:
+    """Shows each interval as it comes, until a key or a signal ends it; the exit status."""
     wishes, blocks = _Wishes(), has_blocks()
-    waiting: deque[Beat] = deque(maxlen=MOST_BEATS)
+    waiting: deque[Interval] = deque(maxlen=MOST_INTERVALS)
 
     def view(screen: Screen) -> View:
         width, height = screen.size
@@ -153,24 +153,24 @@ def _watch(beat: Next, history: History, title: str, over: Callable[[], bool]) -
         return View(title, width, height, blocks, wishes.order, state)
 
     with full_screen() as screen:
-        moment, due = history.moment(wishes.chosen), time.monotonic()
+        summary, due = history.summary(wishes.chosen), time.monotonic()
         while not wishes.ended:
             if time.monotonic() >= due:
                 due = max(due + REFRESH_S, time.monotonic())
-                if (found := beat()) is not None:
+                if (found := interval()) is not None:
                     waiting.append(found)
                 if not wishes.frozen:
                     while waiting:
                         history.add(waiting.popleft())
-                    moment = history.moment(wishes.chosen)
-            screen.show(render(moment, view(screen)))
+                    summary = history.summary(wishes.chosen)
+            screen.show(render(summary, view(screen)))
             woken = screen.wait(due)
             if woken.signal:
                 return 128 + woken.signal
             for key in woken.keys:
                 wishes.take(key, history)
             if woken.keys:
-                moment = history.moment(wishes.chosen)
+                summary = history.summary(wishes.chosen)
     return 0
 
 

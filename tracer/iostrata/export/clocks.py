@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.analysis import Material, Path
+from iostrata.analysis import Path, Prepared
 from iostrata.columns import Ints
 from iostrata.model import Writes
 
@@ -21,7 +21,7 @@ CONVERSION_NS: Final = 20
 MOST_SNAPSHOTS: Final = 10_000
 
 
-def first_times(found: Material, rows: Ints, times: Ints) -> Ints:
+def first_times(found: Prepared, rows: Ints, times: Ints) -> Ints:
     """Times of each write's own machine's clock in the path's first machine's."""
     machine = found.writes.codes["machine"][rows]
     first = found.path.members[0].trace
@@ -32,7 +32,7 @@ def first_times(found: Material, rows: Ints, times: Ints) -> Ints:
     return times
 
 
-def by_first_clock(found: Material) -> Writes:
+def by_first_clock(found: Prepared) -> Writes:
     """The writes, their times by the path's first machine's clock."""
     writes, rows = found.writes, np.arange(len(found.writes))
     begin, end = (first_times(found, rows, times) for times in (writes.begin_ns, writes.end_ns))

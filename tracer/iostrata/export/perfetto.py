@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from iostrata import __version__
-from iostrata.analysis import Material
+from iostrata.analysis import Prepared
 from iostrata.columns import Ints
 from iostrata.export.clocks import (
     MachineClock,
@@ -50,7 +50,7 @@ FIRST_WAY: Final = 1 << 32
 """Flows below are writes', by number."""
 
 
-def write_perfetto(path: Path, found: Material, rows: Ints, slices: Slices) -> None:
+def write_perfetto(path: Path, found: Prepared, rows: Ints, slices: Slices) -> None:
     """The writes in ``rows``, their spans and segments, and the machines' clocks."""
     found = replace(found, writes=by_first_clock(found))
     slices = Slices(_by_first_clock(found, slices.spans), _by_first_clock(found, slices.segments))
@@ -59,14 +59,14 @@ def write_perfetto(path: Path, found: Material, rows: Ints, slices: Slices) -> N
             file.write(packet)
 
 
-def _by_first_clock(found: Material, spans: Spans) -> Spans:
+def _by_first_clock(found: Prepared, spans: Spans) -> Spans:
     begin, end = (
         first_times(found, spans.owner, times) for times in (spans.begin_ns, spans.end_ns)
     )
     return replace(spans, begin_ns=begin, end_ns=end)
 
 
-def _packets(found: Material, rows: Ints, slices: Slices) -> Iterator[bytes]:
+def _packets(found: Prepared, rows: Ints, slices: Slices) -> Iterator[bytes]:
     begin, end = int(found.writes.begin_ns[rows].min()), int(found.writes.end_ns[rows].max())
     flows, uuids = _Flows(slices.spans, found.path.graph.level(1, 0)), count(1)
     for number in range(len(found.path.members)):
@@ -95,7 +95,7 @@ class _Machine:
     """The packets of one machine of the path: its clock, its tracks, its slices."""
 
     def __init__(
-        self, found: Material, number: int, clock: MachineClock, uuids: Iterator[int]
+        self, found: Prepared, number: int, clock: MachineClock, uuids: Iterator[int]
     ) -> None:
         self._found, self._number, self._clock = found, number, clock
         self._trace = found.path.members[number].trace

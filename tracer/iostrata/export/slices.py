@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.analysis import Material
+from iostrata.analysis import Prepared
 from iostrata.attribute.timeline import segments
 from iostrata.columns import Ints, changes
 from iostrata.hops import lift
@@ -27,7 +27,7 @@ class Slices:
     segments: Spans
 
 
-def slices_of(found: Material, rows: Ints) -> Slices:
+def slices_of(found: Prepared, rows: Ints) -> Slices:
     """Spans and segments of some writes; only the windows that hold them are stitched."""
     spans, parts, count = SpanList(), SpanList(), 0
     for top in found.tops:

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.analysis import Material
+from iostrata.analysis import Prepared
 from iostrata.columns import Ints
 from iostrata.export.rows import Column
 from iostrata.export.slices import slices_of
@@ -25,7 +25,7 @@ KINDS: Final = ("work", "held")
 UNATTRIBUTED: Final = "unattributed"
 
 
-def batches(found: Material, wanted: Ints) -> Iterator[list[Column]]:
+def batches(found: Prepared, wanted: Ints) -> Iterator[list[Column]]:
     """The spans of some writes (rows), a few at a time; first of one kind, then of the other."""
     for first in range(0, len(wanted), WRITES_AT_ONCE):
         slices = slices_of(found, wanted[first : first + WRITES_AT_ONCE])
@@ -35,7 +35,7 @@ def batches(found: Material, wanted: Ints) -> Iterator[list[Column]]:
         yield _columns(found, slices.segments, kind=1)
 
 
-def _columns(found: Material, spans: Spans, kind: int) -> list[Column]:
+def _columns(found: Prepared, spans: Spans, kind: int) -> list[Column]:
     layers = [layer for layer in found.path.layers if layer]
     names = (*dict.fromkeys(layer.row for layer in layers), UNATTRIBUTED)
     machines = tuple(dict.fromkeys([*found.writes.machines, *(layer.machine for layer in layers)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from iostrata.lab.checks import Check
 from iostrata.lab.kernels import SUITES, check_series
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.read import ScenarioError, find_scenario, scenarios
 from iostrata.lab.run import MachineResult, Result, RoundResult, run, up
 from iostrata.lab.scenario import Scenario, with_kernel
@@ -14,7 +14,7 @@ from iostrata.lab.standing import execute, find_machine, take_down
 __all__ = [
     "SUITES",
     "Check",
-    "Listener",
+    "LabListener",
     "MachineResult",
     "Result",
     "RoundResult",

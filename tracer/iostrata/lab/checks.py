@@ -43,11 +43,11 @@ class Measured:
 def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
     """The layers that a machine's recorder must see, at least partly."""
     for verdict in verdicts(probes):
-        if verdict.sight.name in wanted:
+        if verdict.visibility.name in wanted:
             broken = ", ".join(probe.program for probe in verdict.broken)
             found = f"{verdict.seen}, without {broken}" if broken else verdict.seen
             yield Check(
-                f"sees {verdict.sight.name}", verdict.seen in ("yes", "partly"), found, "yes"
+                f"sees {verdict.visibility.name}", verdict.seen in ("yes", "partly"), found, "yes"
             )
 
 

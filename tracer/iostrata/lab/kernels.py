@@ -14,7 +14,7 @@ from iostrata.errors import LabError
 from iostrata.lab.archive import Archive
 from iostrata.lab.cache import cache, locked
 from iostrata.lab.decompress import decompressed
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.tools import run_tool
 
 # The suites of Debian's archive that have them.
@@ -43,7 +43,7 @@ def check_series(series: str) -> None:
         )
 
 
-def kernel(series: str, listener: Listener) -> Kernel:
+def kernel(series: str, listener: LabListener) -> Kernel:
     """The newest kernel of that series, from the cache if it was fetched before."""
     check_series(series)
     directory = cache() / "kernels" / series

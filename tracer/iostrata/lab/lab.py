@@ -13,7 +13,7 @@ import msgspec
 from iostrata.lab import boot
 from iostrata.lab.cache import LabDirectory
 from iostrata.lab.links import Wiring, commands, lay
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.pace import Pace
 from iostrata.lab.qemu import racing
@@ -54,7 +54,7 @@ class Lab:
 
 @contextmanager
 def standing(
-    scenario: Scenario, directory: LabDirectory, listener: Listener, keep: bool
+    scenario: Scenario, directory: LabDirectory, listener: LabListener, keep: bool
 ) -> Iterator[Lab]:
     """A lab for the block, without a stack; after it only if it is kept.
 
@@ -74,7 +74,7 @@ def standing(
                 _tell_of(lab, listener)
 
 
-def _boot(lab: Lab, listener: Listener, teardown: ExitStack) -> None:
+def _boot(lab: Lab, listener: LabListener, teardown: ExitStack) -> None:
     """All at once; those within another as soon as that is up."""
     own = [machine for machine in lab.scenario.machines if not machine.nested]
     for machine in own:
@@ -114,7 +114,7 @@ def _set_up(lab: Lab, machine: RunningMachine) -> None:
         machine.command(lab.software[machine.name].load_modules())
 
 
-def _add(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
+def _add(lab: Lab, machine: RunningMachine, listener: LabListener) -> None:
     """Told and written down as it starts: what is killed midway can still be taken down."""
     kernel = lab.software[machine.name].kernel
     listener.say(f"machine {machine.name}: booting kernel {kernel.release}")
@@ -126,20 +126,20 @@ def _add(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
     write_state(lab.directory, msgspec.structs.replace(lab.state, machines=states))
 
 
-def wait_for_nested(lab: Lab, listener: Listener) -> None:
+def wait_for_nested(lab: Lab, listener: LabListener) -> None:
     for machine in lab.scenario.machines:
         if machine.nested:
             _wait_for(lab, lab.machines[machine.name], listener)
             _set_up(lab, lab.machines[machine.name])
 
 
-def _wait_for(lab: Lab, machine: RunningMachine, listener: Listener) -> None:
+def _wait_for(lab: Lab, machine: RunningMachine, listener: LabListener) -> None:
     boot.wait_for(machine)
     lab.boot_s[machine.name] = time.monotonic() - lab.began_s
     listener.say(f"machine {machine.name}: up after {lab.boot_s[machine.name]:.1f} s")
 
 
-def _tell_of(lab: Lab, listener: Listener) -> None:
+def _tell_of(lab: Lab, listener: LabListener) -> None:
     name = lab.directory.name
     for machine in lab.machines.values():
         machine.close()

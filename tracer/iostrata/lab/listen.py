@@ -9,7 +9,7 @@ from typing import Protocol
 from iostrata.record.status import Progress
 
 
-class Listener(Protocol):
+class LabListener(Protocol):
     def say(self, text: str) -> None: ...
 
     def heard(self, progress: Mapping[str, Progress]) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from iostrata.lab.archive import Archive
 from iostrata.lab.cache import cache, locked
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.tools import run_tool
 
 DPKG: Final = Path("/var/lib/dpkg")
@@ -27,7 +27,7 @@ UNPACK: Final = (
 )
 
 
-def fetched(names: Sequence[str], listener: Listener) -> Path | None:
+def fetched(names: Sequence[str], listener: LabListener) -> Path | None:
     """What the packages and all that they need put into a root, for that of this machine.
 
     From the cache, if it was fetched before, and nothing was installed here since. None: they

@@ -10,7 +10,7 @@ from typing import Final
 
 from iostrata.errors import LabError
 from iostrata.lab.lab import Lab
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.scenario import Fio
 from iostrata.lab.transport import LOG, LabTransport
 from iostrata.lab.workload import (
@@ -22,8 +22,8 @@ from iostrata.lab.workload import (
     witness,
 )
 from iostrata.record.machines import Plan, record_machines
+from iostrata.record.member import Planned
 from iostrata.record.recorder import Request
-from iostrata.record.station import Planned
 from iostrata.record.status import Progress
 
 # In a machine.
@@ -38,7 +38,7 @@ def rehearse(lab: Lab, workload: Fio) -> None:
     machine.command(f"{_prepared(workload)} && {words}", PREPARATION_LIMIT_S)
 
 
-def record(lab: Lab, workload: Fio, place: Path, listener: Listener) -> Witness:
+def record(lab: Lab, workload: Fio, place: Path, listener: LabListener) -> Witness:
     """Into the directory ``place``, with the workload's own account beside. Errors: LabError."""
     machine = lab.machines[workload.machine]
     words = command(workload, ACCOUNT)
@@ -71,7 +71,7 @@ def _prepared(workload: Fio) -> str:
 class _Told:
     """What the recording tells, told on."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: LabListener) -> None:
         self._listener = listener
 
     def say(self, text: str) -> None:

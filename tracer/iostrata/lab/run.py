@@ -19,7 +19,7 @@ from iostrata.lab import checks
 from iostrata.lab.cache import LabDirectory, new_lab_directory
 from iostrata.lab.checks import Check, Measured
 from iostrata.lab.lab import Lab, standing, wait_for_nested
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.problem import choice
 from iostrata.lab.record import RECORDER, record, rehearse
 from iostrata.lab.scenario import Fio, Injection, Scenario, with_keys
@@ -73,7 +73,7 @@ class Result:
 
 
 def run(
-    scenario: Scenario, name: str, listener: Listener, keep: bool, only: Sequence[str] = ()
+    scenario: Scenario, name: str, listener: LabListener, keep: bool, only: Sequence[str] = ()
 ) -> Result:
     """``only``: these rounds, instead of all. Errors: LabError, before the first round."""
     workloads = list(_chosen(scenario, only))
@@ -95,7 +95,7 @@ def run(
     return Result(name, recordings, machines, tuple(rounds), broken)
 
 
-def up(scenario: Scenario, name: str, listener: Listener) -> None:
+def up(scenario: Scenario, name: str, listener: LabListener) -> None:
     """Brings it up with its stack and the recorder, and leaves it standing."""
     with furnished(scenario, new_lab_directory(name), listener, keep=False) as lab:
         lab.keep = True
@@ -103,7 +103,7 @@ def up(scenario: Scenario, name: str, listener: Listener) -> None:
 
 @contextmanager
 def furnished(
-    scenario: Scenario, directory: LabDirectory, listener: Listener, keep: bool
+    scenario: Scenario, directory: LabDirectory, listener: LabListener, keep: bool
 ) -> Iterator[Lab]:
     """A lab for the block, with its stack and the recorder; after it only if it is kept."""
     with _ended_by_signals(), standing(scenario, directory, listener, keep) as lab:
@@ -122,7 +122,7 @@ def _chosen(scenario: Scenario, only: Sequence[str]) -> Iterator[Fio]:
     return (workload for workload in scenario.rounds() if workload.name in chosen)
 
 
-def _furnish(lab: Lab, listener: Listener) -> None:
+def _furnish(lab: Lab, listener: LabListener) -> None:
     """The recorder and the stack, onto the machines.
 
     What involves no nested machine can be built while those boot.
@@ -148,7 +148,7 @@ def _observe(lab: Lab, declared: Machine, recordings: Path) -> MachineResult:
 
 
 def _rounds(
-    lab: Lab, workload: Fio, only: Sequence[str], recordings: Path, listener: Listener
+    lab: Lab, workload: Fio, only: Sequence[str], recordings: Path, listener: LabListener
 ) -> Iterator[RoundResult]:
     """A workload, then its injections."""
     wanted, stack = lab.scenario.checks, lab.scenario.stack
@@ -179,7 +179,7 @@ def _verdict(result: RoundResult) -> str:
 
 
 def _round(
-    lab: Lab, stack: Sequence[Step], workload: Fio, place: Path, listener: Listener
+    lab: Lab, stack: Sequence[Step], workload: Fio, place: Path, listener: LabListener
 ) -> Measured:
     build(stack, lab.site)
     rehearse(lab, workload)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iostrata.lab.kernels import Kernel, kernel
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.packages import fetched
 from iostrata.lab.scenario import Scenario
 
@@ -30,7 +30,7 @@ class Software:
         return "\n".join(["set -e", *lines])
 
 
-def software(scenario: Scenario, listener: Listener) -> Mapping[str, Software]:
+def software(scenario: Scenario, listener: LabListener) -> Mapping[str, Software]:
     """By machine. Those nested in one machine share a root, and so their packages."""
     found = {}
     for machine in scenario.machines:

@@ -13,7 +13,7 @@ import msgspec
 
 from iostrata.errors import LabError
 from iostrata.lab.cache import LabDirectory, lab_directories
-from iostrata.lab.listen import Listener
+from iostrata.lab.listen import LabListener
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.process import Process, process
 
@@ -50,7 +50,7 @@ def write_state(directory: LabDirectory, state: LabState) -> None:
     partial.rename(directory.state)
 
 
-def take_down(listener: Listener, names: Sequence[str] = ()) -> None:
+def take_down(listener: LabListener, names: Sequence[str] = ()) -> None:
     """Ends the machines of labs that nobody runs any more, and no other process.
 
     ``names``: of labs, or of scenarios of which one stands that is ours; none: the only lab that
@@ -89,7 +89,7 @@ def _only_one(labs: dict[LabDirectory, LabState], what: str) -> None:
         raise LabError(f"{what} one lab, but {len(labs)} stand: {names}", "name those to be ended")
 
 
-def _end(directory: LabDirectory, state: LabState, listener: Listener) -> None:
+def _end(directory: LabDirectory, state: LabState, listener: LabListener) -> None:
     if state.owner.alive:
         listener.say(f"left alone: {_described(directory, state)}")
         return

@@ -8,8 +8,8 @@ from iostrata.layers.declaration import (
     Programs,
     Rank,
     Row,
-    Sight,
     Stage,
+    Visibility,
 )
 from iostrata.layers.stack import (
     HOPS,
@@ -18,12 +18,27 @@ from iostrata.layers.stack import (
     PROGRAMS,
     RANK,
     ROWS,
-    SIGHTS,
     STACK,
     UNFOLLOWED,
+    VISIBILITY,
 )
 
 __all__ = [
-    "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "SIGHTS", "STACK", "UNFOLLOWED",
-    "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Sight", "Stage",
+    "HOPS",
+    "LAYERS",
+    "OBSERVERS",
+    "PROGRAMS",
+    "RANK",
+    "ROWS",
+    "STACK",
+    "UNFOLLOWED",
+    "VISIBILITY",
+    "Declaration",
+    "Depth",
+    "Observer",
+    "Programs",
+    "Rank",
+    "Row",
+    "Stage",
+    "Visibility",
 ]  # fmt: skip

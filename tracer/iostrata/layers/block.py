@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Visibility
 
 BLOCK: Final = Declaration(
     rows=(
@@ -87,8 +87,10 @@ BLOCK: Final = Declaration(
         Rank("block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
         Rank("lower.queue", "block.Q2D", Depth.BELOW),
     ),
-    sights=(
-        Sight("block", ("block",), "queue and device cannot be told from the rest", needed=True),
+    visibility=(
+        Visibility(
+            "block", ("block",), "queue and device cannot be told from the rest", needed=True
+        ),
     ),
     observers=(
         Observer(

@@ -109,7 +109,7 @@ class Programs:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Visibility:
     """What ``doctor`` says of a layer: which of its probes work, and what it means to miss them.
 
     ``prefixes``: of its programs; ``programs``: or those very ones, which it needs all.
@@ -150,5 +150,5 @@ class Declaration:
     ranks: tuple[Rank, ...] = ()
     stages: tuple[Stage, ...] = ()
     programs: tuple[Programs, ...] = ()
-    sights: tuple[Sight, ...] = ()
+    visibility: tuple[Visibility, ...] = ()
     observers: tuple[Observer, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Visibility
 
 DEVICE: Final = Declaration(
     rows=(
@@ -59,8 +59,8 @@ DEVICE: Final = Declaration(
         Rank("device.journal", "device.journal", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.data", "device.data", Depth.DEVICE, wakes=True, asks=True),
     ),
-    sights=(
-        Sight(
+    visibility=(
+        Visibility(
             "device",
             (),
             "the device's time is not seen",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Visibility
 
 FS: Final = Declaration(
     rows=(
@@ -27,7 +27,9 @@ FS: Final = Declaration(
         Programs("xfs", frozenset({"xfs"})),
         Programs("btrfs", frozenset({"btrfs"})),
     ),
-    sights=(
-        Sight("fs", ("fs", "xfs", "btrfs"), "time in the file system's sync is shown as syscall"),
+    visibility=(
+        Visibility(
+            "fs", ("fs", "xfs", "btrfs"), "time in the file system's sync is shown as syscall"
+        ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Visibility
 
 JOURNAL: Final = Declaration(
     rows=(
@@ -61,5 +61,5 @@ JOURNAL: Final = Declaration(
     ),
     # A journal may be another file system's, too.
     programs=(Programs("journal", frozenset({"ext4", "ext3", "ocfs2"})),),
-    sights=(Sight("journal", ("journal",), "journal waits are shown as unattributed"),),
+    visibility=(Visibility("journal", ("journal",), "journal waits are shown as unattributed"),),
 )

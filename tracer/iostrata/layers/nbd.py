@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight, Stage
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Stage, Visibility
 
 NBD: Final = Declaration(
     rows=(
@@ -69,8 +69,8 @@ NBD: Final = Declaration(
         Stage("nbd.reply"),
     ),
     programs=(Programs("nbd", disk="nbd"),),
-    sights=(
-        Sight(
+    visibility=(
+        Visibility(
             "nbd",
             ("nbd",),
             "a network block device's time cannot be told from the driver's",

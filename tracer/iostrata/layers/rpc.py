@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Visibility
 
 NFS: Final = frozenset({"nfs", "nfs4"})
 
@@ -47,15 +47,15 @@ RPC: Final = Declaration(
         Rank("rpc.call", "rpc.call", Depth.AWAY, wakes=True, asks=True),
     ),
     programs=(Programs("nfs", NFS), Programs("rpc", NFS)),
-    sights=(
-        Sight(
+    visibility=(
+        Visibility(
             "nfs",
             ("nfs",),
             "an NFS client's calls are not seen: their time is shown as syscall",
             absent="no NFS client is loaded with BTF: mount before recording, "
             "what comes later is not seen",
         ),
-        Sight(
+        Visibility(
             "rpc",
             ("rpc",),
             "an NFS client's network and server cannot be told from its own work",

@@ -58,8 +58,11 @@ HOPS: Final = tuple(rank for rank in STACK if rank.depth == Depth.WAY)
 RANK: Final = {rank.name: number for number, rank in enumerate(STACK)}
 
 # What not every machine has comes last.
-SIGHTS: Final = tuple(
-    sorted((s for layer in LAYERS for s in layer.sights), key=lambda sight: bool(sight.absent))
+VISIBILITY: Final = tuple(
+    sorted(
+        (s for layer in LAYERS for s in layer.visibility),
+        key=lambda visibility: bool(visibility.absent),
+    )
 )
 PROGRAMS: Final = tuple(programs for layer in LAYERS for programs in layer.programs)
 OBSERVERS: Final = tuple(observer for layer in LAYERS for observer in layer.observers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Visibility
 
 SVC: Final = Declaration(
     rows=(
@@ -34,8 +34,8 @@ SVC: Final = Declaration(
         Rank("svc", "svc", Depth.FLOOR),
     ),
     programs=(Programs("svc", frozenset({"nfsd"})),),
-    sights=(
-        Sight(
+    visibility=(
+        Visibility(
             "svc",
             ("svc",),
             "what this machine's NFS server does is not seen",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Visibility
 
 SYSCALL: Final = Declaration(
     rows=(
@@ -20,10 +20,10 @@ SYSCALL: Final = Declaration(
         ),
     ),
     ranks=(Rank("syscall", "syscall", Depth.FLOOR),),
-    sights=(
-        Sight("syscall", ("syscall",), "no write can be seen at all", needed=True),
-        Sight("32-bit programs", ("compat",), "their system calls are not seen"),
-        Sight("aio", ("aio",), "libaio writes are not analysed"),
-        Sight("io_uring", ("uring",), "io_uring writes are not analysed"),
+    visibility=(
+        Visibility("syscall", ("syscall",), "no write can be seen at all", needed=True),
+        Visibility("32-bit programs", ("compat",), "their system calls are not seen"),
+        Visibility("aio", ("aio",), "libaio writes are not analysed"),
+        Visibility("io_uring", ("uring",), "io_uring writes are not analysed"),
     ),
 )

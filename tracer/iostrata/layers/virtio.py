@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Visibility
 from iostrata.trace.layout import THREAD_VMM
 
 VIRTIO: Final = Declaration(
@@ -106,14 +106,14 @@ VIRTIO: Final = Declaration(
         Rank("vmm.runqueue", "vmm.runqueue", Depth.WAY),
     ),
     programs=(Programs("virtio", hop="virtio"), Programs("kvm", thread=THREAD_VMM)),
-    sights=(
-        Sight(
+    visibility=(
+        Visibility(
             "virtio",
             ("virtio",),
             "a guest's way to its host cannot be told from the host's work",
             absent="this machine has no virtio devices",
         ),
-        Sight(
+        Visibility(
             "kvm",
             ("kvm",),
             "what virtual CPUs wait for is shown as the guest's own time",

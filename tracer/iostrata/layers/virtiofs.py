@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Programs, Sight
+from iostrata.layers.declaration import Declaration, Programs, Visibility
 from iostrata.trace.layout import THREAD_DAEMON
 
 VIRTIOFS: Final = Declaration(
     programs=(Programs("virtiofs", thread=THREAD_DAEMON),),
-    sights=(
-        Sight(
+    visibility=(
+        Visibility(
             "virtiofs",
             ("virtiofs",),
             "which requests of a guest's file system this machine's daemon serves is not seen",

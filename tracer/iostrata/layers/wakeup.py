@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Sight
+from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Visibility
 
 WAKEUP: Final = Declaration(
     rows=(
@@ -61,7 +61,9 @@ WAKEUP: Final = Declaration(
         Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
     ),
-    sights=(Sight("wakeup", ("wakeup",), "what ended a sleep is not known: unattributed"),),
+    visibility=(
+        Visibility("wakeup", ("wakeup",), "what ended a sleep is not known: unattributed"),
+    ),
     observers=(
         Observer("wakeup", ("sched_resume",), "no scheduler event recorded", "syscall and fs"),
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live: beats in, the Moment that is shown out."""
+"""Live: intervals in, the LiveSummary that is shown out."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ import numpy as np
 from iostrata.attribute.selection import joined, select
 from iostrata.attribute.summarise import tabulate
 from iostrata.columns import Ints
-from iostrata.live.beat import Beat
-from iostrata.model import Breakdown, Moment
+from iostrata.live.interval import Interval
+from iostrata.model import Breakdown, LiveSummary
 
-MOST_BEATS: Final = 120
+MOST_INTERVALS: Final = 120
 
 
 class History:
-    """The last beats. ``beats``: how many of them the table is of; the strips are of all."""
+    """The last intervals. ``intervals``: how many the table is of; the strips are of all."""
 
-    def __init__(self, beats: int) -> None:
-        self._tabled = beats
-        self._beats: deque[Beat] = deque(maxlen=MOST_BEATS)
+    def __init__(self, intervals: int) -> None:
+        self._tabled = intervals
+        self._intervals: deque[Interval] = deque(maxlen=MOST_INTERVALS)
 
-    def add(self, beat: Beat) -> None:
-        self._beats.append(beat)
+    def add(self, interval: Interval) -> None:
+        self._intervals.append(interval)
 
     def names(self, column: str) -> tuple[str, ...]:
         """The names in a column of codes (``method``, ...), most frequent first."""
         counts: Counter[str] = Counter()
-        for beat in self._beats:
-            if beat.breakdown:
-                writes = beat.breakdown.writes
+        for interval in self._intervals:
+            if interval.breakdown:
+                writes = interval.breakdown.writes
                 found = np.bincount(writes.codes[column], minlength=len(writes.names[column]))
                 counts.update(dict(zip(writes.names[column], found.tolist(), strict=True)))
         return tuple(name for name, count in counts.most_common() if count)
 
-    def moment(self, chosen: Mapping[str, str]) -> Moment:
+    def summary(self, chosen: Mapping[str, str]) -> LiveSummary:
         """Of the writes that have the chosen name in each of these columns."""
-        parts = [_chosen(beat.breakdown, chosen) for beat in self._beats]
-        recent = list(self._beats)[-self._tabled :]
+        parts = [_chosen(interval.breakdown, chosen) for interval in self._intervals]
+        recent = list(self._intervals)[-self._tabled :]
         some = [part for part in parts[-self._tabled :] if part is not None]
-        looked_ns = sum(beat.end_ns - beat.begin_ns for beat in recent)
-        skipped_ns = sum(beat.skipped_ns for beat in recent)
+        looked_ns = sum(interval.end_ns - interval.begin_ns for interval in recent)
+        skipped_ns = sum(interval.skipped_ns for interval in recent)
         whole = joined(some) if some else None
-        return Moment(
+        return LiveSummary(
             table=tabulate(whole, "all", np.arange(len(whole.writes))) if whole else None,
             seconds=(looked_ns + skipped_ns) / 1e9,
             sampled=looked_ns / (looked_ns + skipped_ns) if looked_ns else 1.0,
             writes_per_s=tuple(
-                len(part.writes) / (beat.end_ns - beat.begin_ns) * 1e9 if part else 0.0
-                for beat, part in zip(self._beats, parts, strict=True)
+                len(part.writes) / (interval.end_ns - interval.begin_ns) * 1e9 if part else 0.0
+                for interval, part in zip(self._intervals, parts, strict=True)
             ),
             strips=_strips(parts),
             chosen=chosen,
@@ -77,7 +77,7 @@ def _masks(breakdown: Breakdown, chosen: Mapping[str, str]) -> Iterator[Ints]:
 def _strips(
     parts: list[Breakdown | None],
 ) -> dict[tuple[str, str], tuple[float | None, ...]]:
-    """Mean ns a write of each layer in each beat; ``total`` and ``unattributed`` as well."""
+    """Mean ns a write of each layer in each interval; ``total`` and ``unattributed`` as well."""
     rows: dict[tuple[str, str], list[float | None]] = {}
     for number, part in enumerate(parts):
         if part is None:

@@ -3,7 +3,7 @@
 
 The same ``analyse`` as for any recording, of its last seconds. What it costs is
 bounded: where a second holds more events than ``MOST_EVENTS``, only its end is
-analysed, and the beat says how much was skipped.
+analysed, and the interval says how much was skipped.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from iostrata.analysis import analyse
 from iostrata.attribute.selection import select
 from iostrata.errors import NothingToAnalyse
-from iostrata.live.beat import Beat
+from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
-from iostrata.recording import Machine, Recording
+from iostrata.recording import RecordedMachine, Recording
 from iostrata.trace.follow import Follower
 from iostrata.trace.read import Trace
 
@@ -39,9 +39,9 @@ class Moving(Recording):
 
 
 class Latest:
-    """What a recorder wrote into ``machine``'s directory of ``path`` since the last beat."""
+    """What a recorder wrote into ``machine``'s directory of ``path`` since the last interval."""
 
-    def __init__(self, path: Path, machine: Machine) -> None:
+    def __init__(self, path: Path, machine: RecordedMachine) -> None:
         self._path, self._machine = path, machine
         self._follower = Follower(path / machine.directory, machine.name)
         self._until_ns = 0
@@ -49,26 +49,26 @@ class Latest:
     def close(self) -> None:
         self._follower.close()
 
-    def beat(self) -> Beat | None:
+    def interval(self) -> Interval | None:
         """None: nothing new. Errors: RecordingError, OSError."""
-        look = self._follower.look(SPAN_NS, MOST_EVENTS)
-        if look is None or look.end_ns <= self._until_ns:
+        snapshot = self._follower.snapshot(SPAN_NS, MOST_EVENTS)
+        if snapshot is None or snapshot.end_ns <= self._until_ns:
             return None
-        since_ns = self._until_ns or max(look.begin_ns, look.trace.begin_ns)
-        begin_ns = max(since_ns, look.begin_ns)
-        self._until_ns = look.end_ns
-        return Beat(
+        since_ns = self._until_ns or max(snapshot.begin_ns, snapshot.trace.begin_ns)
+        begin_ns = max(since_ns, snapshot.begin_ns)
+        self._until_ns = snapshot.end_ns
+        return Interval(
             begin_ns=begin_ns,
-            end_ns=look.end_ns,
+            end_ns=snapshot.end_ns,
             skipped_ns=begin_ns - since_ns,
-            breakdown=self._analysed(look.trace, look.begin_ns, begin_ns, look.end_ns),
-            lost=look.trace.lost_by_point,
+            breakdown=self._analysed(snapshot.trace, snapshot.begin_ns, begin_ns, snapshot.end_ns),
+            lost=snapshot.trace.lost_by_point,
         )
 
     def _analysed(
         self, trace: Trace, whole_ns: int, begin_ns: int, end_ns: int
     ) -> Breakdown | None:
-        """The writes of the beat; those that began before the trace is whole are not known."""
+        """The writes of the interval; those that began before the trace is whole are not known."""
         try:
             found = analyse(Moving(self._path, (self._machine,), latest=(trace,)))
         except NothingToAnalyse:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.attribute.selection import select
-from iostrata.live.beat import Beat
+from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 
 
@@ -24,7 +24,7 @@ class Replayed:
     def over(self) -> bool:
         return self._until_ns >= int(self._ended[-1])
 
-    def beat(self, seconds: float) -> Beat | None:
+    def interval(self, seconds: float) -> Interval | None:
         """What so many of our seconds hold; None: the recording is over."""
         if self.over:
             return None
@@ -33,7 +33,7 @@ class Replayed:
         first, last = np.searchsorted(self._ended, (begin_ns, end_ns), side="right")
         self._until_ns = end_ns
         rows = np.sort(self._order[first:last])
-        return Beat(
+        return Interval(
             begin_ns=begin_ns,
             end_ns=end_ns,
             skipped_ns=0,

@@ -410,11 +410,11 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Moment:
+class LiveSummary:
     """What the live view shows: the writes of the last seconds, and how it came to that.
 
     ``table``: of ``seconds``; None: there was no write. ``sampled``: the part of that
-    time that was analysed (0..1). ``writes_per_s`` and ``strips``: a value a beat of the
+    time that was analysed (0..1). ``writes_per_s`` and ``strips``: a value an interval of the
     view, the latest last; strips are mean ns a write by (machine, layer), None where there
     was no write, ``total`` and ``unattributed`` being on machine "". ``chosen``: the name
     that the writes must have in a column (``method``, ...). ``lost``: events, by point.

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from iostrata.record.permission import Refusal, check_ebpf, refusal
 from iostrata.record.recorder import Outcome, Request, Target, find_recorder, record
-from iostrata.record.status import Listener, Progress
+from iostrata.record.status import Progress, RecorderListener
 
 __all__ = [
-    "Listener",
     "Outcome",
     "Progress",
+    "RecorderListener",
     "Refusal",
     "Request",
     "Target",

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from iostrata.errors import RecorderError
-from iostrata.layers import SIGHTS, Sight
-from iostrata.record.machine import Machine, machine
+from iostrata.layers import VISIBILITY, Visibility
 from iostrata.record.mounts import Carried, carried_mounts
 from iostrata.record.permission import Refusal, refusal
 from iostrata.record.recorder import find_recorder
+from iostrata.record.system import System, system
 
 OK: Final = "ok"
 UNUSED: Final = "unused"
@@ -42,7 +42,7 @@ MISSING: Final = ("ENOENT", "ESRCH")
 class Verdict:
     """One layer. ``seen``: ``yes``, ``partly``, ``no``, ``absent``, or ``not tried``."""
 
-    sight: Sight
+    visibility: Visibility
     seen: str
     working: tuple[Probe, ...]
     broken: tuple[Probe, ...]
@@ -52,7 +52,7 @@ class Verdict:
 class Diagnosis:
     """``observable``: the path of a write on this machine can be seen."""
 
-    machine: Machine
+    machine: System
     refusal: Refusal | None
     verdicts: tuple[Verdict, ...]
     mounts: tuple[Carried, ...] = ()
@@ -60,7 +60,9 @@ class Diagnosis:
     @property
     def observable(self) -> bool:
         return all(
-            verdict.seen in ("yes", "partly") for verdict in self.verdicts if verdict.sight.needed
+            verdict.seen in ("yes", "partly")
+            for verdict in self.verdicts
+            if verdict.visibility.needed
         )
 
 
@@ -73,7 +75,7 @@ def diagnose() -> Diagnosis:
             probes = try_probes()
         except RecorderError as error:
             refused = Refusal(str(error), error.hint)
-    return Diagnosis(machine(), refused, verdicts(probes), carried_mounts())
+    return Diagnosis(system(), refused, verdicts(probes), carried_mounts())
 
 
 def try_probes() -> list[Probe]:
@@ -103,24 +105,24 @@ def read_probes(lines: Iterable[str]) -> list[Probe]:
 
 
 def verdicts(probes: Sequence[Probe]) -> tuple[Verdict, ...]:
-    return tuple(_verdict(sight, probes) for sight in SIGHTS)
+    return tuple(_verdict(visibility, probes) for visibility in VISIBILITY)
 
 
-def _verdict(sight: Sight, probes: Sequence[Probe]) -> Verdict:
+def _verdict(visibility: Visibility, probes: Sequence[Probe]) -> Verdict:
     own = [
         probe
         for probe in probes
         if probe.result != UNUSED
-        and (probe.layer in sight.prefixes or probe.program in sight.programs)
+        and (probe.layer in visibility.prefixes or probe.program in visibility.programs)
     ]
     working = tuple(probe for probe in own if probe.works)
     broken = tuple(probe for probe in own if not probe.works)
     if not probes:
         seen = "not tried"
-    elif sight.absent and all(probe.result in MISSING for probe in own):
+    elif visibility.absent and all(probe.result in MISSING for probe in own):
         seen = "absent"
-    elif not working or (sight.programs and broken):
+    elif not working or (visibility.programs and broken):
         seen = "no"
     else:
         seen = "partly" if broken else "yes"
-    return Verdict(sight, seen, working, broken)
+    return Verdict(visibility, seen, working, broken)

@@ -13,14 +13,14 @@ from typing import Final, Protocol
 
 from iostrata.errors import IostrataError
 from iostrata.record.duties import ALL, SERVING
-from iostrata.record.fitness import blind_spots
 from iostrata.record.interruption import Answer, Interruption
 from iostrata.record.local import Local
+from iostrata.record.member import Member, Planned
 from iostrata.record.mounts import carried_mounts, write_connections
 from iostrata.record.recorder import Outcome, Request, Target
-from iostrata.record.station import Planned, Station
+from iostrata.record.requirements import blind_spots
 from iostrata.record.status import Progress
-from iostrata.recording import Machine, write_recording_json
+from iostrata.recording import RecordedMachine, write_recording_json
 
 READY_LIMIT_S: Final = 180.0
 END_LIMIT_S: Final = 60.0
@@ -44,7 +44,7 @@ class Plan:
     slowness: float = 1.0
 
 
-class Listener(Protocol):
+class RecordingListener(Protocol):
     """Is told how the recording goes."""
 
     def say(self, text: str) -> None: ...
@@ -62,123 +62,125 @@ class Listener(Protocol):
         ...
 
 
-def record_machines(plan: Plan, listener: Listener) -> Outcome:
+def record_machines(plan: Plan, listener: RecordingListener) -> Outcome:
     """Records all machines while the command (or the duration) of the plan's request lasts.
 
     A machine that is lost midway costs its tail: it is told to the listener and noted in
     recording.json. Errors: IostrataError, when nothing was begun, or when the workload's
     machine is the one that was lost; then what there is was saved all the same.
     """
-    stations = [Station(machine) for machine in plan.machines]
-    (workload,) = (station for station in stations if station.name == plan.workload)
+    members = [Member(machine) for machine in plan.machines]
+    (workload,) = (member for member in members if member.name == plan.workload)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     with Interruption() as signals:
         try:
-            write_recording(plan, stations, created)
-            prepare(stations, listener)
-            start(plan, workload, stations, listener)
+            write_recording(plan, members, created)
+            prepare(members, listener)
+            start(plan, workload, members, listener)
             signals.answer = Answer.REMEMBER
             workload.go()
             listener.ready()
-            follow(workload, stations, signals, listener)
-            stop(plan, workload, stations)
-            fetch(plan.request.directory, workload, stations, listener)
-            outcome = _outcome(plan, workload, stations, signals.received)
-            write_recording(plan, stations, created, outcome.exit_status)
+            follow(workload, members, signals, listener)
+            stop(plan, workload, members)
+            fetch(plan.request.directory, workload, members, listener)
+            outcome = _outcome(plan, workload, members, signals.received)
+            write_recording(plan, members, created, outcome.exit_status)
         finally:
             signals.answer = Answer.IGNORE
-            _each(Station.tidy, stations)
+            _each(Member.tidy, members)
     if error := workload.error():
         raise type(error)(f"machine {workload.name}: {error}", error.hint)
     return outcome
 
 
-def prepare(stations: Sequence[Station], listener: Listener) -> None:
+def prepare(members: Sequence[Member], listener: RecordingListener) -> None:
     """Every machine is checked and has a recorder that works there; all at once."""
-    listener.say(f"preparing {', '.join(station.name for station in stations)}")
-    _each(Station.check, stations)
-    for first, second in _twins(stations):
+    listener.say(f"preparing {', '.join(member.name for member in members)}")
+    _each(Member.check, members)
+    for first, second in _twins(members):
         listener.warn(f"{first.name} and {second.name} are the same machine, booted once")
-    _each(Station.install, stations)
+    _each(Member.install, members)
 
 
-def start(plan: Plan, workload: Station, stations: Sequence[Station], listener: Listener) -> None:
+def start(
+    plan: Plan, workload: Member, members: Sequence[Member], listener: RecordingListener
+) -> None:
     """All of them record, and have told their clocks; the command can begin."""
     own = replace(plan.request, duties=ALL)
     others = replace(plan.request, command=(), target=Target(), duties=SERVING, duration_s=0)
-    for station in stations:
-        station.start(own if station is workload else others)
-    for station in stations:
-        station.wait_ready(READY_LIMIT_S * plan.slowness)
-        for text in blind_spots(station.planned.role, station.sights):
-            listener.warn(f"machine {station.name}: {text}")
-    for station in stations:
-        station.ask_clock(MANY)
-        station.check_running()
+    for member in members:
+        member.start(own if member is workload else others)
+    for member in members:
+        member.wait_ready(READY_LIMIT_S * plan.slowness)
+        for text in blind_spots(member.planned.role, member.visibility):
+            listener.warn(f"machine {member.name}: {text}")
+    for member in members:
+        member.ask_clock(MANY)
+        member.check_running()
 
 
 def follow(
-    workload: Station, stations: Sequence[Station], signals: Interruption, listener: Listener
+    workload: Member, members: Sequence[Member], signals: Interruption, listener: RecordingListener
 ) -> None:
     """Until the workload's machine has ended its recording, or a signal came."""
     second_at = time.monotonic() + 1
     while workload.running and not signals.received:
         workload.hear(POLL_S)
-        for station in stations:
-            station.hear(0)
-            if station is not workload and station.see_loss():
-                listener.warn(f"machine {station.name}: {station.note}")
+        for member in members:
+            member.hear(0)
+            if member is not workload and member.see_loss():
+                listener.warn(f"machine {member.name}: {member.note}")
         if time.monotonic() >= second_at:
             second_at += 1
-            for station in stations:
-                station.ask_clock(FEW)
-            listener.heard({each.name: each.status.last for each in stations if each.status.last})
+            for member in members:
+                member.ask_clock(FEW)
+            listener.heard({each.name: each.status.last for each in members if each.status.last})
 
 
-def stop(plan: Plan, workload: Station, stations: Sequence[Station]) -> None:
+def stop(plan: Plan, workload: Member, members: Sequence[Member]) -> None:
     """The workload's machine first: what the others do for it is recorded to the end."""
     workload.stop()
     workload.wait_end(END_LIMIT_S * plan.slowness)
-    for station in stations:
-        station.ask_clock(MANY)
-        station.stop()
-    for station in stations:
-        station.wait_end(END_LIMIT_S * plan.slowness)
+    for member in members:
+        member.ask_clock(MANY)
+        member.stop()
+    for member in members:
+        member.wait_end(END_LIMIT_S * plan.slowness)
 
 
 def fetch(
-    directory: Path, workload: Station, stations: Sequence[Station], listener: Listener
+    directory: Path, workload: Member, members: Sequence[Member], listener: RecordingListener
 ) -> None:
     """Every trace, as far as it got, into the recording."""
-    for station in stations:
-        if station.see_loss() and station is not workload:
-            listener.warn(f"machine {station.name}: {station.note}")
-        before = station.note
+    for member in members:
+        if member.see_loss() and member is not workload:
+            listener.warn(f"machine {member.name}: {member.note}")
+        before = member.note
         try:
-            station.fetch(directory / station.name)
-            if isinstance(station.planned.transport, Local):
-                write_connections(directory / station.name, carried_mounts())
+            member.fetch(directory / member.name)
+            if isinstance(member.planned.transport, Local):
+                write_connections(directory / member.name, carried_mounts())
         except IostrataError as error:
-            station.abandoned = True
-            where = f"{station.planned.transport}:{station.directory}"
+            member.abandoned = True
+            where = f"{member.planned.transport}:{member.directory}"
             listener.warn(f"{error}; what it recorded is in {where}")
-            station.note = "; ".join(filter(None, [station.note, f"not fetched from {where}"]))
-        if station.fetched and station.note != before:
-            listener.warn(f"machine {station.name}: {station.note}")
+            member.note = "; ".join(filter(None, [member.note, f"not fetched from {where}"]))
+        if member.fetched and member.note != before:
+            listener.warn(f"machine {member.name}: {member.note}")
 
 
 def write_recording(
-    plan: Plan, stations: Sequence[Station], created: str, exit_status: int | None = None
+    plan: Plan, members: Sequence[Member], created: str, exit_status: int | None = None
 ) -> None:
     """recording.json, which is there from the start: one that is cut short is a recording, too."""
     machines = [
-        Machine(station.name, station.planned.role, station.name, station.note)
-        for station in stations
+        RecordedMachine(member.name, member.planned.role, member.name, member.note)
+        for member in members
     ]
     there = [
         machine
-        for machine, station in zip(machines, stations, strict=True)
-        if station.fetched or not station.session
+        for machine, member in zip(machines, members, strict=True)
+        if member.fetched or not member.session
     ]
     write_recording_json(
         plan.request.directory,
@@ -191,9 +193,9 @@ def write_recording(
 
 
 def _outcome(
-    plan: Plan, workload: Station, stations: Iterable[Station], interrupted_by: int
+    plan: Plan, workload: Member, members: Iterable[Member], interrupted_by: int
 ) -> Outcome:
-    last = [station.status.last for station in stations if station.status.last]
+    last = [member.status.last for member in members if member.status.last]
     total = Progress(
         sum(each.events for each in last),
         sum(each.lost for each in last),
@@ -203,16 +205,16 @@ def _outcome(
     return Outcome(exit_status, interrupted_by, total if last else None)
 
 
-def _twins(stations: Sequence[Station]) -> list[tuple[Station, Station]]:
+def _twins(members: Sequence[Member]) -> list[tuple[Member, Member]]:
     return [
         (first, second)
-        for number, first in enumerate(stations)
-        for second in stations[number + 1 :]
+        for number, first in enumerate(members)
+        for second in members[number + 1 :]
         if first.boot_id and first.boot_id == second.boot_id
     ]
 
 
-def _each(verb: Callable[[Station], None], stations: Sequence[Station]) -> None:
+def _each(verb: Callable[[Member], None], members: Sequence[Member]) -> None:
     """On all machines at once; the first error of any."""
-    with ThreadPoolExecutor(len(stations)) as threads:
-        list(threads.map(verb, stations))
+    with ThreadPoolExecutor(len(members)) as threads:
+        list(threads.map(verb, members))

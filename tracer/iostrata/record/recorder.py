@@ -19,7 +19,7 @@ from typing import Final
 
 from iostrata.errors import CommandNotExecutable, CommandNotFound, RecorderError
 from iostrata.record.duties import SERVING, WORKLOAD
-from iostrata.record.status import Listener, Progress, Status
+from iostrata.record.status import Progress, RecorderListener, Status
 
 NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
@@ -101,7 +101,7 @@ def check_command(command: tuple[str, ...]) -> None:
     )
 
 
-def record(request: Request, listener: Listener) -> Outcome:
+def record(request: Request, listener: RecorderListener) -> Outcome:
     """Runs the recorder until its command, its time, or a signal ends it.
 
     Errors: PermissionDenied, RecorderError, CommandNotFound, CommandNotExecutable.
@@ -190,7 +190,7 @@ def _in_foreground() -> bool:
 
 
 def _follow(
-    pipe: io.FileIO, process: subprocess.Popen[bytes], signals: _Signals, listener: Listener
+    pipe: io.FileIO, process: subprocess.Popen[bytes], signals: _Signals, listener: RecorderListener
 ) -> Status:
     """Reads the recorder's lines until it closes them, and passes signals on to it."""
     status, unread = Status(), b""

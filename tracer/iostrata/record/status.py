@@ -31,7 +31,7 @@ class Progress:
     seconds: float
 
 
-class Listener(Protocol):
+class RecorderListener(Protocol):
     """Is told how the recording goes."""
 
     def ready(self) -> None: ...
@@ -54,7 +54,7 @@ class Status:
     clocks_ns: list[int] = field(default_factory=list)
     done: int | None = None
 
-    def take(self, line: str, listener: Listener) -> None:
+    def take(self, line: str, listener: RecorderListener) -> None:
         word, _, rest = line.partition(" ")
         match word:
             case "probe":

@@ -5,7 +5,7 @@ from iostrata.recording.joined import Part, join
 from iostrata.recording.recording import (
     FILE_NAME,
     ROLES,
-    Machine,
+    RecordedMachine,
     Recording,
     open_recording,
     remove_recording,
@@ -14,6 +14,14 @@ from iostrata.recording.recording import (
 )
 
 __all__ = [
-    "FILE_NAME", "ROLES", "Machine", "Part", "Recording", "join", "open_recording",
-    "remove_recording", "runs_in", "write_recording_json",
+    "FILE_NAME",
+    "ROLES",
+    "Part",
+    "RecordedMachine",
+    "Recording",
+    "join",
+    "open_recording",
+    "remove_recording",
+    "runs_in",
+    "write_recording_json",
 ]  # fmt: skip

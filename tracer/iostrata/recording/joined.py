@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.errors import RecordingError
-from iostrata.recording.recording import Machine, Recording, write_recording_json
+from iostrata.recording.recording import RecordedMachine, Recording, write_recording_json
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.wallclock import realtime_of
 from iostrata.units import duration
@@ -151,7 +151,7 @@ def _describe(parts: Sequence[Part], directory: Path) -> None:
     workload = next((each for each in recordings if each.command), recordings[0])
     write_recording_json(
         directory,
-        tuple(Machine(part.name, part.role, part.name, part.note) for part in parts),
+        tuple(RecordedMachine(part.name, part.role, part.name, part.note) for part in parts),
         created=min((each.created for each in recordings if each.created), default=""),
         command=workload.command,
         exit_status=workload.exit_status,

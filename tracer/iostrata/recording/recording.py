@@ -19,7 +19,7 @@ FORMAT_VERSION = 1
 ROLES = frozenset({"local", "guest", "host", "server"})
 
 
-class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedMachine(msgspec.Struct, frozen=True, omit_defaults=True):
     """``directory``: of its trace, beside recording.json.
 
     ``note``: what went wrong while it was recorded, such as a connection that was lost.
@@ -36,10 +36,10 @@ class RecordingFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     format: str
     created: str
-    machines: tuple[Machine, ...]
+    machines: tuple[RecordedMachine, ...]
     command: tuple[str, ...] | None = None
     exit_status: int | None = None
-    absent: tuple[Machine, ...] = ()
+    absent: tuple[RecordedMachine, ...] = ()
 
 
 class Format(msgspec.Struct):
@@ -54,11 +54,11 @@ class Recording:
     """
 
     path: Path
-    machines: tuple[Machine, ...]
+    machines: tuple[RecordedMachine, ...]
     command: tuple[str, ...] | None = None
     exit_status: int | None = None
     created: str = ""
-    absent: tuple[Machine, ...] = ()
+    absent: tuple[RecordedMachine, ...] = ()
 
     def traces(self) -> list[Trace]:
         """Every machine's trace, in the order of ``machines``."""
@@ -76,7 +76,7 @@ def open_recording(path: Path) -> Recording:
         if file.exists():
             return read_recording_json(file)
         if (path / "metadata").exists():
-            return Recording(path, (Machine("local", "local", "."),))
+            return Recording(path, (RecordedMachine("local", "local", "."),))
     except OSError as error:
         raise unreadable(path, error) from error
     if runs := runs_in(path):
@@ -142,7 +142,7 @@ def check_format(file: Path, text: str) -> None:
         )
 
 
-def check_machine(file: Path, machine: Machine) -> None:
+def check_machine(file: Path, machine: RecordedMachine) -> None:
     """A machine's directory lies within the recording, whatever the file says."""
     inside = file.parent / machine.directory
     if not inside.resolve().is_relative_to(file.parent.resolve()):
@@ -174,12 +174,12 @@ def unreadable(path: Path, error: OSError) -> RecordingError:
 
 def write_recording_json(
     directory: Path,
-    machines: tuple[Machine, ...],
+    machines: tuple[RecordedMachine, ...],
     *,
     created: str,
     command: tuple[str, ...] | None = None,
     exit_status: int | None = None,
-    absent: tuple[Machine, ...] = (),
+    absent: tuple[RecordedMachine, ...] = (),
 ) -> None:
     """``created``: ISO 8601. The machines' traces lie in ``directory`` already, or will."""
     found = RecordingFile(

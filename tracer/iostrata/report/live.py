@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report stage: a Moment as one screen: the table of the last seconds, and strips that move."""
+"""Report stage: a LiveSummary as one screen: the last seconds and strips."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
-from iostrata.model import Figures, Layer, Moment, Row
+from iostrata.model import Figures, Layer, LiveSummary, Row
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import (
     NAME_WIDTH,
@@ -56,12 +56,12 @@ class View:
     state: str = ""
 
 
-def render(moment: Moment, view: View) -> Text:
+def render(summary: LiveSummary, view: View) -> Text:
     """At most ``width`` columns and ``height`` lines."""
     lines = [
-        *_head(moment, view),
-        *_table(moment, view),
-        *_foot(moment),
+        *_head(summary, view),
+        *_table(summary, view),
+        *_foot(summary),
         Text(KEYS if len(KEYS) <= view.width else KEYS_SHORT, style="dim"),
     ]
     for line in lines:
@@ -70,48 +70,48 @@ def render(moment: Moment, view: View) -> Text:
     return Text("\n").join(lines[: view.height])
 
 
-def _head(moment: Moment, view: View) -> Iterator[Text]:
+def _head(summary: LiveSummary, view: View) -> Iterator[Text]:
     yield Text(view.title, style="bold")
-    chosen = [f"{column} {name}" for column, name in moment.chosen.items()] or ["all writes"]
-    said = [*chosen, f"of the last {moment.seconds:.3g} s", f"in order of {view.order}"]
+    chosen = [f"{column} {name}" for column, name in summary.chosen.items()] or ["all writes"]
+    said = [*chosen, f"of the last {summary.seconds:.3g} s", f"in order of {view.order}"]
     line = Text(", ".join(said))
     if view.state:
         line.append(f"  {view.state}", style="reverse")
     yield line
 
 
-def _foot(moment: Moment) -> Iterator[Text]:
-    if moment.lost:
-        count = sum(moment.lost.values())
+def _foot(summary: LiveSummary) -> Iterator[Text]:
+    if summary.lost:
+        count = sum(summary.lost.values())
         text = f"lost {count} events so far; writes that this may touch are left out"
         yield Text(text, style="bold red")
-    elif moment.sampled < 1:
-        text = f"{share(moment.sampled)} of the time is analysed, to cost little; nothing lost"
+    elif summary.sampled < 1:
+        text = f"{share(summary.sampled)} of the time is analysed, to cost little; nothing lost"
         yield Text(text, style="yellow")
     else:
         yield Text("lost nothing", style="dim")
 
 
-def _table(moment: Moment, view: View) -> Iterator[Text]:
-    unit = unit_for(moment.table.total.mean_ns if moment.table else 0.0)
-    busy = [row for row in moment.table.rows if row.figures.mean_ns] if moment.table else []
+def _table(summary: LiveSummary, view: View) -> Iterator[Text]:
+    unit = unit_for(summary.table.total.mean_ns if summary.table else 0.0)
+    busy = [row for row in summary.table.rows if row.figures.mean_ns] if summary.table else []
     titled = view.order == ORDERS[0] and headed(row.layer for row in busy)
     line = _Line.that_fits([row.layer for row in busy], titled, unit, view)
     yield line.titles()
-    yield line.rate(moment.writes_per_s)
-    if moment.table is None:
+    yield line.rate(summary.writes_per_s)
+    if summary.table is None:
         yield Text("no synchronous write", style="yellow")
         return
 
     def strip(machine: str, name: str) -> Strip:
-        return moment.strips.get((machine, name), ())
+        return summary.strips.get((machine, name), ())
 
-    yield line.of("total", moment.table.total, strip("", "total"), "bold")
+    yield line.of("total", summary.table.total, strip("", "total"), "bold")
     groups = _grouped(busy, titled, view.order)
     titles = len(groups) if titled else 0
     shown = _largest(busy, max(view.height - FRAME_LINES - titles, 1))
     for group in groups:
-        if subtotal := subtotal_of(moment.table.segments, group.place):
+        if subtotal := subtotal_of(summary.table.segments, group.place):
             yield line.of(group.title, subtotal.figures, (), "bold")
         elif titled:
             yield Text(group.title, style="bold")
@@ -123,7 +123,7 @@ def _table(moment: Moment, view: View) -> Iterator[Text]:
                 yield line.of(f"  {name}", row.figures, values, style)
     if len(busy) > len(shown):
         yield Text(f"  and {len(busy) - len(shown)} smaller ones", style="dim")
-    yield line.of("unattributed", moment.table.residual, strip("", "unattributed"), "yellow")
+    yield line.of("unattributed", summary.table.residual, strip("", "unattributed"), "yellow")
 
 
 def _largest(rows: Sequence[Row], count: int) -> Sequence[Row]:

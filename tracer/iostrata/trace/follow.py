@@ -120,7 +120,7 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """``trace``: what happened from ``begin_ns`` until ``end_ns`` is whole in it."""
 
     trace: Trace
@@ -147,7 +147,7 @@ class Follower:
             os.close(tail.fd)
         self._tails.clear()
 
-    def look(self, span_ns: int, most_events: int) -> Look | None:
+    def snapshot(self, span_ns: int, most_events: int) -> Snapshot | None:
         """The last ``span_ns``, or less where that held more events than ``most_events``.
 
         None: there is nothing yet.
@@ -170,7 +170,7 @@ class Follower:
         trace = assemble(
             self._directory, self._machine, self._metadata, streams, damage, whole=False
         )
-        return Look(trace, begin_ns, end_ns)
+        return Snapshot(trace, begin_ns, end_ns)
 
     def _grow(self) -> None:
         for path in sorted(self._directory.iterdir(), key=stream_order):

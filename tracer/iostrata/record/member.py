@@ -14,8 +14,8 @@ from typing import Final
 from iostrata.errors import IostrataError, RecorderError
 from iostrata.record.diagnosis import Verdict, read_probes, verdicts
 from iostrata.record.exchange import Probe, write_exchange
-from iostrata.record.fitness import CHECK, check_machine, check_sights, facts_of
 from iostrata.record.recorder import NAME, Request, arguments, find_recorder
+from iostrata.record.requirements import CHECK, check_machine, check_visibility, facts_of
 from iostrata.record.status import Progress, Status
 from iostrata.record.transport import Session, Transport
 
@@ -48,7 +48,7 @@ class Planned:
 
 
 @dataclass
-class Station:
+class Member:
     """``note``: what is wrong with its recording, or empty. ``boot_id`` and ``directory``: there.
 
     ``abandoned``: its trace could not be fetched, and stays there.
@@ -74,7 +74,7 @@ class Station:
         return self.planned.name
 
     @property
-    def sights(self) -> tuple[Verdict, ...]:
+    def visibility(self) -> tuple[Verdict, ...]:
         """What its recorder sees, once it is ready."""
         return verdicts(read_probes(self.status.probes))
 
@@ -120,7 +120,7 @@ class Station:
             self.hear(0.1)
         self.check_running()
         with self._named():
-            check_sights(self.sights)
+            check_visibility(self.visibility)
 
     def check_running(self) -> None:
         if not (self.is_ready and self.running):

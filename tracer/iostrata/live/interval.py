@@ -10,10 +10,10 @@ from iostrata.model import Breakdown
 
 
 @dataclass(frozen=True)
-class Beat:
+class Interval:
     """The writes that ended from ``begin_ns`` until ``end_ns``; None: there were none.
 
-    ``skipped_ns``: time before ``begin_ns``, and after the beat before, that was
+    ``skipped_ns``: time before ``begin_ns``, and after the interval before, that was
     not looked at. ``lost``: events lost so far, by ``machine:point``.
     """
 

@@ -28,7 +28,7 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class Machine:
+class System:
     kernel: str
     architecture: str
     cpus: int
@@ -39,11 +39,11 @@ class Machine:
     disks: tuple[Disk, ...]
 
 
-def machine(sys: Path = SYS) -> Machine:
+def system(sys: Path = SYS) -> System:
     uname = platform.uname()
-    return Machine(
+    return System(
         kernel=uname.release,
-        architecture=uname.machine,
+        architecture=uname.system,
         cpus=os.cpu_count() or 1,
         clock_source=_text(sys / "devices/system/clocksource/clocksource0/current_clocksource"),
         lockdown=_chosen(_text(sys / "kernel/security/lockdown")),

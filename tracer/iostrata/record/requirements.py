@@ -63,19 +63,23 @@ def check_machine(found: dict[str, str], transport: Transport) -> None:
         )
 
 
-def check_sights(sights: Sequence[Verdict]) -> None:
+def check_visibility(visibility: Sequence[Verdict]) -> None:
     """RecorderError: what every machine must show is missing."""
-    blind = [each.sight for each in sights if each.sight.needed and each.seen == "no"]
+    blind = [each.visibility for each in visibility if each.visibility.needed and each.seen == "no"]
     if blind:
         raise RecorderError(
-            f"its kernel does not show {', '.join(sight.name for sight in blind)}: "
+            f"its kernel does not show {', '.join(visibility.name for visibility in blind)}: "
             f"{blind[0].without}",
             "iostrata doctor there says more",
         )
 
 
-def blind_spots(role: str, sights: Sequence[Verdict]) -> Iterator[str]:
+def blind_spots(role: str, visibility: Sequence[Verdict]) -> Iterator[str]:
     """What a machine of that role should show, and does not."""
-    for verdict in sights:
-        if verdict.sight.name == DUTIES.get(role) and verdict.seen in ("no", "absent"):
-            yield verdict.sight.absent if verdict.seen == "absent" else verdict.sight.without
+    for verdict in visibility:
+        if verdict.visibility.name == DUTIES.get(role) and verdict.seen in ("no", "absent"):
+            yield (
+                verdict.visibility.absent
+                if verdict.seen == "absent"
+                else verdict.visibility.without
+            )
