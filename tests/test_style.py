@@ -128,6 +128,42 @@ def test_imports_run_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Generated from bpf/events.h: what is in it is the recordings' format, for everyone.
+FORMAT: Final = "iostrata.trace.layout"
+
+
+def inner_imports() -> Iterator[tuple[Path, str, str]]:
+    """What a part has of another one: from which module, which name."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not node.module or node.module == FORMAT:
+                continue
+            words = node.module.split(".")
+            if words[0] == "iostrata" and len(words) > 1 and words[1] != part:
+                yield from ((path, node.module, name.name) for name in node.names)
+
+
+def public(module: str) -> set[str]:
+    """``__all__`` of a part that is a folder; one that is a file is public as a whole."""
+    init = PACKAGE.joinpath(*module.split(".")[1:], "__init__.py")
+    tree = ast.parse(init.read_text()).body if init.exists() else []
+    for node in tree:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def test_a_part_is_had_by_its_front() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name} of {module}"
+        for path, module, name in inner_imports()
+        if module.count(".") > 1
+        or ((PACKAGE / module.split(".")[1]).is_dir() and name not in public(module))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_every_part_has_its_rule() -> None:
     parts = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
     named = {part.removesuffix(".py") for part in parts}

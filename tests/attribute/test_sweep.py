@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from unittest.mock import patch
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.attribute import attribute, sweep
+from iostrata.attribute import attribute
+from iostrata.attribute.sweep import WORD_BITS, sweep
 from iostrata.stitch.spans import Spans
 
 RANKS = 6
@@ -40,7 +42,7 @@ def table(credit: dict[int, np.ndarray], writes: int) -> np.ndarray:
     return np.array([credit.get(rank, none) for rank in range(RANKS)])
 
 
-@pytest.mark.parametrize("word_bits", [2, sweep.WORD_BITS])
+@pytest.mark.parametrize("word_bits", [2, WORD_BITS])
 @given(st.lists(write, min_size=1, max_size=5), st.lists(span, max_size=30))
 def test_every_nanosecond_goes_to_the_deepest_rank(
     word_bits: int, writes: list[tuple[int, int]], spans: list[tuple[int, ...]]
@@ -50,7 +52,7 @@ def test_every_nanosecond_goes_to_the_deepest_rank(
     begin, duration = np.array(writes, np.int64).T
     end = columns[2] + columns[3]
     own = Spans(columns[0], columns[1].astype(np.int16), columns[2], end, columns[0])
-    with patch.object(sweep, "WORD_BITS", word_bits):
+    with patch.object(sys.modules[sweep.__module__], "WORD_BITS", word_bits):
         credit = attribute(own, begin, begin + duration)
     assert all(held.any() for held in credit.values())
     assert table(credit, len(writes)).tolist() == by_hand(spans, writes).tolist()
@@ -67,7 +69,7 @@ def test_any_number_of_ranks(count: int, axis_ns: int) -> None:
     begin = np.concatenate([[0], np.arange(1, count) * 2])
     end = np.concatenate([[2 * count], begin[1:] + 1])
     owner = np.zeros(count, np.int64)
-    held = sweep.sweep(
+    held = sweep(
         Spans(owner, ranks, begin, end, owner), np.array([0, 0]), np.array([2 * count, axis_ns])
     )
     some = held.until_ns > held.since_ns

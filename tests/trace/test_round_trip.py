@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 
 from iostrata.errors import RecordingError
-from iostrata.trace import dump as dumping
 from iostrata.trace import layout, stream
-from iostrata.trace.dump import dump
+from iostrata.trace.dump import CALLS, THREADS, dump
 from iostrata.trace.read import read_trace
 from iostrata.trace.write import TraceBuilder, write_trace
 from tests.trace.random_events import (
@@ -203,7 +203,7 @@ def test_babeltrace_tells_the_same_losses(babeltrace: str, tmp_path: Path) -> No
 DUMPED = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
 NUMBERS = {
     name: value
-    for names in (dumping.CALLS, dumping.THREADS)
+    for names in (CALLS, THREADS)
     for value, name in names.items()
 }  # fmt: skip
 
@@ -228,7 +228,7 @@ def test_dump_prints_what_babeltrace_prints(
     counts = dict.fromkeys(ordinary, 20)
     path = write(tmp_path, random_events(5, counts))
     theirs, _ = by_babeltrace(babeltrace, path)
-    monkeypatch.setattr(dumping, "CHUNK_EVENTS", 50)
+    monkeypatch.setattr(sys.modules[dump.__module__], "CHUNK_EVENTS", 50)
     ours = [dumped_row(line) for line in dump(read_trace(path))]
     assert [time_ns for time_ns, *_ in ours] == sorted(time_ns for time_ns, *_ in theirs)
     assert sorted(ours, key=repr) == sorted(theirs, key=repr)

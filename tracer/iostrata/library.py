@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iostrata import analysis, model, recording
-from iostrata.export.arrow import check_arrow, table_of
-from iostrata.export.rows import columns
+from iostrata.export import check_arrow, columns, table_of
 
 if TYPE_CHECKING:
     import pyarrow

@@ -8,14 +8,6 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.timelines import timelines, timelines_of
 
 __all__ = [
-    "Given",
-    "Path",
-    "Prepared",
-    "analyse",
-    "breakdown_of",
-    "estimate",
-    "prepare",
-    "quality_of",
-    "timelines",
-    "timelines_of",
+    "Given", "Path", "Prepared", "analyse", "breakdown_of", "estimate", "prepare", "quality_of",
+    "timelines", "timelines_of",
 ]  # fmt: skip

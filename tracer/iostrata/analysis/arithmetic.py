@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.pipeline import Prepared
 from iostrata.columns import Ints, integers
-from iostrata.hops.nfs import Nfs
-from iostrata.hops.virtio import Virtio
+from iostrata.hops import Nfs, Virtio
 from iostrata.model import Basis, Breakdown, Estimate, Guess
-from iostrata.stitch.requests import OP_WRITE, requests_of
-from iostrata.stitch.stacked import stacking
-from iostrata.stitch.window import whole
-from iostrata.trace.read import Trace
+from iostrata.stitch import OP_WRITE, requests_of, stacking, whole
+from iostrata.trace import Trace
 
 # Where a guess comes from.
 GIVEN: Final = "given"

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, at, changes, joined, pair_key
 from iostrata.model import LeftOver
-from iostrata.stitch import Audit
-from iostrata.stitch.audit import KINDS, Activities, Waits
-from iostrata.trace.facts import Facts
+from iostrata.stitch import KINDS, Activities, Audit, Waits
+from iostrata.trace import Facts
 
 
 def left_over(audits: Sequence[Audit]) -> tuple[tuple[LeftOver, ...], tuple[LeftOver, ...], int]:

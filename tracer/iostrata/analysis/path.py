@@ -15,12 +15,11 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints
-from iostrata.hops import HOPS, Graph
-from iostrata.hops.hop import Link
+from iostrata.hops import HOPS, Graph, Link
 from iostrata.layers import HOPS as HOP_RANKS
 from iostrata.layers import ROWS, STACK, Row
 from iostrata.model import Crossing, Layer
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 LOCAL: Final = "local"
 _ROW: Final = {row.name: row for row in ROWS}

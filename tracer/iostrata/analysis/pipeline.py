@@ -15,20 +15,16 @@ from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
 from iostrata.analysis.sites import Sites, sites_of
-from iostrata.attribute import attribute
-from iostrata.attribute.selection import joined_writes
+from iostrata.attribute import attribute, joined_writes
 from iostrata.columns import Ints, integers
 from iostrata.errors import NothingToAnalyse
-from iostrata.hops import HOPS, Graph, graph_of, lift, units_of_served
-from iostrata.hops.hop import Node
+from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
 from iostrata.layers import UNFOLLOWED
 from iostrata.model import Breakdown, Layer, WaitSite, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import Audit, Pieces, Units, units_of, windows
-from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHODS
+from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Audit, Pieces, Units, units_of, windows
+from iostrata.trace import Trace, realtime_of
 from iostrata.trace.layout import THREAD_TARGET
-from iostrata.trace.read import Trace
-from iostrata.trace.wallclock import realtime_of
 
 NO_ROWS: Final = np.zeros(0, np.int64)
 

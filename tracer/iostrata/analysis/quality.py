@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, columns_of, integers, overlapping
-from iostrata.hops import HOPS, Graph
-from iostrata.hops.hop import Link
+from iostrata.hops import HOPS, Graph, Link
 from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
-from iostrata.stitch import Units
-from iostrata.stitch.calls import O_DSYNC
+from iostrata.stitch import O_DSYNC, Units
+from iostrata.trace import RECORDER_CPU, Trace
 from iostrata.trace.layout import CALL_FSYNC, CALL_MSYNC, THREAD_WORKER
-from iostrata.trace.read import Trace
-from iostrata.trace.stream import RECORDER_CPU
 from iostrata.units import duration
 
 FAILED = "the call failed"

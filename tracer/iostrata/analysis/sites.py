@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.attribute.sweep import sweep
+from iostrata.attribute import sweep
 from iostrata.columns import AsOf, Ints, at, integers
-from iostrata.hops.lift import Lifted, View
+from iostrata.hops import Lifted, View
 from iostrata.layers import RANK, STACK
 
 # What every sleep goes through before (and every call behind) the functions that tell one.

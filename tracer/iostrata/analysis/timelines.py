@@ -15,12 +15,9 @@ import numpy as np
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
-from iostrata.attribute.choice import Choice, Chosen
-from iostrata.attribute.selection import ALL, Wanted
-from iostrata.attribute.timeline import segments
+from iostrata.attribute import ALL, Choice, Chosen, Wanted, segments
 from iostrata.columns import Ints
-from iostrata.hops import lift
-from iostrata.hops.evidence import Witnesses
+from iostrata.hops import Witnesses, lift
 from iostrata.model import Lane, Quality, Step, Timeline
 from iostrata.recording import Recording
 from iostrata.stitch import windows

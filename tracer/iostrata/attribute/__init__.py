@@ -1,7 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans to segments to figures."""
 
-from iostrata.attribute.summarise import summarise
-from iostrata.attribute.sweep import attribute
+from iostrata.attribute.charts import charts
+from iostrata.attribute.choice import Choice, Chosen, percentile
+from iostrata.attribute.compare import FEWEST_RUNS, compare
+from iostrata.attribute.run import Run, run_of
+from iostrata.attribute.selection import (
+    ALL,
+    Wanted,
+    by_segment,
+    chosen,
+    joined,
+    joined_writes,
+    select,
+)
+from iostrata.attribute.summarise import summarise, tabulate
+from iostrata.attribute.sweep import attribute, sweep
+from iostrata.attribute.timeline import segments
 
-__all__ = ["attribute", "summarise"]
+__all__ = [
+    "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Run", "Wanted", "attribute", "by_segment", "charts",
+    "chosen", "compare", "joined", "joined_writes", "percentile", "run_of", "segments", "select",
+    "summarise", "sweep", "tabulate",
+]  # fmt: skip

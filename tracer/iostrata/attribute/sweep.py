@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints
-from iostrata.stitch.spans import Spans
+from iostrata.stitch import Spans
 
 PLACE_BITS: Final = 62
 """How many bits a time and a level have together in one number."""

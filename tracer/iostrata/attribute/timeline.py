@@ -11,7 +11,7 @@ import numpy as np
 
 from iostrata.attribute.sweep import sweep
 from iostrata.columns import Ints, changes, joined
-from iostrata.stitch.spans import Spans
+from iostrata.stitch import Spans
 
 NOBODY = -1
 

@@ -9,9 +9,7 @@ from msgspec import Struct
 
 from iostrata import model
 from iostrata.bench.result import Measurement
-from iostrata.report import json
-from iostrata.report.breakdown import Breakdown
-from iostrata.report.document import Count, Ns, rounded_ns, text
+from iostrata.report import Breakdown, Count, Ns, json, rounded_ns, text
 
 
 class Test(Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.attribute.summarise import summarise, tabulate
+from iostrata.attribute import summarise, tabulate
 from iostrata.bench.workload import Phase
 from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Summary, Table

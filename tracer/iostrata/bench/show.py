@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from iostrata.bench.result import COLUMNS, SELDOM, Measurement
-from iostrata.report.quantity import Unit
+from iostrata.report import Unit
 
 NAME_WIDTH: Final = 22
 RATE_WIDTH: Final = 8

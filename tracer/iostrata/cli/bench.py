@@ -13,11 +13,7 @@ import typer
 from rich.console import Console
 
 import iostrata
-from iostrata.bench.json import render
-from iostrata.bench.place import test_file
-from iostrata.bench.result import measure, summarise_tests
-from iostrata.bench.show import lines
-from iostrata.bench.workload import Phase, read_phases
+from iostrata.bench import Phase, lines, measure, read_phases, render, summarise_tests, test_file
 from iostrata.cli import options
 from iostrata.cli.capture import capture, failed, prepare, temporary
 from iostrata.cli.output import put
@@ -25,8 +21,7 @@ from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse
 from iostrata.model import Summary
-from iostrata.record import Request, refusal
-from iostrata.record.interruption import Answer, Interruption
+from iostrata.record import Answer, Interruption, Request, refusal
 from iostrata.report import quality
 
 PHASES: Final = "bench.jsonl"

@@ -14,12 +14,22 @@ from typing import Final
 
 from iostrata.cli.story import Story, described
 from iostrata.errors import CommandNotFound, NothingToAnalyse, UsageError
-from iostrata.record import Outcome, Request, Target, check_ebpf, record
-from iostrata.record.echo import Echoes, servers, write_echoes
-from iostrata.record.local import Local
-from iostrata.record.machines import Plan, record_machines
-from iostrata.record.mounts import carried_mounts, write_connections
-from iostrata.record.recorder import check_command
+from iostrata.record import (
+    Echoes,
+    Local,
+    Outcome,
+    Plan,
+    Request,
+    Target,
+    carried_mounts,
+    check_command,
+    check_ebpf,
+    record,
+    record_machines,
+    servers,
+    write_connections,
+    write_echoes,
+)
 from iostrata.recording import (
     FILE_NAME,
     RecordedMachine,

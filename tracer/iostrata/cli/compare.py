@@ -11,10 +11,8 @@ import typer
 from rich.console import Console
 
 import iostrata
-from iostrata.attribute.compare import FEWEST_RUNS
-from iostrata.attribute.compare import compare as compared
-from iostrata.attribute.run import Run, run_of
-from iostrata.attribute.selection import Wanted, chosen
+from iostrata.attribute import FEWEST_RUNS, Run, Wanted, chosen, run_of
+from iostrata.attribute import compare as compared
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width

@@ -13,11 +13,8 @@ from iostrata.cli import doctor_json
 from iostrata.cli.present import terminal_width
 from iostrata.cli.remarks import cautions, remarks
 from iostrata.errors import PermissionDenied
-from iostrata.record.diagnosis import Diagnosis, Probe, Verdict, diagnose
-from iostrata.record.mounts import Carried
-from iostrata.record.system import Disk
-from iostrata.report.quality import labelled, wrapped
-from iostrata.report.quantity import cut
+from iostrata.record import Carried, Diagnosis, Disk, Probe, Verdict, diagnose
+from iostrata.report import cut, labelled, wrapped
 from iostrata.units import duration
 
 

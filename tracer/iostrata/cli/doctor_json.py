@@ -8,11 +8,8 @@ from dataclasses import asdict
 from msgspec import Struct
 
 from iostrata.cli.remarks import cautions, remarks
-from iostrata.record.diagnosis import Diagnosis, Probe, Verdict
-from iostrata.record.mounts import Carried
-from iostrata.record.route import Connection, Route
-from iostrata.record.system import Disk
-from iostrata.report.document import Count, text
+from iostrata.record import Carried, Connection, Diagnosis, Disk, Probe, Route, Verdict
+from iostrata.report import Count, text
 
 
 class Refused(Struct, frozen=True):

@@ -12,9 +12,8 @@ from iostrata.cli import options
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.recording import open_recording
-from iostrata.trace import layout
-from iostrata.trace.dump import dump as lines_of
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace, layout
+from iostrata.trace import dump as lines_of
 
 
 def dump(

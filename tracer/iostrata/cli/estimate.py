@@ -9,7 +9,8 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from iostrata.analysis import arithmetic, breakdown_of, prepare
+from iostrata.analysis import Given, breakdown_of, prepare
+from iostrata.analysis import estimate as estimated_of
 from iostrata.cli import options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
@@ -58,13 +59,13 @@ def estimate(
       iostrata estimate /var/tmp/path --ping 0.5 --iops 4000
     """
     check_directory(json)
-    given = arithmetic.Given(
+    given = Given(
         ping_ns=None if ping is None else _sensible("--ping", ping, ping >= 0) * NS_A_MS,
         iops=None if iops is None else _sensible("--iops", iops, iops > 0),
     )
     found = prepare(open_recording(recording))
     breakdown = breakdown_of(found)
-    estimated = arithmetic.estimate(found, breakdown, given)
+    estimated = estimated_of(found, breakdown, given)
     if json == STDOUT:
         sys.stdout.write(estimate_json.render(estimated))
     else:

@@ -12,20 +12,23 @@ from typing import Annotated, Final
 import typer
 
 from iostrata.analysis import Prepared, breakdown_of, prepare, quality_of
-from iostrata.attribute.selection import select
+from iostrata.attribute import select
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.columns import Ints
 from iostrata.errors import STATUS_LOSSES, UsageError
-from iostrata.export.arrow import check_arrow
-from iostrata.export.csv import write_csv
-from iostrata.export.packets import check_perfetto
-from iostrata.export.parquet import SPANS, write_parquet
-from iostrata.export.perfetto import write_perfetto
-from iostrata.export.rows import columns
-from iostrata.export.slices import slices_of
-from iostrata.export.spans import batches
+from iostrata.export import (
+    SPANS,
+    batches,
+    check_arrow,
+    check_perfetto,
+    columns,
+    slices_of,
+    write_csv,
+    write_parquet,
+    write_perfetto,
+)
 from iostrata.recording import open_recording
 
 MOST: Final = 10_000

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from iostrata.attribute.selection import Wanted
+from iostrata.attribute import Wanted
 from iostrata.errors import UsageError
 
 UNITS: Final = {

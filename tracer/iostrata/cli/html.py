@@ -11,18 +11,15 @@ import typer
 
 from iostrata.analysis import Given, breakdown_of, estimate, prepare, timelines_of
 from iostrata.analysis import Path as MachinesPath
-from iostrata.attribute.charts import charts
-from iostrata.attribute.choice import Choice
-from iostrata.attribute.selection import by_segment, chosen
-from iostrata.attribute.summarise import summarise
+from iostrata.attribute import Choice, by_segment, charts, chosen, summarise
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
 from iostrata.model import Fact
 from iostrata.recording import Recording, open_recording
-from iostrata.report.page import Page, render
-from iostrata.trace.read import Trace
+from iostrata.report import Page, page
+from iostrata.trace import Trace
 
 SHOWN: Final = Choice(slowest=2, near=(50, 90, 99))
 ENV: Final = (
@@ -69,7 +66,7 @@ def html(
     opened = open_recording(recording)
     found = prepare(opened)
     breakdown = chosen(breakdown_of(found), wanted)
-    page = Page(
+    shown = Page(
         name=recording.resolve().name,
         summary=summarise(breakdown, by.value if by else ""),
         # The layers of several machines are too many to tell apart in one chart.
@@ -81,7 +78,7 @@ def html(
         else None,
     )
     with replacing(output) as part:
-        part.write_text(render(page), encoding="utf-8")
+        part.write_text(page.render(shown), encoding="utf-8")
     story = Story(quiet)
     story.say(f"wrote {output}")
     if breakdown.quality.doubtful:

@@ -16,7 +16,7 @@ from iostrata.cli.output import put
 from iostrata.cli.present import STDOUT, Wishes
 from iostrata.cli.story import Story
 from iostrata.errors import LabError, UsageError
-from iostrata.record.diagnosis import MISSING
+from iostrata.record import MISSING
 from iostrata.units import duration
 
 EXEC_LIMIT_S: Final = 600.0

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from iostrata import lab
-from iostrata.report import json
-from iostrata.report.breakdown import Breakdown
-from iostrata.report.document import text
+from iostrata.report import Breakdown, json, text
 
 
 class Program(Struct, frozen=True):

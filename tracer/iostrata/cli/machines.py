@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.errors import UsageError
-from iostrata.record.local import Local
-from iostrata.record.machines import Plan
-from iostrata.record.member import Planned
-from iostrata.record.recorder import Request
-from iostrata.record.ssh import Ssh
-from iostrata.record.transport import Transport
+from iostrata.record import Local, Plan, Planned, Request, Ssh, Transport
 from iostrata.recording import ROLES
 
 NAMED: Final = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(:(?P<role>\w+))?=(?P<value>.+)", re.ASCII)

@@ -12,8 +12,7 @@ from typing import Final
 from rich.console import Console
 
 import iostrata
-from iostrata.attribute.selection import ALL, Wanted, chosen
-from iostrata.attribute.summarise import summarise
+from iostrata.attribute import ALL, Wanted, chosen, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.model import Summary

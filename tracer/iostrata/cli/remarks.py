@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iostrata.record.diagnosis import Verdict
-from iostrata.record.system import Disk, System
+from iostrata.record import Disk, System, Verdict
 
 
 def cautions(verdict: Verdict, this: System) -> Iterator[str]:

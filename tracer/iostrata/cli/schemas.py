@@ -12,13 +12,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from iostrata.bench.json import Bench
+from iostrata.bench import Bench
 from iostrata.cli.doctor_json import Doctor
 from iostrata.cli.lab_json import Lab
-from iostrata.report.breakdown import Breakdown
-from iostrata.report.comparison_json import Comparison
-from iostrata.report.estimate_json import Estimate
-from iostrata.report.timeline_json import Timelines
+from iostrata.report import Breakdown, Comparison, Estimate, Timelines
 
 DOCUMENTS: Final[tuple[type[Struct], ...]] = (
     Breakdown,

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from iostrata.analysis import timelines
-from iostrata.attribute.choice import Choice, percentile
+from iostrata.attribute import Choice, percentile
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, has_blocks, terminal_width

@@ -24,9 +24,8 @@ from iostrata.cli.screen import Screen, check_terminal, full_screen
 from iostrata.cli.story import Story
 from iostrata.errors import UsageError
 from iostrata.live import MOST_INTERVALS, History, Interval, Latest, Replayed
-from iostrata.record import Request, Target
-from iostrata.record.background import beside
-from iostrata.report.live import ORDERS, View, render
+from iostrata.record import Request, Target, beside
+from iostrata.report import ORDERS, View, live
 
 REFRESH_S: Final = 1.0
 CHOICES: Final = {"m": "method", "d": "device", "p": "process"}
@@ -163,7 +162,7 @@ def _watch(interval: Next, history: History, title: str, over: Callable[[], bool
                     while waiting:
                         history.add(waiting.popleft())
                     summary = history.summary(wishes.chosen)
-            screen.show(render(summary, view(screen)))
+            screen.show(live.render(summary, view(screen)))
             woken = screen.wait(due)
             if woken.signal:
                 return 128 + woken.signal

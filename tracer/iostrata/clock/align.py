@@ -18,7 +18,7 @@ from iostrata.clock.intervals import Intervals
 from iostrata.clock.line import Line
 from iostrata.clock.offer import Offer
 from iostrata.clock.tsc import offers_of_tsc
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 CAUSALITY: Final = "causality"
 ELSEWHERE_NS: Final = 1_000_000_000

@@ -15,7 +15,7 @@ from iostrata.clock.corridor import Corridor
 from iostrata.clock.intervals import Intervals
 from iostrata.clock.line import Line
 from iostrata.clock.offer import Offer
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 
 def offers_of_exchange(upper: Trace, lower: Trace) -> list[Offer]:

@@ -17,8 +17,7 @@ import numpy as np
 from iostrata.clock.line import MAX_DRIFT_PPM, Line
 from iostrata.clock.offer import Offer
 from iostrata.model import Ints
-from iostrata.trace.clocks import TscOffset
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace, TscOffset
 
 LOOSE = 4
 """A sample that took so many times the median was interrupted: not used."""

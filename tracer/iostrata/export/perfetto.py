@@ -37,7 +37,7 @@ from iostrata.export.packets import Sequence
 from iostrata.export.slices import Slices
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Layer, Writes
-from iostrata.stitch.spans import Spans
+from iostrata.stitch import Spans
 
 # perfetto.protos.BuiltinClock; from 64 on a clock is of one sequence.
 REALTIME: Final = 1

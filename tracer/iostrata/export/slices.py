@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.analysis import Prepared
-from iostrata.attribute.timeline import segments
+from iostrata.attribute import segments
 from iostrata.columns import Ints, changes
 from iostrata.hops import lift
-from iostrata.stitch import windows
-from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch import SpanList, Spans, windows
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from iostrata.analysis import Prepared
 from iostrata.columns import Ints
 from iostrata.export.rows import Column
 from iostrata.export.slices import slices_of
-from iostrata.stitch.spans import Spans
+from iostrata.stitch import Spans
 
 WRITES_AT_ONCE: Final = 50_000
 KINDS: Final = ("work", "held")

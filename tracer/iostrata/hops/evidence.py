@@ -21,11 +21,7 @@ from iostrata.hops.hop import Link
 from iostrata.hops.lift import Lifted, View
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
-from iostrata.stitch.bios import bios_of
-from iostrata.stitch.owners import Owners
-from iostrata.stitch.requests import requests_of
-from iostrata.stitch.rpc import calls_of
-from iostrata.stitch.spans import Spans
+from iostrata.stitch import Owners, Spans, bios_of, requests_of, rpc_calls_of
 from iostrata.trace import layout
 
 NO_SECTOR: Final = -1
@@ -118,7 +114,7 @@ class Witness:
         self._window, self._spans, self._rows = view.window, view.spans, view.rows
         self._requests, completed = requests_of(view.window)
         self._bios, _ = bios_of(view.window, self._requests, completed)
-        self._calls = calls_of(view.window)
+        self._calls = rpc_calls_of(view.window)
         self._bio_piece = Owners(view.window).find(self._bios.tid, self._bios.queue_ns)
         self._entered = view.window.columns("syscall", "tid", "enter_ns", "call")
         self._served = view.window.columns("svc_call", "tid", "xid", "connection")

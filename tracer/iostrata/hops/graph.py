@@ -15,14 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.clock import Alignment, Intervals, align
-from iostrata.clock.alignment import SAME
+from iostrata.clock import SAME, Alignment, Intervals, align
 from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
 from iostrata.hops.registry import HOPS
 from iostrata.layers import STACK
 from iostrata.stitch import Pieces, commits_of
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 LEAST_SHARE: Final = 0.1
 """Of a group's asks, those that must be found for it to lead there: else it is chance."""

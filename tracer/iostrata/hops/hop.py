@@ -21,12 +21,8 @@ from numpy.typing import NDArray
 from iostrata.clock import Alignment
 from iostrata.columns import AsOf, Ints, at, ranges
 from iostrata.model import NotObserved
-from iostrata.stitch.calls import Pieces
-from iostrata.stitch.journal import Commits
-from iostrata.stitch.spans import Spans
-from iostrata.stitch.stitch import Asked
-from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window
-from iostrata.trace.read import Trace
+from iostrata.stitch import NO_COMMITS, NO_PIECES, Asked, Commits, Pieces, Spans, Window
+from iostrata.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,7 @@ from iostrata.columns import Ints, at, changes
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Held, Link, Node
 from iostrata.layers import RANK, STACK
-from iostrata.stitch.audit import Audit
-from iostrata.stitch.spans import Edges, SpanList, Spans, follow
-from iostrata.stitch.stitch import stitch
-from iostrata.stitch.window import Window, window_of
+from iostrata.stitch import Audit, Edges, SpanList, Spans, Window, follow, stitch, window_of
 
 # Ranks of spans that wait for something below the machine.
 NONE: Final = np.zeros(0, np.int64)

@@ -9,10 +9,9 @@ import numpy as np
 
 from iostrata.columns import Ints, columns_of, joined, pair_key
 from iostrata.hops.hop import Serves
-from iostrata.stitch.calls import Pieces
-from iostrata.stitch.submissions import pieces_of, submissions_of
+from iostrata.stitch import Pieces, pieces_of, submissions_of
+from iostrata.trace import Trace
 from iostrata.trace.layout import CALL_FDATASYNC, CALL_FSYNC, CALL_PWRITEV2, CALL_WRITE
-from iostrata.trace.read import Trace
 
 
 def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:

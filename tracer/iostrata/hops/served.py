@@ -7,8 +7,8 @@ import numpy as np
 
 from iostrata.hops.hop import Hop
 from iostrata.hops.registry import HOPS
-from iostrata.stitch.calls import ENGINES, METHOD, Pieces, Units
-from iostrata.trace.read import Trace
+from iostrata.stitch import ENGINES, METHOD, Pieces, Units
+from iostrata.trace import Trace
 
 
 def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:

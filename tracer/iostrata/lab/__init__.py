@@ -12,21 +12,7 @@ from iostrata.lab.scenario import Scenario, with_kernel
 from iostrata.lab.standing import execute, find_machine, take_down
 
 __all__ = [
-    "SUITES",
-    "Check",
-    "LabListener",
-    "MachineResult",
-    "Result",
-    "RoundResult",
-    "Scenario",
-    "ScenarioError",
-    "check_series",
-    "execute",
-    "find_machine",
-    "find_scenario",
-    "run",
-    "scenarios",
-    "take_down",
-    "up",
-    "with_kernel",
-]
+    "SUITES", "Check", "LabListener", "MachineResult", "Result", "RoundResult", "Scenario",
+    "ScenarioError", "check_series", "execute", "find_machine", "find_scenario", "run", "scenarios",
+    "take_down", "up", "with_kernel",
+]  # fmt: skip

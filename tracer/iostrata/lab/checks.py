@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from iostrata.lab.scenario import Checks, Injection
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown
-from iostrata.record.diagnosis import Probe, verdicts
+from iostrata.record import Probe, verdicts
 from iostrata.units import duration
 
 RESIDUAL: Final = "unattributed"

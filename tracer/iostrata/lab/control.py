@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from iostrata.lab.port import Port
-from iostrata.record.transport import Done
+from iostrata.record import Done
 
 # How much longer than the command itself the way there and back may take.
 PATIENCE_S: Final = 20.0

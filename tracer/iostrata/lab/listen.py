@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from iostrata.record.status import Progress
+from iostrata.record import Progress
 
 
 class LabListener(Protocol):

@@ -15,7 +15,7 @@ from iostrata.lab.monitor import Monitor
 from iostrata.lab.pace import Pace
 from iostrata.lab.port import Port
 from iostrata.lab.process import Process
-from iostrata.record.transport import STATUS_TIME_LIMIT, Done
+from iostrata.record import STATUS_TIME_LIMIT, Done
 
 COMMAND_LIMIT_S: Final = 60.0
 # Where the machine sees its directory ``exchange``.

@@ -21,10 +21,7 @@ from iostrata.lab.workload import (
     rehearsal,
     witness,
 )
-from iostrata.record.machines import Plan, record_machines
-from iostrata.record.member import Planned
-from iostrata.record.recorder import Request
-from iostrata.record.status import Progress
+from iostrata.record import Plan, Planned, Progress, Request, record_machines
 
 # In a machine.
 RECORDER: Final = "/run/iostrata-record"

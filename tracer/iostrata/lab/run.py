@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Final
 
 from iostrata.analysis import analyse
-from iostrata.attribute.summarise import summarise
+from iostrata.attribute import summarise
 from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import LabDirectory, new_lab_directory
@@ -27,8 +27,7 @@ from iostrata.lab.stack import build
 from iostrata.lab.steps.step import Step
 from iostrata.lab.topology import Machine
 from iostrata.model import Summary
-from iostrata.record import find_recorder
-from iostrata.record.diagnosis import Probe, read_probes
+from iostrata.record import Probe, find_recorder, read_probes
 from iostrata.recording import open_recording
 
 PROBES_LIMIT_S: Final = 180.0

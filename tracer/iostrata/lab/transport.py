@@ -13,7 +13,7 @@ from typing import Final
 from iostrata.errors import LabError, RecorderError
 from iostrata.lab import qemu
 from iostrata.lab.machine import RunningMachine
-from iostrata.record.transport import Done
+from iostrata.record import Done
 
 # What the recorder's command prints stays there.
 LOG: Final = "/run/recorder.log"

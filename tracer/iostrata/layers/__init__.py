@@ -11,6 +11,7 @@ from iostrata.layers.declaration import (
     Stage,
     Visibility,
 )
+from iostrata.layers.exits import is_idle
 from iostrata.layers.stack import (
     HOPS,
     LAYERS,
@@ -24,21 +25,6 @@ from iostrata.layers.stack import (
 )
 
 __all__ = [
-    "HOPS",
-    "LAYERS",
-    "OBSERVERS",
-    "PROGRAMS",
-    "RANK",
-    "ROWS",
-    "STACK",
-    "UNFOLLOWED",
-    "VISIBILITY",
-    "Declaration",
-    "Depth",
-    "Observer",
-    "Programs",
-    "Rank",
-    "Row",
-    "Stage",
-    "Visibility",
+    "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK", "UNFOLLOWED", "VISIBILITY",
+    "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Stage", "Visibility", "is_idle",
 ]  # fmt: skip

@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.attribute.selection import joined, select
-from iostrata.attribute.summarise import tabulate
+from iostrata.attribute import joined, select, tabulate
 from iostrata.columns import Ints
 from iostrata.live.interval import Interval
 from iostrata.model import Breakdown, LiveSummary

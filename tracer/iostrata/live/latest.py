@@ -15,13 +15,12 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis import analyse
-from iostrata.attribute.selection import select
+from iostrata.attribute import select
 from iostrata.errors import NothingToAnalyse
 from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 from iostrata.recording import RecordedMachine, Recording
-from iostrata.trace.follow import Follower
-from iostrata.trace.read import Trace
+from iostrata.trace import Follower, Trace
 
 SPAN_NS: Final = 3_000_000_000
 """Writes of up to two seconds are seen whole, if there are not too many events."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.attribute.selection import select
+from iostrata.attribute import select
 from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 

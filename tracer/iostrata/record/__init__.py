@@ -3,19 +3,35 @@
 
 from __future__ import annotations
 
+from iostrata.record.background import beside
+from iostrata.record.diagnosis import (
+    MISSING,
+    Diagnosis,
+    Probe,
+    Verdict,
+    diagnose,
+    read_probes,
+    verdicts,
+)
+from iostrata.record.echo import Echoes, servers, write_echoes
+from iostrata.record.interruption import Answer, Interruption
+from iostrata.record.local import Local
+from iostrata.record.machines import Plan, record_machines
+from iostrata.record.member import Planned
+from iostrata.record.mounts import Carried, carried_mounts, write_connections
 from iostrata.record.permission import Refusal, check_ebpf, refusal
-from iostrata.record.recorder import Outcome, Request, Target, find_recorder, record
+from iostrata.record.recorder import Outcome, Request, Target, check_command, find_recorder, record
+from iostrata.record.route import Connection, Route
+from iostrata.record.ssh import Ssh
 from iostrata.record.status import Progress, RecorderListener
+from iostrata.record.system import Disk, System
+from iostrata.record.transport import STATUS_TIME_LIMIT, Done, Transport
 
 __all__ = [
-    "Outcome",
-    "Progress",
-    "RecorderListener",
-    "Refusal",
-    "Request",
-    "Target",
-    "check_ebpf",
-    "find_recorder",
-    "record",
-    "refusal",
-]
+    "MISSING", "STATUS_TIME_LIMIT", "Answer", "Carried", "Connection", "Diagnosis", "Disk", "Done",
+    "Echoes", "Interruption", "Local", "Outcome", "Plan", "Planned", "Probe", "Progress",
+    "RecorderListener", "Refusal", "Request", "Route", "Ssh", "System", "Target", "Transport",
+    "Verdict", "beside", "carried_mounts", "check_command", "check_ebpf", "diagnose",
+    "find_recorder", "read_probes", "record", "record_machines", "refusal", "servers", "verdicts",
+    "write_connections", "write_echoes",
+]  # fmt: skip

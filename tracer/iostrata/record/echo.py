@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from iostrata.record.mounts import MOUNTINFO, network_mounts
-from iostrata.trace.echo import FILE, Echo, written
+from iostrata.trace import ECHOES, Echo, echo_lines
 
 SIZE_BYTES: Final = 8192
 EVERY_S: Final = 1.0
@@ -139,6 +139,6 @@ def checksum_of(data: bytes) -> int:
 
 def write_echoes(trace: Path, echoes: Iterable[Echo]) -> None:
     """Beside the other facts of the trace."""
-    file = trace / "facts" / FILE
+    file = trace / "facts" / ECHOES
     file.parent.mkdir(exist_ok=True)
-    file.write_text(written(echoes))
+    file.write_text(echo_lines(echoes))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.record.route import Connection, Route, connections_to, route_to
-from iostrata.trace.facts import Mount, parse_mount
+from iostrata.trace import Mount, parse_mount
 
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
 KINDS: Final = ("nfs", "nfs4")

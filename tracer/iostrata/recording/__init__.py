@@ -14,14 +14,6 @@ from iostrata.recording.recording import (
 )
 
 __all__ = [
-    "FILE_NAME",
-    "ROLES",
-    "Part",
-    "RecordedMachine",
-    "Recording",
-    "join",
-    "open_recording",
-    "remove_recording",
-    "runs_in",
-    "write_recording_json",
+    "FILE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "join", "open_recording",
+    "remove_recording", "runs_in", "write_recording_json",
 ]  # fmt: skip

@@ -17,8 +17,7 @@ import numpy as np
 
 from iostrata.errors import RecordingError
 from iostrata.recording.recording import RecordedMachine, Recording, write_recording_json
-from iostrata.trace.read import Trace, read_trace
-from iostrata.trace.wallclock import realtime_of
+from iostrata.trace import Trace, read_trace, realtime_of
 from iostrata.units import duration
 
 SUSPENDED_NS: Final = 1_000_000

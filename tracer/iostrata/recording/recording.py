@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from iostrata.errors import RecordingError
-from iostrata.trace.read import Trace, read_trace
+from iostrata.trace import Trace, read_trace
 
 FILE_NAME = "recording.json"
 FORMAT_NAME = "iostrata.recording"

@@ -11,7 +11,29 @@ from dataclasses import dataclass
 from typing import Final
 
 from iostrata.model import Summary
-from iostrata.report import csv, json, table
+from iostrata.report import (
+    comparison,
+    comparison_json,
+    csv,
+    estimate,
+    estimate_json,
+    json,
+    live,
+    page,
+    quality,
+    table,
+    timeline_json,
+    waterfall,
+)
+from iostrata.report.breakdown import Breakdown
+from iostrata.report.comparison_json import Comparison
+from iostrata.report.document import Count, Ns, rounded_ns, text
+from iostrata.report.estimate_json import Estimate
+from iostrata.report.live import ORDERS, View
+from iostrata.report.page import Page
+from iostrata.report.quality import labelled, wrapped
+from iostrata.report.quantity import Unit, cut
+from iostrata.report.timeline_json import Timelines
 
 
 @dataclass(frozen=True)
@@ -26,4 +48,9 @@ REPORTS: Final = (
     Report("csv", csv.render),
 )
 
-__all__ = ["REPORTS", "Report", "csv", "json", "table"]
+__all__ = [
+    "ORDERS", "REPORTS", "Breakdown", "Comparison", "Count", "Estimate", "Ns", "Page", "Report",
+    "Timelines", "Unit", "View", "comparison", "comparison_json", "csv", "cut", "estimate",
+    "estimate_json", "json", "labelled", "live", "page", "quality", "rounded_ns", "table", "text",
+    "timeline_json", "waterfall", "wrapped",
+]  # fmt: skip

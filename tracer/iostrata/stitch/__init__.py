@@ -2,9 +2,24 @@
 """Events to pieces to spans."""
 
 from iostrata.stitch.account import units_of
-from iostrata.stitch.audit import Audit
-from iostrata.stitch.calls import Pieces, Units
-from iostrata.stitch.journal import commits_of
-from iostrata.stitch.window import windows
+from iostrata.stitch.audit import KINDS, Activities, Audit, Waits
+from iostrata.stitch.bios import bios_of
+from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHOD, METHODS, O_DSYNC, Pieces, Units
+from iostrata.stitch.journal import Commits, commits_of
+from iostrata.stitch.owners import Owners
+from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
+from iostrata.stitch.rpc import rpc_calls_of
+from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
+from iostrata.stitch.stacked import stacking
+from iostrata.stitch.stitch import Asked, stitch
+from iostrata.stitch.submissions import pieces_of, submissions_of
+from iostrata.stitch.wakeup import sleeps_of
+from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_of, windows
 
-__all__ = ["Audit", "Pieces", "Units", "commits_of", "units_of", "windows"]
+__all__ = [
+    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
+    "OP_WRITE", "O_DSYNC", "Activities", "Asked", "Audit", "Commits", "Edges", "Owners", "Pieces",
+    "Requests", "SpanList", "Spans", "Units", "Waits", "Window", "bios_of", "commits_of", "follow",
+    "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of",
+    "units_of", "whole", "window_of", "windows",
+]  # fmt: skip

@@ -24,8 +24,8 @@ from iostrata.stitch.calls import (
 )
 from iostrata.stitch.durability import NOBODY, RANGE, Durability, Synced, Written, durability
 from iostrata.stitch.submissions import operations_of_requests, submissions_of
+from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
-from iostrata.trace.read import Trace
 
 NO_END: Final = np.iinfo(np.int64).max
 

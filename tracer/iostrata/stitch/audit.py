@@ -24,7 +24,7 @@ from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
-from iostrata.trace.facts import Facts
+from iostrata.trace import Facts
 from iostrata.trace.layout import NFS_COMMIT, THREAD_SERVER, THREAD_TARGET, THREAD_VMM
 
 KINDS: Final = ("request", "flush", "WRITE call", "COMMIT call", "journal commit")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, columns_of
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
+from iostrata.trace import Points
 from iostrata.trace.layout import (
     CALL_COPY_FILE_RANGE,
     CALL_FALLOCATE,
@@ -27,7 +28,6 @@ from iostrata.trace.layout import (
     CALL_SYNCFS,
     CALL_WRITE,
 )
-from iostrata.trace.points import Points
 
 O_DSYNC: Final = 0o10000
 O_SYNC_ONLY: Final = 0o4000000

@@ -15,7 +15,7 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, columns_of, integers, joined, pair_key
 from iostrata.stitch.spans import SpanList, Spans
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Calls:
         return Calls(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def calls_of(window: Window) -> Calls:
+def rpc_calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
     made = window.columns("nfs_call", "tid", "call_key", "dev", "inode", "operation")
     ended = window.columns(

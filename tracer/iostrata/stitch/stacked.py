@@ -28,7 +28,7 @@ from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.owners import Syncs
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Spans
-from iostrata.trace.facts import BlockDevice, Facts
+from iostrata.trace import BlockDevice, Facts
 
 SEARCH: Final = 64
 """How many of those above that end next are looked at."""

@@ -36,7 +36,7 @@ from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.journal import phases
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.requests import Requests, requests_of
-from iostrata.stitch.rpc import Calls, calls_of, owners_of_calls, spans_of_calls
+from iostrata.stitch.rpc import Calls, owners_of_calls, rpc_calls_of, spans_of_calls
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
@@ -91,7 +91,7 @@ def stitch(window: Window) -> Stitched:
     _calls(spans, window, owners.syncs)
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
-    calls = calls_of(window)
+    calls = rpc_calls_of(window)
     spans.extend(spans_of_calls(calls, owners_of_calls(calls, owners), len(requests.key)))
     spans.extend(run_queue(sleeps, piece_of_sleep))
     commits_used = np.zeros(0, np.int64)

@@ -32,9 +32,8 @@ from iostrata.stitch.calls import (
     method_of_write,
 )
 from iostrata.stitch.durability import FILE, RANGE
+from iostrata.trace import Points, Trace
 from iostrata.trace.layout import CALL_IO_URING_ENTER
-from iostrata.trace.points import Points
-from iostrata.trace.read import Trace
 
 IO_URING, LIBAIO = 1, 2
 

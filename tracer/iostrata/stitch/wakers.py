@@ -24,7 +24,7 @@ from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Columns, Window
-from iostrata.trace.facts import Facts
+from iostrata.trace import Facts
 from iostrata.trace.layout import (
     THREAD_HELPER,
     THREAD_JOURNAL,

@@ -17,7 +17,7 @@ import numpy as np
 from iostrata.columns import Ints
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.journal import Commits
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 WINDOW_PIECES = 15_000
 MARGIN_NS = 10_000_000

@@ -1,2 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trace stage: one machine's CTF directory to columns, and back."""
+
+from iostrata.trace import layout
+from iostrata.trace.clocks import TscOffset
+from iostrata.trace.dump import dump
+from iostrata.trace.echo import ECHOES, Echo, echo_lines
+from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
+from iostrata.trace.follow import Follower
+from iostrata.trace.points import Points
+from iostrata.trace.read import Trace, read_trace
+from iostrata.trace.stream import RECORDER_CPU
+from iostrata.trace.wallclock import realtime_of
+
+__all__ = [
+    "ECHOES", "RECORDER_CPU", "BlockDevice", "Echo", "Facts", "Follower", "Mount", "Points",
+    "Trace", "TscOffset", "dump", "echo_lines", "layout", "parse_mount", "read_trace",
+    "realtime_of",
+]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-FILE: Final = "echoes"
+ECHOES: Final = "echoes"
 HEAD: Final = "address\tsent_ns\tround_trip_ns"
 NONE: Final = "-"
 
@@ -21,7 +21,7 @@ class Echo:
     round_trip_ns: int | None
 
 
-def written(echoes: Iterable[Echo]) -> str:
+def echo_lines(echoes: Iterable[Echo]) -> str:
     return "".join(f"{line}\n" for line in (HEAD, *map(_line, echoes)))
 
 

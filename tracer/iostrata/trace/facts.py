@@ -20,8 +20,7 @@ from iostrata.trace.clocks import (
     parse_exchange,
     parse_tsc,
 )
-from iostrata.trace.echo import FILE as ECHOES
-from iostrata.trace.echo import HEAD, Echo, parse_echo
+from iostrata.trace.echo import ECHOES, HEAD, Echo, parse_echo
 
 ABSENT = "-"
 BLOCK_COLUMNS = (

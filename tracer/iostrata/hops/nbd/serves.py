@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.hop import Serves
 from iostrata.hops.processes import processes_of, served_by
-from iostrata.stitch.calls import Pieces
-from iostrata.stitch.wakeup import sleeps_of
-from iostrata.stitch.window import whole
+from iostrata.stitch import Pieces, sleeps_of, whole
+from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
-from iostrata.trace.read import Trace
 
 SERVER: Final = b"nbd-server"
 

@@ -14,10 +14,8 @@ from iostrata.hops.nfs.asks import asks_of
 from iostrata.hops.nfs.crossing import crossing_of
 from iostrata.hops.nfs.serves import serves_of
 from iostrata.model import NotObserved
-from iostrata.stitch.calls import Pieces
-from iostrata.stitch.spans import NO_SPANS, Spans
-from iostrata.stitch.window import Window
-from iostrata.trace.read import Trace
+from iostrata.stitch import NO_SPANS, Pieces, Spans, Window
+from iostrata.trace import Trace
 
 
 class Nfs:

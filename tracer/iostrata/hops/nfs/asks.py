@@ -6,13 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.hops.hop import Asks
-from iostrata.stitch.rpc import calls_of
-from iostrata.stitch.window import whole
-from iostrata.trace.read import Trace
+from iostrata.stitch import rpc_calls_of, whole
+from iostrata.trace import Trace
 
 
 def asks_of(upper: Trace) -> Asks:
-    calls = calls_of(whole(upper))
+    calls = rpc_calls_of(whole(upper))
     return Asks(
         identity=calls.key,
         begin_ns=calls.send_ns,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.hops.hop import Held, Link
-from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch import SpanList, Spans
 
 
 def crossing_of(link: Link, held: Held) -> Spans:

@@ -7,9 +7,9 @@ import numpy as np
 
 from iostrata.columns import columns_of
 from iostrata.hops.hop import Serves
-from iostrata.stitch.calls import Pieces
+from iostrata.stitch import Pieces
+from iostrata.trace import Trace
 from iostrata.trace.layout import NFS_COMMIT
-from iostrata.trace.read import Trace
 
 
 def serves_of(lower: Trace) -> tuple[Serves, Pieces]:

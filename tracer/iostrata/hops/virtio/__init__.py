@@ -18,10 +18,8 @@ from iostrata.hops.virtio.disks import disks_of
 from iostrata.hops.virtio.serves import serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
 from iostrata.model import NotObserved
-from iostrata.stitch.calls import Pieces
-from iostrata.stitch.spans import Spans
-from iostrata.stitch.window import Window
-from iostrata.trace.read import Trace
+from iostrata.stitch import Pieces, Spans, Window
+from iostrata.trace import Trace
 
 
 class Virtio:

@@ -9,9 +9,8 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, columns_of, pair_key
 from iostrata.hops.hop import Asks
-from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
-from iostrata.stitch.window import whole
-from iostrata.trace.read import Trace
+from iostrata.stitch import OP_WRITE, Requests, requests_of, whole
+from iostrata.trace import Trace
 
 SECTOR_BYTES: Final = 512
 

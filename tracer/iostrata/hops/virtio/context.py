@@ -8,10 +8,8 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, overlapping
 from iostrata.hops.hop import Link
 from iostrata.hops.virtio.vcpus import vcpus_of
-from iostrata.layers.exits import is_idle
-from iostrata.stitch.spans import SpanList, Spans
-from iostrata.stitch.wakeup import sleeps_of
-from iostrata.stitch.window import Window
+from iostrata.layers import is_idle
+from iostrata.stitch import SpanList, Spans, Window, sleeps_of
 
 Cpus = tuple[Ints, Ints, Ints, Ints]
 """Stretches of pieces on a virtual CPU: row of the piece, virtual CPU, begin and end."""

@@ -7,8 +7,7 @@ import numpy as np
 
 from iostrata.columns import Ints, at, columns_of, overlapping
 from iostrata.hops.hop import Held, Link
-from iostrata.stitch.spans import SpanList, Spans
-from iostrata.stitch.wakeup import sleeps_of
+from iostrata.stitch import SpanList, Spans, sleeps_of
 
 
 def crossing_of(link: Link, held: Held) -> Spans:

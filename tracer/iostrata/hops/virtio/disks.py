@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 # Each of these drivers gives its disks names of its own.
 DRIVERS: Final = {"vd": "virtio", "xvd": "Xen"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from iostrata.hops.hop import Serves
 from iostrata.hops.processes import processes_of, served_by
-from iostrata.stitch.calls import Pieces
+from iostrata.stitch import Pieces
+from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
-from iostrata.trace.read import Trace
 
 
 def serves_of(lower: Trace) -> tuple[Serves, Pieces]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from iostrata.columns import Ints, integers
 from iostrata.model import NotObserved
-from iostrata.trace.read import Trace
+from iostrata.trace import Trace
 
 UNKNOWN_VCPU: Final = 0xFFFF_FFFF
 NO_VCPUS: Final = NotObserved(
