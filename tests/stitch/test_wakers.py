@@ -124,6 +124,19 @@ def test_what_a_kernel_worker_did_from_its_wake_up_on() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("first", "then"), [(THREAD_HELPER, 1), (1, THREAD_HELPER)])
+def test_a_thread_is_what_it_was_when_it_let_the_sleeper_go(first: int, then: int) -> None:
+    """Its tid is another's later: what only a kernel worker does, no thread in no call does."""
+    world = World()
+    world.target(KWORKER, kind=first)
+    sleeper = Sleeper(world)
+    resume(world, KWORKER, 500, 20_000, 80_000, state=IDLE)
+    sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
+    world.target(KWORKER, 96_000, kind=then)
+    worker = {"wakeup.worker": 75_000, "residual": 9_000}
+    assert found(world) == REST | (worker if first == THREAD_HELPER else {"residual": 84_000})
+
+
 def test_a_request_that_another_asked_for() -> None:
     """Page writeback of another thread: its request's completion is what woke the sleeper."""
     world = World()

@@ -41,7 +41,6 @@ FOLLOWED: Final = 64
 CPUS: Final = 1 << 16
 THREADS: Final = 1 << 32
 TASK_NOLOAD: Final = 0x400
-NEVER: Final = np.iinfo(np.int64).max
 # The context of a thread that did not wake anybody then, but was at what it let go of later.
 STILL: Final = -1
 
@@ -235,7 +234,7 @@ class Wakers:
             ended[front.sleep[ending >= 0]] = True
             asked = self._asked(front, at(self._endings.bio, ending))
             front = front.where((ending < 0) & (front.context != WAKE_INTERRUPT))
-            kinds = self._kind_of(front.waker)
+            kinds = self._kind_of(front.waker, front.end_ns)
             tied["commit"].append(self._commits_of(front.where(kinds == THREAD_JOURNAL)))
             front = Waits(**joined([self._did(front, kinds, spans, ended), asked]))
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
@@ -250,10 +249,14 @@ class Wakers:
         )  # fmt: skip
         return before.where((bio >= 0) & (queue > front.begin_ns))
 
-    def _kind_of(self, tid: Ints) -> Ints:
-        """The thread's kind, 0: it is not recorded."""
-        last = self._kind.at_or_before(tid, np.full(len(tid), NEVER))
-        return np.where(last >= 0, at(self._kinds, last), 0)
+    def _kind_of(self, tid: Ints, time_ns: Ints) -> Ints:
+        """The thread's kind at a time, 0: it is not recorded.  A tid is used again.
+
+        Some say who they are at the end of their first call only, or their first run.
+        """
+        last = self._kind.at_or_before(tid, time_ns)
+        known = np.where(last >= 0, last, self._kind.at_or_after(tid, time_ns))
+        return np.where(known >= 0, at(self._kinds, known), 0)
 
     def _own(self, carried: Carried, owners: Iterable[Ints]) -> tuple[AsOf, Ints]:
         """Completions by owner and thread, and the ending of each: all whose data it carried."""
@@ -285,7 +288,7 @@ class Wakers:
 
     def _ending_of(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
         """What the waker had just ended when it woke the sleeper, -1: nothing."""
-        times, kind = self._endings.time_ns, self._kind_of(front.waker)
+        times, kind = self._endings.time_ns, self._kind_of(front.waker, front.end_ns)
         resumed = at(self._sleeps.on_ns, self._resumed.at_or_before(front.waker, front.end_ns))
         place = np.where(
             front.context == WAKE_INTERRUPT,
