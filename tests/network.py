@@ -69,7 +69,8 @@ class Served:
 class Machine:
     """``port``: of its connections, those to one more server being one higher.
 
-    ``xid``: of its last call; as in any kernel, the first one is another on each machine.
+    ``xid``: of the call before the first one of each connection; 0: another on each, as in a
+    kernel.
     """
 
     name: str
@@ -82,9 +83,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.world = World(clock=self.clock)
-        self.xid = self.xid or crc32(self.name.encode()) // 2
         self.world.builder.block(DISK, "sda")
         self._servers: list[str] = []
+        self._xids: dict[str, int] = {}
         self._threads: set[int] = set()
         self._sectors = count(4096, 64)
 
@@ -92,6 +93,11 @@ class Machine:
         if server.name not in self._servers:
             self._servers.append(server.name)
         return (self.port + self._servers.index(server.name)) << 16 | NFS_PORT
+
+    def next_xid(self, server: Machine) -> int:
+        first = self.xid or crc32(f"{self.name} to {server.name}".encode()) // 2
+        self._xids[server.name] = self._xids.get(server.name, first) + 1
+        return self._xids[server.name]
 
     def thread(self, tid: int) -> int:
         """A thread of the server, told of once."""
@@ -165,8 +171,7 @@ class Machine:
         self, tid: int, made: int, one: Call, served: Served
     ) -> tuple[int, int, list[Stretch]]:
         send = made + one.queue
-        self.xid += 1
-        xid, connection, there = self.xid, self.connection(one.to), send + one.there
+        xid, connection, there = self.next_xid(one.to), self.connection(one.to), send + one.there
         reply, held = one.to.serve(there, one, xid, connection, served)
         world = self.world
         ended = reply + one.reply

@@ -19,7 +19,6 @@ from iostrata.attribute import attribute, joined_writes
 from iostrata.columns import Ints, integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
-from iostrata.layers import UNFOLLOWED
 from iostrata.model import Breakdown, Layer, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Audit, Pieces, Units, units_of, windows
@@ -83,11 +82,10 @@ def breakdown_of(found: Prepared) -> Breakdown:
     credit = _credit(found)
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
-    lost = [layer.row == UNFOLLOWED for layer in layers]
     left, background, asleep_ns = left_over(credit.audits)
     quality = replace(
         quality_of(found.path, found.plain_writes, credit.ties),
-        unfollowed=int(np.count_nonzero(time_ns[lost].any(axis=0))),
+        unfollowed=int(np.count_nonzero(credit.missed)),
         hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
         sites=tuple(
             WaitSite(machine, site, ns / len(found.writes))
@@ -172,6 +170,7 @@ class _Credit:
 
     ``time_ns``: of each place of the path's layers, in each of the writes. ``hidden``: ns
     that writes waited for a machine too, while they waited longer for something else.
+    ``missed``: of each write, whether something of it was found on no machine.
     ``sites``: ns that they slept for no cause that was observed, by where.
     """
 
@@ -180,10 +179,12 @@ class _Credit:
     audits: list[Audit]
     hidden: Counter[str]
     sites: Sites
+    missed: NDArray[np.bool_]
 
 
 def _credit(found: Prepared) -> _Credit:
-    credit = _Credit({}, Counter(), [], Counter(), Counter())
+    missed = np.zeros(len(found.writes), np.bool_)
+    credit = _Credit({}, Counter(), [], Counter(), Counter(), missed)
     for top in found.tops:
         write_of_unit = np.full(len(top.units), -1)
         write_of_unit[top.kept] = top.first + np.arange(len(top.kept))
@@ -198,6 +199,8 @@ def _credit(found: Prepared) -> _Credit:
             credit.sites.update(sites_of(lifted, pieces.begin_ns[rows], pieces.end_ns[rows], own))
             credit.ties.update(+lifted.ties)
             credit.audits.extend(lifted.audits)
+            missing = own[lifted.missed]
+            missed[missing[missing >= 0]] = True
             hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
             for place in np.unique(hidden.rank).tolist():
                 mine = hidden.where(hidden.rank == place)

@@ -18,6 +18,7 @@ import numpy as np
 from iostrata.clock import SAME, Alignment, Intervals, align
 from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
+from iostrata.hops.names import Way, told_apart
 from iostrata.hops.registry import HOPS
 from iostrata.layers import STACK
 from iostrata.stitch import Pieces, commits_of
@@ -138,41 +139,47 @@ def graph_of(machines: Sequence[Trace]) -> Graph:
 
 
 def _links(hop: Hop, machines: Sequence[Trace]) -> Iterator[Link]:
-    served = [(lower, *hop.serves(lower)) for lower in machines]
-    served = [one for one in served if len(one[1])]
-    candidates = []
-    for upper in machines:
-        lowers = [one for one in served if hop.loops or one[0] is not upper]
-        asks = hop.asks(upper) if lowers else None
-        if asks is not None and len(asks):
-            candidates += [one for lower in lowers if (one := _candidate(hop, upper, asks, *lower))]
+    ways = list(_ways(hop, machines))
+    if hop.named:
+        ways = told_apart(ways)
+    candidates = [one for way in ways if (one := _candidate(hop, way))]
     for candidate, ties in _tied(candidates):
         yield _link(candidate, ties)
 
 
-def _candidate(
-    hop: Hop, upper: Trace, asks: Asks, lower: Trace, serves: Serves, pieces: Pieces
-) -> _Candidate | None:
-    asks = hop.translated(asks, upper, lower)
-    same = upper is lower
-    clock = SAME if same else align(upper, lower, _keyed(asks), _keyed(serves))
+def _ways(hop: Hop, machines: Sequence[Trace]) -> Iterator[Way]:
+    served = [(lower, *hop.serves(lower)) for lower in machines]
+    served = [one for one in served if len(one[1])]
+    for upper in machines:
+        lowers = [one for one in served if hop.loops or one[0] is not upper]
+        asks = hop.asks(upper) if lowers else None
+        if asks is not None and len(asks):
+            for lower, serves, pieces in lowers:
+                yield Way(upper, lower, hop.translated(asks, upper, lower), serves, pieces)
+
+
+def _candidate(hop: Hop, way: Way) -> _Candidate | None:
+    asks, serves = way.asks, way.serves
+    same = way.upper is way.lower
+    clock = SAME if same else align(way.upper, way.lower, _keyed(asks), _keyed(serves))
     if clock is None:
         return None
     times = Times(clock.to_upper(serves.begin_ns), clock.to_upper(serves.end_ns))
     fits = fitting(asks, serves, times)
-    return _Candidate(hop, upper, lower, clock, asks, serves, pieces, times, fits)
+    return _Candidate(hop, way.upper, way.lower, clock, asks, serves, way.pieces, times, fits)
 
 
 def _tied(candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Ties]]:
-    """Each group of asks goes where most of it was found, with clocks that nothing contradicts."""
+    """Each group of asks goes where most of it was found; clocks that nothing contradicts count
+    double."""
     votes = [
-        (one.clock.contradiction is not None, -count, number, upper, lower)
+        (-count * (2 if one.clock.contradiction is None else 1), number, upper, lower)
         for number, one in enumerate(candidates)
         for upper, lower, count in one.votes
     ]
     taken: set[tuple[object, ...]] = set()
     ties: dict[int, list[tuple[int, int]]] = {}
-    for _, _, number, upper, lower in sorted(votes):
+    for _, number, upper, lower in sorted(votes):
         one = candidates[number]
         asker = () if one.hop.exclusive else (one.upper.machine,)
         claims = {(one.upper.machine, upper), (*asker, one.lower.machine, "serves", lower)}

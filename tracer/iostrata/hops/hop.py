@@ -133,8 +133,11 @@ class Link:
     def ask_of(self, asked: Asked) -> Ints:
         """The row of the asks that each of a window's asked is, -1: it is not of this hop."""
         found = AsOf(self.asks.identity, self.asks.begin_ns).at_or_before(asked.key, asked.begin_ns)
-        found = np.where(at(self.asks.begin_ns, found) == asked.begin_ns, found, -1)
-        return np.where((found >= 0) & self.pairs.crossing[found], found, -1)
+        return np.where(at(self.asks.begin_ns, found) == asked.begin_ns, found, -1)
+
+    def crosses(self, ask: Ints) -> NDArray[np.bool_]:
+        """Whether each of some rows of the asks (-1: none) reaches the lower machine."""
+        return (ask >= 0) & self.pairs.crossing[ask]
 
     def meanwhile(self, begin_ns: int, end_ns: int) -> Window:
         """The lower machine's events of a time of its own."""
@@ -184,6 +187,7 @@ class Hop(Protocol):
     loops: bool
     exclusive: bool
     skips: bool
+    named: bool
     asker: str
     leaf: str
     beyond: str

@@ -10,10 +10,12 @@ that asked. What is lifted ranks below (deeper than) everything of the upper mac
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import Ints, at, changes
 from iostrata.hops.graph import Graph
@@ -53,11 +55,13 @@ class Lifted:
     machine; of a way between two machines, of the upper one's span that waits for it.
     ``hidden``: when something was awaited of a machine (the rank is its place in the graph)
     behind what was awaited longer. ``views``: where those are, by number. ``audits``: of each
-    machine's part of it.
+    machine's part of it. ``missed``: the pieces (rows) that asked for anything, be it hidden, of
+    which nothing was found on the machines to which such leads.
     """
 
     spans: Spans
     hidden: Spans
+    missed: Ints
     views: tuple[View, ...]
     ties: Counter[str]
     audits: tuple[Audit, ...]
@@ -78,14 +82,29 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     asked = own.rows(asking)
     asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
     until = critical(asked)
-    for link, ask in zip(links, asks, strict=True):
+    crossing = [link.crosses(ask) for link, ask in zip(links, asks, strict=True)]
+    lifting.missing(asked.owner[_led_nowhere(links, asks, crossing)])
+    for link, ask, crosses in zip(links, asks, crossing, strict=True):
         if len(way) < DEEPEST:
-            mine = np.flatnonzero(ask >= 0)
+            mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
             own.end_ns[asking[mine]] = until[mine]
         lifting.extend(link.hop.context(link, window), link.lower.place)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
+
+
+def _led_nowhere(
+    links: Sequence[Link], asks: Sequence[Ints], crossing: Sequence[NDArray[np.bool_]]
+) -> Ints:
+    """Which asks are of a hop by which this machine's others reach a machine, and these none.
+
+    What a hop tells to have been carried out elsewhere is no such.
+    """
+    of_hop = np.array(
+        [(ask >= 0) & (not link.hop.skips) for link, ask in zip(links, asks, strict=True)]
+    )
+    return np.flatnonzero(of_hop.any(axis=0) & ~np.array(crossing).any(axis=0)) if links else NONE
 
 
 def critical(asks: Spans) -> Ints:
@@ -115,10 +134,16 @@ class _Lifting:
         self._graph, self._way = graph, way
         self._audits = [audit]
         self._spans, self._hidden, self._ties = SpanList(), SpanList(), Counter(ties)
+        self._missed: list[Ints] = []
 
     def lifted(self) -> Lifted:
         spans, hidden = self._spans.collect(), self._hidden.collect()
-        return Lifted(spans, hidden, tuple(self.views), self._ties, tuple(self._audits))
+        missed = np.unique(np.concatenate([NONE, *self._missed]))
+        return Lifted(spans, hidden, missed, tuple(self.views), self._ties, tuple(self._audits))
+
+    def missing(self, pieces: Ints) -> None:
+        """Pieces of which something was asked for, and nothing of it was found."""
+        self._missed.append(pieces)
 
     def extend(self, spans: Spans, place: int, deeper: int = 1) -> None:
         """``deeper``: by how much they are deeper than what this machine did itself."""
@@ -145,6 +170,7 @@ class _Lifting:
             edges = Edges(serve, asking.owner[row], asking.begin_ns[row], until[row])
             self._served(link, edges)
         lost = (last < 0) & ~link.asks.shared[ask]
+        self.missing(asking.owner[lost])
         # What nothing was found of takes the time that its asker waited for it.
         rank = np.full(np.count_nonzero(lost), RANK["unfollowed"], np.int16)
         waiting = replace(asking, end_ns=until)
@@ -165,6 +191,7 @@ class _Lifting:
         edges = replace(edges, activity=activity)
         for spans, into in ((below.spans, self._spans), (below.hidden, self._hidden)):
             into.extend(follow(_lifted(link, pieces, spans, count), edges))
+        self.missing(edges.write[np.isin(activity, below.missed)])
         self._ties += below.ties
         self._audits += below.audits
 

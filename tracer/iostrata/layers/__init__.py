@@ -20,11 +20,10 @@ from iostrata.layers.stack import (
     RANK,
     ROWS,
     STACK,
-    UNFOLLOWED,
     VISIBILITY,
 )
 
 __all__ = [
-    "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK", "UNFOLLOWED", "VISIBILITY",
+    "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK", "VISIBILITY",
     "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Stage", "Visibility", "is_idle",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from iostrata.layers.network import NETWORK
 from iostrata.layers.rpc import RPC
 from iostrata.layers.svc import SVC
 from iostrata.layers.syscall import SYSCALL
-from iostrata.layers.unfollowed import UNFOLLOWED as NOT_FOLLOWED
+from iostrata.layers.unfollowed import UNFOLLOWED
 from iostrata.layers.virtio import VIRTIO
 from iostrata.layers.virtiofs import VIRTIOFS
 from iostrata.layers.wakeup import WAKEUP
@@ -36,7 +36,7 @@ from iostrata.layers.wakeup import WAKEUP
 LAYERS: Final = (
     VIRTIO,
     NETWORK,
-    NOT_FOLLOWED,
+    UNFOLLOWED,
     SVC,
     SYSCALL,
     FS,
@@ -66,5 +66,3 @@ VISIBILITY: Final = tuple(
 )
 PROGRAMS: Final = tuple(programs for layer in LAYERS for programs in layer.programs)
 OBSERVERS: Final = tuple(observer for layer in LAYERS for observer in layer.observers)
-
-UNFOLLOWED: Final = NOT_FOLLOWED.rows[0].name

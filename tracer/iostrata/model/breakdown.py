@@ -189,7 +189,7 @@ class Quality:
     ``plain_writes``: writes that nobody synchronised: counted, not analysed.
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
-    something of a machine on which nothing was found of it. ``hidden``: by machine, ns a
+    something of another machine that was found on none. ``hidden``: by machine, ns a
     write during which it was awaited, but behind what took longer. ``sites``: where the
     unattributed time was slept, the most of it first; empty without ``--why``. ``apart``: one
     line a machine that could not be tied to any other, and why. ``virtual``: one line a disk that

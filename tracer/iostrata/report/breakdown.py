@@ -213,7 +213,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     ``background``, what is part of no write, with its own time; ``left_over``, what of it went
     on at a write's own place while that slept with nothing of its own under way, with the
     writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,
-    from machine to machine, with ``unfollowed``, the writes of which nothing was found below;
+    from machine to machine, with ``unfollowed``, the writes of which something was not found below;
     ``hidden``, by machine, ns a write during which it was awaited, but something else longer;
     ``sites``, functions of the kernel in which the unattributed time was slept, ns a write.
     """

@@ -26,6 +26,7 @@ class Nbd:
     loops = True
     exclusive = False
     skips = False
+    named = False
     asker = ""
     leaf = "beyond"
     beyond = "network and server"

@@ -26,6 +26,7 @@ class Nfs:
     loops = True
     exclusive = False
     skips = False
+    named = True
     asker = ""
     leaf = "beyond"
     beyond = "network and server"

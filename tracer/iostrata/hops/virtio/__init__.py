@@ -30,6 +30,7 @@ class Virtio:
     loops = False
     exclusive = True
     skips = True
+    named = False
     asker = "guest"
     leaf = "device"
     beyond = "hypervisor and below"

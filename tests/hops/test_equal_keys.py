@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that bear the same xids on several connections, and calls of which nothing is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iostrata.model import Breakdown
+from tests.hops.test_graph import accounts_of, clock, found_in
+from tests.network import Call, Disk, Machine, Served, Stretch, recorded
+from tests.network import drawn as call
+
+XID = 1_000
+
+
+def some_clock(random: Random):  # type: ignore[no-untyped-def]
+    return clock(random.randint(0, 10**13), random.randint(-20, 20))
+
+
+def world(seed: int, path: Path, ports: int) -> tuple[list[Machine], Path]:
+    """Some clients, each of which asks all of some servers, in an order of its own.
+
+    ``ports``: from one client's to the next one's.
+    """
+    random = Random(seed)
+    servers = [Machine(f"s{n}", some_clock(random)) for n in range(random.randint(2, 4))]
+    clients = [
+        Machine(f"c{n}", some_clock(random), port=800 + ports * n, xid=XID)
+        for n in range(random.randint(1, 3))
+    ]
+    for number, client in enumerate(clients):
+        now = random.randint(1_000_000, 2_000_000)
+        for _ in range(40):
+            work = [
+                call(random, random.choice(servers), [Disk(device=random.randint(999, 200_000))])
+                for _ in range(random.randint(1, 2))
+            ]
+            now = client.write(400 + number, now, work) + random.randint(1_000, 400_000)
+    machines = [*clients, *servers]
+    random.shuffle(machines)
+    return clients, recorded(path, *machines)
+
+
+def by_machine(account: dict[str, int] | Counter[str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row, ns in account.items():
+        found[row.partition("/")[0]] += ns
+    return found
+
+
+def untrue(breakdown: Breakdown, clients: list[Machine]) -> int:
+    """How many writes are said to have been followed, but to where they never were."""
+    wrong = 0
+    for client in clients:
+        found = accounts_of(breakdown, client.name)
+        for mine, true in zip(found, client.truth, strict=True):
+            if not any(row.endswith("/unfollowed") for row in mine):
+                one, other = by_machine(mine), by_machine(true)
+                wrong += any(abs(one[name] - other[name]) > 1_000 for name in one | other)
+    return wrong
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_connections_with_equal_xids(seed: int, tmp_path: Path) -> None:
+    """A connection has a number of its own: nothing is left to chance."""
+    clients, path = world(seed, tmp_path, ports=100)
+    breakdown = found_in(path)
+    assert untrue(breakdown, clients) == 0
+    assert breakdown.quality.unfollowed == 0
+    assert not any(crossing.contradiction for crossing in breakdown.quality.crossings)
+
+
+@pytest.mark.parametrize("seed", [2, 7, 20, 24, 28])
+def test_connections_with_equal_xids_and_equal_ports(seed: int, tmp_path: Path) -> None:
+    """Time alone tells two clients of one server: what it does not tell is not followed."""
+    clients, path = world(seed, tmp_path, ports=0)
+    breakdown = found_in(path)
+    assert untrue(breakdown, clients) == 0
+    assert breakdown.quality.unfollowed <= 0.15 * len(breakdown.writes)
+
+
+class BehindARouter(Machine):
+    """A server that sees none of its clients' own ports."""
+
+    def serve(self, there: int, one: Call, xid: int, connection: int,
+              served: Served) -> tuple[int, list[Stretch]]:  # fmt: skip
+        return super().serve(there, one, xid, connection + (7 << 16), served)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_connection_whose_port_is_changed_on_the_way(seed: int, tmp_path: Path) -> None:
+    """No number is the same on both sides: which of them belong together, the xids tell."""
+    random = Random(seed)
+    servers = [Machine("near", some_clock(random)), BehindARouter("far", some_clock(random))]
+    client = Machine("client", some_clock(random))
+    now = 1_000_000
+    for _ in range(40):
+        work = [call(random, to, [Disk(device=random.randint(999, 90_000))]) for to in servers]
+        now = client.write(400, now, work) + random.randint(1_000, 90_000)
+    breakdown = found_in(recorded(tmp_path, client, *servers))
+    assert untrue(breakdown, [client]) == 0
+    assert breakdown.quality.unfollowed == 0
+
+
+# -- what is said of what was not found -------------------------------------------------
+
+
+def test_a_server_that_was_not_recorded_is_no_way_down(tmp_path: Path) -> None:
+    """Of three writes one asks it: longer than what it asks the other one, or shorter."""
+    random = Random(6)
+    client, here, elsewhere = Machine("client"), Machine("here"), Machine("elsewhere")
+    now = 1_000_000
+    for number in range(60):
+        work = [call(random, here, [Disk(device=50_000)])]
+        if number % 3 == 0:
+            work.append(Call(elsewhere, [Disk(device=random.choice([1_000, 900_000]))]))
+        now = client.write(400, now, work) + random.randint(1_000, 90_000)
+    breakdown = found_in(recorded(tmp_path, client, here))
+    (crossing,) = breakdown.quality.crossings
+    assert (crossing.followed, crossing.asked) == (60, 60)
+    assert breakdown.quality.unfollowed == 20
+
+
+def test_what_is_hidden_and_not_found_is_not_followed(tmp_path: Path) -> None:
+    """A call whose service was lost, beside a longer one: it holds no time, but was not found."""
+    random = Random(7)
+    client, one, other = Machine("client"), Machine("one"), Machine("other")
+    now = 1_000_000
+    for _ in range(40):
+        work = [
+            Call(one, [Disk(device=900_000)]),
+            Call(other, [Disk(device=random.randint(1, 9999))]),
+        ]
+        now = client.write(400, now, work) + random.randint(1_000, 90_000)
+    served = other.world.builder._rows["svc_call"]
+    del served[10:15]
+    breakdown = found_in(recorded(tmp_path, client, one, other))
+    assert not any(layer.row == "unfollowed" for layer in breakdown.layers)
+    assert breakdown.quality.unfollowed == 5
+
+
+def test_a_call_of_a_server_that_is_not_found_counts_at_the_top(tmp_path: Path) -> None:
+    random = Random(8)
+    client, one, other = Machine("client"), Machine("one"), Machine("other")
+    now = 1_000_000
+    for _ in range(40):
+        below = call(random, other, [Disk(device=random.randint(1_000, 90_000))])
+        now = client.write(400, now, [call(random, one, [below])]) + random.randint(1_000, 90_000)
+    served = other.world.builder._rows["svc_call"]
+    del served[10:15]
+    breakdown = found_in(recorded(tmp_path, client, one, other))
+    assert breakdown.quality.unfollowed == 5
