@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from iostrata.errors import IostrataError
-from iostrata.trace.btf import ENUM, STRUCT, UNION, Types
+from iostrata.trace.btf import Types, types_of
 
 ANCHOR = """#include "{header}"
 union event *anchor;
@@ -69,8 +69,8 @@ DTYPES: dict[str, np.dtype[np.void]] = {
 '''
 
 
-def compile_header(header: Path) -> bytes:
-    """An object with the types of ``header`` in its BTF."""
+def header_types(header: Path) -> Types:
+    """The types of ``header``, compiled."""
     clang = shutil.which("clang-14") or shutil.which("clang")
     if clang is None:
         raise IostrataError(
@@ -84,12 +84,12 @@ def compile_header(header: Path) -> bytes:
             input=ANCHOR.format(header=header.resolve()).encode(),
             check=True,
         )
-        return target.read_bytes()
+        return types_of(target)
 
 
 def fields_of(types: Types, event: str) -> tuple[tuple[str, str, int], ...]:
     """Name, format and offset of each field of a struct; padding at its end is left out."""
-    found = types.find(STRUCT, event)
+    found = types.find("STRUCT", event)
     fields: list[tuple[str, str, int]] = []
     end = 0
     for name, member, offset in types.members(found):
@@ -108,13 +108,13 @@ def fields_of(types: Types, event: str) -> tuple[tuple[str, str, int], ...]:
 
 def point_structs(types: Types) -> dict[str, str]:
     """Struct name by point name, in the order of the points' numbers (from 1)."""
-    members = types.members(types.find(UNION, "event"))
-    return {name: member.name for name, member, _ in members if member.kind == STRUCT}
+    members = types.members(types.find("UNION", "event"))
+    return {name: member["name"] for name, member, _ in members if member["kind"] == "STRUCT"}
 
 
 def generate(types: Types) -> str:
     structs = point_structs(types)
-    size = types.find(UNION, "event").size
+    size = types.find("UNION", "event")["size"]
     lines = [f"EVENT_BYTES = {size}", "", "POINTS: dict[str, int] = {"]
     lines += [f'    "{point}": {number},' for number, point in enumerate(structs, 1)]
     lines += ["}", "", "STRUCT_OF: dict[str, str] = {"]
@@ -130,7 +130,7 @@ def generate(types: Types) -> str:
     for name in ENUMERATIONS:
         lines += [""]
         lines += [
-            f"{key} = {value}" for key, value in types.enumerators(types.find(ENUM, name)).items()
+            f"{value['name']} = {value['val']}" for value in types.find("ENUM", name)["values"]
         ]
     return HEADER + "\n".join(lines) + "\n" + FOOTER
 
@@ -139,8 +139,8 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m iostrata.trace.generate_layout OBJECT|HEADER")
     source = Path(sys.argv[1])
-    data = compile_header(source) if source.suffix == ".h" else source.read_bytes()
-    sys.stdout.write(generate(Types(data)))
+    types = header_types(source) if source.suffix == ".h" else types_of(source)
+    sys.stdout.write(generate(types))
 
 
 if __name__ == "__main__":
