@@ -11,9 +11,9 @@ To add one: a package like ``virtio`` with a class like its, and a line in ``HOP
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from iostrata.clock import Alignment
 from iostrata.columns import AsOf, Ints, at, ranges
 from iostrata.model import NotObserved
-from iostrata.stitch import NO_COMMITS, NO_PIECES, Asked, Commits, Pieces, Spans, Window
+from iostrata.stitch import NO_COMMITS, NO_PIECES, NO_SPANS, Asked, Commits, Pieces, Spans, Window
 from iostrata.trace import Trace
 
 
@@ -171,7 +171,7 @@ class Held:
         return Held(**{name: column[keep] for name, column in vars(self).items()})
 
 
-class Hop(Protocol):
+class Hop(ABC):
     """A kind of crossing.
 
     ``floor``: the rank of a piece of the lower machine where no layer is at work.
@@ -183,35 +183,37 @@ class Hop(Protocol):
     """
 
     name: str
-    floor: str
-    loops: bool
-    exclusive: bool
-    skips: bool
-    named: bool
-    asker: str
-    leaf: str
-    beyond: str
+    floor = "syscall"
+    loops = True
+    exclusive = False
+    skips = False
+    named = False
+    asker = ""
+    leaf = "beyond"
+    beyond = "network and server"
 
+    @abstractmethod
     def asks(self, upper: Trace) -> Asks: ...
 
+    @abstractmethod
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]: ...
+
+    @abstractmethod
+    def crossing(self, link: Link, held: Held) -> Spans:
+        """The way there and back, in the upper's clock; ``owner``: row of ``held``."""
 
     def translated(self, asks: Asks, upper: Trace, lower: Trace) -> Asks:
         """The asks by the keys and places that the lower machine knows them by."""
-        ...
-
-    def crossing(self, link: Link, held: Held) -> Spans:
-        """The way there and back, in the upper's clock; ``owner``: row of ``held``."""
-        ...
+        return asks
 
     def context(self, link: Link, window: Window) -> Spans:
         """What else on the lower machine kept the upper one's pieces (``owner``: the row)."""
-        ...
+        return NO_SPANS
 
     def disks(self, upper: Trace) -> Iterator[str]:
         """What to say of disks that another machine serves by this hop, if it was not recorded."""
-        ...
+        return iter(())
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         """What two recorded machines do not tell of the way between them."""
-        ...
+        return iter(())

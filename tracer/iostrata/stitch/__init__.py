@@ -11,6 +11,7 @@ from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import rpc_calls_of
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
+from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, stitch
 from iostrata.stitch.submissions import pieces_of, submissions_of
 from iostrata.stitch.wakeup import sleeps_of
@@ -20,6 +21,6 @@ __all__ = [
     "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
     "OP_WRITE", "O_DSYNC", "Activities", "Asked", "Audit", "Commits", "Edges", "Owners", "Pieces",
     "Requests", "SpanList", "Spans", "Units", "Waits", "Window", "bios_of", "commits_of", "follow",
-    "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of",
-    "units_of", "whole", "window_of", "windows",
+    "last_hit", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -50,9 +50,14 @@ def _edges(window: Window, requests: Requests, layer: Declaration) -> list[Ints]
     for stage in layer.stages:
         last = np.full(len(requests.key), -1)
         for point in stage.ends:
-            hits = window.columns(point, "request_key")
-            by_key = AsOf(hits["request_key"], hits["time_ns"])
-            hit = at(hits["time_ns"], by_key.at_or_before(requests.key, requests.complete_ns))
-            last = np.maximum(last, np.where(hit >= edges[0], hit, -1))
+            last = np.maximum(last, last_hit(window, point, requests))
         edges.append(last if stage.ends else requests.complete_ns)
     return edges
+
+
+def last_hit(window: Window, point: str, requests: Requests) -> Ints:
+    """When each request was last at a point of its driver; -1: it was not seen there."""
+    hits = window.columns(point, "request_key")
+    by_key = AsOf(hits["request_key"], hits["time_ns"])
+    hit = at(hits["time_ns"], by_key.at_or_before(requests.key, requests.complete_ns))
+    return np.where(hit >= requests.issue_ns, hit, -1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iostrata.hops.hop import Asks, Held, Link, Serves
+from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of
@@ -22,11 +22,10 @@ from iostrata.stitch import Pieces, Spans, Window
 from iostrata.trace import Trace
 
 
-class Virtio:
+class Virtio(Hop):
     """A block request of the guest, carried out by a thread of the VMM."""
 
     name = "virtio"
-    floor = "syscall"
     loops = False
     exclusive = True
     skips = True
@@ -40,10 +39,6 @@ class Virtio:
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
-
-    def translated(self, asks: Asks, upper: Trace, lower: Trace) -> Asks:
-        """A raw image's: as they are."""
-        return asks
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

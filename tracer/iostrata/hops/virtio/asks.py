@@ -3,39 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, columns_of, pair_key
+from iostrata.columns import AsOf, Ints, at, columns_of
+from iostrata.hops.blocks import asks_by_place
 from iostrata.hops.hop import Asks
-from iostrata.stitch import OP_WRITE, Requests, requests_of, whole
+from iostrata.stitch import Requests, requests_of, whole
 from iostrata.trace import Trace
-
-SECTOR_BYTES: Final = 512
 
 
 def asks_of(upper: Trace) -> Asks:
-    """Writes and flushes: what else a disk does (reads, zeroes) is no call that is recorded.
-
-    Nor is what the driver gave back, to be issued again.
-    """
+    """Without what the driver gave back, to be issued again."""
     requests = requests_of(whole(upper))[0]
-    told, heard = _told_and_heard(upper, requests)
-    asks = Asks(
-        identity=requests.key,
-        begin_ns=requests.issue_ns,
-        end_ns=requests.complete_ns,
-        key=pair_key(requests.sector * SECTOR_BYTES, requests.size_bytes),
-        group=requests.device_key,
-        shared=requests.flush,
-        told_ns=told,
-        heard_ns=heard,
-        offset_bytes=requests.sector * SECTOR_BYTES,
-        size_bytes=np.where(requests.flush, 0, requests.size_bytes),
-    )
-    asked = ~requests.returned & (requests.flush | (requests.operation == OP_WRITE))
-    return asks.rows(np.flatnonzero(asked))
+    return asks_by_place(requests, *_told_and_heard(upper, requests), ~requests.returned)
 
 
 def _told_and_heard(upper: Trace, requests: Requests) -> tuple[Ints, Ints]:
