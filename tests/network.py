@@ -108,8 +108,17 @@ class Machine:
 
     # -- what a thread does ----------------------------------------------------
 
-    def write(self, tid: int, begin: int, work: Sequence[Disk | Call]) -> int:
-        """An O_DSYNC write of a thread of the workload; when it returned."""
+    def write(
+        self,
+        tid: int,
+        begin: int,
+        work: Sequence[Disk | Call],
+        then: Sequence[Disk | Call] = (),
+    ) -> int:
+        """An O_DSYNC write of a thread of the workload; when it returned.
+
+        ``then``: what it asks for when all of the work is done.
+        """
         if tid not in self._threads:
             self._threads.add(tid)
             self.world.target(tid)
@@ -117,6 +126,9 @@ class Machine:
         served = Served(tid)
         asked = begin + before
         on, held = self.await_all(tid, asked, work, served)
+        if then:
+            on, more = self.await_all(tid, on + before, then, served)
+            held = [*held, *more]
         end = on + after
         self.world.emit("syscall", end, tid, enter_ns=begin, inode=12, offset_bytes=0,
                         dev=MOUNT if any(isinstance(one, Call) for one in work) else DISK,

@@ -6,7 +6,7 @@ serve lies within its ask. The uses of one key are assigned as a whole, one to o
 ask that may have had another one's serve is left untied. Where no serve is of the ask's
 key, several together may make up its range, or one the ranges of several (a monitor
 merges and splits). What has no key (a flush) is served by all of its group that ran
-meanwhile: many to many.
+meanwhile and ended before it: many to many.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def match(
     parts, overfull = made_up(asks, serves, times, *some, tied)
     doubtful[overfull] = True
     doubtful[ask] = False
-    shared = by_group(asks, serves, times, ties)
+    shared = by_group(asks, serves, times, ties, slack)
     ask = np.concatenate([ask, parts[0], shared[0]])
     serve = np.concatenate([serve, parts[1], shared[1]])
     order = np.lexsort((times.begin_ns[serve], ask))
@@ -254,12 +254,20 @@ def made_up(
     return (left[whole], right[whole]), np.unique(left[begin < previous])
 
 
-def by_group(asks: Asks, serves: Serves, times: Times, ties: Ties) -> Matched:
-    """Shared asks: every shared serve of their group that ran meanwhile."""
+def by_group(asks: Asks, serves: Serves, times: Times, ties: Ties, slack: Sequence[int]) -> Matched:
+    """Shared asks: every shared serve of their group that ran meanwhile, and ended before them.
+
+    One that began before the ask may be what it had to wait for, too. Where none ended before
+    it by the best relation of the clocks, those are taken that another one allows.
+    """
     wanted, crossing = ties.lower_of(asks.group)
     ask, serve = np.flatnonzero(asks.shared & crossing), np.flatnonzero(serves.shared)
     row, column = overlapping(
         wanted[ask], asks.begin_ns[ask], asks.end_ns[ask],
         serves.group[serve], times.begin_ns[serve], times.end_ns[serve],
     )  # fmt: skip
-    return ask[row], serve[column]
+    ask, serve = ask[row], serve[column]
+    late = times.end_ns[serve] - asks.end_ns[ask]
+    sure = late <= ROUNDING_NS
+    near = (late <= ROUNDING_NS - slack[0]) & ~np.isin(ask, ask[sure])
+    return ask[sure | near], serve[sure | near]
