@@ -34,7 +34,8 @@ test-lab: .stamps/lab-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m lab tests/lab
 
 bench: .stamps/test-packages .stamps/python-dev native
-	set -e; for script in tests/benchmarks/*.py; do $(BIN)/python "$$script"; done
+	set -e; for script in tests/benchmarks/*.py; do \
+		$(BIN)/python -m "tests.benchmarks.$$(basename "$$script" .py)"; done
 
 man: .stamps/python
 	$(BIN)/python -m iostrata.cli.man > docs/iostrata.1

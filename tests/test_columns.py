@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iostrata.columns as stage
-from iostrata.columns import AsOf, Containing, merged, order_of, overlapping
+from iostrata.columns import AsOf, Containing, Union, among, meets, order_of, overlapping
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-20, 20)), max_size=20)
 keys = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
@@ -45,12 +45,22 @@ def test_order_of(rows: list[tuple[int, int]]) -> None:
     assert order_of(one, other).tolist() == np.lexsort((other, one)).tolist()
 
 
-@given(st.lists(st.integers(0, 9), max_size=30), st.lists(st.integers(0, 9), max_size=30))
-def test_merged(table: list[int], values: list[int]) -> None:
-    have, ask = np.array(sorted(table), np.int64), np.array(values, np.int64)
-    before, after = merged(have, ask, after=False), merged(have, ask, after=True)
-    assert before.tolist() == [sum(one < value for one in table) for value in values]
-    assert after.tolist() == [sum(one <= value for one in table) for value in values]
+@given(st.sets(keys, max_size=30), st.lists(keys, max_size=30))
+def test_among(values: set[int], others: list[int]) -> None:
+    found = among(np.array(sorted(values), np.int64), np.array(others, np.int64))
+    assert found.tolist() == [value in others for value in sorted(values)]
+
+
+@given(intervals, intervals)
+def test_union_and_meets(mine: list[tuple[int, ...]], theirs: list[tuple[int, ...]]) -> None:
+    _, begin, length = columns(mine, 3)
+    _, other_begin, other_length = columns(theirs, 3)
+    held = {t for _, b, n in theirs for t in range(b, b + n)}
+    expected = [len(held & set(range(b, b + n))) for _, b, n in mine]
+    union = Union(other_begin, other_begin + other_length)
+    assert union.within(begin, begin + length).tolist() == expected
+    met = meets(begin, begin + length, other_begin, other_begin + other_length)
+    assert met.tolist() == [share > 0 for share in expected]
 
 
 @given(intervals, intervals)
@@ -76,3 +86,20 @@ def test_containing_knows_where_an_interval_ends() -> None:
         np.array([7, 7, 7, 7, 8, 9]), np.array([10, 20, 25, 41, 16, 12])
     )
     assert found.tolist() == [0, 0, -1, -1, -1, -1]
+
+
+@given(intervals, intervals)
+def test_overlapping_at_the_ends_of_many(
+    mine: list[tuple[int, ...]], theirs: list[tuple[int, ...]]
+) -> None:
+    key, begin, length = columns(mine, 3)
+    other_key, other_begin, _ = columns(theirs, 3)
+    # Those of one key follow each other.
+    order = np.lexsort((other_begin, other_key))
+    other_key, other_begin = other_key[order], np.arange(len(order)) * 2
+    all_of_them = overlapping(key, begin, begin + length, other_key, other_begin, other_begin + 2)
+    found = overlapping(key, begin, begin + length, other_key, other_begin, other_begin + 2, 1)
+    for row in range(len(mine)):
+        whole = sorted(all_of_them[1][all_of_them[0] == row].tolist())
+        some = sorted(found[1][found[0] == row].tolist())
+        assert some == (whole if len(whole) <= 2 else [whole[0], whole[-1]])

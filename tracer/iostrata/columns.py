@@ -35,8 +35,15 @@ def columns_of(points: Fields, *fields: str) -> dict[str, Ints]:
 
 
 def joined(tables: Sequence[Any]) -> dict[str, Any]:
-    """The columns of several tables of one kind, one table below the other."""
-    return {name: np.concatenate([vars(t)[name] for t in tables]) for name in vars(tables[0])}
+    """The columns of several tables of one kind, one table below the other.
+
+    Where only one has any rows, they are its own: not to be written to.
+    """
+    names = tuple(vars(tables[0]))
+    filled = [vars(t) for t in tables if len(vars(t)[names[0]])] or [vars(tables[0])]
+    if len(filled) == 1:
+        return dict(filled[0])
+    return {name: np.concatenate([columns[name] for columns in filled]) for name in names}
 
 
 def pair_key(one: Ints, other: Ints) -> Ints:
@@ -61,24 +68,27 @@ def order_of(*keys: NDArray[np.integer]) -> Ints:
     for key in reversed(keys) if len(order) else ():
         # As unsigned, the distance to the least one is right wherever the keys lie.
         above = (key.astype(np.int64, copy=False) - key.min()).view(np.uint64)
-        for shift in range(0, int(above.max()).bit_length(), 16):
+        told = int(np.bitwise_or.reduce(above))
+        # Pointers are aligned: their lowest bits tell nothing.
+        for shift in range(max(0, (told & -told).bit_length() - 1), told.bit_length(), 16):
             digit = (above >> np.uint64(shift)).astype(np.uint16)
             order = order[np.argsort(digit[order], kind="stable")]
     return order
 
 
-def merged(table: Ints, values: Ints, *, after: bool) -> Ints:
-    """``np.searchsorted`` of values that ascend in few runs: one merge instead of many searches.
+def ascend(values: Ints) -> bool:
+    """Whether none is less than the one before it."""
+    return bool((values[1:] >= values[:-1]).all())
 
-    ``after``: a value's place is behind those of the table that equal it, else before them.
-    """
-    if len(values) * 8 < len(table):
-        return np.searchsorted(table, values, side="right" if after else "left")
-    order = np.argsort(np.concatenate([table, values] if after else [values, table]), kind="stable")
-    ours = order >= len(table) if after else order < len(values)
-    position = np.empty(len(values), np.int64)
-    position[order[ours] - (len(table) if after else 0)] = np.cumsum(~ours)[ours]
-    return position
+
+def among(ascending: Ints, others: Ints) -> NDArray[np.bool_]:
+    """Which of some values are among others, which may be many, and in any order."""
+    place = np.searchsorted(ascending, others)
+    known = np.flatnonzero(place < len(ascending))
+    place = place[known]
+    found = np.zeros(len(ascending), np.bool_)
+    found[place[ascending[place] == others[known]]] = True
+    return found
 
 
 def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -96,8 +106,11 @@ class AsOf:
     """
 
     def __init__(self, keys: Ints, times: Ints) -> None:
-        order = np.argsort(times, kind="stable")
-        order = order[order_of(keys[order])]
+        if ascend(times):
+            order = order_of(keys)
+        else:
+            order = np.argsort(times, kind="stable")
+            order = order[order_of(keys[order])]
         keys, times = keys[order], times[order]
         new = changes(keys)
         self._unique, self._rank = keys[new], np.cumsum(new) - 1
@@ -125,7 +138,10 @@ class AsOf:
         place = rank * self._span + np.clip(times - self._origin + 1, 0, self._span - 1)
         order = order_of(rank)
         position = np.empty(len(keys), np.int64)
-        position[order] = merged(self._place, place[order], after=not after)
+        # What ascends is found several times as fast as what does not.
+        position[order] = np.searchsorted(
+            self._place, place[order], side="left" if after else "right"
+        )
         if not after:
             position -= 1
         inside = (position >= 0) & (position < len(self._place)) & (rank >= 0)
@@ -157,6 +173,40 @@ class Containing:
         return np.where((found >= 0) & (times <= self._ends[found]), found, -1)
 
 
+class Union:
+    """The instants that any of some intervals hold, each once."""
+
+    def __init__(self, begins: Ints, ends: Ints) -> None:
+        order = np.argsort(begins, kind="stable")
+        begins, reach = begins[order], np.maximum.accumulate(ends[order])
+        opens = np.flatnonzero(np.append(True, begins[1:] > reach[:-1])[: len(begins)])
+        closes = np.append(opens[1:], len(begins))[: len(opens)] - 1
+        self.begins, self.ends = begins[opens], reach[closes]
+        self._until = np.append(0, np.cumsum(self.ends - self.begins))
+
+    def within(self, begins: Ints, ends: Ints) -> Ints:
+        """How much of each of some intervals it holds."""
+        return self._before(ends) - self._before(begins)
+
+    def _before(self, times: Ints) -> Ints:
+        if not len(self.ends):
+            return np.zeros(len(times), np.int64)
+        begun = np.searchsorted(self.begins, times, side="right")
+        after = np.where(begun > 0, self.ends[begun - 1] - times, 0)
+        return self._until[begun] - np.maximum(after, 0)
+
+
+def meets(begins: Ints, ends: Ints, other_begins: Ints, other_ends: Ints) -> NDArray[np.bool_]:
+    """Which intervals share an instant with any of the others, however many do.
+
+    None of them is empty.
+    """
+    begun = np.searchsorted(np.sort(other_begins), ends, side="left")
+    over = np.searchsorted(np.sort(other_ends), begins, side="right")
+    met: NDArray[np.bool_] = begun > over
+    return met
+
+
 def overlapping(
     keys: Ints,
     begins: Ints,
@@ -164,11 +214,13 @@ def overlapping(
     other_keys: Ints,
     other_begins: Ints,
     other_ends: Ints,
+    most: int | None = None,
 ) -> tuple[Ints, Ints]:
     """All pairs (row, other row) of one key whose intervals overlap, as two index columns.
 
     Exact for any intervals: candidates come from the others sorted by begin, reaching
     back by the longest of them, so the cost is that of the pairs plus the long ones.
+    ``most``: of how many at each end of a row's interval, where there are more than both.
     """
     nothing = np.zeros(0, np.int64)
     if not len(keys) or not len(other_keys):
@@ -185,9 +237,13 @@ def overlapping(
         reach = np.maximum.accumulate(other_ends[theirs])
         first = np.searchsorted(reach, begins[mine], side="right")
         last = np.searchsorted(other_begins[theirs], ends[mine], side="left")
-        count = np.maximum(last - first, 0)
-        left = np.repeat(mine, count)
-        right = theirs[np.repeat(first, count) + ranges(count)]
+        whole = count = np.maximum(last - first, 0)
+        if most is not None:
+            count = np.minimum(whole, 2 * most)
+        left, place = np.repeat(mine, count), ranges(count)
+        if most is not None:
+            place += np.where(place < most, 0, np.repeat(whole - count, count))
+        right = theirs[np.repeat(first, count) + place]
         keep = (other_begins[right] < ends[left]) & (other_ends[right] > begins[left])
         pairs.append((left[keep], right[keep]))
     if not pairs:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, changes, joined, pair_key
+from iostrata.columns import Ints, Union, among, joined, meets, pair_key
 from iostrata.model import LeftOver
-from iostrata.stitch import KINDS, Activities, Audit, Waits
+from iostrata.stitch import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.trace import Facts
 
 
@@ -25,39 +25,26 @@ def left_over(audits: Sequence[Audit]) -> tuple[tuple[LeftOver, ...], tuple[Left
     total_ns = 0
     for machine in machines:
         mine = [audit for audit in audits if audit.machine == machine]
-        found, waits, own = _together(mine)
-        background += _background(machine, mine[0].facts, found)
-        total_ns += _length(_alone(waits, own))
-        told += _told(machine, mine[0].facts, found, waits, own)
+        found, facts = _unused(mine), mine[0].facts
+        loose = found.rows(np.flatnonzero(~found.foreign))
+        idle = Idle(**joined([audit.idle for audit in mine]))
+        background += _background(machine, facts, found)
+        total_ns += _beside(facts, loose, idle)
+        told += _told(machine, facts, loose, idle)
     return tuple(told), tuple(background), total_ns
 
 
-def _together(audits: Sequence[Audit]) -> tuple[Activities, Waits, Waits]:
+def _unused(audits: Sequence[Audit]) -> Activities:
     """Windows overlap: what is unused in one may be part of a write in another."""
-    used = np.concatenate([audit.used for audit in audits])
-    found, waits, own = [], [], []
-    pieces = rows = 0
-    for each in audits:
-        shift = max(int(each.waits.piece.max(initial=-1)), int(each.own.piece.max(initial=-1))) + 1
-        found.append(each.unused)
-        waits.append(_moved(each.waits, pieces, rows))
-        own.append(_moved(each.own, pieces, 0))
-        pieces, rows = pieces + shift, rows + len(each.unused.key)
-    all_found, all_waits = Activities(**joined(found)), Waits(**joined(waits))
-    identity = pair_key(all_found.key, all_found.begin_ns)
-    unique, first, same = np.unique(identity, return_index=True, return_inverse=True)
-    kept = ~np.isin(unique, used)
-    numbers = np.cumsum(kept) - 1
-    row = np.where(kept[same], numbers[same], -1)[all_waits.activity]
-    mine = np.flatnonzero(row >= 0)
-    whole = all_waits.rows(mine)
-    whole = Waits(whole.piece, row[mine], whole.begin_ns, whole.end_ns)
-    return all_found.rows(first[kept]), whole, Waits(**joined(own))
-
-
-def _moved(waits: Waits, pieces: int, rows: int) -> Waits:
-    activity = np.where(waits.activity >= 0, waits.activity + rows, -1)
-    return Waits(waits.piece + pieces, activity, waits.begin_ns, waits.end_ns)
+    found = Activities(**joined([audit.unused for audit in audits]))
+    identity, first, same = np.unique(
+        pair_key(found.key, found.begin_ns), return_index=True, return_inverse=True
+    )
+    used = np.zeros(len(identity), np.bool_)
+    for audit in audits:
+        used |= among(identity, audit.used)
+    foreign = np.bincount(same, weights=found.foreign, minlength=len(identity)) > 0
+    return replace(found.rows(first), foreign=foreign).rows(np.flatnonzero(~used))
 
 
 def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftOver]:
@@ -67,51 +54,31 @@ def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftO
                        int(took[rows].sum()))  # fmt: skip
 
 
-def _told(
-    machine: str, facts: Facts, found: Activities, waits: Waits, own: Waits
-) -> Iterator[LeftOver]:
-    for kind, place, rows in _groups(found):
-        some = waits.rows(np.flatnonzero(np.isin(waits.activity, rows)))
-        alone = _alone(some, own)
-        if len(alone):
-            count = len(np.unique(some.activity[_reaches(some, alone)]))
-            yield LeftOver(machine, KINDS[kind], facts.device_name(place), count, _length(alone))
+def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
+    """For how many ns pieces were idle while anything went on that they may have waited for."""
+    total_ns = 0
+    for key in np.unique(idle.device_key).tolist():
+        below = loose.rows(np.flatnonzero(on_the_way(facts, key, loose.place)))
+        mine = idle.rows(np.flatnonzero(idle.device_key == key))
+        total_ns += int(
+            Union(below.begin_ns, below.end_ns).within(mine.begin_ns, mine.end_ns).sum()
+        )
+    return total_ns
+
+
+def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator[LeftOver]:
+    devices = np.unique(idle.device_key)
+    for kind, place, rows in _groups(loose):
+        above = [on_the_way(facts, key, np.array([place])).any() for key in devices.tolist()]
+        mine = idle.rows(np.flatnonzero(np.isin(idle.device_key, devices[above])))
+        begin, end = loose.begin_ns[rows], loose.end_ns[rows]
+        beside_ns = int(Union(begin, end).within(mine.begin_ns, mine.end_ns).sum())
+        if beside_ns:
+            count = int(np.count_nonzero(meets(begin, end, mine.begin_ns, mine.end_ns)))
+            yield LeftOver(machine, KINDS[kind], facts.device_name(place), count, beside_ns)
 
 
 def _groups(found: Activities) -> Iterator[tuple[int, int, Ints]]:
     pairs = np.unique(np.stack([found.kind, found.place], axis=1), axis=0)
     for kind, place in pairs.tolist():
         yield kind, place, np.flatnonzero((found.kind == kind) & (found.place == place))
-
-
-def _alone(waits: Waits, own: Waits) -> Waits:
-    """The instants of the waits, each once, at which the piece had nothing of its own under way."""
-    both = Waits(**joined([waits, own]))
-    mine = np.repeat([0, 1], [len(waits), len(own)])
-    piece = np.concatenate([both.piece, both.piece])
-    time = np.concatenate([both.begin_ns, both.end_ns])
-    step = np.repeat([1, -1], len(both))
-    order = np.lexsort((time, piece))
-    piece, time = piece[order], time[order]
-    waiting = np.cumsum((step * (1 - np.tile(mine, 2)))[order])
-    busy = np.cumsum((step * np.tile(mine, 2))[order])
-    same = np.append(~changes(piece)[1:], [False])[: len(piece)]
-    following = np.append(time[1:], [0])[: len(time)]
-    held = np.flatnonzero(same & (waiting > 0) & (busy == 0) & (following > time))
-    return Waits(piece[held], np.full(len(held), -1), time[held], following[held])
-
-
-def _reaches(waits: Waits, alone: Waits) -> NDArray[np.bool_]:
-    """Which of the waits hold one of the instants, which are in order of piece and time."""
-    times = np.unique(np.concatenate([alone.begin_ns, waits.end_ns, waits.begin_ns]))
-    lines = len(times) + 1
-    begin = alone.piece * lines + np.searchsorted(times, alone.begin_ns)
-    last = np.searchsorted(begin, waits.piece * lines + np.searchsorted(times, waits.end_ns)) - 1
-    found: NDArray[np.bool_] = (at(alone.piece, last) == waits.piece) & (
-        at(alone.end_ns, last) > waits.begin_ns
-    )
-    return found
-
-
-def _length(waits: Waits) -> int:
-    return int((waits.end_ns - waits.begin_ns).sum())

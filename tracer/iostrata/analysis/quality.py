@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
-from iostrata.columns import Ints, columns_of, integers, overlapping
+from iostrata.columns import Ints, columns_of, integers, meets
 from iostrata.hops import HOPS, Graph, Link
 from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
@@ -90,13 +90,7 @@ def _lost(trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
     # The recorder's own stream holds no event of a write.
     own = losses.cpu != RECORDER_CPU
     begin, end = losses.begin_ns[own] - 1, losses.end_ns[own] + 1
-    touched = np.zeros(len(begin_ns), np.bool_)
-    rows, _ = overlapping(
-        np.zeros(len(begin_ns), np.int64), begin_ns, end_ns,
-        np.zeros(len(begin), np.int64), begin, end,
-    )  # fmt: skip
-    touched[rows] = True
-    return touched
+    return meets(begin_ns, end_ns, begin, end)
 
 
 def _unseen(
@@ -106,12 +100,7 @@ def _unseen(
     for one, begin, end in _below(graph, trace, begin_ns, end_ns):
         for link in graph.links_of(one):
             row = _unseen_asks(link)
-            unit, _ = overlapping(
-                np.zeros(len(begin), np.int64), begin, end,
-                np.zeros(len(row), np.int64), link.asks.begin_ns[row], link.asks.end_ns[row],
-            )  # fmt: skip
-            unseen = np.zeros(len(begin), np.bool_)
-            unseen[unit] = True
+            unseen = meets(begin, end, link.asks.begin_ns[row], link.asks.end_ns[row])
             yield f"not observed on {link.lower.trace.machine}", unseen
 
 
@@ -191,10 +180,10 @@ def _virtual(path: Path) -> Iterator[str]:
 
 def _network_disks(trace: Trace) -> Iterator[str]:
     """Of those that were asked for anything; no hop leads to what is behind them."""
-    asked = trace.points["block_rq_issue"]["dev"]
+    asked = trace.points["block_rq_issue"].values("dev")
     for key, block in trace.facts.blocks.items():
         match = NETWORK_DISK.match(block.name)
-        if match and (asked == key).any():
+        if match and key in asked:
             kind, who = NETWORKS[match[1]]
             beyond = f"what the network and {who} is in device"
             yield f"{block.name} is a network disk ({kind}): {beyond}"
@@ -202,10 +191,12 @@ def _network_disks(trace: Trace) -> Iterator[str]:
 
 def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     """The file systems on which something was made durable, and that have no points here."""
+    known = frozenset().union(*(each.mounts for each in PROGRAMS)) | NO_SYNC_OF_ITS_OWN
+    if {mount.file_system for mount in trace.facts.mounts} <= known:
+        return
     calls = columns_of(trace.points["syscall"], "dev", "call", "open_flags")
     syncs = (calls["call"] >= CALL_FSYNC) & (calls["call"] <= CALL_MSYNC)
     syncs |= (calls["call"] < CALL_FSYNC) & ((calls["open_flags"] & O_DSYNC) != 0)
-    known = frozenset().union(*(each.mounts for each in PROGRAMS)) | NO_SYNC_OF_ITS_OWN
     keys = np.unique(calls["dev"][syncs]).tolist()
     for kind in sorted({trace.facts.file_system(key) for key in keys} - known):
         yield NotObserved("fs", f"no point of {kind} is recorded", "syscall and unattributed")

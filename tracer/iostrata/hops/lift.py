@@ -74,7 +74,8 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     """
     window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor)
     found = stitch(window)
-    own = replace(found.spans, of=np.arange(len(found.spans)))
+    until_ns = found.spans.end_ns.copy()
+    own = replace(found.spans, of=np.arange(len(found.spans)), end_ns=until_ns)
     lifting = _Lifting(graph, way, found.ties, found.audit)
     lifting.views.append(View(node, rows, window, found.spans, 0, way))
     links = graph.links_of(node.trace)
@@ -88,7 +89,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
         if len(way) < DEEPEST:
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
-            own.end_ns[asking[mine]] = until[mine]
+            until_ns[asking[mine]] = until[mine]
         lifting.extend(link.hop.context(link, window), link.lower.place)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()

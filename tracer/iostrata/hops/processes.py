@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from iostrata.columns import Ints, columns_of, joined, pair_key
 from iostrata.hops.hop import Serves
-from iostrata.stitch import Pieces, pieces_of, submissions_of
+from iostrata.stitch import NO_PIECES, Pieces, pieces_of, submissions_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import CALL_FDATASYNC, CALL_FSYNC, CALL_PWRITEV2, CALL_WRITE
+
+_NONE, _NEVER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+NO_SERVES: Final = Serves(_NONE, _NONE, _NONE, _NONE, _NEVER, _NONE, _NONE, _NEVER, _NONE, _NONE)
 
 
 def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
@@ -26,6 +30,8 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
 
 def served_by(lower: Trace, processes: Ints) -> tuple[Serves, Pieces]:
     """Each of their calls and requests, by the place in the file and the size."""
+    if not len(processes):
+        return NO_SERVES, NO_PIECES
     parts = (_calls(lower, processes), _requests(lower, processes))
     serves = Serves(**joined([serves for serves, _ in parts]))
     pieces = Pieces(**joined([pieces for _, pieces in parts]))

@@ -2,7 +2,7 @@
 """Events to pieces to spans."""
 
 from iostrata.stitch.account import units_of
-from iostrata.stitch.audit import KINDS, Activities, Audit, Waits
+from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.stitch.bios import bios_of
 from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHOD, METHODS, O_DSYNC, Pieces, Units
 from iostrata.stitch.journal import Commits, commits_of
@@ -19,8 +19,8 @@ from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_
 
 __all__ = [
     "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
-    "OP_WRITE", "O_DSYNC", "Activities", "Asked", "Audit", "Commits", "Edges", "Owners", "Pieces",
-    "Requests", "SpanList", "Spans", "Units", "Waits", "Window", "bios_of", "commits_of", "follow",
-    "last_hit", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
-    "submissions_of", "units_of", "whole", "window_of", "windows",
+    "OP_WRITE", "O_DSYNC", "Activities", "Asked", "Audit", "Commits", "Edges", "Idle", "Owners",
+    "Pieces", "Requests", "SpanList", "Spans", "Units", "Window", "bios_of", "commits_of", "follow",
+    "last_hit", "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking",
+    "stitch", "submissions_of", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

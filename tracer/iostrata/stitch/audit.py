@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, integers, joined, overlapping, pair_key
+from iostrata.columns import Ints, integers, joined, meets, pair_key
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
@@ -60,19 +60,21 @@ class Activities:
 
 
 @dataclass(frozen=True)
-class Waits:
-    """Intervals of pieces; ``activity``: the row of what went on meanwhile, -1: its own."""
+class Idle:
+    """When pieces slept with nothing of their own under way.
 
-    piece: Ints
-    activity: Ints
+    ``device_key``: of the piece's file. Intervals of one piece share no instant.
+    """
+
+    device_key: Ints
     begin_ns: Ints
     end_ns: Ints
 
     def __len__(self) -> int:
-        return len(self.piece)
+        return len(self.device_key)
 
-    def rows(self, rows: Ints) -> Waits:
-        return Waits(**{name: column[rows] for name, column in vars(self).items()})
+    def rows(self, rows: Ints) -> Idle:
+        return Idle(**{name: column[rows] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,14 @@ class Audit:
     """One window of one machine's events.
 
     ``used``: identities of what the window's writes consist of. ``unused``: the others.
-    ``waits``: sleeps of its pieces (numbered within the window) during unused ones;
-    ``own``: what those pieces had under way themselves.
+    ``idle``: of its pieces, as far as anything unused was going on meanwhile.
     """
 
     machine: str
     facts: Facts
     used: Ints
     unused: Activities
-    waits: Waits
-    own: Waits
+    idle: Idle
 
 
 def activities_of(
@@ -147,11 +147,13 @@ def _flushes_for(bios: Bios, requests: Requests, rows: Ints) -> NDArray[np.bool_
     found = np.zeros(len(requests.key), np.bool_)
     rows = rows[bios.life_end_ns[rows] >= 0]
     flushes = np.flatnonzero(requests.flush)
-    _, flush = overlapping(
-        bios.device_key[rows], bios.queue_ns[rows], bios.life_end_ns[rows],
-        requests.device_key[flushes], requests.issue_ns[flushes], requests.complete_ns[flushes],
-    )  # fmt: skip
-    found[flushes[flush]] = True
+    for device in np.unique(bios.device_key[rows]).tolist():
+        asking = rows[bios.device_key[rows] == device]
+        flush = flushes[requests.device_key[flushes] == device]
+        found[flush] = meets(
+            requests.issue_ns[flush], requests.complete_ns[flush],
+            bios.queue_ns[asking], bios.life_end_ns[asking],
+        )  # fmt: skip
     return found
 
 
@@ -163,38 +165,50 @@ def _disks(facts: Facts, keys: Ints) -> Ints:
 
 def audit(window: Window, sleeps: Sleeps, owner: Ints, found: Activities, spans: Spans) -> Audit:
     """``owner``: of each sleep among the window's pieces. ``spans``: of those pieces."""
+    facts = window.trace.facts
     identity = pair_key(found.key, found.begin_ns)
     unused = found.rows(np.flatnonzero(~found.used))
-    asleep = np.flatnonzero(sleeps.asleep & (owner >= 0))
-    loose = np.flatnonzero(~unused.foreign)
-    loose, whose = _seen_from(window, unused.place[loose], loose)
-    row, other = overlapping(
-        window.pieces.device_key[owner[asleep]], sleeps.off_ns[asleep], sleeps.wake_ns[asleep],
-        whose, unused.begin_ns[loose], unused.end_ns[loose],
-    )  # fmt: skip
-    sleep, activity = asleep[row], loose[other]
-    waits = Waits(
-        owner[sleep],
-        activity,
-        np.maximum(unused.begin_ns[activity], sleeps.off_ns[sleep]),
-        np.minimum(unused.end_ns[activity], sleeps.wake_ns[sleep]),
-    )
-    own = spans.where(UNDER_WAY[spans.rank] & np.isin(spans.owner, waits.piece))
-    return Audit(
-        window.trace.machine,
-        window.trace.facts,
-        identity[found.used],
-        unused,
-        waits,
-        Waits(own.owner, np.full(len(own), -1), own.begin_ns, own.end_ns),
-    )
+    sleeping = np.flatnonzero(sleeps.asleep & (owner >= 0))
+    sleeping = sleeping[_beside(window, sleeps.rows(sleeping), owner[sleeping], unused)]
+    idle = _idle(window, sleeps.rows(sleeping), owner[sleeping], spans)
+    return Audit(window.trace.machine, facts, identity[found.used], unused, idle)
 
 
-def _seen_from(window: Window, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Rows with the device of each kind of pieces for which their place is on the way down."""
-    parts = [(rows[:0], rows[:0])]
-    for key in np.unique(window.pieces.device_key).tolist():
-        below = np.array(sorted(window.trace.facts.below(key)), np.int64)
-        mine = rows if key in (UNTOLD, EVERY_DEVICE) else rows[np.isin(places, below)]
-        parts.append((mine, np.full(len(mine), key)))
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+def _beside(window: Window, sleeps: Sleeps, owner: Ints, unused: Activities) -> NDArray[np.bool_]:
+    """During which sleeps anything unused went on that may have been waited for."""
+    beside = np.zeros(len(sleeps), np.bool_)
+    loose = unused.rows(np.flatnonzero(~unused.foreign))
+    device = window.pieces.device_key[owner]
+    for key in np.unique(device).tolist() if len(loose.key) else ():
+        below = loose.rows(np.flatnonzero(on_the_way(window.trace.facts, key, loose.place)))
+        mine = np.flatnonzero(device == key)
+        beside[mine] = meets(
+            sleeps.off_ns[mine], sleeps.wake_ns[mine], below.begin_ns, below.end_ns
+        )
+    return beside
+
+
+def on_the_way(facts: Facts, device_key: int, places: Ints) -> NDArray[np.bool_]:
+    """Which places are on the way down from a file on a device."""
+    if device_key in (UNTOLD, EVERY_DEVICE):
+        return np.ones(len(places), np.bool_)
+    return np.isin(places, sorted(facts.below(device_key)))
+
+
+def _idle(window: Window, sleeps: Sleeps, owner: Ints, spans: Spans) -> Idle:
+    """The sleeps, each instant of a piece once, without what it had under way itself."""
+    known = np.zeros(len(window.pieces.begin_ns), np.bool_)
+    known[owner] = True
+    own = spans.where(UNDER_WAY[spans.rank] & known[spans.owner])
+    piece = np.concatenate([owner, owner, own.owner, own.owner])
+    time = np.concatenate([sleeps.off_ns, sleeps.wake_ns, own.begin_ns, own.end_ns])
+    one, other = np.ones(len(owner), np.int64), np.ones(len(own), np.int64)
+    asleep = np.concatenate([one, -one, 0 * other, 0 * other])
+    busy = np.concatenate([0 * one, 0 * one, other, -other])
+    order = np.lexsort((time, piece))
+    piece, time = piece[order], time[order]
+    idle = (np.cumsum(asleep[order]) > 0) & (np.cumsum(busy[order]) == 0)
+    # After a piece's last edge it neither sleeps nor has anything under way.
+    begin = np.flatnonzero(idle)
+    begin = begin[time[begin + 1] > time[begin]]
+    return Idle(window.pieces.device_key[piece[begin]], time[begin], time[begin + 1])

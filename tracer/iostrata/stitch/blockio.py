@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,9 @@ from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Ranks, SpanList, Spans
+
+MOST: Final = 16
+"""So many flushes of a disk may run at once at each end of a bio: one for each of its queues."""
 
 
 def spans_of_bios(
@@ -78,8 +83,10 @@ def _device(
 def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> tuple[Ints, Ints, Ints, Ints]:
     """Which of some bios wait for which flushes: bio, request, and from when to when.
 
-    A bio that asked for a flush waits for every flush of its disk that runs until it is
-    complete: one already running must end before its own may start.
+    A bio that asked for a flush waits for the flushes of its disk that run until it is
+    complete: one already running must end before its own may start, before its data and
+    behind it (block/blk-flush.c). Of very many it waits for the first and the last ones only:
+    what went on between them, it had no part in.
     """
     rows = rows[bios.wants_flush[rows] & (bios.life_end_ns[rows] >= 0)]
     flushes = np.flatnonzero(requests.flush)
@@ -90,6 +97,7 @@ def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> tuple[Ints, I
         requests.device_key[flushes],
         requests.issue_ns[flushes],
         requests.complete_ns[flushes],
+        MOST,
     )
     bio, flush = rows[pair], flushes[other]
     begin = np.maximum(requests.issue_ns[flush], bios.queue_ns[bio])

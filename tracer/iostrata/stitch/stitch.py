@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,9 @@ from iostrata.stitch.wakers import Explained, Tied, Wakers, endings_of
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT
+
+MOST: Final = 16
+"""So many commits at each end of a wait are waited for: those between are others'."""
 
 
 @dataclass(frozen=True)
@@ -363,7 +367,7 @@ def _by_transaction(window: Window, syncs: Syncs, waiter: Ints) -> Edges:
     waits = np.flatnonzero((waited_until >= 0) & (waiter >= 0))
     row, commit = overlapping(
         syncs.device_key[waits], syncs.begin_ns[waits], waited_until[waits] + 1,
-        commits.device_key, commits.begin_ns, commits.end_ns,
+        commits.device_key, commits.begin_ns, commits.end_ns, MOST,
     )  # fmt: skip
     sync = waits[row]
     return Edges(commit, waiter[sync], syncs.begin_ns[sync], syncs.end_ns[sync])
@@ -390,7 +394,7 @@ def _by_waker(window: Window, sleeps: Sleeps, waiter: Ints) -> Edges:
     woken = np.flatnonzero((waiter >= 0) & itself & np.isin(sleeps.waker, commits.waker))
     row, commit = overlapping(
         sleeps.waker[woken], sleeps.off_ns[woken], sleeps.wake_ns[woken],
-        commits.waker, commits.begin_ns, commits.end_ns,
+        commits.waker, commits.begin_ns, commits.end_ns, MOST,
     )  # fmt: skip
     sleep = woken[row]
     return Edges(commit, waiter[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])

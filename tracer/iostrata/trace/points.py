@@ -54,6 +54,7 @@ class Points:
         self._parts: list[Part] | None = None
         self._count = sum(len(slots) for _, slots in parts)
         self._time_ns = np.empty(0, np.uint64)
+        self._values: dict[str, frozenset[int]] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -101,6 +102,12 @@ class Points:
                 self._check(field)
             self._gather(found, begin, end)
         return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
+
+    def values(self, field: str) -> frozenset[int]:
+        """The different values of a field of few; kept after the first use."""
+        if field not in self._values:
+            self._values[field] = frozenset(np.unique(self[field]).tolist())
+        return self._values[field]
 
     def _gather(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
         """Fills the columns with a range of the events; nothing is looked at for none."""

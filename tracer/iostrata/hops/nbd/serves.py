@@ -22,6 +22,8 @@ SERVER: Final = b"nbd-server"
 def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     """A write, with the sync that follows it for the same request (``sync = true``); a flush."""
     serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, SERVER))
+    if not len(serves):
+        return serves, pieces
     write = _synced_by(lower, serves, pieces)
     syncs = np.flatnonzero(write >= 0)
     serves.end_ns[write[syncs]] = serves.end_ns[syncs]
