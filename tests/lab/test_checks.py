@@ -124,6 +124,26 @@ def test_where_an_injection_is_found(rows: dict[str, int], wrong: list[str]) -> 
     assert failed(of_injection(WANTED, INJECTION, measured(rows), measured(ROWS))) == wrong
 
 
+def drifting(ns: int) -> Measured:
+    """A round whose calls take ``ns`` longer each quarter of it."""
+    found = measured(ROWS)
+    row = [layer.name for layer in found.breakdown.layers].index("syscall")
+    longer = np.repeat(np.arange(4) * ns, WRITES // 4)
+    found.breakdown.time_ns[row] += longer
+    found.breakdown.writes.latency_ns[:] += longer
+    found.breakdown.writes.begin_ns[:] = np.arange(WRITES)
+    return found
+
+
+@pytest.mark.parametrize(("ns", "wrong"), [(10_000, ["found elsewhere"]), (40_000, [])])
+def test_what_a_round_varies_by_is_allowed_for(ns: int, wrong: list[str]) -> None:
+    """Too much of 3 ms, unless a good part of it is what the calls drift by on their own."""
+    slow = measured({"syscall": 220_000, "device.data": 3_080_000})
+    found = list(of_injection(WANTED, INJECTION, slow, drifting(ns)))
+    assert failed(found) == wrong
+    assert f"noise {3 * ns / 3_000_000:.1%}" in found[1].wanted
+
+
 @pytest.mark.parametrize(
     ("pattern", "wrong"),
     [

@@ -40,7 +40,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Path:
-    """``members``: the machines that writes reach, each top before what is below it.
+    """``members``: the machines that writes reach, the tops before what is below them.
 
     ``apart``: a line each, of machines without a place here; ``interrupted``: of members
     that were not recorded to the end.
@@ -161,7 +161,10 @@ def path_of(
     ``roles``, ``notes`` (what went wrong, or empty): of its machines.
     """
     number = {trace.machine: number for number, trace in enumerate(graph.machines)}
-    reached = {trace.machine: trace for top in tops for trace in graph.below(top)}
+    below = [graph.below(top) for top in tops]
+    beneath = {trace.machine for reach in below for trace in reach[1:]}
+    first = [top for top in tops if top.machine not in beneath]
+    reached = {trace.machine: trace for reach in (first, *below) for trace in reach}
     members = tuple(Member(trace, roles[number[name]]) for name, trace in reached.items())
     untied = [
         f"{name}: nothing ties its events to another machine's"

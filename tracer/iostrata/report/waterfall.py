@@ -59,8 +59,11 @@ def _head(timeline: Timeline, width: int) -> Iterator[Text]:
     names, where = timeline.names, f"inode {timeline.inode}"
     if timeline.offset_bytes >= 0:
         where += f", offset {units.size(timeline.offset_bytes)}"
+    who = names["process"]
+    if len({lane.layer.machine for lane in timeline.lanes if lane.layer}) > 1:
+        who += f" of {timeline.machine}"
     what = (
-        f"{names['method']}, {units.size(timeline.size_bytes)} by {names['process']}, thread "
+        f"{names['method']}, {units.size(timeline.size_bytes)} by {who}, thread "
         f"{timeline.tid}, to {names['file_system']} on {names['device']}, {where}"
     )
     yield from map(Text, wrapped(what, width))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints, integers, joined, meets, pair_key
-from iostrata.layers import RANK
+from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
 from iostrata.stitch.requests import Requests
@@ -32,7 +32,7 @@ REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT = range(len(KINDS))
 
 # Ranks of what a write itself has under way below its machine's software.
 UNDER_WAY: Final = np.array(
-    [name.startswith(("device.", "timed.d", "timed.m", "timed.f", "rpc.call")) for name in RANK]
+    [rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK]
 )
 # What was served does not tell its device.
 UNTOLD: Final = 0
