@@ -204,6 +204,34 @@ int wakeup_exec(__u64 *ctx)
 	return 0;
 }
 
+/* Itself or a program that it executes: what is recorded of it from now on is of that name.  The
+ * task still has the old one here. */
+SEC("tp_btf/task_rename")
+int wakeup_rename(__u64 *ctx)
+{
+	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
+	struct thread *thread = thread_of(task->pid);
+	union event *e;
+
+	/* Who has made no call yet is announced by its name at the first one. */
+	if (!thread || !thread->announced)
+		return 0;
+	e = emit_reserve(POINT_thread);
+	if (!e)
+		return 0;
+	e->thread.tgid = thread->tgid;
+	e->thread.subject_tid = task->pid;
+	e->thread.kind = thread->kind;
+	__builtin_memset(e->thread.comm, 0, sizeof(e->thread.comm));
+	bpf_probe_read_kernel_str(e->thread.comm, sizeof(e->thread.comm), (const void *)ctx[1]);
+	if (task->pid == task->tgid)
+		__builtin_memcpy(e->thread.process, e->thread.comm, sizeof(e->thread.process));
+	else
+		process_comm(task, e->thread.process);
+	emit_submit(e, POINT_thread);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exit")
 int wakeup_exit(__u64 *ctx)
 {

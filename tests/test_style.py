@@ -17,13 +17,14 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "tracer" / "iostrata"
 
 # What each part of the package may import of the others; a part may always import itself.
-FOUNDATION: Final = frozenset({"cgroups", "columns", "errors", "model", "units"})
+FOUNDATION: Final = frozenset({"cgroups", "columns", "errors", "foreign", "model", "units"})
 STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "hops", "attribute"}
 ALLOWED: Final = {
     "cgroups": frozenset[str](),
     "columns": frozenset[str](),
     "model": frozenset({"columns"}),
     "errors": frozenset[str](),
+    "foreign": frozenset[str](),
     "units": frozenset[str](),
     "trace": FOUNDATION,
     "layers": FOUNDATION | {"trace"},

@@ -22,7 +22,7 @@ from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
 from iostrata.model import Breakdown, Layer, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Audit, Pieces, Units, units_of, windows
-from iostrata.trace import Trace, realtime_of
+from iostrata.trace import ProcessNames, Trace, realtime_of
 from iostrata.trace.layout import THREAD_TARGET
 
 NO_ROWS: Final = np.zeros(0, np.int64)
@@ -262,10 +262,8 @@ def _writes_of(top: Top) -> Writes:
     engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
     labels = [f"{engine}{name}" for engine in engines for name in METHODS]
     names["method"], codes["method"] = _coded(method, lambda code: labels[code])
-    comms = _process_names(trace)
-    names["process"], codes["process"] = _coded(
-        units.tgid[kept], lambda tgid: f"{comms.get(tgid, '?')} ({tgid})"
-    )
+    processes = ProcessNames(trace)
+    names["process"], codes["process"] = processes.labels(units.tgid[kept], units.end_ns[kept])
     names["file_system"], codes["file_system"] = _coded(device, _or_all(trace.facts.file_system))
     names["device"], codes["device"] = _coded(device, _or_all(trace.facts.device_name))
     return Writes(
@@ -295,19 +293,3 @@ def _coded(
 
 def _or_all(name_of: Callable[[int], str]) -> Callable[[int], str]:
     return lambda key: "all" if key == EVERY_DEVICE else name_of(key)
-
-
-def _process_names(trace: Trace) -> dict[int, str]:
-    """What the last event of each tells; where none does, what its first thread was named."""
-    threads = trace.points["thread"]
-    tgids, comms = integers(threads["tgid"]), threads["comm"]
-    leads = integers(threads["subject_tid"]) == tgids
-    told = [(tgids, comms), (tgids[leads], comms[leads])]
-    if "process" in threads.fields:
-        process = threads["process"]
-        told.append((tgids[process != b""], process[process != b""]))
-    return {
-        int(tgid): bytes(name).decode(errors="replace")
-        for owners, names in told
-        for tgid, name in zip(owners, names, strict=True)
-    }

@@ -7,6 +7,7 @@ from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
 from iostrata.trace.follow import Follower
+from iostrata.trace.names import ProcessNames
 from iostrata.trace.points import Points
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.stream import RECORDER_CPU
@@ -14,6 +15,6 @@ from iostrata.trace.wallclock import realtime_of
 
 __all__ = [
     "ECHOES", "RECORDER_CPU", "BlockDevice", "Echo", "Facts", "Follower", "Mount", "Points",
-    "Trace", "TscOffset", "dump", "echo_lines", "layout", "parse_mount", "read_trace",
-    "realtime_of",
+    "ProcessNames", "Trace", "TscOffset", "dump", "echo_lines", "layout", "parse_mount",
+    "read_trace", "realtime_of",
 ]  # fmt: skip

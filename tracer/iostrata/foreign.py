@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text that others chose (names of processes, paths, arguments) to text that harms nobody.
+
+Programs name themselves and their files by any bytes. Those that are no UTF-8 are kept in
+text as lone surrogates (PEP 383), so that nothing is lost on its way to a file and back; what
+is shown has them, and all that a terminal obeys or that turns the direction of writing,
+escaped as ``\\x1b``.
+"""
+
+from __future__ import annotations
+
+
+def kept(name: bytes) -> str:
+    """Bytes as text that still has all of them, up to the first NUL."""
+    return name.partition(b"\0")[0].decode(errors="surrogateescape")
+
+
+def shown(name: bytes | str) -> str:
+    """What can be read on any terminal: letters, and an escape for all that is none.
+
+    A backslash stays one, so that a name with an escape in it may be that of two.
+    """
+    text = kept(name) if isinstance(name, bytes) else name
+    return text if text.isprintable() else "".join(map(_letter, text))
+
+
+def _letter(one: str) -> str:
+    if one.isprintable():
+        return one
+    number = ord(one)
+    if 0xDC80 <= number <= 0xDCFF:
+        return f"\\x{number - 0xDC00:02x}"
+    return ascii(one)[1:-1]
