@@ -114,7 +114,7 @@ class AsOf:
         keys, times = keys[order], times[order]
         new = changes(keys)
         self._unique, self._rank = keys[new], np.cumsum(new) - 1
-        self._order = order
+        self._order, self._times = order, times
         self._ticks: Ints | None = None
         self._origin = int(times.min()) if len(times) else 0
         self._span = (int(times.max()) - self._origin if len(times) else 0) + 3
@@ -156,6 +156,13 @@ class AsOf:
     def at_or_after(self, keys: Ints, times: Ints) -> Ints:
         """Index of the key's first row with time >= the given one."""
         return self._find(keys, times, after=True)
+
+    def following(self) -> Ints:
+        """Of each row, the time of its key's next one; the largest int64 where there is none."""
+        following = np.full(len(self._times), np.iinfo(np.int64).max)
+        same = np.flatnonzero(self._rank[1:] == self._rank[:-1])
+        following[self._order[same]] = self._times[same + 1]
+        return following
 
 
 class Containing:

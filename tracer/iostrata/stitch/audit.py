@@ -109,7 +109,8 @@ def activities_of(
     carried = np.flatnonzero(bios.request >= 0)
     of_commit = np.zeros(len(requests.key), np.bool_)
     others = np.zeros(len(requests.key), np.bool_)
-    outside = ~bios.kernel_thread | np.isin(bios.tid, _others(window))
+    apart = _others(window)
+    outside = ~bios.kernel_thread | np.isin(bios.tid, apart)
     of_commit[bios.request[carried[commit_of_bio[carried] >= 0]]] = True
     others[bios.request[carried[outside[carried]]]] = True
     others |= _flushes_for(bios, requests, np.flatnonzero(outside & bios.wants_flush))
@@ -123,7 +124,7 @@ def activities_of(
         Activities(
             np.where(calls.operation == NFS_COMMIT, COMMIT_CALL, WRITE_CALL), calls.key,
             calls.begin_ns, calls.end_ns, calls.device_key, own[len(requests.key) :],
-            np.isin(calls.tid, _others(window)),
+            np.isin(calls.tid, apart),
         ),
         Activities(
             np.full(len(commits), COMMIT), pair_key(commits.device_key, commits.transaction),

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, pair_key
-from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK, Requests, next_time
+from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK, Requests
 from iostrata.stitch.window import Columns, Window
 
 META: Final = 1 << 12
@@ -45,7 +45,7 @@ class Bios:
     that of one of these. ``queue_ns``: Q, for what was split off the whole one's.
     ``request``: row of the first of the Requests that carried its data, -1: an empty flush,
     or the device has none. ``life_end_ns``: it was complete itself (after the flushes that
-    it asked for, and all that came of it).
+    it asked for, and all that came of it). ``by_key``: looks them up by ``begin_ns``.
     """
 
     key: Ints
@@ -65,6 +65,7 @@ class Bios:
     insert_ns: Ints
     request: Ints
     life_end_ns: Ints
+    by_key: AsOf
 
     def __len__(self) -> int:
         return len(self.key)
@@ -139,11 +140,12 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     for _ in range(DEPTH if len(split) else 0):
         queue[split] = queue[parent[split]]
     above = _above(begun, requests)
-    carried = _carried(window, begun, requests)
+    by_key = AsOf(begun.key, begun.time_ns)
+    carried = _carried(window, begun, requests, by_key)
     first = np.full(len(begun), -1)
     first[carried.bio[::-1]] = carried.request[::-1]
     issue = at(requests.issue_ns, first)
-    life_end = ends.at_or_before(begun.key, next_time(begun.key, begun.time_ns) - 1)
+    life_end = ends.at_or_before(begun.key, by_key.following() - 1)
     life_end = np.where(life_end >= begun.time_ns, life_end, -1)
     np.maximum.at(life_end, carried.bio, requests.complete_ns[carried.request])
     children = np.flatnonzero(parent >= 0)
@@ -171,6 +173,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         insert_ns=_between(window, "block_rq_insert", begun, issue),
         request=first,
         life_end_ns=life_end,
+        by_key=by_key,
     ), carried
 
 
@@ -335,9 +338,8 @@ def _above(begun: Begun, requests: Requests) -> Ints:
     return above
 
 
-def _carried(window: Window, begun: Begun, requests: Requests) -> Carried:
+def _carried(window: Window, begun: Begun, requests: Requests, by_key: AsOf) -> Carried:
     """By the bios' pointers, which a request's events say when it is issued."""
-    by_key = AsOf(begun.key, begun.time_ns)
     request = np.flatnonzero(~requests.flush)
     bio = by_key.at_or_before(requests.bio_key[request], requests.issue_ns[request])
     further = window.columns("block_rq_bio", "request_key", "bio_key")

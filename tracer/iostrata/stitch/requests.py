@@ -30,6 +30,7 @@ class Requests:
 
     ``flush``: a cache flush that the block layer made itself. ``returned``: the driver
     gave it back, at ``complete_ns``, to be issued again: that is a row of its own.
+    ``completion``: row of the completions that it ended with, -1: it was returned.
     ``disks``: keys of the devices that have requests at all (others complete bios
     themselves).
     """
@@ -41,6 +42,7 @@ class Requests:
     size_bytes: Ints
     issue_ns: Ints
     complete_ns: Ints
+    completion: Ints
     operation: Ints
     flush: NDArray[np.bool_]
     returned: NDArray[np.bool_]
@@ -59,17 +61,17 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         "block_rq_complete", "tid", "cpu", "request_key", "bio_key", "dev", "size_bytes"
     )
     key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
-    complete = np.full(len(key), -1)
-    until = next_time(key, issue)
+    completion = np.full(len(key), -1)
+    until = AsOf(key, issue).following()
     # A request that also asked for a flush completes once with its data and once,
     # empty, after the flush; a partial completion is followed by the rest.
     for with_data in (False, True):
         rows = np.flatnonzero((size > 0) == with_data)
         ends = np.flatnonzero((done["size_bytes"] > 0) == with_data)
-        times = done["time_ns"][ends]
-        found = AsOf(done["request_key"][ends], times).at_or_before(key[rows], until[rows] - 1)
-        time = at(times, found)
-        complete[rows] = np.where(time >= issue[rows], time, -1)
+        last = AsOf(done["request_key"][ends], done["time_ns"][ends])
+        found = at(ends, last.at_or_before(key[rows], until[rows] - 1))
+        completion[rows] = np.where(at(done["time_ns"], found) >= issue[rows], found, -1)
+    complete = at(done["time_ns"], completion)
     back = window.columns("block_rq_requeue", "request_key")
     time = at(back["time_ns"], AsOf(back["request_key"], back["time_ns"]).at_or_after(key, issue))
     returned = (complete < 0) & (time >= 0) & (time < until)
@@ -84,17 +86,15 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         size_bytes=size[kept],
         issue_ns=issue[kept],
         complete_ns=complete[kept],
+        completion=completion[kept],
         operation=operation[kept],
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
         returned=returned[kept],
-        disks=np.union1d(issued["dev"], done["dev"]),
+        disks=_disks(window),
     ), done
 
 
-def next_time(keys: Ints, times: Ints) -> Ints:
-    """When the same key is used next; the largest int64 where it is not."""
-    following = np.full(len(keys), np.iinfo(np.int64).max)
-    order = np.lexsort((times, keys))
-    same = keys[order[1:]] == keys[order[:-1]]
-    following[order[:-1][same]] = times[order[1:][same]]
-    return following
+def _disks(window: Window) -> Ints:
+    points = window.trace.points
+    keys = (points[name].values("dev") for name in ("block_rq_issue", "block_rq_complete"))
+    return np.array(sorted(frozenset().union(*keys)), np.int64)

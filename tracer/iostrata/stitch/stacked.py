@@ -136,7 +136,8 @@ class Stack:
         )  # fmt: skip
         above = np.where(owned, -1, above)
         loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
-        loose &= ~workers.works_for_another(bios.tid, bios.begin_ns)
+        some = np.flatnonzero(loose)
+        loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
         parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
         self.by_time = int(np.count_nonzero(tied[roots(bios.parent)]))
         self.bios = replace(

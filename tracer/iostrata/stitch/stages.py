@@ -21,11 +21,12 @@ def stages_of(window: Window, requests: Requests, spans: Spans) -> Spans:
     ``requests``, is the request's row.
     """
     found = SpanList()
+    layers = [layer for layer in LAYERS if layer.stages and any(_seen(window, layer))]
+    if not layers:
+        return found.collect()
     of_requests = ASKING[spans.rank] & (spans.of >= 0) & (spans.of < len(requests.key))
     waiting = spans.where(of_requests)
-    for layer in LAYERS:
-        if not layer.stages or not any(_seen(window, layer)):
-            continue
+    for layer in layers:
         edges = _edges(window, requests, layer)
         for stage, begin, end in zip(layer.stages, edges[:-1], edges[1:], strict=True):
             since, until = begin[waiting.of], end[waiting.of]

@@ -135,8 +135,7 @@ def stitch(window: Window) -> Stitched:
     asleep = np.where(sleeps.asleep, owner, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
     for_log = ~explained.ended[mine] & _asleep_for_log(window, owners.syncs, sleeps, owner)
-    for_log &= ~_completed_inside(sleeps, owner, spans.collect())
-    spans.add(np.where(for_log, asleep, -1), "journal.start", sleeps.off_ns, sleeps.wake_ns)
+    _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
     _handovers(spans, window, owners.syncs)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
@@ -269,6 +268,8 @@ class _Others:
         """``owners``: of each bio, whose own spans have it already."""
         spans = SpanList()
         spans.extend(explained.spans)
+        if not len(explained.bios.row) and not len(explained.calls.row):
+            return spans.collect()
         tied = explained.bios
         own = np.logical_or.reduce([of_bio[tied.row] == tied.owner for of_bio in owners])
         # What a commit consists of, it is waited for as a commit.
@@ -446,12 +447,15 @@ def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -
     return before
 
 
-def _completed_inside(sleeps: Sleeps, owner: Ints, spans: Spans) -> NDArray[np.bool_]:
-    """Sleeps during which something that their owner waited for was complete."""
-    cause = spans.where(CAUSE[spans.rank])
-    found = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
-    inside: NDArray[np.bool_] = at(cause.end_ns, found) >= sleeps.off_ns
-    return inside
+def _pushes(spans: SpanList, sleeps: Sleeps, owner: Ints, rows: Ints) -> None:
+    """Those sleeps for a log during which nothing that their owner waited for was complete."""
+    if not len(rows):
+        return
+    sleeps, owner, found = sleeps.rows(rows), owner[rows], spans.collect()
+    cause = found.where(CAUSE[found.rank])
+    last = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
+    inside = at(cause.end_ns, last) >= sleeps.off_ns
+    spans.add(np.where(inside, -1, owner), "journal.start", sleeps.off_ns, sleeps.wake_ns)
 
 
 def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:

@@ -74,10 +74,9 @@ def endings_of(
 ) -> Endings:
     """Completions of requests and bios, of calls, and of journal commits."""
     bare = window.columns("block_bio_complete", "tid", "cpu", "bio_key")
-    request = AsOf(requests.key, requests.complete_ns).at_or_before(
-        completed["request_key"], completed["time_ns"]
-    )
-    request = np.where(at(requests.complete_ns, request) == completed["time_ns"], request, -1)
+    request = np.full(len(completed["time_ns"]), -1)
+    ended = np.flatnonzero(requests.completion >= 0)
+    request[requests.completion[ended]] = ended
     carrier = np.full(len(requests.key), -1)
     carrier[carried.request[::-1]] = carried.bio[::-1]
     bio = at(carrier, request)
@@ -104,9 +103,7 @@ def _anywhere(key: int) -> bool:
 
 
 def _bio_of(bios: Bios, events: Columns) -> Ints:
-    if not len(events["bio_key"]):
-        return np.zeros(0, np.int64)
-    return AsOf(bios.key, bios.begin_ns).at_or_before(events["bio_key"], events["time_ns"])
+    return bios.by_key.at_or_before(events["bio_key"], events["time_ns"])
 
 
 def _of_block(events: Columns, bio: Ints, request: Ints) -> Endings:
