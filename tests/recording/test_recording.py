@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,53 @@ def test_only_a_recording_is_removed(recording: Path, directory: str) -> None:
     remove_recording(inner)
     assert precious.exists()
     assert {path.name for path in inner.iterdir()} == {"link", "notes"}
+
+
+def test_a_trace_is_removed_and_what_was_put_beside_it_stays(recording: Path) -> None:
+    trace = recording / "local"
+    (trace / "facts").mkdir(exist_ok=True)
+    (trace / "facts" / "block").touch()
+    (trace / "facts" / "Thesis").touch()
+    (trace / "thesis").touch()
+    remove_recording(recording)
+    left = {str(path.relative_to(recording)) for path in recording.rglob("*") if path.is_file()}
+    assert left == {"local/facts/Thesis", "local/thesis"}
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b'{"format": "other/1"}', b"not JSON at all"])
+def test_a_foreign_file_of_that_name_costs_nothing(recording: Path, text: bytes) -> None:
+    """``local`` beside it is another program's."""
+    (recording / "recording.json").write_bytes(text)
+    before = sorted(recording.rglob("*"))
+    with pytest.raises(RecordingError):
+        remove_recording(recording)
+    assert sorted(recording.rglob("*")) == before
+
+
+@pytest.mark.parametrize("metadata", ["/* CTF 1.8 */ of LTTng", None])
+def test_a_foreign_trace_stays(recording: Path, metadata: str | None) -> None:
+    """recording.json may name any directory beside it."""
+    trace = recording / "local"
+    (trace / "metadata").unlink()
+    if metadata:
+        (trace / "metadata").write_text(metadata)
+    before = sorted(trace.rglob("*"))
+    remove_recording(recording)
+    assert sorted(trace.rglob("*")) == before
+
+
+def test_no_link_is_followed_when_it_is_removed(recording: Path, tmp_path: Path) -> None:
+    """A link for the trace, for its facts, for its metadata."""
+    trace, precious = recording / "local", tmp_path / "precious"
+    shutil.copytree(trace, precious)
+    before = sorted(precious.rglob("*"))
+    shutil.rmtree(trace / "facts", ignore_errors=True)
+    (trace / "facts").symlink_to(precious)
+    remove_recording(recording)
+    assert sorted(precious.rglob("*")) == before
+    assert sorted(path.name for path in trace.iterdir()) == ["facts"]
+    shutil.rmtree(trace)
+    trace.symlink_to(precious)
+    write_recording_json(recording, (LOCAL,), created="")
+    remove_recording(recording)
+    assert sorted(precious.rglob("*")) == before

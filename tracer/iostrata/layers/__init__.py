@@ -24,6 +24,6 @@ from iostrata.layers.stack import (
 )
 
 __all__ = [
-    "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK", "VISIBILITY",
-    "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Stage", "Visibility", "is_idle",
+    "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK", "VISIBILITY", "Declaration",
+    "Depth", "Observer", "Programs", "Rank", "Row", "Stage", "Visibility", "is_idle",
 ]  # fmt: skip

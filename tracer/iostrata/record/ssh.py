@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from iostrata.errors import RecorderError, UsageError
+from iostrata.record.receive import BEGIN, SEND, receive
 from iostrata.record.session import PipedSession
 from iostrata.record.transport import STATUS_TIME_LIMIT, Done
 
@@ -56,21 +57,23 @@ class Ssh:
         script = 'cat >"$1" && chmod "$2" "$1"'
         mode = f"{local.stat().st_mode & 0o777:o}"
         with local.open("rb") as file:
-            self._succeed(["sh", "-c", script, "sh", remote, mode], stdin=file)
+            self._succeed(["sh", "-c", script, "sh", remote, mode], file)
 
     def fetch(self, remote: str, local: Path) -> None:
-        local.mkdir()
-        unpack = subprocess.Popen(
-            ["tar", "-x", "-f", "-", "--no-same-owner", "-C", str(local)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        # What it says on standard error is bounded by nobody, and is not needed.
+        sender = subprocess.Popen(
+            self._line(["sh", "-c", SEND, "sh", remote, BEGIN]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-        with unpack:
-            assert unpack.stdin
-            self._succeed(["tar", "-c", "-f", "-", "-C", remote, "."], stdout=unpack.stdin)
-            _, said = unpack.communicate()
-        if unpack.returncode:
-            raise RecorderError(f"{local} cannot be written: {_last_line(said)}")
+        with sender:
+            assert sender.stdout
+            try:
+                receive(sender.stdout, local)
+            finally:
+                sender.terminate()
 
     def start(self, words: Sequence[str]) -> PipedSession:
         """Its lines come on standard error: standard output is the command's."""
@@ -87,33 +90,28 @@ class Ssh:
         return SshSession(process, shows_output)
 
     def _line(self, words: Sequence[str]) -> list[str]:
-        ssh = shlex.split(os.environ.get(COMMAND, "ssh"))
+        try:
+            ssh = shlex.split(os.environ.get(COMMAND, "ssh"))
+        except ValueError as error:
+            raise UsageError(
+                f"{COMMAND} is no command line: {error}", "quote it as a shell would have it"
+            ) from error
         options = [word for option in OPTIONS for word in ("-o", option)]
         return [*ssh, *options, "--", self.destination, shlex.join(words)]
 
-    def _succeed(
-        self,
-        words: Sequence[str],
-        stdin: IO[bytes] | None = None,
-        stdout: IO[bytes] | None = None,
-    ) -> None:
-        done = self._run(words, None, stdin, stdout)
+    def _succeed(self, words: Sequence[str], stdin: IO[bytes]) -> None:
+        done = self._run(words, None, stdin)
         if done.status:
             raise RecorderError(f"{words[0]} failed: {_last_line(done.output.encode())}")
 
     def _run(
-        self,
-        words: Sequence[str],
-        limit_s: float | None,
-        stdin: IO[bytes] | None = None,
-        stdout: IO[bytes] | None = None,
+        self, words: Sequence[str], limit_s: float | None, stdin: IO[bytes] | None = None
     ) -> Done:
         try:
             done = subprocess.run(
                 self._line(words),
                 stdin=stdin or subprocess.DEVNULL,
-                stdout=stdout or subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                capture_output=True,
                 start_new_session=True,
                 timeout=limit_s,
                 check=False,
@@ -129,7 +127,7 @@ class Ssh:
                 f"ssh {self.destination}: {_last_line(done.stderr)}",
                 f"it must work without questions: ssh -o BatchMode=yes {self.destination} true",
             )
-        output = (done.stdout or b"") + done.stderr
+        output = done.stdout + done.stderr
         return Done(done.returncode, output.decode(errors="replace"))
 
 

@@ -8,10 +8,10 @@ from iostrata.recording.recording import (
     RecordedMachine,
     Recording,
     open_recording,
-    remove_recording,
     runs_in,
     write_recording_json,
 )
+from iostrata.recording.removal import remove_recording
 
 __all__ = [
     "FILE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "join", "open_recording",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,16 +186,3 @@ def write_recording_json(
     )
     text = msgspec.json.format(msgspec.json.encode(found), indent=2)
     (directory / FILE_NAME).write_bytes(text + b"\n")
-
-
-def remove_recording(directory: Path) -> None:
-    """recording.json and the traces beside it; nothing else that may lie there."""
-    file = directory / FILE_NAME
-    try:
-        names = [machine.directory for machine in decode(file).machines]
-    except RecordingError:
-        names = ["local"]
-    for name in names:
-        if (directory / name).resolve().parent == directory.resolve():
-            shutil.rmtree(directory / name, ignore_errors=True)
-    file.unlink()

@@ -6,6 +6,7 @@ from iostrata.trace.clocks import TscOffset
 from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
+from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file
 from iostrata.trace.follow import Follower
 from iostrata.trace.names import ProcessNames
 from iostrata.trace.points import Points
@@ -14,7 +15,7 @@ from iostrata.trace.stream import RECORDER_CPU
 from iostrata.trace.wallclock import realtime_of
 
 __all__ = [
-    "ECHOES", "RECORDER_CPU", "BlockDevice", "Echo", "Facts", "Follower", "Mount", "Points",
-    "ProcessNames", "Trace", "TscOffset", "dump", "echo_lines", "layout", "parse_mount",
-    "read_trace", "realtime_of",
+    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "BlockDevice", "Echo", "Facts",
+    "Follower", "Mount", "Points", "ProcessNames", "Trace", "TscOffset", "dump", "echo_lines",
+    "is_trace_file", "layout", "parse_mount", "read_trace", "realtime_of",
 ]  # fmt: skip
