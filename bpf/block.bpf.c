@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The block layer: bios queued, split and remapped; requests issued and completed. */
 #include "block.bpf.h"
+#include "task.bpf.h"
 
 /* Further bios of one request that are recorded; what exceeds them is tied by its place. */
 #define MAX_MERGED 128
@@ -96,6 +97,7 @@ static __always_inline int bio_queued(struct bio *bio)
 	dev = bio_dev(bio);
 	if (!bio_watched(dev))
 		return 0;
+	task_tell();
 	return bio_emit(bio, dev, POINT_block_bio_queue);
 }
 

@@ -9,10 +9,6 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct thread_info {
-	__u32 status; /* x86 only */
-};
-
 struct task_struct___compat {
 	struct thread_info thread_info;
 };

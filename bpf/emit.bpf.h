@@ -114,7 +114,7 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 }
 
 /* A slot with its header filled, except for the point; NULL: refused, and counted. */
-static __always_inline union event *emit_reserve(__u32 point)
+static __always_inline union event *emit_reserve_at(__u32 point, __u64 time_ns)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	union event *event;
@@ -132,8 +132,13 @@ static __always_inline union event *emit_reserve(__u32 point)
 	if (!has_cmpxchg)
 		event->syscall.cpu = cpu;
 	event->syscall.tid = current_tid();
-	event->syscall.time_ns = bpf_ktime_get_ns();
+	event->syscall.time_ns = time_ns ? time_ns : bpf_ktime_get_ns();
 	return event;
+}
+
+static __always_inline union event *emit_reserve(__u32 point)
+{
+	return emit_reserve_at(point, 0);
 }
 
 static __always_inline void emit_submit(union event *event, __u32 point)

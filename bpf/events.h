@@ -96,6 +96,9 @@ struct sched_event {
 	int stack; /* where it slept, as in the facts' stacks; negative: not recorded */
 	unsigned short waker_cpu;
 	unsigned short waker_context; /* enum wake_context */
+	unsigned int pad;
+	/* Since when its CPU had had nothing to do before it ran; 0: another thread ran there. */
+	unsigned long long idle_ns;
 };
 
 /* As what the waker's CPU woke the thread. */
@@ -457,6 +460,36 @@ enum end_reason {
 	END_ABANDONED, /* who had started it was gone */
 };
 
+/* Who had a CPU while a recorded thread was waiting for it; told once for all that waited. */
+struct run_event {
+	EVENT_HEADER;
+	unsigned long long begin_ns;
+	unsigned long long end_ns;
+	unsigned long long cgroup; /* as in task_event */
+	unsigned int tgid;         /* 0: nobody, it was idle */
+	unsigned short ran_cpu;
+	unsigned short pad;
+	char process[16]; /* comm of the process's first thread */
+};
+
+/* A recorded thread that was waiting for a CPU is moved to another one (time_ns). */
+struct move_event {
+	EVENT_HEADER;
+	unsigned long long since_ns; /* waiting on the one that it is taken from */
+	unsigned int subject_tid;
+	unsigned int from_cpu;
+};
+
+/* Who a thread is that asks a watched disk for something: once, and again after exec. */
+struct task_event {
+	EVENT_HEADER;
+	unsigned long long cgroup; /* its id in version 2 of control groups; 0: not known */
+	unsigned int tgid;
+	unsigned int subject_tid;
+	char comm[16];
+	char process[16]; /* comm of the process's first thread */
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -513,7 +546,10 @@ enum end_reason {
 	P(virtiofs_request, virtiofs_event)         \
 	P(virtiofs_reply, virtiofs_event)           \
 	P(end, end_event)                           \
-	P(unseen, unseen_event)
+	P(unseen, unseen_event)                     \
+	P(sched_ran, run_event)                     \
+	P(sched_moved, move_event)                  \
+	P(task, task_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

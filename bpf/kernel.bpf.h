@@ -88,11 +88,31 @@ struct vm_area_struct {
 	struct file *vm_file;
 };
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct thread_info {
+	__u32 status; /* x86 only */
+	unsigned int cpu;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
+	int on_rq;
 	int pid;
 	int tgid;
+	struct css_set *cgroups;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct files_struct *files;
@@ -101,6 +121,7 @@ struct task_struct {
 
 struct task_struct___before {
 	volatile long state; /* __state since Linux 2f064a59a11f (in v5.14) */
+	unsigned int cpu;    /* thread_info.cpu since Linux bcf9033e5449 (in v5.16) */
 };
 
 struct bvec_iter {

@@ -89,6 +89,34 @@ struct thread {
 	unsigned int exit_isa;
 	unsigned int vcpu;
 	unsigned int vcpu_pad;
+
+	/* when it was moved last from one CPU's queue to another's */
+	unsigned long long moved_ns;
+};
+
+/* So many runs are remembered of each CPU; what a thread waited for before is not known. */
+#define RUNS 32
+
+/* Tasks that were told of: two that share a place are told of again. */
+#define TOLD_TASKS 65536
+
+/* Control groups of those that are told of. */
+#define CGROUP_SETS 256
+#define CGROUP_WAYS 8
+
+/* A process had a CPU. */
+struct run {
+	unsigned long long begin_ns;
+	unsigned long long end_ns; /* 0: it goes on */
+	unsigned long long cgroup;
+	unsigned int tgid; /* 0: nobody, it was idle */
+	unsigned int told;
+	unsigned long long process[2]; /* its name */
+};
+
+struct cpu_runs {
+	unsigned long long count;
+	struct run last[RUNS];
 };
 
 enum watch_bits {

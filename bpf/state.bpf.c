@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What all layers share, defined once: the globals, the maps, the marking of devices. */
+#include "runs.bpf.h"
 #include "watch.bpf.h"
 
 const volatile __u32 ring_slots = 1;
@@ -17,6 +18,9 @@ __u32 thread_owner[MAX_THREADS] = {};
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 struct follow follows[MAX_FOLLOWS] = {};
 struct follow mounted[MAX_MOUNTED] = {};
+__u32 told_tasks[TOLD_TASKS] = {};
+__u64 cgroups[CGROUP_SETS * CGROUP_WAYS] = {};
+struct cpu_runs cpu_runs[MAX_CPUS] = {};
 __u64 compat_execs = 0;
 struct transport transports[MAX_TRANSPORTS] = {};
 struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};

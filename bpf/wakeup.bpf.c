@@ -5,6 +5,7 @@
  */
 #include "compat.bpf.h"
 #include "interrupt.bpf.h"
+#include "runs.bpf.h"
 
 /* A kernel thread has ceased to help after so many runs without letting a thread go on. */
 #define USELESS_RUNS 200
@@ -32,9 +33,25 @@ static __always_inline bool is_useless(struct thread *thread)
 	return thread->kind == THREAD_HELPER && ++thread->useless_runs > USELESS_RUNS;
 }
 
-static __always_inline void resumed(struct thread *thread, __u32 tid)
+/* Since when a thread that is off the CPU could run, 0: it sleeps. */
+static __always_inline __u64 runnable_since(const struct thread *thread)
 {
-	union event *e = emit_reserve(POINT_sched_resume);
+	return thread->off_state ? thread->wake_ns : thread->off_ns;
+}
+
+static __always_inline void resumed(struct thread *thread, __u32 tid, __u64 now_ns)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct run *before = run_before(runs_of(cpu), 2);
+	__u64 since_ns = runnable_since(thread);
+	__u64 idle_ns = before->tgid ? 0 : before->begin_ns;
+	union event *e;
+
+	if (since_ns < thread->moved_ns)
+		since_ns = thread->moved_ns;
+	if (since_ns && (!idle_ns || idle_ns > since_ns))
+		runs_tell(cpu, since_ns, now_ns, idle_ns ? 2 : 1);
+	e = emit_reserve_at(POINT_sched_resume, now_ns);
 
 	if (e) {
 		e->sched_resume.off_ns = thread->off_ns;
@@ -45,6 +62,7 @@ static __always_inline void resumed(struct thread *thread, __u32 tid)
 		e->sched_resume.stack = thread->stack;
 		e->sched_resume.waker_cpu = thread->waker_cpu;
 		e->sched_resume.waker_context = thread->waker_context;
+		e->sched_resume.idle_ns = idle_ns;
 		emit_submit(e, POINT_sched_resume);
 	}
 	thread->off_ns = 0;
@@ -58,7 +76,9 @@ int wakeup_switch(__u64 *ctx)
 	struct task_struct *next = ARGUMENT(struct task_struct *, 2);
 	struct thread *thread = thread_of(prev->pid);
 	__u32 next_tid = next->pid;
+	__u64 now_ns = bpf_ktime_get_ns();
 
+	run_begins(runs_of(bpf_get_smp_processor_id()), next, now_ns);
 	if (thread && thread_at_work(thread)) {
 		if (thread->kind >= THREAD_VMM)
 			thread_announce(thread);
@@ -71,13 +91,53 @@ int wakeup_switch(__u64 *ctx)
 		thread->waker_tid = 0;
 		thread->waker_cpu = 0;
 		thread->waker_context = WAKE_UNKNOWN;
-		thread->off_ns = bpf_ktime_get_ns();
+		thread->off_ns = now_ns;
 		if (is_idle(thread) || is_useless(thread))
 			thread_remove(prev->pid);
 	}
 	thread = thread_of(next_tid);
 	if (thread && thread->off_ns)
-		resumed(thread, next_tid);
+		resumed(thread, next_tid, now_ns);
+	return 0;
+}
+
+/* The CPU that a task is taken from, when sched_migrate_task tells of it. */
+static __always_inline __u32 task_cpu(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return task->thread_info.cpu;
+	return PEEK((struct task_struct___before *)task, cpu);
+}
+
+/* A thread that waits in one CPU's queue is moved into another's; where it is put when it is
+ * woken is none yet. */
+SEC("tp_btf/sched_migrate_task")
+int wakeup_migrate(__u64 *ctx)
+{
+	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
+	struct thread *thread = thread_of(task->pid);
+	__u64 since_ns, now_ns;
+	union event *e;
+	__u32 cpu;
+
+	if (!thread || !thread->off_ns || !task->on_rq)
+		return 0;
+	since_ns = runnable_since(thread);
+	if (!since_ns)
+		return 0;
+	if (since_ns < thread->moved_ns)
+		since_ns = thread->moved_ns;
+	cpu = task_cpu(task);
+	now_ns = bpf_ktime_get_ns();
+	runs_tell(cpu, since_ns, now_ns, 0);
+	thread->moved_ns = now_ns;
+	e = emit_reserve_at(POINT_sched_moved, now_ns);
+	if (!e)
+		return 0;
+	e->sched_moved.since_ns = since_ns;
+	e->sched_moved.subject_tid = task->pid;
+	e->sched_moved.from_cpu = cpu;
+	emit_submit(e, POINT_sched_moved);
 	return 0;
 }
 
@@ -199,6 +259,7 @@ int wakeup_exec(__u64 *ctx)
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 
 	renamed(task, ctx[1]);
+	task_forget(task->pid);
 	if (filter.process_kinds)
 		meet_by_name(task->pid);
 	return 0;
@@ -238,5 +299,6 @@ int wakeup_exit(__u64 *ctx)
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 
 	thread_remove(task->pid);
+	task_forget(task->pid);
 	return 0;
 }

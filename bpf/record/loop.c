@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "session.h"
+#include "iostrata.skel.h"
 
 #define DRAIN_MAX_MS 20 /* between two looks at rings that wake nobody */
 #define WAKE_MAX_MS 100 /* and at rings that wake us */
@@ -121,6 +122,7 @@ static void each_second(struct session *session)
 	own_losses(rings);
 	own_full(rings);
 	own_recorder(rings);
+	cgroups_follow(session->probes.skeleton->bss->cgroups);
 	if (session->stats_fd >= 0)
 		own_costs(rings);
 	loop_tell(session);

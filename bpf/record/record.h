@@ -208,6 +208,10 @@ unsigned int facts_below(const struct facts *facts, unsigned int dev, struct fol
 /* tsc.c: how the virtual machines' time stamp counters differ from this machine's */
 int tsc_write(int directory_fd);
 
+/* cgroups.c: the paths of the control groups whose ids the programs have noted */
+void cgroups_follow(const unsigned long long *ids);
+int cgroups_write(const unsigned long long *ids, int directory_fd);
+
 /* stacks.c: the kernel stacks that were met, by name */
 int stacks_write(int map_fd, int directory_fd);
 

@@ -74,6 +74,9 @@ int trace_end(struct session *session)
 		error = rings_write(rings, true);
 	if (!error)
 		error = tsc_write(session->directory_fd);
+	if (!error)
+		error = cgroups_write(session->probes.skeleton->bss->cgroups,
+				      session->directory_fd);
 	if (!error && session->options.why)
 		error = stacks_write(bpf_map__fd(session->probes.skeleton->maps.stacks),
 				     session->directory_fd);

@@ -54,6 +54,8 @@ class Breakdown(model.Breakdown):
     ``time_ns.sum(0) + residual_ns == writes.latency_ns``. ``left_out``: writes that were not
     analysed, by reason. ``quality``: what the numbers rest on; ``quality.doubtful``: events were
     lost, the recording is damaged, or too much could not be tied to any write.
+    ``behind``: who had what was waited for; ``write``, ``layer`` and ``who`` are rows, the last
+    of ``behind.names``; of each layer that it tells of, a write's times there add up.
     """
 
     def to_arrow(self) -> pyarrow.Table:

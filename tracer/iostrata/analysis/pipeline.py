@@ -15,11 +15,12 @@ from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
 from iostrata.analysis.sites import Sites, sites_of
+from iostrata.analysis.who import Names, told_apart, told_in
 from iostrata.attribute import attribute, joined_writes
 from iostrata.columns import Ints, integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
-from iostrata.model import Breakdown, Layer, WaitSite, Writes
+from iostrata.model import Behind, Breakdown, Layer, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Audit, Pieces, Units, units_of, windows
 from iostrata.trace import ProcessNames, Trace, realtime_of
@@ -96,7 +97,8 @@ def breakdown_of(found: Prepared) -> Breakdown:
         background=background,
         left_over_share=asleep_ns / max(int(found.writes.latency_ns.sum()), 1),
     )
-    return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality)
+    behind = _behind(credit, layers, found)
+    return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality, behind)
 
 
 def prepare(recording: Recording) -> Prepared:
@@ -171,7 +173,8 @@ class _Credit:
     ``time_ns``: of each place of the path's layers, in each of the writes. ``hidden``: ns
     that writes waited for a machine too, while they waited longer for something else.
     ``missed``: of each write, whether something of it was found on no machine.
-    ``sites``: ns that they slept for no cause that was observed, by where.
+    ``sites``: ns that they slept for no cause that was observed, by where. ``behind``: writes,
+    their place, who was behind it (of ``names``) and ns; a row a piece.
     """
 
     time_ns: dict[int, Ints]
@@ -180,11 +183,14 @@ class _Credit:
     hidden: Counter[str]
     sites: Sites
     missed: NDArray[np.bool_]
+    behind: list[tuple[Ints, Ints, Ints, Ints]]
+    names: Names
 
 
 def _credit(found: Prepared) -> _Credit:
     missed = np.zeros(len(found.writes), np.bool_)
-    credit = _Credit({}, Counter(), [], Counter(), Counter(), missed)
+    credit = _Credit({}, Counter(), [], Counter(), Counter(), missed, [], Names())
+    told = told_in(found.path)
     for top in found.tops:
         write_of_unit = np.full(len(top.units), -1)
         write_of_unit[top.kept] = top.first + np.arange(len(top.kept))
@@ -192,9 +198,13 @@ def _credit(found: Prepared) -> _Credit:
         for rows in windows(top.pieces):
             lifted = lift(found.path.graph, top.node, rows)
             own = write[rows]
-            held = attribute(lifted.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
-            for rank, time in held.items():
-                _add(credit.time_ns, rank % len(found.path.layers), own, time, len(found.writes))
+            apart = told_apart(lifted, credit.names)
+            held = attribute(apart.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
+            for level, time in held.items():
+                place = int(apart.ranks[level]) % len(found.path.layers)
+                _add(credit.time_ns, place, own, time, len(found.writes))
+                if place in told:
+                    credit.behind.append(_held_by(place, int(apart.who[level]), own, time))
             pieces = top.pieces
             credit.sites.update(sites_of(lifted, pieces.begin_ns[rows], pieces.end_ns[rows], own))
             credit.ties.update(+lifted.ties)
@@ -207,6 +217,23 @@ def _credit(found: Prepared) -> _Credit:
                 link = found.path.graph.links[place - len(found.path.graph.machines)]
                 credit.hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
     return credit
+
+
+def _held_by(place: int, who: int, write: Ints, time: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    rows = np.flatnonzero((write >= 0) & (time != 0))
+    return write[rows], np.full(len(rows), place), np.full(len(rows), who), time[rows]
+
+
+def _behind(credit: _Credit, layers: Sequence[Layer], found: Prepared) -> Behind:
+    """By layer instead of by place: several places may be of one."""
+    none = np.zeros(0, np.int64)
+    write, place, who, time = (
+        np.concatenate(columns)
+        for columns in zip((none, none, none, none), *credit.behind, strict=True)
+    )
+    number = {layer: row for row, layer in enumerate(layers)}
+    layer_of = [number.get(layer, -1) if layer else -1 for layer in found.path.layers]
+    return Behind(write, np.array(layer_of, np.int64)[place], who, time, credit.names.all)
 
 
 def _add(times: dict[int, Ints], place: int, write: Ints, time: Ints, count: int) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
-from iostrata.attribute import ALL, Choice, Chosen, Wanted, segments
+from iostrata.analysis.who import CONTENDED, Names, told_apart
+from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints
 from iostrata.hops import Witnesses, lift
 from iostrata.model import Lane, Quality, Step, Timeline
@@ -68,18 +69,24 @@ def _steps(path: Path, top: Top, rows: Ints, pieces: Ints) -> Iterable[tuple[int
     lifted = lift(path.graph, top.node, rows)
     witnesses = Witnesses(path.graph, lifted)
     begins, ends = top.pieces.begin_ns[rows], top.pieces.end_ns[rows]
-    spans = lifted.spans.where(np.isin(lifted.spans.owner, pieces))
-    held = segments(spans, begins, ends)
+    names = Names()
+    apart = told_apart(
+        replace(lifted, spans=lifted.spans.where(np.isin(lifted.spans.owner, pieces))), names
+    )
+    held = segments(apart.spans, begins, ends)
     held = held.where(np.isin(held.owner, pieces))
-    for owner, rank, begin, end in zip(
+    for owner, level, begin, end in zip(
         held.owner.tolist(),
         held.rank.tolist(),
         held.begin_ns.tolist(),
         held.end_ns.tolist(),
         strict=True,
     ):
+        rank, number = (int(apart.ranks[level]), int(apart.who[level])) if level >= 0 else (-1, 0)
         layer = path.layer_of(rank)
         evidence = witnesses.of(owner, rank, begin, end)
+        if number and layer and layer.row in CONTENDED:
+            evidence = replace(evidence, who=names.all[number])
         if begin == begins[owner]:
             evidence = replace(evidence, call=witnesses.call(owner))
         yield owner, Step(layer, begin, end, begin, evidence)
@@ -94,11 +101,15 @@ def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, steps: list[
     # Before each call the caller had been away for its begin less what was called until then.
     called = np.cumsum(np.append(0, (ends - starts)[:-1]))
     away = starts - begin - called
+    own = process_name(writes.names["process"][writes.codes["process"][row]])
     relative = []
     for step in sorted(steps, key=lambda step: step.begin_ns):
         call = int(np.searchsorted(starts, step.begin_ns, side="right")) - 1
         since, until = step.begin_ns - begin, step.end_ns - begin
-        relative.append(Step(step.layer, since, until, since - int(away[call]), step.evidence))
+        evidence = step.evidence
+        if evidence.who and evidence.who.process == own:
+            evidence = replace(evidence, who=None)
+        relative.append(Step(step.layer, since, until, since - int(away[call]), evidence))
     return Timeline(
         number=row + 1,
         of=len(writes),

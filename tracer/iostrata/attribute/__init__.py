@@ -12,6 +12,7 @@ from iostrata.attribute.selection import (
     chosen,
     joined,
     joined_writes,
+    process_name,
     select,
 )
 from iostrata.attribute.summarise import summarise, tabulate
@@ -20,6 +21,6 @@ from iostrata.attribute.timeline import segments
 
 __all__ = [
     "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Run", "Wanted", "attribute", "by_segment", "charts",
-    "chosen", "compare", "joined", "joined_writes", "percentile", "run_of", "segments", "select",
-    "summarise", "sweep", "tabulate",
+    "chosen", "compare", "joined", "joined_writes", "percentile", "process_name", "run_of",
+    "segments", "select", "summarise", "sweep", "tabulate",
 ]  # fmt: skip

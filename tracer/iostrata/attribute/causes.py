@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute.figures import figures
+from iostrata.attribute.who import leader, together
 from iostrata.columns import Ints
 from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Cause, Layer, Row, Sum, Tail
@@ -22,7 +23,9 @@ GUEST: Final = "guest OS"
 DEVICE: Final = "device"
 
 
-def causes(rows: Sequence[Row], tail: Tail | None) -> tuple[Cause, ...]:
+def causes(
+    rows: Sequence[Row], tail: Tail | None, own_processes: frozenset[str] = frozenset()
+) -> tuple[Cause, ...]:
     """Each row is in one of them, so with the residual they are all of the total."""
     names = dict.fromkeys(_cause(row.layer) for row in rows)
     excess: dict[str, float] = dict.fromkeys(names, 0.0)
@@ -33,14 +36,16 @@ def causes(rows: Sequence[Row], tail: Tail | None) -> tuple[Cause, ...]:
     found = []
     for name in names:
         own = [row for row in rows if _cause(row.layer) == name]
+        share = sum(row.figures.share for row in own)
         found.append(
             Cause(
                 name=name,
                 declared=bool(CAUSES.get(own[0].layer.row)),
-                share=sum(row.figures.share for row in own),
+                share=share,
                 tail_share=excess[name] if tail else None,
                 most=max(own, key=lambda row: row.figures.mean_ns),
                 device=any(row.layer.segment == DEVICE for row in own),
+                behind=leader(together(own), own_processes, share),
             )
         )
     return tuple(sorted(found, key=lambda cause: -cause.share))

@@ -18,7 +18,7 @@ from iostrata import units
 from iostrata.columns import Ints
 from iostrata.errors import NothingToAnalyse
 from iostrata.layers import ROWS
-from iostrata.model import Breakdown, Layer, Selection, Writes
+from iostrata.model import Behind, Breakdown, Layer, Selection, Writes
 
 PLACES: Final = {row.name: number for number, row in enumerate(ROWS)}
 
@@ -127,11 +127,30 @@ def select(breakdown: Breakdown, rows: Ints) -> Breakdown:
         writes=replace(writes, codes=codes, **columns),
         time_ns=breakdown.time_ns[:, rows],
         residual_ns=breakdown.residual_ns[rows],
+        behind=_behind(breakdown.behind, rows),
+    )
+
+
+def _behind(behind: Behind, rows: Ints) -> Behind:
+    """What is said of some writes, by their new numbers."""
+    order = np.argsort(rows, kind="stable")
+    place = np.searchsorted(rows, behind.write, sorter=order)
+    place = order[np.minimum(place, max(len(rows) - 1, 0))] if len(rows) else place
+    kept = np.flatnonzero(rows[place] == behind.write) if len(rows) else np.zeros(0, np.int64)
+    return replace(
+        behind,
+        write=place[kept],
+        layer=behind.layer[kept],
+        who=behind.who[kept],
+        time_ns=behind.time_ns[kept],
     )
 
 
 def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
-    """The writes of all, in their order; what was said of the whole is the last one's."""
+    """The writes of all, in their order; what was said of the whole is the last one's.
+
+    Who was behind their waits is not told.
+    """
     layers = layers_of(one.layers for one in breakdowns)
     return replace(
         breakdowns[-1],
@@ -139,6 +158,7 @@ def joined(breakdowns: Sequence[Breakdown]) -> Breakdown:
         layers=tuple(layers.values()),
         time_ns=np.hstack([times_of(one, layers) for one in breakdowns]),
         residual_ns=np.concatenate([one.residual_ns for one in breakdowns]),
+        behind=Behind(),
     )
 
 
@@ -166,7 +186,7 @@ def by_segment(breakdown: Breakdown) -> Breakdown:
     layers = tuple(
         Layer(f"{machine}/{segment}", segment, machine, "") for segment, machine in segments
     )
-    return replace(breakdown, layers=layers, time_ns=times)
+    return replace(breakdown, layers=layers, time_ns=times, behind=Behind())
 
 
 def layers_of(stacks: Iterable[Sequence[Layer]]) -> dict[LayerKey, Layer]:

@@ -12,6 +12,7 @@ from iostrata.attribute.causes import causes, operators
 from iostrata.attribute.figures import figures
 from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
+from iostrata.attribute.who import own_of, parts_of
 from iostrata.columns import Ints
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Row, SegmentRow, Summary, Table, Writes
@@ -51,9 +52,10 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
     total = breakdown.writes.latency_ns[writes]
     mean = float(total.mean()) if len(total) else 0.0
     time_ns = breakdown.time_ns[:, writes]
+    who = parts_of(breakdown, writes, mean)
     rows = tuple(
-        Row(layer, figures(times, mean))
-        for layer, times in zip(breakdown.layers, time_ns, strict=True)
+        Row(layer, figures(times, mean), who.get(number, ()))
+        for number, (layer, times) in enumerate(zip(breakdown.layers, time_ns, strict=True))
         if times.any()
     )
     places = list(dict.fromkeys((row.layer.segment, row.layer.machine) for row in rows))
@@ -83,7 +85,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         residual=figures(breakdown.residual_ns[writes], mean),
         segments=segments,
         tail=slow,
-        causes=causes(rows, slow),
+        causes=causes(rows, slow, own_of(breakdown.writes)),
         operators=operators(breakdown, writes, mean),
     )
 

@@ -119,6 +119,12 @@ Tail = Annotated[
     bool,
     typer.Option("--tail", help="Also: what the slowest 1% spend more than the median ones."),
 ]
+Who = Annotated[
+    bool,
+    typer.Option(
+        "--who", help="Below each row: which processes had the CPU or the disk that was awaited."
+    ),
+]
 Json = Annotated[
     str,
     typer.Option(

@@ -30,6 +30,7 @@ class Wishes:
     json: str = ""
     csv: str = ""
     tail: bool = False
+    who: bool = False
     wanted: Wanted = ALL
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ def write(summary: Summary, wishes: Wishes) -> int:
         _write_files(summary, wishes)
     finally:
         if wishes.table:
-            print_table(summary, wishes.tail)
+            print_table(summary, wishes.tail, wishes.who)
     return STATUS_LOSSES if summary.quality.doubtful else 0
 
 
@@ -71,11 +72,11 @@ def _write_files(summary: Summary, wishes: Wishes) -> None:
             put(name, report.render(summary))
 
 
-def print_table(summary: Summary, with_tail: bool = False) -> None:
+def print_table(summary: Summary, with_tail: bool = False, with_who: bool = False) -> None:
     """In the terminal's width and colours; 80 columns without colour anywhere else."""
     width = terminal_width()
     console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
-    console.print(table.render(summary, width, has_blocks(), with_tail), end="")
+    console.print(table.render(summary, width, has_blocks(), with_tail, with_who), end="")
 
 
 def terminal_width() -> int:

@@ -16,6 +16,7 @@ def replay(
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
     tail: options.Tail = False,
+    who: options.Who = False,
     json: options.Json = "",
     csv: options.Csv = "",
 ) -> int:
@@ -35,4 +36,4 @@ def replay(
       iostrata replay /var/tmp/db --json - | jq .layers
     """
     wanted = filters.wanted(since, until, process, to_file, slower_than)
-    return present(recording, Wishes(by.value if by else "", json, csv, tail, wanted))
+    return present(recording, Wishes(by.value if by else "", json, csv, tail, who, wanted))

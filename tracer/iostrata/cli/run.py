@@ -32,6 +32,7 @@ def run(
     buffer: options.Buffer = 0,
     by: options.Grouping = None,
     tail: options.Tail = False,
+    who: options.Who = False,
     json: options.Json = "",
     csv: options.Csv = "",
     quiet: options.Quiet = False,
@@ -48,7 +49,7 @@ def run(
       sudo iostrata run --by size -- fio job.fio
       sudo iostrata run --comm postgres --duration 10 --json out.json
     """
-    wishes = Wishes(by.value if by else "", json, csv, tail)
+    wishes = Wishes(by.value if by else "", json, csv, tail, who)
     request = Request(
         directory=Path(),
         command=tuple(command or ()),

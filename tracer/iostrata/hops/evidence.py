@@ -21,7 +21,15 @@ from iostrata.hops.hop import Link
 from iostrata.hops.lift import Lifted, View
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
-from iostrata.stitch import Owners, Spans, bios_of, requests_of, rpc_calls_of
+from iostrata.stitch import (
+    BEFORE_DEVICES,
+    QUEUES,
+    Owners,
+    Spans,
+    bios_of,
+    requests_of,
+    rpc_calls_of,
+)
 from iostrata.trace import layout
 
 NO_SECTOR: Final = -1
@@ -130,7 +138,8 @@ class Witness:
             return self._service(piece)
         if kind == "journal":
             return self._commit(piece, begin_ns, end_ns)
-        if (self._spans.of[rows] >= 0).any():
+        asks = not (QUEUES | BEFORE_DEVICES)[self._spans.rank[rows[0]]]
+        if asks and (self._spans.of[rows] >= 0).any():
             return self.asked(rows)
         if kind in ("block", "lower", "device", "timed"):
             return self._bio(piece, self._spans.begin_ns[rows], begin_ns, end_ns)

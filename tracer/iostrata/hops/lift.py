@@ -21,7 +21,7 @@ from iostrata.columns import Ints, at, changes
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Held, Link, Node
 from iostrata.layers import RANK, STACK
-from iostrata.stitch import Audit, Edges, SpanList, Spans, Window, follow, stitch, window_of
+from iostrata.stitch import Audit, Behind, Edges, SpanList, Spans, Window, follow, stitch, window_of
 
 # Ranks of spans that wait for something below the machine.
 NONE: Final = np.zeros(0, np.int64)
@@ -36,7 +36,7 @@ class View:
 
     ``rows``: of the node's pieces, which are the window's. ``spans``: of the window's
     pieces, in this machine's clock; the n-th has the number ``first`` + n. ``way``: the
-    links from the top to this machine.
+    links from the top to this machine. ``behind``: who had what the spans waited for.
     """
 
     node: Node
@@ -45,6 +45,7 @@ class View:
     spans: Spans
     first: int
     way: tuple[Link, ...]
+    behind: Behind
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     until_ns = found.spans.end_ns.copy()
     own = replace(found.spans, of=np.arange(len(found.spans)), end_ns=until_ns)
     lifting = _Lifting(graph, way, found.ties, found.audit)
-    lifting.views.append(View(node, rows, window, found.spans, 0, way))
+    lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
     asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0)) if links else NONE
     asked = own.rows(asking)

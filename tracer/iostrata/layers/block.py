@@ -17,6 +17,7 @@ BLOCK: Final = Declaration(
             "all requests of the queue are in use (`nr_requests`): the disk is behind.",
             "#ffcc80",
             "queue",
+            contended=True,
         ),
         Row(
             "block.Q2I",
@@ -26,6 +27,7 @@ BLOCK: Final = Declaration(
             "as Q2G and G2I together.",
             "#ffb74d",
             "queue",
+            contended=True,
         ),
         Row(
             "block.Q2D",
@@ -35,6 +37,7 @@ BLOCK: Final = Declaration(
             "as Q2G, G2I and I2D together; `--detail` tells them apart.",
             "#fb8c00",
             "queue",
+            contended=True,
         ),
         Row(
             "block.G2I",
@@ -44,6 +47,7 @@ BLOCK: Final = Declaration(
             "plugging: requests are collected before they are handed on; merging.",
             "#f57c00",
             "queue",
+            contended=True,
         ),
         Row(
             "block.G2D",
@@ -53,6 +57,7 @@ BLOCK: Final = Declaration(
             "no scheduler is there, and the driver does not take requests yet.",
             "#ef6c00",
             "queue",
+            contended=True,
         ),
         Row(
             "block.I2D",
@@ -63,6 +68,7 @@ BLOCK: Final = Declaration(
             "#e65100",
             "queue",
             queued=True,
+            contended=True,
         ),
         Row(
             "block.stacked",

@@ -51,7 +51,8 @@ class Row:
     (what a call to a machine that was not recorded took). ``points``: what its time is
     made of. ``grows``: when, and what to do. ``column``: of the benchmark's table.
     ``cause``: what a verdict calls it, together with others; empty: its segment.
-    ``queued``: on a host, what operators call queueing.
+    ``queued``: on a host, what operators call queueing. ``contended``: others may have what it
+    waits for, and it is told who.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Row:
     column: str
     cause: str = ""
     queued: bool = False
+    contended: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ DEVICE: Final = Declaration(
             "all that is below it.",
             "#1e88e5",
             "data",
+            contended=True,
         ),
         Row(
             "device.meta",
@@ -27,6 +28,7 @@ DEVICE: Final = Declaration(
             "metadata is read that is not cached, or written outside the journal.",
             "#4dd0e1",
             "data",
+            contended=True,
         ),
         Row(
             "device.journal",
@@ -38,6 +40,7 @@ DEVICE: Final = Declaration(
             "#26a69a",
             "journ",
             cause="in journal commits",
+            contended=True,
         ),
         Row(
             "device.flush",
@@ -48,6 +51,7 @@ DEVICE: Final = Declaration(
             "none: see `iostrata doctor`.",
             "#5c6bc0",
             "flush",
+            contended=True,
         ),
     ),
     ranks=(

@@ -49,6 +49,7 @@ WAKEUP: Final = Declaration(
             "#43a047",
             "wake",
             cause="waiting for a CPU",
+            contended=True,
         ),
     ),
     ranks=(

@@ -3,6 +3,8 @@
 
 from iostrata.columns import Ints
 from iostrata.model.breakdown import (
+    UNKNOWN,
+    Behind,
     Breakdown,
     Cost,
     Crossing,
@@ -12,6 +14,7 @@ from iostrata.model.breakdown import (
     Quality,
     Selection,
     WaitSite,
+    Who,
     Writes,
 )
 from iostrata.model.summary import (
@@ -30,6 +33,7 @@ from iostrata.model.summary import (
     Guess,
     Lane,
     LiveSummary,
+    Part,
     Regression,
     Row,
     SegmentRow,
@@ -45,9 +49,9 @@ from iostrata.model.summary import (
 )
 
 __all__ = [
-    "Basis", "Breakdown", "Cause", "Change", "ChangeRow", "Charts", "ComparedGroup", "Comparison",
-    "Cost", "Crossing", "Estimate", "Evidence", "Excess", "Fact", "Figures", "Guess", "Ints",
-    "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Quality", "Regression", "Row",
-    "SegmentRow", "Selection", "Stack", "Step", "Sum", "Summary", "Table", "Tail", "TailRow",
-    "TailSegment", "Timeline", "WaitSite", "Writes",
+    "UNKNOWN", "Basis", "Behind", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",
+    "ComparedGroup", "Comparison", "Cost", "Crossing", "Estimate", "Evidence", "Excess", "Fact",
+    "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Part",
+    "Quality", "Regression", "Row", "SegmentRow", "Selection", "Stack", "Step", "Sum", "Summary",
+    "Table", "Tail", "TailRow", "TailSegment", "Timeline", "WaitSite", "Who", "Writes",
 ]  # fmt: skip

@@ -169,6 +169,37 @@ class WaitSite:
 
 
 @dataclass(frozen=True)
+class Who:
+    """A process by its name, and the path of its control group; empty: not known.
+
+    ``idle`` in no group is nobody: the CPU, or the disk, had nothing to do.
+    """
+
+    machine: str
+    process: str
+    cgroup: str = ""
+
+
+UNKNOWN: Final = Who("", "unknown")
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Who had what the writes waited for: columns of equal length, int64.
+
+    ``write``, ``layer``, ``who``: rows of the writes, of the layers, of ``names``. Law: of
+    each layer that is here at all, the times of a write add up to its time in that layer;
+    what was not seen is of ``UNKNOWN``.
+    """
+
+    write: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    layer: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    who: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    time_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    names: tuple[Who, ...] = ()
+
+
+@dataclass(frozen=True)
 class Selection:
     """Some of a recording's writes: ``of`` so many, chosen ``by`` these words."""
 
@@ -229,7 +260,7 @@ class Breakdown:
 
     ``time_ns``: int64, shape (layers, writes). ``residual_ns``: int64, shape
     (writes,), signed. Law: ``time_ns.sum(0) + residual_ns == writes.latency_ns``.
-    ``left_out``: writes not analysed, by reason.
+    ``left_out``: writes not analysed, by reason. ``behind``: who had what they waited for.
     """
 
     writes: Writes
@@ -238,3 +269,4 @@ class Breakdown:
     residual_ns: Ints
     left_out: Mapping[str, int]
     quality: Quality
+    behind: Behind = field(default_factory=Behind)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from iostrata.model.breakdown import Layer, Quality
+from iostrata.model.breakdown import Layer, Quality, Who
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,24 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What one process is behind of a row: mean ns a write, and that as a part of the total's."""
+
+    who: Who
+    mean_ns: float
+    share: float
+
+
+@dataclass(frozen=True)
 class Row:
+    """``behind``: who had what was waited for, the most first; their means add up to the row's.
+
+    Empty where that makes no sense, or was not recorded.
+    """
+
     layer: Layer
     figures: Figures
+    behind: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,7 @@ class Cause:
 
     ``share``: of the total's mean; ``tail_share``: of what the slow writes take longer, None
     where there is no tail. ``most``: the row with most of the time. ``device``: whether any
-    of it is a device's.
+    of it is a device's. ``behind``: who else has most of it, None: nobody is known to.
     """
 
     name: str
@@ -103,6 +118,7 @@ class Cause:
     tail_share: float | None
     most: Row
     device: bool
+    behind: Part | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +174,7 @@ class Evidence:
     ``transaction``: of the journal. ``more``: requests beside this one. ``offset_bytes``:
     in the file that the call is for. ``xid`` and ``connection`` (client's port << 16 |
     server's): of the remote call. ``hop``, ``bound_ns``: of a way between two machines,
-    how far its ends may be off.
+    how far its ends may be off. ``who``: another process that had what was waited for.
     """
 
     call: str | None = None
@@ -173,6 +189,7 @@ class Evidence:
     connection: int | None = None
     hop: str | None = None
     bound_ns: int | None = None
+    who: Who | None = None
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,32 @@ class Figures(Struct, frozen=True, kw_only=True):
     share: Share
 
 
+class Part(Struct, frozen=True):
+    """What one process is behind of a row: ns a write, and as a part of the total's mean.
+
+    ``process``: ``unknown``: it was not seen; ``idle``: nobody, the CPU or the disk had nothing
+    to do. ``cgroup``: path in version 2 of control groups. ``container``, ``virtual_machine``:
+    what that path says.
+    """
+
+    process: str
+    mean_ns: Ns
+    share: Share
+    cgroup: str | UnsetType = UNSET
+    container: str | UnsetType = UNSET
+    virtual_machine: str | UnsetType = UNSET
+
+
 class LayerFigures(Figures, frozen=True):
+    """``behind``: who had what was waited for; their means add up to this one (but for rounding).
+
+    Left out where that makes no sense, or was not recorded.
+    """
+
     layer: str
     machine: str
     segment: str
+    behind: list[Part] | UnsetType = UNSET
 
 
 class SegmentFigures(Figures, frozen=True):

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from iostrata import model
+from iostrata.cgroups import container_of, virtual_machine_of
 from iostrata.report import verdict
 from iostrata.report.breakdown import (
     Breakdown,
@@ -22,6 +24,7 @@ from iostrata.report.breakdown import (
     LayerFigures,
     LeftOver,
     NotObserved,
+    Part,
     Quality,
     SegmentExcess,
     SegmentFigures,
@@ -82,12 +85,29 @@ def _table(table: model.Table) -> Table:
             p99=rounded_ns(total.p99_ns),
             max=rounded_ns(total.max_ns),
         ),
-        layers=[LayerFigures(*_layer(row.layer), **_figures(row.figures)) for row in table.rows],
+        layers=[
+            LayerFigures(*_layer(row.layer), behind=_behind(row.behind), **_figures(row.figures))
+            for row in table.rows
+        ],
         residual=Figures(**residual),
         segments=segments if headed(row.layer for row in table.rows) else UNSET,
         tail=_tail(table.tail) if table.tail else None,
         operators=[Sum(name=one.name, **_figures(one.figures)) for one in table.operators] or UNSET,
     )
+
+
+def _behind(parts: Sequence[model.Part]) -> list[Part] | UnsetType:
+    return [
+        Part(
+            process=part.who.process,
+            mean_ns=rounded_ns(part.mean_ns),
+            share=rounded_share(part.share),
+            cgroup=part.who.cgroup or UNSET,
+            container=container_of(part.who.cgroup) or UNSET,
+            virtual_machine=virtual_machine_of(part.who.cgroup) or UNSET,
+        )
+        for part in parts
+    ] or UNSET
 
 
 def _tail(tail: model.Tail) -> Tail:

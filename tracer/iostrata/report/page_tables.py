@@ -8,8 +8,8 @@ from html import escape
 from typing import Final
 
 from iostrata import units
-from iostrata.model import Estimate, Excess, Figures, Layer, Summary, Table, Tail
-from iostrata.report import estimate
+from iostrata.model import Estimate, Excess, Figures, Layer, Part, Summary, Table, Tail
+from iostrata.report import estimate, who
 from iostrata.report.legend import UNATTRIBUTED, Legend
 from iostrata.report.markup import row, swatch, table
 from iostrata.report.quantity import Unit, share, unit_for
@@ -48,9 +48,21 @@ def _layer_rows(found: Table, legend: Legend) -> Iterator[str]:
         for one in section.rows:
             colour, meaning = legend.colour(one.layer), one.layer.meaning
             yield _figures(one.layer.row, one.figures, unit, colour, meaning=meaning)
+            if one.behind:
+                yield _behind(one.behind, unit)
     yield _figures(UNATTRIBUTED, found.residual, unit, legend.colour(None))
     for word in found.operators:
         yield _figures(word.name, word.figures, unit, NO_LAYER)
+
+
+def _behind(parts: Sequence[Part], unit: Unit) -> str:
+    """Who had what was waited for, on one line below its row."""
+    texts = (
+        f"{escape(name)} {unit.text(part.mean_ns, 12).strip()}"
+        for name, part in who.shortened(parts)
+    )
+    cells = f'<td></td><td class="text dim" colspan="7">behind {", ".join(texts)}</td>'
+    return f"<tr>{cells}</tr>"
 
 
 def _figures(

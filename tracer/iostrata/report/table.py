@@ -9,8 +9,8 @@ from typing import Final
 
 from rich.text import Text
 
-from iostrata.model import Figures, Layer, Row, Summary, Table
-from iostrata.report import matrix, quality, tail, verdict
+from iostrata.model import Figures, Layer, Part, Row, Summary, Table
+from iostrata.report import matrix, quality, tail, verdict, who
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import name_width, sections, subtotal_of
 
@@ -45,14 +45,21 @@ def plain(summary: Summary) -> str:
 
 
 def render(
-    summary: Summary, width: int = WIDTH, blocks: bool = True, with_tail: bool = False
+    summary: Summary,
+    width: int = WIDTH,
+    blocks: bool = True,
+    with_tail: bool = False,
+    with_who: bool = False,
 ) -> Text:
-    """``blocks``: bars may use Unicode's block characters, else ``#``."""
+    """``blocks``: bars may use Unicode's block characters, else ``#``.
+
+    ``with_who``: below each row who had what was waited for.
+    """
     lines = [
         *(Text(line, style="bold") for line in headline(summary, width)),
         *_verdict(summary, width),
         Text(),
-        *_main(summary.overall, width, blocks),
+        *_main(summary.overall, width, blocks, with_who),
     ]
     if len(summary.groups) > 1:
         lines += [Text(), *matrix.lines(summary, width)]
@@ -87,14 +94,14 @@ def _names(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-def _main(table: Table, width: int, blocks: bool) -> Iterator[Text]:
+def _main(table: Table, width: int, blocks: bool, with_who: bool) -> Iterator[Text]:
     names = name_width(row.layer for row in table.rows)
     columns, bar_width = _fit(width - names)
     unit = unit_for(table.total.mean_ns)
     line = _Line(names, columns, unit, bar_width, blocks)
     yield line.titles()
     yield line.of("total", table.total, "bold")
-    yield from _rows(table, line)
+    yield from _rows(table, line, with_who)
     yield line.of("unattributed", table.residual, "yellow")
     if table.operators:
         yield Text()
@@ -105,7 +112,7 @@ def _main(table: Table, width: int, blocks: bool) -> Iterator[Text]:
         yield from (Text(text, style="dim") for text in quality.labelled("no time in", idle, width))
 
 
-def _rows(table: Table, line: _Line) -> Iterator[Text]:
+def _rows(table: Table, line: _Line, with_who: bool) -> Iterator[Text]:
     busy = [row for row in table.rows if not _idle(row)]
     for section in sections(busy, lambda row: row.layer):
         if subtotal := subtotal_of(table.segments, section.place):
@@ -114,6 +121,8 @@ def _rows(table: Table, line: _Line) -> Iterator[Text]:
             yield Text(section.title, style="bold")
         for row in section.rows:
             yield line.of(f"  {row.layer.row}", row.figures, _style(row.layer))
+            for name, part in who.shortened(row.behind) if with_who else ():
+                yield line.behind(name, part)
 
 
 def _idle(row: Row) -> bool:
@@ -157,6 +166,13 @@ class _Line:
         if self.bar_width:
             text.append(" " + bar(figures.share, self.bar_width, self.blocks))
         return text
+
+    def behind(self, name: str, part: Part) -> Text:
+        """Where the other columns and the bar are is the name: it may be long."""
+        text = f"{'':<{self.name_width}}{share(part.share):>{SHARE_WIDTH}}"
+        text += f"{self.unit.text(part.mean_ns, FIGURE_WIDTH - 1):>{FIGURE_WIDTH}}  "
+        room = FIGURE_WIDTH * (len(self.columns) - 1) + self.bar_width - 1
+        return Text(text + cut(name, room), style="dim")
 
 
 def bar(part: float, width: int, blocks: bool) -> str:

@@ -29,7 +29,8 @@ class Step(Struct, frozen=True):
     ``request_key``: the kernel's pointer, hexadecimal. ``transaction``: of the journal.
     ``more``: requests beside this one. ``offset_bytes``: in the file. ``connection``: of the
     call ``xid``, the client's port << 16 | the server's. ``hop``: between two machines, whose
-    clocks' relation may be off by ``bound_ns``.
+    clocks' relation may be off by ``bound_ns``. ``behind``: another process that had what was
+    waited for, in control group ``cgroup`` of version 2; ``idle``: nobody had.
     """
 
     layer: str
@@ -49,6 +50,8 @@ class Step(Struct, frozen=True):
     connection: int | UnsetType = UNSET
     hop: str | UnsetType = UNSET
     bound_ns: int | UnsetType = UNSET
+    behind: str | UnsetType = UNSET
+    cgroup: str | UnsetType = UNSET
 
 
 class Write(Struct, frozen=True):
@@ -129,6 +132,11 @@ def _write(timeline: model.Timeline) -> Write:
 
 def _evidence(evidence: model.Evidence) -> dict[str, Any]:
     known = {name: value for name, value in asdict(evidence).items() if value is not None}
+    if evidence.who:
+        del known["who"]
+        known["behind"] = evidence.who.process
+        if evidence.who.cgroup:
+            known["cgroup"] = evidence.who.cgroup
     if evidence.request_key is not None:
         known["request_key"] = f"{evidence.request_key:x}"
     if not evidence.more:

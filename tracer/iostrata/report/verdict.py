@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from iostrata.model import Cause, Summary, Table
+from iostrata.report import who
 
 DEVICE: Final = "device"
 HALF: Final = 0.5
@@ -44,6 +45,8 @@ def _mean(table: Table) -> str:
     text = f"{_percent(first.share)} of the time is {_where(first)}"
     if not first.declared and first.most.figures.share < first.share:
         text += f", above all {first.most.layer.row} ({_percent(first.most.figures.share)})"
+    if first.behind:
+        text += f", mostly behind {who.named(first.behind.who)}"
     if not first.device:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from iostrata import units
 from iostrata.model import Evidence, Lane, Layer, Quality, Step, Timeline
+from iostrata.report import who
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import Unit, cut, share
 from iostrata.report.sections import NAME_WIDTH, headed, name_width, sections
@@ -210,8 +211,10 @@ def _step(step: Step, title: str, columns: _Columns) -> Text:
 def described(evidence: Evidence) -> str:
     """What is behind a step: ``8k at vda:4096 rq ffff888000014000`` is size, disk, sector and
     request, ``8k at 152k`` size and offset in the file; ``xid 6f 800:2049 nfs ±2.00 us`` is
-    call, ports, hop and clocks' bound."""
+    call, ports, hop and clocks' bound; ``behind stress-ng`` who had what was waited for."""
     parts = [evidence.call or ""]
+    if evidence.who:
+        parts.append(f"behind {who.named(evidence.who)}")
     size = f"{units.size(evidence.size_bytes)} at " if evidence.size_bytes else ""
     if evidence.offset_bytes is not None:
         parts.append(f"{size}{units.size(evidence.offset_bytes)}")

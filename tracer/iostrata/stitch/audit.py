@@ -105,7 +105,7 @@ def activities_of(
     commits, facts = window.commits, window.trace.facts
     commit_is_used = np.isin(np.arange(len(commits)), commits_used)
     own = np.zeros(len(requests.key) + len(calls), np.bool_)
-    own[spans.of[spans.of >= 0]] = True
+    own[spans.of[(spans.of >= 0) & (spans.of < len(own))]] = True
     carried = np.flatnonzero(bios.request >= 0)
     of_commit = np.zeros(len(requests.key), np.bool_)
     others = np.zeros(len(requests.key), np.bool_)

@@ -28,7 +28,7 @@ def spans_of_bios(
 ) -> Spans:
     """What each bio did, as spans of its owner (rows with owner -1 are left out).
 
-    ``Spans.of`` is the row of the request that the device had.
+    ``Spans.of`` is the row of the request that the device had, or was to have.
 
     ``journal``: the bio belongs to a journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
@@ -64,12 +64,14 @@ def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, ow
     where = np.where(has_get, get, np.where(has_insert, insert, issue))
     first = np.where(has_get, RANK["block.Q2G"], RANK["block.Q2D"])
     first = np.where(~has_get & has_insert, RANK["block.Q2I"], first)
-    spans.add(owner, _of_queue(first, lower), queue, where)
+    spans.add(owner, _of_queue(first, lower), queue, where, carried.request)
     middle = np.where(has_insert, insert, issue)
     second = np.where(has_insert, RANK["block.G2I"], RANK["block.G2D"])
-    spans.add(np.where(has_get, owner, -1), _of_queue(second, lower), get, middle)
+    spans.add(np.where(has_get, owner, -1), _of_queue(second, lower), get, middle, carried.request)
     third = np.full(len(rows), RANK["block.I2D"])
-    spans.add(np.where(has_insert, owner, -1), _of_queue(third, lower), insert, issue)
+    spans.add(
+        np.where(has_insert, owner, -1), _of_queue(third, lower), insert, issue, carried.request
+    )
 
 
 def _device(

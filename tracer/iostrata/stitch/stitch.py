@@ -41,6 +41,7 @@ from iostrata.stitch.rpc import Calls, owners_of_calls, rpc_calls_of, spans_of_c
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
+from iostrata.stitch.turns import Behind, Waited, behind_of, nothing_behind, told
 from iostrata.stitch.wakers import Explained, Tied, Wakers, endings_of
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
@@ -66,13 +67,15 @@ class Asked:
 class Stitched:
     """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
 
-    ``asked``: what ``spans.of`` are rows of. ``audit``: what else went on meanwhile.
+    ``asked``: what ``spans.of`` are rows of; beyond it, of sleeps. ``audit``: what else went
+    on meanwhile. ``behind``: who had what spans waited for.
     """
 
     spans: Spans
     asked: Asked
     ties: Counter[str]
     audit: Audit
+    behind: Behind
 
 
 def stitch(window: Window) -> Stitched:
@@ -97,7 +100,8 @@ def stitch(window: Window) -> Stitched:
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
     calls = rpc_calls_of(window)
     spans.extend(spans_of_calls(calls, owners_of_calls(calls, owners), len(requests.key)))
-    spans.extend(run_queue(sleeps, piece_of_sleep))
+    first_sleep = len(requests.key) + len(calls)
+    spans.extend(run_queue(sleeps, piece_of_sleep, first_sleep))
     commits_used = np.zeros(0, np.int64)
     first_commit = len(window.pieces.begin_ns)
     first_request = first_commit + len(window.commits)
@@ -107,7 +111,7 @@ def stitch(window: Window) -> Stitched:
     committing = _numbered(_commit_of(window, sleeps.tid, sleeps.on_ns), first_commit)
     owner_of_sleep = np.where(committing >= 0, committing, waiting.of_sleep)
     endings = endings_of(window, bios, carried, requests, completed, calls)
-    wakers = Wakers(window, sleeps, endings, bios)
+    wakers = Wakers(window, sleeps, endings, bios, first_sleep)
     explained = wakers.explain(owner_of_sleep, carried, (piece_of_bio, activity_of_bio))
     others = _Others(bios, root, requests, carried, journal, stack.stacked, calls)
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
@@ -119,7 +123,9 @@ def stitch(window: Window) -> Stitched:
         inside = SpanList()
         inside.extend(_activity_spans(window, bios, requests, carried, activity_of_bio, stack))
         inside.extend(
-            run_queue(sleeps, np.where(owner_of_sleep >= first_commit, owner_of_sleep, -1))
+            run_queue(
+                sleeps, np.where(owner_of_sleep >= first_commit, owner_of_sleep, -1), first_sleep
+            )
         )
         inside.extend(waits.where(waits.owner >= first_commit))
         # A bio can be both: XFS's log is written by who syncs.
@@ -131,6 +137,7 @@ def stitch(window: Window) -> Stitched:
         spans.extend(_up(inside.collect(), edges, above, kinds, first_commit))
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
+    every_sleep = sleeps
     sleeps, owner = sleeps.rows(mine), piece_of_sleep[mine]
     asleep = np.where(sleeps.asleep, owner, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
@@ -146,7 +153,11 @@ def stitch(window: Window) -> Stitched:
     spans.extend(stages_of(window, requests, spans.collect()))
     found = spans.collect()
     went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
-    return Stitched(found, asked, ties, audit(window, sleeps, owner, went_on, found))
+    behind = nothing_behind()
+    if told(window.trace):
+        waited = Waited(every_sleep, first_sleep, requests, bios, root, carried)
+        behind = behind_of(window, found, waited)
+    return Stitched(found, asked, ties, audit(window, sleeps, owner, went_on, found), behind)
 
 
 def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:

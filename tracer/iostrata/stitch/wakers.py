@@ -185,8 +185,11 @@ class Explained:
 class Wakers:
     """Follows sleeps of a window to what ended them."""
 
-    def __init__(self, window: Window, sleeps: Sleeps, endings: Endings, bios: Bios) -> None:
-        self._bios = bios
+    def __init__(
+        self, window: Window, sleeps: Sleeps, endings: Endings, bios: Bios, first_sleep: int
+    ) -> None:
+        """``first_sleep``: the number of the first of the sleeps in ``Spans.of``."""
+        self._bios, self._first_sleep = bios, first_sleep
         self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
         self._completed = np.flatnonzero(endings.bio >= 0)
         tid, time = endings.tid[self._completed], endings.time_ns[self._completed]
@@ -340,7 +343,9 @@ class Wakers:
         floor = np.maximum(front.begin_ns, np.where(works, -1, at(self._enter, call)))
         peer = np.where(helper, -1, front.owner)
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns)
-        spans.add(peer, "wakeup.runqueue", np.maximum(floor, runnable), on)
+        spans.add(
+            peer, "wakeup.runqueue", np.maximum(floor, runnable), on, sleep + self._first_sleep
+        )
         spans.add(np.where(helper, front.owner, -1), "wakeup.worker",
                   np.maximum(floor, runnable), front.end_ns)  # fmt: skip
         before = Waits(

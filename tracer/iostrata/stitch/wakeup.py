@@ -19,7 +19,8 @@ class Sleeps:
     """Times off the CPU: one row each. ``wake_ns`` 0: preempted, runnable throughout.
 
     ``waker``: -1 where nobody was seen to end the sleep, which then lasts until ``on_ns``.
-    ``context``: an ``enum wake_context``; ``waker_cpu``: where it is known.
+    ``context``: an ``enum wake_context``; ``waker_cpu``: where it is known. ``cpu``: on which
+    it ran again; ``idle_ns``: since when that had had nothing to do, 0: it had, or not known.
     """
 
     tid: Ints
@@ -30,6 +31,8 @@ class Sleeps:
     waker_cpu: Ints
     context: Ints
     state: Ints
+    cpu: Ints
+    idle_ns: Ints
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -49,11 +52,11 @@ class Sleeps:
 
 def sleeps_of(window: Window) -> Sleeps:
     """One row per sched_resume event."""
-    told = "waker_context" in window.trace.points["sched_resume"].fields
+    later = ("waker_cpu", "waker_context", "idle_ns")
+    told = [name for name in later if name in window.trace.points["sched_resume"].fields]
     resumes = window.columns(
-        "sched_resume", "subject_tid", "off_ns", "wake_ns", "waker_tid", "state",
-        *(("waker_cpu", "waker_context") if told else ()),
-    )  # fmt: skip
+        "sched_resume", "cpu", "subject_tid", "off_ns", "wake_ns", "waker_tid", "state", *told
+    )
     on, state = resumes["time_ns"], resumes["state"]
     unseen = (resumes["wake_ns"] == 0) & (state != 0)
     unknown = np.zeros(len(on), np.int64)
@@ -66,13 +69,18 @@ def sleeps_of(window: Window) -> Sleeps:
         waker_cpu=resumes.get("waker_cpu", unknown),
         context=resumes.get("waker_context", unknown),
         state=state,
+        cpu=resumes["cpu"],
+        idle_ns=resumes.get("idle_ns", unknown),
     )
 
 
-def run_queue(sleeps: Sleeps, owner: Ints) -> Spans:
-    """Runnable without a CPU: from the wake-up (or the preemption) to running."""
-    spans = SpanList()
-    spans.add(owner, "wakeup.runqueue", sleeps.runnable_ns, sleeps.on_ns)
+def run_queue(sleeps: Sleeps, owner: Ints, first: int) -> Spans:
+    """Runnable without a CPU: from the wake-up (or the preemption) to running.
+
+    ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
+    """
+    spans, sleep = SpanList(), first + np.arange(len(sleeps))
+    spans.add(owner, "wakeup.runqueue", sleeps.runnable_ns, sleeps.on_ns, sleep)
     return spans.collect()
 
 

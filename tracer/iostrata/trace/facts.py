@@ -38,6 +38,7 @@ BLOCK_COLUMNS = (
 )
 CPU_COLUMNS = ("cpu", "apic_id")
 STACK_COLUMNS = "stack\tfunctions"
+CGROUP_COLUMNS = "cgroup\tpath"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class BlockDevice:
 class Facts:
     """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none.
 
+    ``cgroups``: the path of each control group of version 2 that was met, by its id.
     ``stacks``: the functions of each of the kernel's stacks that a thread slept in, from the
     innermost; empty: not recorded. ``least_rtt_us``: of each connection (client's port << 16 |
     server's) of an NFS mount, what TCP knew when the recording ended. ``echoes``: as they were
@@ -90,6 +92,7 @@ class Facts:
     tsc: tuple[TscOffset, ...] = ()
     exchange: Exchange = field(default_factory=lambda: exchange_of(()))
     stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    cgroups: Mapping[int, str] = field(default_factory=dict)
     least_rtt_us: Mapping[int, int] = field(default_factory=dict)
     echoes: tuple[Echo, ...] = ()
 
@@ -194,6 +197,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         tsc=read_tsc(directory, defects),
         exchange=read_exchange(directory, defects),
         stacks=read_stacks(directory, defects),
+        cgroups=read_cgroups(directory, defects),
         least_rtt_us=read_least_rtt(directory, defects),
         echoes=tuple(read_echoes(directory, defects)),
     )
@@ -251,6 +255,19 @@ def read_stacks(directory: Path, defects: list[str]) -> dict[int, tuple[str, ...
             continue
         stacks[int(stack)] = tuple(functions.split())
     return stacks
+
+
+def read_cgroups(directory: Path, defects: list[str]) -> dict[int, str]:
+    cgroups = {}
+    for number, line in read_lines(directory / "cgroups", defects):
+        if line == CGROUP_COLUMNS:
+            continue
+        cgroup, _, path = line.partition("\t")
+        if not cgroup.isdecimal():
+            defects.append(f"facts/cgroups: line {number} is no control group")
+            continue
+        cgroups[int(cgroup)] = path
+    return cgroups
 
 
 def read_tsc(directory: Path, defects: list[str]) -> tuple[TscOffset, ...]:

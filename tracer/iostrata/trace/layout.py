@@ -66,6 +66,9 @@ POINTS: dict[str, int] = {
     "virtiofs_reply": 53,
     "end": 54,
     "unseen": 55,
+    "sched_ran": 56,
+    "sched_moved": 57,
+    "task": 58,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -124,6 +127,9 @@ STRUCT_OF: dict[str, str] = {
     "virtiofs_reply": "virtiofs_event",
     "end": "end_event",
     "unseen": "unseen_event",
+    "sched_ran": "run_event",
+    "sched_moved": "move_event",
+    "task": "task_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -167,6 +173,8 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("stack", "<i4", 44),
         ("waker_cpu", "<u2", 48),
         ("waker_context", "<u2", 50),
+        ("pad", "<u4", 52),
+        ("idle_ns", "<u8", 56),
     ),
     "fs_sync_event": (
         ("time_ns", "<u8", 0),
@@ -511,6 +519,39 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("count", "<u8", 16),
         ("kind", "<u4", 24),
+    ),
+    "run_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("begin_ns", "<u8", 16),
+        ("end_ns", "<u8", 24),
+        ("cgroup", "<u8", 32),
+        ("tgid", "<u4", 40),
+        ("ran_cpu", "<u2", 44),
+        ("pad", "<u2", 46),
+        ("process", "S16", 48),
+    ),
+    "move_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("since_ns", "<u8", 16),
+        ("subject_tid", "<u4", 24),
+        ("from_cpu", "<u4", 28),
+    ),
+    "task_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("cgroup", "<u8", 16),
+        ("tgid", "<u4", 24),
+        ("subject_tid", "<u4", 28),
+        ("comm", "S16", 32),
+        ("process", "S16", 48),
     ),
 }
 

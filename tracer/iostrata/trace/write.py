@@ -21,6 +21,7 @@ from iostrata.trace import layout
 from iostrata.trace.facts import (
     ABSENT,
     BLOCK_COLUMNS,
+    CGROUP_COLUMNS,
     CPU_COLUMNS,
     STACK_COLUMNS,
     BlockDevice,
@@ -226,6 +227,7 @@ class TraceBuilder:
     _blocks: list[BlockDevice] = field(default_factory=list)
     _apic_ids: dict[int, int] = field(default_factory=dict)
     _stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _cgroups: dict[int, str] = field(default_factory=dict)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(
@@ -289,6 +291,10 @@ class TraceBuilder:
         self._stacks[number] = functions
         return self
 
+    def cgroup(self, number: int, path: str) -> Self:
+        self._cgroups[number] = path
+        return self
+
     def write(self, directory: Path) -> Path:
         """The machine's directory, written."""
         facts = {}
@@ -304,6 +310,9 @@ class TraceBuilder:
         if self._stacks:
             lines = (f"{number}\t{' '.join(names)}" for number, names in self._stacks.items())
             facts["stacks"] = "\n".join((STACK_COLUMNS, *lines, ""))
+        if self._cgroups:
+            lines = (f"{number}\t{path}" for number, path in self._cgroups.items())
+            facts["cgroups"] = "\n".join((CGROUP_COLUMNS, *lines, ""))
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
         write_trace(
             directory,

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who had each CPU lately.  Every switch is noted in memory; only what a
+ * recorded thread had to wait for becomes events.
+ */
+#ifndef IOSTRATA_RUNS_BPF_H
+#define IOSTRATA_RUNS_BPF_H
+
+#include "task.bpf.h"
+
+extern struct cpu_runs cpu_runs[MAX_CPUS];
+
+static __always_inline struct cpu_runs *runs_of(__u32 cpu)
+{
+	return &cpu_runs[cpu & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct run *run_before(struct cpu_runs *own, __u64 count)
+{
+	return &own->last[(own->count - count) & (RUNS - 1)];
+}
+
+/* This CPU goes from one task to the next. */
+static __always_inline void run_begins(struct cpu_runs *own, struct task_struct *next, __u64 now_ns)
+{
+	struct run *run = run_before(own, 1);
+	const __u64 *leader;
+
+	run->end_ns = now_ns;
+	own->count++;
+	run = run_before(own, 1);
+	run->begin_ns = now_ns;
+	run->end_ns = 0;
+	run->told = 0;
+	run->tgid = next->tgid;
+	if (!run->tgid)
+		return;
+	run->cgroup = task_cgroup(next);
+	leader = (const __u64 *)next->group_leader->comm;
+	run->process[0] = leader[0];
+	run->process[1] = leader[1];
+}
+
+static __always_inline void run_tell(const struct run *run, __u32 cpu, __u64 end_ns)
+{
+	union event *e = emit_reserve(POINT_sched_ran);
+
+	if (!e)
+		return;
+	e->sched_ran.begin_ns = run->begin_ns;
+	e->sched_ran.end_ns = end_ns;
+	e->sched_ran.cgroup = run->tgid ? cgroup_note(run->cgroup) : 0;
+	e->sched_ran.tgid = run->tgid;
+	e->sched_ran.ran_cpu = cpu;
+	if (run->tgid)
+		__builtin_memcpy(e->sched_ran.process, run->process, sizeof(run->process));
+	else
+		__builtin_memset(e->sched_ran.process, 0, sizeof(run->process));
+	emit_submit(e, POINT_sched_ran);
+}
+
+/* Tells who had a CPU from a time until now, but for the latest ``skipped`` runs. */
+static __always_inline void runs_tell(__u32 cpu, __u64 since_ns, __u64 now_ns, __u32 skipped)
+{
+	struct cpu_runs *own = runs_of(cpu);
+
+	for (__u32 i = 1; i < RUNS; i++) {
+		struct run *run = run_before(own, i + skipped);
+		__u64 end_ns = run->end_ns ? run->end_ns : now_ns;
+
+		if (!run->begin_ns || end_ns <= since_ns)
+			return;
+		if (run->told)
+			continue;
+		run->told = run->end_ns != 0;
+		run_tell(run, cpu, end_ns);
+	}
+}
+
+#endif

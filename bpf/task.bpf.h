@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who a task is: its process, and the control group that it is in.  Each id of
+ * a group is noted for the recorder, which finds its path while it is there.
+ */
+#ifndef IOSTRATA_TASK_BPF_H
+#define IOSTRATA_TASK_BPF_H
+
+#include "thread.bpf.h"
+
+extern __u32 told_tasks[TOLD_TASKS];
+extern __u64 cgroups[CGROUP_SETS * CGROUP_WAYS];
+
+/* The id of a task's control group of version 2, 0: the kernel has none. */
+static __always_inline __u64 task_cgroup(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->cgroups) ? task->cgroups->dfl_cgrp->kn->id : 0;
+}
+
+/* What finds no place keeps its number, and has no path. */
+static __always_inline __u64 cgroup_note(__u64 id)
+{
+	__u32 first = (__u32)(id * 2654435761u >> 8) % CGROUP_SETS * CGROUP_WAYS;
+
+	for (__u32 way = 0; id && way < CGROUP_WAYS; way++) {
+		__u64 *place = &cgroups[first + way];
+
+		if (*place == id)
+			break;
+		if (!*place) {
+			*place = id;
+			break;
+		}
+	}
+	return id;
+}
+
+static __always_inline void task_emit(struct task_struct *task)
+{
+	union event *e = emit_reserve(POINT_task);
+
+	if (!e)
+		return;
+	e->task.cgroup = 0;
+	if (bpf_core_field_exists(task->cgroups))
+		e->task.cgroup = cgroup_note(BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id));
+	e->task.tgid = PEEK(task, tgid);
+	e->task.subject_tid = PEEK(task, pid);
+	task_comm(task, e->task.comm);
+	process_comm(task, e->task.process);
+	emit_submit(e, POINT_task);
+}
+
+/* Says who the current task is, unless that was said. */
+static __always_inline void task_tell(void)
+{
+	__u32 tid = current_tid(), *told = &told_tasks[tid & (TOLD_TASKS - 1)];
+
+	if (*told == tid)
+		return;
+	*told = tid;
+	task_emit((struct task_struct *)bpf_get_current_task());
+}
+
+/* A new name, or a number that is free again. */
+static __always_inline void task_forget(__u32 tid)
+{
+	told_tasks[tid & (TOLD_TASKS - 1)] = 0;
+}
+
+#endif

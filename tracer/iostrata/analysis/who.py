@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lifted spans in, the same told apart by who had what they waited for out.
+
+A part of a span of which it is known who is behind it gets a level of its own, just
+above the span's: whatever adds up or shows who holds the time does so for who is behind
+it, too, and the parts are the row to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from iostrata.analysis.path import Path
+from iostrata.columns import Ints, joined, ranges
+from iostrata.hops import Lifted, View
+from iostrata.layers import ROWS, STACK
+from iostrata.model import UNKNOWN, Who
+from iostrata.stitch import Spans, told
+
+CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
+MOST: Final = 1 << 20
+"""Fewer processes are told apart."""
+
+
+class Names:
+    """Who is behind anything, by number; 0 is what is not known."""
+
+    def __init__(self) -> None:
+        self._numbers = {UNKNOWN: 0}
+
+    @property
+    def all(self) -> tuple[Who, ...]:
+        return tuple(self._numbers)
+
+    def numbers(self, names: tuple[Who, ...]) -> Ints:
+        return np.array(
+            [self._numbers.setdefault(who, len(self._numbers)) for who in names], np.int64
+        )
+
+
+@dataclass(frozen=True)
+class Told:
+    """``spans``: whose ranks are rows of ``ranks`` and ``who`` (numbers of ``Names``)."""
+
+    spans: Spans
+    ranks: Ints
+    who: Ints
+
+
+def told_in(path: Path) -> frozenset[int]:
+    """The places of the path's layers that others may have kept, on machines that tell who."""
+    telling = {member.trace.machine for member in path.members if told(member.trace)}
+    return frozenset(
+        place
+        for place, layer in enumerate(path.layers)
+        if layer and layer.machine in telling and layer.row in CONTENDED
+    )
+
+
+def told_apart(lifted: Lifted, names: Names) -> Told:
+    """Ranks keep their order, and who is known is above who is not."""
+    parts = [(lifted.spans, np.zeros(len(lifted.spans), np.int64))]
+    parts += [_parts(lifted.spans, view, names) for view in lifted.views if len(view.behind)]
+    spans = Spans(**joined([spans for spans, _ in parts]))
+    levels = spans.rank.astype(np.int64) * MOST + np.concatenate([who for _, who in parts])
+    present, level = np.unique(levels, return_inverse=True)
+    return Told(replace(spans, rank=level), present // MOST, present % MOST)
+
+
+def _parts(spans: Spans, view: View, names: Names) -> tuple[Spans, Ints]:
+    """The parts of some machine's own spans that are told of, in the clock of the top."""
+    behind = view.behind
+    number = spans.of - view.first
+    some = np.flatnonzero((spans.of >= 0) & (number >= 0) & (number < len(view.spans)))
+    # What leads to another machine is told by the span that waits for it, and is another rank.
+    own = spans.rank[some] % len(STACK) == view.spans.rank[number[some]]
+    some = some[own]
+    first = np.searchsorted(behind.span, number[some], side="left")
+    count = np.searchsorted(behind.span, number[some], side="right") - first
+    row, part = np.repeat(some, count), np.repeat(first, count) + ranges(count)
+    begin, end = behind.begin_ns[part], behind.end_ns[part]
+    for link in reversed(view.way):
+        begin, end = link.clock.to_upper(begin), link.clock.to_upper(end)
+    begin = np.maximum(begin, spans.begin_ns[row])
+    end = np.minimum(end, spans.end_ns[row])
+    kept = np.flatnonzero(end > begin)
+    row, who = row[kept], names.numbers(behind.names)[behind.who[part[kept]]]
+    return (
+        Spans(spans.owner[row], spans.rank[row], begin[kept], end[kept], spans.of[row]),
+        who,
+    )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage attribute: who had what writes waited for in, row by row how much of it each had out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from iostrata.attribute.selection import process_name
+from iostrata.columns import Ints
+from iostrata.model import UNKNOWN, Breakdown, Part, Row, Who, Writes
+
+IDLE = "idle"
+
+
+def parts_of(
+    breakdown: Breakdown, writes: Ints, total_mean_ns: float
+) -> dict[int, tuple[Part, ...]]:
+    """Of each layer that is told of: the most first, what is not known last.
+
+    Law: the means are the layer's together.
+    """
+    behind = breakdown.behind
+    counted = np.isin(behind.write, writes)
+    count = len(behind.names)
+    sums = np.bincount(
+        behind.layer[counted] * count + behind.who[counted], weights=behind.time_ns[counted]
+    )
+    found: dict[int, list[Part]] = defaultdict(list)
+    for number in np.flatnonzero(sums).tolist():
+        mean = float(sums[number]) / len(writes)
+        share = mean / total_mean_ns if total_mean_ns else 0.0
+        found[number // count].append(Part(breakdown.behind.names[number % count], mean, share))
+    return {layer: in_order(parts) for layer, parts in found.items()}
+
+
+def in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(parts, key=lambda part: (part.who == UNKNOWN, -part.mean_ns)))
+
+
+def together(rows: Iterable[Row]) -> tuple[Part, ...]:
+    """Of several rows: what each process had of all of them."""
+    parts: dict[Who, Part] = {}
+    for row in rows:
+        for part in row.behind:
+            before = parts.get(part.who, Part(part.who, 0.0, 0.0))
+            parts[part.who] = Part(
+                part.who, before.mean_ns + part.mean_ns, before.share + part.share
+            )
+    return in_order(parts.values())
+
+
+def own_of(writes: Writes) -> frozenset[str]:
+    """The names of the processes that the writes are of."""
+    return frozenset(process_name(text) for text in writes.names["process"])
+
+
+def leader(parts: Iterable[Part], own: frozenset[str], half_of: float) -> Part | None:
+    """Who else is behind at least half of some part of the total, if anybody is known to be."""
+    others = [part for part in parts if part.who.process not in own | {IDLE, UNKNOWN.process}]
+    first = max(others, key=lambda part: part.share, default=None)
+    return first if first and first.share * 2 >= half_of > 0 else None
