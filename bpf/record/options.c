@@ -304,9 +304,24 @@ void options_describe_filter(const struct options *options, char *text, size_t s
 		snprintf(text, size, "process tree of the command");
 }
 
+/* Takes away what is left of a UTF-8 character that was cut. */
+static void end_with_a_character(char *text)
+{
+	size_t length = strlen(text), first = length;
+	unsigned char lead;
+
+	while (first && length - first < 3 && ((unsigned char)text[first - 1] & 0xc0) == 0x80)
+		first--;
+	lead = first ? text[first - 1] : 0;
+	if (lead >= 0xc0 && length - first < (lead >= 0xf0 ? 3u : lead >= 0xe0 ? 2u : 1u))
+		text[first - 1] = 0;
+}
+
 void options_describe_command(const struct options *options, char *text, size_t size)
 {
 	text[0] = 0;
 	for (char **word = options->command; word && *word; word++)
 		add(text, size, word == options->command ? "%s" : " %s", *word);
+	if (strlen(text) + 1 == size)
+		end_with_a_character(text);
 }

@@ -18,6 +18,7 @@ from iostrata.export import csv as csv_file
 from iostrata.export.csv import write_csv
 from iostrata.export.parquet import write_parquet
 from iostrata.export.rows import Column, columns
+from iostrata.foreign import cell
 from iostrata.model import Breakdown, Quality
 from iostrata.recording import open_recording
 from tests.report.test_several_machines import recording
@@ -75,7 +76,9 @@ def test_csv_is_what_the_csv_module_writes(
     first, second, names = zip(*rows, strict=True)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([("first", "name", "second"), *zip(first, names, second, strict=True)])
+    writer.writerows(
+        [("first", "name", "second"), *zip(first, map(cell, names), second, strict=True)]
+    )
     path = tmp_path_factory.getbasetemp() / "x.csv"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_file, "ROWS_AT_ONCE", at_once)

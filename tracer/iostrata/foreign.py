@@ -9,6 +9,11 @@ escaped as ``\\x1b``.
 
 from __future__ import annotations
 
+from typing import Final
+
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What spreadsheets take for the begin of one."""
+
 
 def kept(name: bytes) -> str:
     """Bytes as text that still has all of them, up to the first NUL."""
@@ -22,6 +27,16 @@ def shown(name: bytes | str) -> str:
     """
     text = kept(name) if isinstance(name, bytes) else name
     return text if text.isprintable() else "".join(map(_letter, text))
+
+
+def lines(text: str) -> str:
+    """``shown`` of each of several lines."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def cell(text: str) -> str:
+    """``shown`` for a table that a spreadsheet reads: none of it is taken for a formula."""
+    return f"'{shown(text)}" if text.startswith(FORMULA) else shown(text)
 
 
 def _letter(one: str) -> str:

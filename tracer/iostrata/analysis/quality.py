@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, columns_of, integers, meets
+from iostrata.foreign import shown
 from iostrata.hops import HOPS, Graph, Link
 from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
@@ -238,7 +239,7 @@ def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
     # A function of a process may be found later: the last word counts.
     told = dict(zip(probes["program"].tolist(), probes["error"].tolist(), strict=True))
     for program, error in told.items():
-        name = bytes(program).decode(errors="replace")
+        name = shown(bytes(program))
         layer = name.partition("_")[0]
         if error and layer not in idle:
             refused.setdefault((layer, error), []).append(name)

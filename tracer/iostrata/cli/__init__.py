@@ -8,6 +8,7 @@ whose result is the exit status, and one line in ``COMMANDS``.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import traceback
@@ -89,6 +90,10 @@ HINTS: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    # A path may be any bytes, and what cannot be written as text is no reason to fail.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(status_of(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -16,6 +16,7 @@ from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
+from iostrata.foreign import shown
 from iostrata.model import Fact
 from iostrata.recording import Recording, open_recording
 from iostrata.report import Page, page
@@ -95,7 +96,7 @@ def _facts(recording: Recording, path: MachinesPath) -> dict[str, list[Fact]]:
     if recording.created:
         told.append(Fact("recorded", recording.created))
     if recording.command:
-        told.append(Fact("command", " ".join(recording.command)))
+        told.append(Fact("command", " ".join(map(shown, recording.command))))
     if len(path.members) == 1:
         return {"The machine": [*told, *_of_machine(path.members[0].trace)]}
     of_machines = {
@@ -108,7 +109,7 @@ def _facts(recording: Recording, path: MachinesPath) -> dict[str, list[Fact]]:
 def _of_machine(trace: Trace) -> Iterator[Fact]:
     for name in ENV:
         if trace.env.get(name, UNNAMED) != UNNAMED:
-            yield Fact(name.replace("_", " "), str(trace.env[name]))
+            yield Fact(name.replace("_", " "), shown(str(trace.env[name])))
     for block in trace.facts.blocks.values():
         said = [f"scheduler {block.scheduler}" if block.scheduler else "", block.write_cache,
                 {True: "FUA", False: "no FUA", None: ""}[block.fua]]  # fmt: skip

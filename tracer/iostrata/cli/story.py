@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from iostrata.foreign import lines
 from iostrata.record import Progress
 
 # Where lines stay, so often.
@@ -49,7 +50,7 @@ class Story:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            self._console.print(f"iostrata: {text}", markup=False)
+            self._console.print(f"iostrata: {lines(text)}", markup=False)
 
     def ready(self) -> None:
         if self._live:
@@ -70,7 +71,7 @@ class Story:
 
     def warn(self, text: str) -> None:
         """Of a result that is less than it should be."""
-        self._console.print(f"iostrata: warning: {text}", markup=False)
+        self._console.print(f"iostrata: warning: {lines(text)}", markup=False)
 
     def _now(self, text: str) -> None:
         if self._live:
@@ -88,6 +89,6 @@ def described(progress: Progress) -> str:
 
 def complain(what: str, hint: str = "") -> None:
     """The one form of every error: what and why, then what to do about it."""
-    print(f"iostrata: {what}", file=sys.stderr)
+    print(f"iostrata: {lines(what)}", file=sys.stderr)
     if hint:
-        print(f"  try: {hint}", file=sys.stderr)
+        print(f"  try: {lines(hint)}", file=sys.stderr)

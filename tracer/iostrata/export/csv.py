@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.export.rows import Column
+from iostrata.foreign import cell
 
 ROWS_AT_ONCE: Final = 20_000
 GROUP: Final = 4
@@ -74,11 +75,11 @@ def _numbers(values: NDArray[np.integer]) -> Characters:
 
 def _table(names: Iterable[str]) -> Characters:
     """Each name as a cell of CSV, quoted if need be: a row of characters."""
-    cells = []
+    cells: list[bytes] = []
     for name in names:
         text = io.StringIO()
         # A cell behind it, because an empty one alone would be quoted.
-        csv.writer(text, lineterminator="\n").writerow([name, ""])
+        csv.writer(text, lineterminator="\n").writerow([cell(name), ""])
         cells.append(text.getvalue().removesuffix(",\n").encode())
     width = max(1, *map(len, cells))
     return np.frombuffer(b"".join(cell.ljust(width, b"\0") for cell in cells), "u1").reshape(

@@ -35,6 +35,7 @@ from iostrata.export.clocks import (
 )
 from iostrata.export.packets import Sequence
 from iostrata.export.slices import Slices
+from iostrata.foreign import shown
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Layer, Writes
 from iostrata.stitch import Spans
@@ -114,7 +115,7 @@ class _Machine:
         yield self._sequence.first()
         for times in self._snapshots():
             yield self._sequence.snapshot(times)
-        name = f"{self._trace.machine}, {self._trace.env.get('hostname', '?')}"
+        name = f"{self._trace.machine}, {shown(str(self._trace.env.get('hostname', '?')))}"
         self._track, packet = self._sequence.track(name, 0)
         yield packet
 

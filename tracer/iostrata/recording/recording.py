@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from iostrata.errors import RecordingError
+from iostrata.foreign import shown
 from iostrata.trace import Trace, read_trace
 
 FILE_NAME = "recording.json"
@@ -106,21 +109,28 @@ def read_recording_json(file: Path) -> Recording:
         check_machine(file, machine)
     return Recording(
         file.parent,
-        found.machines,
+        tuple(map(_named, found.machines)),
         found.command,
         found.exit_status,
         found.created,
-        found.absent,
+        tuple(map(_named, found.absent)),
     )
+
+
+def _named(machine: RecordedMachine) -> RecordedMachine:
+    """In letters only: all of it is printed."""
+    name, role, note = map(shown, (machine.name, machine.role, machine.note))
+    return replace(machine, name=name, role=role, note=note)
 
 
 def decode(file: Path) -> RecordingFile:
     """Whatever machines it names. RecordingError: it is none of ours, or broken."""
-    data = file.read_bytes()
     try:
-        check_format(file, msgspec.json.decode(data, type=Format).format)
-        return msgspec.json.decode(data, type=RecordingFile)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # A word of a command that is no UTF-8 has halves of surrogate pairs, as JSON may.
+        data = json.loads(file.read_bytes())
+        check_format(file, msgspec.convert(data, Format).format)
+        return msgspec.convert(data, RecordingFile)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise RecordingError(
             f"{file} is broken: {error}",
             "restore it, or give the directory of one machine in the recording",
@@ -184,5 +194,6 @@ def write_recording_json(
     found = RecordingFile(
         f"{FORMAT_NAME}/{FORMAT_VERSION}", created, machines, command, exit_status, absent
     )
-    text = msgspec.json.format(msgspec.json.encode(found), indent=2)
-    (directory / FILE_NAME).write_bytes(text + b"\n")
+    text = json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False)
+    # Halves of surrogate pairs become the escapes that JSON has for them.
+    (directory / FILE_NAME).write_bytes(f"{text}\n".encode(errors="backslashreplace"))

@@ -12,6 +12,7 @@ import io
 from collections.abc import Iterator
 from typing import Final
 
+from iostrata.foreign import cell
 from iostrata.model import Figures, Summary, Table
 from iostrata.report.json import printed_residual_ps
 
@@ -42,7 +43,7 @@ def render(summary: Summary) -> str:
 
 
 def _rows(grouped_by: str, name: str, table: Table) -> Iterator[tuple[str | int, ...]]:
-    head = (grouped_by, name, table.count)
+    head = (grouped_by, cell(name), table.count)
     yield (*head, "", "", "total", *_figures(table.total))
     for row in table.rows:
         layer = row.layer

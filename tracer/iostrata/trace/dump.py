@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.foreign import kept, shown
 from iostrata.trace import layout
 from iostrata.trace.metadata import EVENT_HEADER, is_hex
 from iostrata.trace.points import Points
@@ -183,14 +184,8 @@ def decoded(column: Column, decode: Decode) -> list[str]:
 
 def text(value: bytes) -> str:
     """A char array up to its first NUL, in quotes; what cannot be printed is escaped."""
-    inside = value.partition(b"\0")[0].decode(errors="backslashreplace")
-    return '"' + "".join(map(letter, inside)) + '"'
-
-
-def letter(one: str) -> str:
-    if one in '"\\':
-        return "\\" + one
-    return one if one.isprintable() else ascii(one)[1:-1]
+    inside = kept(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{shown(inside)}"'
 
 
 def operation(flags: int) -> str:

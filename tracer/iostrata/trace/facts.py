@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from iostrata.foreign import shown
 from iostrata.trace.clocks import (
     EXCHANGE_COLUMNS,
     Exchange,
@@ -295,7 +296,7 @@ def read_exchange(directory: Path, defects: list[str]) -> Exchange:
 def read_lines(path: Path, defects: list[str]) -> Iterator[tuple[int, str]]:
     """Each line that is not empty, with its number; nothing where there is no such file."""
     try:
-        text = path.read_text(errors="replace")
+        text = path.read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         return
     except OSError as error:
@@ -310,7 +311,9 @@ def parse_mount(line: str) -> Mount:
     """One line of /proc/PID/mountinfo (proc_pid_mountinfo(5))."""
     before, _, after = line.partition(" - ")
     mount, kind = before.split(" "), after.split(" ")
-    return Mount(device_key(mount[2]), unescape(mount[4]), kind[0], unescape(kind[1]), kind[2])
+    return Mount(
+        device_key(mount[2]), unescape(mount[4]), shown(kind[0]), unescape(kind[1]), kind[2]
+    )
 
 
 def unescape(text: str) -> str:
@@ -323,7 +326,7 @@ def parse_block(columns: list[str], line: str) -> BlockDevice:
     lower = known.get("lower_devs", "")
     return BlockDevice(
         device_key=int(values["dev"]),
-        name=values["name"],
+        name=shown(values["name"]),
         parent_key=int(known.get("parent_dev", 0)),
         scheduler=known.get("scheduler", ""),
         write_cache=known.get("write_cache", ""),

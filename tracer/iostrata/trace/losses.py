@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import device_numbers
 from iostrata.trace.points import Points
@@ -182,7 +183,7 @@ def missed_by_program(miss: Points) -> dict[str, int]:
     programs, rows = np.unique(miss["program"], return_inverse=True)
     counts = np.bincount(rows, miss["missed_count"], len(programs))
     return {
-        f"program:{name.decode(errors='replace')}": int(count)
+        f"program:{shown(name)}": int(count)
         for name, count in zip(programs.tolist(), counts, strict=True)
     }
 

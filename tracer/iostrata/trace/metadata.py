@@ -16,6 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from iostrata.errors import RecordingError
+from iostrata.foreign import shown
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.tsdl import Node, Parser, Struct, number, struct
 
@@ -233,7 +234,7 @@ def build(blocks: list[tuple[str, dict[str, Node]]]) -> Metadata:
     header = struct(stream, "event.header")
     if header.align_bits != EVENT_BYTES * 8:
         raise ValueError(f"events are not in slots of {EVENT_BYTES} bytes")
-    events = {str(entries["name"]): entries for name, entries in blocks if name == "event"}
+    events = {shown(str(entries["name"])): entries for name, entries in blocks if name == "event"}
     numbers = {number(entries, "id") for name, entries in blocks if name == "event"}
     if not len(events) == len(numbers) == sum(name == "event" for name, _ in blocks):
         raise ValueError("two events share a name or a number")
@@ -299,7 +300,9 @@ def check_version(version: int | None) -> None:
 def check_sum(text: str) -> None:
     """The last comment may hold the checksum of all before it and the newline before it."""
     seal = re.search(r"\n/\* crc32 ([0-9a-f]{8}) \*/\s*$", text)
-    if seal and zlib.crc32(text[: seal.start()].encode()) != int(seal[1], 16):
+    if seal and zlib.crc32(text[: seal.start()].encode(errors="surrogateescape")) != int(
+        seal[1], 16
+    ):
         raise RecordingError(
             "the metadata is damaged (checksum mismatch)",
             "restore the file; without it the events cannot be trusted",

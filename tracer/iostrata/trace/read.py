@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iostrata.errors import RecordingError
+from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import Facts, read_facts
 from iostrata.trace.losses import (
@@ -122,7 +123,7 @@ def assemble(
 def read_metadata(directory: Path) -> Metadata:
     path = directory / "metadata"
     try:
-        text = path.read_text()
+        text = path.read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         raise RecordingError(
             f"{directory} holds no trace: it has no file metadata",
@@ -133,11 +134,12 @@ def read_metadata(directory: Path) -> Metadata:
             f"{path} cannot be read: {error.strerror}",
             "check its permissions, or read it as its owner",
         ) from error
-    except UnicodeDecodeError as error:
+    # A command's words may be any bytes; all else is ASCII.
+    if not text.isascii() and "iostrata_format" not in text:
         raise RecordingError(
             f"{path} is no text: it is damaged, or not iostrata's",
             "restore the file; without it the events cannot be read",
-        ) from error
+        )
     if not text.strip():
         raise RecordingError(
             f"{path} is empty",
@@ -159,14 +161,14 @@ def read_streams(directory: Path, uuid: bytes) -> tuple[list[Stream], list[str]]
         try:
             stream = read_stream(path, uuid)
         except OSError as error:
-            damage.append(f"{path.name}: cannot be read ({error.strerror})")
+            damage.append(f"{shown(path.name)}: cannot be read ({error.strerror})")
             streams.append(lost_stream(path.name))
             continue
         if stream.packet_count or stream_cpu(path.name) is not None:
             streams.append(stream)
             damage += stream.damage
         else:
-            damage.append(f"{path.name}: no stream of this trace")
+            damage.append(f"{shown(path.name)}: no stream of this trace")
     return streams, damage
 
 
