@@ -7,6 +7,7 @@
 #   make schema  the JSON Schemas anew, docs/schema
 #   make docs    the page of the layers anew, docs/layers.md
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
+#   make test-databases  real databases recorded here, as root (installs them: some GB)
 #
 # Each does all of its own set-up; .stamps/ remembers what is done.
 
@@ -20,8 +21,11 @@ TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium \
 	util-linux xfsprogs
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
 	nfs-kernel-server qemu-system-x86
+DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go iproute2 \
+	mariadb-client-core mariadb-server-core nodejs postgresql python3-lmdb redis-tools \
+	rocksdb-tools sysbench
 
-.PHONY: all demo test test-lab bench man docs schema lint native install clean
+.PHONY: all demo test test-lab test-databases bench man docs schema lint native install clean
 all: install
 
 demo: install
@@ -32,6 +36,9 @@ test: .stamps/lab-packages .stamps/python-dev native
 
 test-lab: .stamps/lab-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m lab tests/lab
+
+test-databases: .stamps/database-packages .stamps/python-dev native
+	$(BIN)/python -m pytest -m databases tests/databases
 
 bench: .stamps/test-packages .stamps/python-dev native
 	set -e; for script in tests/benchmarks/*.py; do \
@@ -57,7 +64,8 @@ native: .stamps/build-packages
 .stamps/build-packages: PACKAGES = $(BUILD_PACKAGES)
 .stamps/test-packages: PACKAGES = $(TEST_PACKAGES)
 .stamps/lab-packages: PACKAGES = $(LAB_PACKAGES)
-.stamps/build-packages .stamps/test-packages .stamps/lab-packages: Makefile .ci/packages
+.stamps/database-packages: PACKAGES = $(DATABASE_PACKAGES)
+.stamps/%-packages: Makefile .ci/packages
 	@mkdir -p .stamps
 	.ci/packages $(PACKAGES)
 	@touch $@
