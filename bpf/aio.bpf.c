@@ -165,6 +165,8 @@ int aio_block(__u64 context, __u32 order, __u32 point)
 	opened = file_of_descriptor(block.aio_fildes);
 	if (!opened || !file_identify(opened, &file))
 		return 0;
+	if (point == POINT_aio_submit)
+		file_tell(&file);
 	key = aio_key(context, done.address);
 	if (point == POINT_aio_submit)
 		submit_emit(thread, key, order, &block, &file);

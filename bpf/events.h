@@ -409,6 +409,19 @@ enum unseen_kind {
 	UNSEEN_COMPAT = 1, /* 32-bit programs */
 };
 
+/* A part of a file's path, when it is first used under that name: its own name first, then
+ * its directory's, up to the root of its file system.  A long name takes several parts. */
+struct file_name_event {
+	EVENT_HEADER;
+	unsigned long long inode; /* as in syscall_event */
+	unsigned int dev;
+	unsigned int root_dev;   /* whose root the path begins at: of a device's node another */
+	unsigned short part;     /* from 0 */
+	unsigned char component; /* 0: the file's own name, 1: its directory's, ... */
+	unsigned char last;      /* 1: the root, which has no name: the path is complete */
+	char text[28];           /* ends with a zero byte */
+};
+
 /* What one BPF program has cost so far (needs kernel.bpf_stats_enabled). */
 struct cost_event {
 	EVENT_HEADER;
@@ -549,7 +562,8 @@ struct task_event {
 	P(unseen, unseen_event)                     \
 	P(sched_ran, run_event)                     \
 	P(sched_moved, move_event)                  \
-	P(task, task_event)
+	P(task, task_event)                         \
+	P(file_name, file_name_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

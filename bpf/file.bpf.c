@@ -27,6 +27,8 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 		value;                                                            \
 	})
 
+#define NAME_PRIME 0x9e3779b97f4a7c15ull
+
 static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
 {
 	struct block_device *bdev = LOOK(sb, s_bdev);
@@ -98,6 +100,48 @@ bool descriptor_identify(__u32 descriptor, struct file_identity *identity)
 	struct file *file = place ? file_at(place) : NULL;
 
 	return file && identify(file, identity);
+}
+
+/* A member that is a pointer, as a number: one from LOOK is none to be counted with. */
+#define LOOK_KEY(pointer, member)                                        \
+	({                                                               \
+		__u64 key = 0;                                           \
+		bpf_core_read(&key, sizeof(void *), &(pointer)->member); \
+		key;                                                     \
+	})
+
+/* What a file is called, as a number: another name, another number.  The kernel's hash of a
+ * name depends on its directory; a file that takes a deleted one's inode has its own entry. */
+static __always_inline __u64 name_tag(const struct file_identity *identity, __u64 dentry_key,
+				      struct dentry *dentry)
+{
+	__u64 tag = (dentry_key ^ LOOK_KEY(dentry, d_parent)) * NAME_PRIME;
+
+	tag = (tag ^ LOOK(dentry, d_name.hash_len)) * NAME_PRIME;
+	tag = (tag ^ identity->inode) * NAME_PRIME;
+	return ((tag ^ identity->dev) * NAME_PRIME) | 1;
+}
+
+void file_tell(const struct file_identity *identity)
+{
+	__u64 place = (identity->inode ^ (__u64)identity->dev << 32) * NAME_PRIME;
+	struct file *file = (struct file *)identity->file_key;
+	struct dentry *dentry;
+	struct super_block *sb;
+	__u64 *told, tag, key;
+
+	if (!filter.names || !file)
+		return;
+	key = LOOK_KEY(file, f_path.dentry);
+	dentry = TYPED(struct dentry, key);
+	tag = name_tag(identity, key, dentry);
+	told = &named[place >> (64 - NAMED_BITS)];
+	if (*told == tag)
+		return;
+	*told = tag;
+	sb = LOOK(dentry, d_sb);
+	if (!file_name_tell(key, identity->inode, identity->dev, LOOK(sb, s_dev)))
+		*told = 0;
 }
 
 long long file_position(__u64 file_key)

@@ -62,7 +62,23 @@ struct inode {
 	struct super_block *i_sb;
 };
 
+struct qstr {
+	__u64 hash_len; /* the length in the high half */
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent; /* itself: the root */
+	struct qstr d_name;
+	struct super_block *d_sb;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
 struct file {
+	struct path f_path;
 	unsigned int f_flags;
 	long long f_pos;
 	struct inode *f_inode;

@@ -24,6 +24,9 @@
 #define MAX_BELOW 64 /* one device */
 #define MAX_NAMES 16
 
+/* Files whose names are remembered as told: two that share a place are told of again. */
+#define NAMED_BITS 15
+
 /* Kernel stacks that are told apart (--why), and how deep. */
 #define MAX_STACKS 4096
 #define STACK_FRAMES 32
@@ -188,6 +191,8 @@ struct filter {
 	unsigned int cgroup_count;
 	unsigned int own_tgid; /* the recorder: never */
 	unsigned int why;      /* keep the stack of each sleep */
+	unsigned int names;    /* tell the files' */
+	unsigned int names_pad;
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];
 };

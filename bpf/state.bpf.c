@@ -21,6 +21,7 @@ struct follow mounted[MAX_MOUNTED] = {};
 __u32 told_tasks[TOLD_TASKS] = {};
 __u64 cgroups[CGROUP_SETS * CGROUP_WAYS] = {};
 struct cpu_runs cpu_runs[MAX_CPUS] = {};
+__u64 named[1 << NAMED_BITS] = {};
 __u64 compat_execs = 0;
 struct transport transports[MAX_TRANSPORTS] = {};
 struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};

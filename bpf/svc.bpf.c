@@ -32,10 +32,6 @@ struct svc_rqst {
 	void *rq_argp;
 };
 
-struct dentry {
-	struct super_block *d_sb;
-};
-
 struct svc_fh {
 	struct dentry *fh_dentry;
 };

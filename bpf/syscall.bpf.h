@@ -8,12 +8,26 @@
 #define MS_SYNC 4
 #define O_DSYNC 010000 /* a part of O_SYNC */
 
+static __always_inline bool call_writes(const struct thread *thread)
+{
+	return thread->call <= CALL_PWRITEV2 ||
+	       (thread->call >= CALL_SENDFILE && thread->call <= CALL_COPY_FILE_RANGE);
+}
+
+/* Only files that are written durably have to have names. */
+static __always_inline bool call_is_durable(const struct thread *thread)
+{
+	return !call_writes(thread) || thread->open_flags & O_DSYNC || thread->rwf;
+}
+
 static __always_inline void call_begin(struct thread *thread, const struct file_identity *file)
 {
 	thread->file_key = file->file_key;
 	thread->inode = file->inode;
 	thread->dev = file->dev;
 	thread->open_flags = file->open_flags;
+	if (call_is_durable(thread))
+		file_tell(file);
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
 }
@@ -33,12 +47,6 @@ static __always_inline struct thread *caller(__u32 descriptor, struct file_ident
 	struct thread *thread = thread_admit();
 
 	return thread && descriptor_identify(descriptor, identity) ? thread : NULL;
-}
-
-static __always_inline bool call_writes(const struct thread *thread)
-{
-	return thread->call <= CALL_PWRITEV2 ||
-	       (thread->call >= CALL_SENDFILE && thread->call <= CALL_COPY_FILE_RANGE);
 }
 
 static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)

@@ -129,6 +129,8 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 
 	if (file && !file_identify(file, &identity))
 		return 0;
+	if (point == POINT_io_uring_submit_req)
+		file_tell(&identity);
 	e = emit_reserve(point);
 	if (!e)
 		return 0;

@@ -10,6 +10,7 @@
 
 extern struct watch watched[WATCH_SETS * WATCH_WAYS];
 extern struct follow follows[MAX_FOLLOWS];
+extern __u64 named[1 << NAMED_BITS];       /* what a file was called when it was last told of */
 extern struct follow mounted[MAX_MOUNTED]; /* file systems and their disks; dev 0: no more */
 
 static __always_inline __u32 watch_set(__u32 dev)

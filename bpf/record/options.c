@@ -17,6 +17,7 @@ static const char help[] =
 	"      --buffer KIB     ring size a CPU (default 4096, a power of two)\n"
 	"      --detail         also record requests being allocated and inserted\n"
 	"      --why            also record in which function of the kernel each sleep was\n"
+	"      --no-names       record no paths of files\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal, failed and done lines to\n"
 	"                       descriptor N (2: each behind a byte 0x1e, among COMMAND's own; stop\n"
@@ -57,6 +58,7 @@ enum option_key {
 	OPTION_DETAIL,
 	OPTION_STATS,
 	OPTION_WHY,
+	OPTION_NO_NAMES,
 	OPTION_STATUS_FD,
 	OPTION_CONTROL_FD,
 	OPTION_PROBES,
@@ -80,6 +82,7 @@ static const struct option long_options[] = {
 	{ "detail", no_argument, NULL, OPTION_DETAIL },
 	{ "stats", no_argument, NULL, OPTION_STATS },
 	{ "why", no_argument, NULL, OPTION_WHY },
+	{ "no-names", no_argument, NULL, OPTION_NO_NAMES },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
 	{ "control-fd", required_argument, NULL, OPTION_CONTROL_FD },
 	{ "probes", no_argument, NULL, OPTION_PROBES },
@@ -192,6 +195,9 @@ static int parse_one(struct options *options, int key, const char *value)
 		return 0;
 	case OPTION_WHY:
 		options->why = true;
+		return 0;
+	case OPTION_NO_NAMES:
+		options->no_names = true;
 		return 0;
 	case OPTION_PROBES:
 		options->probes = true;

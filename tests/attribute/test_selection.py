@@ -33,11 +33,17 @@ def mixed(count: int = 60) -> Breakdown:
         made.writes,
         tgid=100 + number % 3,
         inode=12 + number % 2,
-        codes={**made.writes.codes, "process": codes(number % 3), "device": codes(number % 4 // 2)},
+        codes={
+            **made.writes.codes,
+            "process": codes(number % 3),
+            "device": codes(number % 4 // 2),
+            "file": codes(number % 4),
+        },
         names={
             **made.writes.names,
             "process": ("fio (100)", "fio (101)", "odd (name) (102)"),
             "device": ("vda", "vdb"),
+            "file": ("/db/wal/1", "/db/wal/2", "vda:12", "/top"),
         },
     )
     return replace(made, writes=writes)
@@ -126,6 +132,15 @@ def test_processes_of_one_name_are_one_group() -> None:
     assert groups(summarise(whole, "process")) == [("fio", 40), ("odd (name) (102)", 20)]
     one = chosen(whole, Wanted(processes=("100",)))
     assert groups(summarise(one, "process")) == [("fio (100)", 20)]
+
+
+def test_files_of_one_directory_are_one_group() -> None:
+    whole = mixed()
+    assert sorted(groups(summarise(whole, "directory"))) == [
+        ("/", 15), ("/db/wal", 30), ("vda:12", 15),
+    ]  # fmt: skip
+    assert len(groups(summarise(whole, "file"))) == 4
+    assert sum(table.share for table in summarise(whole, "file").groups) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("by", ["method", "size", "process", "file_system", "device"])

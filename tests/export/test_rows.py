@@ -53,7 +53,7 @@ def test_layers_of_several_machines_have_their_names(tmp_path: Path) -> None:
     found = analyse(open_recording(recording(tmp_path / "chain")))
     names = {column.name for column in columns(found)}
     assert {"guest_syscall_ns", "host_vmm_submit_ns", "server_device_data_ns"} <= names
-    assert len(names) == 16 + len(found.layers) + 1
+    assert len(names) == 17 + len(found.layers) + 1
 
 
 def test_pieces_of_a_file_are_one_file(

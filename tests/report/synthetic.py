@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from iostrata.model import (
     Cost,
@@ -135,4 +136,21 @@ def several_methods() -> Summary:
     )
 
 
-SUMMARIES = {"one_method": one_method, "several_methods": several_methods}
+def files() -> Summary:
+    """More than are shown, of paths that are longer than there is room for."""
+    names = [f"/var/lib/postgresql/15/main/pg_wal/{number:024X}" for number in range(21)]
+    shares = [0.5, 0.3] + [0.2 / 20] * 20
+    parts = [FDATASYNC, O_DSYNC] * 11
+    return Summary(
+        overall=table("all", 2200, FDATASYNC),
+        grouped_by="file",
+        groups=tuple(
+            replace(table(name, 100, part, residual_ns=12.0), share=share)
+            for name, part, share in zip(["vda:12", *names], parts, shares, strict=True)
+        ),
+        left_out={},
+        quality=Quality(),
+    )
+
+
+SUMMARIES = {"one_method": one_method, "several_methods": several_methods, "files": files}

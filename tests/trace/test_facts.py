@@ -35,7 +35,9 @@ def facts_directory(path: Path, **texts: str) -> Path:
 def test_facts_are_read(tmp_path: Path) -> None:
     facts, defects = read_facts(facts_directory(tmp_path, mountinfo=MOUNTINFO, block=BLOCK))
     assert defects == []
-    assert facts.mounts[2] == Mount(31, "/mnt/a b", "btrfs", "/dev/loop0", "rw,space_cache=v2")
+    assert facts.mounts[2] == Mount(
+        31, "/mnt/a b", "btrfs", "/dev/loop0", "rw,space_cache=v2", "/sub"
+    )
     assert facts.file_system(VDA1) == "ext4"
     assert facts.file_system(31) == "btrfs"
     assert facts.file_system(99) == "unknown"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.leftovers import left_over
+from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
 from iostrata.analysis.sites import Sites, sites_of
@@ -22,8 +23,8 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
 from iostrata.model import Behind, Breakdown, Layer, WaitSite, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Audit, Pieces, Units, units_of, windows
-from iostrata.trace import ProcessNames, Trace, realtime_of
+from iostrata.stitch import Audit, Pieces, Units, units_of, windows
+from iostrata.trace import Trace, realtime_of
 from iostrata.trace.layout import THREAD_TARGET
 
 NO_ROWS: Final = np.zeros(0, np.int64)
@@ -283,16 +284,7 @@ def _writes(tops: Sequence[Top]) -> Writes:
 def _writes_of(top: Top) -> Writes:
     trace, units, kept = top.trace, top.units, top.kept
     device = units.device_key[kept]
-    names: dict[str, tuple[str, ...]] = {"machine": (trace.machine,)}
-    codes = {"machine": np.zeros(len(kept), np.int32)}
-    method = units.engine[kept] * len(METHODS) + units.method[kept]
-    engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
-    labels = [f"{engine}{name}" for engine in engines for name in METHODS]
-    names["method"], codes["method"] = _coded(method, lambda code: labels[code])
-    processes = ProcessNames(trace)
-    names["process"], codes["process"] = processes.labels(units.tgid[kept], units.end_ns[kept])
-    names["file_system"], codes["file_system"] = _coded(device, _or_all(trace.facts.file_system))
-    names["device"], codes["device"] = _coded(device, _or_all(trace.facts.device_name))
+    names, codes = names_of(trace, units, kept)
     return Writes(
         begin_ns=units.begin_ns[kept],
         end_ns=units.end_ns[kept],
@@ -309,14 +301,3 @@ def _writes_of(top: Top) -> Writes:
         names=names,
         realtime_ns=realtime_of(trace, units.begin_ns[kept]),
     )
-
-
-def _coded(
-    values: NDArray[np.int64], name: Callable[[int], str]
-) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    unique, codes = np.unique(values, return_inverse=True)
-    return tuple(name(int(value)) for value in unique), codes.astype(np.int32)
-
-
-def _or_all(name_of: Callable[[int], str]) -> Callable[[int], str]:
-    return lambda key: "all" if key == EVERY_DEVICE else name_of(key)

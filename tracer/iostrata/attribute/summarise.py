@@ -17,7 +17,12 @@ from iostrata.columns import Ints
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Row, SegmentRow, Summary, Table, Writes
 
-GROUPINGS = ("method", "size", "process", "file_system", "device", "machine")
+GROUPINGS = (
+    "method", "size", "process", "file_system", "device", "machine", "file", "directory", "thread",
+    "comm",
+)  # fmt: skip
+# Of which the summary says how many writes have each name: there are not too many of these.
+COMPOSED = GROUPINGS[:6]
 
 
 def summarise(breakdown: Breakdown, by: str = "") -> Summary:
@@ -43,7 +48,7 @@ def summarise(breakdown: Breakdown, by: str = "") -> Summary:
         groups=tuple(groups),
         left_out=breakdown.left_out,
         quality=breakdown.quality,
-        composition={name: _composition(breakdown.writes, name) for name in GROUPINGS},
+        composition={name: _composition(breakdown.writes, name) for name in COMPOSED},
     )
 
 
@@ -87,6 +92,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         tail=slow,
         causes=causes(rows, slow, own_of(breakdown.writes)),
         operators=operators(breakdown, writes, mean),
+        share=float(total.sum()) / max(float(breakdown.writes.latency_ns.sum()), 1.0),
     )
 
 
@@ -117,12 +123,22 @@ def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
     if by == "size":
         sizes, codes = np.unique(writes.size_bytes, return_inverse=True)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
-    texts = list(writes.names[by])
+    column = "file" if by == "directory" else by
+    texts = list(writes.names[column])
     if by == "process":
         texts = [process_name(text) for text in texts]
+    elif by == "directory":
+        texts = [directory_of(text) for text in texts]
     names = list(dict.fromkeys(texts))
-    place = np.array([names.index(text) for text in texts], np.int64)
-    return place[writes.codes[by]], names
+    number = {name: place for place, name in enumerate(names)}
+    place = np.array([number[text] for text in texts], np.int64)
+    return place[writes.codes[column]], names
+
+
+def directory_of(path: str) -> str:
+    """``/mnt/wal`` of ``/mnt/wal/1``; what is no path stays."""
+    above, slash, _ = path.rpartition("/")
+    return above or slash or path
 
 
 def _composition(writes: Writes, by: str) -> dict[str, int]:

@@ -42,7 +42,12 @@ def compare(
     ] = "",
     by: Annotated[
         options.By | None,
-        typer.Option("--by", help="Compare each group by itself.", show_default=False),
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help=f"Compare each group by itself: {options.GROUPS}.",
+            show_default=False,
+        ),
     ] = None,
     since: filters.Since = "",
     until: filters.Until = "",

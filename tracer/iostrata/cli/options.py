@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -17,7 +17,16 @@ class By(StrEnum):
     FILE_SYSTEM = "file_system"
     DEVICE = "device"
     MACHINE = "machine"
+    FILE = "file"
+    DIRECTORY = "directory"
+    THREAD = "thread"
+    COMM = "comm"
 
+
+GROUPS: Final = (
+    "method, size, process, thread, comm (of the thread), file, directory, file_system, device, "
+    "machine"
+)
 
 Command = Annotated[
     list[str] | None,
@@ -54,6 +63,9 @@ Why = Annotated[
         "--why",
         help="In which function of the kernel each sleep was: explains what is unattributed.",
     ),
+]
+NoNames = Annotated[
+    bool, typer.Option("--no-names", help="Record no paths of files: numbers stand for them.")
 ]
 Ping = Annotated[
     bool,
@@ -110,7 +122,8 @@ Grouping = Annotated[
     By | None,
     typer.Option(
         "--by",
-        help="What to group the writes by; without it by machine, if several have a workload, "
+        metavar="WHAT",
+        help=f"Group the writes by {GROUPS}; without it by machine, if several have a workload, "
         "else by method.",
         show_default=False,
     ),

@@ -32,6 +32,7 @@ def replay(
     \b
       iostrata replay /var/tmp/db
       iostrata replay /var/tmp/db --by process
+      iostrata replay /var/tmp/db --by file
       iostrata replay /var/tmp/db --from 30s --to 35s --slower-than 10ms
       iostrata replay /var/tmp/db --json - | jq .layers
     """

@@ -27,6 +27,7 @@ def run(
     duration: options.Duration = 0,
     detail: options.Detail = False,
     why: options.Why = False,
+    no_names: options.NoNames = False,
     ping: options.Ping = False,
     stats: options.Stats = True,
     buffer: options.Buffer = 0,
@@ -47,6 +48,7 @@ def run(
     \b
       sudo iostrata run -- pg_test_fsync -s 1
       sudo iostrata run --by size -- fio job.fio
+      sudo iostrata run --comm postgres --duration 10 --by directory
       sudo iostrata run --comm postgres --duration 10 --json out.json
     """
     wishes = Wishes(by.value if by else "", json, csv, tail, who)
@@ -56,6 +58,7 @@ def run(
         target=target(pid, comm, cgroup, device, everything),
         detail=detail,
         why=why,
+        names=not no_names,
         stats=stats,
         duration_s=duration,
         buffer_kib=buffer,

@@ -34,7 +34,12 @@ def timeline(
     ] = None,
     by: Annotated[
         options.By | None,
-        typer.Option("--by", help="Choose from each group by itself.", show_default=False),
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help=f"Choose from each group by itself: {options.GROUPS}.",
+            show_default=False,
+        ),
     ] = None,
     since: filters.Since = "",
     until: filters.Until = "",

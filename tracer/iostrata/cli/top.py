@@ -51,6 +51,7 @@ def top(
     cgroup: options.Cgroup = None,
     device: options.Device = None,
     everything: options.Everything = False,
+    no_names: options.NoNames = False,
     detail: options.Detail = False,
     buffer: options.Buffer = 0,
 ) -> int:
@@ -85,7 +86,7 @@ def top(
         title = f"iostrata top: {replay.resolve().name}, at {speed:g} times its pace"
         return _watch(partial(played.interval, REFRESH_S), history, title, lambda: played.over)
     wanted = wanted or Target(everything=True)
-    request = Request(Path(), target=wanted, detail=detail, buffer_kib=buffer)
+    request = Request(Path(), target=wanted, names=not no_names, detail=detail, buffer_kib=buffer)
     check(request)
     with _recorded(request) as interval:
         return _watch(interval, history, f"iostrata top: {_described(wanted)}", lambda: False)

@@ -3,7 +3,7 @@
 
 ``id`` (from 1, as `iostrata timeline --id`), ``machine``, ``begin_ns``, ``end_ns``
 (CLOCK_MONOTONIC), ``realtime_ns`` (since 1970; only where clocks were sampled),
-``latency_ns``, ``method``, ``process``, ``file_system``, ``device``, ``tid``,
+``latency_ns``, ``method``, ``process``, ``file_system``, ``device``, ``file``, ``tid``,
 ``tgid``, ``size_bytes`` and ``durable_writes`` (what it made durable, by whomever it was
 written), ``offset_bytes`` (-1: none), ``inode``, ``calls`` (the caller's own), then one
 column a layer (``device_data_ns``; of several machines ``server_device_data_ns``) and
@@ -42,7 +42,7 @@ def columns(breakdown: Breakdown, ids: Ints | None = None) -> Iterator[Column]:
     if writes.realtime_ns is not None:
         yield Column("realtime_ns", writes.realtime_ns)
     yield Column("latency_ns", writes.latency_ns)
-    for name in ("method", "process", "file_system", "device"):
+    for name in ("method", "process", "file_system", "device", "file"):
         yield Column(name, writes.codes[name], writes.names[name])
     yield Column("tid", writes.tid)
     yield Column("tgid", writes.tgid)

@@ -136,6 +136,7 @@ class Table:
     ``segments``: subtotals, in the order of ``rows``; may be left empty. ``tail``:
     None where there are too few writes to tell a tail from the rest. ``causes``: what the
     rows come down to, most first. ``operators``: of a host, GAVG and its parts.
+    ``share``: of the time of all writes.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Table:
     tail: Tail | None = None
     causes: tuple[Cause, ...] = ()
     operators: tuple[Sum, ...] = ()
+    share: float = 1.0
 
 
 @dataclass(frozen=True)

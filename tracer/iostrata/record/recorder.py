@@ -57,6 +57,7 @@ class Request:
     duties: tuple[str, ...] = (WORKLOAD,)
     detail: bool = False
     why: bool = False
+    names: bool = True
     stats: bool = False
     duration_s: float = 0
     buffer_kib: int = 0
@@ -137,6 +138,7 @@ def arguments(request: Request) -> list[str]:
     words += ["--all"] if target.everything else []
     words += ["--detail"] if request.detail else []
     words += ["--why"] if request.why else []
+    words += [] if request.names else ["--no-names"]
     words += ["--stats"] if request.stats else []
     words += ["--force"] if request.force else []
     words += ["--buffer", str(request.buffer_kib)] if request.buffer_kib else []

@@ -44,6 +44,11 @@ def _unsigned_zero(text: str) -> str:
     return text if any(digit in text for digit in "123456789") else text.removeprefix("-")
 
 
+def tail_of(path: str, width: int) -> str:
+    """``path`` in ``width`` characters, its begin marked when it was cut: its end says more."""
+    return path if len(path) <= width else "~" + path[len(path) - width + 1 :]
+
+
 def cut(name: str, width: int) -> str:
     """``name`` in ``width`` characters, its end marked when it was cut."""
     return name if len(name) <= width else name[: width - 1] + "~"

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Figures, Layer, Part, Row, Summary, Table
-from iostrata.report import matrix, quality, tail, verdict, who
+from iostrata.report import listing, matrix, quality, tail, verdict, who
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import name_width, sections, subtotal_of
 
@@ -62,7 +62,8 @@ def render(
         *_main(summary.overall, width, blocks, with_who),
     ]
     if len(summary.groups) > 1:
-        lines += [Text(), *matrix.lines(summary, width)]
+        listed = summary.grouped_by in listing.LISTED
+        lines += [Text(), *(listing if listed else matrix).lines(summary, width)]
     if with_tail:
         lines += [Text(), *tail.lines(summary, width)]
     lines += [Text(), *quality.lines(summary, width)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -54,12 +54,15 @@ class Step(Struct, frozen=True):
     cgroup: str | UnsetType = UNSET
 
 
+NAMES: Final = ("method", "process", "file_system", "device", "file")
+
+
 class Write(Struct, frozen=True):
     """The ``id``-th ``of`` so many writes, chosen for ``why``.
 
-    ``begin_ns``: CLOCK_MONOTONIC; ``realtime_ns``: since 1970. ``caller_ns``: the caller's own time
-    between the calls. The steps neither overlap nor leave a gap within a call: their durations add
-    up to ``latency_ns``.
+    ``begin_ns``: CLOCK_MONOTONIC; ``realtime_ns``: since 1970. ``file``: its path when it was
+    written, else its device and inode. ``caller_ns``: the caller's own time between the calls. The
+    steps neither overlap nor leave a gap within a call: their durations add up to ``latency_ns``.
     """
 
     id: Count
@@ -70,6 +73,7 @@ class Write(Struct, frozen=True):
     process: str
     file_system: str
     device: str
+    file: str
     tid: int
     size_bytes: int
     inode: int
@@ -113,7 +117,7 @@ def _write(timeline: model.Timeline) -> Write:
         of=timeline.of,
         why=timeline.why,
         machine=timeline.machine,
-        **timeline.names,
+        **{name: timeline.names[name] for name in NAMES},
         tid=timeline.tid,
         size_bytes=timeline.size_bytes,
         inode=timeline.inode,

@@ -57,7 +57,7 @@ def _head(timeline: Timeline, width: int) -> Iterator[Text]:
     why = f", {timeline.why}" if timeline.why else ""
     title = f"{units.duration(timeline.latency_ns)}: write {timeline.number} of {timeline.of}{why}"
     yield from (Text(line, style="bold") for line in wrapped(title, width))
-    names, where = timeline.names, f"inode {timeline.inode}"
+    names, where = timeline.names, _file(timeline)
     if timeline.offset_bytes >= 0:
         where += f", offset {units.size(timeline.offset_bytes)}"
     who = names["process"]
@@ -74,6 +74,12 @@ def _head(timeline: Timeline, width: int) -> Iterator[Text]:
         away = units.duration(timeline.caller_ns)
         text = f"between its {len(timeline.calls_ns)} calls: {away} of the caller's own, not shown"
         yield from map(Text, wrapped(text, width))
+
+
+def _file(timeline: Timeline) -> str:
+    """Its path where that was recorded, else its number."""
+    path = timeline.names.get("file", "")
+    return path if "/" in path else f"inode {timeline.inode}"
 
 
 def _wall_clock(realtime_ns: int) -> str:

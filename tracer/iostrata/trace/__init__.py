@@ -8,7 +8,8 @@ from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
 from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file
 from iostrata.trace.follow import Follower
-from iostrata.trace.names import ProcessNames
+from iostrata.trace.names import ProcessNames, ThreadNames
+from iostrata.trace.paths import FileNames, file_names
 from iostrata.trace.points import Points
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.stream import RECORDER_CPU
@@ -16,6 +17,7 @@ from iostrata.trace.wallclock import realtime_of
 
 __all__ = [
     "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "BlockDevice", "Echo", "Facts",
-    "Follower", "Mount", "Points", "ProcessNames", "Trace", "TscOffset", "dump", "echo_lines",
-    "is_trace_file", "layout", "parse_mount", "read_trace", "realtime_of",
+    "FileNames", "Follower", "Mount", "Points", "ProcessNames", "ThreadNames", "Trace", "TscOffset",
+    "dump", "echo_lines", "file_names", "is_trace_file", "layout", "parse_mount", "read_trace",
+    "realtime_of",
 ]  # fmt: skip

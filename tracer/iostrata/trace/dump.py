@@ -33,7 +33,7 @@ THREADS = {
     for name, value in vars(layout).items()
     if name.startswith("THREAD_")
 }
-DEVICES = frozenset({"dev", "old_dev"})
+DEVICES = frozenset({"dev", "old_dev", "root_dev"})
 
 OPERATION_MASK = 0xFF
 OPERATIONS = {0: "R", 1: "W", 2: "F", 3: "D", 5: "DE"}

@@ -44,11 +44,14 @@ CGROUP_COLUMNS = "cgroup\tpath"
 
 @dataclass(frozen=True)
 class Mount:
+    """``root``: which part of its file system is mounted."""
+
     device_key: int
     mount_point: str
     file_system: str
     source: str
     options: str
+    root: str = "/"
 
     def holds(self, path: str) -> bool:
         """Whether a path is below the mount point."""
@@ -134,6 +137,18 @@ class Facts:
         ]
         deepest = sorted(holding, key=lambda mount: len(mount.mount_point))[-1:]
         return [mount.device_key for mount in deepest]
+
+    def path_of(self, device_key: int, path: str) -> str:
+        """Of a path in the file system of a device, where it is mounted: ``/mnt/wal/1``.
+
+        Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none.
+        """
+        mounts = [mount for mount in self.mounts if mount.device_key == device_key]
+        for mount in sorted(mounts, key=lambda mount: len(mount.root)):
+            root = mount.root.rstrip("/")
+            if path == mount.root or path.startswith(root + "/"):
+                return mount.mount_point.rstrip("/") + path.removeprefix(root) or "/"
+        return f"{self.device_name(device_key)}:{path}"
 
     def device_name(self, device_key: int) -> str:
         """``vda1``, or ``253:1`` where the device's name was not recorded."""
@@ -312,8 +327,9 @@ def parse_mount(line: str) -> Mount:
     before, _, after = line.partition(" - ")
     mount, kind = before.split(" "), after.split(" ")
     return Mount(
-        device_key(mount[2]), unescape(mount[4]), shown(kind[0]), unescape(kind[1]), kind[2]
-    )
+        device_key(mount[2]), unescape(mount[4]), shown(kind[0]), unescape(kind[1]), kind[2],
+        unescape(mount[3]),
+    )  # fmt: skip
 
 
 def unescape(text: str) -> str:

@@ -69,6 +69,7 @@ POINTS: dict[str, int] = {
     "sched_ran": 56,
     "sched_moved": 57,
     "task": 58,
+    "file_name": 59,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -130,6 +131,7 @@ STRUCT_OF: dict[str, str] = {
     "sched_ran": "run_event",
     "sched_moved": "move_event",
     "task": "task_event",
+    "file_name": "file_name_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -552,6 +554,19 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("subject_tid", "<u4", 28),
         ("comm", "S16", 32),
         ("process", "S16", 48),
+    ),
+    "file_name_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("inode", "<u8", 16),
+        ("dev", "<u4", 24),
+        ("root_dev", "<u4", 28),
+        ("part", "<u2", 32),
+        ("component", "<u1", 34),
+        ("last", "<u1", 35),
+        ("text", "S28", 36),
     ),
 }
 

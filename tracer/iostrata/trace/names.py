@@ -17,7 +17,40 @@ from iostrata.trace.read import Trace
 UNKNOWN = "?"
 
 
-class ProcessNames:
+class _Names:
+    """Names by number (of a process, a thread) and time."""
+
+    def __init__(self, number: Ints, time_ns: Ints, name: NDArray[np.generic]) -> None:
+        self._names = np.append(name, np.array([UNKNOWN], "S16"))
+        self._told = AsOf(number, time_ns)
+
+    def labels(self, number: Ints, time_ns: Ints) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+        """``fio (7405)`` of each at a time, sorted by number, and which of those it is."""
+        name = self._name_at(number, time_ns)
+        pairs, codes = np.unique(np.stack([number, name]), axis=1, return_inverse=True)
+        texts = self._texts()
+        labels = tuple(f"{texts[name]} ({owner})" for owner, name in pairs.T.tolist())
+        return labels, codes.reshape(-1).astype(np.int32)
+
+    def texts(self, number: Ints, time_ns: Ints) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+        """The names alone, as above."""
+        found, codes = np.unique(self._name_at(number, time_ns), return_inverse=True)
+        texts = self._texts()
+        return tuple(texts[name] for name in found.tolist()), codes.astype(np.int32)
+
+    def _name_at(self, number: Ints, time_ns: Ints) -> Ints:
+        row = self._told.at_or_before(number, time_ns)
+        # What was told of it later only is what it was called before, as far as is known.
+        row = np.where(row >= 0, row, self._told.at_or_after(number, time_ns))
+        _, name = np.unique(self._names, return_inverse=True)
+        found: Ints = name[row]
+        return found
+
+    def _texts(self) -> list[str]:
+        return [shown(bytes(name)) for name in np.unique(self._names)]
+
+
+class ProcessNames(_Names):
     """Processes' names over time: their first threads', or where that is not known any thread's."""
 
     def __init__(self, trace: Trace) -> None:
@@ -29,19 +62,13 @@ class ProcessNames:
             name = np.where(process != b"", process, name)
             own |= process != b""
         rows = np.flatnonzero(own | ~np.isin(tgid, tgid[own]))
-        self._names = np.append(name[rows], np.array([UNKNOWN], "S16"))
-        self._told = AsOf(tgid[rows], time[rows])
+        super().__init__(tgid[rows], time[rows], name[rows])
 
-    def labels(self, tgid: Ints, time_ns: Ints) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-        """``fio (7405)`` of each process at a time, sorted by number, and which of those it is."""
-        row = self._told.at_or_before(tgid, time_ns)
-        # What was told of it later only is what it was called before, as far as is known.
-        row = np.where(row >= 0, row, self._told.at_or_after(tgid, time_ns))
-        _, name = np.unique(self._names, return_inverse=True)
-        pairs, codes = np.unique(np.stack([tgid, name[row]]), axis=1, return_inverse=True)
-        first = np.unique(name, return_index=True)[1]
-        labels = [
-            f"{shown(bytes(self._names[first[number]]))} ({process})"
-            for process, number in pairs.T.tolist()
-        ]
-        return tuple(labels), codes.reshape(-1).astype(np.int32)
+
+class ThreadNames(_Names):
+    """Threads' own names over time."""
+
+    def __init__(self, trace: Trace) -> None:
+        threads = trace.points["thread"]
+        tid, time = integers(threads["subject_tid"]), integers(threads["time_ns"])
+        super().__init__(tid, time, threads["comm"])

@@ -274,8 +274,9 @@ class TraceBuilder:
         file_system: str,
         source: str = "none",
         options: str = "rw",
+        root: str = "/",
     ) -> Self:
-        self._mounts.append(Mount(device_key, mount_point, file_system, source, options))
+        self._mounts.append(Mount(device_key, mount_point, file_system, source, options, root))
         return self
 
     def block(self, device_key: int, name: str, **facts: Any) -> Self:
@@ -342,12 +343,12 @@ def check_fields(point: str, fields: Mapping[str, object]) -> None:
 
 
 def mount_line(mount: Mount) -> str:
-    point, source = (
+    root, point, source = (
         text.replace("\\", "\\134").replace(" ", "\\040")
-        for text in (mount.mount_point, mount.source)
+        for text in (mount.root, mount.mount_point, mount.source)
     )
     return (
-        f"1 1 {device_numbers(mount.device_key)} / {point} {mount.options} - "
+        f"1 1 {device_numbers(mount.device_key)} {root} {point} {mount.options} - "
         f"{mount.file_system} {source} {mount.options}\n"
     )
 

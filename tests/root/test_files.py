@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By which names files are written: real ones, laid out as databases do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.root.conftest import iostrata
+from tests.root.test_units import program, recorded
+
+WAL = "000000010000000000000001"
+LAYOUT = """
+os.makedirs('pg_wal'), os.makedirs('base/5')
+wal, data = opened('pg_wal/000000010000000000000001'), opened('base/5/16384')
+for number in range(20):
+    os.pwrite(wal, bytes(8192), number * 8192)
+    os.fdatasync(wal)
+    if number % 4 == 0:
+        os.pwrite(data, bytes(8192), number * 8192)
+        os.fsync(data)
+"""
+
+
+def by_file(found: dict[str, object]) -> dict[str, int]:
+    return {group["name"]: group["writes"] for group in found["groups"]}  # type: ignore[attr-defined]
+
+
+def replayed(recording: Path, *options: str) -> dict[str, object]:
+    done = iostrata("replay", str(recording), "--json", "-", *options)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_log_against_data(disk: Path) -> None:
+    recorded(disk, program(LAYOUT))
+    found = replayed(disk / "recording", "--by", "file")
+    assert by_file(found) == {f"{disk}/pg_wal/{WAL}": 20, f"{disk}/base/5/16384": 5}
+    found = replayed(disk / "recording", "--by", "directory")
+    assert by_file(found) == {f"{disk}/pg_wal": 20, f"{disk}/base/5": 5}
+
+
+def test_a_file_has_the_name_of_its_time(disk: Path) -> None:
+    """A log is recycled by renaming it; what is short-lived is gone when the recording ends."""
+    recorded(
+        disk,
+        program(
+            "log = opened('log.1', os.O_DSYNC)\n"
+            "for number in range(2, 5):\n"
+            "    for _ in range(number):\n"
+            "        os.write(log, b'x')\n"
+            "    os.rename(f'log.{number - 1}', f'log.{number}')\n"
+            "os.close(log), os.unlink('log.4')\n"
+            "for number in range(6):\n"
+            "    short = opened('short' * 10 + str(number))\n"
+            "    os.fsync(short), os.close(short)\n"
+            "    os.unlink('short' * 10 + str(number))\n"
+        ),
+    )
+    assert by_file(replayed(disk / "recording", "--by", "file")) == {
+        **{f"{disk}/log.{number - 1}": number for number in range(2, 5)},
+        **{f"{disk}/{'short' * 10}{number}": 1 for number in range(6)},
+    }
+
+
+def test_a_disk_itself(disk: Path) -> None:
+    """A device's node is a file of another file system."""
+    image = disk / "image"
+    image.write_bytes(bytes(1 << 20))
+    command = ["losetup", "--find", "--show", str(image)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    loop = made.stdout.strip()
+    if made.returncode:
+        pytest.skip("there is no loop device")
+    try:
+        recorded(disk, program(f"one = opened('{loop}')\nos.pwrite(one, bytes(4096), 0)\n"
+                               "os.fsync(one)\n"))  # fmt: skip
+        assert by_file(replayed(disk / "recording", "--by", "file")) == {loop: 1}
+    finally:
+        subprocess.run(["losetup", "-d", loop], check=True)
+
+
+def test_no_names(disk: Path) -> None:
+    recorded(disk, program(LAYOUT), "--no-names")
+    found = by_file(replayed(disk / "recording", "--by", "file"))
+    assert sorted(found.values()) == [5, 20]
+    assert not [name for name in found if "/" in name]
+    streams = list((disk / "recording" / "local").glob("cpu_*"))
+    assert streams
+    assert not [file for file in streams if b"pg_wal" in file.read_bytes()]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names: a machine's writes in, what people call their method, process, thread, file out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints, pair_key
+from iostrata.hops import HOPS
+from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units
+from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names
+
+NO_FILE: Final = "unknown"
+
+Coded = tuple[tuple[str, ...], NDArray[np.int32]]
+
+
+def names_of(
+    trace: Trace, units: Units, kept: Ints
+) -> tuple[dict[str, tuple[str, ...]], dict[str, NDArray[np.int32]]]:
+    """The ``names`` and ``codes`` of ``Writes``; ``kept``: rows of the units."""
+    device, end_ns = units.device_key[kept], units.end_ns[kept]
+    facts = trace.facts
+    processes, threads = ProcessNames(trace), ThreadNames(trace)
+    engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
+    labels = [f"{engine}{name}" for engine in engines for name in METHODS]
+    method = units.engine[kept] * len(METHODS) + units.method[kept]
+    found: Mapping[str, Coded] = {
+        "machine": ((trace.machine,), np.zeros(len(kept), np.int32)),
+        "method": _coded(method, lambda code: labels[code]),
+        "process": processes.labels(units.tgid[kept], end_ns),
+        "thread": threads.labels(units.tid[kept], end_ns),
+        "comm": threads.texts(units.tid[kept], end_ns),
+        "file": _files(trace, units, kept),
+        "file_system": _coded(device, _or_all(facts.file_system)),
+        "device": _coded(device, _or_all(facts.device_name)),
+    }
+    names = {column: coded[0] for column, coded in found.items()}
+    return names, {column: coded[1] for column, coded in found.items()}
+
+
+def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
+    """The path that each write's file had when the write ended; else its device and number."""
+    device, inode = units.device_key[kept], units.inode[kept]
+    told = file_names(trace.points["file_name"], trace.facts)
+    row = told.rows(device, inode, units.end_ns[kept])
+    # What has a path by that, what has none by its number: each text is made once.
+    _, numbered = np.unique(pair_key(inode, device), return_inverse=True)
+    file = np.where(row >= 0, row, len(told.paths) + numbered)
+    _, first, which = np.unique(file, return_index=True, return_inverse=True)
+
+    def text(write: int) -> str:
+        if row[write] >= 0:
+            return told.paths[int(row[write])]
+        return _number(trace, int(device[write]), int(inode[write]))
+
+    return _same_texts([text(write) for write in first.tolist()], which)
+
+
+def _number(trace: Trace, device: int, inode: int) -> str:
+    if device == EVERY_DEVICE:
+        return "all"
+    return f"{trace.facts.device_name(device)}:{inode}" if inode > 0 else NO_FILE
+
+
+def _coded(values: Ints, name: Callable[[int], str]) -> Coded:
+    unique, codes = np.unique(values, return_inverse=True)
+    return tuple(name(int(value)) for value in unique), codes.astype(np.int32)
+
+
+def _same_texts(texts: list[str], codes: NDArray[np.integer]) -> Coded:
+    names = tuple(dict.fromkeys(texts))
+    place = {text: number for number, text in enumerate(names)}
+    return names, np.array([place[text] for text in texts], np.int32)[codes]
+
+
+def _or_all(name_of: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda key: "all" if key == EVERY_DEVICE else name_of(key)
