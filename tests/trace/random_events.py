@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from iostrata.trace import layout
 from iostrata.trace.points import Points
+from iostrata.trace.times import NO_TIMES
 from iostrata.trace.write import RECORDER_POINTS, write_trace
 
 Events = Mapping[str, NDArray[np.void]]
@@ -37,6 +38,9 @@ def random_point(rng: np.random.Generator, name: str, count: int, cpus: int) -> 
             limits = np.iinfo(kind)
             events[field] = rng.integers(limits.min, limits.max, count, kind.type, endpoint=True)
     events["time_ns"] = rng.integers(1_000, 1_000 + 4 * max(1, count), count)
+    for field in dtype.names or ():
+        if field.endswith("_ns") and field not in NO_TIMES:
+            events[field] = rng.integers(1, events["time_ns"], endpoint=True)
     events["cpu"] = rng.integers(0, cpus, count)
     events["point"] = layout.POINTS[name]
     stream = np.zeros(count) if name in RECORDER_POINTS else events["cpu"]

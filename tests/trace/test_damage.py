@@ -167,6 +167,66 @@ def test_events_out_of_order_are_named_and_put_in_order() -> None:
         assert np.all(np.diff(points["time_ns"].astype(np.int64)) >= 0)
 
 
+def shifted(at: int, by: int) -> Callable[[bytearray], None]:
+    """One field of a packet's third event, by so much."""
+
+    def change(packet: bytearray) -> None:
+        place = HEAD_BYTES + 2 * 64 + at
+        (value,) = struct.unpack_from("<Q", packet, place)
+        struct.pack_into("<Q", packet, place, max(value + by, 0) if by else 0)
+
+    return change
+
+
+@pytest.mark.parametrize("by", [1 << 62, -1_000_000_000])
+def test_an_event_of_another_time_than_its_packet_is_left_out(by: int) -> None:
+    trace = with_file("cpu_0", resealed(STREAMS["cpu_0"], 0, shifted(0, by)))
+    assert trace.damage == ("cpu_0: packet 0: 1 event tells a time that cannot be",)
+    assert check(trace) == 1
+    assert trace.end_ns == WHOLE.end_ns
+
+
+ENTERED: Columns = {"time_ns": range(1_000, 11_000, 1_000), "enter_ns": range(900, 10_900, 1_000)}
+
+
+@pytest.mark.parametrize("by", [0, 1 << 62, 101, 10_000])
+def test_an_event_that_began_never_or_after_its_end_is_left_out(by: int, tmp_path: Path) -> None:
+    write_trace(tmp_path, {"syscall": ENTERED}, packet_events=5)
+    data = (tmp_path / "cpu_0").read_bytes()
+    (tmp_path / "cpu_0").write_bytes(resealed(data, 0, shifted(16, by)))
+    trace = read_trace(tmp_path)
+    assert trace.damage == ("cpu_0: packet 0: 1 event tells a time that cannot be",)
+    assert trace.points["syscall"]["time_ns"].tolist() == [
+        time for time in range(1_000, 11_000, 1_000) if time != 3_000
+    ]
+    assert windows(trace) == [(1_000, 5_000, 0, -1)]
+
+
+def test_an_event_that_began_long_before_the_recording_is_left_out(tmp_path: Path) -> None:
+    hour = 3_600_000_000_000
+    write_trace(tmp_path, {"syscall": {"time_ns": [hour, hour + 9], "enter_ns": [7, hour + 1]}})
+    trace = read_trace(tmp_path)
+    assert trace.points["syscall"]["time_ns"].tolist() == [hour + 9]
+    assert len(trace.damage) == 1
+
+
+def test_what_is_not_told_is_no_damage(tmp_path: Path) -> None:
+    columns: Columns = {"time_ns": [50, 60], "off_ns": [40, 50], "wake_ns": [0, 55]}
+    write_trace(tmp_path, {"sched_resume": columns, "aio_complete": {"time_ns": [70]}})
+    trace = read_trace(tmp_path)
+    assert trace.damage == ()
+    assert len(trace.points["sched_resume"]) + len(trace.points["aio_complete"]) == 3
+
+
+def test_a_packet_of_a_time_that_no_machine_reaches_is_left_out(tmp_path: Path) -> None:
+    late = (1 << 62) + 5
+    write_trace(tmp_path, {"syscall": {"time_ns": [10, late], "enter_ns": [9, late]}},
+                packet_events=1)  # fmt: skip
+    trace = read_trace(tmp_path)
+    assert trace.damage == ("cpu_0: packet 1: its head contradicts itself",)
+    assert trace.end_ns == 10
+
+
 @pytest.mark.parametrize(
     ("field_at", "value", "why"),
     [

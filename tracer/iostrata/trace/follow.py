@@ -31,6 +31,7 @@ from iostrata.trace.stream import (
     Walk,
     stream_cpu,
 )
+from iostrata.trace.times import Expected, time_fields
 
 REMEMBERED: Final = ("thread", "file_name", "rpc_connection", "loss", "miss", "probe")
 """Points whose events are told once and matter ever after."""
@@ -53,6 +54,7 @@ class Tail:
     path: Path
     uuid: bytes
     fd: int
+    expected: Expected
     data: bytes = b""
     packets: list[Packet] = field(default_factory=list)
     before: Packet | None = None
@@ -94,7 +96,7 @@ class Tail:
         cpu = stream_cpu(self.path.name)
         data = self.data[: self.packets[last - 1].end if last else 0]
         stream = Stream(self.path.name, UNKNOWN_CPU if cpu is None else cpu, data)
-        Walk(stream, data, self.uuid, self.before).run()
+        Walk(stream, data, self.uuid, self.before, self.expected).run()
         return stream
 
     def _next(self) -> Packet | None:
@@ -137,6 +139,7 @@ class Follower:
     def __init__(self, directory: Path, machine: str) -> None:
         self._directory, self._machine = directory, machine
         self._metadata: Metadata = read_metadata(directory)
+        self._expected = Expected(time_fields(self._metadata.points, self._metadata.dtypes))
         self._tails: dict[str, Tail] = {}
         self._remembered = bytearray()
         numbers = [self._metadata.points.get(name, 0) for name in REMEMBERED]
@@ -178,7 +181,7 @@ class Follower:
                 continue
             if path.name not in self._tails:
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                self._tails[path.name] = Tail(path, self._metadata.uuid, fd)
+                self._tails[path.name] = Tail(path, self._metadata.uuid, fd, self._expected)
             tail = self._tails[path.name]
             for packet in tail.grow():
                 self._remember(tail.data, packet)

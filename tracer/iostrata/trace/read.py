@@ -8,6 +8,7 @@ Damage never stops the reading: what is damaged is left out, named in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +37,11 @@ from iostrata.trace.stream import (
     UNTIL_END,
     Gap,
     Stream,
+    first_time,
     read_stream,
     stream_cpu,
 )
+from iostrata.trace.times import Expected, time_fields
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Trace:
 def read_trace(directory: Path, machine: str = "local") -> Trace:
     """The trace in a machine's directory; RecordingError if it cannot be read at all."""
     metadata = read_metadata(directory)
-    streams, damage = read_streams(directory, metadata.uuid)
+    streams, damage = read_streams(directory, metadata)
     return assemble(directory, machine, metadata, streams, damage)
 
 
@@ -152,14 +155,18 @@ def read_metadata(directory: Path) -> Metadata:
         raise RecordingError(f"{path}: {error}", error.hint) from error
 
 
-def read_streams(directory: Path, uuid: bytes) -> tuple[list[Stream], list[str]]:
+def read_streams(directory: Path, metadata: Metadata) -> tuple[list[Stream], list[str]]:
     """Every stream of the directory, the CPUs' in order, then the recorder's."""
     streams, damage = [], []
-    for path in sorted(directory.iterdir(), key=stream_order):
-        if path.name == "metadata" or path.name.startswith(".") or path.is_dir():
-            continue
+    paths = [
+        path
+        for path in sorted(directory.iterdir(), key=stream_order)
+        if path.name != "metadata" and not path.name.startswith(".") and not path.is_dir()
+    ]
+    expected = expected_of(paths, metadata)
+    for path in paths:
         try:
-            stream = read_stream(path, uuid)
+            stream = read_stream(path, metadata.uuid, expected)
         except OSError as error:
             damage.append(f"{shown(path.name)}: cannot be read ({error.strerror})")
             streams.append(lost_stream(path.name))
@@ -170,6 +177,16 @@ def read_streams(directory: Path, uuid: bytes) -> tuple[list[Stream], list[str]]
         else:
             damage.append(f"{shown(path.name)}: no stream of this trace")
     return streams, damage
+
+
+def expected_of(paths: Sequence[Path], metadata: Metadata) -> Expected:
+    """What the events of some stream files must be like."""
+    first = UNTIL_END
+    for path in paths:
+        with suppress(OSError):
+            first = min(first, first_time(path, metadata.uuid))
+    fields = time_fields(metadata.points, metadata.dtypes)
+    return Expected(fields, first if first < UNTIL_END else 0)
 
 
 def lost_stream(name: str) -> Stream:

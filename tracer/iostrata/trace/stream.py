@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.trace.layout import EVENT_BYTES
+from iostrata.trace.times import LATEST_NS, Expected, impossible
 
 MAGIC = 0xC1FC1FC1
 HEAD = struct.Struct("<I16sIQQQQQQII")
@@ -41,6 +42,7 @@ UNKNOWN_COUNT = -1
 RECORDER_STREAM = "recorder"
 RECORDER_CPU = 0xFFFF
 UNKNOWN_CPU = -1
+ANYTHING = Expected()
 
 Slots = NDArray[np.uint32]
 Times = NDArray[np.uint64]
@@ -130,7 +132,7 @@ def stream_cpu(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def read_stream(path: Path, uuid: bytes) -> Stream:
+def read_stream(path: Path, uuid: bytes, expected: Expected = ANYTHING) -> Stream:
     """OSError if the file cannot be read; what is wrong inside it becomes damage."""
     cpu = stream_cpu(path.name)
     stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu)
@@ -138,8 +140,18 @@ def read_stream(path: Path, uuid: bytes) -> Stream:
         if path.stat().st_size == 0:
             return stream
         stream.mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    Walk(stream, stream.mapped, uuid).run()
+    Walk(stream, stream.mapped, uuid, expected=expected).run()
     return stream
+
+
+def first_time(path: Path, uuid: bytes) -> int:
+    """When a stream file's first packet begins, as far as its head can be read; else never."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if len(head) < HEAD_BYTES:
+        return UNTIL_END
+    magic, found, _, begin_ns, *_ = HEAD.unpack_from(head)
+    return begin_ns if magic == MAGIC and found == uuid else UNTIL_END
 
 
 class Walk:
@@ -149,10 +161,16 @@ class Walk:
     """
 
     def __init__(
-        self, stream: Stream, data: Data, uuid: bytes, before: Packet | None = None
+        self,
+        stream: Stream,
+        data: Data,
+        uuid: bytes,
+        before: Packet | None = None,
+        expected: Expected = ANYTHING,
     ) -> None:
         self._stream = stream
         self._before = before
+        self._expected = expected
         self._data = data
         self._uuid = uuid
         self._mark = struct.pack("<I16s", MAGIC, uuid)
@@ -230,7 +248,7 @@ class Walk:
             return f"truncated: {left} of {size} bytes"
         if checksum(self._data, at, size) != crc:
             return "checksum mismatch"
-        if stream_id != 0 or begin_ns > end_ns or end_ns > UNTIL_END:
+        if stream_id != 0 or begin_ns > end_ns or end_ns > LATEST_NS:
             return "its head contradicts itself"
         count = max(0, -(-(content_bits - HEAD_BITS) // EVENT_BITS))
         return Packet(
@@ -290,8 +308,16 @@ class Walk:
         firsts = np.array([packet.first_slot for packet in packets], np.int64)
         slots = np.repeat(firsts - np.cumsum(counts) + counts, counts) + np.arange(total)
         times = self._stream.column("<u8", 0)[slots]
-        self._check_times(packets, counts, times)
         numbers = self._stream.column("<u2", 8)[slots]
+        owner = np.repeat(np.arange(len(packets)), counts)
+        if len(wrong := self._wrong(packets, owner, slots, times, numbers)):
+            self._leave_out(packets, owner[wrong])
+            kept = np.ones(total, np.bool_)
+            kept[wrong] = False
+            slots, times, numbers, owner = slots[kept], times[kept], numbers[kept], owner[kept]
+            if not (total := len(slots)):
+                return
+        self._check_order(packets, owner, times)
         order = np.argsort(numbers, kind="stable")
         numbers, times = numbers[order], times[order]
         ordered = slots[order].astype(np.uint32)
@@ -302,20 +328,43 @@ class Walk:
             self._times.setdefault(number, []).append(times[begin:end])
         self._stream.release(total * EVENT_BYTES)
 
-    def _check_times(self, packets: list[Packet], counts: NDArray[np.int64], times: Times) -> None:
-        stream = self._stream
-        owner = np.repeat(np.arange(len(packets)), counts)
-        before = np.concatenate(([np.uint64(self._last_ns)], times[:-1]))
+    def _wrong(
+        self,
+        packets: list[Packet],
+        owner: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        times: Times,
+        numbers: NDArray[np.uint16],
+    ) -> NDArray[np.int64]:
+        """The events that tell times which cannot be, or are none of their packet's."""
         begins = np.array([packet.begin_ns for packet in packets], np.uint64)[owner]
         ends = np.array([packet.end_ns for packet in packets], np.uint64)[owner]
+        wrong = (times < begins) | (times > ends)
+        for number, fields in self._expected.fields.items():
+            rows = np.flatnonzero(numbers == number)
+            for one in fields if len(rows) else ():
+                told = self._stream.column("<u8", one.offset)[slots[rows]]
+                wrong[rows] |= impossible(told, times[rows], one.zero, self._expected.begin_ns)
+        return np.flatnonzero(wrong)
+
+    def _leave_out(self, packets: list[Packet], owner: NDArray[np.int64]) -> None:
+        """``owner``: of each event that is left out, its packet."""
+        for index, count in zip(*np.unique(owner, return_counts=True), strict=True):
+            packet = packets[index]
+            what = "event tells a time" if count == 1 else "events tell times"
+            self._stream.damage.append(
+                f"{self._stream.name}: packet {packet.number}: {count} {what} that cannot be"
+            )
+            self._gap(packet.begin_ns, packet.end_ns, UNKNOWN_COUNT)
+
+    def _check_order(self, packets: list[Packet], owner: NDArray[np.int64], times: Times) -> None:
+        stream = self._stream
+        before = np.concatenate(([np.uint64(self._last_ns)], times[:-1]))
         self._last_ns = int(times[-1])
-        for wrong, why in (
-            (times < before, "its events are not in order of time"),
-            ((times < begins) | (times > ends), "it has events outside its time range"),
-        ):
-            for index in np.unique(owner[wrong]).tolist():
-                stream.in_order = False
-                stream.damage.append(f"{stream.name}: packet {packets[index].number}: {why}")
+        for index in np.unique(owner[times < before]).tolist():
+            stream.in_order = False
+            why = "its events are not in order of time"
+            stream.damage.append(f"{stream.name}: packet {packets[index].number}: {why}")
 
     def _gap(self, begin_ns: int, end_ns: int, count: int, total: int = 0) -> None:
         self._stream.gaps.append(Gap(begin_ns, end_ns, self._stream.cpu, count, total))

@@ -38,6 +38,7 @@ from iostrata.trace.stream import (
     RECORDER_CPU,
     RECORDER_STREAM,
 )
+from iostrata.trace.times import NEVER_ZERO, ZERO_TELLS
 
 RECORDER_POINTS = frozenset(
     {"clock_sample", "loss", "miss", "full", "end", "unseen", "cost", "recorder", "probe"}
@@ -85,7 +86,8 @@ def write_trace(
     """One machine's directory, made if need be.
 
     ``events``: by point, an array of its dtype or a mapping of columns (fields
-    not given are 0; ``point`` is filled in). ``facts``: text by file name.
+    not given are 0, or begin as the event ends; ``point`` is filled in). ``facts``:
+    text by file name.
     ``discarded``: by CPU, (time_ns, how many events were refused then) in
     order of time.
     """
@@ -93,7 +95,8 @@ def write_trace(
     text = render(points, dtypes, {**ENV, **(env or {})}, clock or Clock(), uuid)
     (directory / "metadata").write_text(text)
     arrays = {
-        name: as_events(columns, dtypes[name], points[name]) for name, columns in events.items()
+        name: as_events(name, columns, dtypes[name], points[name])
+        for name, columns in events.items()
     }
     streams = by_stream(arrays)
     for cpu in sorted({*streams, *(discarded or {})}):
@@ -110,7 +113,7 @@ def write_trace(
 
 
 def as_events(
-    columns: NDArray[np.void] | Columns, dtype: np.dtype[np.void], number: int
+    point: str, columns: NDArray[np.void] | Columns, dtype: np.dtype[np.void], number: int
 ) -> NDArray[np.void]:
     if isinstance(columns, np.ndarray):
         found = columns.astype(dtype)
@@ -120,8 +123,15 @@ def as_events(
         found = np.zeros(count, dtype)
         for name, value in values.items():
             found[name] = value
+        for name in begins(point, dtype) - values.keys():
+            found[name] = found["time_ns"]
     found["point"] = number
     return found
+
+
+def begins(point: str, dtype: np.dtype[np.void]) -> frozenset[str]:
+    """The fields that tell when what an event is of began; there is no event without."""
+    return frozenset() if point in ZERO_TELLS else NEVER_ZERO & frozenset(dtype.names or ())
 
 
 def by_stream(arrays: Mapping[str, NDArray[np.void]]) -> dict[int, Slice]:
@@ -247,7 +257,7 @@ class TraceBuilder:
     def extend(self, point: str, **columns: ArrayLike) -> Self:
         """Many events at once; a scalar stands for all of them."""
         check_fields(point, columns)
-        events = as_events(columns, layout.DTYPES[point], layout.POINTS[point])
+        events = as_events(point, columns, layout.DTYPES[point], layout.POINTS[point])
         self._columns.setdefault(point, []).append(events)
         return self
 
@@ -332,6 +342,8 @@ class TraceBuilder:
             for index, row in enumerate(rows):
                 for name, value in row.items():
                     events[name][index] = value
+                for name in begins(point, events.dtype) - row.keys():
+                    events[name][index] = row["time_ns"]
             parts.setdefault(point, []).append(events)
         return {point: np.concatenate(arrays) for point, arrays in parts.items()}
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage trace: the times that events tell besides their own in, which of them cannot be out.
+
+An event is written when what it tells of is over: no other time in it is later. A sum that is
+right says that nothing was changed on the way, not that the writer wrote the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+LATEST_NS: Final = 1 << 60
+"""No machine runs for 36 years; sums and differences of later times would not fit."""
+BEFORE_NS: Final = 60_000_000_000
+"""Programs are attached one after the other, and what they see first may have begun then."""
+NO_TIMES: Final = frozenset(
+    {"time_ns", "boottime_ns", "realtime_ns", "width_ns", "run_ns", "cpu_ns"}
+)
+"""Durations, and times of other clocks."""
+NEVER_ZERO: Final = frozenset({"enter_ns", "off_ns", "exit_ns", "since_ns"})
+"""Fields that are always told, but where one says that there was no such call."""
+ZERO_TELLS: Final = frozenset({"aio_complete"})
+
+
+@dataclass(frozen=True)
+class TimeField:
+    """Where in an event; ``zero``: whether 0 says that it is not known."""
+
+    offset: int
+    zero: bool
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of a trace before its events are looked at.
+
+    ``fields``: by point number. ``begin_ns``: of its first packet.
+    """
+
+    fields: Mapping[int, tuple[TimeField, ...]] = field(default_factory=dict)
+    begin_ns: int = 0
+
+
+def time_fields(
+    points: Mapping[str, int], dtypes: Mapping[str, np.dtype[np.void]]
+) -> dict[int, tuple[TimeField, ...]]:
+    """Of each point that has any."""
+    found = {
+        number: tuple(
+            TimeField(offset, name not in NEVER_ZERO or point in ZERO_TELLS)
+            for name, (_, offset, *_) in (dtypes[point].fields or {}).items()
+            if name.endswith("_ns") and name not in NO_TIMES
+        )
+        for point, number in points.items()
+    }
+    return {number: fields for number, fields in found.items() if fields}
+
+
+def impossible(
+    told: NDArray[np.uint64], times: NDArray[np.uint64], zero: bool, begin_ns: int
+) -> NDArray[np.bool_]:
+    """Which of the told times of some events cannot be; ``times``: when those were."""
+    early = told < np.uint64(max(begin_ns - BEFORE_NS, 0))
+    if zero:
+        early &= told != 0
+    else:
+        early |= told == 0
+    return early | (told > times)
