@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -121,11 +122,18 @@ def test_paths_that_are_no_recording(tmp_path: Path) -> None:
 
 
 def test_what_may_not_be_read_is_said(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path) -> bytes:
-        raise PermissionError(13, "Permission denied", str(self))
+    def refuse(path: Path, *_: object) -> int:
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(RecordingError, match="cannot be read: Permission denied"):
+        open_recording(recording)
+
+
+def test_what_is_no_file_is_not_waited_for(recording: Path) -> None:
+    (recording / "recording.json").unlink()
+    os.mkfifo(recording / "recording.json")
+    with pytest.raises(RecordingError, match="not a regular file"):
         open_recording(recording)
 
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from pathlib import Path
+
+import pytest
 
 from iostrata.trace.clocks import TscOffset
 from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key, read_facts
@@ -151,3 +154,41 @@ def test_a_file_system_with_a_number_of_its_own_is_named_by_its_disk() -> None:
     assert names == ["loop0", "loop0", "vda1", "0:42", "0:43", "0:99"]
     assert [anonymous.disk_of(key) for key in (31, 40, 41, 43)] == [LOOP, LOOP, VDA, 43]
     assert anonymous.device_name(44) == "0:44"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "long", "directory"])
+def test_a_fact_that_is_no_file_is_a_defect(tmp_path: Path, kind: str) -> None:
+    """It is neither waited for nor read without end."""
+    fact = tmp_path / "facts" / "block"
+    fact.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(fact)
+    elif kind == "endless":
+        fact.symlink_to("/dev/zero")
+    elif kind == "directory":
+        fact.mkdir()
+    else:
+        with fact.open("wb") as file:
+            file.truncate(1 << 30)
+    _, defects = read_facts(fact.parent)
+    assert len(defects) == 1
+    assert defects[0].startswith("facts/block: cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("fact", "line"),
+    [
+        ("exchange", "1 99999999999999999999 3"),
+        ("exchange", "1 9223372036854775808 3"),
+        ("tsc", f"1 0 {1 << 63} 1"),
+        ("cpus", f"1 {'9' * 5000}"),
+        ("stacks", f"{'9' * 5000}\tf"),
+        ("echoes", f"192.0.2.1\t{1 << 64}\t5"),
+    ],
+)
+def test_a_number_that_no_word_holds_is_a_defect(tmp_path: Path, fact: str, line: str) -> None:
+    path = tmp_path / "facts" / fact
+    path.parent.mkdir()
+    path.write_text(f"{line}\n")
+    _, (defect,) = read_facts(path.parent)
+    assert defect.startswith(f"facts/{fact}: line 1")

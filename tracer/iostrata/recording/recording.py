@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from iostrata.errors import RecordingError
 from iostrata.foreign import shown
-from iostrata.trace import Trace, read_trace
+from iostrata.trace import Trace, read_small, read_trace
 
 FILE_NAME = "recording.json"
 FORMAT_NAME = "iostrata.recording"
@@ -127,7 +127,7 @@ def decode(file: Path) -> RecordingFile:
     """Whatever machines it names. RecordingError: it is none of ours, or broken."""
     try:
         # A word of a command that is no UTF-8 has halves of surrogate pairs, as JSON may.
-        data = json.loads(file.read_bytes())
+        data = json.loads(read_small(file))
         check_format(file, msgspec.convert(data, Format).format)
         return msgspec.convert(data, RecordingFile)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:

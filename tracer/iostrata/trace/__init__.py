@@ -6,7 +6,7 @@ from iostrata.trace.clocks import TscOffset
 from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
-from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file
+from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file, read_small
 from iostrata.trace.follow import Follower
 from iostrata.trace.names import ProcessNames, ThreadNames
 from iostrata.trace.paths import FileNames, file_names
@@ -18,6 +18,6 @@ from iostrata.trace.wallclock import realtime_of
 __all__ = [
     "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "BlockDevice", "Echo", "Facts",
     "FileNames", "Follower", "Mount", "Points", "ProcessNames", "ThreadNames", "Trace", "TscOffset",
-    "dump", "echo_lines", "file_names", "is_trace_file", "layout", "parse_mount", "read_trace",
-    "realtime_of",
+    "dump", "echo_lines", "file_names", "is_trace_file", "layout", "parse_mount", "read_small",
+    "read_trace", "realtime_of",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from iostrata.model import Ints
+from iostrata.trace.cells import integer
 
 ABSENT = "-"
 EXCHANGE_COLUMNS = ("sent_ns", "remote_ns", "received_ns")
@@ -47,21 +48,22 @@ class Exchange:
 def parse_tsc(line: str) -> TscOffset:
     """``pid vcpu tsc_offset scaling_ratio``; ValueError for anything else."""
     pid, vcpu, offset, ratio = line.split()
-    return TscOffset(int(pid), int(vcpu), int(offset), parse_ratio(ratio))
+    return TscOffset(integer(pid, 32), integer(vcpu, 32), integer(offset), parse_ratio(ratio))
 
 
 def parse_ratio(text: str) -> Fraction:
     if text in (ABSENT, "0", "1"):
         return Fraction(1)
     for bits in UNSCALED_BITS:
-        if abs(int(text).bit_length() - 1 - bits) <= RATIO_RANGE_BITS:
-            return Fraction(int(text), 1 << bits)
+        ratio = integer(text, 64)
+        if abs(ratio.bit_length() - 1 - bits) <= RATIO_RANGE_BITS:
+            return Fraction(ratio, 1 << bits)
     raise ValueError(text)
 
 
 def parse_exchange(line: str) -> tuple[int, int, int]:
     """One row of EXCHANGE_COLUMNS; ValueError for anything else."""
-    sent, remote, received = map(int, line.split())
+    sent, remote, received = map(integer, line.split())
     if received < sent:
         raise ValueError(line)
     return sent, remote, received

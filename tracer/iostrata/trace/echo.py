@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from iostrata.trace.cells import integer
+
 ECHOES: Final = "echoes"
 HEAD: Final = "address\tsent_ns\tround_trip_ns"
 NONE: Final = "-"
@@ -33,4 +35,4 @@ def _line(echo: Echo) -> str:
 def parse_echo(line: str) -> Echo:
     """ValueError: it is none."""
     address, sent, trip = line.split("\t")
-    return Echo(address, int(sent), None if trip == NONE else int(trip))
+    return Echo(address, integer(sent), None if trip == NONE else integer(trip))

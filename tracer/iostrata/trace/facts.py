@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from iostrata.foreign import shown
+from iostrata.trace.cells import integer
 from iostrata.trace.clocks import (
     EXCHANGE_COLUMNS,
     Exchange,
@@ -22,6 +23,7 @@ from iostrata.trace.clocks import (
     parse_tsc,
 )
 from iostrata.trace.echo import ECHOES, HEAD, Echo, parse_echo
+from iostrata.trace.files import MOST_FACT_BYTES, read_small
 
 ABSENT = "-"
 BLOCK_COLUMNS = (
@@ -179,7 +181,7 @@ class Facts:
 def device_key(numbers: str) -> int:
     """``253:1`` as one number."""
     major, minor = numbers.split(":")
-    return int(major) << 20 | int(minor)
+    return integer(major, 12) << 20 | integer(minor, 20)
 
 
 def device_numbers(key: int) -> str:
@@ -240,8 +242,8 @@ def read_least_rtt(directory: Path, defects: list[str]) -> dict[int, int]:
         try:
             row = dict(zip(columns, line.split("\t"), strict=True))
             if row["min_rtt_us"] != ABSENT:
-                connection = int(row["local_port"]) << 16 | int(row["port"])
-                least[connection] = int(row["min_rtt_us"])
+                connection = integer(row["local_port"], 16) << 16 | integer(row["port"], 16)
+                least[connection] = integer(row["min_rtt_us"], 32)
         except (ValueError, KeyError):
             defects.append(f"facts/connections: line {number} is no connection")
     return least
@@ -253,7 +255,7 @@ def read_apic_ids(directory: Path, defects: list[str]) -> dict[int, int]:
         if line.split() == list(CPU_COLUMNS):
             continue
         try:
-            cpu, apic_id = map(int, line.split())
+            cpu, apic_id = map(integer, line.split())
             ids[cpu] = apic_id
         except ValueError:
             defects.append(f"facts/cpus: line {number} is no CPU")
@@ -266,7 +268,7 @@ def read_stacks(directory: Path, defects: list[str]) -> dict[int, tuple[str, ...
         if line == STACK_COLUMNS:
             continue
         stack, _, functions = line.partition("\t")
-        if not stack.isdecimal():
+        if not re.fullmatch(r"[0-9]{1,10}", stack):
             defects.append(f"facts/stacks: line {number} is no stack")
             continue
         stacks[int(stack)] = tuple(functions.split())
@@ -311,7 +313,7 @@ def read_exchange(directory: Path, defects: list[str]) -> Exchange:
 def read_lines(path: Path, defects: list[str]) -> Iterator[tuple[int, str]]:
     """Each line that is not empty, with its number; nothing where there is no such file."""
     try:
-        text = path.read_bytes().decode(errors="surrogateescape")
+        text = read_small(path, MOST_FACT_BYTES).decode(errors="surrogateescape")
     except FileNotFoundError:
         return
     except OSError as error:
@@ -341,19 +343,19 @@ def parse_block(columns: list[str], line: str) -> BlockDevice:
     known = {name: value for name, value in values.items() if value != ABSENT}
     lower = known.get("lower_devs", "")
     return BlockDevice(
-        device_key=int(values["dev"]),
+        device_key=integer(values["dev"], 32),
         name=shown(values["name"]),
-        parent_key=int(known.get("parent_dev", 0)),
+        parent_key=integer(known.get("parent_dev", "0"), 32),
         scheduler=known.get("scheduler", ""),
         write_cache=known.get("write_cache", ""),
         fua=boolean(known.get("fua")),
         rotational=boolean(known.get("rotational")),
-        logical_block_bytes=int(known["logical_block_size"])
+        logical_block_bytes=integer(known["logical_block_size"], 32)
         if "logical_block_size" in known
         else None,
         backing=known.get("backing", ""),
-        lower_keys=tuple(int(key) for key in lower.split(",") if key),
-        backing_inode=int(known["backing_inode"]) if "backing_inode" in known else None,
+        lower_keys=tuple(integer(key, 32) for key in lower.split(",") if key),
+        backing_inode=integer(known["backing_inode"], 64) if "backing_inode" in known else None,
     )
 
 

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace: the files that a recorder writes into a directory of its own."""
+"""Trace: the files that a recorder writes into a directory of its own, and how they are opened.
+
+A recording may come from anybody: a pipe in the place of a file would be waited for for ever,
+and what is endless, or has a hole of a gigabyte, would be read.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from typing import Final
+import stat
+from pathlib import Path
+from typing import BinaryIO, Final
 
 METADATA: Final = "metadata"
 FACTS: Final = "facts"
@@ -12,9 +20,30 @@ FACT: Final = re.compile(r"[a-z][a-z_]{0,31}", re.ASCII)
 FILE: Final = re.compile(r"metadata|recorder|cpu_[0-9]{1,5}", re.ASCII)
 # In the head of the metadata of each.
 OURS: Final = b"iostrata_format"
+# Many times of what a machine with thousands of mounts and processes has.
+MOST_TEXT_BYTES: Final = 4 << 20
+MOST_FACT_BYTES: Final = 64 << 20
 
 
 def is_trace_file(name: str) -> bool:
     """Whether a recorder writes a file of that name, by its path within its directory."""
     folder, slash, fact = name.rpartition("/")
     return bool(FACT.fullmatch(fact) if slash and folder == FACTS else FILE.fullmatch(name))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file, to be read. OSError: there is none, or it is something else."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def read_small(path: Path, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
+    """All of a file. OSError, as well if it is longer than any such file is."""
+    with open_regular(path) as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is longer than {most_bytes >> 20} MiB", str(path))
+    return data

@@ -21,6 +21,7 @@ from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.tsdl import Node, Parser, Struct, number, struct
 
 FORMAT_VERSION = 1
+MOST_CPUS = 1 << 16
 EVENT_HEADER = ("time_ns", "point", "cpu", "tid")
 CTF_NAMES = {"timestamp": "time_ns", "id": "point"}
 PACKET_FIELDS = (
@@ -227,6 +228,8 @@ def build(blocks: list[tuple[str, dict[str, Node]]]) -> Metadata:
     env = {
         key: value for key, value in by_name.get("env", {}).items() if isinstance(value, (str, int))
     }
+    if not 0 <= number(env, "machine_cpus", 0) <= MOST_CPUS:
+        raise ValueError("no machine has so many CPUs")
     trace, stream = by_name["trace"], by_name["stream"]
     packet = place(struct(trace, "packet.header"), struct(stream, "packet.context"))
     if packet != list(PACKET_FIELDS):

@@ -16,6 +16,7 @@ from iostrata.errors import RecordingError
 from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import Facts, read_facts
+from iostrata.trace.files import read_small
 from iostrata.trace.losses import (
     Cut,
     Losses,
@@ -126,7 +127,7 @@ def assemble(
 def read_metadata(directory: Path) -> Metadata:
     path = directory / "metadata"
     try:
-        text = path.read_bytes().decode(errors="surrogateescape")
+        text = read_small(path).decode(errors="surrogateescape")
     except FileNotFoundError:
         raise RecordingError(
             f"{directory} holds no trace: it has no file metadata",

@@ -11,6 +11,7 @@ in memory (``iostrata.trace.follow``).
 from __future__ import annotations
 
 import mmap
+import os
 import re
 import struct
 import zlib
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.trace.files import open_regular
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.times import LATEST_NS, Expected, impossible
 
@@ -136,8 +138,8 @@ def read_stream(path: Path, uuid: bytes, expected: Expected = ANYTHING) -> Strea
     """OSError if the file cannot be read; what is wrong inside it becomes damage."""
     cpu = stream_cpu(path.name)
     stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu)
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:
             return stream
         stream.mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     Walk(stream, stream.mapped, uuid, expected=expected).run()
@@ -249,6 +251,8 @@ class Walk:
         if checksum(self._data, at, size) != crc:
             return "checksum mismatch"
         if stream_id != 0 or begin_ns > end_ns or end_ns > LATEST_NS:
+            return "its head contradicts itself"
+        if max(sequence, discarded) > UNTIL_END:
             return "its head contradicts itself"
         count = max(0, -(-(content_bits - HEAD_BITS) // EVENT_BITS))
         return Packet(
