@@ -2,6 +2,7 @@
 #
 #   make demo    record a benchmark of synchronous writes here and print its table
 #   make test    every test and linter
+#   make fuzz    recordings with something wrong in them, FUZZ_SECONDS long
 #   make bench   what recording and analysing cost
 #   make man     the manual page anew, docs/iostrata.1
 #   make schema  the JSON Schemas anew, docs/schema
@@ -13,6 +14,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+FUZZ_SECONDS ?= 600
 BIN := $(VENV)/bin
 
 BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev make gcc
@@ -25,7 +27,7 @@ DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go
 	mariadb-client-core mariadb-server-core nodejs postgresql python3-lmdb redis-tools \
 	rocksdb-tools sysbench
 
-.PHONY: all demo test test-lab test-databases bench man docs schema lint native install clean
+.PHONY: all demo test test-lab fuzz test-databases bench man docs schema lint native install clean
 all: install
 
 demo: install
@@ -43,6 +45,9 @@ test-databases: .stamps/database-packages .stamps/python-dev native
 bench: .stamps/test-packages .stamps/python-dev native
 	set -e; for script in tests/benchmarks/*.py; do \
 		$(BIN)/python -m "tests.benchmarks.$$(basename "$$script" .py)"; done
+
+fuzz: .stamps/test-packages .stamps/python-dev
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 man: .stamps/python
 	$(BIN)/python -m iostrata.cli.man > docs/iostrata.1
