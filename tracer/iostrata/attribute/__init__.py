@@ -3,7 +3,8 @@
 
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice, Chosen, percentile
-from iostrata.attribute.compare import FEWEST_RUNS, compare
+from iostrata.attribute.compare import compare
+from iostrata.attribute.drift import FEWEST_RUNS
 from iostrata.attribute.run import Run, run_of
 from iostrata.attribute.selection import (
     ALL,

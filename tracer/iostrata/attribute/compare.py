@@ -9,14 +9,15 @@ The test is Student's, of the logarithm of each run's figure: what disturbs a ru
 makes it some percent slower, not some microseconds. A row is judged by what its
 change alone would make of the total. If nothing changed, both sides' runs vary
 alike, so their variance is one; and it is never less than what the writes within
-the runs vary. All intervals of a comparison hold together (Bonferroni): the
-totals have one half of what may go wrong, all rows the other.
+the runs vary. What drifts from run to run is allowed for (``drift``). All intervals
+of a comparison hold together (Bonferroni): the totals have one half of what may go
+wrong, all rows the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import expm1, log, log1p
 from typing import Final
@@ -24,6 +25,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute.batches import FEWEST, Floats
+from iostrata.attribute.drift import FEWEST_RUNS, Drift, drift_of
 from iostrata.attribute.run import MIX_COLUMNS, Figure, Run, RunGroup
 from iostrata.attribute.selection import LayerKey, layers_of
 from iostrata.attribute.student import quantile
@@ -38,7 +40,6 @@ from iostrata.model import (
 )
 
 CONFIDENCE: Final = 0.95
-FEWEST_RUNS: Final = 2
 # What is too small to matter, where no limit says it.
 SMALL: Final = 0.1
 # How probably a change of the size that is called detectable is found.
@@ -62,11 +63,19 @@ class Sides:
 
 @dataclass(frozen=True)
 class Rule:
-    """How lines are judged: ``chance`` of a false alarm in each, ``small``: as a part of A."""
+    """How lines are judged: ``chance`` of a false alarm in each, ``small``: as a part of A.
+
+    ``drift`` None: it is not known when the runs were made.
+    """
 
     judged: bool
     chance: float
     small: float
+    drift: Drift | None = None
+
+    def of(self, lines: int) -> Rule:
+        """With so many lines sharing the chance."""
+        return replace(self, chance=self.chance / lines)
 
 
 def compare(
@@ -76,6 +85,7 @@ def compare(
 
     ``limit``: as a part of A's total, 0.1 for 10 %.
     """
+    a, b = (sorted(side, key=lambda run: run.created) for side in (a, b))
     layers = layers_of(run.layers for run in (*a, *b))
     unlike = _unlike(a, b)
     names = list(dict.fromkeys(name for run in (*a, *b) for name in run.groups))
@@ -85,6 +95,7 @@ def compare(
         judged=min(len(a), len(b)) >= FEWEST_RUNS,
         chance=(1 - CONFIDENCE) / max(len(common), 1),
         small=limit or SMALL,
+        drift=drift_of([run.created for run in a], [run.created for run in b]),
     )
     groups = tuple(
         _group(name, [run.groups[name] for run in a], [run.groups[name] for run in b],
@@ -132,8 +143,7 @@ def _group(
         if any(key in group.layers for group in (*a, *b))
     ]
     rows.append((None, row(sides(lambda group: group.residual))))
-    of_total = Rule(rule.judged, rule.chance / 2 / 3, rule.small)
-    of_rows = Rule(rule.judged, rule.chance / 2 / len(rows), rule.small)
+    of_total, of_rows = rule.of(2 * 3), rule.of(2 * len(rows))
     p50, p99 = sides(lambda group: group.p50), sides(lambda group: group.p99)
     return ComparedGroup(
         name=name,
@@ -159,7 +169,7 @@ def _mean(figures: Sequence[Figure]) -> float:
 def _change(of: Sides, base_ns: float, rule: Rule) -> Change:
     a_ns, b_ns = _mean(of.a), _mean(of.b)
     change = b_ns - a_ns
-    error, degrees = _error(of, rule.judged)
+    error, degrees = _error(of, rule)
     critical = quantile(1 - rule.chance / 2, degrees)
     reach = min(critical * error, WIDEST)
     found = min((critical + quantile(POWER, degrees)) * error, WIDEST)
@@ -187,7 +197,7 @@ def _verdict(low: float, high: float, within: bool) -> str:
     return "noise" if within else "unclear"
 
 
-def _error(of: Sides, judged: bool) -> tuple[float, int]:
+def _error(of: Sides, rule: Rule) -> tuple[float, int]:
     """The standard error of the logarithm of B over A, and its degrees of freedom."""
     if not any(figure.value_ns for figure in (*of.a, *of.b)):
         return 0.0, FEWEST - 1
@@ -196,15 +206,16 @@ def _error(of: Sides, judged: bool) -> tuple[float, int]:
         float((_errors(side) ** 2 / scaled**2).sum()) / len(side) ** 2
         for side, scaled in ((of.a, a), (of.b, b))
     )
-    if not judged:
+    if not rule.judged:
         return within**0.5, FEWEST - 1
     squares = [float(((np.log(one) - np.log(one).mean()) ** 2).sum()) for one in (a, b)]
+    drifted = rule.drift.factor(np.log(a), np.log(b)) if rule.drift else 1.0
     counts = len(a), len(b)
     degrees = sum(counts) - 2
     pooled = sum(squares) / degrees * sum(1 / count for count in counts)
     # Where the sides have not the same number of runs, and the few vary more.
     apart = sum(square / (count - 1) / count for square, count in zip(squares, counts, strict=True))
-    return max(pooled, apart, within) ** 0.5, degrees
+    return max(drifted * pooled, drifted * apart, within) ** 0.5, degrees
 
 
 def _mean_log(figures: Sequence[Figure], rest_ns: float) -> float:
@@ -225,7 +236,7 @@ def _errors(figures: Sequence[Figure]) -> Floats:
 
 def _needed_runs(total: Sides, rule: Rule) -> int | None:
     """How many of each side would find a change of the size that is not small; None: too many."""
-    error, _ = _error(total, judged=True)
+    error, _ = _error(total, rule)
     counts = len(total.a), len(total.b)
     variance = error**2 / sum(1 / count for count in counts)
     for runs in range(FEWEST_RUNS, MOST_RUNS + 1):

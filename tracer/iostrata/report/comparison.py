@@ -144,8 +144,8 @@ def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
             "yellow",
         )
     if comparison.one_after_the_other:
-        text = "one side was recorded after the other: what else changed in that time is in the"
-        yield "order", [f"{text} change, too; record the sides by turns"], "yellow"
+        text = "one side was recorded after the other: the intervals are wider by what may have"
+        yield "order", [f"{text} drifted meanwhile; record the sides by turns"], "yellow"
     for name, side in (("A", comparison.quality_a), ("B", comparison.quality_b)):
         yield from _defects(name, side)
     yield from _limit(comparison)
