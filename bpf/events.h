@@ -37,11 +37,15 @@ struct syscall_event {
 	int result;       /* bytes, 0, or -errno */
 	unsigned int size_bytes; /* asked for; of a part to be synchronised, 0: to the end */
 	unsigned int tgid;
-	unsigned int open_flags; /* struct file's f_flags */
+	unsigned int open_flags; /* struct file's f_flags, and OPEN_OF_SYNC_INODE */
 	unsigned char call;      /* enum call */
 	unsigned char rwf; /* the RWF_ flags of pwritev2, the flags of sync_file_range and msync */
 	unsigned short pad;
 };
+
+/* In open_flags: whatever the file was opened with, what is written to it is durable as with
+ * O_DSYNC, by its mount (sync) or an attribute of its own (IS_SYNC in linux/fs.h). */
+#define OPEN_OF_SYNC_INODE 0x80000000u
 
 enum call {
 	CALL_WRITE = 1,
@@ -62,6 +66,7 @@ enum call {
 	CALL_SPLICE,
 	CALL_COPY_FILE_RANGE,
 	CALL_FALLOCATE, /* only of a file that is O_SYNC or O_DSYNC; size_bytes 0 */
+	CALL_FTRUNCATE, /* only of a file with OPEN_OF_SYNC_INODE: no flag of its own matters */
 };
 
 /* A thread whose calls are recorded: once when it is first seen, again after exec. */

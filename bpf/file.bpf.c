@@ -47,6 +47,10 @@ void file_system_watch(struct super_block *sb)
 	watch_file_system(sb, LOOK(sb, s_dev));
 }
 
+/* IS_SYNC() in linux/fs.h. */
+#define SB_SYNCHRONOUS 0x10
+#define S_SYNC 1
+
 static __always_inline bool identify(struct file *file, struct file_identity *identity)
 {
 	struct inode *inode = LOOK(file, f_inode);
@@ -71,6 +75,9 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	identity->file_key = (__u64)file;
 	identity->inode = LOOK(inode, i_ino);
 	identity->open_flags = LOOK(file, f_flags);
+	if (format == S_IFREG && sb &&
+	    (LOOK(inode, i_flags) & S_SYNC || LOOK(sb, s_flags) & SB_SYNCHRONOUS))
+		identity->open_flags |= OPEN_OF_SYNC_INODE;
 	return true;
 }
 

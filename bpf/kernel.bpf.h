@@ -52,11 +52,13 @@ struct block_device {
 
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_flags;
 	struct block_device *s_bdev;
 };
 
 struct inode {
 	__u16 i_mode;
+	unsigned int i_flags;
 	__u32 i_rdev;
 	unsigned long i_ino;
 	struct super_block *i_sb;

@@ -167,6 +167,21 @@ int syscall_enter_fallocate(struct enter_context *ctx)
 	return 0;
 }
 
+/* Durable where all that is done to the file is, and else not at all. */
+SEC("tp")
+int syscall_enter_ftruncate(struct enter_context *ctx)
+{
+	__u64 length = ctx->args[1];
+	struct file_identity identity;
+	struct thread *thread = caller(ctx->args[0], &identity);
+
+	if (!thread || !(identity.open_flags & OPEN_OF_SYNC_INODE))
+		return 0;
+	call_is(thread, CALL_FTRUNCATE, length, 0, 0);
+	call_begin(thread, &identity);
+	return 0;
+}
+
 struct mapped {
 	struct file_identity identity;
 	__u64 address;

@@ -32,11 +32,12 @@ static const struct {
 	{ "syscall_enter_pwritev2", "sys_enter_", { "pwritev2" } },
 	{ "syscall_enter_copy", "sys_enter_", { "sendfile64", "splice", "copy_file_range" } },
 	{ "syscall_enter_fallocate", "sys_enter_", { "fallocate" } },
+	{ "syscall_enter_ftruncate", "sys_enter_", { "ftruncate" } },
 	{ "syscall_exit",
 	  "sys_exit_",
 	  { "write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync", "syncfs",
 	    "sync", "sync_file_range", "msync", "sendfile64", "splice", "copy_file_range",
-	    "fallocate" } },
+	    "fallocate", "ftruncate" } },
 	{ "syscall_enter_msync", "sys_enter_", { "msync" } },
 	{ "syscall_enter_msync_blind", "sys_enter_", { "msync" } },
 };

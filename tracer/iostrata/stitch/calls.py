@@ -20,6 +20,7 @@ from iostrata.trace.layout import (
     CALL_FALLOCATE,
     CALL_FDATASYNC,
     CALL_FSYNC,
+    CALL_FTRUNCATE,
     CALL_MSYNC,
     CALL_PWRITEV2,
     CALL_SENDFILE,
@@ -31,6 +32,8 @@ from iostrata.trace.layout import (
 
 O_DSYNC: Final = 0o10000
 O_SYNC_ONLY: Final = 0o4000000
+OPEN_OF_SYNC_INODE: Final = 0x80000000
+"""Of the recorder: the file is synchronous by its mount, or by an attribute (events.h)."""
 RWF_DSYNC: Final = 0x2
 RWF_SYNC: Final = 0x4
 SYNC_FILE_RANGE_WAITS: Final = 0x1 | 0x4
@@ -46,6 +49,7 @@ METHODS: Final = (
     "flush",
     "sync",
     "syncfs",
+    "sync_inode",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine; behind these come those of what machines do for others.
@@ -160,7 +164,7 @@ def operations_of_calls(calls: Points) -> Operations:
     is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
     # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
     is_write &= result != 0
-    is_write |= (call == CALL_FALLOCATE) & (method != PLAIN)
+    is_write |= np.isin(call, (CALL_FALLOCATE, CALL_FTRUNCATE)) & (method != PLAIN)
     scope = np.full(len(call), NO_SYNC)
     for number, (of_call, scope_of_call) in _SYNCS.items():
         method[call == number], scope[call == number] = of_call, scope_of_call
@@ -189,4 +193,7 @@ def method_of_write(flags: Ints, rwf: Ints) -> Ints:
     whole = ((flags & O_SYNC_ONLY) != 0) | ((rwf & RWF_SYNC) != 0)
     durable = whole | ((flags & O_DSYNC) != 0) | ((rwf & RWF_DSYNC) != 0)
     method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])
+    # A flag of its own says more of who asked for it.
+    method[~durable & ((flags & OPEN_OF_SYNC_INODE) != 0)] = METHOD["sync_inode"]
+    durable |= (flags & OPEN_OF_SYNC_INODE) != 0
     return np.where(durable, method, PLAIN)
