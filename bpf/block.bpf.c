@@ -2,15 +2,12 @@
 /* The block layer: bios queued, split and remapped; requests issued and completed. */
 #include "block.bpf.h"
 #include "task.bpf.h"
+#include "throttle.bpf.h"
 
 /* Further bios of one request that are recorded; what exceeds them is tied by its place. */
 #define MAX_MERGED 128
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct iomap_dio {
-	struct kiocb *iocb;
-};
 
 struct loop_cmd {
 	struct kiocb iocb;
@@ -54,10 +51,13 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 {
 	bool kernel_thread = current_is_kernel_thread();
 	__u64 above_key = 0;
+	bool held = false;
 	union event *e;
 
-	if (point == POINT_block_bio_queue && kernel_thread)
+	if (point == POINT_block_bio_queue && kernel_thread) {
 		above_key = request_above(bio);
+		held = current_dispatches_throttled();
+	}
 	e = emit_reserve(point);
 	if (!e)
 		return 0;
@@ -68,6 +68,7 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 	e->block_bio_queue.flags = bio->bi_opf;
 	e->block_bio_queue.kernel_thread = kernel_thread;
 	e->block_bio_queue.above_key = above_key;
+	e->block_bio_queue.held = held;
 	emit_submit(e, point);
 	return 0;
 }

@@ -168,6 +168,8 @@ struct bio_event {
 	/* Of a kernel thread's direct I/O: the request of a loop device that it is for, if a
 	 * request is there; 0: none. */
 	unsigned long long above_key;
+	unsigned int held; /* 1: a control group's limit had held it back until now */
+	unsigned int pad;
 };
 
 /* The front of a bio was split off, as a bio of its own, which is never queued. */
@@ -508,6 +510,14 @@ struct task_event {
 	char process[16]; /* comm of the process's first thread */
 };
 
+/* A thread that runs again could have run earlier, but for its control group's CPU quota. */
+struct throttle_event {
+	EVENT_HEADER;
+	unsigned long long since_ns;     /* runnable */
+	unsigned long long throttled_ns; /* for how long of that at least its group was throttled */
+	unsigned int subject_tid;
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -568,7 +578,8 @@ struct task_event {
 	P(sched_ran, run_event)                     \
 	P(sched_moved, move_event)                  \
 	P(task, task_event)                         \
-	P(file_name, file_name_event)
+	P(file_name, file_name_event)               \
+	P(sched_throttled, throttle_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -95,10 +95,14 @@ struct thread {
 
 	/* when it was moved last from one CPU's queue to another's */
 	unsigned long long moved_ns;
+
+	/* when it could run last: its queue, and for how long that had been throttled */
+	unsigned long long queue_key;
+	unsigned long long throttled_ns;
 };
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */
-#define RUNS 32
+#define RUNS 128
 
 /* Tasks that were told of: two that share a place are told of again. */
 #define TOLD_TASKS 65536

@@ -6,6 +6,7 @@
 #include "compat.bpf.h"
 #include "interrupt.bpf.h"
 #include "runs.bpf.h"
+#include "throttle.bpf.h"
 
 /* A kernel thread has ceased to help after so many runs without letting a thread go on. */
 #define USELESS_RUNS 200
@@ -39,7 +40,8 @@ static __always_inline __u64 runnable_since(const struct thread *thread)
 	return thread->off_state ? thread->wake_ns : thread->off_ns;
 }
 
-static __always_inline void resumed(struct thread *thread, __u32 tid, __u64 now_ns)
+static __always_inline void resumed(struct thread *thread, struct task_struct *task, __u32 tid,
+				    __u64 now_ns)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct run *before = run_before(runs_of(cpu), 2);
@@ -47,6 +49,8 @@ static __always_inline void resumed(struct thread *thread, __u32 tid, __u64 now_
 	__u64 idle_ns = before->tgid ? 0 : before->begin_ns;
 	union event *e;
 
+	if (since_ns)
+		throttle_end(thread, task, since_ns, now_ns);
 	if (since_ns < thread->moved_ns)
 		since_ns = thread->moved_ns;
 	if (since_ns && (!idle_ns || idle_ns > since_ns))
@@ -92,12 +96,14 @@ int wakeup_switch(__u64 *ctx)
 		thread->waker_cpu = 0;
 		thread->waker_context = WAKE_UNKNOWN;
 		thread->off_ns = now_ns;
+		if (!thread->off_state)
+			throttle_begin(thread, prev);
 		if (is_idle(thread) || is_useless(thread))
 			thread_remove(prev->pid);
 	}
 	thread = thread_of(next_tid);
 	if (thread && thread->off_ns)
-		resumed(thread, next_tid, now_ns);
+		resumed(thread, next, next_tid, now_ns);
 	return 0;
 }
 
@@ -168,6 +174,7 @@ int wakeup_waking(__u64 *ctx)
 		thread->waker_context = wake_context(ctx);
 		if (thread->waker_context == WAKE_THREAD && thread->kind != THREAD_HELPER)
 			helped(thread->waker_tid);
+		throttle_begin(thread, task);
 		thread->wake_ns = bpf_ktime_get_ns();
 	}
 	return 0;

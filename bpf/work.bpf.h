@@ -100,19 +100,22 @@ static __always_inline __u64 uring_worked_on(struct task_struct *task)
 	return (__u64)work - bpf_core_field_offset(struct io_kiocb___work, work);
 }
 
-static __always_inline struct work_struct *current_work(struct task_struct *task)
+static __always_inline struct worker *current_worker(struct task_struct *task)
 {
 	struct task_struct___worker *modern = (void *)task;
 	struct task_struct___worker_before *before = (void *)task;
 	struct kthread *kthread;
-	struct worker *worker;
 
 	if (bpf_core_field_exists(modern->worker_private))
 		kthread = PEEK(modern, worker_private);
 	else
 		kthread = PEEK(before, set_child_tid);
-	worker = PEEK(kthread, data);
-	return PEEK(worker, current_work);
+	return (struct worker *)PEEK(kthread, data);
+}
+
+static __always_inline struct work_struct *current_work(struct task_struct *task)
+{
+	return PEEK(current_worker(task), current_work);
 }
 
 /* libaio's key for what may be its control block, 0: it is not.  Nothing but a

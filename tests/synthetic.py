@@ -83,8 +83,13 @@ class Request:
     meta: bool = False
 
 
-def submit(world: World, disk: int, tid: int, time_ns: int, request: Request) -> Counter[str]:
-    """One data request from Q to C; returns where its time went."""
+def submit(
+    world: World, disk: int, tid: int, time_ns: int, request: Request, held: bool = False
+) -> Counter[str]:
+    """One data request from Q to C; returns where its time went.
+
+    ``held``: a kernel worker queues it, as a control group's limit had held it back.
+    """
     insert = time_ns + request.queue
     issue = insert + (request.scheduler or 0)
     complete = issue + request.device
@@ -94,8 +99,9 @@ def submit(world: World, disk: int, tid: int, time_ns: int, request: Request) ->
     place = {"dev": disk, "sector": request.sector, "size_bytes": request.size, "flags": flags}
     keys = {"request_key": rq, "bio_key": bio}
     world.emit(
-        "block_bio_queue", time_ns, tid, bio_key=bio, kernel_thread=int(request.meta), **place
-    )
+        "block_bio_queue", time_ns, tid, bio_key=bio, kernel_thread=int(request.meta or held),
+        held=int(held), **place
+    )  # fmt: skip
     if request.scheduler is not None:
         world.emit("block_rq_insert", insert, tid, **keys, **place)
     world.emit("block_rq_issue", issue, tid, **keys, **place)

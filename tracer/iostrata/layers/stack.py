@@ -27,6 +27,7 @@ from iostrata.layers.network import NETWORK
 from iostrata.layers.rpc import RPC
 from iostrata.layers.svc import SVC
 from iostrata.layers.syscall import SYSCALL
+from iostrata.layers.throttle import THROTTLE
 from iostrata.layers.unfollowed import UNFOLLOWED
 from iostrata.layers.virtio import VIRTIO
 from iostrata.layers.virtiofs import VIRTIOFS
@@ -44,6 +45,7 @@ LAYERS: Final = (
     LOCK,
     JOURNAL,
     WAKEUP,
+    THROTTLE,
     BLOCK,
     NBD,
     VIRTIOFS,

@@ -40,12 +40,13 @@ QUEUED, SPLIT, REMAPPED = range(3)
 class Bios:
     """Bios, one row each, in order of ``begin_ns``. Times in ns, -1: not seen or none.
 
-    ``parent``: the row that it came of, -1: it was queued for its own sake. ``above``: the
-    row of the Requests on a loop device that it is for. ``lowered``: it is on a device below
-    that of one of these. ``queue_ns``: Q, for what was split off the whole one's.
-    ``request``: row of the first of the Requests that carried its data, -1: an empty flush,
-    or the device has none. ``life_end_ns``: it was complete itself (after the flushes that
-    it asked for, and all that came of it). ``by_key``: looks them up by ``begin_ns``.
+    ``held``: a control group's limit kept it from being queued. ``parent``: the row that it
+    came of, -1: it was queued for its own sake. ``above``: the row of the Requests on a loop
+    device that it is for. ``lowered``: it is on a device below that of one of these.
+    ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the first of
+    the Requests that carried its data, -1: an empty flush, or the device has none.
+    ``life_end_ns``: it was complete itself (after the flushes that it asked for, and all that
+    came of it). ``by_key``: looks them up by ``begin_ns``.
     """
 
     key: Ints
@@ -56,6 +57,7 @@ class Bios:
     meta: NDArray[np.bool_]
     wants_flush: NDArray[np.bool_]
     kernel_thread: NDArray[np.bool_]
+    held: NDArray[np.bool_]
     parent: Ints
     above: Ints
     lowered: NDArray[np.bool_]
@@ -97,6 +99,7 @@ class Begun:
     flags: Ints
     kernel_thread: Ints
     above_key: Ints
+    held: Ints
     parent_key: Ints
     old_device_key: Ints
     old_sector: Ints
@@ -161,6 +164,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         meta=((begun.flags | begun.flags[roots(parent)]) & META) != 0,
         wants_flush=begun.wants_flush,
         kernel_thread=kernel_thread,
+        held=begun.held[roots(parent)] != 0,
         parent=parent,
         above=above,
         lowered=lowered(parent, above, begun.device_key),
@@ -194,7 +198,8 @@ def lowered(parent: Ints, above: Ints, device_key: Ints) -> NDArray[np.bool_]:
 
 def _begun(window: Window, ends: Ends) -> Begun:
     fields = ("tid", "bio_key", "sector", "dev", "size_bytes", "flags")
-    told = () if _is_old(window) else ("above_key",)
+    later = ("above_key", "held")
+    told = [name for name in later if name in window.trace.points["block_bio_queue"].fields]
     queued = window.columns("block_bio_queue", *fields, "kernel_thread", *told)
     split = window.columns("block_split", *fields, "parent_key")
     handed = window.columns("block_bio_remap", *fields, "old_dev", "old_sector")
@@ -223,6 +228,7 @@ def _rows(kind: int, columns: Columns) -> Begun:
         flags=columns["flags"],
         kernel_thread=columns.get("kernel_thread", nothing),
         above_key=columns.get("above_key", nothing),
+        held=columns.get("held", nothing),
         parent_key=columns.get("parent_key", none),
         old_device_key=columns.get("old_dev", none),
         old_sector=columns.get("old_sector", none),

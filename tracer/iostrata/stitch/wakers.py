@@ -232,7 +232,7 @@ class Wakers:
             for kind, parts in tied.items():
                 parts.append(_tie(front, at(vars(self._endings)[kind], ending), done))
             ended[front.sleep[ending >= 0]] = True
-            asked = self._asked(front, at(self._endings.bio, ending))
+            asked = self._asked(front, at(self._endings.bio, ending), spans)
             front = front.where((ending < 0) & (front.context != WAKE_INTERRUPT))
             kinds = self._kind_of(front.waker, front.end_ns)
             tied["commit"].append(self._commits_of(front.where(kinds == THREAD_JOURNAL)))
@@ -240,14 +240,19 @@ class Wakers:
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
 
-    def _asked(self, front: Waits, bio: Ints) -> Waits:
-        """Before it was asked for a request, its completion waited for who asked for it."""
+    def _asked(self, front: Waits, bio: Ints, spans: SpanList) -> Waits:
+        """Before it was asked for a request, its completion waited for who asked for it.
+
+        What a limit had held back was asked for before: who hands it on, only does that.
+        """
         queue, tid = at(self._bios.queue_ns, bio), at(self._bios.tid, bio)
+        held = at(self._bios.held.astype(np.int64), bio) > 0
+        spans.add(np.where(held, front.owner, -1), "throttle.io", front.begin_ns, queue)
         still = np.full(len(front), STILL)
         before = Waits(
             front.owner, front.sleep, front.begin_ns, queue, tid, front.cpu, still
         )  # fmt: skip
-        return before.where((bio >= 0) & (queue > front.begin_ns))
+        return before.where((bio >= 0) & ~held & (queue > front.begin_ns))
 
     def _kind_of(self, tid: Ints, time_ns: Ints) -> Ints:
         """The thread's kind at a time, 0: it is not recorded.  A tid is used again.
@@ -345,6 +350,9 @@ class Wakers:
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns)
         spans.add(
             peer, "wakeup.runqueue", np.maximum(floor, runnable), on, sleep + self._first_sleep
+        )
+        spans.add(
+            peer, "throttle.cpu", np.maximum(floor, runnable), at(self._sleeps.released_ns, sleep)
         )
         spans.add(np.where(helper, front.owner, -1), "wakeup.worker",
                   np.maximum(floor, runnable), front.end_ns)  # fmt: skip

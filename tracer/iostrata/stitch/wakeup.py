@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints
+from iostrata.columns import AsOf, Ints, at
 from iostrata.layers import STACK
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
@@ -21,6 +21,7 @@ class Sleeps:
     ``waker``: -1 where nobody was seen to end the sleep, which then lasts until ``on_ns``.
     ``context``: an ``enum wake_context``; ``waker_cpu``: where it is known. ``cpu``: on which
     it ran again; ``idle_ns``: since when that had had nothing to do, 0: it had, or not known.
+    ``throttled_ns``: for how long of the wait for a CPU its control group's quota was used up.
     """
 
     tid: Ints
@@ -33,6 +34,7 @@ class Sleeps:
     state: Ints
     cpu: Ints
     idle_ns: Ints
+    throttled_ns: Ints
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -45,6 +47,12 @@ class Sleeps:
     def runnable_ns(self) -> Ints:
         """From when on it could have run."""
         return np.where(self.asleep, self.wake_ns, self.off_ns)
+
+    @property
+    def released_ns(self) -> Ints:
+        """Until when a quota kept it from running; its other waits are behind that."""
+        released: Ints = np.minimum(self.runnable_ns + self.throttled_ns, self.on_ns)
+        return released
 
     def rows(self, rows: Ints) -> Sleeps:
         return Sleeps(**{name: column[rows] for name, column in vars(self).items()})
@@ -60,6 +68,9 @@ def sleeps_of(window: Window) -> Sleeps:
     on, state = resumes["time_ns"], resumes["state"]
     unseen = (resumes["wake_ns"] == 0) & (state != 0)
     unknown = np.zeros(len(on), np.int64)
+    kept = window.columns("sched_throttled", "subject_tid", "throttled_ns")
+    throttled = AsOf(kept["subject_tid"], kept["time_ns"]).at_or_before(resumes["subject_tid"], on)
+    throttled = np.where(at(kept["time_ns"], throttled) == on, throttled, -1)
     return Sleeps(
         tid=resumes["subject_tid"],
         off_ns=resumes["off_ns"],
@@ -71,6 +82,7 @@ def sleeps_of(window: Window) -> Sleeps:
         state=state,
         cpu=resumes["cpu"],
         idle_ns=resumes.get("idle_ns", unknown),
+        throttled_ns=np.maximum(at(kept["throttled_ns"], throttled), 0),
     )
 
 
@@ -81,6 +93,7 @@ def run_queue(sleeps: Sleeps, owner: Ints, first: int) -> Spans:
     """
     spans, sleep = SpanList(), first + np.arange(len(sleeps))
     spans.add(owner, "wakeup.runqueue", sleeps.runnable_ns, sleeps.on_ns, sleep)
+    spans.add(owner, "throttle.cpu", sleeps.runnable_ns, sleeps.released_ns)
     return spans.collect()
 
 

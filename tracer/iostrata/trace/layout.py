@@ -70,6 +70,7 @@ POINTS: dict[str, int] = {
     "sched_moved": 57,
     "task": 58,
     "file_name": 59,
+    "sched_throttled": 60,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -132,6 +133,7 @@ STRUCT_OF: dict[str, str] = {
     "sched_moved": "move_event",
     "task": "task_event",
     "file_name": "file_name_event",
+    "sched_throttled": "throttle_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -235,6 +237,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("flags", "<u4", 40),
         ("kernel_thread", "<u4", 44),
         ("above_key", "<u8", 48),
+        ("held", "<u4", 56),
     ),
     "remap_event": (
         ("time_ns", "<u8", 0),
@@ -567,6 +570,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("component", "<u1", 34),
         ("last", "<u1", 35),
         ("text", "S28", 36),
+    ),
+    "throttle_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("since_ns", "<u8", 16),
+        ("throttled_ns", "<u8", 24),
+        ("subject_tid", "<u4", 32),
     ),
 }
 

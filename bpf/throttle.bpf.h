@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * For how long control groups' limits have kept tasks: of the CPU, by the
+ * scheduler's own account of the queue that a task is in; of a disk, by the
+ * worker that hands on what was held back.
+ */
+#ifndef IOSTRATA_THROTTLE_BPF_H
+#define IOSTRATA_THROTTLE_BPF_H
+
+#include "work.bpf.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct rq {
+	__u64 clock;
+	__u64 clock_task;
+	__u64 clock_pelt;
+	unsigned long lost_idle_time;
+};
+
+/* Its parent's queues are throttled with it. */
+struct cfs_rq {
+	struct rq *rq;
+	/* since Linux 677ea015f231 (in v6.6): only while somebody waits in it */
+	__u64 throttled_clock_self;
+	__u64 throttled_clock_self_time;
+	/* since Linux 64eaf50731ac (in v5.19) */
+	__u64 throttled_clock_pelt;
+	__u64 throttled_clock_pelt_time;
+	int throttle_count;
+};
+
+struct cfs_rq___before {
+	__u64 throttled_clock_task;
+	__u64 throttled_clock_task_time;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct task_struct___entity {
+	struct sched_entity se;
+};
+
+struct workqueue_struct {
+	char name[16];
+};
+
+struct pool_workqueue {
+	struct workqueue_struct *wq;
+};
+
+struct worker___queue {
+	struct pool_workqueue *current_pwq;
+};
+
+#pragma clang attribute pop
+
+/* The queue that a task is in, NULL: the kernel has no limits. */
+static __always_inline struct cfs_rq *throttled_queue(struct task_struct *task)
+{
+	struct task_struct___entity *entity = (void *)task;
+
+	if (!bpf_core_field_exists(entity->se.cfs_rq) ||
+	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
+		return NULL;
+	return PEEK(entity, se.cfs_rq);
+}
+
+/* ns for which a queue has been throttled so far, until now. */
+static __always_inline __u64 throttled_ns(struct cfs_rq *queue)
+{
+	struct cfs_rq___before *before = (void *)queue;
+	struct rq *rq = PEEK(queue, rq);
+	__u64 since;
+
+	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
+		since = PEEK(queue, throttled_clock_self);
+		return PEEK(queue, throttled_clock_self_time) +
+		       (since ? PEEK(rq, clock) - since : 0);
+	}
+	if (bpf_core_field_exists(queue->throttled_clock_pelt_time)) {
+		since = PEEK(rq, clock_pelt) - PEEK(rq, lost_idle_time) -
+			PEEK(queue, throttled_clock_pelt);
+		return PEEK(queue, throttled_clock_pelt_time) +
+		       (PEEK(queue, throttle_count) ? since : 0);
+	}
+	if (!bpf_core_field_exists(before->throttled_clock_task_time))
+		return 0;
+	since = PEEK(rq, clock_task) - PEEK(before, throttled_clock_task);
+	return PEEK(before, throttled_clock_task_time) + (PEEK(queue, throttle_count) ? since : 0);
+}
+
+/* From now on the thread can run, but for a limit. */
+static __always_inline void throttle_begin(struct thread *thread, struct task_struct *task)
+{
+	struct cfs_rq *queue = throttled_queue(task);
+
+	thread->queue_key = (__u64)queue;
+	thread->throttled_ns = queue ? throttled_ns(queue) : 0;
+}
+
+/* It runs again: for how long a limit kept it; what it was moved to is not compared. */
+static __always_inline void throttle_end(struct thread *thread, struct task_struct *task,
+					 __u64 since_ns, __u64 now_ns)
+{
+	struct cfs_rq *queue = throttled_queue(task);
+	__u64 kept_ns;
+	union event *e;
+
+	if (!queue || thread->queue_key != (__u64)queue)
+		return;
+	kept_ns = throttled_ns(queue) - thread->throttled_ns;
+	if (!kept_ns || (__s64)kept_ns < 0)
+		return;
+	e = emit_reserve_at(POINT_sched_throttled, now_ns);
+	if (!e)
+		return;
+	e->sched_throttled.since_ns = since_ns;
+	e->sched_throttled.throttled_ns = kept_ns;
+	e->sched_throttled.subject_tid = task->pid;
+	emit_submit(e, POINT_sched_throttled);
+}
+
+/* "kthrotld", as it is in memory: its worker hands on what blk-throttle held back. */
+static __always_inline bool current_dispatches_throttled(void)
+{
+	char wanted[8] = { 'k', 't', 'h', 'r', 'o', 't', 'l', 'd' };
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct workqueue_struct *queue;
+	struct worker___queue *worker;
+	char name[16] = {};
+
+	if (!(PEEK(task, flags) & PF_WQ_WORKER))
+		return false;
+	worker = (void *)current_worker(task);
+	queue = BPF_CORE_READ(worker, current_pwq, wq);
+	bpf_core_read_str(name, sizeof(name), &queue->name);
+	return *(__u64 *)name == *(__u64 *)wanted && !name[8];
+}
+
+#endif

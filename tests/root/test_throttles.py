@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of control groups on this kernel: what they take is found in their rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.root.conftest import iostrata
+from tests.root.test_record import good
+
+GROUPS = Path("/sys/fs/cgroup")
+WRITES = 40
+PER_SECOND = 50
+
+# What was written before is written again, past the cache: a request each, and maybe a flush.
+WRITER = """
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_DSYNC)
+data = mmap.mmap(-1, 4096)
+for number in range(int(sys.argv[2])):
+    os.pwrite(fd, data, number % 8 * 4096)
+"""
+
+
+@pytest.fixture
+def limited(disk: Path) -> Iterator[Path]:
+    """A group that may write so often a second to that disk, by either version's file."""
+    device = disk.stat().st_dev
+    whole = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    if (whole / "partition").exists():
+        whole = whole.parent
+    number = (whole / "dev").read_text().strip() if (whole / "dev").exists() else ""
+    first, second = GROUPS / "blkio", GROUPS
+    group = (first if first.is_dir() else second) / f"iostrata-limited-{os.getpid()}"
+    if not number:
+        pytest.skip("the directory is on no block device")
+    try:
+        if not first.is_dir():
+            (second / "cgroup.subtree_control").write_text("+io")
+        group.mkdir()
+        if first.is_dir():
+            (group / "blkio.throttle.write_iops_device").write_text(f"{number} {PER_SECOND}")
+        else:
+            (group / "io.max").write_text(f"{number} wiops={PER_SECOND}")
+    except OSError as error:
+        if group.is_dir():
+            group.rmdir()
+        pytest.skip(f"no limit can be set on {number}: {error}")
+    yield group
+    for _ in range(100):
+        try:
+            group.rmdir()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            break
+
+
+def recorded(disk: Path, writes: int, group: Path | None = None) -> dict[str, Any]:
+    writer = (sys.executable, "-c", WRITER, str(disk / "file"), str(writes))
+    join = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+    before = ("sh", "-c", join, "sh") if group else ()
+    done = iostrata("run", "--json", "-", "--", *before, *writer)
+    good(done.returncode, done.stderr)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
+    free = recorded(disk, WRITES)
+    slow = recorded(disk, WRITES, limited)
+    rows = {row["layer"]: row["mean_ns"] for row in slow["layers"]}
+    injected = slow["total_ns"]["mean"] - free["total_ns"]["mean"]
+    assert injected > 0.5e9 / PER_SECOND
+    assert rows["throttle.io"] > 0.9 * injected, rows
+    assert not [row for row in free["layers"] if row["layer"].startswith("throttle")]

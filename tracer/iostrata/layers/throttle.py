@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of control groups: what they keep a write from, although there is room."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row
+
+THROTTLE: Final = Declaration(
+    rows=(
+        Row(
+            "throttle.cpu",
+            "OS",
+            "runnable, but its control group has used up its CPU quota",
+            ("sched_throttled",),
+            "`cpu.max` is too low for what runs in that group: see nr_throttled in its `cpu.stat`.",
+            "#6d4c41",
+            "wake",
+            cause="throttled by a control group",
+        ),
+        Row(
+            "throttle.io",
+            "OS",
+            "asleep while its control group's limit held its request back",
+            ("block_bio_queue", "sched_resume"),
+            "`io.max` (or `blkio.throttle.*`) is too low for what that group writes.",
+            "#8d6e63",
+            "queue",
+            cause="throttled by a control group",
+        ),
+    ),
+    ranks=(
+        Rank("throttle.cpu", "throttle.cpu", Depth.WAKING),
+        Rank("throttle.io", "throttle.io", Depth.QUEUED),
+        Rank("lower.throttle.cpu", "throttle.cpu", Depth.BELOW),
+        Rank("lower.throttle.io", "throttle.io", Depth.BELOW),
+    ),
+)
