@@ -149,6 +149,24 @@ def test_whose_request_was_ahead(shared_disk: World, tmp_path: Path) -> None:
     assert found["device.data"] == {"neighbour/noisy": 250_300, "writer": 249_700}
 
 
+def test_whose_thread_had_the_lock(tmp_path: Path) -> None:
+    world = World()
+    for tid, name in ((WRITER, b"writer"), (NEIGHBOUR, b"neighbour")):
+        world.emit("task", 900, tid, tgid=tid, subject_tid=tid, process=name, comm=b"thread",
+                   cgroup=NOISY)  # fmt: skip
+    other = Writer(world, NEIGHBOUR, DISK, 1_000_000)
+    other.enter()
+    other.cpu(300_000)
+    write_of(other)
+    writer = Writer(world, WRITER, DISK, 1_050_000)
+    writer.enter()
+    writer.cpu(10_000)
+    writer.sleep(200_000, waker=NEIGHBOUR, row="lock")
+    write_of(writer)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["lock"] == {"neighbour/noisy": 200_000}
+
+
 def test_reports_name_them(shared_disk: World, tmp_path: Path) -> None:
     summary = summarise(analysed(shared_disk, tmp_path / "machine"))
     printed = table.render(summary, with_who=True).plain

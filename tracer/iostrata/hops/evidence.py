@@ -23,6 +23,7 @@ from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
 from iostrata.stitch import (
     BEFORE_DEVICES,
+    LOCKS,
     QUEUES,
     Owners,
     Spans,
@@ -138,7 +139,7 @@ class Witness:
             return self._service(piece)
         if kind == "journal":
             return self._commit(piece, begin_ns, end_ns)
-        asks = not (QUEUES | BEFORE_DEVICES)[self._spans.rank[rows[0]]]
+        asks = not (QUEUES | BEFORE_DEVICES | LOCKS)[self._spans.rank[rows[0]]]
         if asks and (self._spans.of[rows] >= 0).any():
             return self.asked(rows)
         if kind in ("block", "lower", "device", "timed"):

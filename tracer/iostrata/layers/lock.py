@@ -18,6 +18,7 @@ LOCK: Final = Declaration(
             "not for the disk.",
             "#c2185b",
             "journ",
+            contended=True,
         ),
     ),
     ranks=(Rank("lock", "lock", Depth.LOCK),),

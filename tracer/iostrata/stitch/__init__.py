@@ -14,15 +14,15 @@ from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, stitch
 from iostrata.stitch.submissions import pieces_of, submissions_of
-from iostrata.stitch.turns import BEFORE_DEVICES, QUEUES, Behind, told
+from iostrata.stitch.turns import BEFORE_DEVICES, LOCKS, QUEUES, Behind, told
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_of, windows
 
 __all__ = [
-    "BEFORE_DEVICES", "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS",
-    "NO_PIECES", "NO_SPANS", "OP_WRITE", "O_DSYNC", "QUEUES", "Activities", "Asked", "Audit",
-    "Behind", "Commits", "Edges", "Idle", "Owners", "Pieces", "Requests", "SpanList", "Spans",
-    "Units", "Window", "bios_of", "commits_of", "follow", "last_hit", "on_the_way", "pieces_of",
-    "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told",
-    "units_of", "whole", "window_of", "windows",
+    "BEFORE_DEVICES", "ENGINES", "EVERY_DEVICE", "KINDS", "LOCKS", "METHOD", "METHODS",
+    "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OP_WRITE", "O_DSYNC", "QUEUES", "Activities", "Asked",
+    "Audit", "Behind", "Commits", "Edges", "Idle", "Owners", "Pieces", "Requests", "SpanList",
+    "Spans", "Units", "Window", "bios_of", "commits_of", "follow", "last_hit", "on_the_way",
+    "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

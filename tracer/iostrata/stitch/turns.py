@@ -28,6 +28,7 @@ from iostrata.trace import Trace
 
 IDLE: Final = "idle"
 QUEUES: Final = np.array([rank.name.endswith("wakeup.runqueue") for rank in STACK])
+LOCKS: Final = np.array([rank.name == "lock" for rank in STACK])
 DEVICES: Final = np.array([rank.name.startswith("device.") for rank in STACK])
 BEFORE_DEVICES: Final = np.array(
     [rank.name.startswith("block.") or rank.name == "lower.queue" for rank in STACK]
@@ -99,7 +100,7 @@ def told(trace: Trace) -> bool:
 
 @dataclass(frozen=True)
 class Waited:
-    """What ``Spans.of`` are of: requests, and from ``first_sleep`` on sleeps.
+    """What ``Spans.of`` are of: requests; from ``first_sleep`` on sleeps; behind them threads.
 
     ``root``: of each of the ``bios``, the row of the whole one.
     """
@@ -121,6 +122,7 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
             _cpus(window, waited.sleeps, people),
         ),
         _during(*_waits_for_disks(spans, waited.requests), _disks(window, waited, people)),
+        _held(window, spans, waited, people),
     ]
     span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.lexsort((begin, span))
@@ -192,6 +194,18 @@ def _cpus(window: Window, sleeps: Sleeps, people: People) -> Turns:
         np.concatenate([runs["end_ns"][order], sleeps.on_ns[idle]]),
         np.concatenate([who[order], nobody]),
     )
+
+
+def _held(
+    window: Window, spans: Spans, waited: Waited, people: People
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Which spans waited for a lock that a known process had: all of each."""
+    span = np.flatnonzero(LOCKS[spans.rank] & (spans.of >= 0))
+    holder = spans.of[span] - waited.first_sleep - len(waited.sleeps)
+    who = _who(window, holder, spans.begin_ns[span], people)
+    known = np.flatnonzero(who >= 0)
+    span = span[known]
+    return span, spans.begin_ns[span], spans.end_ns[span], who[known]
 
 
 def _waits_for_disks(spans: Spans, requests: Requests) -> tuple[Ints, Ints, Ints, Ints]:

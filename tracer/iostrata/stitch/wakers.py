@@ -188,7 +188,10 @@ class Wakers:
     def __init__(
         self, window: Window, sleeps: Sleeps, endings: Endings, bios: Bios, first_sleep: int
     ) -> None:
-        """``first_sleep``: the number of the first of the sleeps in ``Spans.of``."""
+        """``first_sleep``: the number of the first of the sleeps in ``Spans.of``.
+
+        Behind those, there, are the threads that held locks, by their tid.
+        """
         self._bios, self._first_sleep = bios, first_sleep
         self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
         self._completed = np.flatnonzero(endings.bio >= 0)
@@ -347,7 +350,8 @@ class Wakers:
         idle = asleep & helper & (at(self._sleeps.state, sleep) & TASK_NOLOAD > 0)
         floor = np.maximum(front.begin_ns, np.where(works, -1, at(self._enter, call)))
         peer = np.where(helper, -1, front.owner)
-        spans.add(peer, "lock", np.maximum(floor, on), front.end_ns)
+        holder = self._first_sleep + len(self._sleeps) + front.waker
+        spans.add(peer, "lock", np.maximum(floor, on), front.end_ns, holder)
         spans.add(
             peer, "wakeup.runqueue", np.maximum(floor, runnable), on, sleep + self._first_sleep
         )
