@@ -19,7 +19,7 @@ LATEST_NS: Final = 1 << 60
 BEFORE_NS: Final = 60_000_000_000
 """Programs are attached one after the other, and what they see first may have begun then."""
 NO_TIMES: Final = frozenset(
-    {"time_ns", "boottime_ns", "realtime_ns", "width_ns", "run_ns", "cpu_ns"}
+    {"time_ns", "boottime_ns", "realtime_ns", "width_ns", "run_ns", "cpu_ns", "throttled_ns"}
 )
 """Durations, and times of other clocks."""
 NEVER_ZERO: Final = frozenset({"enter_ns", "off_ns", "exit_ns", "since_ns"})
