@@ -195,7 +195,9 @@ struct filter {
 	unsigned int cgroup_count;
 	unsigned int own_tgid; /* the recorder: never */
 	unsigned int why;      /* keep the stack of each sleep */
-	unsigned int names;    /* tell the files' */
+	unsigned int who;      /* note who has the CPUs */
+	unsigned int who_pad;
+	unsigned int names; /* tell the files' */
 	unsigned int names_pad;
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];

@@ -65,31 +65,29 @@ static __always_inline struct cfs_rq *throttled_queue(struct task_struct *task)
 	if (!bpf_core_field_exists(entity->se.cfs_rq) ||
 	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
 		return NULL;
-	return PEEK(entity, se.cfs_rq);
+	return entity->se.cfs_rq;
 }
 
 /* ns for which a queue has been throttled so far, until now. */
 static __always_inline __u64 throttled_ns(struct cfs_rq *queue)
 {
 	struct cfs_rq___before *before = (void *)queue;
-	struct rq *rq = PEEK(queue, rq);
 	__u64 since;
 
 	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
-		since = PEEK(queue, throttled_clock_self);
-		return PEEK(queue, throttled_clock_self_time) +
-		       (since ? PEEK(rq, clock) - since : 0);
+		since = queue->throttled_clock_self;
+		return queue->throttled_clock_self_time + (since ? queue->rq->clock - since : 0);
 	}
 	if (bpf_core_field_exists(queue->throttled_clock_pelt_time)) {
-		since = PEEK(rq, clock_pelt) - PEEK(rq, lost_idle_time) -
-			PEEK(queue, throttled_clock_pelt);
-		return PEEK(queue, throttled_clock_pelt_time) +
-		       (PEEK(queue, throttle_count) ? since : 0);
+		since = queue->throttle_count ? queue->rq->clock_pelt - queue->rq->lost_idle_time -
+							queue->throttled_clock_pelt
+					      : 0;
+		return queue->throttled_clock_pelt_time + since;
 	}
 	if (!bpf_core_field_exists(before->throttled_clock_task_time))
 		return 0;
-	since = PEEK(rq, clock_task) - PEEK(before, throttled_clock_task);
-	return PEEK(before, throttled_clock_task_time) + (PEEK(queue, throttle_count) ? since : 0);
+	since = queue->throttle_count ? queue->rq->clock_task - before->throttled_clock_task : 0;
+	return before->throttled_clock_task_time + since;
 }
 
 /* From now on the thread can run, but for a limit. */

@@ -46,14 +46,14 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct run *before = run_before(runs_of(cpu), 2);
 	__u64 since_ns = runnable_since(thread);
-	__u64 idle_ns = before->tgid ? 0 : before->begin_ns;
+	__u64 idle_ns = filter.who && !before->tgid ? before->begin_ns : 0;
 	union event *e;
 
 	if (since_ns)
 		throttle_end(thread, task, since_ns, now_ns);
 	if (since_ns < thread->moved_ns)
 		since_ns = thread->moved_ns;
-	if (since_ns && (!idle_ns || idle_ns > since_ns))
+	if (filter.who && since_ns && (!idle_ns || idle_ns > since_ns))
 		runs_tell(cpu, since_ns, now_ns, idle_ns ? 2 : 1);
 	e = emit_reserve_at(POINT_sched_resume, now_ns);
 
@@ -82,7 +82,8 @@ int wakeup_switch(__u64 *ctx)
 	__u32 next_tid = next->pid;
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	run_begins(runs_of(bpf_get_smp_processor_id()), next, now_ns);
+	if (filter.who)
+		run_begins(runs_of(bpf_get_smp_processor_id()), next, now_ns);
 	if (thread && thread_at_work(thread)) {
 		if (thread->kind >= THREAD_VMM)
 			thread_announce(thread);
@@ -126,7 +127,7 @@ int wakeup_migrate(__u64 *ctx)
 	union event *e;
 	__u32 cpu;
 
-	if (!thread || !thread->off_ns || !task->on_rq)
+	if (!filter.who || !thread || !thread->off_ns || !task->on_rq)
 		return 0;
 	since_ns = runnable_since(thread);
 	if (!since_ns)

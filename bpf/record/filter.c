@@ -53,6 +53,7 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.cgroup_count = options->cgroup_count,
 		.own_tgid = getpid(),
 		.why = options->why,
+		.who = options->who,
 		.names = !options->no_names,
 	};
 	duties_tell(options->duties, filter);

@@ -17,6 +17,7 @@ static const char help[] =
 	"      --buffer KIB     ring size a CPU (default 4096, a power of two)\n"
 	"      --detail         also record requests being allocated and inserted\n"
 	"      --why            also record in which function of the kernel each sleep was\n"
+	"      --who            also record who had the CPUs that recorded threads waited for\n"
 	"      --no-names       record no paths of files\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal, failed and done lines to\n"
@@ -58,6 +59,7 @@ enum option_key {
 	OPTION_DETAIL,
 	OPTION_STATS,
 	OPTION_WHY,
+	OPTION_WHO,
 	OPTION_NO_NAMES,
 	OPTION_STATUS_FD,
 	OPTION_CONTROL_FD,
@@ -82,6 +84,7 @@ static const struct option long_options[] = {
 	{ "detail", no_argument, NULL, OPTION_DETAIL },
 	{ "stats", no_argument, NULL, OPTION_STATS },
 	{ "why", no_argument, NULL, OPTION_WHY },
+	{ "who", no_argument, NULL, OPTION_WHO },
 	{ "no-names", no_argument, NULL, OPTION_NO_NAMES },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
 	{ "control-fd", required_argument, NULL, OPTION_CONTROL_FD },
@@ -195,6 +198,9 @@ static int parse_one(struct options *options, int key, const char *value)
 		return 0;
 	case OPTION_WHY:
 		options->why = true;
+		return 0;
+	case OPTION_WHO:
+		options->who = true;
 		return 0;
 	case OPTION_NO_NAMES:
 		options->no_names = true;

@@ -53,6 +53,7 @@ struct options {
 	bool force;
 	bool stats;
 	bool why;
+	bool who;
 	bool no_names;
 	bool probes;  /* --probes: only load and attach */
 	bool ringbuf; /* --ringbuf: as on a kernel without compare-and-exchange */

@@ -84,7 +84,9 @@ def neighbour(group: Path, *command: str) -> subprocess.Popen[bytes]:
 def recorded(directory: Path, *before: str, writes: int) -> dict[str, Any]:
     recording = str(directory / "recording")
     writer = (sys.executable, "-c", WRITER, str(directory / "file"), str(writes))
-    done = iostrata("run", "-o", recording, "--force", "--json", "-", "--", *before, *writer)
+    done = iostrata(
+        "run", "--who", "-o", recording, "--force", "--json", "-", "--", *before, *writer
+    )
     good(done.returncode, done.stderr)
     document: dict[str, Any] = json.loads(done.stdout)
     return document

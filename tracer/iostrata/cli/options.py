@@ -138,6 +138,10 @@ Who = Annotated[
         "--who", help="Below each row: which processes had the CPU or the disk that was awaited."
     ),
 ]
+RecordWho = Annotated[
+    bool,
+    typer.Option("--who", help="Also which processes had the CPUs that were waited for."),
+]
 Json = Annotated[
     str,
     typer.Option(

@@ -58,6 +58,7 @@ def run(
         target=target(pid, comm, cgroup, device, everything),
         detail=detail,
         why=why,
+        who=who,
         names=not no_names,
         stats=stats,
         duration_s=duration,

@@ -57,6 +57,7 @@ class Request:
     duties: tuple[str, ...] = (WORKLOAD,)
     detail: bool = False
     why: bool = False
+    who: bool = False
     names: bool = True
     stats: bool = False
     duration_s: float = 0
@@ -138,6 +139,7 @@ def arguments(request: Request) -> list[str]:
     words += ["--all"] if target.everything else []
     words += ["--detail"] if request.detail else []
     words += ["--why"] if request.why else []
+    words += ["--who"] if request.who else []
     words += [] if request.names else ["--no-names"]
     words += ["--stats"] if request.stats else []
     words += ["--force"] if request.force else []
