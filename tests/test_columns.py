@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iostrata.columns as stage
-from iostrata.columns import AsOf, Containing, Union, among, meets, order_of, overlapping
+from iostrata.columns import AsOf, Containing, Union, among, coded, meets, order_of, overlapping
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-20, 20)), max_size=20)
 keys = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
@@ -103,3 +103,11 @@ def test_overlapping_at_the_ends_of_many(
         whole = sorted(all_of_them[1][all_of_them[0] == row].tolist())
         some = sorted(found[1][found[0] == row].tolist())
         assert some == (whole if len(whole) <= 2 else [whole[0], whole[-1]])
+
+
+@given(st.lists(keys, max_size=30), st.integers(0, 3))
+def test_coded(values: list[int], least: int) -> None:
+    for some in (np.array(values, np.int64), np.array([value % 9 + least for value in values])):
+        unique, codes = coded(some)
+        assert unique.tolist() == sorted(set(some.tolist()))
+        assert unique[codes].tolist() == some.tolist()

@@ -53,7 +53,7 @@ def test_every_nanosecond_goes_to_the_deepest_rank(
     end = columns[2] + columns[3]
     own = Spans(columns[0], columns[1].astype(np.int16), columns[2], end, columns[0])
     with patch.object(sys.modules[sweep.__module__], "WORD_BITS", word_bits):
-        credit = attribute(own, begin, begin + duration)
+        credit = attribute(sweep(own, begin, begin + duration), len(writes))
     assert all(held.any() for held in credit.values())
     assert table(credit, len(writes)).tolist() == by_hand(spans, writes).tolist()
 
@@ -88,4 +88,4 @@ def test_a_write_that_hung_for_a_day_among_many_short_ones() -> None:
     owner = np.arange(count)
     own = Spans(owner, np.full(count, 3, np.int16), begin + 100, end - 100, owner)
     expected = end - begin - 200
-    assert attribute(own, begin, end)[3].tolist() == expected.tolist()
+    assert attribute(sweep(own, begin, end), count)[3].tolist() == expected.tolist()

@@ -91,6 +91,23 @@ def among(ascending: Ints, others: Ints) -> NDArray[np.bool_]:
     return found
 
 
+def distinct(values: Ints) -> Ints:
+    """The different values, which are few or come in runs, in order."""
+    unique: Ints = np.unique(values[changes(values)])
+    return unique
+
+
+def coded(values: Ints) -> tuple[Ints, Ints]:
+    """The different values, which are few, in order; and of each value its place among them."""
+    least = int(values.min(initial=0))
+    span = int(values.max(initial=0)) - least + 1
+    if span <= 4 * len(values):
+        present = np.bincount(values - least, minlength=span) > 0
+        return np.flatnonzero(present) + least, (np.cumsum(present) - 1)[values - least]
+    unique = distinct(values)
+    return unique, np.searchsorted(unique, values)
+
+
 def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Whether each of the values differs from the one before it; the first does."""
     new = np.ones(len(values), np.bool_)
@@ -126,7 +143,7 @@ class AsOf:
         self._place = self._rank * self._span + (times - self._origin + 1)
 
     def _find(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
-        if not len(self._place):
+        if not len(self._place) or not len(keys):
             return np.full(len(keys), -1)
         rank = np.searchsorted(self._unique, keys)
         known = np.minimum(rank, len(self._unique) - 1)
@@ -232,9 +249,8 @@ def overlapping(
     nothing = np.zeros(0, np.int64)
     if not len(keys) or not len(other_keys):
         return nothing, nothing
-    unique = np.unique(other_keys)
     pairs: list[tuple[Ints, Ints]] = []
-    for key in unique:
+    for key in distinct(other_keys):
         mine = np.flatnonzero(keys == key)
         theirs = np.flatnonzero(other_keys == key)
         if not len(mine):

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, pair_key
+from iostrata.columns import Ints, coded, pair_key
 from iostrata.hops import HOPS
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units
 from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names
@@ -39,8 +39,8 @@ def names_of(
         "file_system": _coded(device, _or_all(facts.file_system)),
         "device": _coded(device, _or_all(facts.device_name)),
     }
-    names = {column: coded[0] for column, coded in found.items()}
-    return names, {column: coded[1] for column, coded in found.items()}
+    names = {column: labels for column, (labels, _) in found.items()}
+    return names, {column: codes for column, (_, codes) in found.items()}
 
 
 def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
@@ -49,16 +49,18 @@ def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
     told = file_names(trace.points["file_name"], trace.facts)
     row = told.rows(device, inode, units.end_ns[kept])
     # What has a path by that, what has none by its number: each text is made once.
-    _, numbered = np.unique(pair_key(inode, device), return_inverse=True)
+    _, numbered = coded(pair_key(inode, device))
     file = np.where(row >= 0, row, len(told.paths) + numbered)
-    _, first, which = np.unique(file, return_index=True, return_inverse=True)
+    files, which = coded(file)
+    one_of = np.empty(len(files), np.int64)
+    one_of[which] = np.arange(len(which))
 
     def text(write: int) -> str:
         if row[write] >= 0:
             return told.paths[int(row[write])]
         return _number(trace, int(device[write]), int(inode[write]))
 
-    return _same_texts([text(write) for write in first.tolist()], which)
+    return _same_texts([text(write) for write in one_of.tolist()], which)
 
 
 def _number(trace: Trace, device: int, inode: int) -> str:
@@ -68,7 +70,7 @@ def _number(trace: Trace, device: int, inode: int) -> str:
 
 
 def _coded(values: Ints, name: Callable[[int], str]) -> Coded:
-    unique, codes = np.unique(values, return_inverse=True)
+    unique, codes = coded(values)
     return tuple(name(int(value)) for value in unique), codes.astype(np.int32)
 
 

@@ -17,7 +17,7 @@ from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
 from iostrata.analysis.sites import Sites, sites_of
 from iostrata.analysis.who import Names, told_apart, told_in
-from iostrata.attribute import attribute, joined_writes
+from iostrata.attribute import attribute, joined_writes, sweep
 from iostrata.columns import Ints, integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
@@ -200,14 +200,13 @@ def _credit(found: Prepared) -> _Credit:
             lifted = lift(found.path.graph, top.node, rows)
             own = write[rows]
             apart = told_apart(lifted, credit.names)
-            held = attribute(apart.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
-            for level, time in held.items():
+            held = sweep(apart.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
+            for level, time in attribute(held, len(rows)).items():
                 place = int(apart.ranks[level]) % len(found.path.layers)
                 _add(credit.time_ns, place, own, time, len(found.writes))
                 if place in told:
                     credit.behind.append(_held_by(place, int(apart.who[level]), own, time))
-            pieces = top.pieces
-            credit.sites.update(sites_of(lifted, pieces.begin_ns[rows], pieces.end_ns[rows], own))
+            credit.sites.update(sites_of(lifted, held, apart.ranks, own))
             credit.ties.update(+lifted.ties)
             credit.audits.extend(lifted.audits)
             missing = own[lifted.missed]

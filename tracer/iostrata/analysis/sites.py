@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.attribute import sweep
+from iostrata.attribute import Held
 from iostrata.columns import AsOf, Ints, at, integers
 from iostrata.hops import Lifted, View
 from iostrata.layers import RANK, STACK
@@ -40,13 +40,15 @@ def site_of(functions: tuple[str, ...]) -> str:
     return " < ".join(inner[:SHOWN]) or UNKNOWN
 
 
-def sites_of(lifted: Lifted, begin_ns: Ints, end_ns: Ints, counted: Ints) -> Sites:
-    """Where the given pieces (``counted`` >= 0) slept for no cause that was observed."""
+def sites_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> Sites:
+    """Where the given pieces (``counted`` >= 0) slept for no cause that was observed.
+
+    ``held``: who held their time; ``ranks``: what its ranks are among those that were lifted.
+    """
     views = lifted.views
     if not any(view.window.trace.facts.stacks for view in views):
         return Counter()
-    held = sweep(lifted.spans, begin_ns, end_ns)
-    rank = held.ranks[held.level]
+    rank = ranks[held.ranks][held.level]
     rows = np.flatnonzero((rank % len(STACK) == RANK["blocked"]) & (counted[held.owner] >= 0))
     rank, owner, since = rank[rows], held.owner[rows], held.since_ns[rows]
     took = held.until_ns[rows] - since

@@ -14,15 +14,13 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis.path import Path
-from iostrata.columns import Ints, joined, ranges
+from iostrata.columns import Ints, coded, joined, ranges
 from iostrata.hops import Lifted, View
 from iostrata.layers import ROWS, STACK
 from iostrata.model import UNKNOWN, Who
 from iostrata.stitch import Spans, told
 
 CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
-MOST: Final = 1 << 20
-"""Fewer processes are told apart."""
 
 
 class Names:
@@ -65,9 +63,11 @@ def told_apart(lifted: Lifted, names: Names) -> Told:
     parts = [(lifted.spans, np.zeros(len(lifted.spans), np.int64))]
     parts += [_parts(lifted.spans, view, names) for view in lifted.views if len(view.behind)]
     spans = Spans(**joined([spans for spans, _ in parts]))
-    levels = spans.rank.astype(np.int64) * MOST + np.concatenate([who for _, who in parts])
-    present, level = np.unique(levels, return_inverse=True)
-    return Told(replace(spans, rank=level), present // MOST, present % MOST)
+    ranks, rank = coded(spans.rank)
+    people, person = coded(np.concatenate([who for _, who in parts]))
+    present, level = coded(rank * len(people) + person)
+    return Told(replace(spans, rank=level), ranks[present // len(people)],
+                people[present % len(people)])  # fmt: skip
 
 
 def _parts(spans: Spans, view: View, names: Names) -> tuple[Spans, Ints]:

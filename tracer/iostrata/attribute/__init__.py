@@ -17,11 +17,11 @@ from iostrata.attribute.selection import (
     select,
 )
 from iostrata.attribute.summarise import summarise, tabulate
-from iostrata.attribute.sweep import attribute, sweep
+from iostrata.attribute.sweep import Held, attribute, sweep
 from iostrata.attribute.timeline import segments
 
 __all__ = [
-    "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Run", "Wanted", "attribute", "by_segment", "charts",
-    "chosen", "compare", "joined", "joined_writes", "percentile", "process_name", "run_of",
-    "segments", "select", "summarise", "sweep", "tabulate",
+    "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Held", "Run", "Wanted", "attribute", "by_segment",
+    "charts", "chosen", "compare", "joined", "joined_writes", "percentile", "process_name",
+    "run_of", "segments", "select", "summarise", "sweep", "tabulate",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from iostrata.attribute.figures import figures
 from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.attribute.who import own_of, parts_of
-from iostrata.columns import Ints
+from iostrata.columns import Ints, coded
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Row, SegmentRow, Summary, Table, Writes
 
@@ -121,7 +121,7 @@ def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
     if by not in GROUPINGS:
         raise UsageError(f"cannot group by {by!r}", f"group by one of {', '.join(GROUPINGS)}")
     if by == "size":
-        sizes, codes = np.unique(writes.size_bytes, return_inverse=True)
+        sizes, codes = coded(writes.size_bytes)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
     column = "file" if by == "directory" else by
     texts = list(writes.names[column])

@@ -38,13 +38,8 @@ class Held:
     until_ns: Ints
 
 
-def attribute(spans: Spans, begin_ns: Ints, end_ns: Ints) -> dict[int, Ints]:
-    """Credit of every rank that held some time: int64 ns, shape (pieces,).
-
-    ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
-    piece's own time is not credited.
-    """
-    held, pieces = sweep(spans, begin_ns, end_ns), len(begin_ns)
+def attribute(held: Held, pieces: int) -> dict[int, Ints]:
+    """Credit of every rank that held some time: int64 ns, shape (pieces,)."""
     # Sums of float64 are exact: they are below 2**53 ns (104 days).
     credit = np.bincount(
         held.level * pieces + held.owner,
@@ -59,7 +54,11 @@ def attribute(spans: Spans, begin_ns: Ints, end_ns: Ints) -> dict[int, Ints]:
 
 
 def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
-    """The stretches of the pieces' time that any of their spans was at work in."""
+    """The stretches of the pieces' time that any of their spans was at work in.
+
+    ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
+    piece's own time is not credited.
+    """
     # A write that hung for hours must not make every other's stretch as long.
     after = np.cumsum(end_ns - begin_ns + 1)
     start = after - (end_ns - begin_ns + 1)

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, integers, joined, meets, pair_key
+from iostrata.columns import Ints, coded, distinct, integers, joined, meets, pair_key
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
@@ -148,7 +148,7 @@ def _flushes_for(bios: Bios, requests: Requests, rows: Ints) -> NDArray[np.bool_
     found = np.zeros(len(requests.key), np.bool_)
     rows = rows[bios.life_end_ns[rows] >= 0]
     flushes = np.flatnonzero(requests.flush)
-    for device in np.unique(bios.device_key[rows]).tolist():
+    for device in distinct(bios.device_key[rows]).tolist():
         asking = rows[bios.device_key[rows] == device]
         flush = flushes[requests.device_key[flushes] == device]
         found[flush] = meets(
@@ -159,7 +159,7 @@ def _flushes_for(bios: Bios, requests: Requests, rows: Ints) -> NDArray[np.bool_
 
 
 def _disks(facts: Facts, keys: Ints) -> Ints:
-    unique, place = np.unique(keys, return_inverse=True)
+    unique, place = coded(keys)
     disks: Ints = np.array([facts.disk_of(int(key)) for key in unique], np.int64)[place]
     return disks
 
@@ -180,7 +180,7 @@ def _beside(window: Window, sleeps: Sleeps, owner: Ints, unused: Activities) -> 
     beside = np.zeros(len(sleeps), np.bool_)
     loose = unused.rows(np.flatnonzero(~unused.foreign))
     device = window.pieces.device_key[owner]
-    for key in np.unique(device).tolist() if len(loose.key) else ():
+    for key in distinct(device).tolist() if len(loose.key) else ():
         below = loose.rows(np.flatnonzero(on_the_way(window.trace.facts, key, loose.place)))
         mine = np.flatnonzero(device == key)
         beside[mine] = meets(

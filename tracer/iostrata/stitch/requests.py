@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, distinct
 from iostrata.stitch.window import Columns, Window
 
 OPERATION_MASK: Final = 0xFF
@@ -90,11 +90,5 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         operation=operation[kept],
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
         returned=returned[kept],
-        disks=_disks(window),
+        disks=np.union1d(distinct(issued["dev"]), distinct(done["dev"])),
     ), done
-
-
-def _disks(window: Window) -> Ints:
-    points = window.trace.points
-    keys = (points[name].values("dev") for name in ("block_rq_issue", "block_rq_complete"))
-    return np.array(sorted(frozenset().union(*keys)), np.int64)

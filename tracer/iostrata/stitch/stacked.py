@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined
+from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
@@ -47,7 +47,7 @@ LOWER: Final = np.array(
 
 def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
     """Of the devices that were seen, those that pass requests on, and those below each of them."""
-    seen = set(np.unique(device_key).tolist())
+    seen = set(distinct(device_key).tolist())
     lower_of: dict[int, Ints] = {}
     for block in facts.blocks.values():
         below = {facts.disk_of(key) for key in block.lower_keys} & seen

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, integers, joined
+from iostrata.columns import AsOf, Containing, Ints, at, coded, integers, joined
 from iostrata.stitch.bios import Bios, Carried, roots
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls
@@ -205,8 +205,8 @@ class Wakers:
         self._kinds = integers(threads["kind"])
         self._kind = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
         self._enter, self._call = _calls(window)
-        keys, self._device_of_piece = np.unique(window.pieces.device_key, return_inverse=True)
-        disks, self._disk_of_bio = np.unique(bios.device_key, return_inverse=True)
+        keys, self._device_of_piece = coded(window.pieces.device_key)
+        disks, self._disk_of_bio = coded(bios.device_key)
         self._may_be = np.array(
             [np.isin(disks, _places(window.trace.facts, key)) | _anywhere(key) for key in keys]
         ).reshape(len(keys), len(disks))

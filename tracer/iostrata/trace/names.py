@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, integers
+from iostrata.columns import AsOf, Ints, coded, integers
 from iostrata.foreign import shown
 from iostrata.trace.read import Trace
 
@@ -26,15 +26,17 @@ class _Names:
 
     def labels(self, number: Ints, time_ns: Ints) -> tuple[tuple[str, ...], NDArray[np.int32]]:
         """``fio (7405)`` of each at a time, sorted by number, and which of those it is."""
-        name = self._name_at(number, time_ns)
-        pairs, codes = np.unique(np.stack([number, name]), axis=1, return_inverse=True)
-        texts = self._texts()
-        labels = tuple(f"{texts[name]} ({owner})" for owner, name in pairs.T.tolist())
-        return labels, codes.reshape(-1).astype(np.int32)
+        texts, name = self._texts(), self._name_at(number, time_ns)
+        pairs, codes = coded(number * len(texts) + name)
+        owners, names = (part.tolist() for part in np.divmod(pairs, len(texts)))
+        labels = tuple(
+            f"{texts[name]} ({owner})" for owner, name in zip(owners, names, strict=True)
+        )
+        return labels, codes.astype(np.int32)
 
     def texts(self, number: Ints, time_ns: Ints) -> tuple[tuple[str, ...], NDArray[np.int32]]:
         """The names alone, as above."""
-        found, codes = np.unique(self._name_at(number, time_ns), return_inverse=True)
+        found, codes = coded(self._name_at(number, time_ns))
         texts = self._texts()
         return tuple(texts[name] for name in found.tolist()), codes.astype(np.int32)
 

@@ -31,11 +31,12 @@ class Struct:
 Node = Field | Struct | str | int
 TOKEN = re.compile(
     r"""
-    (?P<skip> \s+ | /\*.*?\*/ | //[^\n]* )
-  | (?P<string> "(?:[^"\\]|\\.)*" )
-  | (?P<number> [-+]?(?:0[xX][0-9a-fA-F]+|\d+) )
-  | (?P<word> [A-Za-z_][A-Za-z0-9_.]* )
-  | (?P<mark> := | [{}\[\]();=,<>:] )
+    (?: (?P<word> [A-Za-z_][A-Za-z0-9_.]* )
+      | (?P<mark> := | [{}\[\]();=,<>:] )
+      | (?P<number> [-+]?(?:0[xX][0-9a-fA-F]+|\d+) )
+      | (?P<string> "(?:[^"\\]|\\.)*" )
+      | (?P<skip> \s | /\*.*?\*/ | //[^\n]* )
+    ) \s*
 """,
     re.VERBOSE | re.DOTALL,
 )
@@ -46,14 +47,15 @@ class Parser:
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
         at = 0
-        while at < len(text):
-            match = TOKEN.match(text, at)
-            if match is None:
-                line = text.count("\n", 0, at) + 1
-                raise ValueError(f"line {line}: unexpected {text[at]!r}")
-            if match.lastgroup != "skip":
-                self._tokens.append((str(match.lastgroup), match.group()))
-            at = match.end()
+        for match in TOKEN.finditer(text):
+            if match.start() != at:
+                break
+            kind, at = str(match.lastgroup), match.end()
+            if kind != "skip":
+                self._tokens.append((kind, match[kind]))
+        if at < len(text):
+            line = text.count("\n", 0, at) + 1
+            raise ValueError(f"line {line}: unexpected {text[at]!r}")
         self._at = 0
         self._aliases: dict[str, Node] = {}
 
@@ -169,8 +171,10 @@ class Parser:
         return text
 
     def _take(self, wanted: str) -> None:
-        if not self._have(wanted):
-            raise ValueError(f"{wanted!r} was expected, not {self._tokens[self._at][1]!r}")
+        text = self._tokens[self._at][1]
+        if text != wanted:
+            raise ValueError(f"{wanted!r} was expected, not {text!r}")
+        self._at += 1
 
     def _have(self, wanted: str) -> bool:
         found = self._at < len(self._tokens) and self._tokens[self._at][1] == wanted
