@@ -197,26 +197,35 @@ def _credit(found: Prepared) -> _Credit:
         write_of_unit[top.kept] = top.first + np.arange(len(top.kept))
         write = write_of_unit[top.pieces.unit]
         for rows in windows(top.pieces):
-            lifted = lift(found.path.graph, top.node, rows)
-            own = write[rows]
-            apart = told_apart(lifted, credit.names)
-            held = sweep(apart.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
-            for level, time in attribute(held, len(rows)).items():
-                place = int(apart.ranks[level]) % len(found.path.layers)
-                _add(credit.time_ns, place, own, time, len(found.writes))
-                if place in told:
-                    credit.behind.append(_held_by(place, int(apart.who[level]), own, time))
-            credit.sites.update(sites_of(lifted, held, apart.ranks, own))
-            credit.ties.update(+lifted.ties)
-            credit.audits.extend(lifted.audits)
-            missing = own[lifted.missed]
-            missed[missing[missing >= 0]] = True
-            hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
-            for place in np.unique(hidden.rank).tolist():
-                mine = hidden.where(hidden.rank == place)
-                link = found.path.graph.links[place - len(found.path.graph.machines)]
-                credit.hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
+            _add_window(credit, found, top, rows, write[rows], told)
     return credit
+
+
+def _add_window(
+    credit: _Credit, found: Prepared, top: Top, rows: Ints, own: Ints, told: frozenset[int]
+) -> None:
+    """What a window comes to. It is let go of before the next: memory is that of one.
+
+    ``own``: the write that each of its pieces, ``rows``, is of.
+    """
+    lifted = lift(found.path.graph, top.node, rows)
+    apart = told_apart(lifted, credit.names)
+    held = sweep(apart.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
+    for level, time in attribute(held, len(rows)).items():
+        place = int(apart.ranks[level]) % len(found.path.layers)
+        _add(credit.time_ns, place, own, time, len(found.writes))
+        if place in told:
+            credit.behind.append(_held_by(place, int(apart.who[level]), own, time))
+    credit.sites.update(sites_of(lifted, held, apart.ranks, own))
+    credit.ties.update(+lifted.ties)
+    credit.audits.extend(lifted.audits)
+    missing = own[lifted.missed]
+    credit.missed[missing[missing >= 0]] = True
+    hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
+    for place in np.unique(hidden.rank).tolist():
+        mine = hidden.where(hidden.rank == place)
+        link = found.path.graph.links[place - len(found.path.graph.machines)]
+        credit.hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
 
 
 def _held_by(place: int, who: int, write: Ints, time: Ints) -> tuple[Ints, Ints, Ints, Ints]:
