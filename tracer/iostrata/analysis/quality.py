@@ -36,6 +36,7 @@ NETWORKS: Final = {
 NETWORK_DISK: Final = re.compile("(nbd|rbd|drbd)[0-9]+")
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
+KERNEL_ERRORS: Final = range(-4095, 0)
 
 
 # What io_uring names the kernel's thread that looks for requests.
@@ -245,7 +246,8 @@ def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
             refused.setdefault((layer, error), []).append(name)
     for (layer, error), programs in refused.items():
         which = "its program" if len(programs) == 1 else "their programs"
-        why = f"{which} did not attach ({os.strerror(-error)})"
+        reason = os.strerror(-error) if error in KERNEL_ERRORS else f"error {error}"
+        why = f"{which} did not attach ({reason})"
         yield NotObserved(f"{layer}: {', '.join(programs)}", why, "the layers around it")
 
 

@@ -204,7 +204,7 @@ def parse(text: str) -> Metadata:
     check_sum(text)
     try:
         return build(Parser(text).blocks())
-    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
         raise RecordingError(
             f"the metadata is broken or not of iostrata ({error})", FOREIGN_HINT
         ) from error
