@@ -105,6 +105,10 @@ def row(breakdown: Breakdown, name: str) -> list[int]:
     return [int(time) for time in times[0]]
 
 
+def near(ours_ns: int, truth_ns: int) -> bool:
+    return abs(ours_ns - truth_ns) <= 0.1 * truth_ns + 20_000
+
+
 @pytest.mark.skipif(not shutil.which("bpftrace"), reason="bpftrace is not installed")
 @pytest.mark.parametrize("direct", [True, False], ids=["split", "merged"])
 def test_a_write_has_all_its_requests(limited: str, tmp_path: Path, direct: bool) -> None:
@@ -127,10 +131,10 @@ def test_a_write_has_all_its_requests(limited: str, tmp_path: Path, direct: bool
     assert len(data) >= COUNT * SIZE // (LIMIT_KIB << 10)
     begins, ends = breakdown.writes.begin_ns.tolist(), breakdown.writes.end_ns.tolist()
     of_data, of_flush = row(breakdown, "device.data"), row(breakdown, "device.flush")
-    for write in range(COUNT):
-        truth = union(data, begins[write], ends[write])
-        # Each tool's probe takes its time before or after the other's is hit.
-        assert abs(of_data[write] - truth) <= 0.1 * truth + 20_000
-    theirs = sum(last - first for first, last in flushes)
-    assert abs(sum(of_flush) - theirs) <= 0.1 * theirs + COUNT * 20_000
+    for ours, theirs in ((of_data, data), (of_flush, flushes)):
+        truth = [union(theirs, *write) for write in zip(begins, ends, strict=True)]
+        # Each tool's probe takes its time before or after the other's is hit; a busy machine's
+        # hypervisor may take the CPU away in between.
+        wrong = [one for one in zip(ours, truth, strict=True) if not near(*one)]
+        assert len(wrong) <= COUNT // 10, wrong
     assert breakdown.residual_ns.sum() <= 0.01 * breakdown.writes.latency_ns.sum()

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from iostrata.trace import dump as dumping
 from iostrata.trace import layout
 from iostrata.trace.dump import dump, operation
 from iostrata.trace.read import Trace, read_trace
@@ -48,7 +48,7 @@ def trace(tmp_path: Path) -> Trace:
 
 @pytest.mark.parametrize("chunk", [1, 2, 1 << 16])
 def test_one_line_an_event(trace: Trace, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    monkeypatch.setattr(dumping, "CHUNK_EVENTS", chunk)
+    monkeypatch.setattr(sys.modules[dump.__module__], "CHUNK_EVENTS", chunk)
     assert "".join(f"{line}\n" for line in dump(trace)) == GOLDEN
 
 

@@ -5,8 +5,7 @@ from iostrata.bench.json import Bench, render
 from iostrata.bench.place import test_file
 from iostrata.bench.result import measure, summarise_tests
 from iostrata.bench.show import lines
-from iostrata.bench.workload import Phase, read_phases
 
 __all__ = [
-    "Bench", "Phase", "lines", "measure", "read_phases", "render", "summarise_tests", "test_file",
+    "Bench", "lines", "measure", "render", "summarise_tests", "test_file",
 ]  # fmt: skip

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from iostrata.bench.methods import FILE_BYTES
 from iostrata.errors import UsageError
+from iostrata.workload import FILE_BYTES
 
 NO_DISK: Final = frozenset({"tmpfs", "ramfs", "devtmpfs", "proc", "sysfs"})
 MOUNTS: Final = Path("/proc/self/mountinfo")

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute import summarise, tabulate
-from iostrata.bench.workload import Phase
 from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Summary, Table
+from iostrata.workload import Phase
 
 # The columns beside each test, and the rows whose time each holds.
 COLUMNS: Final[Mapping[str, frozenset[str]]] = {

@@ -13,16 +13,17 @@ import typer
 from rich.console import Console
 
 import iostrata
-from iostrata.bench import Phase, lines, measure, read_phases, render, summarise_tests, test_file
+from iostrata.bench import lines, measure, render, summarise_tests, test_file
 from iostrata.cli import options
 from iostrata.cli.capture import capture, failed, prepare, temporary
 from iostrata.cli.output import put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
-from iostrata.errors import STATUS_LOSSES, NothingToAnalyse
+from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, RecorderError
 from iostrata.model import Summary
 from iostrata.record import Answer, Interruption, Request, refusal
 from iostrata.report import quality
+from iostrata.workload import Phase, read_phases
 
 PHASES: Final = "bench.jsonl"
 
@@ -82,7 +83,8 @@ def _plain(file: Path, seconds: float, directory: Path, json: str) -> int:
         # The terminal's Ctrl-C reaches the workload, too, which ends in good order.
         interruption.answer = Answer.REMEMBER
         status = subprocess.run(_workload(file, seconds, directory), check=False).returncode
-    _print(read_phases(directory / PHASES), None, json)
+    if phases := read_phases(directory / PHASES):
+        _print(phases, None, json)
     return status
 
 
@@ -90,6 +92,9 @@ def _recorded(file: Path, seconds: float, request: Request, story: Story, json: 
     directory = request.directory
     outcome = capture(replace(request, command=_workload(file, seconds, directory)), story)
     phases = read_phases(directory / PHASES)
+    if not phases:
+        story.say("it was ended before its first test was")
+        return failed(outcome) or RecorderError.status
     try:
         summary = summarise_tests(iostrata.open(directory).analyse(), phases)
     except NothingToAnalyse as error:
@@ -101,7 +106,7 @@ def _recorded(file: Path, seconds: float, request: Request, story: Story, json: 
 
 
 def _workload(file: Path, seconds: float, directory: Path) -> tuple[str, ...]:
-    module = "iostrata.bench.workload"
+    module = "iostrata.workload"
     return (sys.executable, "-m", module, str(file), str(seconds), str(directory / PHASES))
 
 

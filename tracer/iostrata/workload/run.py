@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench: runs the tests on a file that exists; each test becomes a Phase, one JSON line.
+"""Workload: runs the tests on a file that exists; each test becomes a Phase, one JSON line.
 
-A process of its own (``python -m iostrata.bench.workload FILE SECONDS PHASES``),
+A process of its own (``python -m iostrata.workload FILE SECONDS PHASES``),
 so that a recorder can take it for its command. Ctrl-C ends the test that runs, which
 counts as far as it came, and the others are left out.
 """
@@ -11,38 +11,16 @@ from __future__ import annotations
 import mmap
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from iostrata.bench.methods import FILE_BYTES, TESTS, Buffer, Operation, Test
 from iostrata.errors import STATUS_INTERRUPTED
-
-NS: Final = 1_000_000_000
-
-
-class Phase(msgspec.Struct, frozen=True):
-    """When a test ran (CLOCK_MONOTONIC) and how often; ``unavailable``: why it did not."""
-
-    group: str
-    name: str
-    begin_ns: int = 0
-    end_ns: int = 0
-    operations: int = 0
-    unavailable: str = ""
-
-    @property
-    def ns_an_operation(self) -> float:
-        return (self.end_ns - self.begin_ns) / self.operations if self.operations else 0.0
-
-    @property
-    def operations_a_second(self) -> float:
-        return NS / self.ns_an_operation if self.operations else 0.0
+from iostrata.workload.methods import FILE_BYTES, TESTS, Buffer, Operation, Test
+from iostrata.workload.phase import NS, Phase
 
 
 @dataclass
@@ -91,10 +69,6 @@ def _timed(test: Test, operation: Operation, seconds: float, interrupt: Interrup
     return Phase(test.group, test.name, begin_ns, end_ns, operations)
 
 
-def read_phases(path: Path) -> list[Phase]:
-    return msgspec.json.Decoder(Phase).decode_lines(path.read_bytes())
-
-
 def main(file: str, seconds: str, phases: str) -> int:
     interrupt = Interrupt()
     signal.signal(signal.SIGINT, interrupt.take)
@@ -102,7 +76,3 @@ def main(file: str, seconds: str, phases: str) -> int:
         for phase in run(Path(file), float(seconds), interrupt):
             lines.write(msgspec.json.encode(phase) + b"\n")
     return STATUS_INTERRUPTED if interrupt.came else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
