@@ -43,7 +43,8 @@ def open_regular(path: Path) -> BinaryIO:
 def read_small(path: Path, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
     """All of a file. OSError, as well if it is longer than any such file is."""
     with open_regular(path) as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
+        long = os.fstat(file.fileno()).st_size > most_bytes
+        data = b"" if long else file.read()
+    if long:
         raise OSError(errno.EFBIG, f"it is longer than {most_bytes >> 20} MiB", str(path))
     return data
