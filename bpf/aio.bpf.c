@@ -7,6 +7,7 @@
 #include <linux/aio_abi.h>
 
 #include "file.bpf.h"
+#include "task.bpf.h"
 #include "work.bpf.h"
 
 #define AIO_BLOCKS 64 /* of one call; more are counted as lost */
@@ -204,7 +205,7 @@ static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
 	if (!thread || !thread->enter_ns)
 		return 0;
 	if (count > 0) {
-		thread_announce(thread);
+		caller_announce(thread);
 		context = (__u64)context_of(thread->scratch[0]);
 		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
 			aio_block(context, i, point);

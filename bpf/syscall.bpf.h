@@ -4,6 +4,7 @@
 #define IOSTRATA_SYSCALL_BPF_H
 
 #include "file.bpf.h"
+#include "task.bpf.h"
 
 #define MS_SYNC 4
 #define O_DSYNC 010000 /* a part of O_SYNC */
@@ -62,7 +63,7 @@ static __always_inline void call_end(struct thread *thread, __s64 result)
 {
 	union event *e;
 
-	thread_announce(thread);
+	caller_announce(thread);
 	e = emit_reserve(POINT_syscall);
 	if (e) {
 		e->syscall.enter_ns = thread->enter_ns;

@@ -62,6 +62,14 @@ static __always_inline void task_tell(void)
 	task_emit((struct task_struct *)bpf_get_current_task());
 }
 
+/* Says once who the current thread is, as what is recorded and as a task. */
+static __always_inline void caller_announce(struct thread *thread)
+{
+	if (!thread->announced)
+		task_tell();
+	thread_announce(thread);
+}
+
 /* A new name, or a number that is free again. */
 static __always_inline void task_forget(__u32 tid)
 {

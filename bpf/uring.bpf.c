@@ -6,6 +6,7 @@
  * other arguments and refuse these programs.
  */
 #include "file.bpf.h"
+#include "task.bpf.h"
 #include "work.bpf.h"
 
 #define REQ_F_FIXED_FILE 1
@@ -270,7 +271,7 @@ int uring_exit(struct uring_exit_context *ctx)
 	if (!thread || !thread->enter_ns)
 		return 0;
 	if (thread->uring_concerned) {
-		thread_announce(thread);
+		caller_announce(thread);
 		e = emit_reserve(POINT_syscall);
 		if (e) {
 			e->syscall.enter_ns = thread->enter_ns;

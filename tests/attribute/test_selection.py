@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from iostrata.analysis import analyse
-from iostrata.attribute.selection import Wanted, chosen, joined, select
+from iostrata.attribute.selection import WallTime, Wanted, chosen, joined, select
 from iostrata.attribute.summarise import grouping, summarise
-from iostrata.errors import NothingToAnalyse
+from iostrata.errors import NothingToAnalyse, UsageError
 from iostrata.model import Breakdown, Summary
 from iostrata.recording import open_recording
 from tests.attribute.test_tail import breakdown
@@ -43,7 +43,7 @@ def mixed(count: int = 60) -> Breakdown:
             **made.writes.names,
             "process": ("fio (100)", "fio (101)", "odd (name) (102)"),
             "device": ("vda", "vdb"),
-            "file": ("/db/wal/1", "/db/wal/2", "vda:12", "/top"),
+            "file": ("/db/wal/1", "/db/wal/2", "vdb:12", "/top"),
         },
     )
     return replace(made, writes=writes)
@@ -84,9 +84,12 @@ def is_wanted(whole: Breakdown, wanted: Wanted, number: int) -> bool:
     began = number * MS
     inode, disk = str(writes.inode[number]), ("vda", "vdb")[number % 4 // 2]
     process = ("fio", "fio", "odd (name)")[number % 3], str(writes.tgid[number])
+    since, until = wanted.since_ns or 0, wanted.until_ns
+    assert isinstance(since, int)
+    assert until is None or isinstance(until, int)
     return (
-        (wanted.since_ns is None or began >= wanted.since_ns)
-        and (wanted.until_ns is None or began < wanted.until_ns)
+        began >= since
+        and (until is None or began < until)
         and (not wanted.processes or bool({*process} & {*wanted.processes}))
         and (not wanted.files or bool({inode, f"{disk}:{inode}"} & {*wanted.files}))
         and (wanted.slower_ns is None or int(writes.latency_ns[number]) > wanted.slower_ns)
@@ -137,7 +140,7 @@ def test_processes_of_one_name_are_one_group() -> None:
 def test_files_of_one_directory_are_one_group() -> None:
     whole = mixed()
     assert sorted(groups(summarise(whole, "directory"))) == [
-        ("/", 15), ("/db/wal", 30), ("vda:12", 15),
+        ("/", 15), ("/db/wal", 30), ("vdb:12", 15),
     ]  # fmt: skip
     assert len(groups(summarise(whole, "file"))) == 4
     assert sum(table.share for table in summarise(whole, "file").groups) == pytest.approx(1)
@@ -167,3 +170,71 @@ def test_clocks_that_were_not_sampled() -> None:
     both = joined([clocked, clocked]).writes.realtime_ns
     assert both is not None
     assert len(both) == 120
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [
+        ("/db/wal/*", {0, 1}),
+        ("*/wal/1", {0}),
+        ("1", {0}),
+        ("[12]", {0, 1}),
+        ("/db/*", {0, 1}),
+        ("top", {3}),
+        ("vda:12", {0}),
+        ("vdb:12", {2}),
+        ("/db/wal", set()),
+        ("WAL", set()),
+    ],
+)
+def test_files_by_name_path_or_pattern(pattern: str, files: set[int]) -> None:
+    whole = mixed()
+    wanted = Wanted(files=(pattern,))
+    if not files:
+        with pytest.raises(NothingToAnalyse):
+            wanted.rows(whole.writes)
+        return
+    assert set((wanted.rows(whole.writes) % 4).tolist()) == files
+
+
+HOUR = 3600 * 10**9
+DAY = 24 * HOUR
+
+
+def clocked(begin_ns: int, step_ns: int) -> Breakdown:
+    whole = mixed()
+    times = begin_ns + np.arange(60) * step_ns
+    return replace(whole, writes=replace(whole.writes, realtime_ns=times))
+
+
+def test_times_by_the_clock() -> None:
+    """From 23:30 on, a write a minute: of times of day the first that comes."""
+    whole = clocked(100 * DAY + 23 * HOUR + HOUR // 2, 60 * 10**9)
+
+    def count(time_ns: int, *, of_day: bool) -> int:
+        wanted = Wanted(since_ns=WallTime(time_ns, of_day, ""))
+        return len(wanted.rows(whole.writes))
+
+    assert count(100 * DAY + 23 * HOUR + HOUR * 3 // 4, of_day=False) == 45
+    assert count(23 * HOUR + HOUR * 3 // 4, of_day=True) == 45
+    assert count(HOUR // 4, of_day=True) == 15
+    assert count(23 * HOUR, of_day=True) == 60
+    midnight = WallTime(101 * DAY, False, "midnight")
+    assert chosen(whole, Wanted(until_ns=midnight)).writes.begin_ns.shape == (30,)
+    with pytest.raises(UsageError, match="no samples of the machine's clock"):
+        Wanted(since_ns=midnight).rows(mixed().writes)
+
+
+def test_groups_by_control_group() -> None:
+    """What a path does not tell is in no container."""
+    number = "3f2a91bc77de" + "0" * 52
+    paths = (f"/system.slice/docker-{number}.scope", "/qemu.slice/7.scope", "unknown")
+    whole = mixed()
+    names, place = {**whole.writes.names, "cgroup": paths}, codes(np.arange(60) % 3)
+    writes = replace(whole.writes, names=names, codes={**whole.writes.codes, "cgroup": place})
+    whole = replace(whole, writes=writes)
+    assert {name for name, _ in groups(summarise(whole, "cgroup"))} == set(paths)
+    assert sorted(groups(summarise(whole, "container"))) == [
+        ("docker 3f2a91bc77de", 20), ("none", 40),
+    ]  # fmt: skip
+    assert sorted(groups(summarise(whole, "vm"))) == [("7", 20), ("none", 40)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,6 @@ def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
         (["--to", "-5s"], "--to -5s: no time"),
         (["--slower-than", "1 day"], "--slower-than 1 day: no time"),
         (["--from", "2s", "--to", "1s"], "nothing is between"),
-        (["--file", "data"], "--file data: no inode's number"),
     ],
 )
 def test_what_makes_no_sense(
@@ -124,3 +124,21 @@ def test_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         err = capsys.readouterr().err
         assert "none of the 40 writes is of process nobody, to file vdb:1" in err
     assert status_of(["replay", recording, "--file", "vda:12", "--process", "writer"]) == 0
+
+
+def test_times_of_day(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the clock of the machine, in UTC; the same as by the time since the first write."""
+    assert status_of(["timeline", FOUR, "--id", "1", "--json", "-"]) == 0
+    (first,) = json.loads(capsys.readouterr().out)["writes"]
+    begin = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=first["realtime_ns"] // 1000)
+    later = begin + timedelta(milliseconds=200)
+    expected = replayed(capsys, "--from", "200ms")["writes"]
+    of_day = f"{later:%H:%M:%S.%f}"
+    assert replayed(capsys, "--from", of_day)["writes"] == expected
+    for text in (f"{later:%Y-%m-%dT%H:%M:%S.%f}Z", later.isoformat()):
+        found = replayed(capsys, "--from", text)
+        assert found["writes"] == expected
+        assert found["quality"]["selection"]["by"] == [f"from {text}"]  # type: ignore[index]
+    for wrong in ("25:00", "2026-02-30T10:00", "10:00:61", "soon"):
+        assert status_of(["replay", FOUR, "--from", wrong]) == 2
+        assert f"--from {wrong}" in capsys.readouterr().err

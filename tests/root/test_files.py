@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -92,3 +93,22 @@ def test_no_names(disk: Path) -> None:
     streams = list((disk / "recording" / "local").glob("cpu_*"))
     assert streams
     assert not [file for file in streams if b"pg_wal" in file.read_bytes()]
+
+
+def test_control_groups(disk: Path) -> None:
+    """Also of a thread whose requests the kernel's workers submit."""
+    root = Path("/sys/fs/cgroup")
+    if not (root / "cgroup.procs").exists():
+        root = Path("/sys/fs/cgroup/unified")
+    group = root / f"iostrata-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no control groups of version 2 can be made")
+    try:
+        enter = f"open('{group}/cgroup.procs', 'w').write('0')\n"
+        recorded(disk, program(enter + LAYOUT))
+        found = replayed(disk / "recording", "--by", "cgroup")
+        assert by_file(found) == {f"/{group.name}": 25}
+    finally:
+        group.rmdir()

@@ -9,12 +9,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, coded, pair_key
+from iostrata.columns import AsOf, Ints, at, coded, pair_key
+from iostrata.foreign import shown
 from iostrata.hops import HOPS
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units
 from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names
 
 NO_FILE: Final = "unknown"
+NO_CGROUP: Final = "unknown"
 
 Coded = tuple[tuple[str, ...], NDArray[np.int32]]
 
@@ -35,6 +37,7 @@ def names_of(
         "process": processes.labels(units.tgid[kept], end_ns),
         "thread": threads.labels(units.tid[kept], end_ns),
         "comm": threads.texts(units.tid[kept], end_ns),
+        "cgroup": _cgroups(trace, units.tid[kept], end_ns),
         "file": _files(trace, units, kept),
         "file_system": _coded(device, _or_all(facts.file_system)),
         "device": _coded(device, _or_all(facts.device_name)),
@@ -61,6 +64,15 @@ def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
         return _number(trace, int(device[write]), int(inode[write]))
 
     return _same_texts([text(write) for write in one_of.tolist()], which)
+
+
+def _cgroups(trace: Trace, tid: Ints, end_ns: Ints) -> Coded:
+    """The path of the control group that each thread was in when it was told of."""
+    tasks = trace.points["task"].integers("subject_tid", "cgroup")
+    row = AsOf(tasks["subject_tid"], tasks["time_ns"]).at_or_before(tid, end_ns)
+    paths = trace.facts.cgroups
+    group, codes = np.unique(at(tasks["cgroup"], row), return_inverse=True)
+    return _same_texts([shown(paths.get(number, NO_CGROUP)) for number in group.tolist()], codes)
 
 
 def _number(trace: Trace, device: int, inode: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any, Final
 
@@ -16,13 +17,36 @@ from numpy.typing import NDArray
 
 from iostrata import units
 from iostrata.columns import Ints
-from iostrata.errors import NothingToAnalyse
+from iostrata.errors import NothingToAnalyse, UsageError
 from iostrata.layers import ROWS
 from iostrata.model import Behind, Breakdown, Layer, Selection, Writes
 
 PLACES: Final = {row.name: number for number, row in enumerate(ROWS)}
 
+DAY_NS: Final = 86_400 * 10**9
+
 LayerKey = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class WallTime:
+    """A time by the machines' clocks. ``realtime_ns``: since 1970; ``of_day``: only its time of
+    day counts. ``text``: as it was asked for.
+    """
+
+    realtime_ns: int
+    of_day: bool
+    text: str
+
+    def within(self, begin_ns: Ints) -> int:
+        """In ns since 1970. A time of day is the first one that some write comes after, from the
+        day on at which the first of these began.
+        """
+        if not self.of_day:
+            return self.realtime_ns
+        first, last = int(begin_ns.min()), int(begin_ns.max())
+        of_first = first - first % DAY_NS + self.realtime_ns
+        return of_first + DAY_NS if of_first < first and of_first + DAY_NS <= last else of_first
 
 
 @dataclass(frozen=True)
@@ -30,24 +54,24 @@ class Wanted:
     """Which writes: those for which all of it holds; what is empty or None holds for each.
 
     ``since_ns`` up to ``until_ns``: when they began, from the recording's first write on.
-    ``processes``: by name or number. ``files``: inodes, perhaps with the device's name:
-    ``12``, ``vda:12``. ``slower_ns``: a latency above this.
+    ``processes``: by name or number. ``files``: patterns of paths, or of names without a ``/``;
+    or inodes, perhaps with the device's name: ``12``, ``vda:12``. ``slower_ns``: a latency
+    above this.
     """
 
-    since_ns: int | None = None
-    until_ns: int | None = None
+    since_ns: int | WallTime | None = None
+    until_ns: int | WallTime | None = None
     processes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     slower_ns: int | None = None
 
     def rows(self, writes: Writes) -> Ints:
         """Indices of these writes. Errors: NothingToAnalyse."""
-        began = writes.passed_ns
         kept = np.ones(len(writes), np.bool_)
         if self.since_ns is not None:
-            kept &= began >= self.since_ns
+            kept &= _since(writes, self.since_ns)
         if self.until_ns is not None:
-            kept &= began < self.until_ns
+            kept &= ~_since(writes, self.until_ns)
         if self.processes:
             kept &= _are_of(writes, self.processes)
         if self.files:
@@ -65,9 +89,9 @@ class Wanted:
         """In words, one for each thing that is wanted."""
         words = []
         if self.since_ns is not None:
-            words.append(f"from {units.duration(self.since_ns)}")
+            words.append(f"from {_when(self.since_ns)}")
         if self.until_ns is not None:
-            words.append(f"before {units.duration(self.until_ns)}")
+            words.append(f"before {_when(self.until_ns)}")
         if self.processes:
             words.append(f"of process {' or '.join(self.processes)}")
         if self.files:
@@ -109,12 +133,37 @@ def _are_to(writes: Writes, files: tuple[str, ...]) -> NDArray[np.bool_]:
     found = np.zeros(len(writes), np.bool_)
     for text in files:
         device, _, inode = text.rpartition(":")
-        same = writes.inode == int(inode)
-        if device:
-            on = np.array([name == device for name in writes.names["device"]])
-            same &= on[writes.codes["device"]]
-        found |= same
+        if inode.isdecimal():
+            same = writes.inode == int(inode)
+            if device:
+                on = np.array([name == device for name in writes.names["device"]])
+                same &= on[writes.codes["device"]]
+            found |= same
+        paths = writes.names["file"]
+        named = np.array([_is_named(path, text) for path in paths], np.bool_)
+        found |= named[writes.codes["file"]]
     return found
+
+
+def _is_named(path: str, pattern: str) -> bool:
+    name = path if "/" in pattern else path.rpartition("/")[2]
+    return fnmatchcase(name, pattern)
+
+
+def _since(writes: Writes, moment: int | WallTime) -> NDArray[np.bool_]:
+    """Which of them began then or later. Errors: UsageError."""
+    if not isinstance(moment, WallTime):
+        return writes.passed_ns >= moment
+    if writes.realtime_ns is None:
+        raise UsageError(
+            f"{moment.text}: this recording has no samples of the machine's clock",
+            "give how long after the first write: 30s",
+        )
+    return writes.realtime_ns >= moment.within(writes.realtime_ns)
+
+
+def _when(moment: int | WallTime) -> str:
+    return moment.text if isinstance(moment, WallTime) else units.duration(moment)
 
 
 def select(breakdown: Breakdown, rows: Ints) -> Breakdown:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -13,16 +15,32 @@ from iostrata.attribute.figures import figures
 from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.attribute.who import own_of, parts_of
+from iostrata.cgroups import container_of, virtual_machine_of
 from iostrata.columns import Ints, coded
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Row, SegmentRow, Summary, Table, Writes
 
 GROUPINGS = (
     "method", "size", "process", "file_system", "device", "machine", "file", "directory", "thread",
-    "comm",
+    "comm", "cgroup", "container", "vm",
 )  # fmt: skip
 # Of which the summary says how many writes have each name: there are not too many of these.
 COMPOSED = GROUPINGS[:6]
+
+
+def directory_of(path: str) -> str:
+    """``/mnt/wal`` of ``/mnt/wal/1``; what is no path stays."""
+    above, slash, _ = path.rpartition("/")
+    return above or slash or path
+
+
+# Groupings by what another column's names have in common.
+DERIVED: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
+    "process": ("process", process_name),
+    "directory": ("file", directory_of),
+    "container": ("cgroup", lambda path: container_of(path) or "none"),
+    "vm": ("cgroup", lambda path: virtual_machine_of(path) or "none"),
+}
 
 
 def summarise(breakdown: Breakdown, by: str = "") -> Summary:
@@ -123,22 +141,12 @@ def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
     if by == "size":
         sizes, codes = coded(writes.size_bytes)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
-    column = "file" if by == "directory" else by
-    texts = list(writes.names[column])
-    if by == "process":
-        texts = [process_name(text) for text in texts]
-    elif by == "directory":
-        texts = [directory_of(text) for text in texts]
+    column, name_of = DERIVED.get(by, (by, str))
+    texts = [name_of(text) for text in writes.names[column]]
     names = list(dict.fromkeys(texts))
     number = {name: place for place, name in enumerate(names)}
     place = np.array([number[text] for text in texts], np.int64)
     return place[writes.codes[column]], names
-
-
-def directory_of(path: str) -> str:
-    """``/mnt/wal`` of ``/mnt/wal/1``; what is no path stays."""
-    above, slash, _ = path.rpartition("/")
-    return above or slash or path
 
 
 def _composition(writes: Writes, by: str) -> dict[str, int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
 
-from iostrata.attribute import Wanted
+from iostrata.attribute import WallTime, Wanted
 from iostrata.errors import UsageError
 
 UNITS: Final = {
@@ -21,13 +22,14 @@ UNITS: Final = {
     "h": 3600 * 10**9,
 }
 DURATION: Final = re.compile(r"(\d+(?:\.\d*)?) ?(ns|us|ms|s|m|h)", re.ASCII)
-FILE: Final = re.compile(r"(.+:)?\d+", re.ASCII)
+TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?")
 
 Since = Annotated[
     str,
     typer.Option(
         "--from", metavar="TIME", show_default=False,
-        help="Only writes that began so long after the first one: 30s, 2.5m.",
+        help="Only writes that began so long after the first one: 30s, 2.5m; or at a time of day "
+        "(UTC) and later: 14:03:20.5, 2026-11-22T14:03.",
     ),
 ]  # fmt: skip
 Until = Annotated[
@@ -39,7 +41,11 @@ Process = Annotated[
 ]
 File = Annotated[
     list[str] | None,
-    typer.Option("--file", metavar="INODE", help="Only to this file; DEVICE:INODE for one disk's."),
+    typer.Option(
+        "--file",
+        metavar="NAME",
+        help="Only to files of this name, path or pattern (*/pg_wal/*); or INODE, DEVICE:INODE.",
+    ),
 ]
 SlowerThan = Annotated[
     str,
@@ -56,14 +62,9 @@ def wanted(
     files: Sequence[str] | None,
     slower_than: str,
 ) -> Wanted:
-    """Errors: UsageError for what is no time or no inode."""
-    for file in files or ():
-        if not FILE.fullmatch(file):
-            raise UsageError(
-                f"--file {file}: no inode's number", "--file 12, or --file vda:12; ls -i tells it"
-            )
-    since_ns, until_ns = _duration("--from", since), _duration("--to", until)
-    if since_ns is not None and until_ns is not None and since_ns >= until_ns:
+    """Errors: UsageError for what is no time."""
+    since_ns, until_ns = _moment("--from", since), _moment("--to", until)
+    if isinstance(since_ns, int) and isinstance(until_ns, int) and since_ns >= until_ns:
         raise UsageError(f"--from {since} --to {until}: nothing is between", "swap them")
     return Wanted(
         since_ns=since_ns,
@@ -72,6 +73,22 @@ def wanted(
         files=tuple(files or ()),
         slower_ns=_duration("--slower-than", slower_than),
     )
+
+
+def _moment(option: str, text: str) -> int | WallTime | None:
+    if not TIME.fullmatch(text):
+        return _duration(option, text)
+    try:
+        if text[2] == ":":
+            time = datetime.fromisoformat(f"1970-01-01T{text}")
+        else:
+            time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}", f"{option} 14:03:20") from error
+    since_epoch = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    told = text if time.tzinfo else f"{text} UTC"
+    whole_s = since_epoch.days * 86400 + since_epoch.seconds
+    return WallTime(whole_s * 10**9 + since_epoch.microseconds * 1000, text[2] == ":", told)
 
 
 def _duration(option: str, text: str) -> int | None:

@@ -21,11 +21,14 @@ class By(StrEnum):
     DIRECTORY = "directory"
     THREAD = "thread"
     COMM = "comm"
+    CGROUP = "cgroup"
+    CONTAINER = "container"
+    VM = "vm"
 
 
 GROUPS: Final = (
     "method, size, process, thread, comm (of the thread), file, directory, file_system, device, "
-    "machine"
+    "cgroup, container, vm, machine"
 )
 
 Command = Annotated[

@@ -34,6 +34,7 @@ def replay(
       iostrata replay /var/tmp/db --by process
       iostrata replay /var/tmp/db --by file
       iostrata replay /var/tmp/db --from 30s --to 35s --slower-than 10ms
+      iostrata replay /var/tmp/db --from 14:03:20 --file '*/pg_wal/*'
       iostrata replay /var/tmp/db --json - | jq .layers
     """
     wanted = filters.wanted(since, until, process, to_file, slower_than)

@@ -12,8 +12,8 @@ from rich.text import Text
 from iostrata.model import Summary, Table
 from iostrata.report.quantity import Unit, cut, share, tail_of, unit_for
 
-LISTED: Final = frozenset({"file", "directory", "thread", "comm"})
-PATHS: Final = frozenset({"file", "directory"})
+PATHS: Final = frozenset({"file", "directory", "cgroup"})
+LISTED: Final = PATHS | {"thread", "comm", "container", "vm"}
 MOST: Final = 20
 NAMES: Final = 20
 """Less is too little for a name."""

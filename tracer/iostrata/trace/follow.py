@@ -33,7 +33,7 @@ from iostrata.trace.stream import (
 )
 from iostrata.trace.times import Expected, time_fields
 
-REMEMBERED: Final = ("thread", "file_name", "rpc_connection", "loss", "miss", "probe")
+REMEMBERED: Final = ("thread", "task", "file_name", "rpc_connection", "loss", "miss", "probe")
 """Points whose events are told once and matter ever after."""
 KEEP_SIZE_PUNCH_HOLE: Final = 0x01 | 0x02
 MEMORY_STREAM: Final = "remembered"
