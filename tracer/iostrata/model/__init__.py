@@ -33,7 +33,9 @@ from iostrata.model.summary import (
     Guess,
     Lane,
     LiveSummary,
+    Onset,
     Part,
+    Period,
     Regression,
     Row,
     SegmentRow,
@@ -51,7 +53,8 @@ from iostrata.model.summary import (
 __all__ = [
     "UNKNOWN", "Basis", "Behind", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",
     "ComparedGroup", "Comparison", "Cost", "Crossing", "Estimate", "Evidence", "Excess", "Fact",
-    "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Part",
-    "Quality", "Regression", "Row", "SegmentRow", "Selection", "Stack", "Step", "Sum", "Summary",
-    "Table", "Tail", "TailRow", "TailSegment", "Timeline", "WaitSite", "Who", "Writes",
+    "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Onset",
+    "Part", "Period", "Quality", "Regression", "Row", "SegmentRow", "Selection", "Stack", "Step",
+    "Sum", "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "WaitSite", "Who",
+    "Writes",
 ]  # fmt: skip

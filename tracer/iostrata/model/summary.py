@@ -152,11 +152,36 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Onset:
+    """From ``at_ns`` after the first write on, writes take ``times`` as long as before.
+
+    ``row``: what has most of the difference, and ``share`` its part of it.
+    """
+
+    at_ns: int
+    times: float
+    row: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Period:
+    """Every ``period_ns`` some writes take ``times`` as long, as ``count`` times was seen."""
+
+    period_ns: int
+    count: int
+    times: float
+    row: str
+    share: float
+
+
+@dataclass(frozen=True)
 class Summary:
     """All that a report may print: computed once, rendered many times.
 
     ``composition``: for each column of codes (``method``, ``size`` ...) how many
-    of the analysed writes have each name, most frequent first.
+    of the analysed writes have each name, most frequent first. ``onset``, ``period``: where
+    it is proven that there is one.
     """
 
     overall: Table
@@ -165,6 +190,8 @@ class Summary:
     left_out: Mapping[str, int]
     quality: Quality
     composition: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    onset: Onset | None = None
+    period: Period | None = None
 
 
 @dataclass(frozen=True)

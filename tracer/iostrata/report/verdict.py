@@ -29,7 +29,7 @@ def sentences(summary: Summary) -> list[str]:
     table = summary.overall
     if not table.causes or table.total.mean_ns <= 0:
         return []
-    found = [_mean(table), *_tail(table)]
+    found = [_mean(table), *_tail(table), *_over_time(summary)]
     if table.residual.share >= UNEXPLAINED:
         found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
     if summary.quality.doubtful:
@@ -67,6 +67,24 @@ def _tail(table: Table) -> Iterator[str]:
         yield f"{text}: {_percent(share)} of what {slow} longer is {_where(leader)}."
     else:
         yield f"{text}: of what {slow} longer, {_listed(shares)}."
+
+
+def _over_time(summary: Summary) -> Iterator[str]:
+    if since := summary.onset:
+        where = _changed(since.row, since.share)
+        seconds = since.at_ns / 1e9
+        yield f"From {seconds:.1f} s on writes take {since.times:.1f} x as long{where}."
+    if every := summary.period:
+        where = _changed(every.row, every.share)
+        seconds = every.period_ns / 1e9
+        yield (
+            f"Every {seconds:.3g} s ({every.count} times) some take {every.times:.0f} x as long"
+            f"{where}."
+        )
+
+
+def _changed(row: str, share: float) -> str:
+    return f": {_percent(share)} of the difference is {row}" if row and share > LITTLE else ""
 
 
 def _listed(shares: Sequence[tuple[float, Cause]]) -> str:

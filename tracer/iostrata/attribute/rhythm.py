@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage attribute: a Breakdown in, when its writes became slower, and every how long they are, out.
+
+Only what chance does not make is told. A write is compared with the median of those of its
+own kind (method, size, process, device), so that another mix of writes is no onset. An
+onset is looked for in the medians of consecutive writes, as a rank sum that is largest
+over all splits; a period in the times of episodes of slow writes, as phases that meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints
+from iostrata.model import Breakdown, Onset, Period
+
+KINDS: Final = ("method", "process", "device")
+FEWEST_WRITES: Final = 400
+BLOCKS: Final = 50
+EDGE: Final = 8
+"""Blocks on either side of an onset, at least."""
+RANK_SUM: Final = 4.3
+"""In its standard errors: the largest of so many splits of noise exceeds it once in 10,000."""
+LARGER: Final = 1.5
+"""What is less is not worth a sentence, up or down."""
+APART: Final = 3.0
+"""In deviations of the blocks' medians: what wanders all the time has no onset."""
+SLOW: Final = 2.0
+FAR: Final = 8.0
+"""In median deviations, what is slow: more than five deviations of what is normal."""
+QUIET: Final = 10.0
+"""Between two episodes pass so many times what passes between two writes."""
+FEWEST_EPISODES, MOST_EPISODES = 6, 5000
+MISSED: Final = 0.3
+"""Of all periods, those at which nothing was slow."""
+CONCENTRATED: Final = 0.85
+ASTRAY: Final = 0.1
+"""Of all episodes, those that are in no time with the others."""
+CHANCE: Final = 1e-3
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Writes in order of time. ``kind``: those of one kind are comparable; ``level``: logarithm
+    of the latency, from the median of the kind on.
+    """
+
+    rows: Ints
+    passed_ns: Ints
+    kind: Ints
+    level: Floats
+
+
+def onset(breakdown: Breakdown) -> Onset | None:
+    """Since when writes take longer, or less long, to the recording's end; None: not proven."""
+    if len(breakdown.writes) < FEWEST_WRITES:
+        return None
+    series = _series(breakdown)
+    bounds = np.linspace(0, len(series.level), BLOCKS + 1).astype(np.int64)
+    medians = np.array([np.median(series.level[a:b]) for a, b in pairwise(bounds.tolist())])
+    split = _split(medians)
+    if split is None:
+        return None
+    low, high = (float(np.median(side)) for side in (medians[:split], medians[split:]))
+    first, last = bounds[split - EDGE // 2], bounds[split + EDGE // 2]
+    at = int(first) + _edge(series.level[first:last], low, high)
+    ratio = exp(float(np.median(series.level[at:]) - np.median(series.level[:at])))
+    if not (ratio >= LARGER or ratio <= 1 / LARGER):
+        return None
+    after = np.arange(len(series.rows)) >= at
+    row, share = _where(breakdown, series, after)
+    return Onset(int(series.passed_ns[at]), ratio, row, share)
+
+
+def period(breakdown: Breakdown) -> Period | None:
+    """Every how long some writes take longer; None: not proven."""
+    if len(breakdown.writes) < FEWEST_WRITES:
+        return None
+    series = _series(breakdown)
+    spread = float(np.median(np.abs(series.level)))
+    slow = series.level > max(log(SLOW), FAR * spread)
+    times = series.passed_ns[slow].astype(np.float64)
+    if len(times) < FEWEST_EPISODES:
+        return None
+    gap = QUIET * float(np.median(np.diff(series.passed_ns)))
+    begins = times[np.append(True, np.diff(times) > gap)]
+    found = _period_of(begins)
+    if found is None:
+        return None
+    row, share = _where(breakdown, series, slow)
+    ratio = exp(float(np.median(series.level[slow])))
+    return Period(round(found), len(begins), ratio, row, share)
+
+
+def _series(breakdown: Breakdown) -> _Series:
+    writes = breakdown.writes
+    passed = writes.passed_ns
+    rows = np.argsort(passed, kind="stable")
+    columns = [writes.codes[name] for name in KINDS] + [writes.size_bytes]
+    kind = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)[rows]
+    level = np.log(np.maximum(writes.latency_ns[rows], 1).astype(np.float64))
+    for number in range(int(kind.max()) + 1):
+        level[kind == number] -= np.median(level[kind == number])
+    return _Series(rows, passed[rows], kind, level)
+
+
+def _split(medians: Floats) -> int | None:
+    """Before which block the level changes."""
+    count = len(medians)
+    rank = np.empty(count)
+    rank[np.argsort(medians, kind="stable")] = np.arange(1, count + 1)
+    before = np.arange(1, count)
+    sums = np.cumsum(rank)[:-1]
+    deviation = np.sqrt(before * (count - before) * (count + 1) / 12)
+    scores = np.abs(sums - before * (count + 1) / 2) / deviation
+    scores[: EDGE - 1] = scores[count - EDGE :] = 0
+    split = int(np.argmax(scores)) + 1
+    sides = medians[:split], medians[split:]
+    low, high = (float(np.median(side)) for side in sides)
+    within = max(float(np.median(np.abs(side - np.median(side)))) * 1.48 for side in sides)
+    proven = scores[split - 1] > RANK_SUM and abs(high - low) > APART * within
+    return split if proven else None
+
+
+def _edge(level: Floats, low: float, high: float) -> int:
+    """Where among these it is that they go from one level to the other."""
+    gain = np.abs(level - low) - np.abs(level - high)
+    return int(np.argmin(np.append(0.0, np.cumsum(gain))[: len(level)]))
+
+
+def _period_of(times: Floats) -> float | None:
+    """In ns, of episodes that began then."""
+    count = len(times)
+    if not FEWEST_EPISODES <= count <= MOST_EPISODES:
+        return None
+    span = float(times[-1] - times[0])
+    # Each period has at most one episode, and some have none.
+    lowest, highest = 0.95 * (count - 1) / span, (count - 1) / span / (1 - MISSED)
+    tries = np.arange(lowest, highest, 1 / (16 * span))
+    phases = np.exp(2j * np.pi * np.outer(tries, times - times[0]))
+    met = np.abs(phases.mean(axis=1))
+    best = int(np.argmax(met))
+    angle = np.angle(phases[best] / phases[best].mean()) / (2 * np.pi)
+    independent = max((highest - lowest) * span, 1.0)
+    rayleigh = independent * exp(-count * float(met[best]) ** 2)
+    # That all meet so closely: two of them choose the period, any others do by chance.
+    close = independent * count * (2 * float(np.abs(angle).max())) ** (count - 2)
+    if met[best] < CONCENTRATED or 2 * min(rayleigh, close) > CHANCE:
+        return None
+    kept = np.abs(angle) < ASTRAY
+    cycle = np.round(tries[best] * (times - times[0]) - angle)[kept]
+    if len(np.unique(cycle)) < (1 - ASTRAY) * count:
+        return None
+    return float(np.polyfit(cycle, times[kept], 1)[0])
+
+
+def _where(breakdown: Breakdown, series: _Series, chosen: NDArray[np.bool_]) -> tuple[str, float]:
+    """The row that has most of the difference between the chosen ones and the others of their
+    kind, and its part of it; of the kind that has most of both.
+    """
+    counts = [np.bincount(series.kind[some], minlength=1 + int(series.kind.max()))
+              for some in (chosen, ~chosen)]  # fmt: skip
+    kind = series.kind == int(np.argmax(np.minimum(*counts)))
+    ours, others = series.rows[kind & chosen], series.rows[kind & ~chosen]
+    if not len(ours) or not len(others):
+        return "", 0.0
+    times = np.vstack([breakdown.time_ns, breakdown.residual_ns])
+    change = times[:, ours].mean(axis=1) - times[:, others].mean(axis=1)
+    total = float(change.sum())
+    most = int(np.argmax(change * np.sign(total)))
+    names = [*(layer.name for layer in breakdown.layers), "unattributed"]
+    return names[most], float(change[most]) / total if total else 0.0
