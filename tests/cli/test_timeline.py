@@ -60,6 +60,7 @@ def test_losses_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["--id", "0"], "there is no write 0"),
         (["--id", "9999"], "writes are 1 to 40"),
         (["--slowest", "-1"], "Invalid value for '--slowest'"),
+        (["--slowest", "0"], "Invalid value for '--slowest'"),
         (["--json", "/nonexistent/file"], "no directory /nonexistent"),
         (["--json", "/"], "/ is a directory"),
     ],

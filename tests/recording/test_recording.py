@@ -209,3 +209,10 @@ def test_no_link_is_followed_when_it_is_removed(recording: Path, tmp_path: Path)
     write_recording_json(recording, (LOCAL,), created="")
     remove_recording(recording)
     assert sorted(precious.rglob("*")) == before
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    (tmp_path / "recording.json").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space") as caught:
+        write_recording_json(tmp_path, (LOCAL,), created="")
+    assert caught.value.filename == str(tmp_path / "recording.json")

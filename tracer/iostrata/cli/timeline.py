@@ -22,8 +22,9 @@ from iostrata.report import timeline_json, waterfall
 def timeline(
     recording: options.Recording,
     slowest: Annotated[
-        int, typer.Option("--slowest", metavar="N", min=0, help="The N slowest writes.")
-    ] = 0,
+        int | None,
+        typer.Option("--slowest", metavar="N", min=1, help="The N slowest writes."),
+    ] = None,
     near: Annotated[
         list[str] | None,
         typer.Option("--near", metavar="P", help="The write at this percentile: p50, p99.9, max."),
@@ -75,7 +76,7 @@ def timeline(
     percentiles = tuple(percentile(text) for text in near or ())
     if not (slowest or percentiles or number):
         slowest, percentiles = 1, (50.0, 99.0)
-    choice = Choice(slowest, percentiles, tuple(number or ()), by.value if by else "")
+    choice = Choice(slowest or 0, percentiles, tuple(number or ()), by.value if by else "")
     seen = timelines(open_recording(recording), choice, wanted)
     if json == STDOUT:
         sys.stdout.write(timeline_json.render(seen.timelines, seen.quality))

@@ -196,4 +196,10 @@ def write_recording_json(
     )
     text = json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False)
     # Halves of surrogate pairs become the escapes that JSON has for them.
-    (directory / FILE_NAME).write_bytes(f"{text}\n".encode(errors="backslashreplace"))
+    file = directory / FILE_NAME
+    try:
+        file.write_bytes(f"{text}\n".encode(errors="backslashreplace"))
+    except OSError as error:
+        # One of a full disk bears no name.
+        error.filename = error.filename or str(file)
+        raise
