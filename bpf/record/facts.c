@@ -96,6 +96,44 @@ static void read_lower_devs(struct block_fact *block)
 	closedir(slaves);
 }
 
+/* Of a disk of several paths, what one of its controllers says. */
+static void read_path_transport(struct block_fact *block)
+{
+	char path[512], file[320];
+	struct dirent *entry;
+	DIR *subsystem;
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/device", block->name);
+	subsystem = opendir(path);
+	while (subsystem && !strcmp(block->transport, "-") && (entry = readdir(subsystem))) {
+		snprintf(file, sizeof(file), "device/%s/transport", entry->d_name);
+		if (!strncmp(entry->d_name, "nvme", 4))
+			read_fact(block->name, file, block->transport, sizeof(block->transport));
+	}
+	if (subsystem)
+		closedir(subsystem);
+}
+
+/* By what a disk of NVMe or SCSI is reached: the controller says it, or its place in sysfs. */
+static void read_transport(struct block_fact *block)
+{
+	char path[512], place[4096];
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s", block->name);
+	snprintf(block->transport, sizeof(block->transport), "-");
+	if (!realpath(path, place))
+		return;
+	if (strstr(place, "/session"))
+		snprintf(block->transport, sizeof(block->transport), "iscsi");
+	else if (strstr(place, "/rport-"))
+		snprintf(block->transport, sizeof(block->transport), "fc");
+	else if (!strncmp(block->name, "nvme", 4)) {
+		read_fact(block->name, "device/transport", block->transport,
+			  sizeof(block->transport));
+		read_path_transport(block);
+	}
+}
+
 static void read_block(struct block_fact *block, const char *name)
 {
 	char partition[16];
@@ -113,6 +151,7 @@ static void read_block(struct block_fact *block, const char *name)
 	read_fact(name, "queue/logical_block_size", block->logical_block_size,
 		  sizeof(block->logical_block_size));
 	read_fact(name, "loop/backing_file", block->backing, sizeof(block->backing));
+	read_transport(block);
 	read_lower_devs(block);
 }
 
@@ -196,9 +235,10 @@ static void print_block(FILE *out, const struct block_fact *block)
 		fprintf(out, "%s%u", i ? "," : "", block->lower_devs[i]);
 	fputs(block->lower_count ? "\t" : "-\t", out);
 	if (block->backing_inode)
-		fprintf(out, "%llu\n", block->backing_inode);
+		fprintf(out, "%llu\t", block->backing_inode);
 	else
-		fputs("-\n", out);
+		fputs("-\t", out);
+	fprintf(out, "%s\n", block->transport);
 }
 
 FILE *facts_create(int directory_fd, const char *name)
@@ -262,7 +302,7 @@ int facts_write(const struct facts *facts, int directory_fd)
 	if (!out)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
-	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\n",
+	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\ttransport\n",
 	      out);
 	for (unsigned int i = 0; i < facts->block_count; i++)
 		print_block(out, &facts->blocks[i]);

@@ -187,6 +187,7 @@ struct block_fact {
 	char rotational[8];
 	char logical_block_size[16];
 	char backing[256];
+	char transport[16];
 	unsigned long long backing_inode; /* 0: of no file */
 	unsigned int lower_devs[64];
 	unsigned int lower_count;

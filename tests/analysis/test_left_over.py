@@ -150,18 +150,26 @@ def test_a_file_system_that_has_no_points_is_told_of(kind: str, gaps: list[str])
 
 
 @pytest.mark.parametrize(
-    ("name", "line"),
+    ("name", "transport", "kind", "server"),
     [
-        ("nbd0", "nbd0 is a network disk (nbd): what the network and its server take is in device"),
-        ("rbd1", "rbd1 is a network disk (RBD): what the network and Ceph take is in device"),
-        ("sda", None),
+        ("nbd0", "", "nbd", "its server"),
+        ("rbd1", "", "RBD", "Ceph"),
+        ("etherd!e0.1", "", "AoE", "its target"),
+        ("sda", "iscsi", "iSCSI", "its target"),
+        ("sda", "fc", "Fibre Channel", "its target"),
+        ("nvme0n1", "tcp", "NVMe over TCP", "its target"),
+        ("nvme0n1", "rdma", "NVMe over RDMA", "its target"),
+        ("nvme0n1", "pcie", "", ""),
+        ("nvme0n1", "loop", "", ""),
+        ("sda", "", "", ""),
     ],
 )
-def test_a_networks_disk_is_told_of(name: str, line: str | None) -> None:
+def test_a_networks_disk_is_told_of(name: str, transport: str, kind: str, server: str) -> None:
     world = World()
-    world.builder.block(DISK, name)
+    world.builder.block(DISK, name, transport=transport)
     writer = Writer(world, 100, DISK, 1_000)
     writer.enter()
     writer.data(Request())
     writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-    assert analysed(world).quality.virtual == ((line,) if line else ())
+    line = f"{name} is a network disk ({kind}): what the network and {server} take is in device"
+    assert analysed(world).quality.virtual == ((line,) if kind else ())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.networks import network_disks
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, columns_of, integers, meets
 from iostrata.foreign import shown
@@ -27,13 +27,6 @@ FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 
-# Drivers that give their disks names of their own, and who is behind them.
-NETWORKS: Final = {
-    "nbd": ("nbd", "its server take"),
-    "rbd": ("RBD", "Ceph take"),
-    "drbd": ("DRBD", "the other machine take"),
-}
-NETWORK_DISK: Final = re.compile("(nbd|rbd|drbd)[0-9]+")
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
 KERNEL_ERRORS: Final = range(-4095, 0)
@@ -177,18 +170,7 @@ def _virtual(path: Path) -> Iterator[str]:
                 where = f"{member.trace.machine}: " if path.several else ""
                 yield from (where + disk for disk in hop.disks(member.trace))
         where = f"{member.trace.machine}: " if path.several else ""
-        yield from (where + disk for disk in _network_disks(member.trace))
-
-
-def _network_disks(trace: Trace) -> Iterator[str]:
-    """Of those that were asked for anything; no hop leads to what is behind them."""
-    asked = trace.points["block_rq_issue"].values("dev")
-    for key, block in trace.facts.blocks.items():
-        match = NETWORK_DISK.match(block.name)
-        if match and key in asked:
-            kind, who = NETWORKS[match[1]]
-            beyond = f"what the network and {who} is in device"
-            yield f"{block.name} is a network disk ({kind}): {beyond}"
+        yield from (where + disk for disk in network_disks(member.trace))
 
 
 def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:

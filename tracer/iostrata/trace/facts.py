@@ -38,6 +38,7 @@ BLOCK_COLUMNS = (
     "backing",
     "lower_devs",
     "backing_inode",
+    "transport",
 )
 CPU_COLUMNS = ("cpu", "apic_id")
 STACK_COLUMNS = "stack\tfunctions"
@@ -65,7 +66,9 @@ class BlockDevice:
     """``parent_key``: the whole disk of a partition, else 0. ``lower_keys``: what it is stacked on.
 
     ``write_cache``: ``write back`` or ``write through``; ``backing``: a loop
-    device's file, ``backing_inode`` its number. Empty text or None: not recorded.
+    device's file, ``backing_inode`` its number. ``transport``: by what a disk of NVMe or SCSI is
+    reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. Empty text or None: not
+    recorded.
     """
 
     device_key: int
@@ -79,6 +82,7 @@ class BlockDevice:
     backing: str = ""
     lower_keys: tuple[int, ...] = ()
     backing_inode: int | None = None
+    transport: str = ""
 
 
 @dataclass(frozen=True)
@@ -356,6 +360,7 @@ def parse_block(columns: list[str], line: str) -> BlockDevice:
         backing=known.get("backing", ""),
         lower_keys=tuple(integer(key, 32) for key in lower.split(",") if key),
         backing_inode=integer(known["backing_inode"], 64) if "backing_inode" in known else None,
+        transport=shown(known.get("transport", "")),
     )
 
 

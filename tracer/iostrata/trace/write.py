@@ -378,6 +378,7 @@ def block_line(block: BlockDevice) -> str:
         block.backing,
         ",".join(map(str, block.lower_keys)),
         block.backing_inode,
+        block.transport,
     )
     return "\t".join(map(fact_text, values))
 
