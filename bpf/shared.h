@@ -63,6 +63,7 @@ struct thread {
 	unsigned char waker_context; /* enum wake_context */
 	unsigned char useless_runs;  /* of a helper, since it let a thread go on */
 	unsigned short waker_cpu;
+	unsigned char let_go; /* by the waker, since it ran */
 
 	/* the call that it is in; enter_ns 0: in none */
 	unsigned char call;

@@ -45,12 +45,16 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct run *before = run_before(runs_of(cpu), 2);
-	__u64 since_ns = runnable_since(thread);
 	__u64 idle_ns = filter.who && !before->tgid ? before->begin_ns : 0;
+	__u64 since_ns = runnable_since(thread);
 	union event *e;
 
 	if (since_ns)
 		throttle_end(thread, task, since_ns, now_ns);
+	/* Let go while it was leaving: after its last look at what it waits for, before it was off
+	 * the CPU, which looking for another task delays (newidle_balance of kernel/sched/fair.c). */
+	if (thread->off_state && !thread->wake_ns && thread->let_go)
+		since_ns = thread->wake_ns = thread->off_ns;
 	if (since_ns < thread->moved_ns)
 		since_ns = thread->moved_ns;
 	if (filter.who && since_ns && (!idle_ns || idle_ns > since_ns))
@@ -69,6 +73,10 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 		e->sched_resume.idle_ns = idle_ns;
 		emit_submit(e, POINT_sched_resume);
 	}
+	thread->waker_tid = 0;
+	thread->waker_cpu = 0;
+	thread->waker_context = WAKE_UNKNOWN;
+	thread->let_go = 0;
 	thread->off_ns = 0;
 }
 
@@ -93,9 +101,6 @@ int wakeup_switch(__u64 *ctx)
 			thread->off_state = switch_state_argument ? ctx[3] : task_state(prev);
 		thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
 		thread->wake_ns = 0;
-		thread->waker_tid = 0;
-		thread->waker_cpu = 0;
-		thread->waker_context = WAKE_UNKNOWN;
 		thread->off_ns = now_ns;
 		if (!thread->off_state)
 			throttle_begin(thread, prev);
@@ -163,21 +168,25 @@ static __always_inline void helped(__u32 tid)
 		helper->useless_runs = 0;
 }
 
+/* Who lets a thread go that is not off the CPU is kept, too: the last one before it leaves. */
 SEC("tp_btf/sched_waking")
 int wakeup_waking(__u64 *ctx)
 {
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 	struct thread *thread = thread_of(task->pid);
 
-	if (thread && thread->off_ns && thread->off_state && !thread->wake_ns) {
-		thread->waker_tid = current_tid();
-		thread->waker_cpu = bpf_get_smp_processor_id();
-		thread->waker_context = wake_context(ctx);
-		if (thread->waker_context == WAKE_THREAD && thread->kind != THREAD_HELPER)
-			helped(thread->waker_tid);
-		throttle_begin(thread, task);
-		thread->wake_ns = bpf_ktime_get_ns();
-	}
+	if (!thread || (thread->off_ns && (!thread->off_state || thread->wake_ns)))
+		return 0;
+	thread->waker_tid = current_tid();
+	thread->waker_cpu = bpf_get_smp_processor_id();
+	thread->waker_context = wake_context(ctx);
+	if (thread->waker_context == WAKE_THREAD && thread->kind != THREAD_HELPER)
+		helped(thread->waker_tid);
+	thread->let_go = 1;
+	if (!thread->off_ns)
+		return 0;
+	throttle_begin(thread, task);
+	thread->wake_ns = bpf_ktime_get_ns();
 	return 0;
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from iostrata.recording import open_recording
 from tests.root.conftest import iostrata
 from tests.root.test_record import good
 
@@ -29,8 +30,22 @@ threads = [threading.Thread(target=append, args=(name,)) for name in sys.argv[1:
 [thread.join() for thread in threads]
 """
 
+# Four processes that append to one file.
+PROCESSES = """
+import os
+children = [os.fork(), os.fork()]
+fd = os.open("a", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+for _ in range(1500):
+    os.write(fd, bytes(500))
+    os.fdatasync(fd)
+for child in filter(None, children):
+    os.waitpid(child, 0)
+"""
+
 # What is left to chance: waits that began before the recording saw who is waited for.
 UNEXPLAINED = 0.03
+# Of the sleeps: what was let go before it was known.
+UNSEEN = 0.0005
 
 
 def layers(directory: Path, *names: str) -> dict[str, Any]:
@@ -49,6 +64,19 @@ def layers(directory: Path, *names: str) -> dict[str, Any]:
 def test_threads_that_wait_for_each_other(names: str, disk: Path) -> None:
     found = layers(disk, *names)
     assert found["unattributed"] <= UNEXPLAINED
+
+
+def test_the_end_of_every_sleep_is_seen(disk: Path) -> None:
+    """Of one, too, that was let go while it was leaving its CPU, where there was none to run."""
+    recording = disk / "recording"
+    done = iostrata("record", "--why", "-o", str(recording), "--",
+                    sys.executable, "-c", PROCESSES, cwd=disk)  # fmt: skip
+    good(done.returncode, done.stderr)
+    (trace,) = open_recording(recording).traces()
+    resumed = trace.points["sched_resume"].integers("state", "wake_ns")
+    slept = resumed["state"] != 0
+    assert slept.sum() > 1000
+    assert (resumed["wake_ns"][slept] == 0).mean() <= UNSEEN
 
 
 @pytest.fixture

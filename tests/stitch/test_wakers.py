@@ -104,6 +104,21 @@ def test_a_completion_on_another_disk_wakes_nobody_here(disk: int) -> None:
         assert account == REST | {"residual": 62_700 - 11_000}
 
 
+def test_a_completion_of_ones_own_that_ended_the_sleep_before_does_not_end_this_one() -> None:
+    """What another thread asked for was completed since, by the same waker."""
+    world = World()
+    sleeper = Sleeper(world)
+    submit(world, DISK, 100, 11_000, FAST)
+    resume(world, 100, 11_000, 62_500, 63_000)
+    sleeper.off = 64_000
+    world.target(200)
+    submit(world, DISK, 200, 64_000, FAST)
+    sleeper.wakes(115_000 + 700, 0, WAKE_UNKNOWN)
+    account = found(world)
+    assert account["wakeup.interrupt"] == 500 + 700
+    assert "residual" not in account
+
+
 def test_a_sleep_whose_end_nobody_saw_is_no_run_queue() -> None:
     world = World()
     Sleeper(world).wakes(90_000, 0, WAKE_UNKNOWN, seen=False)

@@ -306,7 +306,8 @@ class Wakers:
         # Where the CPU is not known, the idle thread may be any: the owner's own come first.
         by_owner, rows = own
         mine = at(rows, by_owner.at_or_before(front.owner * THREADS + front.waker, front.end_ns))
-        soon = (mine >= 0) & (front.end_ns - at(times, mine) <= SOON_NS)
+        since = at(times, mine)
+        soon = (since >= front.begin_ns) & (front.end_ns - since <= SOON_NS)
         completed = np.where(
             (front.context == WAKE_UNKNOWN) & soon, mine, at(self._completed, place)
         )
