@@ -8,6 +8,7 @@
 #   make schema  the JSON Schemas anew, docs/schema
 #   make docs    the page of the layers anew, docs/layers.md
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
+#   make test-oracles   blktrace and others beside it, on virtual machines (long)
 #   make test-databases  real databases recorded here, as root (installs them: some GB)
 #
 # Each does all of its own set-up; .stamps/ remembers what is done.
@@ -38,6 +39,9 @@ test: .stamps/lab-packages .stamps/python-dev native
 
 test-lab: .stamps/lab-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m lab tests/lab
+
+test-oracles: .stamps/lab-packages .stamps/python-dev native
+	$(BIN)/python -m pytest -m lab tests/lab/test_oracles.py tests/lab/test_tools.py
 
 test-databases: .stamps/database-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m databases tests/databases
