@@ -304,6 +304,22 @@ struct connection_event {
 	unsigned int retransmit_count;
 };
 
+/* The connection of an NFS client's transport is there, or is not any more (TCP only). */
+struct transport_event {
+	EVENT_HEADER;
+	unsigned long long transport_key;
+	unsigned int connection; /* as in rpc_event; 0: not known */
+	unsigned int connected;  /* 0, 1 */
+};
+
+/* A call that was sent before is sent once more. */
+struct retransmit_event {
+	EVENT_HEADER;
+	unsigned long long transport_key;
+	unsigned int xid;
+	unsigned int connection; /* as in rpc_event; 0: none now */
+};
+
 /* A remote procedure call served, recorded when its reply is encoded (time_ns). */
 struct svc_event {
 	EVENT_HEADER;
@@ -579,7 +595,9 @@ struct throttle_event {
 	P(sched_moved, move_event)                  \
 	P(task, task_event)                         \
 	P(file_name, file_name_event)               \
-	P(sched_throttled, throttle_event)
+	P(sched_throttled, throttle_event)          \
+	P(rpc_transport, transport_event)           \
+	P(rpc_retransmit, retransmit_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

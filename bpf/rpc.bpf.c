@@ -61,13 +61,19 @@ int rpc_reply(__u64 *ctx)
 	return 0;
 }
 
+static __always_inline bool is_tcp(struct rpc_xprt *transport)
+{
+	int protocol = PEEK(transport, prot);
+
+	return protocol == XPRT_TRANSPORT_TCP || protocol == XPRT_TRANSPORT_TCP_TLS;
+}
+
 /* The transport's TCP socket, NULL: it has none (now). */
 static __always_inline struct sock *socket_of(struct rpc_xprt *transport)
 {
 	struct sock_xprt *outer;
-	int protocol = PEEK(transport, prot);
 
-	if (protocol != XPRT_TRANSPORT_TCP && protocol != XPRT_TRANSPORT_TCP_TLS)
+	if (!is_tcp(transport))
 		return NULL;
 	outer = (void *)transport - bpf_core_field_offset(struct sock_xprt, xprt);
 	return PEEK(outer, inet);
@@ -150,5 +156,56 @@ int rpc_ended(struct rpc_task *task)
 	e->rpc_call.xid = bpf_ntohl(flight->xid);
 	e->rpc_call.connection = connection_of(socket);
 	emit_submit(e, POINT_rpc_call);
+	return 0;
+}
+
+static __always_inline int transport_turned(struct rpc_xprt *transport, bool connected)
+{
+	union event *e;
+
+	if (!transport || !is_tcp(transport))
+		return 0;
+	e = emit_reserve(POINT_rpc_transport);
+	if (!e)
+		return 0;
+	e->rpc_transport.transport_key = (__u64)transport;
+	e->rpc_transport.connection = connection_of(socket_of(transport));
+	e->rpc_transport.connected = connected;
+	emit_submit(e, POINT_rpc_transport);
+	return 0;
+}
+
+/* Reached whenever TCP's state has changed: established, or closed by either side. */
+SEC("tp_btf/rpc_socket_state_change")
+int rpc_state(__u64 *ctx)
+{
+	struct rpc_xprt *transport = ARGUMENT(struct rpc_xprt *, 0);
+	struct sock *socket = transport ? socket_of(transport) : NULL;
+
+	if (!socket)
+		return 0;
+	return transport_turned(transport, PEEK(socket, __sk_common.skc_state) == TCP_ESTABLISHED);
+}
+
+/* A socket that is given up (no answer for too long) changes its state unheard. */
+SEC("tp_btf/xprt_disconnect_done")
+int rpc_disconnected(__u64 *ctx)
+{
+	return transport_turned(ARGUMENT(struct rpc_xprt *, 0), false);
+}
+
+SEC("tp_btf/xprt_retransmit")
+int rpc_resent(__u64 *ctx)
+{
+	struct rpc_rqst *rqst = ARGUMENT(struct rpc_rqst *, 0);
+	struct rpc_xprt *transport = rqst ? rqst->rq_xprt : NULL;
+	union event *e = transport ? emit_reserve(POINT_rpc_retransmit) : NULL;
+
+	if (!e)
+		return 0;
+	e->rpc_retransmit.transport_key = (__u64)transport;
+	e->rpc_retransmit.xid = bpf_ntohl(rqst->rq_xid);
+	e->rpc_retransmit.connection = connection_of(socket_of(transport));
+	emit_submit(e, POINT_rpc_retransmit);
 	return 0;
 }

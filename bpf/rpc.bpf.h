@@ -12,6 +12,7 @@
 
 #define AF_INET 2
 #define AF_INET6 10
+#define TCP_ESTABLISHED 1
 #define XPRT_TRANSPORT_TCP 6
 #define XPRT_TRANSPORT_TCP_TLS 258
 
@@ -30,6 +31,7 @@ struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
+	unsigned char skc_state;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.connections import address_of
 from iostrata.analysis.pipeline import Prepared
 from iostrata.columns import Ints, integers
 from iostrata.hops import Nfs, Virtio
@@ -174,8 +175,7 @@ def _echoes(trace: Trace, used: Ints) -> list[int]:
     told = trace.points["rpc_connection"]
     rows = np.isin(integers(told["connection"]), used)
     halves = (told["remote_high"][rows].tolist(), told["remote_low"][rows].tolist())
-    remote = {IPv6Address(high << 64 | low) for high, low in zip(*halves, strict=True)}
-    servers = {address.ipv4_mapped or address for address in remote}
+    servers = {address_of(high, low) for high, low in zip(*halves, strict=True)}
     return [
         echo.round_trip_ns
         for echo in trace.facts.echoes

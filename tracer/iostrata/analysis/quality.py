@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.networks import network_disks
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, columns_of, integers, meets
@@ -155,6 +156,11 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
         crossings=path.crossings,
         apart=path.apart,
         virtual=tuple(_virtual(path)),
+        connections=tuple(
+            f"{member.trace.machine}: {line}" if several else line
+            for member in path.members
+            for line in troubled_connections(member.trace)
+        ),
     )
 
 

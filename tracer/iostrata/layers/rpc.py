@@ -23,6 +23,16 @@ RPC: Final = Declaration(
             queued=True,
         ),
         Row(
+            "rpc.reconnect",
+            "OS",
+            "no connection to the server: from its end until there was one again",
+            ("rpc_transport", "nfs_call", "rpc_call"),
+            "the server was restarted or not reached, or its connection was closed when idle. "
+            "Between attempts the client waits 3 s, then twice as long each time.",
+            "#d84315",
+            "net",
+        ),
+        Row(
             "rpc.reply",
             "OS",
             "reply there until the call had ended",
@@ -45,6 +55,8 @@ RPC: Final = Declaration(
         Rank("rpc.queue", "rpc.queue", Depth.CALLING),
         Rank("rpc.reply", "rpc.reply", Depth.CALLING, wakes=True),
         Rank("rpc.call", "rpc.call", Depth.AWAY, wakes=True, asks=True),
+        # In the queue or on its way: what both wait for then is the connection.
+        Rank("rpc.reconnect", "rpc.reconnect", Depth.AWAY),
     ),
     programs=(Programs("nfs", NFS), Programs("rpc", NFS)),
     visibility=(

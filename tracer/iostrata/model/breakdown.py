@@ -224,7 +224,8 @@ class Quality:
     write during which it was awaited, but behind what took longer. ``sites``: where the
     unattributed time was slept, the most of it first; empty without ``--why``. ``apart``: one
     line a machine that could not be tied to any other, and why. ``virtual``: one line a disk that
-    another machine serves, which was not recorded. ``background``: what is
+    another machine serves, which was not recorded. ``connections``: one line each of an NFS
+    client's that broke, or on which something was sent again. ``background``: what is
     part of no write; ``left_over``: of that, what went on at a write's own place while
     it slept with nothing of its own under way; ``left_over_share``: that time, as a
     part of all latencies. ``selection``: which writes the numbers are of, None: of all;
@@ -243,6 +244,7 @@ class Quality:
     sites: tuple[WaitSite, ...] = ()
     apart: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
+    connections: tuple[str, ...] = ()
     background: tuple[LeftOver, ...] = ()
     left_over: tuple[LeftOver, ...] = ()
     left_over_share: float = 0.0

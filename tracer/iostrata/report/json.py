@@ -160,6 +160,7 @@ def _quality(quality: model.Quality) -> Quality:
         ],
         apart=list(quality.apart) or UNSET,
         virtual=list(quality.virtual) or UNSET,
+        connections=list(quality.connections) or UNSET,
         background=[LeftOver(**vars(left)) for left in quality.background] or UNSET,
         left_over=[LeftOver(**vars(left)) for left in quality.left_over] or UNSET,
         left_over_share=rounded_share(quality.left_over_share) if quality.left_over else UNSET,

@@ -63,6 +63,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "apart", [machine], "yellow"
     for disk in quality.virtual:
         yield "virtual", [disk], "yellow"
+    for connection in quality.connections:
+        yield "connection", [connection], "yellow"
     if quality.ties:
         yield "requests", [f"{n} tied by {how}" for how, n in sorted(quality.ties.items())], ""
     if quality.plain_writes:

@@ -7,6 +7,7 @@ from iostrata.stitch.bios import bios_of
 from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHOD, METHODS, O_DSYNC, Pieces, Units
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
+from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import rpc_calls_of
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
@@ -21,8 +22,8 @@ from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_
 __all__ = [
     "BEFORE_DEVICES", "ENGINES", "EVERY_DEVICE", "KINDS", "LOCKS", "METHOD", "METHODS",
     "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OP_WRITE", "O_DSYNC", "QUEUES", "Activities", "Asked",
-    "Audit", "Behind", "Commits", "Edges", "Idle", "Owners", "Pieces", "Requests", "SpanList",
-    "Spans", "Units", "Window", "bios_of", "commits_of", "follow", "last_hit", "on_the_way",
-    "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
-    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
+    "Audit", "Behind", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Requests",
+    "SpanList", "Spans", "Units", "Window", "bios_of", "commits_of", "downs_of", "follow",
+    "last_hit", "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking",
+    "stitch", "submissions_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, pair_key
 from iostrata.stitch.owners import Owners
+from iostrata.stitch.reconnects import Downs
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
 
@@ -91,11 +92,16 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     return np.where((own < 0) & waits, at(syncs.piece, sync), own)
 
 
-def spans_of_calls(calls: Calls, owner: Ints, first_ask: int) -> Spans:
-    """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
+def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, downs: Downs) -> Spans:
+    """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n.
+
+    ``downs``: when there was no connection, so that nothing was sent, or nothing came back.
+    """
     spans = SpanList()
     asks = first_ask + np.arange(len(calls))
     spans.add(owner, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
     spans.add(owner, "rpc.call", calls.send_ns, calls.reply_ns, asks)
     spans.add(owner, "rpc.reply", calls.reply_ns, calls.end_ns, asks)
+    row, since, until = downs.during(calls.connection, calls.begin_ns, calls.reply_ns)
+    spans.add(owner[row], "rpc.reconnect", since, until, asks[row])
     return spans.collect()

@@ -36,6 +36,7 @@ from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.journal import phases
 from iostrata.stitch.owners import Owners, Syncs
+from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import Calls, owners_of_calls, rpc_calls_of, spans_of_calls
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
@@ -99,7 +100,8 @@ def stitch(window: Window) -> Stitched:
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
     calls = rpc_calls_of(window)
-    spans.extend(spans_of_calls(calls, owners_of_calls(calls, owners), len(requests.key)))
+    downs, caller = downs_of(window.trace), owners_of_calls(calls, owners)
+    spans.extend(spans_of_calls(calls, caller, len(requests.key), downs))
     first_sleep = len(requests.key) + len(calls)
     spans.extend(run_queue(sleeps, piece_of_sleep, first_sleep))
     commits_used = np.zeros(0, np.int64)
@@ -113,7 +115,7 @@ def stitch(window: Window) -> Stitched:
     endings = endings_of(window, bios, carried, requests, completed, calls)
     wakers = Wakers(window, sleeps, endings, bios, first_sleep)
     explained = wakers.explain(owner_of_sleep, carried, (piece_of_bio, activity_of_bio))
-    others = _Others(bios, root, requests, carried, journal, stack.stacked, calls)
+    others = _Others(bios, root, requests, carried, journal, stack.stacked, calls, downs)
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
     if (activity_of_bio >= 0).any() or len(window.commits):
@@ -270,10 +272,11 @@ class _Others:
         journal: NDArray[np.bool_],
         stacked: Ints,
         calls: Calls,
+        downs: Downs,
     ) -> None:
         self._bios, self._root, self._requests = bios, root, requests
         self._carried, self._journal = carried, journal
-        self._stacked, self._calls = stacked, calls
+        self._stacked, self._calls, self._downs = stacked, calls, downs
 
     def spans_of(self, explained: Explained, owners: Iterable[Ints]) -> Spans:
         """``owners``: of each bio, whose own spans have it already."""
@@ -292,7 +295,9 @@ class _Others:
         )  # fmt: skip
         spans.extend(follow(alone, _edges_of(tied, tied.row)))
         tied = explained.calls
-        called = spans_of_calls(self._calls, np.arange(len(self._calls)), len(self._requests.key))
+        called = spans_of_calls(
+            self._calls, np.arange(len(self._calls)), len(self._requests.key), self._downs
+        )
         spans.extend(follow(called, _edges_of(tied, tied.row)))
         return spans.collect()
 

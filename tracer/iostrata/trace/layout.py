@@ -71,6 +71,8 @@ POINTS: dict[str, int] = {
     "task": 58,
     "file_name": 59,
     "sched_throttled": 60,
+    "rpc_transport": 61,
+    "rpc_retransmit": 62,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -134,6 +136,8 @@ STRUCT_OF: dict[str, str] = {
     "task": "task_event",
     "file_name": "file_name_event",
     "sched_throttled": "throttle_event",
+    "rpc_transport": "transport_event",
+    "rpc_retransmit": "retransmit_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -579,6 +583,24 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("since_ns", "<u8", 16),
         ("throttled_ns", "<u8", 24),
         ("subject_tid", "<u4", 32),
+    ),
+    "transport_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("transport_key", "<u8", 16),
+        ("connection", "<u4", 24),
+        ("connected", "<u4", 28),
+    ),
+    "retransmit_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("transport_key", "<u8", 16),
+        ("xid", "<u4", 24),
+        ("connection", "<u4", 28),
     ),
 }
 

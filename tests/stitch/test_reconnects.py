@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An NFS client whose connection breaks, with known truth: each call is told by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.synthetic import O_DSYNC, World, device
+
+MOUNT = device(0, 44)
+CONNECTION, OTHER = 800 << 16 | 2049, 801 << 16 | 2049
+TRANSPORT, ANOTHER = 0xFFFF_8881_0000_0000, 0xFFFF_8881_0000_4000
+TID = 100
+
+
+def turn(
+    world: World, time: int, connected: int, transport: int = TRANSPORT, by: int = CONNECTION
+) -> None:
+    world.emit("rpc_transport", time, 0, transport_key=transport, connection=by,
+               connected=connected)  # fmt: skip
+
+
+def write(world: World, made: int, send: int, reply: int, connection: int = CONNECTION) -> None:
+    """Entered 1,000 ns before its call is made, back 1,000 ns after that has ended."""
+    world.target(TID)
+    end, key = reply + 500, world.pointer("task", made, reply + 1_000)
+    world.emit("nfs_call", made, TID, call_key=key, inode=12, dev=MOUNT, offset_bytes=0,
+               size_bytes=8192, stable=2, operation=1)  # fmt: skip
+    world.emit("rpc_call", end, 67, call_key=key, send_ns=send, sent_ns=send + 100, ready_ns=reply,
+               reply_ns=reply + 100, xid=7, connection=connection)  # fmt: skip
+    world.emit("sched_resume", end, TID, off_ns=made, wake_ns=end, waker_tid=67, state=2,
+               subject_tid=TID)  # fmt: skip
+    world.emit("syscall", end + 1_000, TID, enter_ns=made - 1_000, inode=12, offset_bytes=0,
+               dev=MOUNT, result=8192, size_bytes=8192, tgid=TID, open_flags=O_DSYNC,
+               call=2)  # fmt: skip
+
+
+def account_of(world: World) -> dict[str, int]:
+    found = analysed(world)
+    conserves(found)
+    ((account,),) = accounts(found).values()
+    return account
+
+
+def test_what_waited_for_a_connection_was_in_no_queue() -> None:
+    """The server was stopped before the call was made, and is there again at 700,000."""
+    world = World()
+    turn(world, 50_000, 0)
+    turn(world, 300_000, 0)  # An attempt that was refused.
+    turn(world, 700_000, 1)
+    write(world, 100_000, 720_000, 800_000)
+    account = account_of(world)
+    assert account["rpc.reconnect"] == 700_000 - 100_000
+    assert account["rpc.queue"] == 20_000
+    assert account["rpc.call"] == 80_000
+
+
+def test_a_call_under_way_waits_for_the_connection_too() -> None:
+    """Sent at 110,000; the connection breaks at 200,000 and is there again, by another number."""
+    world = World()
+    turn(world, 1_000, 1)
+    turn(world, 200_000, 0)
+    turn(world, 500_000, 1, by=OTHER)
+    write(world, 100_000, 110_000, 600_000, connection=OTHER)
+    account = account_of(world)
+    assert account["rpc.reconnect"] == 300_000
+    assert account["rpc.queue"] == 10_000
+    assert account["rpc.call"] == 90_000 + 100_000
+
+
+@pytest.mark.parametrize("case", ["another transport", "before", "after", "none told"])
+def test_a_connection_that_stands_takes_nothing(case: str) -> None:
+    world = World()
+    match case:
+        case "another transport":
+            turn(world, 1_000, 1)
+            turn(world, 1_000, 1, ANOTHER, OTHER)
+            turn(world, 150_000, 0, ANOTHER, OTHER)
+            turn(world, 250_000, 1, ANOTHER, OTHER)
+        case "before":
+            turn(world, 20_000, 0)
+            turn(world, 90_000, 1)
+        case "after":
+            turn(world, 20_000, 1)
+            turn(world, 700_000, 0)
+    write(world, 100_000, 110_000, 600_000)
+    account = account_of(world)
+    assert "rpc.reconnect" not in account
+    assert (account["rpc.queue"], account["rpc.call"]) == (10_000, 490_000)
+
+
+def test_what_comes_up_first_had_no_connection_before() -> None:
+    """The recording began while the client was trying."""
+    world = World()
+    world.emit("clock_sample", 40_000, 0)
+    turn(world, 400_000, 1)
+    write(world, 100_000, 410_000, 600_000)
+    assert account_of(world)["rpc.reconnect"] == 300_000
+
+
+def told(world: World, time: int, resent: int, connection: int = CONNECTION) -> None:
+    world.emit("rpc_connection", time, 0, local_high=0, local_low=0xFFFF << 32 | 0x0A000002,
+               remote_high=0, remote_low=0xFFFF << 32 | 0x0A000001, connection=connection,
+               rtt_us=100, rtt_deviation_us=5, retransmit_count=resent)  # fmt: skip
+
+
+def test_what_was_lost_on_a_connection_is_said() -> None:
+    """TCP's count begins anew with each socket: 7, 9; 3, 4 are 2 + 3 + 1 more."""
+    world = World()
+    for time, resent in ((20_000, 7), (40_000, 9), (710_000, 3), (790_000, 4)):
+        told(world, time, resent)
+    turn(world, 50_000, 0)
+    turn(world, 700_000, 1)
+    for xid in (5, 6):
+        world.emit("rpc_retransmit", 705_000, 0, transport_key=TRANSPORT, xid=xid,
+                   connection=CONNECTION)  # fmt: skip
+    write(world, 100_000, 720_000, 800_000)
+    assert analysed(world).quality.connections == (
+        "to 10.0.0.1: none for 650 us (1 time), 2 calls sent again, 6 TCP segments sent again",
+    )
+
+
+def test_what_no_call_went_by_is_not_said() -> None:
+    world = World()
+    for time, resent in ((20_000, 7), (40_000, 9)):
+        told(world, time, resent, OTHER)
+    told(world, 50_000, 7)
+    turn(world, 50_000, 0, ANOTHER, OTHER)
+    turn(world, 70_000, 1, ANOTHER, OTHER)
+    write(world, 100_000, 120_000, 800_000)
+    assert analysed(world).quality.connections == ()
