@@ -34,7 +34,11 @@ def contradiction(candidates: Candidates, line: Line, corridor: Corridor) -> str
     during = (candidates.asks.begin_ns >= first) & (candidates.asks.end_ns <= last)
     served = np.isin(np.flatnonzero(during), inside.ask)
     if served.sum() < TIED_SHARE * len(served):
-        return f"only {served.sum()} of {len(served)} requests found who served them"
+        return (
+            f"of all {len(served)} requests sent meanwhile, to whatever machine, only "
+            f"{served.sum()} can have been served here: the others went elsewhere, or the clocks "
+            "are wrong"
+        )
     return None
 
 
