@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
+from iostrata.recording import open_recording
+from iostrata.stitch import Downs
+from tests.network import Call, Machine, recorded
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, World, device
 
@@ -130,3 +137,36 @@ def test_what_no_call_went_by_is_not_said() -> None:
     turn(world, 70_000, 1, ANOTHER, OTHER)
     write(world, 100_000, 120_000, 800_000)
     assert analysed(world).quality.connections == ()
+
+
+def test_what_is_left_beside_times_without_a_connection() -> None:
+    """Of three ways: one without a break, one with two of them, one that is nothing else."""
+    none = np.zeros(0, np.int64)
+    downs = Downs(
+        transport=np.array([1, 1]), begin_ns=np.array([50, 20]), end_ns=np.array([60, 30]),
+        up_key=np.array([7, 7]), up_ns=np.array([30, 60]), up_transport=np.array([1, 1]),
+    )  # fmt: skip
+    begin, end = np.array([70, 10, 52]), np.array([80, 90, 58])
+    found = downs.apart_from(np.array([7, 7, 7]), begin, end)
+    columns = (column.tolist() for column in found)
+    left = [one for one in zip(*columns, strict=True) if one[1] < one[2]]
+    assert left == [(0, 70, 80), (1, 10, 20), (1, 30, 50), (1, 60, 90)]
+    assert [len(column) for column in downs.apart_from(none, none, none)] == [0, 0, 0]
+
+
+def test_what_broke_on_its_way_to_a_server_is_not_the_networks(tmp_path: Path) -> None:
+    """Sent, lost, sent again: the server has it once there is a connection again."""
+    client, server = Machine("client"), Machine("server", role="server")
+    begin = 10_000
+    for _ in range(20):
+        begin = client.write(TID, begin, [Call(server, there=40_000, back=40_000)]) + 20_000
+    sent = begin + 2_000 + 5_000
+    for time, connected in ((sent + 100_000, 0), (sent + 300_000, 1)):
+        turn(client.world, time, connected, by=client.connection(server))
+    client.write(TID, begin, [Call(server, there=400_000, back=40_000)])
+    found = analyse(open_recording(recorded(tmp_path / "recording", client, server)))
+    conserves(found)
+    last = accounts(found)[TID][-1]
+    assert last["client/rpc.reconnect"] == 200_000
+    assert last["server/network.there"] + last["server/network.back"] == 200_000 + 40_000
+    assert last["client/rpc.queue"] == client.truth[-1]["client/rpc.queue"]

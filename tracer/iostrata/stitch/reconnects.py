@@ -43,6 +43,19 @@ class Downs:
         since = np.maximum(begin_ns[rows], np.repeat(self.begin_ns, counts))
         return rows, since, np.minimum(end_ns[rows], np.repeat(self.end_ns, counts))
 
+    def apart_from(self, connection: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
+        """Of such times the row, begin and end of what is left when there was a connection."""
+        row, since, until = self.during(connection, begin_ns, end_ns)
+        order = np.lexsort((since, row))
+        every = np.arange(len(begin_ns))
+        # Each gap is between an end (of the one before, or the begin) and the next begin.
+        of = np.concatenate([every, row[order]])
+        begins = np.concatenate([begin_ns, until[order]])
+        ends = np.concatenate([end_ns, since[order]])
+        left = np.lexsort((begins, of))
+        right = np.lexsort((ends, of))
+        return of[left], begins[left], ends[right]
+
     def _each(self) -> list[tuple[int, int, int]]:
         columns = (self.transport.tolist(), self.begin_ns.tolist(), self.end_ns.tolist())
         return list(zip(*columns, strict=True))

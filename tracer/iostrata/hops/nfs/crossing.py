@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.hops.hop import Held, Link
-from iostrata.stitch import SpanList, Spans
+from iostrata.stitch import SpanList, Spans, downs_of
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
@@ -15,7 +15,12 @@ def crossing_of(link: Link, held: Held) -> Spans:
     spans, owner = SpanList(), np.arange(len(held.ask))
     row, serve = link.served(held.ask)
     taken = link.clock.to_upper(link.lower.pieces.begin_ns[link.serves.piece[serve]])
-    spans.add(owner, "network.there", held.begin_ns, np.minimum(held.first_ns, held.end_ns))
+    downs, connection = downs_of(link.upper), link.asks.group[held.ask]
+    there = held.begin_ns, np.minimum(held.first_ns, held.end_ns)
+    back = np.maximum(held.last_ns, held.begin_ns), held.end_ns
+    for rank, way in (("network.there", there), ("network.back", back)):
+        # Without a connection nothing is on its way: that is the client's own row.
+        of, begin_ns, end_ns = downs.apart_from(connection, *way)
+        spans.add(owner[of], rank, begin_ns, end_ns)
     spans.add(row, "svc.queue", link.begin_ns[serve], np.minimum(taken, held.end_ns[row]))
-    spans.add(owner, "network.back", np.maximum(held.last_ns, held.begin_ns), held.end_ns)
     return spans.collect()
