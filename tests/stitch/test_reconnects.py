@@ -170,3 +170,15 @@ def test_what_broke_on_its_way_to_a_server_is_not_the_networks(tmp_path: Path) -
     assert last["client/rpc.reconnect"] == 200_000
     assert last["server/network.there"] + last["server/network.back"] == 200_000 + 40_000
     assert last["client/rpc.queue"] == client.truth[-1]["client/rpc.queue"]
+
+
+def test_a_transport_is_told_of_once_whatever_its_connections_numbers() -> None:
+    world = World()
+    for time, connected, by in ((10_000, 1, CONNECTION), (300_000, 0, 0), (400_000, 1, OTHER)):
+        turn(world, time, connected, by=by)
+    write(world, 100_000, 110_000, 200_000)
+    write(world, 410_000, 420_000, 500_000, connection=OTHER)
+    # It came up at 10,000 for the first time since the recording began.
+    (line,) = analysed(world).quality.connections
+    assert line.startswith("to port 2049: none for ")
+    assert line.endswith(" (2 times)")

@@ -24,22 +24,31 @@ def troubled_connections(trace: Trace) -> Iterator[str]:
         trace.points["rpc_connection"], "connection", "remote_high", "remote_low",
         "retransmit_count",
     )  # fmt: skip
-    resent = trace.points["rpc_retransmit"]
-    calls, segments = integers(resent["connection"]), told["connection"]
+    calls = integers(trace.points["rpc_retransmit"]["connection"])
     downs = downs_of(trace)
-    for connection in np.unique(integers(trace.points["rpc_call"]["connection"])).tolist():
-        of_it = np.flatnonzero(segments == connection)
+    used = np.unique(integers(trace.points["rpc_call"]["connection"]))
+    while len(used):
+        one = _of_one_transport(downs, int(used[0]))
+        of_it = np.flatnonzero(np.isin(told["connection"], one))
         words = [
-            *_away(downs, connection),
-            *_again(int(np.count_nonzero(calls == connection)), "call"),
+            *_away(downs, one),
+            *_again(int(np.isin(calls, one).sum()), "call"),
             *_again(_grown(told["retransmit_count"][of_it]), "TCP segment"),
         ]
         if words:
-            yield f"to {_server(told, of_it, connection)}: {', '.join(words)}"
+            yield f"to {_server(told, of_it, int(one[0]))}: {', '.join(words)}"
+        used = np.setdiff1d(used, one)
 
 
-def _away(downs: Downs, connection: int) -> Iterator[str]:
+def _of_one_transport(downs: Downs, connection: int) -> Ints:
+    """A connection's number, and those that its transport had after or before it."""
     whose = downs.up_transport[downs.up_key == connection]
+    others = downs.up_key[np.isin(downs.up_transport, whose)]
+    return np.unique(np.append(others, connection))
+
+
+def _away(downs: Downs, connections: Ints) -> Iterator[str]:
+    whose = downs.up_transport[np.isin(downs.up_key, connections)]
     row = np.isin(downs.transport, whose)
     if row.any():
         took = units.duration(int((downs.end_ns - downs.begin_ns)[row].sum()))
