@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The block layer: bios queued, split and remapped; requests issued and completed. */
 #include "block.bpf.h"
+#include "interrupt.bpf.h"
 #include "task.bpf.h"
 #include "throttle.bpf.h"
 
@@ -83,7 +84,8 @@ static __always_inline bool bio_watched(__u32 dev)
 	if (filter.device)
 		return false;
 	thread = thread_of(current_tid());
-	if (!thread || !thread->kind)
+	/* What kernel threads do elsewhere is nobody's here. */
+	if (!thread || !thread->kind || thread->kind == THREAD_HELPER)
 		return false;
 	watch_add(dev, WATCH_DISK);
 	return true;
@@ -99,6 +101,7 @@ static __always_inline int bio_queued(struct bio *bio)
 	if (!bio_watched(dev))
 		return 0;
 	task_tell();
+	thread_serve();
 	return bio_emit(bio, dev, POINT_block_bio_queue);
 }
 
@@ -208,9 +211,21 @@ int block_bio_remap(__u64 *ctx)
 	return bio_remapped(ARGUMENT(struct bio *, 0), ctx[1], ctx[2]);
 }
 
-static __always_inline int request_emit(struct request *rq, int error, __u32 size_bytes,
-					__u32 point)
+/* Whether a kernel thread itself is at a request, which is recorded from then on. */
+static __always_inline bool is_by_kernel_thread(const void *ctx)
 {
+	if (!current_is_kernel_thread() ||
+	    !on_own_stack(ctx, (struct task_struct *)bpf_get_current_task()))
+		return false;
+	thread_serve();
+	return true;
+}
+
+/* ctx: of a program at which it matters who is at the request, or NULL. */
+static __always_inline int request_emit(const void *ctx, struct request *rq, int error,
+					__u32 size_bytes, __u32 point)
+{
+	bool by_kernel_thread = false;
 	__u32 flags = rq->cmd_flags;
 	union event *e;
 	__u32 dev;
@@ -220,6 +235,8 @@ static __always_inline int request_emit(struct request *rq, int error, __u32 siz
 	dev = request_dev(rq);
 	if (!(watch_of(dev) & WATCH_DISK))
 		return 0;
+	if (ctx)
+		by_kernel_thread = is_by_kernel_thread(ctx);
 	e = emit_reserve(point);
 	if (!e)
 		return 0;
@@ -231,13 +248,14 @@ static __always_inline int request_emit(struct request *rq, int error, __u32 siz
 	e->block_rq_issue.flags = flags;
 	e->block_rq_issue.error = error;
 	e->block_rq_issue.internal_flags = rq->rq_flags;
+	e->block_rq_issue.by_kernel_thread = by_kernel_thread;
 	emit_submit(e, point);
 	return 0;
 }
 
 static __always_inline int request_event(struct request *rq, __u32 point)
 {
-	return request_emit(rq, 0, rq->__data_len, point);
+	return request_emit(NULL, rq, 0, rq->__data_len, point);
 }
 
 /* What was merged into a request: the points of merging do not say into which. */
@@ -266,9 +284,9 @@ static __always_inline void request_bios(struct request *rq)
 	}
 }
 
-static __always_inline int request_issued(struct request *rq)
+static __always_inline int request_issued(const void *ctx, struct request *rq)
 {
-	request_event(rq, POINT_block_rq_issue);
+	request_emit(ctx, rq, 0, rq->__data_len, POINT_block_rq_issue);
 	request_bios(rq);
 	return 0;
 }
@@ -277,8 +295,8 @@ SEC("tp_btf/block_rq_issue")
 int block_rq_issue(__u64 *ctx)
 {
 	if (block_rq_argument)
-		return request_issued(ARGUMENT(struct request *, 1));
-	return request_issued(ARGUMENT(struct request *, 0));
+		return request_issued(ctx, ARGUMENT(struct request *, 1));
+	return request_issued(ctx, ARGUMENT(struct request *, 0));
 }
 
 SEC("tp_btf/block_rq_insert")
@@ -330,7 +348,8 @@ int block_rq_complete(__u64 *ctx)
 {
 	int error = block_status_argument ? status_errno(ctx[1]) : (int)ctx[1];
 
-	return request_emit(ARGUMENT(struct request *, 0), error, ctx[2], POINT_block_rq_complete);
+	return request_emit(ctx, ARGUMENT(struct request *, 0), error, ctx[2],
+			    POINT_block_rq_complete);
 }
 
 SEC("tp_btf/block_io_start")

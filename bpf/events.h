@@ -86,7 +86,7 @@ enum thread_kind {
 	THREAD_VMM,        /* of a process that runs a virtual machine */
 	THREAD_SERVER,     /* serves other machines' calls (nfsd) */
 	THREAD_DAEMON,     /* of a process that serves other machines (virtiofsd) */
-	THREAD_HELPER,     /* of the kernel, and has let a recorded thread go on */
+	THREAD_HELPER,     /* of the kernel, and has let a recorded thread go on, or did its work */
 };
 
 /* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns
@@ -207,6 +207,8 @@ struct request_event {
 	unsigned int flags;          /* cmd_flags: the operation in the low 8 bits */
 	int error;                   /* -errno, at completion only */
 	unsigned int internal_flags; /* rq_flags */
+	/* 1: issued or completed by a kernel thread itself, by no interrupt that came upon it */
+	unsigned int by_kernel_thread;
 };
 
 /* A further bio of a request that is issued, besides the one that its own event names.
@@ -392,6 +394,14 @@ struct virtiofs_event {
 	unsigned long long unique; /* the request's number in its file system's connection */
 	unsigned int tgid;         /* of the daemon: one for each file system */
 	unsigned int opcode;       /* enum fuse_opcode of linux/fuse.h; 0: of an answer */
+};
+
+/* A kernel worker served a loop device's requests, one after the other, recorded when it was
+ * done with all that were there. */
+struct loop_work_event {
+	EVENT_HEADER;
+	unsigned long long enter_ns;
+	unsigned int dev;
 };
 
 /* Written by the recorder itself, in a stream of its own. */
@@ -597,7 +607,8 @@ struct throttle_event {
 	P(file_name, file_name_event)               \
 	P(sched_throttled, throttle_event)          \
 	P(rpc_transport, transport_event)           \
-	P(rpc_retransmit, retransmit_event)
+	P(rpc_retransmit, retransmit_event)         \
+	P(loop_work, loop_work_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

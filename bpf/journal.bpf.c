@@ -17,8 +17,14 @@ static __always_inline void journal_thread(void)
 
 	if (!thread)
 		thread = thread_add(ids, ids >> 32, THREAD_JOURNAL);
-	if (thread)
-		thread_announce(thread);
+	if (!thread)
+		return;
+	if (thread->kind == THREAD_HELPER) {
+		/* It was met when it did something else. */
+		thread->kind = THREAD_JOURNAL;
+		thread->announced = 0;
+	}
+	thread_announce(thread);
 }
 
 static __always_inline int commit_emit(const struct commit *commit, __u32 point)

@@ -59,13 +59,14 @@ struct thread {
 	int stack; /* where it sleeps, among the stacks; negative: not known */
 
 	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
-	unsigned char announced;     /* its thread event has been emitted */
+	unsigned char announced : 1; /* its thread event has been emitted */
+	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
 	unsigned char waker_context; /* enum wake_context */
-	unsigned char useless_runs;  /* of a helper, since it let a thread go on */
+	unsigned char useless_runs;  /* of a helper, since it was of use */
 	unsigned short waker_cpu;
 	unsigned char let_go; /* by the waker, since it ran */
 
-	/* the call that it is in; enter_ns 0: in none */
+	/* the call that it is in, or a loop device's work; enter_ns 0: in none */
 	unsigned char call;
 	unsigned char rwf;
 	unsigned int dev;

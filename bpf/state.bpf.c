@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What all layers share, defined once: the globals, the maps, the marking of devices. */
+#include <linux/major.h>
+
 #include "runs.bpf.h"
 #include "watch.bpf.h"
 
@@ -16,6 +18,7 @@ __u64 lost[MAX_CPUS][MAX_POINTS] = {};
 struct full full[TABLES] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
+__u32 watched_loops = 0;
 struct follow follows[MAX_FOLLOWS] = {};
 struct follow mounted[MAX_MOUNTED] = {};
 __u32 told_tasks[TOLD_TASKS] = {};
@@ -40,6 +43,7 @@ static __always_inline struct watch *watch_mark(__u32 dev, __u32 bits)
 
 		if (watch->dev == dev || take(&watch->dev, dev)) {
 			watch->bits |= bits;
+			watched_loops |= dev >> 20 == LOOP_MAJOR;
 			return watch;
 		}
 	}
@@ -65,6 +69,25 @@ int watch_add(__u32 dev, __u32 bits)
 
 		watch_mark(follow->dev, follow->bits);
 	}
+	return 0;
+}
+
+int thread_serve(void)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread;
+
+	/* Where an interrupt comes upon no thread, none does anything. */
+	if (!(__u32)ids || !current_is_kernel_thread())
+		return 0;
+	thread = thread_of((__u32)ids);
+	if (!thread)
+		thread = thread_add((__u32)ids, ids >> 32, THREAD_HELPER);
+	if (!thread || thread->kind != THREAD_HELPER)
+		return 0;
+	thread->serves = 1;
+	thread->useless_runs = 0;
+	thread_announce(thread);
 	return 0;
 }
 

@@ -43,18 +43,6 @@ struct task_struct___entity {
 	struct sched_entity se;
 };
 
-struct workqueue_struct {
-	char name[16];
-};
-
-struct pool_workqueue {
-	struct workqueue_struct *wq;
-};
-
-struct worker___queue {
-	struct pool_workqueue *current_pwq;
-};
-
 #pragma clang attribute pop
 
 /* The queue that a task is in, NULL: the kernel has no limits. */
@@ -127,12 +115,12 @@ static __always_inline bool current_dispatches_throttled(void)
 	char wanted[8] = { 'k', 't', 'h', 'r', 'o', 't', 'l', 'd' };
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct workqueue_struct *queue;
-	struct worker___queue *worker;
+	struct worker *worker;
 	char name[16] = {};
 
 	if (!(PEEK(task, flags) & PF_WQ_WORKER))
 		return false;
-	worker = (void *)current_worker(task);
+	worker = current_worker(task);
 	queue = BPF_CORE_READ(worker, current_pwq, wq);
 	bpf_core_read_str(name, sizeof(name), &queue->name);
 	return *(__u64 *)name == *(__u64 *)wanted && !name[8];

@@ -8,7 +8,7 @@
 #include "runs.bpf.h"
 #include "throttle.bpf.h"
 
-/* A kernel thread has ceased to help after so many runs without letting a thread go on. */
+/* A kernel thread has ceased to help after so many runs without being of use. */
 #define USELESS_RUNS 200
 
 /* Whether sched_switch says the state that prev leaves in (since Linux
@@ -22,16 +22,11 @@ static __always_inline __u32 task_state(struct task_struct *task)
 	return ((struct task_struct___before *)task)->state;
 }
 
-/* A kernel worker that has nothing left to do ceases to be a recorded thread. */
-static __always_inline bool is_idle(const struct thread *thread)
-{
-	return thread->kind == THREAD_WORKER && thread->off_state & TASK_NOLOAD;
-}
-
-/* A helper is recorded while it lets threads go on now and then, idle in between or not. */
+/* A helper is recorded while it is of use now and then, idle in between or not. */
 static __always_inline bool is_useless(struct thread *thread)
 {
-	return thread->kind == THREAD_HELPER && ++thread->useless_runs > USELESS_RUNS;
+	return thread->kind == THREAD_HELPER && !thread->enter_ns &&
+	       ++thread->useless_runs > USELESS_RUNS;
 }
 
 /* Since when a thread that is off the CPU could run, 0: it sleeps. */
@@ -104,7 +99,7 @@ int wakeup_switch(__u64 *ctx)
 		thread->off_ns = now_ns;
 		if (!thread->off_state)
 			throttle_begin(thread, prev);
-		if (is_idle(thread) || is_useless(thread))
+		if (is_useless(thread))
 			thread_remove(prev->pid);
 	}
 	thread = thread_of(next_tid);
@@ -154,7 +149,7 @@ int wakeup_migrate(__u64 *ctx)
 }
 
 /* The current thread lets a recorded one go on: what kept it is what that one waited for, so
- * a kernel thread is recorded from now on.  Helpers of helpers are not. */
+ * a kernel thread is recorded from now on.  Helpers of mere helpers are not. */
 static __always_inline void helped(__u32 tid)
 {
 	struct thread *helper;
@@ -164,8 +159,12 @@ static __always_inline void helped(__u32 tid)
 	helper = thread_of(tid);
 	if (!helper)
 		helper = thread_add(tid, bpf_get_current_pid_tgid() >> 32, THREAD_HELPER);
-	if (helper)
-		helper->useless_runs = 0;
+	if (!helper)
+		return;
+	helper->useless_runs = 0;
+	/* At once: before the wake-up it is told who it is. */
+	if (helper->kind == THREAD_HELPER)
+		thread_announce(helper);
 }
 
 /* Who lets a thread go that is not off the CPU is kept, too: the last one before it leaves. */
@@ -180,7 +179,8 @@ int wakeup_waking(__u64 *ctx)
 	thread->waker_tid = current_tid();
 	thread->waker_cpu = bpf_get_smp_processor_id();
 	thread->waker_context = wake_context(ctx);
-	if (thread->waker_context == WAKE_THREAD && thread->kind != THREAD_HELPER)
+	if (thread->waker_context == WAKE_THREAD &&
+	    (thread->kind != THREAD_HELPER || thread->serves))
 		helped(thread->waker_tid);
 	thread->let_go = 1;
 	if (!thread->off_ns)

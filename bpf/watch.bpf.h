@@ -11,6 +11,7 @@
 extern struct watch watched[WATCH_SETS * WATCH_WAYS];
 extern struct follow follows[MAX_FOLLOWS];
 extern __u64 named[1 << NAMED_BITS];       /* what a file was called when it was last told of */
+extern __u32 watched_loops;                /* whether one of them is a loop device */
 extern struct follow mounted[MAX_MOUNTED]; /* file systems and their disks; dev 0: no more */
 
 static __always_inline __u32 watch_set(__u32 dev)
@@ -37,6 +38,10 @@ static __always_inline __u32 watch_of(__u32 dev)
 /* Watches a device and all that is known to lie below it (state.bpf.c).  Not hidden: so the
  * verifier looks at it once, and not once for each program that calls it. */
 int watch_add(__u32 dev, __u32 bits);
+
+/* The current thread does what others may wait for: if it is a kernel thread, it is recorded
+ * from now on, with those that let it go on (state.bpf.c).  Not hidden, for the same reason. */
+int thread_serve(void);
 
 static __always_inline __u32 disk_dev(struct gendisk *disk)
 {

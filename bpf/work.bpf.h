@@ -28,8 +28,17 @@ struct work_struct {
 	void *func;
 };
 
+struct workqueue_struct {
+	char name[16];
+};
+
+struct pool_workqueue {
+	struct workqueue_struct *wq;
+};
+
 struct worker {
 	struct work_struct *current_work;
+	struct pool_workqueue *current_pwq;
 };
 
 struct iomap_dio {
@@ -186,7 +195,7 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 }
 
 /* The recorded thread that syncs a file there, NULL: none.  A kernel thread that
- * syncs on a watched file system is recorded until it is idle (wakeup.bpf.c). */
+ * syncs on a watched file system is recorded from then on. */
 static __always_inline struct thread *sync_thread_on(__u32 dev)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -195,7 +204,7 @@ static __always_inline struct thread *sync_thread_on(__u32 dev)
 	/* A target matters in its recorded calls. */
 	if (thread && !thread_at_work(thread))
 		return NULL;
-	if (thread && !filter.device) {
+	if (thread && thread->kind != THREAD_HELPER && !filter.device) {
 		/* Below a stacked file system (overlayfs), of which alone the caller's file tells. */
 		if (!(watch_of(dev) & WATCH_FS))
 			watch_add(dev, WATCH_FS);
@@ -203,11 +212,10 @@ static __always_inline struct thread *sync_thread_on(__u32 dev)
 	}
 	if (!(watch_of(dev) & WATCH_FS))
 		return NULL;
-	if (thread)
+	if (thread && thread->kind != THREAD_HELPER)
 		return thread;
-	if (!current_is_kernel_thread())
-		return NULL;
-	return thread_add(ids, ids >> 32, THREAD_WORKER);
+	thread_serve();
+	return thread_of((__u32)ids);
 }
 
 static __always_inline struct thread *sync_thread(struct inode *inode)

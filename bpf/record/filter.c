@@ -2,6 +2,7 @@
 /* What was asked for -> what the BPF programs compare with. */
 #include <dirent.h>
 #include <errno.h>
+#include <linux/major.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -106,6 +107,7 @@ static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned
 			continue;
 		place->dev = dev;
 		place->bits |= bits;
+		skeleton->bss->watched_loops |= dev >> 20 == LOOP_MAJOR;
 		return place;
 	}
 	return NULL;

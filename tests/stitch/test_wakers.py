@@ -15,7 +15,7 @@ from iostrata.trace.layout import (
     WAKE_UNKNOWN,
 )
 from tests.stitch.test_truth import accounts, analysed, conserves
-from tests.synthetic import O_DSYNC, Request, World, Writer, device, submit
+from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit
 
 DISK, NFS = device(8, 0), device(0, 44)
 IDLE, UNINTERRUPTIBLE = 0x402, 2
@@ -245,6 +245,27 @@ def test_a_row_of_threads_each_behind_the_next() -> None:
             "device.data": 50_000,
         }
     )
+
+
+def test_a_commit_is_of_the_sleep_that_it_ended_only() -> None:
+    """It ran while its waiter slept for a lock, and while that was on the CPU again."""
+    world = World()
+    writer = Writer(world, 100, DISK, 10_000)
+    writer.enter()
+    commit = Commit(world, DISK, 12_000, 7).run(15_000, 5_000, [])
+    assert commit.end == 32_600
+    resume(world, 100, 13_000, 25_000, 26_000, OTHER, context=WAKE_THREAD)
+    resume(world, 100, 28_000, 32_900, 33_500, commit.tid, context=WAKE_THREAD)
+    world.emit("ext4_sync_file", 34_000, 100, enter_ns=11_000, inode=12, dev=DISK,
+               enter_transaction=7, exit_transaction=7)  # fmt: skip
+    writer.now = 34_500
+    writer.leave("fsync")
+    peer(world, OTHER, 5_000, 25_500)
+    assert found(world) == {
+        "syscall": 1_500, "fs": 2_000 + 2_000 + 500, "lock": 12_000,
+        "journal.flushing": 32_000 - 28_000, "journal.logging": 600,
+        "wakeup.interrupt": 300, "wakeup.runqueue": 1_000 + 600,
+    }  # fmt: skip
 
 
 def call(world: World, operation: int, tids: tuple[int, int], begin: int, end: int) -> None:

@@ -22,7 +22,7 @@ from iostrata.attribute.sweep import Held, attribute, sweep
 from iostrata.attribute.timeline import segments
 
 __all__ = [
-    "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Held", "Run", "WallTime", "Wanted",
-    "attribute", "by_segment", "charts", "chosen", "compare", "joined", "joined_writes",
-    "percentile", "process_name", "run_of", "segments", "select", "summarise", "sweep", "tabulate",
+    "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Held", "Run", "WallTime", "Wanted", "attribute",
+    "by_segment", "charts", "chosen", "compare", "joined", "joined_writes", "percentile",
+    "process_name", "run_of", "segments", "select", "summarise", "sweep", "tabulate",
 ]  # fmt: skip

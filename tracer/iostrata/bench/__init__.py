@@ -6,6 +6,4 @@ from iostrata.bench.place import test_file
 from iostrata.bench.result import measure, summarise_tests
 from iostrata.bench.show import lines
 
-__all__ = [
-    "Bench", "lines", "measure", "render", "summarise_tests", "test_file",
-]  # fmt: skip
+__all__ = ["Bench", "lines", "measure", "render", "summarise_tests", "test_file"]

@@ -5,7 +5,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Visibility
+from iostrata.layers.declaration import (
+    Declaration,
+    Depth,
+    Observer,
+    Programs,
+    Rank,
+    Row,
+    Visibility,
+)
 
 BLOCK: Final = Declaration(
     rows=(
@@ -97,7 +105,14 @@ BLOCK: Final = Declaration(
         Visibility(
             "block", ("block",), "queue and device cannot be told from the rest", needed=True
         ),
+        Visibility(
+            "loop",
+            ("loop",),
+            "a loop device's worker that waits for a CPU is shown as block.stacked",
+            absent="this kernel has no such points",
+        ),
     ),
+    programs=(Programs("loop", disk="loop"),),
     observers=(
         Observer(
             "block.Q2G",

@@ -35,6 +35,8 @@ class Depth(IntEnum):
     QUEUED = auto()
     BELOW = auto()
     """Below a device that is stacked on others: deeper than that device itself."""
+    SERVED = auto()
+    """Whoever serves it, in whatever it waits in or below that, has no CPU."""
     AWAY = auto()
     """A remote call that is on its way: whatever is beyond."""
     DEVICE = auto()

@@ -14,7 +14,7 @@ JOURNAL: Final = Declaration(
             "OS",
             "asleep until the journal thread began the commit",
             ("sched_resume", "jbd2_start_commit", "xlog_iclog_sync"),
-            "another commit is still going on, or the journal's thread has no CPU.",
+            "another commit is still going on, or the journal's superblock is written first.",
             "#ce93d8",
             "journ",
             cause="in journal commits",

@@ -42,7 +42,7 @@ WAKEUP: Final = Declaration(
         Row(
             "wakeup.runqueue",
             "OS",
-            "runnable, but another task has the CPU",
+            "it, or who serves it, could run, but another task has the CPU",
             ("sched_resume",),
             "other tasks have the CPU: too much load, a low priority, or a CPU that must wake "
             "from deep sleep.",
@@ -61,6 +61,7 @@ WAKEUP: Final = Declaration(
         Rank("wakeup.interrupt", "wakeup.interrupt", Depth.WAKING),
         Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
+        Rank("served.wakeup.runqueue", "wakeup.runqueue", Depth.SERVED),
     ),
     visibility=(
         Visibility("wakeup", ("wakeup",), "what ended a sleep is not known: unattributed"),

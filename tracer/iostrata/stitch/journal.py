@@ -25,7 +25,8 @@ class Commits:
     ``tid``: the thread that commits, whose every bio is the commit's (-1: no thread
     of its own); ``waker``: the thread that wakes who waited; ``bio_key``: of the log
     write (XFS, else 0); ``device_key``: the file system's; ``identity``: what a
-    waiter names (XFS: buffer and lsn, else 0); ``flushing_ns``, ``logging_ns``:
+    waiter names (XFS: buffer and lsn, else 0); ``since_ns``: when its thread was let go to
+    begin, else ``begin_ns``; ``flushing_ns``, ``logging_ns``:
     when that phase began, -1 where not seen.
     """
 
@@ -35,6 +36,7 @@ class Commits:
     identity: Ints
     device_key: Ints
     transaction: Ints
+    since_ns: Ints
     begin_ns: Ints
     end_ns: Ints
     flushing_ns: Ints
@@ -75,6 +77,7 @@ def _of_jbd2(trace: Trace) -> Commits:
         identity=none,
         device_key=integers(started["dev"])[whole],
         transaction=transaction[whole],
+        since_ns=begin[whole],
         begin_ns=begin[whole],
         end_ns=end[whole],
         flushing_ns=after("jbd2_commit_flushing")[whole],
@@ -102,6 +105,7 @@ def _of_xfs(trace: Trace) -> Commits:
         identity=identity[whole],
         device_key=begun["dev"][whole],
         transaction=none,
+        since_ns=begin,
         begin_ns=begin,
         end_ns=done["time_ns"][last],
         flushing_ns=begin,
@@ -114,6 +118,7 @@ def phases(commits: Commits) -> Spans:
     spans, activity = SpanList(), np.arange(len(commits))
     logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
     flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
+    spans.add(activity, "journal.start", commits.since_ns, commits.begin_ns)
     spans.add(activity, "journal.locking", commits.begin_ns, flushing)
     spans.add(activity, "journal.flushing", flushing, logging)
     spans.add(activity, "journal.logging", logging, commits.end_ns)

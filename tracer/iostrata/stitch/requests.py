@@ -31,6 +31,7 @@ class Requests:
     ``flush``: a cache flush that the block layer made itself. ``returned``: the driver
     gave it back, at ``complete_ns``, to be issued again: that is a row of its own.
     ``completion``: row of the completions that it ended with, -1: it was returned.
+    ``issued_by``, ``completed_by``: the kernel thread that did so itself, -1: none.
     ``disks``: keys of the devices that have requests at all (others complete bios
     themselves).
     """
@@ -46,6 +47,8 @@ class Requests:
     operation: Ints
     flush: NDArray[np.bool_]
     returned: NDArray[np.bool_]
+    issued_by: Ints
+    completed_by: Ints
     disks: Ints
 
 
@@ -55,11 +58,13 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
     Also returns the completions, which bios need too.
     """
     issued = window.columns(
-        "block_rq_issue", "request_key", "bio_key", "sector", "dev", "size_bytes", "flags"
-    )
+        "block_rq_issue", "request_key", "bio_key", "sector", "dev", "size_bytes", "flags",
+        *_who(window, "block_rq_issue"),
+    )  # fmt: skip
     done = window.columns(
-        "block_rq_complete", "tid", "cpu", "request_key", "bio_key", "dev", "size_bytes"
-    )
+        "block_rq_complete", "tid", "cpu", "request_key", "bio_key", "dev", "size_bytes",
+        *_who(window, "block_rq_complete"),
+    )  # fmt: skip
     key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
     completion = np.full(len(key), -1)
     until = AsOf(key, issue).following()
@@ -90,5 +95,19 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         operation=operation[kept],
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
         returned=returned[kept],
+        issued_by=_threads(issued)[kept],
+        completed_by=at(_threads(done), completion)[kept],
         disks=np.union1d(distinct(issued["dev"]), distinct(done["dev"])),
     ), done
+
+
+def _who(window: Window, point: str) -> tuple[str, ...]:
+    """What older recordings do not tell."""
+    told = "by_kernel_thread" in window.trace.points[point].fields
+    return ("tid", "by_kernel_thread") if told else ()
+
+
+def _threads(events: Columns) -> Ints:
+    if "by_kernel_thread" not in events:
+        return np.full(len(events["time_ns"]), -1)
+    return np.where(events["by_kernel_thread"] > 0, events["tid"], -1)

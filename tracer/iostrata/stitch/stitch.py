@@ -39,6 +39,17 @@ from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import Calls, owners_of_calls, rpc_calls_of, spans_of_calls
+from iostrata.stitch.serving import (
+    begun,
+    completers,
+    issuers,
+    late_for,
+    log_writers,
+    loop_work_of,
+    of_loops,
+    request_served,
+    short_of_cpu,
+)
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
@@ -81,7 +92,8 @@ class Stitched:
 
 def stitch(window: Window) -> Stitched:
     """Ties the events of a window to the pieces of its writes."""
-    owners = Owners(window)
+    owners, sleeps = Owners(window), sleeps_of(window)
+    window = replace(window, commits=begun(window.commits, sleeps))
     requests, completed = requests_of(window)
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
@@ -92,7 +104,6 @@ def stitch(window: Window) -> Stitched:
     stack = Stack(bios, requests, workers, keyed, window.trace.facts)
     bios, root = stack.bios, stack.root
     piece_of_bio, commit_of_bio = piece_of_bio[root], commit_of_bio[root]
-    sleeps = sleeps_of(window)
     piece_of_sleep = owners.find(sleeps.tid, sleeps.on_ns)
 
     spans = SpanList()
@@ -110,15 +121,24 @@ def stitch(window: Window) -> Stitched:
     of_request = _numbered(bios.above[root], first_request)
     activity_of_bio = np.where(commit_of_bio >= 0, commit_of_bio + first_commit, of_request)
     waiting = Waiting(window, owners, workers, requests, sleeps, piece_of_sleep)
-    committing = _numbered(_commit_of(window, sleeps.tid, sleeps.on_ns), first_commit)
-    owner_of_sleep = np.where(committing >= 0, committing, waiting.of_sleep)
+    work = loop_work_of(window)
+    served = _numbered(request_served(work, requests, sleeps), first_request)
+    commit = _commit_of(window, sleeps.tid, sleeps.on_ns)
+    # Asleep with nothing to do, it was not at it yet.
+    idle = (commit >= 0) & (sleeps.wake_ns <= at(window.commits.since_ns, commit))
+    committing = _numbered(commit, first_commit)
+    for_it = np.where(waiting.of_sleep >= 0, waiting.of_sleep, served)
+    owner_of_sleep = np.where(committing >= 0, committing, for_it)
     endings = endings_of(window, bios, carried, requests, completed, calls)
     wakers = Wakers(window, sleeps, endings, bios, first_sleep)
-    explained = wakers.explain(owner_of_sleep, carried, (piece_of_bio, activity_of_bio))
+    explained = wakers.explain(
+        np.where(idle, -1, owner_of_sleep), carried, (piece_of_bio, activity_of_bio)
+    )
     others = _Others(bios, root, requests, carried, journal, stack.stacked, calls, downs)
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
-    if (activity_of_bio >= 0).any() or len(window.commits):
+    spans.extend(late_for(issuers(bios, carried, requests, piece_of_bio), sleeps, first_sleep))
+    if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
         edges = _edges(window, owners, waiting, sleeps, explained, commit_of_bio)
         commits_used = edges.activity - first_commit
         _journal_starts(spans, window, edges, sleeps)
@@ -130,6 +150,14 @@ def stitch(window: Window) -> Stitched:
             )
         )
         inside.extend(waits.where(waits.owner >= first_commit))
+        loops = of_loops(work, workers, bios, requests)
+        inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
+        for late in (
+            completers(requests, stack.stacked).numbered(first_request),
+            log_writers(window.commits).numbered(first_commit),
+            issuers(bios, carried, requests, activity_of_bio),
+        ):
+            inside.extend(late_for(late, sleeps, first_sleep))
         # A bio can be both: XFS's log is written by who syncs.
         above, kinds = stack.edges(
             requests, carried, (piece_of_bio, activity_of_bio), journal, first_request
@@ -190,7 +218,7 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
 def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
     """What each thread was committing at a time, -1: nothing."""
     commits = window.commits
-    return Containing(commits.tid, commits.begin_ns, commits.end_ns).find(tid, time_ns)
+    return Containing(commits.tid, commits.since_ns, commits.end_ns).find(tid, time_ns)
 
 
 def _commit_of_bio(window: Window, bios: Bios) -> Ints:
@@ -358,7 +386,7 @@ def _edges(
 ) -> Edges:
     """Who waited for which commits, and when; all by number."""
     parts = (
-        _by_transaction(window, owners.syncs, waiting.of_sync),
+        _by_transaction(window, owners.syncs, waiting.of_sync, sleeps),
         _by_log_write(window, waiting),
         _by_waker(window, sleeps, waiting.of_sleep),
         _by_completion(explained, commit_of_bio),
@@ -371,8 +399,11 @@ def _edges(
     return edges.rows(np.flatnonzero((edges.write < first) | (edges.write >= beyond)))
 
 
-def _by_transaction(window: Window, syncs: Syncs, waiter: Ints) -> Edges:
-    """By key: the jbd2 transaction that the synced file waited for, and those before it."""
+def _by_transaction(window: Window, syncs: Syncs, waiter: Ints, sleeps: Sleeps) -> Edges:
+    """By key: the jbd2 transaction that the synced file waited for, and those before it.
+
+    Where it was seen who ended a sleep, that tells of which a commit was the cause.
+    """
     commits = window.commits
     by_transaction = AsOf(commits.device_key * (1 << 32) + commits.transaction, commits.begin_ns)
     waited_until = np.full(len(syncs.tid), -1)
@@ -384,10 +415,18 @@ def _by_transaction(window: Window, syncs: Syncs, waiter: Ints) -> Edges:
     waits = np.flatnonzero((waited_until >= 0) & (waiter >= 0))
     row, commit = overlapping(
         syncs.device_key[waits], syncs.begin_ns[waits], waited_until[waits] + 1,
-        commits.device_key, commits.begin_ns, commits.end_ns, MOST,
+        commits.device_key, commits.since_ns, commits.end_ns, MOST,
     )  # fmt: skip
     sync = waits[row]
-    return Edges(commit, waiter[sync], syncs.begin_ns[sync], syncs.end_ns[sync])
+    if not len(sleeps):
+        return Edges(commit, waiter[sync], syncs.begin_ns[sync], syncs.end_ns[sync])
+    unseen = np.flatnonzero(sleeps.waker < 0)
+    pair, sleep = overlapping(
+        syncs.tid[sync], syncs.begin_ns[sync], syncs.end_ns[sync],
+        sleeps.tid[unseen], sleeps.off_ns[unseen], sleeps.on_ns[unseen],
+    )  # fmt: skip
+    off, on = sleeps.off_ns[unseen[sleep]], sleeps.on_ns[unseen[sleep]]
+    return Edges(commit[pair], waiter[sync[pair]], off, on)
 
 
 def _by_log_write(window: Window, waiting: Waiting) -> Edges:
@@ -411,7 +450,7 @@ def _by_waker(window: Window, sleeps: Sleeps, waiter: Ints) -> Edges:
     woken = np.flatnonzero((waiter >= 0) & itself & np.isin(sleeps.waker, commits.waker))
     row, commit = overlapping(
         sleeps.waker[woken], sleeps.off_ns[woken], sleeps.wake_ns[woken],
-        commits.waker, commits.begin_ns, commits.end_ns, MOST,
+        commits.waker, commits.since_ns, commits.end_ns, MOST,
     )  # fmt: skip
     sleep = woken[row]
     return Edges(commit, waiter[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
@@ -432,10 +471,10 @@ def _edges_of(tied: Tied, activity: Ints) -> Edges:
 
 
 def _journal_starts(spans: SpanList, window: Window, edges: Edges, sleeps: Sleeps) -> None:
-    """Asleep for a commit that has not begun yet: from falling asleep to its start."""
+    """Asleep for a commit whose thread had not been let go to begin it."""
     first_commit = len(window.pieces.begin_ns)
     edges = edges.rows(np.flatnonzero(edges.write < first_commit))
-    begin = window.commits.begin_ns[edges.activity - first_commit]
+    begin = window.commits.since_ns[edges.activity - first_commit]
     tid = window.pieces.tid[edges.write]
     sleep = Containing(sleeps.tid, sleeps.off_ns, sleeps.on_ns).find(tid, begin)
     off = at(sleeps.off_ns, sleep)

@@ -73,6 +73,7 @@ POINTS: dict[str, int] = {
     "sched_throttled": 60,
     "rpc_transport": 61,
     "rpc_retransmit": 62,
+    "loop_work": 63,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -138,6 +139,7 @@ STRUCT_OF: dict[str, str] = {
     "sched_throttled": "throttle_event",
     "rpc_transport": "transport_event",
     "rpc_retransmit": "retransmit_event",
+    "loop_work": "loop_work_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -269,6 +271,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("flags", "<u4", 48),
         ("error", "<i4", 52),
         ("internal_flags", "<u4", 56),
+        ("by_kernel_thread", "<u4", 60),
     ),
     "uring_event": (
         ("time_ns", "<u8", 0),
@@ -601,6 +604,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("transport_key", "<u8", 16),
         ("xid", "<u4", 24),
         ("connection", "<u4", 28),
+    ),
+    "loop_work_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("enter_ns", "<u8", 16),
+        ("dev", "<u4", 24),
     ),
 }
 

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel threads that serve a write and have no CPU for it: that is what the write waits for."""
+
+from __future__ import annotations
+
+import pytest
+
+from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, WAKE_INTERRUPT, WAKE_THREAD
+from tests.stitch.test_below import DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
+from tests.stitch.test_truth import accounts
+from tests.stitch.test_wakers import IDLE, UNINTERRUPTIBLE, resume
+from tests.synthetic import NO_SECTOR, O_DSYNC, World, Writer, device
+
+INTERRUPTIBLE, JBD2, KBLOCKD, KSOFTIRQD = 1, 900, 88, 16
+
+
+def on_loop() -> World:
+    world = World()
+    world.builder.block(LOOP, "loop0", lower_keys=(SDA,), backing="/disk.img", backing_inode=13)
+    world.builder.block(SDA, "sda")
+    # The disk below is seen at work, long before.
+    Block(world, SDA).queue(100, KWORKER, 0xE0, kernel=1)
+    Block(world, SDA).request(110, 190, 0xF0, 0xE0)
+    world.target(KWORKER, kind=THREAD_HELPER)
+    return world
+
+
+def work(world: World, tid: int, begin: int, end: int, dev: int = LOOP) -> None:
+    world.emit("loop_work", end, tid, enter_ns=begin, dev=dev)
+
+
+def awakes(world: World, tid: int, wake: int, on: int, waker: int = 100) -> None:
+    """A worker that had nothing to do."""
+    resume(world, tid, 500, wake, on, waker, context=WAKE_THREAD, state=IDLE)
+
+
+def preempted(world: World, tid: int, off: int, on: int) -> None:
+    world.emit("sched_resume", on, tid, off_ns=off, subject_tid=tid)
+
+
+def buffered(world: World, complete: int, by: int = 0) -> None:
+    """A loop device's request from 2500 on, whose worker writes to the page cache."""
+    loop = Block(world, LOOP)
+    loop.queue(2_000, 100, 0xB0)
+    place = {"dev": LOOP, "sector": 8, "size_bytes": 8192, "flags": DATA}
+    keys = {"request_key": 0xA0, "bio_key": 0xB0}
+    world.emit("block_rq_issue", 2_500, 100, **keys, **place)
+    world.emit("block_rq_complete", complete, by, by_kernel_thread=int(by > 0), **keys, **place)
+    writer = Writer(world, 100, LOOP, 1_000)
+    writer.enter()
+    resume(world, 100, 2_500, complete + 500, complete + 500, by)
+    writer.now = complete + 500
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+
+
+REST = {"syscall": 1_000, "block.Q2D": 500, "wakeup.interrupt": 500}
+
+
+def test_a_loop_devices_worker_that_has_no_cpu() -> None:
+    """Woken 200 after the issue, 40000 for the first time, 7000 while it was at it."""
+    world = on_loop()
+    awakes(world, KWORKER, 2_700, 42_700)
+    preempted(world, KWORKER, 44_000, 51_000)
+    work(world, KWORKER, 43_000, 53_000)
+    buffered(world, 52_000)
+    assert accounts(told(world)) == {
+        100: [REST | {"wakeup.runqueue": 47_000, "block.stacked": 49_500 - 47_000}]
+    }
+
+
+@pytest.mark.parametrize("case", ["another device", "two at once", "before", "after"])
+def test_another_worker_that_has_no_cpu_keeps_nobody(case: str) -> None:
+    world = on_loop()
+    if case == "before":
+        preempted(world, KWORKER, 1_200, 2_300)
+        work(world, KWORKER, 1_100, 2_400)
+    elif case == "after":
+        preempted(world, KWORKER, 52_200, 70_000)
+        work(world, KWORKER, 52_100, 80_000)
+    else:
+        preempted(world, KWORKER, 10_000, 40_000)
+        other = device(7, 1) if case == "another device" else LOOP
+        work(world, KWORKER, 3_000, 51_000, other)
+        work(world, 67, 3_500, 51_500)
+    buffered(world, 52_000)
+    assert accounts(told(world)) == {100: [REST | {"block.stacked": 49_500}]}
+
+
+def test_direct_io_that_is_on_its_way_needs_its_worker_no_more() -> None:
+    """The worker is at the next request, and preempted, while the disk has this one."""
+    world = on_loop()
+    awakes(world, KWORKER, 2_700, 12_700)
+    preempted(world, KWORKER, 20_000, 90_000)
+    work(world, KWORKER, 13_000, 95_000)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0)
+    disk.queue(14_000, KWORKER, 0xC0, kernel=1, above=0xA0)
+    disk.request(14_500, 74_500, 0xD0, 0xC0)
+    loop.request(2_500, 76_000, 0xA0, 0xB0, tid=100)
+    one_write(world, LOOP, 76_500)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500 + 500, "wakeup.interrupt": 500,
+            "wakeup.runqueue": 10_000, "block.stacked": 1_500 + 1_500, "device.data": 60_000,
+        }]
+    }  # fmt: skip
+
+
+def test_what_a_loop_devices_worker_waited_for_itself() -> None:
+    """A page that is being written: the disk's time, and then the worker's for a CPU."""
+    world = on_loop()
+    work(world, KWORKER, 3_000, 53_000)
+    disk = Block(world, SDA)
+    disk.queue(1_500, 101, 0xC0)
+    disk.request(2_000, 40_000, 0xD0, 0xC0, tid=101)
+    resume(world, KWORKER, 5_000, 40_300, 50_000)
+    buffered(world, 52_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500, "device.data": 35_000,
+            "wakeup.interrupt": 300 + 500, "wakeup.runqueue": 9_700,
+            "block.stacked": 2_500 + 2_000,
+        }]
+    }  # fmt: skip
+
+
+def test_who_completes_what_is_stacked_and_has_no_cpu() -> None:
+    """The worker is done at 8000 and wakes the thread that does it, which runs at 51000."""
+    world = on_loop()
+    work(world, KWORKER, 3_000, 8_000)
+    resume(world, KSOFTIRQD, 600, 8_000, 51_000, KWORKER, context=WAKE_THREAD)
+    buffered(world, 52_000, by=KSOFTIRQD)
+    assert accounts(told(world)) == {
+        100: [REST | {"wakeup.runqueue": 43_000, "block.stacked": 49_500 - 43_000}]
+    }
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_who_issues_a_flush_and_has_no_cpu(itself: bool) -> None:
+    world = World()
+    disk = Block(world, SDA)
+    disk.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    awakes(world, KBLOCKD, 2_300, 32_300)
+    own = {"dev": SDA, "sector": NO_SECTOR, "flags": 2, "request_key": 0xA1}
+    world.emit("block_rq_issue", 33_000, KBLOCKD, by_kernel_thread=int(itself), **own)
+    world.emit("block_rq_complete", 63_000, 0, **own)
+    world.emit("block_rq_complete", 63_000, 0, request_key=0xA0, bio_key=0xB0, dev=SDA, flags=DATA)
+    one_write(world, SDA, 64_000)
+    late = {"wakeup.runqueue": 30_000, "block.Q2D": 1_000} if itself else {"block.Q2D": 31_000}
+    assert accounts(told(world)) == {
+        100: [{"syscall": 1_000, "device.flush": 30_000, "wakeup.interrupt": 1_000} | late]
+    }
+
+
+def test_a_journals_thread_that_has_no_cpu_to_begin() -> None:
+    """Woken by the writer at 3000; it runs at 43000, writes the superblock, and begins."""
+    world = World()
+    world.target(JBD2, kind=THREAD_JOURNAL)
+    writer = Writer(world, 100, SDA, 1_000)
+    writer.enter()
+    resume(world, JBD2, 500, 3_000, 43_000, 100, context=WAKE_THREAD, state=INTERRUPTIBLE)
+    disk = Block(world, SDA)
+    disk.queue(44_000, JBD2, 0xC0, kernel=1)
+    disk.request(44_000, 54_000, 0xD0, 0xC0, tid=JBD2)
+    resume(world, JBD2, 44_100, 54_200, 55_000)
+    journal = {"journal_key": 0xFF01, "dev": SDA, "transaction": 7, "synchronous": 1}
+    world.emit("jbd2_start_commit", 56_000, JBD2, **journal)
+    world.emit("jbd2_commit_flushing", 57_000, JBD2, **journal)
+    world.emit("jbd2_commit_logging", 57_500, JBD2, **journal)
+    world.emit("jbd2_end_commit", 60_000, JBD2, **journal)
+    resume(world, 100, 3_200, 60_500, 61_000, JBD2, context=WAKE_THREAD)
+    world.emit("ext4_sync_file", 61_000, 100, enter_ns=2_000, inode=12, dev=SDA,
+               enter_transaction=7, exit_transaction=7)  # fmt: skip
+    writer.now = 61_000
+    writer.leave("fsync")
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "fs": 1_200,
+            "wakeup.runqueue": 43_000 - 3_200 + 800 + 500, "wakeup.interrupt": 200 + 500,
+            "journal.start": 1_000 + 1_000, "device.data": 10_000,
+            "journal.locking": 1_000, "journal.flushing": 500, "journal.logging": 2_500,
+        }]
+    }  # fmt: skip
+
+
+def test_the_worker_that_ends_a_write_of_xfss_log_and_has_no_cpu() -> None:
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    writer = Writer(world, 100, SDA, 1_000)
+    writer.enter()
+    disk = Block(world, SDA)
+    log = {"iclog_key": 0xE0, "lsn": 5, "bio_key": 0xC0, "dev": SDA}
+    world.emit("xfs_file_fsync", 1_500, 100, inode=12, dev=SDA)
+    world.emit("xlog_iclog_sync", 2_000, 100, **log)
+    disk.queue(2_000, 100, 0xC0, flags=DATA)
+    disk.request(2_000, 22_000, 0xD0, 0xC0, tid=100)
+    world.emit("xlog_iclog_wait_on", 2_100, 100, **log)
+    resume(world, KWORKER, 700, 22_300, 52_300, context=WAKE_INTERRUPT, state=IDLE)
+    world.emit("xlog_iclog_sync_done", 53_000, KWORKER, **log)
+    resume(world, 100, 2_200, 53_400, 53_900, KWORKER, context=WAKE_THREAD,
+           state=UNINTERRUPTIBLE)  # fmt: skip
+    writer.now = 54_000
+    writer.leave("fsync")
+    account = accounts(told(world))[100][0]
+    assert account["wakeup.runqueue"] == 30_000 + 500
+    assert account["journal.logging"] == 300 + 700

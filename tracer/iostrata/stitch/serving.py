@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: what kernel threads did for writes in, when those had no CPU for it out.
+
+A request goes no further than the thread that serves it: the worker of its loop device,
+the one that issues it (kblockd), the one that completes it (ksoftirqd, XFS's log). While
+that one is runnable and another task has the CPU, this is what the write waits for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from iostrata.columns import AsOf, Containing, Ints, at, joined, overlapping
+from iostrata.stitch.bios import Bios, Carried
+from iostrata.stitch.blockio import flushes_awaited
+from iostrata.stitch.journal import Commits
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.stacked import Workers
+from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.window import Window
+
+TASK_INTERRUPTIBLE = 1
+
+
+@dataclass(frozen=True)
+class Service:
+    """From when to when an owner needed a kernel thread to have a CPU: one row each."""
+
+    owner: Ints
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def numbered(self, first: int) -> Service:
+        """With owners counted from ``first`` on."""
+        return replace(self, owner=self.owner + first)
+
+
+def short_of_cpu(service: Service, sleeps: Sleeps, first: int) -> Spans:
+    """All the time that the threads were runnable without a CPU.
+
+    ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
+    """
+    spans = SpanList()
+    known = np.flatnonzero(np.isin(sleeps.tid, service.tid))
+    runnable, on = sleeps.runnable_ns[known], sleeps.on_ns[known]
+    row, sleep = overlapping(
+        service.tid, service.begin_ns, service.end_ns, sleeps.tid[known], runnable, on
+    )
+    spans.add(
+        service.owner[row], "served.wakeup.runqueue",
+        np.maximum(runnable[sleep], service.begin_ns[row]),
+        np.minimum(on[sleep], service.end_ns[row]),
+        known[sleep] + first,
+    )  # fmt: skip
+    return spans.collect()
+
+
+def late_for(service: Service, sleeps: Sleeps, first: int) -> Spans:
+    """How long the threads had waited for a CPU when they came to it at last, at ``end_ns``.
+
+    ``Spans.of``: as above.
+    """
+    spans = SpanList()
+    sleep = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(service.tid, service.end_ns)
+    begin = np.maximum(at(sleeps.runnable_ns, sleep), service.begin_ns)
+    spans.add(
+        service.owner, "served.wakeup.runqueue", begin, at(sleeps.on_ns, sleep), sleep + first
+    )
+    return spans.collect()
+
+
+def begun(commits: Commits, sleeps: Sleeps) -> Commits:
+    """The commits with ``since_ns``: when the journal's idle thread was let go to begin them."""
+    idle = np.flatnonzero(sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0))
+    last = AsOf(sleeps.tid[idle], sleeps.on_ns[idle]).at_or_before(commits.tid, commits.begin_ns)
+    woken = at(sleeps.wake_ns[idle], last)
+    before = AsOf(commits.tid, commits.end_ns).at_or_before(commits.tid, commits.begin_ns)
+    # What was asked for while it was still committing, it goes on with at once.
+    at_once = (last < 0) | (woken < at(commits.end_ns, before))
+    return replace(commits, since_ns=np.where(at_once, commits.begin_ns, woken))
+
+
+@dataclass(frozen=True)
+class LoopWork:
+    """Runs of loop devices' workers, each of which alone served its device: one row each.
+
+    ``since_ns``: when the device's run before it had ended.
+    """
+
+    tid: Ints
+    device_key: Ints
+    since_ns: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+
+def loop_work_of(window: Window) -> LoopWork:
+    """In order of device and time; a device has one worker for each cgroup."""
+    runs = window.columns("loop_work", "tid", "dev", "enter_ns")
+    order = np.lexsort((runs["enter_ns"], runs["dev"]))
+    dev, begin, end = runs["dev"][order], runs["enter_ns"][order], runs["time_ns"][order]
+    same = dev[1:] == dev[:-1]
+    meets = same & (begin[1:] < end[:-1])
+    alone = np.ones(len(dev), np.bool_)
+    alone[1:][meets] = alone[:-1][meets] = False
+    since = np.zeros(len(dev), np.int64)
+    since[1:][same] = end[:-1][same]
+    rows = np.flatnonzero(alone)
+    return LoopWork(runs["tid"][order][rows], dev[rows], since[rows], begin[rows], end[rows])
+
+
+def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -> Service:
+    """``owner``: row of the request on a loop device."""
+    loops = np.flatnonzero(np.isin(requests.device_key, work.device_key))
+    row, run = overlapping(
+        requests.device_key[loops], requests.issue_ns[loops], requests.complete_ns[loops],
+        work.device_key, work.begin_ns, work.end_ns,
+    )  # fmt: skip
+    request = loops[row]
+    # What direct I/O is on its way below needs its worker no more.
+    handed = np.full(len(requests.key), -1)
+    direct = np.flatnonzero(bios.above >= 0)
+    np.maximum.at(handed, bios.above[direct], bios.begin_ns[direct])
+    direct_only = (handed >= 0) & ~requests.flush
+    done = np.where(direct_only, handed, requests.complete_ns)
+    told = Service(
+        request,
+        work.tid[run],
+        np.maximum(requests.issue_ns[request], work.since_ns[run]),
+        np.minimum(done[request], work.end_ns[run]),
+    )
+    # Before v5.14 a loop device has a thread of its own, of which only the syncs are seen.
+    begin = requests.issue_ns[workers.request]
+    synced = Service(workers.request, workers.tid, begin, workers.end_ns)
+    return Service(**joined([told, synced]))
+
+
+def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
+    """Of each sleep, the request that a loop device's worker was at then, -1: none.
+
+    It takes them up in turn: the first that is not complete.
+    """
+    found = np.full(len(sleeps), -1)
+    run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
+    inside = sleeps.asleep & (run >= 0) & (sleeps.off_ns >= at(work.begin_ns, run))
+    device = at(work.device_key, run)
+    for key in np.unique(device[inside]).tolist():
+        rows = np.flatnonzero(requests.device_key == key)
+        mine = np.flatnonzero(inside & (device == key))
+        if not len(rows):
+            continue
+        reach = np.maximum.accumulate(requests.complete_ns[rows])
+        place = np.searchsorted(reach, sleeps.on_ns[mine])
+        mine, request = mine[place < len(rows)], rows[place[place < len(rows)]]
+        there = requests.issue_ns[request] <= sleeps.off_ns[mine]
+        there &= requests.complete_ns[request] >= sleeps.on_ns[mine]
+        found[mine[there]] = request[there]
+    return found
+
+
+def issuers(bios: Bios, carried: Carried, requests: Requests, owner: Ints) -> Service:
+    """Kernel threads that issued what others had queued. ``owner``: of each bio."""
+    mine = np.flatnonzero((owner[carried.bio] >= 0) & (requests.issued_by[carried.request] >= 0))
+    bio, request = carried.bio[mine], carried.request[mine]
+    flush_bio, flush, _, _ = flushes_awaited(bios, np.flatnonzero(owner >= 0), requests)
+    later = np.flatnonzero(
+        (requests.issued_by[flush] >= 0) & (requests.issue_ns[flush] > bios.queue_ns[flush_bio])
+    )
+    bio = np.concatenate([bio, flush_bio[later]])
+    request = np.concatenate([request, flush[later]])
+    return Service(
+        owner[bio], requests.issued_by[request], bios.queue_ns[bio], requests.issue_ns[request]
+    )
+
+
+def completers(requests: Requests, stacked: Ints) -> Service:
+    """``owner``: row of the request on a stacked device, which a kernel thread completed."""
+    rows = np.flatnonzero((requests.completed_by >= 0) & np.isin(requests.device_key, stacked))
+    return Service(
+        rows, requests.completed_by[rows], requests.issue_ns[rows], requests.complete_ns[rows]
+    )
+
+
+def log_writers(commits: Commits) -> Service:
+    """The workers that end XFS's writes of the log. ``owner``: row of the commit."""
+    rows = np.flatnonzero(commits.tid < 0)
+    return Service(rows, commits.waker[rows], commits.begin_ns[rows], commits.end_ns[rows])
