@@ -41,9 +41,10 @@ static __always_inline void run_begins(struct cpu_runs *own, struct task_struct 
 	run->process[1] = leader[1];
 }
 
-static __always_inline void run_tell(const struct run *run, __u32 cpu, __u64 end_ns)
+/* At the time of what is told behind it: a stream is in order of time. */
+static __always_inline void run_tell(const struct run *run, __u32 cpu, __u64 end_ns, __u64 now_ns)
 {
-	union event *e = emit_reserve(POINT_sched_ran);
+	union event *e = emit_reserve_at(POINT_sched_ran, now_ns);
 
 	if (!e)
 		return;
@@ -73,7 +74,7 @@ static __always_inline void runs_tell(__u32 cpu, __u64 since_ns, __u64 now_ns, _
 		if (run->told)
 			continue;
 		run->told = run->end_ns != 0;
-		run_tell(run, cpu, end_ns);
+		run_tell(run, cpu, end_ns, now_ns);
 	}
 }
 

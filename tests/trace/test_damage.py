@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import tempfile
 import zlib
@@ -16,9 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iostrata.errors import RecordingError
+from iostrata.trace.losses import NO_RECORDER
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.stream import CRC_AT, HEAD_BYTES
 from iostrata.trace.write import Columns, TraceBuilder, write_trace
+from tests.test_recorded import RECORDINGS
 from tests.trace.random_events import Events, all_of, random_events, rows, write
 
 COUNTS = {"syscall": 40, "block_rq_issue": 25, "clock_sample": 5, "thread": 8}
@@ -88,7 +91,7 @@ def test_a_truncated_stream_costs_its_end(place: tuple[str, int]) -> None:
     trace = with_file(name, STREAMS[name][:at])
     whole_packet = at in packet_places(name)
     if whole_packet:
-        assert trace.damage == ()
+        assert trace.damage == ((NO_RECORDER,) if place == ("recorder", 0) else ())
         return
     check(trace)
     assert any("truncated" in line for line in trace.damage)
@@ -356,3 +359,14 @@ def test_without_metadata_there_is_no_trace(
     with pytest.raises(RecordingError, match=why) as caught:
         read_trace(tmp_path)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("left", [None, b""])
+def test_a_recorder_that_tells_nothing_is_damage(tmp_path: Path, left: bytes | None) -> None:
+    """What it counted, lost and missed is in that file: without it nobody knows."""
+    kept = shutil.copytree(RECORDINGS / "four_methods" / "local", tmp_path / "trace")
+    assert not read_trace(kept).damage
+    (kept / "recorder").unlink()
+    if left is not None:
+        (kept / "recorder").write_bytes(left)
+    assert read_trace(kept).damage == (NO_RECORDER,)

@@ -34,6 +34,8 @@ class Wishes:
     wanted: Wanted = ALL
 
     def __post_init__(self) -> None:
+        if self.json and self.json == self.csv != STDOUT:
+            raise UsageError("--json and --csv cannot both be in one file", "give each its own")
         if self.json == self.csv == STDOUT:
             raise UsageError(
                 "--json and --csv cannot both have standard output", "give one of them a file"

@@ -39,7 +39,7 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     if quality.lost:
         yield "lost", [f"{sum(quality.lost.values())} events", *_counts(quality.lost)], "bold red"
     else:
-        yield "lost", ["nothing"], ""
+        yield "lost", ["nothing that is known" if quality.damage else "nothing"], ""
     for defect in quality.damage:
         yield "damage", [defect], "bold red"
     for left in quality.left_over:

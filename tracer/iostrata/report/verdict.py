@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from iostrata.model import Cause, Summary, Table
+from iostrata.model import Cause, Quality, Summary, Table
 from iostrata.report import who
 
 DEVICE: Final = "device"
@@ -32,9 +32,17 @@ def sentences(summary: Summary) -> list[str]:
     found = [_mean(table), *_tail(table), *_over_time(summary)]
     if table.residual.share >= UNEXPLAINED:
         found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
-    if summary.quality.doubtful:
-        found.append("Events are missing, so this may be wrong: see the lines below the table.")
-    return found
+    return [*found, *_doubts(summary.quality)]
+
+
+def _doubts(quality: Quality) -> Iterator[str]:
+    if quality.lost or quality.damage:
+        yield "Events are missing, so this may be wrong: see the lines below the table."
+    elif quality.doubtful:
+        yield (
+            "Much went on meanwhile that no write could be tied to, so this may be wrong: see "
+            "what is left over below the table."
+        )
 
 
 def _mean(table: Table) -> str:

@@ -38,6 +38,7 @@ TABLES: Mapping[int, tuple[str, Callable[[int], str]]] = {
 NO_POINT = 0
 
 Ints = NDArray[np.int64]
+NO_RECORDER = "recorder: missing or empty: what was lost is not known"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ def read_refused(loss: Points) -> Refused:
 
 def read_cut(recorder: Points, streams: list[Stream], machine_cpus: object) -> Cut:
     """Whether all events that the recorder last counted are there, and no others."""
+    if not any(stream.cpu == RECORDER_CPU and stream.packet_count for stream in streams):
+        return Cut((), (NO_RECORDER,))
     if not len(recorder):
         return Cut()
     counted = int(recorder["event_count"][-1])

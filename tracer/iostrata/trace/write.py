@@ -104,8 +104,13 @@ def write_trace(
         name = RECORDER_STREAM if cpu == RECORDER_CPU else f"cpu_{cpu}"
         refusals = (discarded or {}).get(cpu, ())
         with (directory / name).open("wb") as file:
-            for packet in packets(events_of_cpu, cpu, uuid, packet_events, refusals):
-                file.write(packet)
+            file.writelines(packets(events_of_cpu, cpu, uuid, packet_events, refusals))
+    if RECORDER_CPU not in streams:
+        # A recorder tells something of itself in any case.
+        times = np.concatenate([events.time_ns for events in (NOTHING, *streams.values())])
+        first = int(times.min()) if len(times) else 0
+        told = packet(b"", 0, RECORDER_CPU, uuid, (first, first), 0, 0)
+        (directory / RECORDER_STREAM).write_bytes(told)
     if facts:
         (directory / "facts").mkdir(exist_ok=True)
         for name, text in facts.items():
