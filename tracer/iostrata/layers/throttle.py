@@ -25,7 +25,7 @@ THROTTLE: Final = Declaration(
             "asleep while its control group's limit held its request back",
             ("block_bio_queue", "sched_resume"),
             "`io.max` (or `blkio.throttle.*`) is too low for what that group writes.",
-            "#8d6e63",
+            "#795548",
             "queue",
             cause="throttled by a control group",
         ),
