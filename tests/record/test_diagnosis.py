@@ -51,6 +51,7 @@ def test_verdicts() -> None:
         "rpc": "absent",
         "svc": "absent",
         "kvm": "absent",
+        "loop": "absent",
         "nbd": "absent",
         "virtiofs": "absent",
     }
