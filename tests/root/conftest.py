@@ -55,5 +55,5 @@ def iostrata(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
