@@ -72,14 +72,17 @@ int filter_fill(struct filter *filter, const struct options *options)
 static int device_of(const char *name, unsigned int *dev)
 {
 	unsigned int major_number, minor_number;
+	char path[PATH_MAX], end;
 	struct stat status;
-	char end;
 
 	if (sscanf(name, "%u:%u%c", &major_number, &minor_number, &end) == 2) {
 		*dev = major_number << 20 | minor_number;
 		return 0;
 	}
-	if (stat(name, &status) || !S_ISBLK(status.st_mode)) {
+	/* A name without a directory is first of all the kernel's own. */
+	snprintf(path, sizeof(path), "/dev/%s", name);
+	if ((strchr(name, '/') || stat(path, &status) || !S_ISBLK(status.st_mode)) &&
+	    (stat(name, &status) || !S_ISBLK(status.st_mode))) {
 		fail("--device %s: no block device; give a path like /dev/vda or MAJ:MIN", name);
 		return -ENODEV;
 	}

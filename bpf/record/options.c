@@ -274,6 +274,9 @@ int options_parse(struct options *options, int argc, char **argv)
 		options->command = argv + optind;
 	if (options->probes)
 		options->duties = DUTIES_SERVING | DUTY_BIT(workload);
+	/* A device by itself: whoever writes to it. */
+	if (options->device_count && !options->command && !options->duties)
+		options->all |= !names_targets(options);
 	if (!options->duties || names_targets(options))
 		options->duties |= DUTY_BIT(workload);
 	return check(options) ? STATUS_FAILED : -1;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -93,6 +94,55 @@ def test_bad_command_lines(
     assert captured.out == ""
     assert captured.err.startswith("iostrata: ")
     assert story in captured.err
+
+
+@pytest.mark.parametrize(
+    ("options", "story"),
+    [
+        (["--pid", "99999999"], "--pid 99999999: there is no such process\n  try: ps -e"),
+        (["--cgroup", "/none"], "--cgroup /none: there is no such control group"),
+        (["--cgroup", "/sys/fs/cgroup/none"], "/none: there is no such control group"),
+        (["--all", "--duration", "inf"], "--duration inf: no time to record for\n  try: give"),
+        (["--all", "--duration", "nan"], "--duration nan: no time to record for"),
+        (["--all", "--duration", "-1"], "--duration -1: no time to record for"),
+        (["--all", "--duration", "0.0001"], "--duration 0.0001: no time to record for"),
+        (
+            ["--all", "--buffer", "1"],
+            "--buffer 1: a ring of 1 KiB cannot be made\n  try: give a po",
+        ),
+        (["--all", "--buffer", "24"], "--buffer 24: a ring of 24 KiB cannot be made"),
+        (["--device", "nonesuch"], "--device nonesuch: there is none\n  try: give a disk"),
+        (["--device", "/dev/null"], "--device /dev/null: no block device"),
+        (["--pid", "self", "true"], "Invalid value for '--pid'"),
+        (["--all", "--comm", "x"], "--all and --comm contradict each other"),
+        (["--pid", "PID", "--comm", "x"], "both must match, and nothing in that process or below"),
+    ],
+)
+def test_filters_that_nothing_can_meet(
+    options: list[str],
+    story: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are told of before anything is written, and before rights are asked for."""
+    monkeypatch.chdir(tmp_path)
+    words = [str(os.getpid()) if word == "PID" else word for word in options]
+    for command in (["run"], ["record", "-o", "place"]):
+        assert status_of([*command, *words, "--", "true"]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert story in captured.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_filter_that_some_thread_meets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(permission, "refusal", lambda: Refusal("no rights", "be root"))
+    comm = Path("/proc/self/comm").read_text().strip()
+    assert status_of(["run", "--pid", str(os.getpid()), "--comm", comm, "--", "true"]) == 4
+    capsys.readouterr()
 
 
 def test_the_help_to_read_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,3 +142,20 @@ def test_times_of_day(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ("25:00", "2026-02-30T10:00", "10:00:61", "soon"):
         assert status_of(["replay", FOUR, "--from", wrong]) == 2
         assert f"--from {wrong}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("filters", "hint"),
+    [
+        (["--file", "["], "--by file"),
+        (["--process", "nobody"], "--by process"),
+        (["--slower-than", "1h"], "iostrata timeline DIR"),
+    ],
+)
+def test_what_is_hinted_at_is_what_was_asked_for(
+    filters: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(["replay", FOUR, *filters]) == 5
+    told = capsys.readouterr().err.splitlines()
+    assert told[1].endswith(hint)
+    assert "--by" not in told[1].removesuffix(hint)

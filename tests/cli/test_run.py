@@ -102,6 +102,17 @@ def test_the_recorder_fails(
     assert not list(temporary.iterdir())
 
 
+def test_the_recorder_refuses_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As one on another machine may, of which nothing can be known before."""
+    install("tell failed '--pid 7: no such process'; exit 125", tmp_path, monkeypatch)
+    assert status_of(["run", "--", "true"]) == 2
+    assert capfd.readouterr().err.endswith(
+        "iostrata: the recorder: --pid 7: no such process\n  try: leave --pid out, or correct it\n"
+    )
+
+
 def test_the_recorder_is_killed_and_what_it_wrote_is_kept(
     temporary: Path,
     tmp_path: Path,

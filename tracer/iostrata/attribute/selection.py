@@ -81,9 +81,15 @@ class Wanted:
         if not kept.any():
             raise NothingToAnalyse(
                 f"none of the {len(writes)} writes is {', '.join(self.told())}",
-                "see which there are: iostrata replay DIR --by process, iostrata timeline DIR",
+                self._hint(),
             )
         return np.flatnonzero(kept)
+
+    def _hint(self) -> str:
+        """How to see what there is of that by which the writes were chosen."""
+        groups = [*["file"] * bool(self.files), *["process"] * bool(self.processes)]
+        by = [f"iostrata replay DIR --by {group}" for group in groups]
+        return f"see which there are: {', '.join(by or ['iostrata timeline DIR'])}"
 
     def told(self) -> tuple[str, ...]:
         """In words, one for each thing that is wanted."""

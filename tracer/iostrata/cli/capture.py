@@ -24,6 +24,7 @@ from iostrata.record import (
     carried_mounts,
     check_command,
     check_ebpf,
+    check_target,
     record,
     record_machines,
     servers,
@@ -44,6 +45,7 @@ MACHINE: Final = RecordedMachine(name="local", role="local", directory="local")
 def check(request: Request) -> None:
     """All that can be known to fail before anything is written."""
     _check_workload(request)
+    check_target(request.target)
     check_ebpf()
     check_command(request.command)
 
@@ -55,6 +57,7 @@ def check_plan(plan: Plan) -> None:
     if here:
         check_ebpf()
     if plan.workload in here:
+        check_target(plan.request.target)
         check_command(plan.request.command)
 
 

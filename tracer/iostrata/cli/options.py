@@ -9,6 +9,14 @@ from typing import Annotated, Final
 
 import typer
 
+from iostrata.errors import UsageError
+
+# The recorder's own limits (bpf/record/options.c).
+SHORTEST_S: Final = 1e-3
+LONGEST_S: Final = 1e7
+LEAST_KIB: Final = 4
+MOST_KIB: Final = 1 << 20
+
 
 class By(StrEnum):
     METHOD = "method"
@@ -53,7 +61,9 @@ Cgroup = Annotated[
 ]
 Device = Annotated[
     list[str] | None,
-    typer.Option("--device", metavar="DEV", help="Record only writes to this block device."),
+    typer.Option(
+        "--device", metavar="DEV", help="Record only writes to this disk or partition: vda."
+    ),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="Record every process of this machine.")]
 Detail = Annotated[
@@ -84,12 +94,34 @@ Stats = Annotated[
         help="Measure what the BPF programs cost (adds about 40 ns a point).",
     ),
 ]
+
+
+def _duration(seconds: float) -> float:
+    """What the recorder takes; NaN is in no range."""
+    if seconds == 0 or SHORTEST_S <= seconds <= LONGEST_S:
+        return seconds
+    raise UsageError(
+        f"--duration {seconds:g}: no time to record for",
+        f"give seconds, {SHORTEST_S:g} to {LONGEST_S:g}, as in --duration 10; without it until "
+        "Ctrl-C or the command's end",
+    )
+
+
+def _buffer(kib: int) -> int:
+    if kib == 0 or (LEAST_KIB <= kib <= MOST_KIB and kib.bit_count() == 1):
+        return kib
+    raise UsageError(
+        f"--buffer {kib}: a ring of {kib} KiB cannot be made",
+        f"give a power of two, {LEAST_KIB} to {MOST_KIB}, as in --buffer 16384",
+    )
+
+
 Duration = Annotated[
     float,
     typer.Option(
         "--duration",
         metavar="SECONDS",
-        min=0,
+        callback=_duration,
         help="Stop after this time (0: never).",
         show_default=False,
     ),
@@ -99,7 +131,7 @@ Buffer = Annotated[
     typer.Option(
         "--buffer",
         metavar="KIB",
-        min=0,
+        callback=_buffer,
         show_default=False,
         help="Ring buffer of each CPU; larger loses less under load.",
     ),

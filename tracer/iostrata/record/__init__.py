@@ -25,13 +25,14 @@ from iostrata.record.route import Connection, Route
 from iostrata.record.ssh import Ssh
 from iostrata.record.status import Progress, RecorderListener
 from iostrata.record.system import Disk, System
+from iostrata.record.targets import check_target
 from iostrata.record.transport import STATUS_TIME_LIMIT, Done, Transport
 
 __all__ = [
     "MISSING", "STATUS_TIME_LIMIT", "Answer", "Carried", "Connection", "Diagnosis", "Disk", "Done",
     "Echoes", "Interruption", "Local", "Outcome", "Plan", "Planned", "Probe", "Progress",
     "RecorderListener", "Refusal", "Request", "Route", "Ssh", "System", "Target", "Transport",
-    "Verdict", "beside", "carried_mounts", "check_command", "check_ebpf", "diagnose",
-    "find_recorder", "read_probes", "record", "record_machines", "refusal", "servers", "verdicts",
-    "write_connections", "write_echoes",
+    "Verdict", "beside", "carried_mounts", "check_command", "check_ebpf", "check_target",
+    "diagnose", "find_recorder", "read_probes", "record", "record_machines", "refusal", "servers",
+    "verdicts", "write_connections", "write_echoes",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from iostrata.errors import (
     IostrataError,
     PermissionDenied,
     RecorderError,
+    UsageError,
 )
 
 EXIT_FAILED: Final = 125
@@ -86,6 +87,10 @@ class Status:
             return CommandNotFound(self.failure, "check its name, or give its full path")
         if exit_status == EXIT_NOT_EXECUTABLE:
             return CommandNotExecutable(self.failure, "give a program that may be executed")
+        if self.failure.startswith("--"):
+            option = self.failure.split(maxsplit=1)[0]
+            refused = self.failure.partition(";")[0]
+            return UsageError(f"the recorder: {refused}", f"leave {option} out, or correct it")
         if "not permitted" in self.failure.lower():
             return PermissionDenied(
                 f"the recorder: {self.failure}", "iostrata doctor says what is refused here"
