@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from iostrata.trace.layout import CALL_IO_URING_ENTER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import (
     FLUSH_OP,
@@ -98,10 +99,39 @@ def test_io_uring_data_inline_and_sync_by_a_worker() -> None:
     assert breakdown.writes.names["method"] == ("io_uring:open_datasync",)
     assert accounts(breakdown) == {
         100: [{
-            "residual": 500,  # submitted, and no layer says what it did
+            "syscall": 500,  # submitted, until its data was queued
             "block.Q2D": 500 + 1_300, "device.data": 20_000, "wakeup.worker": 3_000,
             "fs": 700 + 3_000, "device.flush": 10_000, "wakeup.reap": 6_000,
         }]
+    }  # fmt: skip
+
+
+def test_io_uring_submitter_is_at_one_request_after_the_other() -> None:
+    """The call takes two; what it did of the first until it handed it over, of the second
+    until that was queued. What it did of the third, nothing tells: the bio is of later calls."""
+    world = World()
+    world.target(100)
+    request = {"opcode": 23, "inode": 12, "dev": DISK}
+    for key, begin in ((0x70, 2_000), (0x80, 4_000), (0x90, 31_000)):
+        world.emit("io_uring_submit_req", begin, 100, request_key=key, open_flags=O_DSYNC,
+                   **request)  # fmt: skip
+    world.emit("io_uring_queue_async_work", 3_000, 100, request_key=0x70, **request)
+    submit(world, DISK, 100, 5_000, Request(queue=500, scheduler=None, device=20_000))
+    submit(world, DISK, 100, 35_000, Request(queue=500, scheduler=None, device=3_000))
+    for enter, leave in ((1_000, 6_000), (30_000, 32_000)):
+        world.emit("syscall", leave, 100, enter_ns=enter, call=CALL_IO_URING_ENTER, tgid=100)
+    for key, end in ((0x70, 26_000), (0x80, 27_000), (0x90, 40_000)):
+        world.emit("io_uring_complete", end, 101, request_key=key, result=8192, size_bytes=8192,
+                   **request)  # fmt: skip
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown) == {
+        100: [
+            {"syscall": 1_000 + 1_000, "residual": 23_000},
+            {"syscall": 3_000 + 1_000, "block.Q2D": 500, "device.data": 20_000,
+             "wakeup.reap": 1_500},
+            {"syscall": 1_000, "residual": 9_000},
+        ]
     }  # fmt: skip
 
 

@@ -40,6 +40,16 @@ class Syncs:
     exit_transaction: Ints
 
 
+@dataclass(frozen=True)
+class Submitting:
+    """A submitter's time for each request, from when it came to it on: thread and piece."""
+
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    piece: Ints
+
+
 class Owners:
     """Looks up the piece (row, -1: none) that a thread works for."""
 
@@ -51,9 +61,11 @@ class Owners:
         ]
         self.syncs = self._syncs(window)
         requests = np.flatnonzero(pieces.request_key != 0)
+        self.submitting = _submitting(window, requests)
         if len(requests):
             self._stages.append(self._workers(window))
-            self._stages.append(_inline(window, requests))
+            own = self.submitting
+            self._stages.append((Containing(own.tid, own.begin_ns, own.end_ns), own.piece))
 
     def find(self, tid: Ints, time_ns: Ints) -> Ints:
         """The piece of each thread at each time."""
@@ -103,8 +115,8 @@ class Owners:
         return Containing(syncs.tid, begin, syncs.end_ns), syncs.piece
 
 
-def _inline(window: Window, requests: Ints) -> tuple[Containing, Ints]:
-    """A submitter's time for a request: until it submits or hands over the next one."""
+def _submitting(window: Window, requests: Ints) -> Submitting:
+    """Until it hands the request over, submits the next one, or returns from its call."""
     pieces = window.pieces
     key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
     uring = _after(window.columns("io_uring_submit_req", "request_key"), key, begin)
@@ -117,7 +129,11 @@ def _inline(window: Window, requests: Ints) -> tuple[Containing, Ints]:
     for other, time in ((tid, begin), (handed["tid"], handed["time_ns"])):
         following = at(time, AsOf(other, time).at_or_after(tid, begin + 1))
         end = np.minimum(end, np.where(following >= 0, following, NEVER))
-    return Containing(tid, begin, end), requests
+    calls = window.columns("syscall", "tid", "enter_ns")
+    inside = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"]).find(tid, begin)
+    # None of a thread of the kernel (SQPOLL), nor of what an older recording was told of.
+    end = np.minimum(end, np.where(inside >= 0, at(calls["time_ns"], inside), NEVER))
+    return Submitting(tid, begin, end, requests)
 
 
 def _after(events: Columns, key: Ints, time: Ints) -> Ints:

@@ -35,7 +35,7 @@ from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.journal import phases
-from iostrata.stitch.owners import Owners, Syncs
+from iostrata.stitch.owners import Owners, Submitting, Syncs
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import Calls, owners_of_calls, rpc_calls_of, spans_of_calls
@@ -108,6 +108,7 @@ def stitch(window: Window) -> Stitched:
 
     spans = SpanList()
     _calls(spans, window, owners.syncs)
+    _submitted(spans, window, owners.submitting, bios)
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
     calls = rpc_calls_of(window)
@@ -213,6 +214,16 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
             )
             until = np.minimum(at(submitted["time_ns"], found), pieces.end_ns[requests])
             spans.add(requests, "syscall", begin, until)
+
+
+def _submitted(spans: SpanList, window: Window, submitting: Submitting, bios: Bios) -> None:
+    """A submitter is at one request after the other: until it queued its last bio, or handed it
+    over."""
+    handed = window.columns("io_uring_queue_async_work", "tid")
+    tid = np.concatenate([bios.tid, handed["tid"]])
+    did_ns = np.concatenate([bios.queue_ns, handed["time_ns"]])
+    last = at(did_ns, AsOf(tid, did_ns).at_or_before(submitting.tid, submitting.end_ns))
+    spans.add(submitting.piece, "syscall", submitting.begin_ns, last)
 
 
 def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
