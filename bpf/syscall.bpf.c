@@ -152,34 +152,32 @@ int syscall_enter_copy(struct enter_context *ctx)
 	return 0;
 }
 
-/* Durable by itself, or nothing that is made durable: it writes no data. */
-SEC("tp")
-int syscall_enter_fallocate(struct enter_context *ctx)
+/* What writes no data: its time counts where the file's flags make it durable. */
+static __always_inline int changed(struct enter_context *ctx, __u32 durable, __u8 call,
+				   __s64 offset_bytes)
 {
-	__u64 third = ctx->args[2];
 	struct file_identity identity;
 	struct thread *thread = caller(ctx->args[0], &identity);
 
-	if (!thread || !(identity.open_flags & O_DSYNC))
+	if (!thread || !(identity.open_flags & durable))
 		return 0;
-	call_is(thread, CALL_FALLOCATE, third, 0, 0);
+	call_is(thread, call, offset_bytes, 0, 0);
 	call_begin(thread, &identity);
 	return 0;
+}
+
+/* Durable by itself. */
+SEC("tp")
+int syscall_enter_fallocate(struct enter_context *ctx)
+{
+	return changed(ctx, O_DSYNC, CALL_FALLOCATE, ctx->args[2]);
 }
 
 /* Durable where all that is done to the file is, and else not at all. */
 SEC("tp")
 int syscall_enter_ftruncate(struct enter_context *ctx)
 {
-	__u64 length = ctx->args[1];
-	struct file_identity identity;
-	struct thread *thread = caller(ctx->args[0], &identity);
-
-	if (!thread || !(identity.open_flags & OPEN_OF_SYNC_INODE))
-		return 0;
-	call_is(thread, CALL_FTRUNCATE, length, 0, 0);
-	call_begin(thread, &identity);
-	return 0;
+	return changed(ctx, OPEN_OF_SYNC_INODE, CALL_FTRUNCATE, ctx->args[1]);
 }
 
 struct mapped {

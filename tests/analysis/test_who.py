@@ -55,6 +55,14 @@ def run(world: World, begin: int, end: int, *, tgid: int = HOG, cpu: int = CPU) 
                cgroup=cgroup, process=process)  # fmt: skip
 
 
+def begun(world: World) -> tuple[Writer, int]:
+    """A writer within a call, and when it is."""
+    writer = Writer(world, WRITER, DISK, 1_000_000)
+    writer.enter()
+    writer.cpu(5_000)
+    return writer, writer.now
+
+
 def write_of(writer: Writer) -> None:
     writer.leave("pwrite64", flags=O_DSYNC, result=4096, size=4096)
     writer.finish()
@@ -62,10 +70,7 @@ def write_of(writer: Writer) -> None:
 
 def test_who_had_the_cpu(tmp_path: Path) -> None:
     world = World()
-    writer = Writer(world, WRITER, DISK, 1_000_000)
-    writer.enter()
-    writer.cpu(5_000)
-    begin = writer.now
+    writer, begin = begun(world)
     writer.preempted(300_000)
     # It took the CPU from us, and a third one had it in between; 20 us nobody was seen to have.
     run(world, begin, begin + 200_000)
@@ -81,10 +86,7 @@ def test_who_had_the_cpu(tmp_path: Path) -> None:
 
 def test_what_ran_before_and_after_is_not_counted(tmp_path: Path) -> None:
     world = World()
-    writer = Writer(world, WRITER, DISK, 1_000_000)
-    writer.enter()
-    writer.cpu(5_000)
-    begin = writer.now
+    writer, begin = begun(world)
     writer.preempted(100_000)
     run(world, begin - 400_000, begin + 100_000)
     run(world, begin, begin + 90_000, cpu=CPU + 1)
@@ -96,10 +98,7 @@ def test_what_ran_before_and_after_is_not_counted(tmp_path: Path) -> None:
 
 def test_a_waiter_that_is_moved_waited_for_the_cpu_it_was_taken_from(tmp_path: Path) -> None:
     world = World()
-    writer = Writer(world, WRITER, DISK, 1_000_000)
-    writer.enter()
-    writer.cpu(5_000)
-    begin = writer.now
+    writer, begin = begun(world)
     writer.preempted(300_000)
     world.emit("sched_moved", begin + 200_000, 0, since_ns=begin, subject_tid=WRITER,
                from_cpu=CPU + 1)  # fmt: skip

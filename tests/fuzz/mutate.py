@@ -256,23 +256,7 @@ def _json(data: bytes, random: Random) -> bytes:
     if not places:
         return b"{}"
     within, key = random.choice(places)
-    within[key] = random.choice(
-        (
-            None,
-            0,
-            -1,
-            1 << 70,
-            1.5,
-            "",
-            "..",
-            "\u001b[31m",
-            "guest",
-            [],
-            {},
-            True,
-            [within[key]] * 9,
-        )
-    )
+    within[key] = random.choice((*VALUES, [within[key]] * 9))
     return json.dumps(document).encode()
 
 

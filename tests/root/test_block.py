@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -34,7 +35,19 @@ tracepoint:block:block_rq_issue /args->dev == $1/
 { printf("issue %llu %llu %u\\n", nsecs, args->sector, args->nr_sector); }
 tracepoint:block:block_rq_complete /args->dev == $1/
 { printf("complete %llu %llu %u\\n", nsecs, args->sector, args->nr_sector); }
+tracepoint:workqueue:workqueue_execute_start
+{ printf("work %llu %d %s\\n", nsecs, tid, ksym(args->function)); }
+tracepoint:sched:sched_waking
+/strncmp(args->comm, "kworker", 7) == 0 || strncmp(args->comm, "ksoftirqd", 9) == 0/
+{ if (args->pid != tid) { printf("wake %llu %d 0\\n", nsecs, args->pid); } }
+tracepoint:sched:sched_switch
+/strncmp(args->prev_comm, "kworker", 7) == 0 || strncmp(args->prev_comm, "ksoftirqd", 9) == 0/
+{ printf("%s %llu %d 0\\n", args->prev_state == 0 ? "wake" : "sleep", nsecs, args->prev_pid); }
+tracepoint:sched:sched_switch
+/strncmp(args->next_comm, "kworker", 7) == 0 || strncmp(args->next_comm, "ksoftirqd", 9) == 0/
+{ printf("run %llu %d %s\\n", nsecs, args->next_pid, args->next_comm); }
 """
+NO_SECTOR = str(2**64 - 1)
 Stretches = list[tuple[int, int]]
 
 
@@ -68,22 +81,37 @@ def bpftrace(device_key: int, output: Path) -> Iterator[None]:
             oracle.wait(timeout=60)
 
 
-def stretches(output: Path) -> tuple[Stretches, Stretches]:
-    """When requests were with the device: those with data, and the flushes.
+def stretches(output: Path) -> tuple[Stretches, Stretches, Stretches]:
+    """When requests were with the device, those with data and the flushes; waits for a CPU.
 
-    A flush is said to have sector 0, and no data; nor has a request that a flush followed.
+    The request that flushes is issued with sector 0 and completed with none; the requests that
+    waited for it are completed after it once more, with no data. The waits are those of the
+    loop device's workers and of who completes, whose requests are not with the device then.
     """
-    begun: dict[tuple[str, bool], int] = {}
+    begun: dict[str, int] = {}
+    runnable: dict[str, int] = {}
     data: Stretches = []
     flushes: Stretches = []
+    workers: set[str] = set()
+    waits: list[tuple[str, int, int]] = []
     lines = [line.split() for line in output.read_text().splitlines() if line.count(" ") == 3]
-    for point, nsecs, sector, sectors in sorted(lines, key=lambda line: int(line[1])):
-        key = (sector, sectors == "0")
-        if point == "issue":
-            begun[key] = int(nsecs)
-        elif key in begun:
-            (flushes if sectors == "0" else data).append((begun.pop(key), int(nsecs)))
-    return data, flushes
+    for point, nsecs, of, what in sorted(lines, key=lambda line: int(line[1])):
+        now = int(nsecs)
+        if point == "wake":
+            runnable.setdefault(of, now)
+        elif point == "work":
+            workers.update([of] if what.startswith("loop_") else [])
+        elif point == "run":
+            waits.append((of, runnable.pop(of, now), now))
+            workers.update([of] if what.startswith("ksoftirqd") else [])
+        elif point == "sleep":
+            runnable.pop(of, None)
+        elif point == "issue":
+            begun[NO_SECTOR if what == "0" else of] = now
+        elif of in begun:
+            (flushes if of == NO_SECTOR else data).append((begun.pop(of), now))
+    assert workers
+    return data, flushes, [(begin, end) for of, begin, end in waits if of in workers]
 
 
 def union(stretches: Stretches, begin: int, end: int) -> int:
@@ -105,16 +133,13 @@ def row(breakdown: Breakdown, name: str) -> list[int]:
     return [int(time) for time in times[0]]
 
 
-def near(ours_ns: int, truth_ns: int) -> bool:
-    return abs(ours_ns - truth_ns) <= 0.1 * truth_ns + 20_000
+def near(ours_ns: int, truth_ns: int, waited_ns: int) -> bool:
+    """Whether ours is the device's time, or less by no more than threads waited for a CPU."""
+    slack = 0.1 * truth_ns + 20_000
+    return truth_ns - waited_ns - slack <= ours_ns <= truth_ns + slack
 
 
 @pytest.mark.skipif(not shutil.which("bpftrace"), reason="bpftrace is not installed")
-@pytest.mark.xfail(
-    reason="this disk is a loop device: while its worker has no CPU, what bpftrace counts as the "
-    "device is run queue here, so the two are alike on an idle machine only",
-    strict=False,
-)
 @pytest.mark.parametrize("direct", [True, False], ids=["split", "merged"])
 def test_a_write_has_all_its_requests(limited: str, tmp_path: Path, direct: bool) -> None:
     """Direct ones are split into four; of the page cache's, one for each page, 32 are merged."""
@@ -132,15 +157,26 @@ def test_a_write_has_all_its_requests(limited: str, tmp_path: Path, direct: bool
     assert len(breakdown.writes) == COUNT
     assert not breakdown.quality.lost
     assert breakdown.quality.ties["time"] == 0
-    data, flushes = stretches(output)
+    data, flushes, waits = stretches(output)
+    spans = list(
+        zip(breakdown.writes.begin_ns.tolist(), breakdown.writes.end_ns.tolist(), strict=True)
+    )
     # Some machines' kernels tell no tool of a tracepoint while certain tasks have a CPU.
-    assert len(data) >= 0.9 * COUNT * SIZE // (LIMIT_KIB << 10)
-    begins, ends = breakdown.writes.begin_ns.tolist(), breakdown.writes.end_ns.tolist()
-    of_data, of_flush = row(breakdown, "device.data"), row(breakdown, "device.flush")
-    for ours, theirs in ((of_data, data), (of_flush, flushes)):
-        truth = [union(theirs, *write) for write in zip(begins, ends, strict=True)]
-        # Each tool's probe takes its time before or after the other's is hit; a busy machine's
-        # hypervisor may take the CPU away in between.
-        wrong = [one for one in zip(ours, truth, strict=True) if not near(*one)]
-        assert len(wrong) <= COUNT // 10, wrong
+    seen = [
+        number
+        for number, (begin, end) in enumerate(spans)
+        if sum(begin <= first and last <= end for first, last in data) == SIZE // (LIMIT_KIB << 10)
+        and any(begin <= first and last <= end for first, last in flushes)
+    ]
+    assert len(seen) >= COUNT // 2
+    for name, theirs in (("device.data", data), ("device.flush", flushes)):
+        ours = row(breakdown, name)
+        compared = [
+            (ours[number], union(theirs, *spans[number]), union(waits, *spans[number]))
+            for number in seen
+        ]
+        # Each tool's probe takes its time before or after the other's is hit; a hypervisor may
+        # take the CPU away in between, though not often.
+        assert sum(not near(*one) for one in compared) <= COUNT // 10, compared
+        assert statistics.median(ours - truth for ours, truth, _ in compared) <= 5_000
     assert breakdown.residual_ns.sum() <= 0.01 * breakdown.writes.latency_ns.sum()

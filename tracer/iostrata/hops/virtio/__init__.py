@@ -29,7 +29,6 @@ class Virtio(Hop):
     loops = False
     exclusive = True
     skips = True
-    named = False
     asker = "guest"
     leaf = "device"
     beyond = "hypervisor and below"
