@@ -139,6 +139,34 @@ def test_what_a_kernel_worker_did_from_its_wake_up_on() -> None:
     }  # fmt: skip
 
 
+def test_what_only_interrupted_a_kernel_worker_ended_nothing() -> None:
+    """Another's request was complete while it was at its work; it let the sleeper go itself."""
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    world.target(200)
+    sleeper = Sleeper(world)
+    resume(world, KWORKER, 500, 20_000, 80_000, state=IDLE)
+    submit(world, DISK, 200, 38_000, FAST)
+    interrupted = world.builder._rows["block_rq_complete"][-1]
+    interrupted |= {"tid": KWORKER, "by_kernel_thread": 0}
+    sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
+    assert found(world) == REST | {"wakeup.worker": 75_000, "residual": 9_000}
+    # Had it completed the request itself, that would be what the sleeper had waited for.
+    interrupted["by_kernel_thread"] = 1
+    assert found(world)["device.data"] == 50_000
+
+
+def test_a_kernel_worker_that_others_keep_from_its_cpu_again_and_again() -> None:
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    sleeper = Sleeper(world)
+    resume(world, KWORKER, 500, 20_000, 21_000, state=IDLE)
+    for off in range(30_000, 130_000, 1_000):
+        resume(world, KWORKER, off, 0, off + 700, context=WAKE_UNKNOWN, state=0)
+    sleeper.wakes(140_000, KWORKER, WAKE_THREAD)
+    assert found(world) == REST | {"wakeup.worker": 120_000, "residual": 9_000}
+
+
 @pytest.mark.parametrize(("first", "then"), [(THREAD_HELPER, 1), (1, THREAD_HELPER)])
 def test_a_thread_is_what_it_was_when_it_let_the_sleeper_go(first: int, then: int) -> None:
     """Its tid is another's later: what only a kernel worker does, no thread in no call does."""

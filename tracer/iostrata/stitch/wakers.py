@@ -51,7 +51,8 @@ class Endings:
 
     ``bio``, ``call``, ``commit``: the row of the one that it is, -1 in the others; a bio's
     is that of the whole one. ``request``: of a bio's, the row of what carried its data.
-    ``since_ns``: when the device was done with it, or else it ended.
+    ``since_ns``: when the device was done with it, or else it ended. ``itself``: 0 where
+    that thread did not end it, but was interrupted.
     """
 
     tid: Ints
@@ -62,6 +63,7 @@ class Endings:
     request: Ints
     call: Ints
     commit: Ints
+    itself: Ints
 
 
 def endings_of(
@@ -110,7 +112,9 @@ def _of_block(events: Columns, bio: Ints, request: Ints) -> Endings:
     none = np.full(len(bio), -1)
     known = np.flatnonzero(bio >= 0)
     time = events["time_ns"]
-    found = Endings(events["tid"], events["cpu"], time, time, bio, request, none, none)
+    # A thread of a program completes nothing either, unless it polls for what it asked for itself.
+    itself = events.get("by_kernel_thread", np.ones(len(bio), np.int64))
+    found = Endings(events["tid"], events["cpu"], time, time, bio, request, none, none, itself)
     return Endings(**{name: column[known] for name, column in vars(found).items()})
 
 
@@ -118,7 +122,7 @@ def _other(kind: str, tid: Ints, time_ns: Ints) -> Endings:
     none = np.full(len(tid), -1)
     kinds = dict.fromkeys(("bio", "request", "call", "commit"), none)
     kinds[kind] = np.arange(len(tid))
-    return Endings(tid, none, time_ns, time_ns, **kinds)
+    return Endings(tid, none, time_ns, time_ns, **kinds, itself=np.ones(len(tid), np.int64))
 
 
 def _flushed(endings: Endings, bios: Bios, requests: Requests) -> Endings:
@@ -197,10 +201,14 @@ class Wakers:
         self._completed = np.flatnonzero(endings.bio >= 0)
         tid, time = endings.tid[self._completed], endings.time_ns[self._completed]
         self._on_thread = AsOf(tid, time)
+        self._by_itself = np.flatnonzero(endings.itself[self._completed] > 0)
+        self._of_thread = AsOf(tid[self._by_itself], time[self._by_itself])
         self._on_cpu = AsOf(tid * CPUS + endings.cpu[self._completed], time)
         self._told = np.flatnonzero(endings.bio < 0)
         self._by_thread = AsOf(endings.tid[self._told], endings.time_ns[self._told])
         self._resumed = AsOf(sleeps.tid, sleeps.on_ns)
+        self._woken = np.flatnonzero(sleeps.asleep)
+        self._awake = AsOf(sleeps.tid[self._woken], sleeps.on_ns[self._woken])
         threads = window.trace.points["thread"]
         self._kinds = integers(threads["kind"])
         self._kind = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
@@ -298,10 +306,16 @@ class Wakers:
         """What the waker had just ended when it woke the sleeper, -1: nothing."""
         times, kind = self._endings.time_ns, self._kind_of(front.waker, front.end_ns)
         resumed = at(self._sleeps.on_ns, self._resumed.at_or_before(front.waker, front.end_ns))
+        itself = front.context == WAKE_THREAD
+        of_thread = self._of_thread.at_or_before(front.waker, front.end_ns)
         place = np.where(
             front.context == WAKE_INTERRUPT,
             self._on_cpu.at_or_before(front.waker * CPUS + front.cpu, front.end_ns),
-            self._on_thread.at_or_before(front.waker, front.end_ns),
+            np.where(
+                itself,
+                at(self._by_itself, of_thread),
+                self._on_thread.at_or_before(front.waker, front.end_ns),
+            ),
         )
         # Where the CPU is not known, the idle thread may be any: the owner's own come first.
         by_owner, rows = own
@@ -314,7 +328,6 @@ class Wakers:
         time = at(times, completed)
         # As itself, a thread of the workload or of a journal completes no request, and none
         # completes any while it is off the CPU.
-        itself = front.context == WAKE_THREAD
         cannot = itself & (((kind != 0) & (kind != THREAD_HELPER)) | (resumed > time))
         late = (time < front.begin_ns) | (front.end_ns - time > SOON_NS)
         foreign = (completed != mine) & ~self._is_possible(front.owner, completed)
@@ -338,7 +351,7 @@ class Wakers:
         call = self._call.find(front.waker, front.end_ns)
         helper = kind == THREAD_HELPER
         works = helper | (kind == THREAD_WORKER)
-        sleep = self._resumed.at_or_before(front.waker, front.end_ns)
+        sleep = self._last_sleep(front, helper)
         # What a helper did before it was first recorded is not known.
         known = (works & ~(helper & (sleep < 0))) | ((call >= 0) & (kind != THREAD_JOURNAL))
         known &= (front.waker > 0) & (front.waker != self._sleeps.tid[front.sleep])
@@ -371,6 +384,13 @@ class Wakers:
             np.full(len(front), STILL),
         ).where(~idle & (off > floor))  # fmt: skip
         return Waits(**joined([before, earlier]))
+
+    def _last_sleep(self, front: Waits, helper: NDArray[np.bool_]) -> Ints:
+        """Of each waker. What a helper is for, it is for from when it was let go on: however often
+        it was kept from its CPU since."""
+        last = self._resumed.at_or_before(front.waker, front.end_ns)
+        woken = at(self._woken, self._awake.at_or_before(front.waker, front.end_ns))
+        return np.where(helper & (woken >= 0), woken, last)
 
 
 def _tie(front: Waits, row: Ints, end_ns: Ints) -> Tied:
