@@ -151,7 +151,11 @@ __noinline int compat_begin(__u32 call, __u32 rwf, __u32 descriptor, __u32 size_
 	if (descriptor != NO_FILE)
 		thread = caller(descriptor, &identity);
 	else
-		thread = filter.device ? NULL : thread_admit();
+		thread = thread_admit();
+	if (thread && descriptor == NO_FILE && filter.device) {
+		not_seen(call == CALL_SYNC ? UNSEEN_SYNC : UNSEEN_UNDECIDED, 0);
+		return 0;
+	}
 	if (!thread || (call == CALL_FALLOCATE && !(identity.open_flags & O_DSYNC)))
 		return 0;
 	call_is(thread, call, offset_bytes, size_bytes, rwf);

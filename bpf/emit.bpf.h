@@ -35,6 +35,7 @@ extern const volatile bool has_cmpxchg; /* else events go through ringbuf, which
 extern struct ring rings[MAX_CPUS];
 extern __u64 lost[MAX_CPUS][MAX_POINTS];
 extern struct full full[TABLES];
+extern struct full unseen[UNSEEN_KINDS];
 extern __u64 compat_execs; /* 32-bit programs begun */
 
 struct slots_map {
@@ -67,6 +68,13 @@ static __always_inline void table_full(__u32 table, __u32 what)
 {
 	__sync_fetch_and_add(&full[table].count, 1);
 	full[table].last = what;
+}
+
+/* A call of a recorded thread that no filter can decide about. */
+static __always_inline void not_seen(__u32 kind, __u32 dev)
+{
+	__sync_fetch_and_add(&unseen[kind].count, 1);
+	unseen[kind].last = dev;
 }
 
 /* The recorder sleeps until a good part of a ring has been filled. */

@@ -431,16 +431,21 @@ struct miss_event {
 	char program[32];
 };
 
-/* What began before it could be looked at: its first calls may be missing. */
+/* What is not recorded, and may be what was asked for: so often so far. */
 struct unseen_event {
 	EVENT_HEADER;
 	unsigned long long count;
 	unsigned int kind; /* enum unseen_kind */
+	unsigned int dev;  /* as in bio_event: where the last one was; 0: nowhere */
 };
 
 enum unseen_kind {
-	UNSEEN_COMPAT = 1, /* 32-bit programs */
+	UNSEEN_COMPAT = 1, /* 32-bit programs that began before their calls were looked at */
+	UNSEEN_UNDECIDED,  /* calls of which --device cannot tell what disk they are for */
+	UNSEEN_SYNC,       /* sync(2)s, which are for all disks: not one of --device's */
 };
+
+#define UNSEEN_KINDS 4
 
 /* A part of a file's path, when it is first used under that name: its own name first, then
  * its directory's, up to the root of its file system.  A long name takes several parts. */

@@ -27,7 +27,48 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 		value;                                                            \
 	})
 
+/* A member that is a pointer, as a number: one from LOOK is none to be counted with. */
+#define LOOK_KEY(pointer, member)                                        \
+	({                                                               \
+		__u64 key = 0;                                           \
+		bpf_core_read(&key, sizeof(void *), &(pointer)->member); \
+		key;                                                     \
+	})
+
 #define NAME_PRIME 0x9e3779b97f4a7c15ull
+
+#define OVERLAY_MAGIC 0x794c7630
+
+/* Where an overlay writes to, 0: not known (older kernels have no list of all layers).  Its types
+ * may be a module's: PEEKed at. */
+static __always_inline __u32 overlay_dev(struct super_block *sb)
+{
+	struct ovl_fs *overlay = PEEK(sb, s_fs_info);
+	struct ovl_layer *upper;
+	struct vfsmount *mount;
+
+	if (!bpf_core_field_exists(overlay->layers))
+		return 0;
+	upper = PEEK(overlay, layers);
+	mount = PEEK(upper, mnt);
+	sb = mount ? PEEK(mount, mnt_sb) : NULL;
+	return sb ? PEEK(sb, s_dev) : 0;
+}
+
+/* Notes where an overlay writes to: the mount table of a container is its own.  Not hidden: see
+ * watch_add. */
+int overlay_note(__u64 sb_key, __u32 dev)
+{
+	__u32 upper = overlay_dev((struct super_block *)sb_key);
+
+	for (__u32 i = 0; upper && i < MAX_OVERLAYS; i++) {
+		if (overlays[i].dev == dev || take(&overlays[i].dev, dev)) {
+			overlays[i].bits = upper;
+			return 0;
+		}
+	}
+	return 0;
+}
 
 static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
 {
@@ -45,6 +86,59 @@ void file_system_watch(struct super_block *sb)
 {
 	sb = TYPED(struct super_block, sb);
 	watch_file_system(sb, LOOK(sb, s_dev));
+}
+
+/* From linux/magic.h: what lies on no disk of this machine, or writes to one by a process's calls. */
+static __always_inline bool lies_on_no_disk(__u64 magic)
+{
+	switch (magic) {
+	case 0x01021994: /* tmpfs */
+	case 0x858458f6: /* ramfs */
+	case 0x00009fa0: /* proc */
+	case 0x62656572: /* sysfs */
+	case 0x64626720: /* debugfs */
+	case 0x74726163: /* tracefs */
+	case 0x0027e0eb: /* cgroup */
+	case 0x63677270: /* cgroup, version 2 */
+	case 0x958458f6: /* hugetlbfs */
+	case 0x0bad1dea: /* pipes and the like */
+	case 0x00006969: /* nfs */
+	case 0xff534d42: /* cifs */
+	case 0xfe534d42: /* SMB 2 */
+	case 0x00c36400: /* ceph */
+	case 0x01021997: /* 9p */
+	case 0x65735546: /* FUSE, virtiofs */
+		return true;
+	}
+	return false;
+}
+
+/* Whether a file system that the recorder did not find when it began, or that has no device of
+ * its own, lies on one that was asked for; sb_key 0: a device's node.  Not hidden: see watch_add. */
+int file_system_allowed(__u64 sb_key, __u32 dev)
+{
+	struct super_block *sb = (struct super_block *)sb_key;
+	__u32 upper, upper_bits, bits = WATCH_OTHER;
+	__u64 magic = sb_key ? PEEK(sb, s_magic) : 0;
+
+	if (lies_on_no_disk(magic)) {
+		watch_add(dev, WATCH_OTHER);
+		return 0;
+	}
+	if (magic != OVERLAY_MAGIC || !bpf_core_field_exists(((struct ovl_fs *)0)->layers)) {
+		not_seen(UNSEEN_UNDECIDED, dev);
+		return 0;
+	}
+	upper = overlay_dev(sb);
+	upper_bits = watch_of(upper);
+	if (upper_bits & WATCH_ALLOWED)
+		bits = WATCH_ALLOWED;
+	else if (upper && !(upper >> 20) && !(upper_bits & WATCH_OTHER)) {
+		not_seen(UNSEEN_UNDECIDED, dev);
+		return 0;
+	}
+	watch_add(dev, bits);
+	return bits == WATCH_ALLOWED;
 }
 
 /* IS_SYNC() in linux/fs.h. */
@@ -68,10 +162,17 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 		return false;
 	}
 	bits = watch_of(identity->dev);
-	if (filter.device && !(bits & WATCH_ALLOWED))
-		return false;
-	if (sb && !(bits & WATCH_FS))
+	if (filter.device && !(bits & WATCH_ALLOWED)) {
+		__u64 sb_key = sb ? LOOK_KEY(inode, i_sb) : 0;
+
+		if (bits & WATCH_OTHER || !file_system_allowed(sb_key, identity->dev))
+			return false;
+	}
+	if (sb && !(bits & WATCH_FS)) {
+		if (LOOK(sb, s_magic) == OVERLAY_MAGIC)
+			overlay_note(LOOK_KEY(inode, i_sb), identity->dev);
 		watch_file_system(sb, identity->dev);
+	}
 	identity->file_key = (__u64)file;
 	identity->inode = LOOK(inode, i_ino);
 	identity->open_flags = LOOK(file, f_flags);
@@ -108,14 +209,6 @@ bool descriptor_identify(__u32 descriptor, struct file_identity *identity)
 
 	return file && identify(file, identity);
 }
-
-/* A member that is a pointer, as a number: one from LOOK is none to be counted with. */
-#define LOOK_KEY(pointer, member)                                        \
-	({                                                               \
-		__u64 key = 0;                                           \
-		bpf_core_read(&key, sizeof(void *), &(pointer)->member); \
-		key;                                                     \
-	})
 
 /* What a file is called, as a number: another name, another number.  The kernel's hash of a
  * name depends on its directory; a file that takes a deleted one's inode has its own entry. */

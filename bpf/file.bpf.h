@@ -63,6 +63,8 @@ int file_name_tell(__u64 dentry_key, __u64 inode, __u32 dev, __u32 root_dev);
 /* Makes a file system, and the disk below it, watched. */
 void file_system_watch(struct super_block *sb) __hidden;
 
+int file_system_allowed(__u64 sb_key, __u32 dev);
+
 /* False: no file to record (a pipe, socket or terminal, or not on a device asked for). */
 bool file_identify(struct file *file, struct file_identity *identity) __hidden;
 

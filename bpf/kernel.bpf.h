@@ -53,7 +53,21 @@ struct block_device {
 struct super_block {
 	__u32 s_dev;
 	unsigned long s_flags;
+	unsigned long s_magic;
 	struct block_device *s_bdev;
+	void *s_fs_info;
+};
+
+struct vfsmount {
+	struct super_block *mnt_sb;
+};
+
+struct ovl_layer {
+	struct vfsmount *mnt;
+};
+
+struct ovl_fs {
+	struct ovl_layer *layers; /* the upper one first: where it writes */
 };
 
 struct inode {

@@ -133,6 +133,7 @@ enum watch_bits {
 	WATCH_FS = 2,      /* record the events of the file system on it */
 	WATCH_ALLOWED = 4, /* --device names it */
 	WATCH_CUT = 8,     /* there was no room for all that lies below it */
+	WATCH_OTHER = 16,  /* it lies on none that --device names */
 };
 
 struct watch {
@@ -148,6 +149,7 @@ struct follow {
 	unsigned int bits;
 };
 
+#define MAX_OVERLAYS 64 /* that are told of */
 #define MAX_TRANSPORTS 256
 #define FLIGHT_SETS 1024
 #define FLIGHT_WAYS 4

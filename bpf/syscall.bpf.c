@@ -58,11 +58,15 @@ SEC("tp")
 int syscall_enter_sync_all(struct enter_context *ctx)
 {
 	struct file_identity identity = {};
-	struct thread *thread = filter.device ? NULL : thread_admit();
+	struct thread *thread = thread_admit();
 
 	(void)ctx;
 	if (!thread)
 		return 0;
+	if (filter.device) {
+		not_seen(UNSEEN_SYNC, 0);
+		return 0;
+	}
 	for (__u32 i = 0; i < MAX_MOUNTED && mounted[i].dev; i++)
 		syscall_watch_mounted(i);
 	call_is(thread, CALL_SYNC, -1, 0, 0);
@@ -227,11 +231,15 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 	struct file_identity identity = {};
 	struct thread *thread;
 
-	if (!(ctx->args[2] & MS_SYNC) || filter.device)
+	if (!(ctx->args[2] & MS_SYNC))
 		return 0;
 	thread = thread_admit();
 	if (!thread)
 		return 0;
+	if (filter.device) {
+		not_seen(UNSEEN_UNDECIDED, 0);
+		return 0;
+	}
 	call_is(thread, CALL_MSYNC, -1, ctx->args[1], ctx->args[2]);
 	call_begin(thread, &identity);
 	return 0;

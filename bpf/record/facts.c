@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -226,6 +227,35 @@ unsigned int facts_below(const struct facts *facts, unsigned int dev, struct fol
 	return below(facts, dev, list, 0, room, 8);
 }
 
+/* The devices that a btrfs has of which one is known; 0: it is of none. */
+unsigned int facts_btrfs_devices(const struct facts *facts, unsigned int dev, struct follow *list,
+				 unsigned int room)
+{
+	const struct block_fact *known = facts_of_dev(facts, dev);
+	char pattern[256];
+	unsigned int count = 0;
+	glob_t found;
+
+	if (!known)
+		return 0;
+	snprintf(pattern, sizeof(pattern), "/sys/fs/btrfs/*/devices/%s", known->name);
+	if (glob(pattern, 0, NULL, &found))
+		return 0;
+	snprintf(pattern, sizeof(pattern), "%.*s*",
+		 (int)(strlen(found.gl_pathv[0]) - strlen(known->name)), found.gl_pathv[0]);
+	globfree(&found);
+	if (glob(pattern, 0, NULL, &found))
+		return 0;
+	for (size_t i = 0; i < found.gl_pathc && count < room; i++) {
+		unsigned int device = read_dev(strrchr(found.gl_pathv[i], '/') + 1, "dev");
+
+		if (device)
+			list[count++] = (struct follow){ device, 0 };
+	}
+	globfree(&found);
+	return count;
+}
+
 static void print_block(FILE *out, const struct block_fact *block)
 {
 	fprintf(out, "%u\t%s\t%u\t%s\t%s\t%s\t%s\t%s\t%s\t", block->dev, block->name,
@@ -247,6 +277,84 @@ FILE *facts_create(int directory_fd, const char *name)
 			0644);
 
 	return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+/* What has come since the recording began: file systems that were mounted, and devices. */
+static void append_blocks(const struct facts *facts, FILE *out)
+{
+	struct facts now;
+
+	if (facts_collect(&now))
+		return;
+	for (unsigned int i = 0; i < now.block_count; i++) {
+		if (!facts_of_dev(facts, now.blocks[i].dev))
+			print_block(out, &now.blocks[i]);
+	}
+	facts_free(&now);
+}
+
+static bool has_line(FILE *in, const char *wanted)
+{
+	char line[4096];
+
+	rewind(in);
+	while (fgets(line, sizeof(line), in)) {
+		if (!strcmp(line, wanted))
+			return true;
+	}
+	return false;
+}
+
+static void append_mounts(FILE *told)
+{
+	FILE *in = fopen("/proc/self/mountinfo", "re");
+	char line[4096];
+
+	while (in && fgets(line, sizeof(line), in)) {
+		if (has_line(told, line))
+			continue;
+		fseek(told, 0, SEEK_END);
+		fputs(line, told);
+	}
+	if (in)
+		fclose(in);
+}
+
+static FILE *facts_append(int directory_fd, const char *name)
+{
+	int fd = openat(directory_fd, name, O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? NULL : fdopen(fd, "a+");
+}
+
+int facts_follow(const struct facts *facts, int directory_fd)
+{
+	FILE *blocks = facts_append(directory_fd, "facts/block");
+	FILE *mounts = facts_append(directory_fd, "facts/mountinfo");
+	int error = blocks && mounts ? 0 : -errno;
+
+	if (blocks)
+		append_blocks(facts, blocks);
+	if (mounts)
+		append_mounts(mounts);
+	if ((blocks && fclose(blocks)) | (mounts && fclose(mounts)))
+		error = -errno;
+	return error;
+}
+
+int facts_write_overlays(const struct follow *overlays, int directory_fd)
+{
+	FILE *out;
+
+	if (!overlays[0].dev)
+		return 0;
+	out = facts_create(directory_fd, "facts/overlays");
+	if (!out)
+		return -errno;
+	fputs("dev\tupper_dev\n", out);
+	for (unsigned int i = 0; i < MAX_OVERLAYS && overlays[i].dev; i++)
+		fprintf(out, "%u\t%u\n", overlays[i].dev, overlays[i].bits);
+	return fclose(out) ? -errno : 0;
 }
 
 static int copy_mountinfo(int directory_fd)

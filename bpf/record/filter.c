@@ -146,6 +146,19 @@ static void follow(struct iostrata *skeleton, const struct facts *facts)
 	}
 }
 
+static bool allowed(const struct iostrata *skeleton, unsigned int dev)
+{
+	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
+
+	for (unsigned int way = 0; way < WATCH_WAYS; way++) {
+		const struct watch *place = &skeleton->bss->watched[first + way];
+
+		if (dev && place->dev == dev)
+			return place->bits & WATCH_ALLOWED;
+	}
+	return false;
+}
+
 static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
 {
 	for (unsigned int i = 0; dev && i < MAX_MOUNTED; i++) {
@@ -158,8 +171,12 @@ static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned in
 	}
 }
 
-/* What sync(2) waits for: the file systems that are on disks, and their disks. */
-static void find_mounted(struct iostrata *skeleton, const struct facts *facts)
+typedef void mounted_call(struct iostrata *skeleton, const struct facts *facts, unsigned int dev,
+			  unsigned int device);
+
+/* Each file system that is on a device of this machine: its number and the device's, which are
+ * two where it may have several devices (btrfs). */
+static void each_mounted(struct iostrata *skeleton, const struct facts *facts, mounted_call *call)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
 	unsigned int major_number, minor_number;
@@ -167,28 +184,55 @@ static void find_mounted(struct iostrata *skeleton, const struct facts *facts)
 
 	while (mounts && fgets(line, sizeof(line), mounts)) {
 		const char *kind = strstr(line, " - ");
-		unsigned int dev, disk;
+		unsigned int dev, device;
 		struct stat status;
 
 		if (sscanf(line, "%*d %*d %u:%u", &major_number, &minor_number) != 2 || !kind)
 			continue;
-		dev = major_number << 20 | minor_number;
-		disk = facts_disk_of(facts, dev);
-		/* A file system of several disks has a number of its own. */
-		if (!disk && sscanf(kind, " - %*s %1023s", source) == 1 && !stat(source, &status) &&
-		    S_ISBLK(status.st_mode))
-			disk = facts_disk_of(facts,
-					     major(status.st_rdev) << 20 | minor(status.st_rdev));
-		if (!disk)
-			continue;
-		add_mounted(skeleton, dev, WATCH_FS);
-		add_mounted(skeleton, disk, WATCH_DISK);
+		dev = device = major_number << 20 | minor_number;
+		if (!facts_disk_of(facts, device)) {
+			if (sscanf(kind, " - %*s %1023s", source) != 1 || stat(source, &status) ||
+			    !S_ISBLK(status.st_mode))
+				continue;
+			device = major(status.st_rdev) << 20 | minor(status.st_rdev);
+		}
+		call(skeleton, facts, dev, device);
 	}
 	if (mounts)
 		fclose(mounts);
 }
 
-/* A whole disk stands for its partitions too; a partition's requests are its disk's. */
+/* What sync(2) waits for: the file systems that are on disks, and their disks. */
+static void is_mounted(struct iostrata *skeleton, const struct facts *facts, unsigned int dev,
+		       unsigned int device)
+{
+	unsigned int disk = facts_disk_of(facts, device);
+
+	if (!disk)
+		return;
+	add_mounted(skeleton, dev, WATCH_FS);
+	add_mounted(skeleton, disk, WATCH_DISK);
+}
+
+/* A file system of several devices is on each of them; sysfs knows those of btrfs. */
+static void allow_mounted(struct iostrata *skeleton, const struct facts *facts, unsigned int dev,
+			  unsigned int device)
+{
+	bool is_allowed = dev != device && allowed(skeleton, device);
+	struct follow list[MAX_BELOW];
+	unsigned int count;
+
+	if (dev == device)
+		return;
+	count = facts_btrfs_devices(facts, device, list, MAX_BELOW);
+	for (unsigned int i = 0; i < count; i++)
+		is_allowed |= allowed(skeleton, list[i].dev);
+	must_watch(skeleton, dev, is_allowed ? WATCH_ALLOWED | WATCH_FS : WATCH_OTHER);
+	for (unsigned int i = 0; is_allowed && i < count; i++)
+		must_watch(skeleton, facts_disk_of(facts, list[i].dev), WATCH_DISK);
+}
+
+/* A partition's requests are its disk's, and those of what is below it. */
 static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned int dev)
 {
 	unsigned int disk = facts_disk_of(facts, dev);
@@ -197,21 +241,44 @@ static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned
 
 	must_watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
 	must_watch(skeleton, disk ? disk : dev, WATCH_DISK);
-	for (unsigned int i = 0; i < facts->block_count; i++) {
-		if (facts->blocks[i].parent_dev == dev)
-			must_watch(skeleton, facts->blocks[i].dev, WATCH_ALLOWED | WATCH_FS);
-	}
 	for (unsigned int i = 0; i < count && i < MAX_BELOW; i++)
 		must_watch(skeleton, list[i].dev, list[i].bits);
 	if (count > MAX_BELOW)
 		table_full(skeleton, TABLE_DEVICES, dev);
 }
 
+static bool lies_on_allowed(const struct iostrata *skeleton, const struct facts *facts,
+			    const struct block_fact *block)
+{
+	struct follow list[MAX_BELOW];
+	unsigned int count = facts_below(facts, block->dev, list, MAX_BELOW);
+	bool found = allowed(skeleton, block->parent_dev);
+
+	for (unsigned int i = 0; i < count && i < MAX_BELOW; i++)
+		found |= allowed(skeleton, list[i].dev);
+	return found;
+}
+
+/* A whole disk stands for its partitions, and any device for those that are stacked on it, and
+ * for the file systems on those.  What is known to be elsewhere is told from what is not known. */
+static void allow_above(struct iostrata *skeleton, const struct facts *facts)
+{
+	for (unsigned int i = 0; i < facts->block_count; i++) {
+		const struct block_fact *block = &facts->blocks[i];
+
+		if (lies_on_allowed(skeleton, facts, block))
+			allow(skeleton, facts, block->dev);
+		else
+			watch(skeleton, block->dev, WATCH_OTHER);
+	}
+	each_mounted(skeleton, facts, allow_mounted);
+}
+
 int filter_devices(struct iostrata *skeleton, const struct options *options,
 		   const struct facts *facts)
 {
 	follow(skeleton, facts);
-	find_mounted(skeleton, facts);
+	each_mounted(skeleton, facts, is_mounted);
 	for (unsigned int i = 0; i < options->device_count; i++) {
 		unsigned int dev;
 		int error = device_of(options->devices[i], &dev);
@@ -220,6 +287,9 @@ int filter_devices(struct iostrata *skeleton, const struct options *options,
 			return error;
 		allow(skeleton, facts, dev);
 	}
+	/* Twice: a loop device's file may be on such a file system. */
+	for (unsigned int i = 0; options->device_count && i < 2; i++)
+		allow_above(skeleton, facts);
 	return 0;
 }
 

@@ -121,6 +121,7 @@ static void each_second(struct session *session)
 	own_probes(rings, &session->probes);
 	own_losses(rings);
 	own_full(rings);
+	own_unseen(rings);
 	own_recorder(rings);
 	cgroups_follow(session->probes.skeleton->bss->cgroups);
 	if (session->stats_fd >= 0)

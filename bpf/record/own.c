@@ -83,6 +83,21 @@ void own_losses(struct rings *rings)
 	}
 }
 
+void own_unseen(struct rings *rings)
+{
+	for (unsigned int kind = 0; kind < UNSEEN_KINDS; kind++) {
+		const struct full *unseen = &rings->skeleton->bss->unseen[kind];
+		union event e = {
+			.unseen = { .count = unseen->count, .kind = kind, .dev = unseen->last }
+		};
+
+		if (e.unseen.count == rings->said_unseen[kind])
+			continue;
+		rings->said_unseen[kind] = e.unseen.count;
+		own_event(rings, &e, POINT_unseen, RECORDER_CPU);
+	}
+}
+
 void own_full(struct rings *rings)
 {
 	for (unsigned int table = 0; table < TABLES; table++) {

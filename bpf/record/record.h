@@ -201,12 +201,18 @@ struct facts {
 int facts_collect(struct facts *facts);
 void facts_free(struct facts *facts);
 int facts_write(const struct facts *facts, int directory_fd);
+/* At the end: what has come since, and where the overlays that were met write to. */
+int facts_follow(const struct facts *facts, int directory_fd);
+int facts_write_overlays(const struct follow *overlays, int directory_fd);
 FILE *facts_create(int directory_fd, const char *name);
 const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
 unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
 /* What lies below a device, as far as there is room; how many there are in all. */
 unsigned int facts_below(const struct facts *facts, unsigned int dev, struct follow *below,
 			 unsigned int room);
+/* The devices of the btrfs that has this one; 0: there is none. */
+unsigned int facts_btrfs_devices(const struct facts *facts, unsigned int dev, struct follow *list,
+				 unsigned int room);
 
 /* tsc.c: how the virtual machines' time stamp counters differ from this machine's */
 int tsc_write(int directory_fd);
@@ -306,6 +312,7 @@ struct rings {
 	uint64_t event_count;
 	uint64_t said_lost[MAX_CPUS][MAX_POINTS];
 	uint64_t said_full[TABLES];
+	uint64_t said_unseen[UNSEEN_KINDS];
 	uint64_t *said_missed; /* of each program, as seen then: */
 	uint64_t missed_at_ns;
 	uint64_t missed_count;
@@ -330,6 +337,7 @@ void own_event(struct rings *rings, union event *event, enum point point, uint16
 void own_clock(struct rings *rings);
 void own_losses(struct rings *rings);
 void own_full(struct rings *rings);
+void own_unseen(struct rings *rings);
 /* What the kernel skipped programs for since the last call; the first only looks. */
 void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);

@@ -67,11 +67,17 @@ int trace_end(struct session *session)
 		own_end(rings, session->reason);
 	own_losses(rings);
 	own_full(rings);
+	own_unseen(rings);
 	own_misses(rings);
 	own_recorder(rings);
 	own_clock(rings);
 	if (!error)
 		error = rings_write(rings, true);
+	if (!error)
+		error = facts_follow(&session->facts, session->directory_fd);
+	if (!error)
+		error = facts_write_overlays(session->probes.skeleton->bss->overlays,
+					     session->directory_fd);
 	if (!error)
 		error = tsc_write(session->directory_fd);
 	if (!error)

@@ -11,6 +11,7 @@ import pytest
 from iostrata.cli import status_of
 from iostrata.errors import STATUS_LOSSES
 from iostrata.model import LeftOver
+from iostrata.trace import layout
 from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device
 
@@ -147,6 +148,24 @@ def test_a_file_system_that_has_no_points_is_told_of(kind: str, gaps: list[str])
     sleeper(world)
     told = analysed(world).quality.not_observed
     assert [gap.reason for gap in told if gap.layer == "fs"] == gaps
+
+
+def test_what_no_filter_could_decide_about_is_told_of() -> None:
+    """Each kind's last event tells of all before it."""
+    world = World()
+    sleeper(world)
+    for time_ns, kind, count in (
+        (1, layout.UNSEEN_UNDECIDED, 2),
+        (2, layout.UNSEEN_SYNC, 1),
+        (3, layout.UNSEEN_UNDECIDED, 7),
+    ):
+        world.builder.add("unseen", time_ns=time_ns, kind=kind, count=count, dev=device(0, 45))
+    told = {gap.layer: gap.reason for gap in analysed(world).quality.not_observed}
+    assert told["calls that --device cannot decide about"] == (
+        "7 left out, as their disk is not known; last unknown at 0:45"
+    )
+    assert told["calls of sync"] == "1 left out, as they are for all disks (--device)"
+    assert "calls of 32-bit programs" not in told
 
 
 @pytest.mark.parametrize(

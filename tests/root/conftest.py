@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,34 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("there is no directory on a disk")
     yield place
     shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def overlay(disk: Path) -> Iterator[Path]:
+    """An overlay whose changes go to an ext4 with a journal, on a loop device."""
+    with ExitStack() as mounted:
+        for name in ("ext4", "low", "merged"):
+            (disk / name).mkdir()
+        image, ext4, merged = disk / "image", disk / "ext4", disk / "merged"
+        image.touch()
+        with image.open("r+b") as file:
+            file.truncate(64 << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+
+        def mount(*arguments: str) -> None:
+            done = subprocess.run(
+                ["mount", *arguments], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                pytest.skip(f"no mount {arguments[0]} here: {done.stderr.strip()}")
+            mounted.callback(subprocess.run, ["umount", arguments[-1]], check=True)
+
+        mount("-o", "loop", str(image), str(ext4))
+        for name in ("upper", "work"):
+            (ext4 / name).mkdir()
+        options = f"lowerdir={disk / 'low'},upperdir={ext4 / 'upper'},workdir={ext4 / 'work'}"
+        mount("-t", "overlay", "overlay", "-o", options, str(merged))
+        yield merged
 
 
 def iostrata(

@@ -156,6 +156,24 @@ def test_a_file_system_with_a_number_of_its_own_is_named_by_its_disk() -> None:
     assert anonymous.device_name(44) == "0:44"
 
 
+def test_an_overlay_of_another_mount_namespace(tmp_path: Path) -> None:
+    """Its mount is in no table that the recorder sees; what it writes to was met."""
+    files = {
+        "block": "dev\tname\tparent_dev\n266338304\tvda\t0\n",
+        "mountinfo": "27 1 254:0 / / rw - ext4 /dev/vda rw\n",
+        "overlays": "dev\tupper_dev\n39\t266338304\n40 1\n",
+    }
+    facts, defects = read_facts(facts_directory(tmp_path, **files))
+    assert facts.device_name(39) == "vda"
+    assert facts.disk_of(39) == 266338304
+    assert facts.below(39) == {39, 266338304}
+    assert facts.file_system(39) == "overlay"
+    assert facts.file_system_name(39) == "overlay (ext4)"
+    assert facts.file_system_name(266338304) == "ext4"
+    assert facts.path_of(39, "/wal/1") == "overlay 0:39:/wal/1"
+    assert defects == ["facts/overlays: line 3 is no overlay"]
+
+
 @pytest.mark.parametrize("kind", ["pipe", "endless", "long", "directory"])
 def test_a_fact_that_is_no_file_is_a_defect(tmp_path: Path, kind: str) -> None:
     """It is neither waited for nor read without end."""

@@ -39,7 +39,7 @@ def names_of(
         "comm": threads.texts(units.tid[kept], end_ns),
         "cgroup": _cgroups(trace, units.tid[kept], end_ns),
         "file": _files(trace, units, kept),
-        "file_system": _coded(device, _or_all(facts.file_system)),
+        "file_system": _coded(device, _or_all(facts.file_system_name)),
         "device": _coded(device, _or_all(facts.device_name)),
     }
     names = {column: labels for column, (labels, _) in found.items()}

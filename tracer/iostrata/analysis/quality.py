@@ -21,7 +21,14 @@ from iostrata.layers import OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC, Units
 from iostrata.trace import RECORDER_CPU, Trace
-from iostrata.trace.layout import CALL_FSYNC, CALL_MSYNC, THREAD_WORKER
+from iostrata.trace.layout import (
+    CALL_FSYNC,
+    CALL_MSYNC,
+    THREAD_WORKER,
+    UNSEEN_COMPAT,
+    UNSEEN_SYNC,
+    UNSEEN_UNDECIDED,
+)
 from iostrata.units import duration
 
 FAILED = "the call failed"
@@ -203,12 +210,28 @@ def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
 
 
+def _unseen_so_far(trace: Trace) -> dict[int, tuple[int, int]]:
+    """By kind: how often, and the device that it was for last; a kind's last event tells of all."""
+    points = trace.points["unseen"]
+    kinds, counts = integers(points["kind"]).tolist(), integers(points["count"]).tolist()
+    devices = integers(points["dev"]).tolist() if "dev" in points.fields else [0] * len(points)
+    return dict(zip(kinds, zip(counts, devices, strict=True), strict=True))
+
+
 def _not_told(trace: Trace) -> Iterator[NotObserved]:
     """What programs did that no point tells of."""
-    began = int(integers(trace.points["unseen"]["count"]).sum())
-    if began:
+    unseen = _unseen_so_far(trace)
+    if began := unseen.get(UNSEEN_COMPAT, (0, 0))[0]:
         what = f"the first ones of {began} programs, until their probes were attached"
         yield NotObserved("calls of 32-bit programs", what, "")
+    if UNSEEN_UNDECIDED in unseen:
+        count, last = unseen[UNSEEN_UNDECIDED]
+        where = f"{trace.facts.file_system_name(last)} at {trace.facts.device_name(last)}"
+        what = f"{count} left out, as their disk is not known{f'; last {where}' if last else ''}"
+        yield NotObserved("calls that --device cannot decide about", what, "")
+    if UNSEEN_SYNC in unseen:
+        what = f"{unseen[UNSEEN_SYNC][0]} left out, as they are for all disks (--device)"
+        yield NotObserved("calls of sync", what, "")
     threads = trace.points["thread"]
     # One that was met at its birth had its program's name; no other worker submits anything.
     polls = np.char.startswith(threads["comm"].astype("S16"), SQ_THREAD)

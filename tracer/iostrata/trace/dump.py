@@ -33,6 +33,11 @@ THREADS = {
     for name, value in vars(layout).items()
     if name.startswith("THREAD_")
 }
+UNSEEN = {
+    value: name.removeprefix("UNSEEN_").lower()
+    for name, value in vars(layout).items()
+    if name.startswith("UNSEEN_")
+}
 DEVICES = frozenset({"dev", "old_dev", "root_dev"})
 
 OPERATION_MASK = 0xFF
@@ -150,7 +155,7 @@ def point_lines(trace: Trace, point: str, columns: dict[str, Column]) -> list[st
     for field, column in columns.items():
         if field in EVENT_HEADER:
             continue
-        decode = decoder(trace, field, column)
+        decode = decoder(trace, point, field, column)
         formats.append(f"{field}={'%s' if decode else '0x%x' if is_hex(field) else '%d'}")
         texts.append(decoded(column, decode) if decode else column.tolist())
         if field == "flags" and point.startswith("block_"):
@@ -159,14 +164,15 @@ def point_lines(trace: Trace, point: str, columns: dict[str, Column]) -> list[st
     return list(map(" ".join(formats).__mod__, zip(*texts, strict=True)))
 
 
-def decoder(trace: Trace, field: str, column: Column) -> Decode | None:
+def decoder(trace: Trace, point: str, field: str, column: Column) -> Decode | None:
     """How a field's numbers become names; None for those that stay numbers."""
     if field in DEVICES:
         return trace.facts.device_name
     if field == "call":
         return lambda value: CALLS.get(value, str(value))
     if field == "kind":
-        return lambda value: THREADS.get(value, str(value))
+        kinds = UNSEEN if point == "unseen" else THREADS
+        return lambda value: kinds.get(value, str(value))
     if field == "lost_point":
         names = {found.number: name for name, found in trace.points.items()}
         return lambda value: names.get(value, str(value))

@@ -41,6 +41,7 @@ BLOCK_COLUMNS = (
     "transport",
 )
 CPU_COLUMNS = ("cpu", "apic_id")
+OVERLAY_COLUMNS = ("dev", "upper_dev")
 STACK_COLUMNS = "stack\tfunctions"
 CGROUP_COLUMNS = "cgroup\tpath"
 
@@ -89,6 +90,7 @@ class BlockDevice:
 class Facts:
     """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none.
 
+    ``overlays``: of each overlay that was met, the file system that its changes go to.
     ``cgroups``: the path of each control group of version 2 that was met, by its id.
     ``stacks``: the functions of each of the kernel's stacks that a thread slept in, from the
     innermost; empty: not recorded. ``least_rtt_us``: of each connection (client's port << 16 |
@@ -105,6 +107,7 @@ class Facts:
     cgroups: Mapping[int, str] = field(default_factory=dict)
     least_rtt_us: Mapping[int, int] = field(default_factory=dict)
     echoes: tuple[Echo, ...] = ()
+    overlays: Mapping[int, int] = field(default_factory=dict)
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition, or a file system, is on; anything else is its own."""
@@ -115,7 +118,13 @@ class Facts:
     def file_system(self, device_key: int) -> str:
         """``ext4``: what the superblock of this device is of; ``unknown`` if nobody mounted it."""
         types = (mount.file_system for mount in self.mounts if mount.device_key == device_key)
-        return next(types, "unknown")
+        return next(types, "overlay" if device_key in self.overlays else "unknown")
+
+    def file_system_name(self, device_key: int) -> str:
+        """The same, and where an overlay writes to: ``overlay (ext4)``."""
+        kind = self.file_system(device_key)
+        upper = self._written_by_overlay(device_key) if kind == "overlay" else []
+        return f"{kind} ({self.file_system(upper[0])})" if upper else kind
 
     def below(self, device_key: int) -> set[int]:
         """The device itself, its disk, and all that those are stacked on, file systems too."""
@@ -131,6 +140,8 @@ class Facts:
 
     def _written_by_overlay(self, device_key: int) -> list[int]:
         """The file system that an overlay's changes go to."""
+        if device_key in self.overlays:
+            return [self.overlays[device_key]]
         options = (mount.options for mount in self.mounts if mount.device_key == device_key)
         upper = re.search(r"(?:^|,)upperdir=([^,]+)", next(options, ""))
         if not upper:
@@ -147,13 +158,16 @@ class Facts:
     def path_of(self, device_key: int, path: str) -> str:
         """Of a path in the file system of a device, where it is mounted: ``/mnt/wal/1``.
 
-        Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none.
+        Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none, or
+        ``overlay 0:39:/wal/1``.
         """
         mounts = [mount for mount in self.mounts if mount.device_key == device_key]
         for mount in sorted(mounts, key=lambda mount: len(mount.root)):
             root = mount.root.rstrip("/")
             if path == mount.root or path.startswith(root + "/"):
                 return mount.mount_point.rstrip("/") + path.removeprefix(root) or "/"
+        if device_key in self.overlays:
+            return f"overlay {device_numbers(device_key)}:{path}"
         return f"{self.device_name(device_key)}:{path}"
 
     def device_name(self, device_key: int) -> str:
@@ -166,6 +180,9 @@ class Facts:
         seen: set[int] = set()
         while device_key not in self.blocks and device_key not in seen:
             seen.add(device_key)
+            if upper := self.overlays.get(device_key):
+                device_key = upper
+                continue
             mount = next((m for m in self.mounts if m.device_key == device_key), None)
             if mount is None:
                 return device_key
@@ -222,6 +239,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         cgroups=read_cgroups(directory, defects),
         least_rtt_us=read_least_rtt(directory, defects),
         echoes=tuple(read_echoes(directory, defects)),
+        overlays=read_overlays(directory, defects),
     )
     return facts, defects
 
@@ -264,6 +282,19 @@ def read_apic_ids(directory: Path, defects: list[str]) -> dict[int, int]:
         except ValueError:
             defects.append(f"facts/cpus: line {number} is no CPU")
     return ids
+
+
+def read_overlays(directory: Path, defects: list[str]) -> dict[int, int]:
+    overlays = {}
+    for number, line in read_lines(directory / "overlays", defects):
+        if line.split("\t") == list(OVERLAY_COLUMNS):
+            continue
+        try:
+            overlay, upper = (integer(cell, 32) for cell in line.split("\t"))
+            overlays[overlay] = upper
+        except ValueError:
+            defects.append(f"facts/overlays: line {number} is no overlay")
+    return overlays
 
 
 def read_stacks(directory: Path, defects: list[str]) -> dict[int, tuple[str, ...]]:

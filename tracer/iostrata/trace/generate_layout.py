@@ -27,6 +27,7 @@ enum kvm_isa *anchor_kvm_isa;
 enum table *anchor_table;
 enum end_reason *anchor_end_reason;
 enum wake_context *anchor_wake_context;
+enum unseen_kind *anchor_unseen_kind;
 """
 ENUMERATIONS = (
     "call",
@@ -36,6 +37,7 @@ ENUMERATIONS = (
     "table",
     "end_reason",
     "wake_context",
+    "unseen_kind",
 )
 HEADER = '''# SPDX-License-Identifier: Apache-2.0
 """Event layout: point numbers, and where each field lies in a 64-byte event.

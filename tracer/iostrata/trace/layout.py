@@ -531,6 +531,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("count", "<u8", 16),
         ("kind", "<u4", 24),
+        ("dev", "<u4", 28),
     ),
     "run_event": (
         ("time_ns", "<u8", 0),
@@ -660,6 +661,10 @@ END_ABANDONED = 4
 WAKE_UNKNOWN = 0
 WAKE_THREAD = 1
 WAKE_INTERRUPT = 2
+
+UNSEEN_COMPAT = 1
+UNSEEN_UNDECIDED = 2
+UNSEEN_SYNC = 3
 
 
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:
