@@ -285,11 +285,13 @@ struct rpc_event {
 	EVENT_HEADER;
 	unsigned long long call_key; /* the rpc_task */
 	unsigned long long send_ns;  /* encoded, handed to the transport (the first time) */
-	unsigned long long sent_ns;  /* the transport took the last byte of it; 0: not known */
 	unsigned long long ready_ns; /* data came in last before the reply was read; 0: not known */
 	unsigned long long reply_ns; /* the reply was matched to the call */
 	unsigned int xid;
 	unsigned int connection; /* the client's port << 16 | the server's */
+	/* A hash of the client's address and the server's, each as its own end knows them: where
+	 * nothing between them changes one, client and server tell the same.  0: not known. */
+	unsigned short ends;
 };
 
 /* A transport's connection, told now and then.  An address is an IPv6 one, or an IPv4 one
@@ -331,8 +333,9 @@ struct svc_event {
 	unsigned long long offset_bytes;
 	unsigned int size_bytes;
 	unsigned int xid;
-	unsigned int connection; /* as in rpc_event */
-	unsigned int operation;  /* enum nfs_operation; 0: another */
+	unsigned int connection;  /* as in rpc_event */
+	unsigned short operation; /* enum nfs_operation; 0: another */
+	unsigned short ends;      /* as in rpc_event */
 };
 
 /* A request on its way into a virtqueue. */

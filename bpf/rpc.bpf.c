@@ -22,21 +22,6 @@ int rpc_send(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/xprt_transmit")
-int rpc_sent(__u64 *ctx)
-{
-	struct rpc_rqst *rqst = ARGUMENT(struct rpc_rqst *, 0);
-	int status = ctx[1];
-	struct flight *flight;
-
-	if (!rqst || status)
-		return 0;
-	flight = flight_of((__u64)rqst->rq_xprt, rqst->rq_xid);
-	if (flight)
-		flight->sent_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
 SEC("tp_btf/xs_data_ready")
 int rpc_data_ready(__u64 *ctx)
 {
@@ -87,31 +72,38 @@ static __always_inline __u32 connection_of(struct sock *socket)
 	       bpf_ntohs(PEEK(socket, __sk_common.skc_dport));
 }
 
-static __always_inline void addresses(struct sock *socket, struct connection_event *told)
+static __always_inline void addresses(struct sock *socket, struct address *local,
+				      struct address *remote)
 {
-	struct in6_addr local, remote;
-	__u64 *from = (__u64 *)&local, *to = (__u64 *)&remote;
+	struct in6_addr from, to;
 
 	if (PEEK(socket, __sk_common.skc_family) == AF_INET) {
-		told->local_high = 0;
-		told->local_low =
-			0xffffull << 32 | bpf_ntohl(PEEK(socket, __sk_common.skc_rcv_saddr));
-		told->remote_high = 0;
-		told->remote_low = 0xffffull << 32 | bpf_ntohl(PEEK(socket, __sk_common.skc_daddr));
+		*local = address_of_ipv4(PEEK(socket, __sk_common.skc_rcv_saddr));
+		*remote = address_of_ipv4(PEEK(socket, __sk_common.skc_daddr));
 		return;
 	}
-	bpf_core_read(&local, sizeof(local), &socket->__sk_common.skc_v6_rcv_saddr);
-	bpf_core_read(&remote, sizeof(remote), &socket->__sk_common.skc_v6_daddr);
-	told->local_high = bpf_be64_to_cpu(from[0]);
-	told->local_low = bpf_be64_to_cpu(from[1]);
-	told->remote_high = bpf_be64_to_cpu(to[0]);
-	told->remote_low = bpf_be64_to_cpu(to[1]);
+	bpf_core_read(&from, sizeof(from), &socket->__sk_common.skc_v6_rcv_saddr);
+	bpf_core_read(&to, sizeof(to), &socket->__sk_common.skc_v6_daddr);
+	*local = address_of_ipv6(&from);
+	*remote = address_of_ipv6(&to);
+}
+
+/* Of a transport without a connection now: not known. */
+static __always_inline __u16 ends_of_socket(struct sock *socket)
+{
+	struct address local, remote;
+
+	if (!socket)
+		return 0;
+	addresses(socket, &local, &remote);
+	return ends_of(local, remote);
 }
 
 static __always_inline void tell(__u64 transport_key, struct sock *socket)
 {
 	struct transport *transport = transport_take(transport_key);
 	struct tcp_sock *tcp = (struct tcp_sock *)socket;
+	struct address local, remote;
 	__u64 now = bpf_ktime_get_ns();
 	union event *e;
 
@@ -121,7 +113,11 @@ static __always_inline void tell(__u64 transport_key, struct sock *socket)
 	if (!e)
 		return;
 	transport->told_ns = now;
-	addresses(socket, &e->rpc_connection);
+	addresses(socket, &local, &remote);
+	e->rpc_connection.local_high = local.high;
+	e->rpc_connection.local_low = local.low;
+	e->rpc_connection.remote_high = remote.high;
+	e->rpc_connection.remote_low = remote.low;
 	e->rpc_connection.connection = connection_of(socket);
 	e->rpc_connection.rtt_us = PEEK(tcp, srtt_us) >> 3;
 	e->rpc_connection.rtt_deviation_us = PEEK(tcp, mdev_us) >> 2;
@@ -150,11 +146,11 @@ int rpc_ended(struct rpc_task *task)
 		return 0;
 	e->rpc_call.call_key = (__u64)task;
 	e->rpc_call.send_ns = flight->send_ns;
-	e->rpc_call.sent_ns = flight->sent_ns;
 	e->rpc_call.ready_ns = flight->ready_ns;
 	e->rpc_call.reply_ns = flight->reply_ns;
 	e->rpc_call.xid = bpf_ntohl(flight->xid);
 	e->rpc_call.connection = connection_of(socket);
+	e->rpc_call.ends = ends_of_socket(socket);
 	emit_submit(e, POINT_rpc_call);
 	return 0;
 }

@@ -67,6 +67,37 @@ struct rpc_task {
 
 #pragma clang attribute pop
 
+/* An IPv6 address, or an IPv4 one mapped into it, in host order. */
+struct address {
+	__u64 high;
+	__u64 low;
+};
+
+static __always_inline struct address address_of_ipv4(__be32 address)
+{
+	return (struct address){ 0, 0xffffull << 32 | bpf_ntohl(address) };
+}
+
+static __always_inline struct address address_of_ipv6(const struct in6_addr *address)
+{
+	const __u64 *halves = (const __u64 *)address;
+
+	return (struct address){ bpf_be64_to_cpu(halves[0]), bpf_be64_to_cpu(halves[1]) };
+}
+
+/* As in struct rpc_event. */
+static __always_inline __u16 ends_of(struct address client, struct address server)
+{
+	const __u64 odd = 0x9e3779b97f4a7c15ull;
+	__u64 hash = client.high;
+
+	hash = hash * odd + client.low;
+	hash = hash * odd + server.high;
+	hash = (hash * odd + server.low) * odd;
+	hash = (hash ^ hash >> 32) * odd >> 48;
+	return hash ? hash : 1;
+}
+
 static __always_inline struct transport *transport_place(__u64 key)
 {
 	return &transports[(key * 0x9e3779b97f4a7c15ull) >> 56 & (MAX_TRANSPORTS - 1)];
@@ -122,7 +153,6 @@ static __always_inline struct flight *flight_take(__u64 transport_key, __be32 xi
 	}
 	oldest->transport_key = transport_key;
 	oldest->xid = xid;
-	oldest->sent_ns = 0;
 	oldest->ready_ns = 0;
 	oldest->reply_ns = 0;
 	return oldest;

@@ -166,7 +166,6 @@ struct transport {
 struct flight {
 	unsigned long long transport_key;
 	unsigned long long send_ns;
-	unsigned long long sent_ns;
 	unsigned long long ready_ns;
 	unsigned long long reply_ns;
 	unsigned int xid; /* in network order */

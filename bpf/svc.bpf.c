@@ -62,10 +62,12 @@ struct nfsd3_commitargs {
 
 #pragma clang attribute pop
 
-/* What an address of either family begins with. */
-struct address {
+/* A socket's address of either family. */
+struct socket_address {
 	unsigned short family;
 	__be16 port;
+	__be32 ipv4; /* of IPv6: the flow */
+	struct in6_addr ipv6;
 };
 
 /* A thread's scratch; the call's range and operation are in the thread's own fields. */
@@ -207,13 +209,22 @@ static __always_inline void find_commit(struct thread *thread, struct svc_rqst *
 	}
 }
 
-static __always_inline __u32 connection_of(struct svc_xprt *transport)
+static __always_inline struct address address_of(const struct socket_address *address)
 {
-	struct address client, server;
+	if (address->family == AF_INET)
+		return address_of_ipv4(address->ipv4);
+	return address_of_ipv6(&address->ipv6);
+}
+
+/* Which connection a call came by, as struct rpc_event has it. */
+static __always_inline void tell_connection(struct svc_event *told, struct svc_xprt *transport)
+{
+	struct socket_address client, server;
 
 	bpf_core_read(&client, sizeof(client), &transport->xpt_remote);
 	bpf_core_read(&server, sizeof(server), &transport->xpt_local);
-	return (__u32)bpf_ntohs(client.port) << 16 | bpf_ntohs(server.port);
+	told->connection = (__u32)bpf_ntohs(client.port) << 16 | bpf_ntohs(server.port);
+	told->ends = ends_of(address_of(&client), address_of(&server));
 }
 
 SEC("tp_btf/svc_xdr_sendto")
@@ -240,7 +251,7 @@ int svc_reply(__u64 *ctx)
 		e->svc_call.offset_bytes = thread->offset_bytes;
 		e->svc_call.size_bytes = thread->size_bytes;
 		e->svc_call.xid = bpf_ntohl(PEEK(rqst, rq_xid));
-		e->svc_call.connection = connection_of(PEEK(rqst, rq_xprt));
+		tell_connection(&e->svc_call, PEEK(rqst, rq_xprt));
 		e->svc_call.operation = thread->call;
 		emit_submit(e, POINT_svc_call);
 	}

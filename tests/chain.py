@@ -162,7 +162,7 @@ class Chain:
         world = self.host
         world.emit("nfs_call", made, worker, call_key=task, inode=inode, dev=NFS,
                    offset_bytes=offset, size_bytes=8192, stable=2, operation=1)  # fmt: skip
-        world.emit("rpc_call", ended, rpciod, call_key=task, send_ns=send, sent_ns=send + 500,
+        world.emit("rpc_call", ended, rpciod, call_key=task, send_ns=send,
                    ready_ns=reply, reply_ns=min(reply + 300, ended), xid=self.xid,
                    connection=CONNECTION)  # fmt: skip
         wake = ended + 700

@@ -65,12 +65,20 @@ class Served:
         return 20_000 + self.writer * 64 + self.calls[machine]
 
 
+@dataclass(frozen=True)
+class Connection:
+    """As a server knows it: the ports, and what it makes of the addresses (0: nothing)."""
+
+    ports: int
+    ends: int
+
+
 @dataclass
 class Machine:
     """``port``: of its connections, those to one more server being one higher.
 
     ``xid``: of the call before the first one of each connection; 0: another on each, as in a
-    kernel.
+    kernel. ``address``: what its recorder tells of it; "": nothing, as older ones.
     """
 
     name: str
@@ -78,6 +86,7 @@ class Machine:
     role: str = "local"
     port: int = 800
     xid: int = 0
+    address: str = ""
     truth: list[Counter[str]] = field(default_factory=list)
     latencies: list[int] = field(default_factory=list)
 
@@ -93,6 +102,11 @@ class Machine:
         if server.name not in self._servers:
             self._servers.append(server.name)
         return (self.port + self._servers.index(server.name)) << 16 | NFS_PORT
+
+    def addresses(self, client: str) -> int:
+        """What a client's call and this server's service of it tell of both ends' addresses."""
+        known = self.address and client
+        return crc32(f"{client} to {self.address}".encode()) % 65535 + 1 if known else 0
 
     def next_xid(self, server: Machine) -> int:
         first = self.xid or crc32(f"{self.name} to {server.name}".encode()) // 2
@@ -184,21 +198,21 @@ class Machine:
     ) -> tuple[int, int, list[Stretch]]:
         send = made + one.queue
         xid, connection, there = self.next_xid(one.to), self.connection(one.to), send + one.there
-        reply, held = one.to.serve(there, one, xid, connection, served)
+        ends = one.to.addresses(self.address)
+        reply, held = one.to.serve(there, one, xid, Connection(connection, ends), served)
         world = self.world
         ended = reply + one.reply
         task = world.pointer("task", made, ended + 1)
         world.emit("nfs_call", made, tid, call_key=task, inode=12, dev=MOUNT, offset_bytes=0,
                    size_bytes=8192, stable=2, operation=1)  # fmt: skip
-        world.emit("rpc_call", ended, RPCIOD + tid, call_key=task, send_ns=send, sent_ns=send + 100,
-                   ready_ns=reply, reply_ns=reply + 200, xid=xid,
-                   connection=connection)  # fmt: skip
+        world.emit("rpc_call", ended, RPCIOD + tid, call_key=task, send_ns=send, ready_ns=reply,
+                   reply_ns=reply + 200, xid=xid, connection=connection, ends=ends)  # fmt: skip
         name = one.to.name
         ways = [(f"{name}/network.there", send, there)]
         return send, reply, [*ways, *held, (f"{name}/network.back", reply - one.back, reply)]
 
     def serve(
-        self, there: int, one: Call, xid: int, connection: int, served: Served
+        self, there: int, one: Call, xid: int, by: Connection, served: Served
     ) -> tuple[int, list[Stretch]]:
         """When the caller has the reply, and who held the time at this machine and below it."""
         tid = self.thread(served.thread(self.name))
@@ -207,7 +221,7 @@ class Machine:
         done = on + 400
         self.world.emit("svc_call", done, tid, enqueue_ns=there, dequeue_ns=taken,
                         receive_ns=taken + 50, offset_bytes=0, size_bytes=8192, xid=xid,
-                        connection=connection, operation=1)  # fmt: skip
+                        connection=by.ports, ends=by.ends, operation=1)  # fmt: skip
         own = [(f"{self.name}/svc.queue", there, taken), (f"{self.name}/svc", taken, done)]
         return done + one.back, instant_by_instant([(b, e, [(r, b, e)]) for r, b, e in held], own)
 

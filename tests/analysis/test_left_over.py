@@ -35,8 +35,8 @@ def commit_call(world: World, begin: int, end: int) -> None:
     key = 0xFFFF_8884_0000_0000
     world.emit("nfs_call", begin, 67, call_key=key, inode=99, dev=NFS, offset_bytes=0,
                size_bytes=0, stable=0, operation=2)  # fmt: skip
-    world.emit("rpc_call", end, 67, call_key=key, send_ns=begin + 10, sent_ns=begin + 20,
-               ready_ns=end - 20, reply_ns=end - 10, xid=7, connection=1)  # fmt: skip
+    world.emit("rpc_call", end, 67, call_key=key, send_ns=begin + 10, ready_ns=end - 20,
+               reply_ns=end - 10, xid=7, connection=1)  # fmt: skip
 
 
 def test_a_call_of_nobody_while_a_write_slept_on_its_mount_is_left_over() -> None:

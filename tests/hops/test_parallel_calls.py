@@ -101,7 +101,7 @@ def called(client: Machine, tid: int, made: int, xid: int, reply: int, port: int
     world.emit("nfs_call", made, tid, call_key=task, inode=12, dev=MOUNT, offset_bytes=0,
                size_bytes=8192, stable=2, operation=1)  # fmt: skip
     world.emit("rpc_call", reply + 3_000, 50_000 + tid, call_key=task, send_ns=made + 1_000,
-               sent_ns=made + 1_100, ready_ns=reply, reply_ns=reply + 200, xid=xid,
+               ready_ns=reply, reply_ns=reply + 200, xid=xid,
                connection=port << 16 | 2049)  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def write(world: World, made: int, send: int, reply: int, connection: int = CONN
     end, key = reply + 500, world.pointer("task", made, reply + 1_000)
     world.emit("nfs_call", made, TID, call_key=key, inode=12, dev=MOUNT, offset_bytes=0,
                size_bytes=8192, stable=2, operation=1)  # fmt: skip
-    world.emit("rpc_call", end, 67, call_key=key, send_ns=send, sent_ns=send + 100, ready_ns=reply,
+    world.emit("rpc_call", end, 67, call_key=key, send_ns=send, ready_ns=reply,
                reply_ns=reply + 100, xid=7, connection=connection)  # fmt: skip
     world.emit("sched_resume", end, TID, off_ns=made, wake_ns=end, waker_tid=67, state=2,
                subject_tid=TID)  # fmt: skip

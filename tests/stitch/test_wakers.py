@@ -300,7 +300,7 @@ def call(world: World, operation: int, tids: tuple[int, int], begin: int, end: i
     key = 0xFFFF_8884_0000_0000 + begin
     world.emit("nfs_call", begin, tids[0], call_key=key, inode=12, dev=NFS, offset_bytes=0,
                size_bytes=0, stable=0, operation=operation)  # fmt: skip
-    world.emit("rpc_call", end, tids[1], call_key=key, send_ns=begin + 1_000, sent_ns=begin + 1_100,
+    world.emit("rpc_call", end, tids[1], call_key=key, send_ns=begin + 1_000,
                ready_ns=end - 500, reply_ns=end - 400, xid=begin, connection=1)  # fmt: skip
 
 

@@ -16,10 +16,12 @@ from typing import Final
 import numpy as np
 
 from iostrata.clock import SAME, Alignment, Intervals, align
+from iostrata.columns import Ints
 from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
 from iostrata.hops.names import Way, told_apart
 from iostrata.hops.registry import HOPS
+from iostrata.hops.rivals import Told, Vote, in_doubt
 from iostrata.layers import STACK
 from iostrata.stitch import Pieces, commits_of
 from iostrata.trace import Trace
@@ -140,11 +142,9 @@ def graph_of(machines: Sequence[Trace]) -> Graph:
 
 def _links(hop: Hop, machines: Sequence[Trace]) -> Iterator[Link]:
     ways = list(_ways(hop, machines))
-    if hop.named:
-        ways = told_apart(ways)
-    candidates = [one for way in ways if (one := _candidate(hop, way))]
-    for candidate, ties in _tied(candidates):
-        yield _link(candidate, ties)
+    candidates = [one for way in told_apart(hop, ways) if (one := _candidate(hop, way))]
+    for candidate, ties, doubted in _tied(hop, candidates):
+        yield _link(candidate, ties, doubted)
 
 
 def _ways(hop: Hop, machines: Sequence[Trace]) -> Iterator[Way]:
@@ -169,32 +169,42 @@ def _candidate(hop: Hop, way: Way) -> _Candidate | None:
     return _Candidate(hop, way.upper, way.lower, clock, asks, serves, way.pieces, times, fits)
 
 
-def _tied(candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Ties]]:
+def _tied(hop: Hop, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Ties, Ints]]:
     """Each group of asks goes where most of it was found; clocks that nothing contradicts count
-    double."""
+    double. The last: groups that may as well have gone elsewhere."""
     votes = [
-        (-count * (2 if one.clock.contradiction is None else 1), number, upper, lower)
+        Vote(-count * (2 if one.clock.contradiction is None else 1), number, upper, lower, count)
         for number, one in enumerate(candidates)
         for upper, lower, count in one.votes
     ]
+    doubts = _doubts(votes, candidates) if hop.names else set()
     taken: set[tuple[object, ...]] = set()
-    ties: dict[int, list[tuple[int, int]]] = {}
-    for _, number, upper, lower in sorted(votes):
-        one = candidates[number]
-        asker = () if one.hop.exclusive else (one.upper.machine,)
-        claims = {(one.upper.machine, upper), (*asker, one.lower.machine, "serves", lower)}
+    ties: dict[int, list[tuple[int, int, bool]]] = {}
+    for vote in sorted(votes, key=lambda vote: (vote in doubts, vote)):
+        one, upper, lower = candidates[vote.number], vote.upper, vote.lower
+        asker = () if hop.exclusive else (one.upper.machine,)
+        claims: set[tuple[object, ...]] = {(one.upper.machine, upper)}
+        if vote not in doubts:
+            claims.add((*asker, one.lower.machine, "serves", lower))
         if not claims & taken:
             taken |= claims
-            ties.setdefault(number, []).append((upper, lower))
+            ties.setdefault(vote.number, []).append((upper, lower, vote in doubts))
     for number, pairs in sorted(ties.items()):
-        upper, lower = np.array(sorted(pairs), np.int64).T
-        yield candidates[number], Ties(upper, lower)
+        upper, lower, doubted = np.array(sorted(pairs), np.int64).T
+        yield candidates[number], Ties(upper, lower), upper[doubted > 0]
 
 
-def _link(one: _Candidate, ties: Ties) -> Link:
+def _doubts(votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> set[Vote]:
+    asked = [Told(one.upper.machine, one.asks) for one in candidates]
+    served = [Told(one.lower.machine, one.serves) for one in candidates]
+    return in_doubt(votes, asked, served)
+
+
+def _link(one: _Candidate, ties: Ties, doubted: Ints) -> Link:
     asks, serves, clock = one.asks, one.serves, one.clock
     rivals = [one.shift(replace(clock, line=line)) for line in clock.rivals]
     pairs = match(asks, serves, one.times, ties, clock.slack, rivals)
+    pairs = pairs.without(np.isin(asks.group, doubted))
     lost = np.setdiff1d(asks.group[~asks.shared], ties.upper)
     return Link(
         hop=one.hop,

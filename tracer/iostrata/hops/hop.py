@@ -12,7 +12,7 @@ To add one: a package like ``virtio`` with a class like its, and a line in ``HOP
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +94,13 @@ class Pairs:
     crossing: NDArray[np.bool_]
     ambiguous: NDArray[np.bool_]
 
+    def without(self, asks: NDArray[np.bool_]) -> Pairs:
+        """Some asks left untied, because what is tied to them may be another's."""
+        kept = ~asks[self.ask]
+        ambiguous = self.ambiguous.copy()
+        ambiguous[self.ask[~kept]] = True
+        return Pairs(self.ask[kept], self.serve[kept], self.crossing, ambiguous)
+
 
 @dataclass(frozen=True)
 class Node:
@@ -171,13 +178,18 @@ class Held:
         return Held(**{name: column[keep] for name, column in vars(self).items()})
 
 
+Name = Callable[[Ints], Ints]
+"""Of groups, by what both machines may know them."""
+
+
 class Hop(ABC):
     """A kind of crossing.
 
     ``floor``: the rank of a piece of the lower machine where no layer is at work.
     ``loops``: a machine may lead to itself by it. ``exclusive``: what one group of the lower
     machine serves is one group of one machine's. ``skips``: a group of asks may be carried
-    out past the lower machine, which sees nothing of it then. ``asker``: the role of a
+    out past the lower machine, which sees nothing of it then. ``names``: what
+    two machines may have in common of a group, the surest first. ``asker``: the role of a
     machine that has nothing but this to ask; ``leaf``: the segment of what it asks, and
     ``beyond``: that segment's name where no lower machine was recorded.
     """
@@ -187,7 +199,7 @@ class Hop(ABC):
     loops = True
     exclusive = False
     skips = False
-    named = False
+    names: tuple[Name, ...] = ()
     asker = ""
     leaf = "beyond"
     beyond = "network and server"

@@ -24,7 +24,8 @@ class Calls:
 
     ``tid``: of the thread that made it, ``end_tid``: of the one that found it ended.
     ``reply_ns``: its reply was there (the transport had data, or, where that is
-    not known, the reply was matched to the call).
+    not known, the reply was matched to the call). ``ends``: of the connection's addresses,
+    as in struct rpc_event; 0: not known.
     """
 
     key: Ints
@@ -37,6 +38,7 @@ class Calls:
     end_ns: Ints
     xid: Ints
     connection: Ints
+    ends: Ints
     operation: Ints
     end_tid: Ints
 
@@ -50,9 +52,11 @@ class Calls:
 def rpc_calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
     made = window.columns("nfs_call", "tid", "call_key", "dev", "inode", "operation")
+    later = tuple({"ends"} & set(window.trace.points["rpc_call"].fields))
     ended = window.columns(
-        "rpc_call", "tid", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection"
-    )
+        "rpc_call", "tid", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection",
+        *later,
+    )  # fmt: skip
     call = AsOf(made["call_key"], made["time_ns"]).at_or_before(
         ended["call_key"], np.where(ended["send_ns"] > 0, ended["send_ns"], ended["time_ns"])
     )
@@ -72,6 +76,7 @@ def rpc_calls_of(window: Window) -> Calls:
         end_ns=ended["time_ns"][rows],
         xid=ended["xid"][rows],
         connection=ended["connection"][rows],
+        ends=ended["ends"][rows] if later else np.zeros(len(rows), np.int64),
         operation=made["operation"][call],
         end_tid=ended["tid"][rows],
     )

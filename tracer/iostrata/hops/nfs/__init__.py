@@ -2,13 +2,15 @@
 """The hop from an NFS client to its server.
 
 Its wire key is the xid, which client and server print alike; it is unique to a
-connection until it is used again, which time settles.
+connection until it is used again, which time settles. Machines that are copies of one
+use the same xids and ports: their addresses tell them apart.
 """
 
 from __future__ import annotations
 
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nfs.asks import asks_of
+from iostrata.hops.nfs.connections import ports_of, whole_number
 from iostrata.hops.nfs.crossing import crossing_of
 from iostrata.hops.nfs.serves import serves_of
 from iostrata.stitch import Pieces, Spans
@@ -20,7 +22,7 @@ class Nfs(Hop):
 
     name = "nfs"
     floor = "svc"
-    named = True
+    names = (whole_number, ports_of)
 
     def asks(self, upper: Trace) -> Asks:
         return asks_of(upper)

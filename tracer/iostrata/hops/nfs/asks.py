@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.hops.hop import Asks
+from iostrata.hops.nfs.connections import number_of
 from iostrata.stitch import rpc_calls_of, whole
 from iostrata.trace import Trace
 
@@ -17,7 +18,7 @@ def asks_of(upper: Trace) -> Asks:
         begin_ns=calls.send_ns,
         end_ns=calls.reply_ns,
         key=calls.xid,
-        group=calls.connection,
+        group=number_of(calls.connection, calls.ends),
         shared=np.zeros(len(calls), np.bool_),
         told_ns=calls.send_ns,
         heard_ns=calls.reply_ns,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.hops.hop import Held, Link
+from iostrata.hops.nfs.connections import ports_of
 from iostrata.stitch import SpanList, Spans, downs_of
 
 
@@ -15,7 +16,7 @@ def crossing_of(link: Link, held: Held) -> Spans:
     spans, owner = SpanList(), np.arange(len(held.ask))
     row, serve = link.served(held.ask)
     taken = link.clock.to_upper(link.lower.pieces.begin_ns[link.serves.piece[serve]])
-    downs, connection = downs_of(link.upper), link.asks.group[held.ask]
+    downs, connection = downs_of(link.upper), ports_of(link.asks.group[held.ask])
     there = held.begin_ns, np.minimum(held.first_ns, held.end_ns)
     back = np.maximum(held.last_ns, held.begin_ns), held.end_ns
     for rank, way in (("network.there", there), ("network.back", back)):

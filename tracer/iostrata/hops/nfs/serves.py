@@ -7,6 +7,7 @@ import numpy as np
 
 from iostrata.columns import columns_of
 from iostrata.hops.hop import Serves
+from iostrata.hops.nfs.connections import number_of
 from iostrata.stitch import Pieces
 from iostrata.trace import Trace
 from iostrata.trace.layout import NFS_COMMIT
@@ -14,9 +15,11 @@ from iostrata.trace.layout import NFS_COMMIT
 
 def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     """A piece is a thread's own time with a call; the serve begins as the call is there."""
+    later = tuple({"ends"} & set(lower.points["svc_call"].fields))
     calls = columns_of(
         lower.points["svc_call"], "tid", "enqueue_ns", "dequeue_ns", "receive_ns", "xid",
         "connection", "operation", "offset_bytes", "size_bytes",
+        *later,
     )  # fmt: skip
     count = len(calls["tid"])
     none = np.zeros(count, np.int64)
@@ -28,7 +31,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
         begin_ns=np.minimum(queued, taken),
         end_ns=calls["time_ns"],
         key=calls["xid"],
-        group=calls["connection"],
+        group=number_of(calls["connection"], calls.get("ends", none)),
         shared=np.zeros(count, np.bool_),
         piece=np.arange(count),
         agent=none,
