@@ -17,7 +17,7 @@ from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from tests.chain import APART, GUEST_DISK, Chain, Clock, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves
-from tests.synthetic import Writer
+from tests.synthetic import World, Writer
 
 # Rows that lie between two machines' events: only the clocks' relation splits them.
 GUEST_HOST = (
@@ -298,6 +298,42 @@ def test_what_a_machine_has_no_trace_of_is_not_observed(note: str, tmp_path: Pat
     )
     for mine, true in zip(only_thread(breakdown), truth[:30], strict=True):
         close(summed(mine), summed(true))
+
+
+def hears_from(world: World, time_ns: int) -> None:
+    """What a recorder has that was started then: it tells of the threads anew."""
+    rows = world.builder._rows
+    for thread in rows["thread"]:
+        thread["time_ns"] = max(thread["time_ns"], time_ns)
+    for point, events in rows.items():
+        rows[point] = [event for event in events if event["time_ns"] >= time_ns]
+
+
+@pytest.mark.parametrize("part", [-0.01, 0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("late", ["guest", "host", "server"])
+def test_a_machine_whose_trace_begins_late(late: str, part: float, tmp_path: Path) -> None:
+    """Before or in the middle of a write: what it did before that is in no row, and it is said."""
+    chain, truth = random_chain(5, APART)
+    calls = chain.guest.builder._rows["syscall"]
+    begin_ns, end_ns = calls[30]["enter_ns"], calls[30]["time_ns"]
+    since_ns = int(begin_ns + part * (end_ns - begin_ns)) - chain.clocks[0](0)
+    world = getattr(chain, late)
+    hears_from(world, world.clock(since_ns))
+    breakdown = analysed(chain, tmp_path)
+    first = 30 + (part > 0)
+    assert breakdown.writes.begin_ns.tolist() == [call["enter_ns"] for call in calls[first:]]
+    for mine, true in zip(only_thread(breakdown), truth[first:], strict=True):
+        close(summed(mine), summed(true))
+    told = {gap.layer: gap.reason for gap in breakdown.quality.not_observed}
+    if late == "guest":
+        assert breakdown.left_out == ({"begun before the trace": 1} if part > 0 else {})
+    else:
+        assert breakdown.left_out == {f"not observed on {late}": first}
+        assert re.fullmatch(
+            rf"its trace begins \S+ ms after the first that \w+ asked of it: {first} of 60 are not "
+            "observed",
+            told[late],
+        )
 
 
 @pytest.mark.parametrize(("machines", "told"), [("guest", False), ("guest host", True)])

@@ -34,6 +34,7 @@ from iostrata.units import duration
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
+BEGUN = "begun before the trace"
 
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
@@ -51,7 +52,8 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
     Law 3: a write that a loss may touch is not analysed, and it is counted.
     """
     touched = _touched(graph, trace, units.begin_ns, units.end_ns)
-    reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: touched}
+    begun = units.begin_ns < trace.begin_ns
+    reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: touched, BEGUN: begun}
     for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
         reasons[reason] = reasons.get(reason, False) | some
     left_out: dict[str, int] = {}
@@ -109,25 +111,48 @@ def _unseen(
 
 def _unseen_asks(link: Link) -> Ints:
     """What was asked of a machine before its trace begins, or not answered before it ends."""
+    first, last = _bounds_of(link)
+    beyond = link.asks.end_ns > last
+    beyond[link.pairs.ask] = False
+    # What is told at its end may be there, without all that went on in it before.
+    beyond |= link.asks.begin_ns < first
+    return np.flatnonzero(beyond & link.pairs.crossing)
+
+
+def _bounds_of(link: Link) -> tuple[int, int]:
+    """When the lower machine's trace begins and ends, by the upper one's clock."""
     lower = link.lower.trace
     first, last = link.clock.to_upper(np.array([lower.begin_ns, lower.end_ns])).tolist()
-    beyond = (link.asks.end_ns > last) | (link.asks.begin_ns < first)
-    beyond[link.pairs.ask] = False
-    return np.flatnonzero(beyond & link.pairs.crossing)
+    return first, last
 
 
 def _died(path: Path) -> Iterator[str]:
     """A line for each machine whose trace ends before what it was asked for."""
     for link in path.links:
-        last = link.clock.to_upper(np.array([link.lower.trace.end_ns]))
+        _, last = _bounds_of(link)
         row = _unseen_asks(link)
         row = row[link.asks.end_ns[row] > last]
         if len(row):
-            after = duration(int(link.asks.end_ns[row].max() - last[0]))
+            after = duration(int(link.asks.end_ns[row].max() - last))
             yield (
                 f"{link.lower.trace.machine}: its trace ends {after} before the last that "
                 f"{link.upper.machine} asked of it: {len(row)} of {len(link.asks)} are not observed"
             )
+
+
+def _began_late(path: Path) -> Iterator[NotObserved]:
+    """A line for each machine whose trace begins after what it was asked for first."""
+    for link in path.links:
+        first, _ = _bounds_of(link)
+        row = _unseen_asks(link)
+        row = row[link.asks.begin_ns[row] < first]
+        if len(row):
+            after = duration(int(first - link.asks.begin_ns[row].min()))
+            what = (
+                f"its trace begins {after} after the first that {link.upper.machine} asked of it: "
+                f"{len(row)} of {len(link.asks)} are not observed"
+            )
+            yield NotObserved(link.lower.trace.machine, what, "")
 
 
 def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Quality:
@@ -158,7 +183,10 @@ def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Qualit
         ),
         plain_writes=plain_writes,
         ties=ties,
-        not_observed=_merged(gaps) if several else tuple(gap for _, gap in gaps),
+        not_observed=(
+            *(_merged(gaps) if several else (gap for _, gap in gaps)),
+            *_began_late(path),
+        ),
         cost=_together([_cost(trace) for trace in traces]),
         crossings=path.crossings,
         apart=path.apart,
