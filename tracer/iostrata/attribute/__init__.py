@@ -17,12 +17,14 @@ from iostrata.attribute.selection import (
     process_name,
     select,
 )
+from iostrata.attribute.spread import histogram, over_time
 from iostrata.attribute.summarise import summarise, tabulate
 from iostrata.attribute.sweep import Held, attribute, sweep
 from iostrata.attribute.timeline import segments
 
 __all__ = [
     "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Held", "Run", "WallTime", "Wanted", "attribute",
-    "by_segment", "charts", "chosen", "compare", "joined", "joined_writes", "percentile",
-    "process_name", "run_of", "segments", "select", "summarise", "sweep", "tabulate",
+    "by_segment", "charts", "chosen", "compare", "histogram", "joined", "joined_writes",
+    "over_time", "percentile", "process_name", "run_of", "segments", "select", "summarise", "sweep",
+    "tabulate",
 ]  # fmt: skip

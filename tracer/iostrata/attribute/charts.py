@@ -19,22 +19,36 @@ TAIL_PERCENT: Final = (98.0, 98.5, 99.0, 99.5, 99.9, 99.99, 100.0)
 
 def charts(breakdown: Breakdown) -> Charts:
     """What the page draws; a million writes or ten, it is as small."""
-    parts = np.vstack([breakdown.time_ns, breakdown.residual_ns])
-    passed = breakdown.writes.passed_ns
-    count = len(passed)
-    bins = max(min(MOST_BINS, count // WRITES_A_BIN), 1)
-    span = max(int(passed.max()), 1)
-    place = np.minimum(passed * bins // span, bins - 1)
-    edges = tuple((np.arange(bins + 1) * (span / 1e9 / bins)).tolist())
+    parts = _parts(breakdown)
+    count = len(breakdown.writes)
     order = np.argsort(breakdown.writes.latency_ns, kind="stable")
     rank = np.empty(count, np.int64)
     rank[order] = np.arange(count)
     return Charts(
         layers=breakdown.layers,
-        over_time=_stack(parts, place, edges),
+        over_time=bins_over_time(breakdown, MOST_BINS),
         body=_by_rank(parts, rank, tuple(map(float, BODY_PERCENT))),
         tail=_by_rank(parts, rank, TAIL_PERCENT),
     )
+
+
+def bins_over_time(breakdown: Breakdown, most: int) -> Stack:
+    """Stretches of time of one length, so few that each has some writes on average."""
+    passed = breakdown.writes.passed_ns
+    bins = max(min(most, len(passed) // WRITES_A_BIN), 1)
+    span = max(int(passed.max()), 1)
+    place = np.minimum(passed * bins // span, bins - 1)
+    edges = tuple((np.arange(bins + 1) * (span / 1e9 / bins)).tolist())
+    return stack_of(breakdown, place, edges)
+
+
+def stack_of(breakdown: Breakdown, place: Ints, edges: tuple[float, ...]) -> Stack:
+    """All writes, each in the bin of its ``place``."""
+    return _stack(_parts(breakdown), place, edges)
+
+
+def _parts(breakdown: Breakdown) -> NDArray[np.int64]:
+    return np.vstack([breakdown.time_ns, breakdown.residual_ns])
 
 
 def _by_rank(parts: NDArray[np.int64], rank: Ints, percents: tuple[float, ...]) -> Stack:

@@ -177,6 +177,13 @@ RecordWho = Annotated[
     bool,
     typer.Option("--who", help="Also which processes had the CPUs that were waited for."),
 ]
+Histogram = Annotated[
+    bool, typer.Option("--histogram", help="Also: how many writes took how long.")
+]
+OverTime = Annotated[
+    bool,
+    typer.Option("--over-time", help="Also: latency and the largest rows' shares, over time."),
+]
 Json = Annotated[
     str,
     typer.Option(

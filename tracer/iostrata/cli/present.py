@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
 import iostrata
-from iostrata.attribute import ALL, Wanted, chosen, summarise
+from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.errors import STATUS_LOSSES, UsageError
-from iostrata.model import Summary
-from iostrata.report import REPORTS, table
+from iostrata.model import Breakdown, Summary
+from iostrata.report import REPORTS, spread, table
 
 STDOUT: Final = "-"
 WIDEST: Final = 120
@@ -31,6 +31,8 @@ class Wishes:
     csv: str = ""
     tail: bool = False
     who: bool = False
+    histogram: bool = False
+    over_time: bool = False
     wanted: Wanted = ALL
 
     def __post_init__(self) -> None:
@@ -51,17 +53,24 @@ class Wishes:
 def present(recording: Path, wishes: Wishes) -> int:
     """Analyses and reports; the exit status says whether anything was lost."""
     breakdown = chosen(iostrata.open(recording).analyse(), wishes.wanted)
-    return write(summarise(breakdown, wishes.by), wishes)
-
-
-def write(summary: Summary, wishes: Wishes) -> int:
-    """The table is printed even where a file cannot be written."""
+    summary = summarise(breakdown, wishes.by)
+    if wishes.histogram:
+        summary = replace(summary, histogram=histogram(breakdown))
+    # The table is printed even where a file cannot be written.
     try:
-        _write_files(summary, wishes)
+        _write_files(_with_course(summary, breakdown, wishes, table.WIDTH), wishes)
     finally:
         if wishes.table:
-            print_table(summary, wishes.tail, wishes.who)
+            shown = _with_course(summary, breakdown, wishes, terminal_width())
+            print_table(shown, wishes.tail, wishes.who)
     return STATUS_LOSSES if summary.quality.doubtful else 0
+
+
+def _with_course(summary: Summary, breakdown: Breakdown, wishes: Wishes, width: int) -> Summary:
+    """In as many stretches of time as there is room for; a file is the same on any terminal."""
+    if not wishes.over_time:
+        return summary
+    return replace(summary, over_time=over_time(breakdown, spread.intervals(width)))
 
 
 def _write_files(summary: Summary, wishes: Wishes) -> None:

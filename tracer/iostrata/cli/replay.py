@@ -17,6 +17,8 @@ def replay(
     slower_than: filters.SlowerThan = "",
     tail: options.Tail = False,
     who: options.Who = False,
+    histogram: options.Histogram = False,
+    over_time: options.OverTime = False,
     json: options.Json = "",
     csv: options.Csv = "",
 ) -> int:
@@ -33,9 +35,20 @@ def replay(
       iostrata replay /var/tmp/db
       iostrata replay /var/tmp/db --by process
       iostrata replay /var/tmp/db --by file
+      iostrata replay /var/tmp/db --histogram --over-time
       iostrata replay /var/tmp/db --from 30s --to 35s --slower-than 10ms
       iostrata replay /var/tmp/db --from 14:03:20 --file '*/pg_wal/*'
       iostrata replay /var/tmp/db --json - | jq .layers
     """
     wanted = filters.wanted(since, until, process, to_file, slower_than)
-    return present(recording, Wishes(by.value if by else "", json, csv, tail, who, wanted))
+    wishes = Wishes(
+        by=by.value if by else "",
+        json=json,
+        csv=csv,
+        tail=tail,
+        who=who,
+        histogram=histogram,
+        over_time=over_time,
+        wanted=wanted,
+    )
+    return present(recording, wishes)

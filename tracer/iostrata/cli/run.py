@@ -34,6 +34,8 @@ def run(
     by: options.Grouping = None,
     tail: options.Tail = False,
     who: options.Who = False,
+    histogram: options.Histogram = False,
+    over_time: options.OverTime = False,
     json: options.Json = "",
     csv: options.Csv = "",
     quiet: options.Quiet = False,
@@ -51,7 +53,7 @@ def run(
       sudo iostrata run --comm postgres --duration 10 --by directory
       sudo iostrata run --comm postgres --duration 10 --json out.json
     """
-    wishes = Wishes(by.value if by else "", json, csv, tail, who)
+    wishes = Wishes(by.value if by else "", json, csv, tail, who, histogram, over_time)
     request = Request(
         directory=Path(),
         command=tuple(command or ()),

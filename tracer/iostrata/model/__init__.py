@@ -2,6 +2,7 @@
 """What travels between the stages."""
 
 from iostrata.columns import Ints
+from iostrata.model.bins import Bin, Charts, Course, OverTime, Stack
 from iostrata.model.breakdown import (
     UNKNOWN,
     Behind,
@@ -22,7 +23,6 @@ from iostrata.model.summary import (
     Cause,
     Change,
     ChangeRow,
-    Charts,
     ComparedGroup,
     Comparison,
     Estimate,
@@ -39,7 +39,6 @@ from iostrata.model.summary import (
     Regression,
     Row,
     SegmentRow,
-    Stack,
     Step,
     Sum,
     Summary,
@@ -51,10 +50,10 @@ from iostrata.model.summary import (
 )
 
 __all__ = [
-    "UNKNOWN", "Basis", "Behind", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",
-    "ComparedGroup", "Comparison", "Cost", "Crossing", "Estimate", "Evidence", "Excess", "Fact",
-    "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Onset",
-    "Part", "Period", "Quality", "Regression", "Row", "SegmentRow", "Selection", "Stack", "Step",
-    "Sum", "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "WaitSite", "Who",
-    "Writes",
+    "UNKNOWN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",
+    "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Estimate", "Evidence", "Excess",
+    "Fact", "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved",
+    "Onset", "OverTime", "Part", "Period", "Quality", "Regression", "Row", "SegmentRow",
+    "Selection", "Stack", "Step", "Sum", "Summary", "Table", "Tail", "TailRow", "TailSegment",
+    "Timeline", "WaitSite", "Who", "Writes",
 ]  # fmt: skip

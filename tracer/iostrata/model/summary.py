@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from iostrata.model.bins import Bin, OverTime
 from iostrata.model.breakdown import Layer, Quality, Who
 
 
@@ -181,7 +182,7 @@ class Summary:
 
     ``composition``: for each column of codes (``method``, ``size`` ...) how many
     of the analysed writes have each name, most frequent first. ``onset``, ``period``: where
-    it is proven that there is one.
+    it is proven that there is one. ``histogram``, ``over_time``: if they were asked for.
     """
 
     overall: Table
@@ -192,6 +193,8 @@ class Summary:
     composition: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     onset: Onset | None = None
     period: Period | None = None
+    histogram: tuple[Bin, ...] = ()
+    over_time: OverTime | None = None
 
 
 @dataclass(frozen=True)
@@ -365,34 +368,6 @@ class Comparison:
     regressions: tuple[Regression, ...]
     quality_a: tuple[Quality, ...]
     quality_b: tuple[Quality, ...]
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Writes in bins, and what the layers held of a mean write in each.
-
-    ``edges``: one more than bins. ``counts``: writes in each bin. ``mean_ns``:
-    a row a layer of the Breakdown, and the unattributed last; the rows of a bin
-    add up to its mean latency. A bin without writes has zeros.
-    """
-
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
-    mean_ns: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Charts:
-    """Three ways to cut the writes into bins.
-
-    ``over_time``: by begin, edges in s since the first write. ``body`` and ``tail``:
-    by latency, edges in percent: the fastest 98 % of the writes, and the rest.
-    """
-
-    layers: tuple[Layer, ...]
-    over_time: Stack
-    body: Stack
-    tail: Stack
 
 
 Basis = Literal[

@@ -260,11 +260,48 @@ class Quality(Struct, frozen=True, kw_only=True):
     cost: Cost | None
 
 
+class Bin(Struct, frozen=True):
+    """The writes of ``from_ns`` and more, below ``to_ns``.
+
+    ``up_to``: the part of all writes that is below ``to_ns``. ``mean_ns``: of these; null where
+    there are none. ``most_in``: the row that holds most of their time, with its part of that.
+    """
+
+    from_ns: int
+    to_ns: int
+    writes: Count
+    share: Share
+    up_to: Share
+    mean_ns: Ns | None
+    most_in: str | None
+    most_in_share: Share
+
+
+class RowOverTime(Struct, frozen=True):
+    """Its part of the latency in each stretch of time; null where there is no write."""
+
+    layer: str
+    shares: list[Share | None]
+
+
+class OverTime(Struct, frozen=True):
+    """Equal stretches of time: ``edges_s`` since the first write, one more than stretches.
+
+    ``mean_ns``: of a write that began then; null where there is none. ``layers``: those that hold
+    most of the time of all, and what is ``unattributed``.
+    """
+
+    edges_s: list[float]
+    writes_per_s: list[float]
+    mean_ns: list[Ns | None]
+    layers: list[RowOverTime]
+
+
 class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iostrata.breakdown/1"):
     """Where the synchronous writes of a recording spent their time: all of them, then by group.
 
     ``grouped_by``: the column (``method``, ``process``, ...). ``verdict``: in plain words, a
-    sentence each.
+    sentence each. ``histogram``, ``over_time``: with --histogram and --over-time.
     """
 
     writes: Writes
@@ -278,3 +315,5 @@ class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iost
     groups: list[Group]
     quality: Quality
     verdict: list[str]
+    histogram: list[Bin] | UnsetType = UNSET
+    over_time: OverTime | UnsetType = UNSET

@@ -13,6 +13,7 @@ from iostrata import model
 from iostrata.cgroups import container_of, virtual_machine_of
 from iostrata.report import verdict
 from iostrata.report.breakdown import (
+    Bin,
     Breakdown,
     Clock,
     Cost,
@@ -24,8 +25,10 @@ from iostrata.report.breakdown import (
     LayerFigures,
     LeftOver,
     NotObserved,
+    OverTime,
     Part,
     Quality,
+    RowOverTime,
     SegmentExcess,
     SegmentFigures,
     Selection,
@@ -56,6 +59,36 @@ def document(summary: model.Summary) -> Breakdown:
         ],
         quality=_quality(summary.quality),
         verdict=verdict.sentences(summary),
+        histogram=[_bin(one) for one in summary.histogram] or UNSET,
+        over_time=_over_time(summary.over_time) if summary.over_time else UNSET,
+    )
+
+
+def _bin(found: model.Bin) -> Bin:
+    return Bin(
+        from_ns=int(found.low),
+        to_ns=int(found.high),
+        writes=found.count,
+        share=rounded_share(found.share),
+        up_to=rounded_share(found.up_to),
+        mean_ns=None if found.mean_ns is None else rounded_ns(found.mean_ns),
+        most_in=found.layer.name if found.layer else None,
+        most_in_share=rounded_share(found.layer_share),
+    )
+
+
+def _over_time(found: model.OverTime) -> OverTime:
+    return OverTime(
+        edges_s=[round(edge, 9) for edge in found.edges_s],
+        writes_per_s=[round(value or 0.0, 3) for value in found.writes_per_s.values],
+        mean_ns=[None if ns is None else rounded_ns(ns) for ns in found.mean_ns.values],
+        layers=[
+            RowOverTime(
+                course.name,
+                [None if part is None else rounded_share(part) for part in course.values],
+            )
+            for course in found.shares
+        ],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Figures, Layer, LiveSummary, Row
+from iostrata.report.bars import strip
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import (
     NAME_WIDTH,
@@ -21,7 +22,6 @@ from iostrata.report.sections import (
     subtotal_of,
 )
 from iostrata.report.table import COLUMNS, FIGURE_WIDTH, SHARE_WIDTH, Column
-from iostrata.report.waterfall import DENSITIES, HEIGHTS
 
 # Sorting is stable: rows of one key stay in the order of the stack.
 SORTS: Final[dict[str, Callable[[Row], float]]] = {
@@ -103,10 +103,10 @@ def _table(summary: LiveSummary, view: View) -> Iterator[Text]:
         yield Text("no synchronous write", style="yellow")
         return
 
-    def strip(machine: str, name: str) -> Strip:
+    def strip_of(machine: str, name: str) -> Strip:
         return summary.strips.get((machine, name), ())
 
-    yield line.of("total", summary.table.total, strip("", "total"), "bold")
+    yield line.of("total", summary.table.total, strip_of("", "total"), "bold")
     groups = _grouped(busy, titled, view.order)
     titles = len(groups) if titled else 0
     shown = _largest(busy, max(view.height - FRAME_LINES - titles, 1))
@@ -119,11 +119,11 @@ def _table(summary: LiveSummary, view: View) -> Iterator[Text]:
             if row in shown:
                 layer, style = row.layer, "cyan" if row.layer.segment == "device" else ""
                 name = layer.row if titled else layer.name
-                values = strip(layer.machine, layer.name)
+                values = strip_of(layer.machine, layer.name)
                 yield line.of(f"  {name}", row.figures, values, style)
     if len(busy) > len(shown):
         yield Text(f"  and {len(busy) - len(shown)} smaller ones", style="dim")
-    yield line.of("unattributed", summary.table.residual, strip("", "unattributed"), "yellow")
+    yield line.of("unattributed", summary.table.residual, strip_of("", "unattributed"), "yellow")
 
 
 def _largest(rows: Sequence[Row], count: int) -> Sequence[Row]:
@@ -178,15 +178,9 @@ class _Line:
         """A character a value, the latest at the right, as high as a part of the highest."""
         if not self.room:
             return ""
-        levels = HEIGHTS if self.blocks else DENSITIES
         shown = values[-self.room :]
         highest = max((value for value in shown if value), default=0.0)
-        cells = "".join(
-            levels[min(int(value / highest * len(levels)), len(levels) - 1)]
-            if value and value > 0
-            else " "
-            for value in shown
-        )
+        cells = strip(shown, highest, self.blocks)
         return f" {cells:>{self.room}}"
 
 

@@ -10,7 +10,8 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Figures, Layer, Part, Row, Summary, Table
-from iostrata.report import listing, matrix, quality, tail, verdict, who
+from iostrata.report import listing, matrix, quality, spread, tail, verdict, who
+from iostrata.report.bars import bar
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import name_width, sections, subtotal_of
 
@@ -66,6 +67,10 @@ def render(
         lines += [Text(), *(listing if listed else matrix).lines(summary, width)]
     if with_tail:
         lines += [Text(), *tail.lines(summary, width)]
+    if summary.histogram:
+        lines += [Text(), *spread.histogram(summary.histogram, width, blocks)]
+    if summary.over_time:
+        lines += [Text(), *spread.over_time(summary.over_time, width, blocks)]
     lines += [Text(), *quality.lines(summary, width)]
     for line in lines:
         line.rstrip()
@@ -174,12 +179,3 @@ class _Line:
         text += f"{self.unit.text(part.mean_ns, FIGURE_WIDTH - 1):>{FIGURE_WIDTH}}  "
         room = FIGURE_WIDTH * (len(self.columns) - 1) + self.bar_width - 1
         return Text(text + cut(name, room), style="dim")
-
-
-def bar(part: float, width: int, blocks: bool) -> str:
-    """``part`` (0..1) of ``width``, to an eighth of a character; nothing for a negative one."""
-    eighths = round(max(0.0, min(part, 1.0)) * width * 8)
-    if not blocks:
-        return "#" * round(eighths / 8)
-    full, rest = divmod(eighths, 8)
-    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
