@@ -10,6 +10,7 @@
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
 #   make test-oracles   blktrace and others beside it, on virtual machines (long)
 #   make test-databases  real databases recorded here, as root (installs them: some GB)
+#   make test-distributions  both commands of the README on fresh systems, as root (long)
 #
 # Each does all of its own set-up; .stamps/ remembers what is done.
 
@@ -18,17 +19,19 @@ VENV := .venv
 FUZZ_SECONDS ?= 600
 BIN := $(VENV)/bin
 
-BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev make gcc
+BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev libzstd-dev \
+	zlib1g-dev make gcc pkgconf
 TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium \
-	clang-format dmsetup e2fsprogs fio git groff-base openssh-client openssh-server procps strace \
+	dmsetup e2fsprogs fio git groff-base openssh-client openssh-server procps strace \
 	util-linux xfsprogs
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
 	nfs-kernel-server qemu-system-x86
 DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go iproute2 \
 	mariadb-client-core mariadb-server-core nodejs postgresql python3-lmdb redis-tools \
 	rocksdb-tools sysbench
+DISTRIBUTION_PACKAGES := $(BUILD_PACKAGES) debian-archive-keyring debootstrap git
 
-.PHONY: all demo test test-lab fuzz test-databases bench man docs schema lint native install clean
+.PHONY: all demo test test-lab fuzz test-databases test-distributions bench man docs schema lint native install clean
 all: install
 
 demo: install
@@ -45,6 +48,9 @@ test-oracles: .stamps/lab-packages .stamps/python-dev native
 
 test-databases: .stamps/database-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m databases tests/databases
+
+test-distributions: .stamps/distribution-packages .stamps/python-dev
+	$(BIN)/python -m pytest -m distributions tests/distributions
 
 bench: .stamps/test-packages .stamps/python-dev native
 	set -e; for script in tests/benchmarks/*.py; do \
@@ -74,6 +80,7 @@ native: .stamps/build-packages
 .stamps/test-packages: PACKAGES = $(TEST_PACKAGES)
 .stamps/lab-packages: PACKAGES = $(LAB_PACKAGES)
 .stamps/database-packages: PACKAGES = $(DATABASE_PACKAGES)
+.stamps/distribution-packages: PACKAGES = $(DISTRIBUTION_PACKAGES)
 .stamps/%-packages: Makefile .ci/packages
 	@mkdir -p .stamps
 	.ci/packages $(PACKAGES)
