@@ -204,18 +204,19 @@ static __always_inline struct thread *sync_thread_on(__u32 dev)
 	/* A target matters in its recorded calls. */
 	if (thread && !thread_at_work(thread))
 		return NULL;
-	if (thread && thread->kind != THREAD_HELPER && !filter.device) {
-		/* Below a stacked file system (overlayfs), of which alone the caller's file tells. */
+	if (!thread || thread->kind == THREAD_HELPER) {
 		if (!(watch_of(dev) & WATCH_FS))
-			watch_add(dev, WATCH_FS);
-		return thread;
+			return NULL;
+		thread_serve();
+		return thread_of((__u32)ids);
 	}
-	if (!(watch_of(dev) & WATCH_FS))
-		return NULL;
-	if (thread && thread->kind != THREAD_HELPER)
+	if (watch_of(dev) & WATCH_FS)
 		return thread;
-	thread_serve();
-	return thread_of((__u32)ids);
+	if (filter.device)
+		return NULL;
+	/* Below a stacked file system (overlayfs), of which alone the caller's file tells. */
+	watch_add(dev, WATCH_FS);
+	return thread;
 }
 
 static __always_inline struct thread *sync_thread(struct inode *inode)

@@ -24,8 +24,8 @@ def run(*command: str | Path, timeout_s: int) -> str:
     """What it says; it runs to its end, or the test fails with the last of it."""
     done = subprocess.run(
         [str(word) for word in command],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        timeout=timeout_s,
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", timeout=timeout_s,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
     return done.stdout
