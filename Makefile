@@ -88,15 +88,15 @@ native: .stamps/build-packages
 
 .stamps/venv: .stamps/build-packages
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	@touch $@
 
 .stamps/python: .stamps/venv pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
 .stamps/python-dev: .stamps/python pyproject.toml
-	$(BIN)/pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
 clean:
