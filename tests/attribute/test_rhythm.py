@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from iostrata.attribute.rhythm import onset, period
+from iostrata.attribute.rhythm import rhythm
 from iostrata.attribute.selection import select
 from iostrata.attribute.summarise import summarise
-from iostrata.model import Breakdown
+from iostrata.model import Breakdown, Onset, Period
 from iostrata.report import verdict
 from tests.attribute.test_tail import breakdown
 
@@ -31,6 +31,14 @@ def made(
     codes = {**whole.writes.codes, "method": (np.arange(count) * kind // count).astype(np.int32)}
     names = {**whole.writes.names, "method": tuple(map(str, range(kind)))}
     return replace(whole, writes=replace(whole.writes, begin_ns=begin_ns, codes=codes, names=names))
+
+
+def onset(whole: Breakdown) -> Onset | None:
+    return rhythm(whole)[0]
+
+
+def period(whole: Breakdown) -> Period | None:
+    return rhythm(whole)[1]
 
 
 def random_recording(random: np.random.Generator) -> Breakdown:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, coded, order_of
 from iostrata.model import Breakdown, Onset, Period
 
 KINDS: Final = ("method", "process", "device")
@@ -59,11 +59,16 @@ class _Series:
     level: Floats
 
 
-def onset(breakdown: Breakdown) -> Onset | None:
-    """Since when writes take longer, or less long, to the recording's end; None: not proven."""
+def rhythm(breakdown: Breakdown) -> tuple[Onset | None, Period | None]:
+    """Since when writes take longer, or less long; every how long some do. None: not proven."""
     if len(breakdown.writes) < FEWEST_WRITES:
-        return None
+        return None, None
     series = _series(breakdown)
+    return onset(breakdown, series), period(breakdown, series)
+
+
+def onset(breakdown: Breakdown, series: _Series) -> Onset | None:
+    """Since when writes take longer, or less long, to the recording's end."""
     bounds = np.linspace(0, len(series.level), BLOCKS + 1).astype(np.int64)
     medians = np.array([np.median(series.level[a:b]) for a, b in pairwise(bounds.tolist())])
     split = _split(medians)
@@ -80,11 +85,8 @@ def onset(breakdown: Breakdown) -> Onset | None:
     return Onset(int(series.passed_ns[at]), ratio, row, share)
 
 
-def period(breakdown: Breakdown) -> Period | None:
-    """Every how long some writes take longer; None: not proven."""
-    if len(breakdown.writes) < FEWEST_WRITES:
-        return None
-    series = _series(breakdown)
+def period(breakdown: Breakdown, series: _Series) -> Period | None:
+    """Every how long some writes take longer."""
     spread = float(np.median(np.abs(series.level)))
     slow = series.level > max(log(SLOW), FAR * spread)
     times = series.passed_ns[slow].astype(np.float64)
@@ -104,11 +106,15 @@ def _series(breakdown: Breakdown) -> _Series:
     writes = breakdown.writes
     passed = writes.passed_ns
     rows = np.argsort(passed, kind="stable")
-    columns = [writes.codes[name] for name in KINDS] + [writes.size_bytes]
-    kind = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)[rows]
+    kind = np.zeros(len(rows), np.int64)
+    for column in (*(writes.codes[name] for name in KINDS), writes.size_bytes):
+        values, code = coded(column)
+        kind = coded(kind * len(values) + code)[1]
+    kind = kind[rows]
     level = np.log(np.maximum(writes.latency_ns[rows], 1).astype(np.float64))
-    for number in range(int(kind.max()) + 1):
-        level[kind == number] -= np.median(level[kind == number])
+    # One sort instead of a look at all writes for each kind.
+    for alike in np.split(order_of(kind), np.cumsum(np.bincount(kind))[:-1]):
+        level[alike] -= np.median(level[alike])
     return _Series(rows, passed[rows], kind, level)
 
 

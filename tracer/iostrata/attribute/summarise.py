@@ -12,7 +12,7 @@ import numpy as np
 from iostrata import units
 from iostrata.attribute.causes import causes, operators
 from iostrata.attribute.figures import figures
-from iostrata.attribute.rhythm import onset, period
+from iostrata.attribute.rhythm import rhythm
 from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.attribute.who import own_of, parts_of
@@ -61,6 +61,7 @@ def summarise(breakdown: Breakdown, by: str = "") -> Summary:
         else tabulate(breakdown, names[code], np.flatnonzero(codes == code))
         for code in present
     ]
+    onset, period = rhythm(breakdown)
     return Summary(
         overall=overall,
         grouped_by=by,
@@ -68,8 +69,8 @@ def summarise(breakdown: Breakdown, by: str = "") -> Summary:
         left_out=breakdown.left_out,
         quality=breakdown.quality,
         composition={name: _composition(breakdown.writes, name) for name in COMPOSED},
-        onset=onset(breakdown),
-        period=period(breakdown),
+        onset=onset,
+        period=period,
     )
 
 
