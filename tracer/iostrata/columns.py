@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,16 +64,19 @@ def order_of(*keys: NDArray[np.integer]) -> Ints:
     So few bits NumPy sorts without comparing. What comes in few runs that ascend (times)
     is faster sorted as a whole.
     """
-    order = np.arange(len(keys[0]))
-    for key in reversed(keys) if len(order) else ():
+    order: Ints | None = None
+    for key in reversed(keys) if len(keys[0]) else ():
         # As unsigned, the distance to the least one is right wherever the keys lie.
         above = (key.astype(np.int64, copy=False) - key.min()).view(np.uint64)
         told = int(np.bitwise_or.reduce(above))
         # Pointers are aligned: their lowest bits tell nothing.
         for shift in range(max(0, (told & -told).bit_length() - 1), told.bit_length(), 16):
             digit = (above >> np.uint64(shift)).astype(np.uint16)
-            order = order[np.argsort(digit[order], kind="stable")]
-    return order
+            if order is None:
+                order = np.argsort(digit, kind="stable")
+            else:
+                order = order[np.argsort(digit[order], kind="stable")]
+    return np.arange(len(keys[0])) if order is None else order
 
 
 def ascend(values: Ints) -> bool:
@@ -123,6 +126,10 @@ class AsOf:
     """
 
     def __init__(self, keys: Ints, times: Ints) -> None:
+        self._place = keys
+        if not len(keys):
+            # Of most kinds of work a recording has none.
+            return
         if ascend(times):
             order = order_of(keys)
         else:
@@ -130,17 +137,19 @@ class AsOf:
             order = order[order_of(keys[order])]
         keys, times = keys[order], times[order]
         new = changes(keys)
-        self._unique, self._rank = keys[new], np.cumsum(new) - 1
-        self._order, self._times = order, times
+        rank = np.cumsum(new) - 1
+        self._unique, self._times = keys[new], times
+        # The row behind the last, which is also that before the first, is of no key.
+        self._order, self._rank = np.append(order, -1), np.append(rank, -2)
         self._ticks: Ints | None = None
-        self._origin = int(times.min()) if len(times) else 0
-        self._span = (int(times.max()) - self._origin if len(times) else 0) + 3
+        self._origin = int(times.min())
+        self._span = int(times.max()) - self._origin + 3
         if len(self._unique) * self._span > PLACES:
             # Key and time do not fit into one number, but the time's place among all does.
             self._ticks = np.unique(times)
             times = np.searchsorted(self._ticks, times)
             self._origin, self._span = 0, len(self._ticks) + 3
-        self._place = self._rank * self._span + (times - self._origin + 1)
+        self._place = rank * self._span + (times - self._origin + 1)
 
     def _find(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
         if not len(self._place) or not len(keys):
@@ -152,19 +161,19 @@ class AsOf:
             times = np.searchsorted(self._ticks, times)
         elif self._ticks is not None:
             times = np.searchsorted(self._ticks, times, side="right") - 1
-        place = rank * self._span + np.clip(times - self._origin + 1, 0, self._span - 1)
-        order = order_of(rank)
-        position = np.empty(len(keys), np.int64)
-        # What ascends is found several times as fast as what does not.
-        position[order] = np.searchsorted(
-            self._place, place[order], side="left" if after else "right"
-        )
+        since = np.minimum(np.maximum(times - (self._origin - 1), 0), self._span - 1)
+        place = rank * self._span + since
+        side: Literal["left", "right"] = "left" if after else "right"
+        if ascend(place):
+            position = np.searchsorted(self._place, place, side)
+        else:
+            order = order_of(rank)
+            position = np.empty(len(keys), np.int64)
+            # What ascends is found several times as fast as what does not.
+            position[order] = np.searchsorted(self._place, place[order], side)
         if not after:
             position -= 1
-        inside = (position >= 0) & (position < len(self._place)) & (rank >= 0)
-        position = np.where(inside, position, 0)
-        found = inside & (self._rank[position] == rank)
-        return np.where(found, self._order[position], -1)
+        return np.where(self._rank[position] == rank, self._order[position], -1)
 
     def at_or_before(self, keys: Ints, times: Ints) -> Ints:
         """Index of the key's last row with time <= the given one."""
@@ -176,8 +185,10 @@ class AsOf:
 
     def following(self) -> Ints:
         """Of each row, the time of its key's next one; the largest int64 where there is none."""
-        following = np.full(len(self._times), np.iinfo(np.int64).max)
-        same = np.flatnonzero(self._rank[1:] == self._rank[:-1])
+        following = np.full(len(self._place), np.iinfo(np.int64).max)
+        if not len(following):
+            return following
+        same = np.flatnonzero(self._rank[1:-1] == self._rank[:-2])
         following[self._order[same]] = self._times[same + 1]
         return following
 

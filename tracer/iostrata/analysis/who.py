@@ -60,6 +60,10 @@ def told_in(path: Path) -> frozenset[int]:
 
 def told_apart(lifted: Lifted, names: Names) -> Told:
     """Ranks keep their order, and who is known is above who is not."""
+    if not any(len(view.behind) for view in lifted.views):
+        # Nobody is told of: all ranks are their own levels.
+        ranks = np.arange(int(lifted.spans.rank.max(initial=-1)) + 1)
+        return Told(lifted.spans, ranks, np.zeros(len(ranks), np.int64))
     parts = [(lifted.spans, np.zeros(len(lifted.spans), np.int64))]
     parts += [_parts(lifted.spans, view, names) for view in lifted.views if len(view.behind)]
     spans = Spans(**joined([spans for spans, _ in parts]))

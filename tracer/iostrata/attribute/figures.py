@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,9 @@ def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
     """Percentiles are times that occurred (nearest rank), never interpolated ones."""
     if not len(times):
         return Figures(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    p50, p95, p99 = np.percentile(times, (50, 95, 99), method="inverted_cdf")
+    # As np.percentile's inverted_cdf, without the much that it looks at before.
+    ranks = [max(ceil(len(times) * part) - 1, 0) for part in (0.5, 0.95, 0.99)]
+    p50, p95, p99 = np.partition(times, ranks)[ranks].tolist()
     # The sum is taken in Python's integers, so that means add up exactly.
     mean = int(times.sum()) / len(times)
     share = mean / total_mean_ns if total_mean_ns else 0.0

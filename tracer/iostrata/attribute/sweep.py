@@ -80,9 +80,11 @@ def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     time, holder = edges >> bits, _holder(edges & ((1 << bits) - 1), len(ranks))
     time = time if ticks is None else ticks[time]
     held = np.flatnonzero(holder >= 0)
-    owner = np.searchsorted(after, time[held], side="right")
+    since, until = time[held], time[held + 1]
+    # There are fewer pieces to be found among the stretches than the other way round.
+    owner = np.repeat(np.arange(len(after)), np.diff(np.searchsorted(since, after), prepend=0))
     back = (begin_ns - start)[owner]
-    return Held(ranks, holder[held], owner, time[held] + back, time[held + 1] + back)
+    return Held(ranks, holder[held], owner, since + back, until + back)
 
 
 def _told_shortly(begin: Ints, end: Ints, levels: int) -> tuple[Ints, Ints, Ints | None]:
@@ -114,6 +116,7 @@ def _holder(switched: Ints, levels: int) -> Ints:
         word = bits[lowest : lowest + WORD_BITS]
         word[:] = 1 << np.arange(len(word))
         on = np.bitwise_xor.accumulate(bits[switched])
-        highest = np.frexp(on.astype(np.float64))[1] - 1
+        # The highest bit of a whole number is the exponent of the float, here below 0 for 0.
+        highest = (on.astype(np.float64).view(np.int64) >> 52) - 1023
         holder = np.where(on > 0, lowest + highest, holder)
     return holder

@@ -14,7 +14,7 @@ from iostrata.stitch.window import Window
 ASKING = np.array([rank.asks for rank in STACK])
 
 
-def stages_of(window: Window, requests: Requests, spans: Spans) -> Spans:
+def stages_of(window: Window, requests: Requests, spans: SpanList) -> Spans:
     """The stages that layers declare of requests, wherever a span waits for such a request.
 
     ``spans``: of any owners; ``Spans.of`` of those that ask, if it is below the number of
@@ -24,8 +24,9 @@ def stages_of(window: Window, requests: Requests, spans: Spans) -> Spans:
     layers = [layer for layer in LAYERS if layer.stages and any(_seen(window, layer))]
     if not layers:
         return found.collect()
-    of_requests = ASKING[spans.rank] & (spans.of >= 0) & (spans.of < len(requests.key))
-    waiting = spans.where(of_requests)
+    so_far = spans.collect()
+    of_requests = ASKING[so_far.rank] & (so_far.of >= 0) & (so_far.of < len(requests.key))
+    waiting = so_far.where(of_requests)
     for layer in layers:
         edges = _edges(window, requests, layer)
         for stage, begin, end in zip(layer.stages, edges[:-1], edges[1:], strict=True):

@@ -181,7 +181,7 @@ def stitch(window: Window) -> Stitched:
         np.concatenate([requests.key, calls.key]),
         np.concatenate([requests.issue_ns, calls.send_ns]),
     )
-    spans.extend(stages_of(window, requests, spans.collect()))
+    spans.extend(stages_of(window, requests, spans))
     found = spans.collect()
     went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
     behind = nothing_behind()

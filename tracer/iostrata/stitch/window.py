@@ -24,6 +24,7 @@ MARGIN_NS = 10_000_000
 
 Columns = dict[str, Ints]
 
+NOTHING: Final = np.zeros(0, np.int64)
 NO_PIECES: Final = Pieces(**{column.name: np.zeros(0, np.int64) for column in fields(Pieces)})
 NO_COMMITS: Final = Commits(**{column.name: np.zeros(0, np.int64) for column in fields(Commits)})
 
@@ -45,6 +46,9 @@ class Window:
     def columns(self, point: str, *fields: str) -> Columns:
         """The point's events of the window: ``time_ns`` and the fields, int64, in time order."""
         events = self.trace.points[point]
+        if not len(events):
+            # Most points are of kinds of work that a recording does not have.
+            return dict.fromkeys(("time_ns", *fields), NOTHING)
         first, last = np.searchsorted(
             events.time_ns, np.array([self.begin_ns, self.end_ns + 1], np.uint64)
         ).tolist()

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from uuid import UUID
 
 import numpy as np
@@ -219,8 +220,14 @@ def place(*structs: Struct) -> list[tuple[str, str, int]]:
         for name, field in found.fields:
             at = -(-at // field.align_bits) * field.align_bits
             placed.append((name, field.format, at // 8))
-            at += np.dtype(field.format).itemsize * 8
+            at += bytes_of(field.format) * 8
     return placed
+
+
+@cache
+def bytes_of(format: str) -> int:
+    """Of a NumPy type: the few that there are come again and again."""
+    return np.dtype(format).itemsize
 
 
 def build(blocks: list[tuple[str, dict[str, Node]]]) -> Metadata:
@@ -270,14 +277,7 @@ def event_dtype(placed: list[tuple[str, str, int]]) -> np.dtype[np.void]:
     names = [CTF_NAMES.get(name, name) for name, _, _ in placed]
     if names[:4] != list(EVENT_HEADER):
         raise ValueError("events begin with other fields")
-    dtype = np.dtype(
-        {
-            "names": names,
-            "formats": [fmt for _, fmt, _ in placed],
-            "offsets": [at for _, _, at in placed],
-        }
-    )
-    if dtype.itemsize > EVENT_BYTES:
+    if max(at + bytes_of(fmt) for _, fmt, at in placed) > EVENT_BYTES:
         raise ValueError(f"an event takes more than {EVENT_BYTES} bytes")
     return np.dtype(
         {

@@ -29,35 +29,34 @@ class Struct:
 
 
 Node = Field | Struct | str | int
+SKIPPED = r"\s | /\*.*?\*/ | //[^\n]*"
+KINDS = {
+    "word": r"[A-Za-z_][A-Za-z0-9_.]*",
+    "mark": r":= | [{}\[\]();=,<>:]",
+    "number": r"[-+]?(?:0[xX][0-9a-fA-F]+|\d+)",
+    "string": r'"(?:[^"\\]|\\.)*"',
+}
+# One group, so that all tokens come as plain texts, in one call: a file has thousands.
 TOKEN = re.compile(
-    r"""
-    (?: (?P<word> [A-Za-z_][A-Za-z0-9_.]* )
-      | (?P<mark> := | [{}\[\]();=,<>:] )
-      | (?P<number> [-+]?(?:0[xX][0-9a-fA-F]+|\d+) )
-      | (?P<string> "(?:[^"\\]|\\.)*" )
-      | (?P<skip> \s | /\*.*?\*/ | //[^\n]* )
-    ) \s*
-""",
-    re.VERBOSE | re.DOTALL,
+    rf"(?: {SKIPPED} | ({' | '.join(KINDS.values())} | .) ) \s*", re.VERBOSE | re.DOTALL
+)
+KIND = re.compile(
+    " | ".join(f"(?P<{kind}>{of})" for kind, of in KINDS.items()), re.VERBOSE | re.DOTALL
 )
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class Parser:
     def __init__(self, text: str) -> None:
-        self._tokens: list[tuple[str, str]] = []
-        at = 0
-        for match in TOKEN.finditer(text):
-            if match.start() != at:
-                break
-            kind, at = str(match.lastgroup), match.end()
-            if kind != "skip":
-                self._tokens.append((kind, match[kind]))
-        if at < len(text):
-            line = text.count("\n", 0, at) + 1
-            raise ValueError(f"line {line}: unexpected {text[at]!r}")
+        self._tokens = [token for token in TOKEN.findall(text) if token]
+        # The same few again and again.
+        found = {token: KIND.fullmatch(token) for token in set(self._tokens)}
+        self._kinds = {token: str(kind.lastgroup) for token, kind in found.items() if kind}
+        if len(self._kinds) < len(found):
+            raise unexpected(text)
         self._at = 0
         self._aliases: dict[str, Node] = {}
+        self._integers: dict[tuple[str, ...], Field] = {}
 
     def blocks(self) -> list[tuple[str, dict[str, Node]]]:
         """Every top-level block with its entries, in order."""
@@ -97,14 +96,26 @@ class Parser:
     def _type(self) -> Node:
         name = self._name()
         if name == "integer":
-            return integer(self._entries())
+            return self._integer()
         if name == "struct" or name.startswith("struct "):
             return self._struct(name)
         return self._aliases[name]
 
+    def _integer(self) -> Field:
+        """The recorder spells each field's type out: the few that there are, are parsed once."""
+        end = self._tokens.index("}", self._at) + 1
+        text = tuple(self._tokens[self._at : end])
+        if text in self._integers:
+            self._at = end
+            return self._integers[text]
+        found = integer(self._entries())
+        if self._at == end:
+            self._integers[text] = found
+        return found
+
     def _struct(self, name: str = "struct") -> Struct:
         """``struct [NAME] [{ fields }] [align(BITS)]``; a name alone refers back."""
-        if name == "struct" and self._tokens[self._at][0] == "word":
+        if name == "struct" and self._is_word():
             name = f"struct {self._word()}"
         if not self._have("{"):
             known = self._aliases[name]
@@ -133,8 +144,8 @@ class Parser:
     def _field_type(self) -> Field:
         words = [self._word()]
         if words[0] == "integer":
-            return integer(self._entries())
-        while self._tokens[self._at + 1][0] == "word":
+            return self._integer()
+        while self._is_word(1):
             words.append(self._word())
         kind = self._aliases[" ".join(words)]
         if not isinstance(kind, Field):
@@ -143,12 +154,13 @@ class Parser:
 
     def _name(self) -> str:
         words = [self._word()]
-        while self._at < len(self._tokens) and self._tokens[self._at][0] == "word":
+        while self._at < len(self._tokens) and self._is_word():
             words.append(self._word())
         return " ".join(words)
 
     def _value(self) -> str | int:
-        kind, text = self._tokens[self._at]
+        text = self._tokens[self._at]
+        kind = self._kinds[text]
         self._at += 1
         if kind == "number":
             return int(text, 0)
@@ -164,22 +176,34 @@ class Parser:
         return self._take_kind("word")
 
     def _take_kind(self, wanted: str) -> str:
-        kind, text = self._tokens[self._at]
-        if kind != wanted:
+        text = self._tokens[self._at]
+        if self._kinds[text] != wanted:
             raise ValueError(f"a {wanted} was expected, not {text!r}")
         self._at += 1
         return text
 
+    def _is_word(self, ahead: int = 0) -> bool:
+        return self._kinds[self._tokens[self._at + ahead]] == "word"
+
     def _take(self, wanted: str) -> None:
-        text = self._tokens[self._at][1]
+        text = self._tokens[self._at]
         if text != wanted:
             raise ValueError(f"{wanted!r} was expected, not {text!r}")
         self._at += 1
 
     def _have(self, wanted: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at][1] == wanted
+        found = self._at < len(self._tokens) and self._tokens[self._at] == wanted
         self._at += found
         return found
+
+
+def unexpected(text: str) -> ValueError:
+    """What to say of the first that is no token."""
+    at = next(
+        match.start(1) for match in TOKEN.finditer(text) if match[1] and not KIND.fullmatch(match[1])
+    )
+    line = text.count("\n", 0, at) + 1
+    return ValueError(f"line {line}: unexpected {text[at]!r}")
 
 
 def integer(entries: Mapping[str, Node]) -> Field:
