@@ -36,7 +36,7 @@ def test_what_was_written_before_an_exec_is_the_first_programs(tmp_path: Path) -
 def labels(world: World, path: Path, *asked: tuple[int, int]) -> list[str]:
     names = ProcessNames(read_trace(write(world, path)))
     tgid, time = np.array(asked, np.int64).T
-    told, codes = names.labels(tgid, time)
+    told, codes = names.at(tgid, time)[0]
     return [told[code] for code in codes]
 
 

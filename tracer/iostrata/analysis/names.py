@@ -27,16 +27,17 @@ def names_of(
     """The ``names`` and ``codes`` of ``Writes``; ``kept``: rows of the units."""
     device, end_ns = units.device_key[kept], units.end_ns[kept]
     facts = trace.facts
-    processes, threads = ProcessNames(trace), ThreadNames(trace)
+    process, _ = ProcessNames(trace).at(units.tgid[kept], end_ns)
+    thread, comm = ThreadNames(trace).at(units.tid[kept], end_ns)
     engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
     labels = [f"{engine}{name}" for engine in engines for name in METHODS]
     method = units.engine[kept] * len(METHODS) + units.method[kept]
     found: Mapping[str, Coded] = {
         "machine": ((trace.machine,), np.zeros(len(kept), np.int32)),
         "method": _coded(method, lambda code: labels[code]),
-        "process": processes.labels(units.tgid[kept], end_ns),
-        "thread": threads.labels(units.tid[kept], end_ns),
-        "comm": threads.texts(units.tid[kept], end_ns),
+        "process": process,
+        "thread": thread,
+        "comm": comm,
         "cgroup": _cgroups(trace, units.tid[kept], end_ns),
         "file": _files(trace, units, kept),
         "file_system": _coded(device, _or_all(facts.file_system_name)),

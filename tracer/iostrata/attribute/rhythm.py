@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, coded, order_of
+from iostrata.columns import Ints, coded, integers, order_of
 from iostrata.model import Breakdown, Onset, Period
 
 KINDS: Final = ("method", "process", "device")
@@ -107,7 +107,8 @@ def _series(breakdown: Breakdown) -> _Series:
     passed = writes.passed_ns
     rows = np.argsort(passed, kind="stable")
     kind = np.zeros(len(rows), np.int64)
-    for column in (*(writes.codes[name] for name in KINDS), writes.size_bytes):
+    columns = [integers(writes.codes[name]) for name in KINDS]
+    for column in (*columns, writes.size_bytes):
         values, code = coded(column)
         kind = coded(kind * len(values) + code)[1]
     kind = kind[rows]

@@ -41,7 +41,7 @@ def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
     submissions = submissions.rows(np.flatnonzero(~np.isin(submissions.tgid, others)))
     requests, unfinished = operations_of_requests(submissions)
     done = Operations(**joined([operations_of_calls(trace.points["syscall"]), requests]))
-    done = done.rows(np.flatnonzero(~np.isin(done.tgid, others)))
+    done = done.where(~np.isin(done.tgid, others))
     units, pieces, plain = account(done)
     return units, pieces, unfinished, plain
 
@@ -86,12 +86,14 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
         engine=done.engine[rows],
         failed=done.failed[rows],
     )
-    of = done.rows(pieces)
     return (
         units,
-        Pieces(unit_of[pieces], of.tid, of.begin_ns, of.end_ns, of.device_key, of.request_key),
+        Pieces(
+            unit_of[pieces], done.tid[pieces], done.begin_ns[pieces], done.end_ns[pieces],
+            done.device_key[pieces], done.request_key[pieces],
+        ),
         int(np.count_nonzero(found.by < 0)),
-    )
+    )  # fmt: skip
 
 
 def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, pair_key
+from iostrata.columns import AsOf, Ints, ascend, at, joined, pair_key
 from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK, Requests
 from iostrata.stitch.window import Columns, Window
 
@@ -154,17 +154,17 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     children = np.flatnonzero(parent >= 0)
     for _ in range(DEPTH if len(children) else 0):
         np.maximum.at(life_end, parent[children], life_end[children])
-    kernel_thread = begun.kernel_thread[roots(parent)] != 0
+    root = roots(parent)
     return Bios(
         key=begun.key,
         tid=begun.tid,
         device_key=begun.device_key,
         sector=begun.sector,
         size_bytes=begun.size_bytes,
-        meta=((begun.flags | begun.flags[roots(parent)]) & META) != 0,
+        meta=((begun.flags | begun.flags[root]) & META) != 0,
         wants_flush=begun.wants_flush,
-        kernel_thread=kernel_thread,
-        held=begun.held[roots(parent)] != 0,
+        kernel_thread=begun.kernel_thread[root] != 0,
+        held=begun.held[root] != 0,
         parent=parent,
         above=above,
         lowered=lowered(parent, above, begun.device_key),
@@ -207,11 +207,11 @@ def _begun(window: Window, ends: Ends) -> Begun:
         _rows(kind, columns)
         for kind, columns in ((QUEUED, queued), (SPLIT, split), (REMAPPED, handed))
     ]
-    begun = Begun(
-        **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
-    )
+    begun = Begun(**joined(parts))
     if len(handed["bio_key"]):
         begun = _announced(begun, ends)
+    if ascend(begun.time_ns):
+        return begun
     return begun.rows(np.argsort(begun.time_ns, kind="stable"))
 
 

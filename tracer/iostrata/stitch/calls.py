@@ -150,6 +150,10 @@ class Operations:
     def rows(self, rows: Ints) -> Operations:
         return Operations(**{name: column[rows] for name, column in vars(self).items()})
 
+    def where(self, keep: NDArray[np.bool_]) -> Operations:
+        """Mostly all of them: then nothing is copied."""
+        return self if keep.all() else self.rows(np.flatnonzero(keep))
+
 
 def operations_of_calls(calls: Points) -> Operations:
     """What was written, or made durable, by system calls; what failed of that, too."""
@@ -185,7 +189,7 @@ def operations_of_calls(calls: Points) -> Operations:
         scope=scope,
         failed=result < 0,
         request_key=np.zeros(len(call), np.int64),
-    ).rows(np.flatnonzero(is_write | (scope != NO_SYNC)))
+    ).where(is_write | (scope != NO_SYNC))
 
 
 def method_of_write(flags: Ints, rwf: Ints) -> Ints:

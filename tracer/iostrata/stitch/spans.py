@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,18 +94,22 @@ class Edges:
         return Edges(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def follow(spans: Spans, edges: Edges) -> Spans:
-    """The activities' spans as the writes' spans: one copy an edge, clipped to its window."""
+def follow(spans: Spans, edges: Edges, seen: Callable[[Ranks, Ints], Ranks] | None = None) -> Spans:
+    """The activities' spans as the writes' spans: one copy an edge, clipped to its window.
+
+    ``seen``: what ranks come to along which edges (rows); without it they stay.
+    """
     order = np.argsort(spans.owner, kind="stable")
     owners = spans.owner[order]
     first = np.searchsorted(owners, edges.activity, side="left")
     count = np.searchsorted(owners, edges.activity, side="right") - first
     span = order[np.repeat(first, count) + ranges(count)]
     edge = np.repeat(np.arange(len(edges.activity)), count)
+    rank = spans.rank[span]
     followed = SpanList()
     followed.add(
         edges.write[edge],
-        spans.rank[span],
+        seen(rank, edge) if seen else rank,
         np.maximum(spans.begin_ns[span], edges.begin_ns[edge]),
         np.minimum(spans.end_ns[span], edges.end_ns[edge]),
         spans.of[span],

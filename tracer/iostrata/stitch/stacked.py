@@ -27,7 +27,7 @@ from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.owners import Syncs
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.spans import Edges, Spans
+from iostrata.stitch.spans import Edges, Ranks
 from iostrata.trace import BlockDevice, Facts
 
 SEARCH: Final = 64
@@ -193,9 +193,9 @@ class Stack:
         ), np.concatenate([kind, np.full(len(flush), RANK["device.data"])])
 
 
-def seen_from_above(spans: Spans) -> Spans:
-    """Spans of what is below a stacked device, as whoever waits for that device has them."""
-    return replace(spans, rank=LOWER[spans.rank])
+def seen_from_above(ranks: Ranks) -> Ranks:
+    """Ranks of what is below a stacked device, as whoever waits for that device has them."""
+    return LOWER[ranks]
 
 
 def _by_time(

@@ -50,7 +50,7 @@ from iostrata.stitch.serving import (
     request_served,
     short_of_cpu,
 )
-from iostrata.stitch.spans import Edges, SpanList, Spans, follow
+from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Behind, Waited, behind_of, nothing_behind, told
@@ -368,18 +368,17 @@ def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: in
 
     ``above``, ``kinds``: as ``Stack.edges`` has them.
     """
-    of_kind = [
-        (kind, above.rows(np.flatnonzero(kinds == kind))) for kind in np.unique(kinds).tolist()
-    ]
+    every = Edges(**joined([edges, above]))
+    kind = np.concatenate([np.full(len(edges.write), -1), kinds])
+
+    def seen(rank: Ranks, edge: Ints) -> Ranks:
+        lower = seen_from_above(rank)
+        lower = np.where(lower == RANK["device.data"], kind[edge], lower)
+        return np.where(kind[edge] >= 0, lower, rank).astype(np.int16)
+
     result = SpanList()
     for _ in range(DEPTH):
-        found = SpanList()
-        found.extend(follow(inside, edges))
-        for kind, some in of_kind:
-            lower = seen_from_above(follow(inside, some))
-            rank = np.where(lower.rank == RANK["device.data"], kind, lower.rank).astype(np.int16)
-            found.extend(replace(lower, rank=rank))
-        inside = found.collect()
+        inside = follow(inside, every, seen)
         result.extend(inside.where(inside.owner < first_commit))
         inside = inside.where(inside.owner >= first_commit)
         if not len(inside):

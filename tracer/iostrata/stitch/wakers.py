@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -127,14 +128,16 @@ def _other(kind: str, tid: Ints, time_ns: Ints) -> Endings:
 
 def _flushed(endings: Endings, bios: Bios, requests: Requests) -> Endings:
     """A bio that asked for a flush ends behind the block layer's own request for that."""
-    device, time = at(bios.device_key, endings.bio), endings.time_ns
+    asked = np.flatnonzero(bios.wants_flush[endings.bio])
+    bio, time = endings.bio[asked], endings.time_ns[asked]
     flushes = np.flatnonzero(requests.flush)
     last = AsOf(requests.device_key[flushes], requests.complete_ns[flushes])
-    done = at(requests.complete_ns, at(flushes, last.at_or_before(device, time)))
-    data = at(requests.complete_ns, at(bios.request, endings.bio))
-    behind = at(bios.wants_flush.astype(np.int64), endings.bio) > 0
-    behind &= (data < time) & (done > data) & (time - done <= SOON_NS)
-    return replace(endings, since_ns=np.where(behind, done, time))
+    flush = at(flushes, last.at_or_before(bios.device_key[bio], time))
+    done, data = at(requests.complete_ns, flush), at(requests.complete_ns, bios.request[bio])
+    behind = (data < time) & (done > data) & (time - done <= SOON_NS)
+    since = endings.time_ns.copy()
+    since[asked[behind]] = done[behind]
+    return replace(endings, since_ns=since)
 
 
 @dataclass(frozen=True)
@@ -199,13 +202,8 @@ class Wakers:
         self._bios, self._first_sleep = bios, first_sleep
         self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
         self._completed = np.flatnonzero(endings.bio >= 0)
-        tid, time = endings.tid[self._completed], endings.time_ns[self._completed]
-        self._on_thread = AsOf(tid, time)
-        self._by_itself = np.flatnonzero(endings.itself[self._completed] > 0)
-        self._of_thread = AsOf(tid[self._by_itself], time[self._by_itself])
-        self._on_cpu = AsOf(tid * CPUS + endings.cpu[self._completed], time)
         self._told = np.flatnonzero(endings.bio < 0)
-        self._by_thread = AsOf(endings.tid[self._told], endings.time_ns[self._told])
+        self._by_thread = self._by_tid(self._told)
         self._resumed = AsOf(sleeps.tid, sleeps.on_ns)
         self._woken = np.flatnonzero(sleeps.asleep)
         self._awake = AsOf(sleeps.tid[self._woken], sleeps.on_ns[self._woken])
@@ -235,7 +233,8 @@ class Wakers:
         for _ in range(FOLLOWED):
             if not len(front):
                 break
-            ending = self._ending_of(front, own)
+            kinds = self._kind_of(front.waker, front.end_ns)
+            ending = self._ending_of(front, kinds, own)
             done = np.maximum(at(self._endings.since_ns, ending), front.begin_ns)
             spans.add(
                 np.where(ending >= 0, front.owner, -1), "wakeup.interrupt", done, front.end_ns
@@ -244,8 +243,8 @@ class Wakers:
                 parts.append(_tie(front, at(vars(self._endings)[kind], ending), done))
             ended[front.sleep[ending >= 0]] = True
             asked = self._asked(front, at(self._endings.bio, ending), spans)
-            front = front.where((ending < 0) & (front.context != WAKE_INTERRUPT))
-            kinds = self._kind_of(front.waker, front.end_ns)
+            on = (ending < 0) & (front.context != WAKE_INTERRUPT)
+            front, kinds = front.where(on), kinds[on]
             tied["commit"].append(self._commits_of(front.where(kinds == THREAD_JOURNAL)))
             front = Waits(**joined([self._did(front, kinds, spans, ended), asked]))
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
@@ -270,8 +269,9 @@ class Wakers:
 
         Some say who they are at the end of their first call only, or their first run.
         """
-        last = self._kind.at_or_before(tid, time_ns)
-        known = np.where(last >= 0, last, self._kind.at_or_after(tid, time_ns))
+        known = self._kind.at_or_before(tid, time_ns)
+        later = np.flatnonzero(known < 0)
+        known[later] = self._kind.at_or_after(tid[later], time_ns[later])
         return np.where(known >= 0, at(self._kinds, known), 0)
 
     def _own(self, carried: Carried, owners: Iterable[Ints]) -> tuple[AsOf, Ints]:
@@ -302,28 +302,19 @@ class Wakers:
         ]
         return possible
 
-    def _ending_of(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
-        """What the waker had just ended when it woke the sleeper, -1: nothing."""
-        times, kind = self._endings.time_ns, self._kind_of(front.waker, front.end_ns)
+    def _ending_of(self, front: Waits, kind: Ints, own: tuple[AsOf, Ints]) -> Ints:
+        """What the waker had just ended when it woke the sleeper, -1: nothing. ``kind``: its."""
+        times = self._endings.time_ns
         resumed = at(self._sleeps.on_ns, self._resumed.at_or_before(front.waker, front.end_ns))
         itself = front.context == WAKE_THREAD
-        of_thread = self._of_thread.at_or_before(front.waker, front.end_ns)
-        place = np.where(
-            front.context == WAKE_INTERRUPT,
-            self._on_cpu.at_or_before(front.waker * CPUS + front.cpu, front.end_ns),
-            np.where(
-                itself,
-                at(self._by_itself, of_thread),
-                self._on_thread.at_or_before(front.waker, front.end_ns),
-            ),
-        )
+        place = self._last_completed(front)
         # Where the CPU is not known, the idle thread may be any: the owner's own come first.
         by_owner, rows = own
         mine = at(rows, by_owner.at_or_before(front.owner * THREADS + front.waker, front.end_ns))
         since = at(times, mine)
         soon = (since >= front.begin_ns) & (front.end_ns - since <= SOON_NS)
         completed = np.where(
-            (front.context == WAKE_UNKNOWN) & soon, mine, at(self._completed, place)
+            (front.context == WAKE_UNKNOWN) & soon, mine, place
         )
         time = at(times, completed)
         # As itself, a thread of the workload or of a journal completes no request, and none
@@ -338,6 +329,38 @@ class Wakers:
         told = np.where(late | (front.context == WAKE_INTERRUPT), -1, told)
         last = np.where(at(times, told) >= at(times, completed), told, completed)
         return np.where(front.context == STILL, -1, last)
+
+    def _last_completed(self, front: Waits) -> Ints:
+        """What its waker's CPU completed last where an interrupt let go, else the waker (row)."""
+        found = np.full(len(front), -1)
+        interrupt, itself = front.context == WAKE_INTERRUPT, front.context == WAKE_THREAD
+        for which, table, key in (
+            (interrupt, lambda: self._on_cpu, front.waker * CPUS + front.cpu),
+            (itself, lambda: self._of_thread, front.waker),
+            (~interrupt & ~itself, lambda: self._on_thread, front.waker),
+        ):
+            some = np.flatnonzero(which)
+            if len(some):
+                rows, last = table()
+                found[some] = at(rows, last.at_or_before(key[some], front.end_ns[some]))
+        return found
+
+    @cached_property
+    def _on_cpu(self) -> tuple[Ints, AsOf]:
+        tid, cpu = self._endings.tid[self._completed], self._endings.cpu[self._completed]
+        return self._completed, AsOf(tid * CPUS + cpu, self._endings.time_ns[self._completed])
+
+    @cached_property
+    def _on_thread(self) -> tuple[Ints, AsOf]:
+        return self._completed, self._by_tid(self._completed)
+
+    @cached_property
+    def _of_thread(self) -> tuple[Ints, AsOf]:
+        rows = self._completed[self._endings.itself[self._completed] > 0]
+        return rows, self._by_tid(rows)
+
+    def _by_tid(self, rows: Ints) -> AsOf:
+        return AsOf(self._endings.tid[rows], self._endings.time_ns[rows])
 
     def _commits_of(self, front: Waits) -> Tied:
         """The commits that journal threads were at."""

@@ -15,6 +15,8 @@ from iostrata.foreign import shown
 from iostrata.trace.read import Trace
 
 UNKNOWN = "?"
+Named = tuple[tuple[str, ...], NDArray[np.int32]]
+"""Texts, and of each row the place of its own among them."""
 
 
 class _Names:
@@ -24,26 +26,24 @@ class _Names:
         self._names = np.append(name, np.array([UNKNOWN], "S16"))
         self._told = AsOf(number, time_ns)
 
-    def labels(self, number: Ints, time_ns: Ints) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-        """``fio (7405)`` of each at a time, sorted by number, and which of those it is."""
+    def at(self, number: Ints, time_ns: Ints) -> tuple[Named, Named]:
+        """``fio (7405)`` of each at a time, sorted by number, and which of those it is; and the
+        names alone."""
         texts, name = self._texts(), self._name_at(number, time_ns)
         pairs, codes = coded(number * len(texts) + name)
         owners, names = (part.tolist() for part in np.divmod(pairs, len(texts)))
         labels = tuple(
             f"{texts[name]} ({owner})" for owner, name in zip(owners, names, strict=True)
         )
-        return labels, codes.astype(np.int32)
-
-    def texts(self, number: Ints, time_ns: Ints) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-        """The names alone, as above."""
-        found, codes = coded(self._name_at(number, time_ns))
-        texts = self._texts()
-        return tuple(texts[name] for name in found.tolist()), codes.astype(np.int32)
+        present, place = coded(pairs % len(texts))
+        alone = tuple(texts[name] for name in present.tolist())
+        return (labels, codes.astype(np.int32)), (alone, place.astype(np.int32)[codes])
 
     def _name_at(self, number: Ints, time_ns: Ints) -> Ints:
         row = self._told.at_or_before(number, time_ns)
         # What was told of it later only is what it was called before, as far as is known.
-        row = np.where(row >= 0, row, self._told.at_or_after(number, time_ns))
+        before = np.flatnonzero(row < 0)
+        row[before] = self._told.at_or_after(number[before], time_ns[before])
         _, name = np.unique(self._names, return_inverse=True)
         found: Ints = name[row]
         return found

@@ -15,7 +15,7 @@ from iostrata.trace.stream import SPAN_BYTES, Slots, Stream, Times
 
 SPAN_SLOTS = SPAN_BYTES // EVENT_BYTES
 PIECE_EVENTS = 8192
-"""How many events are copied at once: what stays in a core's own cache."""
+"""The fields of how many events are copied in turn: what stays in a core's own cache."""
 UINT32_MAX = 0xFFFFFFFF
 
 
@@ -113,12 +113,13 @@ class Points:
         """Fills the columns with a range of the events; nothing is looked at for none."""
         for part in self._order() if found else ():
             first, last = part.range(begin, end)
+            events = part.stream.events(self.dtype)
             for slots, places in spans(part, first, last):
                 for piece in range(0, len(slots), PIECE_EVENTS):
-                    events = part.stream.events(slots[piece : piece + PIECE_EVENTS], self.dtype)
+                    slot = slots[piece : piece + PIECE_EVENTS].astype(np.intp)
                     where = places[piece : piece + PIECE_EVENTS].astype(np.intp) - begin
                     for field, column in found.items():
-                        column[where] = events[field]
+                        column[where] = events[field][slot]
                 if len(slots):
                     part.stream.release(abs(int(slots[-1]) - int(slots[0])) * EVENT_BYTES)
 

@@ -110,10 +110,9 @@ class Stream:
     def slot_count(self) -> int:
         return 0 if self.mapped is None else len(self.mapped) // EVENT_BYTES
 
-    def events(self, slots: Slots, dtype: np.dtype[np.void]) -> NDArray[np.void]:
-        """Copies of whole events, of a type that fills a slot."""
-        whole = np.frombuffer(self.mapped or b"", f"V{EVENT_BYTES}", self.slot_count)
-        return whole.take(slots.astype(np.intp), mode="clip").view(dtype)
+    def events(self, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+        """All slots as events of a type that fills one: a view of the file."""
+        return np.frombuffer(self.mapped or b"", dtype, self.slot_count)
 
     def release(self, looked_at: int) -> None:
         """Let go of the file's pages: they stay in the page cache, not in this process.
@@ -305,16 +304,16 @@ class Walk:
     def _index(self) -> None:
         """Note the slots of the packets collected, by point; check their times."""
         packets, self._packets = self._packets, []
-        counts = np.array([packet.count for packet in packets], np.int64)
-        total = int(counts.sum())
+        ranges = [(packet.first_slot, packet.first_slot + packet.count) for packet in packets]
+        total = sum(packet.count for packet in packets)
         if not total:
             return
-        firsts = np.array([packet.first_slot for packet in packets], np.int64)
-        slots = np.repeat(firsts - np.cumsum(counts) + counts, counts) + np.arange(total)
-        times = self._stream.column("<u8", 0)[slots]
-        numbers = self._stream.column("<u2", 8)[slots]
-        owner = np.repeat(np.arange(len(packets)), counts)
-        if len(wrong := self._wrong(packets, owner, slots, times, numbers)):
+        every_time, every_number = self._stream.column("<u8", 0), self._stream.column("<u2", 8)
+        slots = np.concatenate([np.arange(begin, end) for begin, end in ranges])
+        times = np.concatenate([every_time[begin:end] for begin, end in ranges])
+        numbers = np.concatenate([every_number[begin:end] for begin, end in ranges])
+        owner = np.repeat(np.arange(len(packets)), [packet.count for packet in packets])
+        if len(wrong := self._wrong(packets, slots, times, numbers)):
             self._leave_out(packets, owner[wrong])
             kept = np.ones(total, np.bool_)
             kept[wrong] = False
@@ -335,14 +334,14 @@ class Walk:
     def _wrong(
         self,
         packets: list[Packet],
-        owner: NDArray[np.int64],
         slots: NDArray[np.int64],
         times: Times,
         numbers: NDArray[np.uint16],
     ) -> NDArray[np.int64]:
         """The events that tell times which cannot be, or are none of their packet's."""
-        begins = np.array([packet.begin_ns for packet in packets], np.uint64)[owner]
-        ends = np.array([packet.end_ns for packet in packets], np.uint64)[owner]
+        counts = [packet.count for packet in packets]
+        begins = np.repeat(np.array([packet.begin_ns for packet in packets], np.uint64), counts)
+        ends = np.repeat(np.array([packet.end_ns for packet in packets], np.uint64), counts)
         wrong = (times < begins) | (times > ends)
         for number, fields in self._expected.fields.items():
             rows = np.flatnonzero(numbers == number)
@@ -363,8 +362,10 @@ class Walk:
 
     def _check_order(self, packets: list[Packet], owner: NDArray[np.int64], times: Times) -> None:
         stream = self._stream
-        before = np.concatenate(([np.uint64(self._last_ns)], times[:-1]))
-        self._last_ns = int(times[-1])
+        last_ns, self._last_ns = self._last_ns, int(times[-1])
+        if times[0] >= last_ns and (times[1:] >= times[:-1]).all():
+            return
+        before = np.concatenate(([np.uint64(last_ns)], times[:-1]))
         for index in np.unique(owner[times < before]).tolist():
             stream.in_order = False
             why = "its events are not in order of time"

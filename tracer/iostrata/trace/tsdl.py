@@ -48,7 +48,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 class Parser:
     def __init__(self, text: str) -> None:
-        self._tokens = [token for token in TOKEN.findall(text) if token]
+        self._tokens: list[str] = [token for token in TOKEN.findall(text) if token]
         # The same few again and again.
         found = {token: KIND.fullmatch(token) for token in set(self._tokens)}
         self._kinds = {token: str(kind.lastgroup) for token, kind in found.items() if kind}
@@ -200,7 +200,9 @@ class Parser:
 def unexpected(text: str) -> ValueError:
     """What to say of the first that is no token."""
     at = next(
-        match.start(1) for match in TOKEN.finditer(text) if match[1] and not KIND.fullmatch(match[1])
+        match.start(1)
+        for match in TOKEN.finditer(text)
+        if match[1] and not KIND.fullmatch(match[1])
     )
     line = text.count("\n", 0, at) + 1
     return ValueError(f"line {line}: unexpected {text[at]!r}")
