@@ -10,7 +10,7 @@ nobody was seen to cause is told of nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -210,7 +210,7 @@ class Wakers:
         threads = window.trace.points["thread"]
         self._kinds = integers(threads["kind"])
         self._kind = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
-        self._enter, self._call = _calls(window)
+        self._window = window
         keys, self._device_of_piece = coded(window.pieces.device_key)
         disks, self._disk_of_bio = coded(bios.device_key)
         self._may_be = np.array(
@@ -246,7 +246,9 @@ class Wakers:
             on = (ending < 0) & (front.context != WAKE_INTERRUPT)
             front, kinds = front.where(on), kinds[on]
             tied["commit"].append(self._commits_of(front.where(kinds == THREAD_JOURNAL)))
-            front = Waits(**joined([self._did(front, kinds, spans, ended), asked]))
+            if len(front):
+                asked = Waits(**joined([self._did(front, kinds, spans, ended), asked]))
+            front = asked
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
 
@@ -313,9 +315,7 @@ class Wakers:
         mine = at(rows, by_owner.at_or_before(front.owner * THREADS + front.waker, front.end_ns))
         since = at(times, mine)
         soon = (since >= front.begin_ns) & (front.end_ns - since <= SOON_NS)
-        completed = np.where(
-            (front.context == WAKE_UNKNOWN) & soon, mine, place
-        )
+        completed = np.where((front.context == WAKE_UNKNOWN) & soon, mine, place)
         time = at(times, completed)
         # As itself, a thread of the workload or of a journal completes no request, and none
         # completes any while it is off the CPU.
@@ -334,13 +334,13 @@ class Wakers:
         """What its waker's CPU completed last where an interrupt let go, else the waker (row)."""
         found = np.full(len(front), -1)
         interrupt, itself = front.context == WAKE_INTERRUPT, front.context == WAKE_THREAD
-        for which, table, key in (
-            (interrupt, lambda: self._on_cpu, front.waker * CPUS + front.cpu),
-            (itself, lambda: self._of_thread, front.waker),
-            (~interrupt & ~itself, lambda: self._on_thread, front.waker),
-        ):
-            some = np.flatnonzero(which)
-            if len(some):
+        tables: tuple[tuple[NDArray[np.bool_], Ints, Callable[[], tuple[Ints, AsOf]]], ...] = (
+            (interrupt, front.waker * CPUS + front.cpu, lambda: self._on_cpu),
+            (itself, front.waker, lambda: self._of_thread),
+            (~interrupt & ~itself, front.waker, lambda: self._on_thread),
+        )
+        for which, key, table in tables:
+            if len(some := np.flatnonzero(which)):
                 rows, last = table()
                 found[some] = at(rows, last.at_or_before(key[some], front.end_ns[some]))
         return found
@@ -364,14 +364,21 @@ class Wakers:
 
     def _commits_of(self, front: Waits) -> Tied:
         """The commits that journal threads were at."""
+        if not len(front):
+            return _nothing()
         commits = self._commits
         commit = AsOf(commits.waker, commits.begin_ns).at_or_before(front.waker, front.end_ns)
         reaches = at(commits.end_ns, commit) > front.begin_ns
         return _tie(front, np.where(reaches, commit, -1), front.end_ns)
 
+    @cached_property
+    def _calls(self) -> tuple[Ints, Containing]:
+        return _calls(self._window)
+
     def _did(self, front: Waits, kind: Ints, spans: SpanList, ended: NDArray[np.bool_]) -> Waits:
         """Adds what wakers did as threads; returns what they themselves waited for before."""
-        call = self._call.find(front.waker, front.end_ns)
+        enter, calls = self._calls
+        call = calls.find(front.waker, front.end_ns)
         helper = kind == THREAD_HELPER
         works = helper | (kind == THREAD_WORKER)
         sleep = self._last_sleep(front, helper)
@@ -385,7 +392,7 @@ class Wakers:
         runnable = at(self._sleeps.runnable_ns, sleep)
         asleep = at(self._sleeps.asleep.astype(np.int64), sleep) > 0
         idle = asleep & helper & (at(self._sleeps.state, sleep) & TASK_NOLOAD > 0)
-        floor = np.maximum(front.begin_ns, np.where(works, -1, at(self._enter, call)))
+        floor = np.maximum(front.begin_ns, np.where(works, -1, at(enter, call)))
         peer = np.where(helper, -1, front.owner)
         holder = self._first_sleep + len(self._sleeps) + front.waker
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns, holder)
