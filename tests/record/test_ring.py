@@ -61,5 +61,5 @@ def test_laps_do_not_matter(ring: Program, tmp_path: Path) -> None:
 
 def tids(directory: Path) -> list[int]:
     stream = read_stream(directory / "cpu_1", UUID)
-    events = stream.events(stream.slots[layout.POINTS["syscall"]], layout.DTYPES["syscall"])
+    events = stream.events(layout.DTYPES["syscall"])[stream.slots[layout.POINTS["syscall"]]]
     return [int(tid) for tid in events["tid"].ravel()]

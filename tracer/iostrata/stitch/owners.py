@@ -117,6 +117,8 @@ class Owners:
 
 def _submitting(window: Window, requests: Ints) -> Submitting:
     """Until it hands the request over, submits the next one, or returns from its call."""
+    if not len(requests):
+        return Submitting(requests, requests, requests, requests)
     pieces = window.pieces
     key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
     uring = _after(window.columns("io_uring_submit_req", "request_key"), key, begin)
