@@ -160,7 +160,7 @@ def _round_trip(trace: Trace) -> _Term | None:
         term = _Term(rtt_us * US, TCP, trace.machine, int(rows.sum()))
     else:
         return None
-    sent, replied = integers(calls["sent_ns"]), integers(calls["reply_ns"])
+    sent, replied = integers(calls["send_ns"]), integers(calls["reply_ns"])
     trips = (replied - sent)[(sent > 0) & (replied > 0)]
     if varies or (term.ns or 0) > trips.min(initial=NEVER):
         return replace(term, ns=None, basis=WAITS)

@@ -35,7 +35,7 @@ HEAD_SLOTS = HEAD_BYTES // EVENT_BYTES
 HEAD_BITS = HEAD_BYTES * 8
 EVENT_BITS = EVENT_BYTES * 8
 CRC_AT = 76
-SPAN_BYTES = 16 << 20
+SPAN_BYTES = 4 << 20
 """How much of a file is looked at between two releases of its pages."""
 
 SINCE_BEGIN = -1
