@@ -27,12 +27,19 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 		value;                                                            \
 	})
 
-/* A member that is a pointer, as a number: one from LOOK is none to be counted with. */
-#define LOOK_KEY(pointer, member)                                        \
-	({                                                               \
-		__u64 key = 0;                                           \
-		bpf_core_read(&key, sizeof(void *), &(pointer)->member); \
-		key;                                                     \
+/* A member that is a pointer, as a number: one from LOOK is none to be counted with, so that
+ * the place is taken for that of another type's number. */
+#define LOOK_KEY(pointer, member)                                                       \
+	({                                                                              \
+		__u64 key = 0;                                                          \
+		if (has_rdonly_cast)                                                    \
+			key = TYPED(struct inode,                                       \
+				    (const void *)&(pointer)->member -                  \
+					    bpf_core_field_offset(struct inode, i_ino)) \
+				      ->i_ino;                                          \
+		else                                                                    \
+			bpf_core_read(&key, sizeof(void *), &(pointer)->member);        \
+		key;                                                                    \
 	})
 
 #define NAME_PRIME 0x9e3779b97f4a7c15ull
