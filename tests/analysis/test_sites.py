@@ -9,8 +9,10 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.analysis.sites import UNKNOWN, site_of
-from iostrata.model import Breakdown
+from iostrata.attribute import summarise
+from iostrata.model import Breakdown, Unseen
 from iostrata.recording import open_recording
+from iostrata.report import table
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
 
 DISK = device(8, 0)
@@ -36,6 +38,29 @@ def test_a_site_is_what_lies_between_scheduler_and_entry(
     functions: tuple[str, ...], site: str
 ) -> None:
     assert site_of(functions) == site
+
+
+def test_sleeps_that_nobody_was_seen_to_end_are_told(tmp_path: Path) -> None:
+    """The kernel need not tell of every wake-up; what was slept until one that it told of not."""
+    world = World()
+    world.builder.block(DISK, "sda")
+    writer = Writer(world, 200, DISK, 1_000_000)
+    for seen in (True, False, False):
+        writer.enter()
+        writer.cpu(1_000)
+        off = writer.now
+        writer.now += 40_000
+        wake, waker = (writer.now, STRANGER) if seen else (0, 0)
+        world.emit("sched_resume", writer.now, 200, off_ns=off, wake_ns=wake, waker_tid=waker,
+                   state=2, subject_tid=200)  # fmt: skip
+        writer.cpu(500)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.finish()
+    found = analysed(world, tmp_path / "r")
+    assert found.residual_ns.tolist() == [40_000] * 3
+    assert found.quality.unseen == (Unseen("local", 2, 80_000 / 3),)
+    text = table.render(summarise(found), 80).plain
+    assert "not seen    who ended 2 sleeps: 26.7 us a write, unattributed\n" in text
 
 
 class Stacked(World):

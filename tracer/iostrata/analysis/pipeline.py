@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,13 +15,13 @@ from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
-from iostrata.analysis.sites import Sites, sites_of
+from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
 from iostrata.analysis.who import Names, told_apart, told_in
 from iostrata.attribute import attribute, joined_writes, sweep
 from iostrata.columns import Ints, integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
-from iostrata.model import Behind, Breakdown, Layer, WaitSite, Writes
+from iostrata.model import Behind, Breakdown, Layer, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, units_of, windows
 from iostrata.trace import Trace, realtime_of
@@ -105,6 +105,10 @@ def breakdown_of(found: Prepared) -> Breakdown:
             for (machine, site), ns in credit.sites.most_common()
             if ns
         ),
+        unseen=tuple(
+            Unseen(machine, count, ns / len(found.writes))
+            for machine, (count, ns) in credit.unseen.items()
+        ),
         left_over=left,
         background=background,
         left_over_share=asleep_ns / max(int(found.writes.latency_ns.sum()), 1),
@@ -186,7 +190,8 @@ class _Credit:
     ``time_ns``: of each place of the path's layers, in each of the writes. ``hidden``: ns
     that writes waited for a machine too, while they waited longer for something else.
     ``missed``: of each write, whether something of it was found on no machine.
-    ``sites``: ns that they slept for no cause that was observed, by where. ``behind``: writes,
+    ``sites``: ns that they slept for no cause that was observed, by where. ``unseen``: by machine,
+    of how many sleeps nobody was seen to end them, and their ns. ``behind``: writes,
     their place, who was behind it (of ``names``) and ns; a row a piece.
     """
 
@@ -195,6 +200,7 @@ class _Credit:
     audits: list[Audit]
     hidden: Counter[str]
     sites: Sites
+    unseen: dict[str, Ints]
     missed: NDArray[np.bool_]
     behind: list[tuple[Ints, Ints, Ints, Ints]]
     names: Names
@@ -202,7 +208,8 @@ class _Credit:
 
 def _credit(found: Prepared) -> _Credit:
     missed = np.zeros(len(found.writes), np.bool_)
-    credit = _Credit({}, Counter(), [], Counter(), Counter(), missed, [], Names())
+    unseen: dict[str, Ints] = defaultdict(lambda: np.zeros(2, np.int64))
+    credit = _Credit({}, Counter(), [], Counter(), Counter(), unseen, missed, [], Names())
     told = told_in(found.path)
     for top in found.tops:
         write_of_unit = np.full(len(top.units), -1)
@@ -228,7 +235,10 @@ def _add_window(
         _add(credit.time_ns, place, own, time, len(found.writes))
         if place in told:
             credit.behind.append(_held_by(place, int(apart.who[level]), own, time))
-    credit.sites.update(sites_of(lifted, held, apart.ranks, own))
+    asleep = asleep_of(lifted, held, apart.ranks, own)
+    credit.sites.update(sites_of(asleep))
+    for machine, count, ns in unseen_of(asleep):
+        credit.unseen[machine] += np.array([count, ns])
     credit.ties.update(+lifted.ties)
     credit.audits.extend(lifted.audits)
     missing = own[lifted.missed]

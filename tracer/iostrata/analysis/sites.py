@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stitched windows in, the functions of the kernel in which unattributed sleeps were out.
+"""Stitched windows in, what is known of unattributed sleeps out.
 
-Only where the recorder was asked for stacks (``--why``): a sleep whose cause no event
-shows is at least told by what its thread waited in.
+Where the recorder was asked for stacks (``--why``), the functions of the kernel that they
+were in: a sleep whose cause no event shows is at least told by what its thread waited in.
+And of how many nobody was seen to end them.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from iostrata.attribute import Held
-from iostrata.columns import AsOf, Ints, at, integers
+from iostrata.columns import AsOf, Ints, at
 from iostrata.hops import Lifted, View
 from iostrata.layers import RANK, STACK
 
@@ -31,6 +34,18 @@ Sites = Counter[tuple[str, str]]
 """ns by machine and site."""
 
 
+@dataclass(frozen=True)
+class Asleep:
+    """Time that pieces slept on a machine for no cause that was observed: one row a stretch.
+
+    ``event``: row of the sleep among the window's sched_resume events, -1: not found.
+    """
+
+    view: View
+    event: Ints
+    took_ns: Ints
+
+
 def site_of(functions: tuple[str, ...]) -> str:
     """``rwsem_down_write_slowpath < down_write < ext4_buffered_write_iter``, from the innermost."""
     names = [name.partition(".")[0] for name in functions]
@@ -40,16 +55,15 @@ def site_of(functions: tuple[str, ...]) -> str:
     return " < ".join(inner[:SHOWN]) or UNKNOWN
 
 
-def sites_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> Sites:
-    """Where the given pieces (``counted`` >= 0) slept for no cause that was observed.
+def asleep_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> list[Asleep]:
+    """By machine, what the given pieces (``counted`` >= 0) slept for nobody knows what.
 
     ``held``: who held their time; ``ranks``: what its ranks are among those that were lifted.
     """
-    views = lifted.views
-    if not any(view.window.trace.facts.stacks for view in views):
-        return Counter()
     rank = ranks[held.ranks][held.level]
     rows = np.flatnonzero((rank % len(STACK) == RANK["blocked"]) & (counted[held.owner] >= 0))
+    if not len(rows):
+        return []
     rank, owner, since = rank[rows], held.owner[rows], held.since_ns[rows]
     took = held.until_ns[rows] - since
     spans = lifted.spans
@@ -61,26 +75,49 @@ def sites_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> Sites:
     )
     found = by_owner.at_or_before(owner * len(ranks) + np.searchsorted(ranks, rank), since)
     number = at(asleep.of, found)
+    views = lifted.views
     view_of = np.searchsorted([view.first for view in views], number, side="right") - 1
-    sites: Sites = Counter()
+    result = []
     for place, view in enumerate(views):
         mine = np.flatnonzero((view_of == place) & (number >= 0))
-        stacks = _stacks(view, number[mine] - view.first)
+        result.append(Asleep(view, _events(view, number[mine] - view.first), took[mine]))
+    return result
+
+
+def sites_of(asleep: Iterable[Asleep]) -> Sites:
+    """Where they slept; empty without stacks."""
+    sites: Sites = Counter()
+    for some in asleep:
+        trace = some.view.window.trace
+        if not trace.facts.stacks or "stack" not in trace.points["sched_resume"].fields:
+            continue
+        stacks = at(some.view.window.columns("sched_resume", "stack")["stack"], some.event)
         for stack in np.unique(stacks).tolist():
-            functions = view.window.trace.facts.stacks.get(stack, ())
-            ns = int(took[mine[stacks == stack]].sum())
-            sites[view.window.trace.machine, site_of(functions)] += ns
+            functions = trace.facts.stacks.get(stack, ())
+            sites[trace.machine, site_of(functions)] += int(some.took_ns[stacks == stack].sum())
     return sites
 
 
-def _stacks(view: View, rows: Ints) -> Ints:
-    """The stack of each sleep that some of the view's spans are of, -1: not recorded."""
-    events = view.window.trace.points["sched_resume"]
-    if "stack" not in events.fields or not len(rows):
-        return np.full(len(rows), -1)
-    resumed = view.window.columns("sched_resume", "off_ns", "stack")
+def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:
+    """By machine, how many of the sleeps nobody was seen to end, and their ns.
+
+    Every kernel tells of each wake-up, unless somebody keeps it from telling.
+    """
+    for some in asleep:
+        columns = some.view.window.columns("sched_resume", "wake_ns", "state")
+        unseen = (columns["wake_ns"] == 0) & (columns["state"] != 0)
+        mine = (at(unseen.astype(np.int64), some.event) > 0) & (some.took_ns > 0)
+        if mine.any():
+            count = len(np.unique(some.event[mine]))
+            yield some.view.window.trace.machine, count, int(some.took_ns[mine].sum())
+
+
+def _events(view: View, rows: Ints) -> Ints:
+    """The sched_resume event of each sleep that some of the view's spans are of, -1: none."""
+    resumed = view.window.columns("sched_resume", "off_ns")
     order = np.argsort(resumed["off_ns"], kind="stable")
     off, begin = resumed["off_ns"][order], view.spans.begin_ns[rows]
-    place = np.minimum(np.searchsorted(off, begin), max(len(off) - 1, 0))
-    same = off[place] == begin if len(off) else np.zeros(len(rows), np.bool_)
-    return np.where(same, at(integers(resumed["stack"][order]), place), -1)
+    if not len(off):
+        return np.full(len(rows), -1)
+    place = np.minimum(np.searchsorted(off, begin), len(off) - 1)
+    return np.where(off[place] == begin, order[place], -1)

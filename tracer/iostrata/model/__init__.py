@@ -14,6 +14,7 @@ from iostrata.model.breakdown import (
     NotObserved,
     Quality,
     Selection,
+    Unseen,
     WaitSite,
     Who,
     Writes,
@@ -55,5 +56,5 @@ __all__ = [
     "Fact", "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved",
     "Onset", "OverTime", "Part", "Period", "Quality", "Regression", "Row", "SegmentRow",
     "Selection", "Stack", "Step", "Sum", "Summary", "Table", "Tail", "TailRow", "TailSegment",
-    "Timeline", "WaitSite", "Who", "Writes",
+    "Timeline", "Unseen", "WaitSite", "Who", "Writes",
 ]  # fmt: skip

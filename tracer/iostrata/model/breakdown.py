@@ -200,6 +200,15 @@ class Behind:
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """Sleeps of writes of which nobody was seen to end them: how many, unattributed ns a write."""
+
+    machine: str
+    count: int
+    time_ns: float
+
+
+@dataclass(frozen=True)
 class Selection:
     """Some of a recording's writes: ``of`` so many, chosen ``by`` these words."""
 
@@ -222,7 +231,8 @@ class Quality:
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
     something of another machine that was found on none. ``hidden``: by machine, ns a
     write during which it was awaited, but behind what took longer. ``sites``: where the
-    unattributed time was slept, the most of it first; empty without ``--why``. ``apart``: one
+    unattributed time was slept, the most of it first; empty without ``--why``. ``unseen``: what of
+    it was slept until a wake-up that no event tells of, by machine. ``apart``: one
     line a machine that could not be tied to any other, and why. ``virtual``: one line a disk that
     another machine serves, which was not recorded. ``connections``: one line each of an NFS
     client's that broke, or on which something was sent again. ``background``: what is
@@ -242,6 +252,7 @@ class Quality:
     unfollowed: int = 0
     hidden: Mapping[str, float] = field(default_factory=dict)
     sites: tuple[WaitSite, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
     apart: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     connections: tuple[str, ...] = ()

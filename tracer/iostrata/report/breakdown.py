@@ -224,6 +224,14 @@ class WaitSite(Struct, frozen=True):
     mean_ns: Ns
 
 
+class Unseen(Struct, frozen=True):
+    """``count``: sleeps of which nobody was seen to end them. ``mean_ns``: a write."""
+
+    machine: str
+    count: Count
+    mean_ns: Ns
+
+
 class Quality(Struct, frozen=True, kw_only=True):
     """What the numbers rest on.
 
@@ -238,7 +246,8 @@ class Quality(Struct, frozen=True, kw_only=True):
     writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,
     from machine to machine, with ``unfollowed``, the writes of which something was not found below;
     ``hidden``, by machine, ns a write during which it was awaited, but something else longer;
-    ``sites``, functions of the kernel in which the unattributed time was slept, ns a write.
+    ``sites``, functions of the kernel in which the unattributed time was slept, ns a write;
+    ``unseen``, what of it was slept until a wake-up that no event tells of.
     """
 
     lost: dict[str, Count]
@@ -257,6 +266,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     selection: Selection | UnsetType = UNSET
     hidden: dict[str, Ns] | UnsetType = UNSET
     sites: list[WaitSite] | UnsetType = UNSET
+    unseen: list[Unseen] | UnsetType = UNSET
     cost: Cost | None
 
 

@@ -38,6 +38,7 @@ from iostrata.report.breakdown import (
     Tail,
     Total,
     Typical,
+    Unseen,
     WaitSite,
     Writes,
 )
@@ -204,6 +205,7 @@ def _quality(quality: model.Quality) -> Quality:
         else UNSET,
         hidden={name: rounded_ns(ns) for name, ns in quality.hidden.items()} or UNSET,
         sites=[WaitSite(s.machine, s.site, rounded_ns(s.time_ns)) for s in quality.sites] or UNSET,
+        unseen=[Unseen(u.machine, u.count, rounded_ns(u.time_ns)) for u in quality.unseen] or UNSET,
         cost=_cost(quality.cost) if quality.cost else None,
     )
 

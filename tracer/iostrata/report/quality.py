@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata import units
-from iostrata.model import Cost, Crossing, LeftOver, Quality, Summary, WaitSite
+from iostrata.model import Cost, Crossing, LeftOver, Quality, Summary, Unseen, WaitSite
 
 LABEL_WIDTH: Final = 12
 SITES: Final = 5
@@ -55,6 +55,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
             yield "bypassed", [_bypassed(crossing, disk)], "yellow"
     for machine, hidden_ns in quality.hidden.items():
         yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a write, behind others"], ""
+    for unseen in quality.unseen:
+        yield "not seen", [_unseen(unseen, quality)], "yellow"
     for site in _largest(quality.sites):
         where = f"{site.machine}: " if quality.crossings else ""
         took = units.duration(site.time_ns)
@@ -87,6 +89,12 @@ def _left_over(left: LeftOver, quality: Quality) -> str:
         f"{where}{left.count} {kind}, {units.duration(left.time_ns)}, while writes slept on "
         f"{left.place}"
     )
+
+
+def _unseen(unseen: Unseen, quality: Quality) -> str:
+    where = f"{unseen.machine}: " if quality.crossings else ""
+    sleeps = "one sleep" if unseen.count == 1 else f"{unseen.count} sleeps"
+    return f"{where}who ended {sleeps}: {units.duration(unseen.time_ns)} a write, unattributed"
 
 
 def _crossing(crossing: Crossing) -> Iterator[str]:
