@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +31,7 @@ from iostrata.export import (
     write_parquet,
     write_perfetto,
 )
-from iostrata.recording import open_recording
+from iostrata.recording import Recording, open_recording, redact
 
 MOST: Final = 10_000
 """How many writes go into a Perfetto trace unless told: some 300,000 slices."""
@@ -50,6 +52,12 @@ def export(
     csv: Annotated[File, typer.Option("--csv", metavar="FILE", help="The same as text.")] = None,
     spans: Annotated[
         File, typer.Option("--spans", metavar="FILE", help="One row a span, as Parquet.")
+    ] = None,
+    redacted: Annotated[
+        File,
+        typer.Option(
+            "--redact", metavar="NEWDIR", help="The recording once more, without anybody's names."
+        ),
     ] = None,
     writes: Annotated[
         str,
@@ -77,6 +85,11 @@ def export(
     --spans holds what was at work for each write, and when (kind work), and who
     held its time (kind held: these add up to its latency).
 
+    --redact makes a recording to be given away: it replays to the same numbers,
+    and holds no name of a file, process, host, control group or command. The same
+    name has the same pseudonym everywhere. Times, sizes, numbers of processes and
+    files, kinds of file systems and the kernel's names of disks stay.
+
     --perfetto holds some writes as a timeline: one track a thread with its
     writes and who held their time, and one a layer with what was at work
     there, machine by machine, each in its own clock; flows lead from machine
@@ -86,11 +99,13 @@ def export(
       iostrata export /var/tmp/db --perfetto db.pftrace --writes 5000:6000
       iostrata export /var/tmp/db --parquet db.parquet --spans spans.parquet
       iostrata export /var/tmp/db --csv db.csv --force
+      iostrata export /var/tmp/db --redact db-to-show
     """
     wanted = [path for path in (perfetto, parquet, csv, spans) if path]
-    if not wanted:
+    if not wanted and not redacted:
         raise UsageError(
-            "nothing to export", "give one of --perfetto, --parquet, --csv, --spans and a FILE"
+            "nothing to export",
+            "give one of --perfetto, --parquet, --csv, --spans and a FILE, or --redact NEWDIR",
         )
     if len(set(wanted)) < len(wanted):
         raise UsageError("two formats cannot have one file", "give each a name of its own")
@@ -103,7 +118,12 @@ def export(
     first, last = _range(writes)
     choice = filters.wanted(since, until, process, to_file, slower_than)
     story = Story(quiet)
-    found = prepare(open_recording(recording))
+    source = open_recording(recording)
+    if redacted:
+        _redact(source, redacted, story)
+        if not wanted:
+            return 0
+    found = prepare(source)
     chosen = choice.rows(found.writes)
     if perfetto:
         rows = _rows(found, chosen, first, last, bool(writes), story)
@@ -119,6 +139,23 @@ def export(
         story.say("the recording has losses or damage: see iostrata replay")
         return STATUS_LOSSES
     return 0
+
+
+def _redact(recording: Recording, directory: Path, story: Story) -> None:
+    """Of all of it, whatever writes are chosen; half of one is not left behind."""
+    if directory.exists():
+        raise UsageError(f"{directory} exists", "give a directory that does not exist yet")
+    if not directory.parent.is_dir():
+        raise UsageError(f"there is no directory {directory.parent}", "make it first")
+    part = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        redact(recording, part)
+        part.chmod(0o755)
+        part.rename(directory)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    story.say(f"wrote {directory}: iostrata replay {directory}")
 
 
 def _tables(found: Prepared, rows: Ints, parquet: File, csv: File, story: Story) -> None:

@@ -11,9 +11,10 @@ from iostrata.recording.recording import (
     runs_in,
     write_recording_json,
 )
+from iostrata.recording.redact import redact
 from iostrata.recording.removal import remove_recording
 
 __all__ = [
     "FILE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "join", "open_recording",
-    "remove_recording", "runs_in", "write_recording_json",
+    "redact", "remove_recording", "runs_in", "write_recording_json",
 ]  # fmt: skip

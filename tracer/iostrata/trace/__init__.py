@@ -11,13 +11,15 @@ from iostrata.trace.follow import Follower
 from iostrata.trace.names import ProcessNames, ThreadNames
 from iostrata.trace.paths import FileNames, file_names
 from iostrata.trace.points import Points
+from iostrata.trace.pseudonyms import Pseudonyms
 from iostrata.trace.read import Trace, read_trace
+from iostrata.trace.redact import redact_trace
 from iostrata.trace.stream import RECORDER_CPU
 from iostrata.trace.wallclock import realtime_of
 
 __all__ = [
     "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "BlockDevice", "Echo", "Facts",
-    "FileNames", "Follower", "Mount", "Points", "ProcessNames", "ThreadNames", "Trace", "TscOffset",
-    "dump", "echo_lines", "file_names", "is_trace_file", "layout", "parse_mount", "read_small",
-    "read_trace", "realtime_of",
+    "FileNames", "Follower", "Mount", "Points", "ProcessNames", "Pseudonyms", "ThreadNames",
+    "Trace", "TscOffset", "dump", "echo_lines", "file_names", "is_trace_file", "layout",
+    "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
 ]  # fmt: skip

@@ -145,6 +145,19 @@ def read_stream(path: Path, uuid: bytes, expected: Expected = ANYTHING) -> Strea
     return stream
 
 
+def stream_data(path: Path) -> Data:
+    """All of a stream file. OSError if it cannot be read."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def good_packets(data: Data, uuid: bytes) -> Iterator[Packet]:
+    """The packets of a stream file that are whole, in file order."""
+    return (packet for packet in Walk(Stream("", UNKNOWN_CPU), data, uuid).walk() if packet)
+
+
 def first_time(path: Path, uuid: bytes) -> int:
     """When a stream file's first packet begins, as far as its head can be read; else never."""
     with path.open("rb") as file:
@@ -186,7 +199,7 @@ class Walk:
         self._stream.discarded = previous.discarded if previous else 0
         damaged = False
         span_at = 0
-        for packet in self._walk():
+        for packet in self.walk():
             if packet is None:
                 damaged = True
                 continue
@@ -206,7 +219,7 @@ class Walk:
             number: np.concatenate(parts) for number, parts in self._times.items()
         }
 
-    def _walk(self) -> Iterator[Packet | None]:
+    def walk(self) -> Iterator[Packet | None]:
         """Each good packet; None for a stretch of the file that is none."""
         at = 0
         while at < len(self._data):

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Redaction of a whole recording: its machines, and what recording.json says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from iostrata.recording.recording import RecordedMachine, Recording, write_recording_json
+from iostrata.trace import Pseudonyms, redact_trace
+
+NOTE: Final = "what went wrong was redacted"
+
+
+def redact(recording: Recording, directory: Path) -> None:
+    """Writes it anew into an empty directory, without names of files, processes, hosts, control
+    groups and commands: what they were is in no byte of it. Errors: RecordingError, OSError.
+    """
+    names = Pseudonyms()
+    known = _named((*recording.machines, *recording.absent))
+    for machine in recording.machines:
+        target = directory / known[machine.name].directory
+        redact_trace(recording.path / machine.directory, target, names)
+    write_recording_json(
+        directory,
+        tuple(known[machine.name] for machine in recording.machines),
+        created=recording.created,
+        exit_status=recording.exit_status,
+        absent=tuple(known[machine.name] for machine in recording.absent),
+    )
+
+
+def _named(machines: Iterable[RecordedMachine]) -> dict[str, RecordedMachine]:
+    """By its name, each machine with one that says its part only: ``server``, ``server2``."""
+    found: dict[str, RecordedMachine] = {}
+    counts: dict[str, int] = {}
+    for machine in machines:
+        counts[machine.role] = counts.get(machine.role, 0) + 1
+        number = counts[machine.role]
+        name = machine.role if number == 1 else f"{machine.role}{number}"
+        note = NOTE if machine.note else ""
+        found[machine.name] = replace(machine, name=name, directory=name, note=note)
+    return found
