@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, at, changes, columns_of, joined, order_of
+from iostrata.columns import Ints, at, changes, columns_of, joined, one_of, order_of
 from iostrata.stitch.calls import (
     NO_SYNC,
     PLAIN,
@@ -38,10 +38,10 @@ def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
     """
     others = _serving(trace)
     submissions = submissions_of(trace)
-    submissions = submissions.rows(np.flatnonzero(~np.isin(submissions.tgid, others)))
+    submissions = submissions.rows(np.flatnonzero(~one_of(submissions.tgid, others)))
     requests, unfinished = operations_of_requests(submissions)
     done = Operations(**joined([operations_of_calls(trace.points["syscall"]), requests]))
-    done = done.where(~np.isin(done.tgid, others))
+    done = done.where(~one_of(done.tgid, others))
     units, pieces, plain = account(done)
     return units, pieces, unfinished, plain
 

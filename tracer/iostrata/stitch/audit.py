@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, coded, distinct, integers, joined, meets, pair_key
+from iostrata.columns import Ints, coded, distinct, integers, joined, meets, one_of, pair_key
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
@@ -103,14 +103,14 @@ def activities_of(
 ) -> Activities:
     """All that went on in a window. ``spans``: of its pieces; ``commits_used``: rows."""
     commits, facts = window.commits, window.trace.facts
-    commit_is_used = np.isin(np.arange(len(commits)), commits_used)
+    commit_is_used = one_of(np.arange(len(commits)), commits_used)
     own = np.zeros(len(requests.key) + len(calls), np.bool_)
     own[spans.of[(spans.of >= 0) & (spans.of < len(own))]] = True
     carried = np.flatnonzero(bios.request >= 0)
     of_commit = np.zeros(len(requests.key), np.bool_)
     others = np.zeros(len(requests.key), np.bool_)
     apart = _others(window)
-    outside = ~bios.kernel_thread | np.isin(bios.tid, apart)
+    outside = ~bios.kernel_thread | one_of(bios.tid, apart)
     of_commit[bios.request[carried[commit_of_bio[carried] >= 0]]] = True
     others[bios.request[carried[outside[carried]]]] = True
     others |= _flushes_for(bios, requests, np.flatnonzero(outside & bios.wants_flush))
@@ -124,7 +124,7 @@ def activities_of(
         Activities(
             np.where(calls.operation == NFS_COMMIT, COMMIT_CALL, WRITE_CALL), calls.key,
             calls.begin_ns, calls.end_ns, calls.device_key, own[len(requests.key) :],
-            np.isin(calls.tid, apart),
+            one_of(calls.tid, apart),
         ),
         Activities(
             np.full(len(commits), COMMIT), pair_key(commits.device_key, commits.transaction),
@@ -138,7 +138,7 @@ def activities_of(
 def _others(window: Window) -> Ints:
     """Threads whose own work is told apart from any other's."""
     threads = window.trace.points["thread"]
-    told = np.isin(integers(threads["kind"]), (THREAD_TARGET, THREAD_VMM, THREAD_SERVER))
+    told = one_of(integers(threads["kind"]), (THREAD_TARGET, THREAD_VMM, THREAD_SERVER))
     tids: Ints = np.unique(integers(threads["subject_tid"])[told])
     return tids
 
@@ -193,7 +193,7 @@ def on_the_way(facts: Facts, device_key: int, places: Ints) -> NDArray[np.bool_]
     """Which places are on the way down from a file on a device."""
     if device_key in (UNTOLD, EVERY_DEVICE):
         return np.ones(len(places), np.bool_)
-    return np.isin(places, sorted(facts.below(device_key)))
+    return one_of(places, sorted(facts.below(device_key)))
 
 
 def _idle(window: Window, sleeps: Sleeps, owner: Ints, spans: Spans) -> Idle:

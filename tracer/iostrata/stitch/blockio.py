@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, overlapping
+from iostrata.columns import Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
@@ -34,7 +34,7 @@ def spans_of_bios(
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
     spans, kind = SpanList(), kinds_of(bios, journal)
-    kind = np.where(np.isin(bios.device_key, stacked), RANK["block.stacked"], kind).astype(np.int16)
+    kind = np.where(one_of(bios.device_key, stacked), RANK["block.stacked"], kind).astype(np.int16)
     mine = owner[carried.bio] >= 0
     carried = Carried(carried.bio[mine], carried.request[mine])
     _queue(spans, bios, requests, carried, owner)
@@ -108,7 +108,7 @@ def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> tuple[Ints, I
 
 def _flushes(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, stacked: Ints) -> None:
     bio, flush, begin, end = flushes_awaited(bios, np.flatnonzero(owner >= 0), requests)
-    passed_on = np.isin(bios.device_key[bio], stacked)
+    passed_on = one_of(bios.device_key[bio], stacked)
     rank = np.where(passed_on, RANK["block.stacked"], RANK["device.flush"]).astype(np.int16)
     spans.add(owner[bio], rank, begin, end, flush)
     # What asks for a flush is queued until the last of those flushes was issued: data, too,
@@ -129,7 +129,7 @@ def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ra
 def is_bare(bios: Bios, requests: Requests) -> NDArray[np.bool_]:
     """Whether the device completed a bio itself, without a request."""
     bare: NDArray[np.bool_] = (
-        (bios.request < 0) & (bios.life_end_ns >= 0) & ~np.isin(bios.device_key, requests.disks)
+        (bios.request < 0) & (bios.life_end_ns >= 0) & ~one_of(bios.device_key, requests.disks)
     )
     return bare
 

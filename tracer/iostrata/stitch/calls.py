@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, columns_of
+from iostrata.columns import Ints, columns_of, one_of
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
 from iostrata.trace import Points
 from iostrata.trace.layout import (
@@ -168,7 +168,7 @@ def operations_of_calls(calls: Points) -> Operations:
     is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
     # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
     is_write &= result != 0
-    is_write |= np.isin(call, (CALL_FALLOCATE, CALL_FTRUNCATE)) & (method != PLAIN)
+    is_write |= one_of(call, (CALL_FALLOCATE, CALL_FTRUNCATE)) & (method != PLAIN)
     scope = np.full(len(call), NO_SYNC)
     for number, (of_call, scope_of_call) in _SYNCS.items():
         method[call == number], scope[call == number] = of_call, scope_of_call

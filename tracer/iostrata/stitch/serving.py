@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined, overlapping
+from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, overlapping
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.blockio import flushes_awaited
 from iostrata.stitch.journal import Commits
@@ -48,7 +48,7 @@ def short_of_cpu(service: Service, sleeps: Sleeps, first: int) -> Spans:
     ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
     """
     spans = SpanList()
-    known = np.flatnonzero(np.isin(sleeps.tid, service.tid))
+    known = np.flatnonzero(one_of(sleeps.tid, service.tid))
     runnable, on = sleeps.runnable_ns[known], sleeps.on_ns[known]
     row, sleep = overlapping(
         service.tid, service.begin_ns, service.end_ns, sleeps.tid[known], runnable, on
@@ -118,7 +118,7 @@ def loop_work_of(window: Window) -> LoopWork:
 
 def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -> Service:
     """``owner``: row of the request on a loop device."""
-    loops = np.flatnonzero(np.isin(requests.device_key, work.device_key))
+    loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
     row, run = overlapping(
         requests.device_key[loops], requests.issue_ns[loops], requests.complete_ns[loops],
         work.device_key, work.begin_ns, work.end_ns,
@@ -182,7 +182,7 @@ def issuers(bios: Bios, carried: Carried, requests: Requests, owner: Ints) -> Se
 
 def completers(requests: Requests, stacked: Ints) -> Service:
     """``owner``: row of the request on a stacked device, which a kernel thread completed."""
-    rows = np.flatnonzero((requests.completed_by >= 0) & np.isin(requests.device_key, stacked))
+    rows = np.flatnonzero((requests.completed_by >= 0) & one_of(requests.device_key, stacked))
     return Service(
         rows, requests.completed_by[rows], requests.issue_ns[rows], requests.complete_ns[rows]
     )

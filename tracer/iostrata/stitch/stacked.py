@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined
+from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
@@ -107,7 +107,7 @@ def workers_of(syncs: Syncs, requests: Requests, facts: Facts) -> Workers:
 def _is_backing(block: BlockDevice, syncs: Syncs, rows: Ints) -> NDArray[np.bool_]:
     if not block.backing:
         return np.zeros(len(rows), np.bool_)
-    same = np.isin(syncs.device_key[rows], block.lower_keys)
+    same = one_of(syncs.device_key[rows], block.lower_keys)
     if block.backing_inode is not None:
         same &= syncs.inode[rows] == block.backing_inode
     return same
@@ -179,10 +179,10 @@ class Stack:
         journal: NDArray[np.bool_],
         first: int,
     ) -> tuple[Edges, Ints]:
-        on_stacked = np.isin(requests.device_key, self.stacked)
+        on_stacked = one_of(requests.device_key, self.stacked)
         mine = (owner[carried.bio] >= 0) & on_stacked[carried.request]
         bio, request = carried.bio[mine], carried.request[mine]
-        asked = np.flatnonzero((owner >= 0) & np.isin(self.bios.device_key, self.stacked))
+        asked = np.flatnonzero((owner >= 0) & one_of(self.bios.device_key, self.stacked))
         flush_bio, flush, begin, end = flushes_awaited(self.bios, asked, requests)
         kind = kinds_of(self.bios, journal)[bio]
         return Edges(
@@ -210,14 +210,14 @@ def _by_time(
     bare = is_bare(bios, requests)
     for device, devices in lower_of.items():
         rows = np.flatnonzero(
-            loose & ~tied & np.isin(bios.device_key, devices) & (bios.life_end_ns >= 0)
+            loose & ~tied & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)
         )
         if not len(rows):
             continue
         if device in requests.disks:
             if (bios.above >= 0).any():
                 # Where direct I/O tells its request, threads that never had one are no workers.
-                rows = rows[np.isin(bios.tid[rows], bios.tid[above >= 0])]
+                rows = rows[one_of(bios.tid[rows], bios.tid[above >= 0])]
             row = np.flatnonzero(~requests.returned & (requests.device_key == device))
             flush, size = requests.flush[row], requests.size_bytes[row]
             upper = Upper(row, requests.issue_ns[row], requests.complete_ns[row], flush, size)

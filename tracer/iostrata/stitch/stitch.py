@@ -26,6 +26,7 @@ from iostrata.columns import (
     Ints,
     at,
     joined,
+    one_of,
     overlapping,
     pair_key,
     ranges,
@@ -330,7 +331,7 @@ class _Others:
         none = np.zeros(len(self._bios), np.bool_)
         alone = spans_of_bios(
             self._bios, self._requests, self._carried,
-            np.where(np.isin(self._root, tied.row), self._root, -1), none, self._stacked,
+            np.where(one_of(self._root, tied.row), self._root, -1), none, self._stacked,
         )  # fmt: skip
         spans.extend(follow(alone, _edges_of(tied, tied.row)))
         tied = explained.calls
@@ -347,8 +348,8 @@ class _Others:
         bios is the commit's, and a journal's: it has edges of its own.
         """
         tied = tied.rows(np.flatnonzero(~self._journal[tied.row]))
-        on_stacked = np.isin(self._requests.device_key, self._stacked)[self._carried.request]
-        below = on_stacked & np.isin(self._root[self._carried.bio], tied.row)
+        on_stacked = one_of(self._requests.device_key, self._stacked)[self._carried.request]
+        below = on_stacked & one_of(self._root[self._carried.bio], tied.row)
         bio, request = self._carried.bio[below], self._carried.request[below]
         order = np.argsort(self._root[bio], kind="stable")
         roots_of = self._root[bio][order]
@@ -376,13 +377,16 @@ def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: in
         lower = np.where(lower == RANK["device.data"], kind[edge], lower)
         return np.where(kind[edge] >= 0, lower, rank).astype(np.int16)
 
-    result = SpanList()
+    result, met = SpanList(), set()
     for _ in range(DEPTH):
         inside = follow(inside, every, seen)
         result.extend(inside.where(inside.owner < first_commit))
         inside = inside.where(inside.owner >= first_commit)
-        if not len(inside):
+        # What waits for itself (XFS's log, that is written by who syncs) goes round for ever.
+        mark = b"".join(column.tobytes() for column in vars(inside).values())
+        if not len(inside) or mark in met:
             break
+        met.add(mark)
     return result.collect()
 
 
@@ -457,7 +461,7 @@ def _by_waker(window: Window, sleeps: Sleeps, waiter: Ints) -> Edges:
     """By key: the thread that woke a sleeper was committing a journal until then."""
     commits = window.commits
     itself = sleeps.asleep & (sleeps.context != WAKE_INTERRUPT)
-    woken = np.flatnonzero((waiter >= 0) & itself & np.isin(sleeps.waker, commits.waker))
+    woken = np.flatnonzero((waiter >= 0) & itself & one_of(sleeps.waker, commits.waker))
     row, commit = overlapping(
         sleeps.waker[woken], sleeps.off_ns[woken], sleeps.wake_ns[woken],
         commits.waker, commits.since_ns, commits.end_ns, MOST,

@@ -21,6 +21,7 @@ from iostrata.columns import (
     columns_of,
     integers,
     joined,
+    one_of,
 )
 from iostrata.stitch.calls import (
     METHOD,
@@ -158,7 +159,7 @@ def _of_uring(trace: Trace) -> Submissions:
         flush=flush,
         result=at(completed["result"], done),
     )
-    return found.rows(np.flatnonzero(flush | np.isin(opcode, URING_WRITES)))
+    return found.rows(np.flatnonzero(flush | one_of(opcode, URING_WRITES)))
 
 
 def _offset(points: Points) -> Ints:
@@ -208,7 +209,7 @@ def _of_aio(trace: Trace) -> Submissions:
     method = method_of_write(submitted["open_flags"], submitted["rwf"])
     method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
     method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
-    flush = np.isin(opcode, (AIO_FSYNC, AIO_FDSYNC))
+    flush = one_of(opcode, (AIO_FSYNC, AIO_FDSYNC))
     found = Submissions(
         engine=np.full(len(opcode), LIBAIO),
         key=submitted["iocb_key"],
@@ -224,4 +225,4 @@ def _of_aio(trace: Trace) -> Submissions:
         flush=flush,
         result=at(completed["result"], done),
     )
-    return found.rows(np.flatnonzero(flush | np.isin(opcode, AIO_WRITES)))
+    return found.rows(np.flatnonzero(flush | one_of(opcode, AIO_WRITES)))

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, coded, integers, joined
+from iostrata.columns import AsOf, Containing, Ints, at, coded, integers, joined, one_of
 from iostrata.stitch.bios import Bios, Carried, roots
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls
@@ -214,7 +214,7 @@ class Wakers:
         keys, self._device_of_piece = coded(window.pieces.device_key)
         disks, self._disk_of_bio = coded(bios.device_key)
         self._may_be = np.array(
-            [np.isin(disks, _places(window.trace.facts, key)) | _anywhere(key) for key in keys]
+            [one_of(disks, _places(window.trace.facts, key)) | _anywhere(key) for key in keys]
         ).reshape(len(keys), len(disks))
 
     def explain(self, owner: Ints, carried: Carried, owners: Iterable[Ints]) -> Explained:
