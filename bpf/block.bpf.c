@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The block layer: bios queued, split and remapped; requests issued and completed. */
 #include "block.bpf.h"
+#include "data.bpf.h"
 #include "interrupt.bpf.h"
 #include "task.bpf.h"
 #include "throttle.bpf.h"
@@ -48,16 +49,35 @@ static __always_inline __u64 request_above(struct bio *bio)
 	       bpf_core_type_size(struct request);
 }
 
+static __always_inline void held_emit(struct bio *bio)
+{
+	union event *e = emit_reserve(POINT_block_bio_held);
+
+	if (!e)
+		return;
+	e->block_bio_held.bio_key = (__u64)bio;
+	e->block_bio_held.cgroup = 0;
+	if (bpf_core_field_exists(bio->bi_blkg))
+		e->block_bio_held.cgroup =
+			cgroup_number(BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup));
+	emit_submit(e, POINT_block_bio_held);
+}
+
 static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 {
 	bool kernel_thread = current_is_kernel_thread();
 	__u64 above_key = 0;
+	__u32 data_tid = 0;
 	bool held = false;
 	union event *e;
 
 	if (point == POINT_block_bio_queue && kernel_thread) {
 		above_key = request_above(bio);
 		held = current_dispatches_throttled();
+		if (held)
+			held_emit(bio);
+		if (filter.who)
+			data_tid = bio_data_tid(bio);
 	}
 	e = emit_reserve(point);
 	if (!e)
@@ -70,6 +90,7 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 	e->block_bio_queue.kernel_thread = kernel_thread;
 	e->block_bio_queue.above_key = above_key;
 	e->block_bio_queue.held = held;
+	e->block_bio_queue.data_tid = data_tid;
 	emit_submit(e, point);
 	return 0;
 }

@@ -169,7 +169,8 @@ struct bio_event {
 	 * request is there; 0: none. */
 	unsigned long long above_key;
 	unsigned int held; /* 1: a control group's limit had held it back until now */
-	unsigned int pad;
+	/* Of what a kernel thread writes of a file: who wrote to that last; 0: not known. */
+	unsigned int data_tid;
 };
 
 /* The front of a bio was split off, as a bio of its own, which is never queued. */
@@ -550,6 +551,28 @@ struct throttle_event {
 	unsigned long long since_ns;     /* runnable */
 	unsigned long long throttled_ns; /* for how long of that at least its group was throttled */
 	unsigned int subject_tid;
+	unsigned int pad;
+	/* Which group's limit it was: its id, and above CGROUP_ID_BITS of that the number of the
+	 * hierarchy, which is 0 in version 2; 0: not known. */
+	unsigned long long cgroup;
+};
+
+#define CGROUP_ID_BITS 56
+
+/* A bio that a control group's limit had held back is queued now (time_ns). */
+struct held_event {
+	EVENT_HEADER;
+	unsigned long long bio_key;
+	unsigned long long cgroup; /* whose it is, numbered as above */
+};
+
+/* What one thread's handles have changed of the metadata that a commit writes. */
+struct handles_event {
+	EVENT_HEADER;
+	unsigned int dev;
+	unsigned int transaction;
+	unsigned int subject_tid; /* 0: of all that there was no room to tell apart */
+	unsigned int block_count; /* which were part of the transaction by it first */
 };
 
 /* number and name of each point: POINT_name, the struct that it fills */
@@ -616,7 +639,9 @@ struct throttle_event {
 	P(sched_throttled, throttle_event)          \
 	P(rpc_transport, transport_event)           \
 	P(rpc_retransmit, retransmit_event)         \
-	P(loop_work, loop_work_event)
+	P(loop_work, loop_work_event)               \
+	P(block_bio_held, held_event)               \
+	P(jbd2_handles, handles_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

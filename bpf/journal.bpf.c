@@ -1,6 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The phases of a jbd2 commit, on the file systems that recorded threads use. */
+/* The phases of a jbd2 commit, on the file systems that recorded threads use; and whose handles
+ * changed what it writes. */
+#include "task.bpf.h"
 #include "watch.bpf.h"
+
+extern struct handlers handlers[TRANSACTIONS];
+
+/* A journal has a running and a committing transaction. */
+static __always_inline struct handlers *handlers_of(__u32 dev, __u32 transaction)
+{
+	__u32 journal = (dev * 2654435761u) >> 20;
+
+	return &handlers[(journal << 1 | (transaction & 1)) % TRANSACTIONS];
+}
+
+static __always_inline __u64 handlers_key(__u32 dev, __u32 transaction)
+{
+	return (__u64)dev << 32 | transaction;
+}
+
+/* Adds up what each thread's handles have changed of a transaction. */
+static __always_inline void handle_note(struct handlers *own, __u64 key, __u32 blocks)
+{
+	__u32 tid = current_tid(), place = 0;
+
+	if (own->key != key) {
+		/* Whose commit was not seen: another's may have the place, too. */
+		__builtin_memset(own, 0, sizeof(*own));
+		own->key = key;
+	}
+	while (place < MAX_HANDLERS && own->tid[place] != tid && !take(&own->tid[place], tid))
+		place++;
+	if (place <= MAX_HANDLERS)
+		__sync_fetch_and_add(&own->block_count[place], blocks);
+}
+
+static __always_inline void handlers_tell(__u32 dev, __u32 transaction)
+{
+	struct handlers *own = handlers_of(dev, transaction);
+
+	if (own->key != handlers_key(dev, transaction))
+		return;
+	for (__u32 place = 0; place <= MAX_HANDLERS; place++) {
+		union event *e;
+
+		if (!own->block_count[place])
+			continue;
+		e = emit_reserve(POINT_jbd2_handles);
+		if (!e)
+			continue;
+		e->jbd2_handles.dev = dev;
+		e->jbd2_handles.transaction = transaction;
+		e->jbd2_handles.subject_tid = place < MAX_HANDLERS ? own->tid[place] : 0;
+		e->jbd2_handles.block_count = own->block_count[place];
+		emit_submit(e, POINT_jbd2_handles);
+	}
+	__builtin_memset(own, 0, sizeof(*own));
+}
+
+/* A handle has ended; what it may have changed anew is in its transaction now. */
+SEC("tp_btf/jbd2_handle_stats")
+int journal_handle(__u64 *ctx)
+{
+	__u32 dev = ctx[0], transaction = ctx[1];
+	int blocks = ctx[7];
+
+	if (blocks <= 0 || !(watch_of(dev) & WATCH_FS))
+		return 0;
+	task_tell();
+	handle_note(handlers_of(dev, transaction), handlers_key(dev, transaction), blocks);
+	return 0;
+}
 
 struct commit {
 	__u64 journal_key;
@@ -35,6 +105,9 @@ static __always_inline int commit_emit(const struct commit *commit, __u32 point)
 		return 0;
 	if (point == POINT_jbd2_start_commit)
 		journal_thread();
+	/* All its handles have ended. */
+	if (point == POINT_jbd2_commit_flushing && filter.who)
+		handlers_tell(commit->dev, commit->transaction);
 	e = emit_reserve(point);
 	if (!e)
 		return 0;

@@ -124,8 +124,38 @@ struct kernfs_node {
 	__u64 id;
 };
 
+struct cgroup_root {
+	int hierarchy_id;
+};
+
 struct cgroup {
 	struct kernfs_node *kn;
+	struct cgroup_root *root;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct page {
+	unsigned long compound_head; /* of a page that is not its folio's first: that, and 1 */
+	struct address_space *mapping;
+};
+
+struct bio_vec {
+	struct page *bv_page;
 };
 
 struct css_set {
@@ -167,6 +197,8 @@ struct bio {
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
 	void *bi_private;
+	struct blkcg_gq *bi_blkg;
+	struct bio_vec *bi_io_vec;
 };
 
 struct bio___before {

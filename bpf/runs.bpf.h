@@ -41,41 +41,8 @@ static __always_inline void run_begins(struct cpu_runs *own, struct task_struct 
 	run->process[1] = leader[1];
 }
 
-/* At the time of what is told behind it: a stream is in order of time. */
-static __always_inline void run_tell(const struct run *run, __u32 cpu, __u64 end_ns, __u64 now_ns)
-{
-	union event *e = emit_reserve_at(POINT_sched_ran, now_ns);
-
-	if (!e)
-		return;
-	e->sched_ran.begin_ns = run->begin_ns;
-	e->sched_ran.end_ns = end_ns;
-	e->sched_ran.cgroup = run->tgid ? cgroup_note(run->cgroup) : 0;
-	e->sched_ran.tgid = run->tgid;
-	e->sched_ran.ran_cpu = cpu;
-	if (run->tgid)
-		__builtin_memcpy(e->sched_ran.process, run->process, sizeof(run->process));
-	else
-		__builtin_memset(e->sched_ran.process, 0, sizeof(run->process));
-	emit_submit(e, POINT_sched_ran);
-}
-
-/* Tells who had a CPU from a time until now, but for the latest ``skipped`` runs. */
-static __always_inline void runs_tell(__u32 cpu, __u64 since_ns, __u64 now_ns, __u32 skipped)
-{
-	struct cpu_runs *own = runs_of(cpu);
-
-	for (__u32 i = 1; i < RUNS; i++) {
-		struct run *run = run_before(own, i + skipped);
-		__u64 end_ns = run->end_ns ? run->end_ns : now_ns;
-
-		if (!run->begin_ns || end_ns <= since_ns)
-			return;
-		if (run->told)
-			continue;
-		run->told = run->end_ns != 0;
-		run_tell(run, cpu, end_ns, now_ns);
-	}
-}
+/* Tells who had a CPU from a time until now, but for the latest ``skipped`` runs (state.bpf.c).
+ * Not hidden: the verifier looks at it once. */
+int runs_tell(__u32 cpu, __u64 since_ns, __u64 now_ns, __u32 skipped);
 
 #endif

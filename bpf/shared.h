@@ -6,7 +6,7 @@
 #include "duties.h"
 
 #define MAX_CPUS 512
-#define MAX_POINTS 64
+#define MAX_POINTS 128 /* a power of two */
 
 /* The recorder is woken when one such part of a ring has been filled: seldom, as each drain moves
  * cache lines between CPUs. */
@@ -108,6 +108,26 @@ struct thread {
 
 /* Tasks that were told of: two that share a place are told of again. */
 #define TOLD_TASKS 65536
+
+/* Files that somebody wrote to: two that share a place are forgotten in turn. */
+#define DIRTIERS_BITS 14
+
+struct dirtier {
+	unsigned long long inode_key;
+	unsigned int tid;
+	unsigned int pad;
+};
+
+/* Transactions that have handles: of one journal, the running and the committing one. */
+#define TRANSACTIONS 256
+#define MAX_HANDLERS 32
+
+struct handlers {
+	unsigned long long key; /* dev << 32 | transaction; 0: free */
+	unsigned int tid[MAX_HANDLERS];
+	unsigned int block_count[MAX_HANDLERS + 1]; /* the last: of all that found no place */
+	unsigned int pad;
+};
 
 /* Control groups of those that are told of. */
 #define CGROUP_SETS 256

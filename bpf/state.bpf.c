@@ -3,6 +3,7 @@
 #include <linux/major.h>
 
 #include "runs.bpf.h"
+#include "throttle.bpf.h"
 #include "watch.bpf.h"
 
 const volatile __u32 ring_slots = 1;
@@ -26,6 +27,8 @@ struct follow mounted[MAX_MOUNTED] = {};
 __u32 told_tasks[TOLD_TASKS] = {};
 __u64 cgroups[CGROUP_SETS * CGROUP_WAYS] = {};
 struct cpu_runs cpu_runs[MAX_CPUS] = {};
+struct dirtier dirtiers[1 << DIRTIERS_BITS] = {};
+struct handlers handlers[TRANSACTIONS] = {};
 __u64 named[1 << NAMED_BITS] = {};
 __u64 compat_execs = 0;
 struct transport transports[MAX_TRANSPORTS] = {};
@@ -35,6 +38,76 @@ struct slots_map slots SEC(".maps");
 struct ringbuf_map ringbuf SEC(".maps");
 struct threads_map threads SEC(".maps");
 struct stacks_map stacks SEC(".maps");
+
+__u64 cgroup_note(__u64 id)
+{
+	__u32 first = (__u32)(id * 2654435761u >> 8) % CGROUP_SETS * CGROUP_WAYS;
+
+	for (__u32 way = 0; id && way < CGROUP_WAYS; way++) {
+		__u64 *place = &cgroups[first + way];
+
+		if (*place == id)
+			break;
+		if (!*place) {
+			*place = id;
+			break;
+		}
+	}
+	return id;
+}
+
+/* At the time of what is told behind it: a stream is in order of time. */
+static __always_inline void run_tell(const struct run *run, __u32 cpu, __u64 end_ns, __u64 now_ns)
+{
+	union event *e = emit_reserve_at(POINT_sched_ran, now_ns);
+
+	if (!e)
+		return;
+	e->sched_ran.begin_ns = run->begin_ns;
+	e->sched_ran.end_ns = end_ns;
+	e->sched_ran.cgroup = run->tgid ? cgroup_note(run->cgroup) : 0;
+	e->sched_ran.tgid = run->tgid;
+	e->sched_ran.ran_cpu = cpu;
+	if (run->tgid)
+		__builtin_memcpy(e->sched_ran.process, run->process, sizeof(run->process));
+	else
+		__builtin_memset(e->sched_ran.process, 0, sizeof(run->process));
+	emit_submit(e, POINT_sched_ran);
+}
+
+int runs_tell(__u32 cpu, __u64 since_ns, __u64 now_ns, __u32 skipped)
+{
+	struct cpu_runs *own = runs_of(cpu);
+
+	for (__u32 i = 1; i < RUNS; i++) {
+		struct run *run = run_before(own, i + skipped);
+		__u64 end_ns = run->end_ns ? run->end_ns : now_ns;
+
+		if (!run->begin_ns || end_ns <= since_ns)
+			return 0;
+		if (run->told)
+			continue;
+		run->told = run->end_ns != 0;
+		run_tell(run, cpu, end_ns, now_ns);
+	}
+	return 0;
+}
+
+/* The group with a quota that a task of a queue is in, or is nearest below. */
+__u64 limiting_cgroup(__u64 queue_key)
+{
+	struct task_group *group;
+
+	if (!bpf_core_field_exists(struct task_group, cfs_bandwidth))
+		return 0;
+	group = PEEK((struct cfs_rq *)queue_key, tg);
+	for (int i = 0; i < MAX_GROUPS && group; i++) {
+		if (PEEK(group, cfs_bandwidth.quota) != ~0ull)
+			return cgroup_number(PEEK(group, css.cgroup));
+		group = PEEK(group, parent);
+	}
+	return 0;
+}
 
 static __always_inline struct watch *watch_mark(__u32 dev, __u32 bits)
 {

@@ -7,7 +7,10 @@
 #ifndef IOSTRATA_THROTTLE_BPF_H
 #define IOSTRATA_THROTTLE_BPF_H
 
+#include "task.bpf.h"
 #include "work.bpf.h"
+
+#define MAX_GROUPS 16 /* above each other */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -18,9 +21,20 @@ struct rq {
 	unsigned long lost_idle_time;
 };
 
+struct cfs_bandwidth {
+	__u64 quota; /* all bits set: none */
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
 /* Its parent's queues are throttled with it. */
 struct cfs_rq {
 	struct rq *rq;
+	struct task_group *tg;
 	/* since Linux 677ea015f231 (in v6.6): only while somebody waits in it */
 	__u64 throttled_clock_self;
 	__u64 throttled_clock_self_time;
@@ -87,6 +101,10 @@ static __always_inline void throttle_begin(struct thread *thread, struct task_st
 	thread->throttled_ns = queue ? throttled_ns(queue) : 0;
 }
 
+/* The number of the group with a quota that a task of a queue is in, or is nearest below; 0: not
+ * known (state.bpf.c).  Not hidden: the verifier looks at it once. */
+__u64 limiting_cgroup(__u64 queue_key);
+
 /* It runs again: for how long a limit kept it; what it was moved to is not compared. */
 static __always_inline void throttle_end(struct thread *thread, struct task_struct *task,
 					 __u64 since_ns, __u64 now_ns)
@@ -106,6 +124,8 @@ static __always_inline void throttle_end(struct thread *thread, struct task_stru
 	e->sched_throttled.since_ns = since_ns;
 	e->sched_throttled.throttled_ns = kept_ns;
 	e->sched_throttled.subject_tid = task->pid;
+	e->sched_throttled.pad = 0;
+	e->sched_throttled.cgroup = limiting_cgroup((__u64)queue);
 	emit_submit(e, POINT_sched_throttled);
 }
 

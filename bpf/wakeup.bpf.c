@@ -182,6 +182,9 @@ int wakeup_waking(__u64 *ctx)
 	if (thread->waker_context == WAKE_THREAD &&
 	    (thread->kind != THREAD_HELPER || thread->serves))
 		helped(thread->waker_tid);
+	/* The last handle of a transaction that is to be committed. */
+	if (filter.who && thread->kind == THREAD_JOURNAL && thread->waker_context == WAKE_THREAD)
+		task_tell();
 	thread->let_go = 1;
 	if (!thread->off_ns)
 		return 0;

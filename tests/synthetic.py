@@ -84,11 +84,13 @@ class Request:
 
 
 def submit(
-    world: World, disk: int, tid: int, time_ns: int, request: Request, held: bool = False
-) -> Counter[str]:
+    world: World, disk: int, tid: int, time_ns: int, request: Request, held: bool = False,
+    data_tid: int = 0, cgroup: int = 0,
+) -> Counter[str]:  # fmt: skip
     """One data request from Q to C; returns where its time went.
 
-    ``held``: a kernel worker queues it, as a control group's limit had held it back.
+    ``held``: a kernel worker queues it, as a control group's limit (``cgroup``) had held it
+    back. ``data_tid``: whose data a kernel worker writes.
     """
     insert = time_ns + request.queue
     issue = insert + (request.scheduler or 0)
@@ -100,8 +102,10 @@ def submit(
     keys = {"request_key": rq, "bio_key": bio}
     world.emit(
         "block_bio_queue", time_ns, tid, bio_key=bio, kernel_thread=int(request.meta or held),
-        held=int(held), **place
+        held=int(held), data_tid=data_tid, **place
     )  # fmt: skip
+    if cgroup:
+        world.emit("block_bio_held", time_ns, tid, bio_key=bio, cgroup=cgroup)
     if request.scheduler is not None:
         world.emit("block_rq_insert", insert, tid, **keys, **place)
     world.emit("block_rq_issue", issue, tid, **keys, **place)

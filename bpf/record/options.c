@@ -17,7 +17,7 @@ static const char help[] =
 	"      --buffer KIB     ring size a CPU (default 4096, a power of two)\n"
 	"      --detail         also record requests being allocated and inserted\n"
 	"      --why            also record in which function of the kernel each sleep was\n"
-	"      --who            also record who had the CPUs that recorded threads waited for\n"
+	"      --who            also record who had the CPUs and journals waited for\n"
 	"      --no-names       record no paths of files\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal, failed and done lines to\n"

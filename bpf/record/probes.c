@@ -48,6 +48,9 @@ static const struct {
 static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert",
 				       "kvm_inject" };
 
+/* Only with --who. */
+static const char *const of_who[] = { "data", "journal_handle" };
+
 /* Attached when what they look at is there, as each of their hits costs everybody. */
 static const char *const of_compat[] = { "compat" };
 
@@ -64,6 +67,7 @@ static const char *const substitutes[][2] = {
 	{ "journal_commit_flushing", "journal_commit_flushing_blind" },
 	{ "journal_commit_logging", "journal_commit_logging_blind" },
 	{ "journal_end_commit", "journal_end_commit_blind" },
+	{ "data_dirty_folio", "data_dirty_page" },
 	{ "kvm_exit", "kvm_exit_blind" },
 	{ "virtio_add", "virtio_add_blind" },
 	{ "virtio_notify_in", "virtio_notify_in_blind" },
@@ -164,6 +168,8 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 	if (options->probes)
 		return true;
 	if (NAMES(details, probe) && !options->detail)
+		return false;
+	if (NAMES(of_who, probe) && !options->who)
 		return false;
 	return duties_want(options->duties, probe);
 }

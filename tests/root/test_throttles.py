@@ -81,4 +81,8 @@ def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
     injected = slow["total_ns"]["mean"] - free["total_ns"]["mean"]
     assert injected > 0.5e9 / PER_SECOND
     assert rows["throttle.io"] > 0.9 * injected, rows
+    (kept,) = [row["behind"] for row in slow["layers"] if row["layer"] == "throttle.io"]
+    limit = {"process": "io.max", "cgroup": f"/{limited.name}"}
+    named = sum(part["mean_ns"] for part in kept if limit.items() <= part.items())
+    assert named >= 0.95 * rows["throttle.io"], kept
     assert not [row for row in free["layers"] if row["layer"].startswith("throttle")]

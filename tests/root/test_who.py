@@ -30,6 +30,13 @@ for number in range(int(sys.argv[2])):
     os.pwrite(fd, bytes(4096), number % 256 * 4096)
     os.fdatasync(fd)
 """
+APPENDER = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND)
+for number in range(int(sys.argv[2])):
+    os.write(fd, bytes(4096))
+    os.fdatasync(fd)
+"""
 # 4 ms on, 4 ms off.
 HOG = """
 import time
@@ -81,9 +88,10 @@ def neighbour(group: Path, *command: str) -> subprocess.Popen[bytes]:
     return found
 
 
-def recorded(directory: Path, *before: str, writes: int) -> dict[str, Any]:
-    recording = str(directory / "recording")
-    writer = (sys.executable, "-c", WRITER, str(directory / "file"), str(writes))
+def recorded(directory: Path, *before: str, writes: int, appends: bool = False) -> dict[str, Any]:
+    recording = f"{directory}-recording"
+    program = APPENDER if appends else WRITER
+    writer = (sys.executable, "-c", program, str(directory / "file"), str(writes))
     done = iostrata(
         "run", "--who", "-o", recording, "--force", "--json", "-", "--", *before, *writer
     )
@@ -147,7 +155,7 @@ def test_the_table_names_them(disk: Path, noisy: Path) -> None:
     finally:
         hog.kill()
         hog.wait()
-    shown = iostrata("replay", str(disk / "recording"), "--who").stdout
+    shown = iostrata("replay", f"{disk}-recording", "--who").stdout
     assert f" in /{noisy.name}" in shown
     assert max(map(len, shown.splitlines())) <= 80
-    assert f" in /{noisy.name}\n" not in iostrata("replay", str(disk / "recording")).stdout
+    assert f" in /{noisy.name}\n" not in iostrata("replay", f"{disk}-recording").stdout

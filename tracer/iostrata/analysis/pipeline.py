@@ -234,7 +234,10 @@ def _add_window(
         place = int(apart.ranks[level]) % len(found.path.layers)
         _add(credit.time_ns, place, own, time, len(found.writes))
         if place in told:
-            credit.behind.append(_held_by(place, int(apart.who[level]), own, time))
+            credit.behind.extend(
+                _held_by(place, who, own, part)
+                for who, part in credit.names.shared(int(apart.who[level]), time)
+            )
     asleep = asleep_of(lifted, held, apart.ranks, own)
     credit.sites.update(sites_of(asleep))
     for machine, count, ns in unseen_of(asleep):

@@ -86,7 +86,7 @@ def _steps(path: Path, top: Top, rows: Ints, pieces: Ints) -> Iterable[tuple[int
         layer = path.layer_of(rank)
         evidence = witnesses.of(owner, rank, begin, end)
         if number and layer and layer.row in CONTENDED:
-            evidence = replace(evidence, who=names.all[number])
+            evidence = replace(evidence, who=names.whom(number))
         if begin == begins[owner]:
             evidence = replace(evidence, call=witnesses.call(owner))
         yield owner, Step(layer, begin, end, begin, evidence)

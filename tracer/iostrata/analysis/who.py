@@ -8,6 +8,7 @@ it, too, and the parts are the row to the nanosecond.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +18,7 @@ from iostrata.analysis.path import Path
 from iostrata.columns import Ints, coded, joined, ranges
 from iostrata.hops import Lifted, View
 from iostrata.layers import ROWS, STACK
-from iostrata.model import UNKNOWN, Who
+from iostrata.model import UNKNOWN, Crowd, Who
 from iostrata.stitch import Spans, told
 
 CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
@@ -27,16 +28,36 @@ class Names:
     """Who is behind anything, by number; 0 is what is not known."""
 
     def __init__(self) -> None:
-        self._numbers = {UNKNOWN: 0}
+        self._numbers: dict[Who | Crowd, int] = {UNKNOWN: 0}
+        self._names: list[Who | Crowd] = [UNKNOWN]
 
     @property
     def all(self) -> tuple[Who, ...]:
-        return tuple(self._numbers)
+        return tuple(self.whom(number) for number in range(len(self._names)))
 
-    def numbers(self, names: tuple[Who, ...]) -> Ints:
-        return np.array(
-            [self._numbers.setdefault(who, len(self._numbers)) for who in names], np.int64
-        )
+    def whom(self, number: int) -> Who:
+        """Who it is, of a crowd the one who has the most."""
+        who = self._names[number]
+        return who if isinstance(who, Who) else who.members[0]
+
+    def numbers(self, names: Iterable[Who | Crowd]) -> Ints:
+        return np.array([self._number(who) for who in names], np.int64)
+
+    def _number(self, who: Who | Crowd) -> int:
+        if who not in self._numbers:
+            self._numbers[who] = len(self._names)
+            self._names.append(who)
+        return self._numbers[who]
+
+    def shared(self, number: int, time_ns: Ints) -> Iterator[tuple[int, Ints]]:
+        """Some times as those of each who is behind them: theirs together, to the nanosecond."""
+        who, done = self._names[number], 0
+        if isinstance(who, Who):
+            yield number, time_ns
+            return
+        for member, percent in zip(who.members, who.percent, strict=True):
+            before, done = done, done + percent
+            yield self._number(member), time_ns * done // 100 - time_ns * before // 100
 
 
 @dataclass(frozen=True)

@@ -170,12 +170,12 @@ Tail = Annotated[
 Who = Annotated[
     bool,
     typer.Option(
-        "--who", help="Below each row: which processes had the CPU or the disk that was awaited."
+        "--who", help="Below each row: which processes had the CPU, disk or journal it waited for."
     ),
 ]
 RecordWho = Annotated[
     bool,
-    typer.Option("--who", help="Also which processes had the CPUs that were waited for."),
+    typer.Option("--who", help="Also which processes had the CPUs and journals waited for."),
 ]
 Histogram = Annotated[
     bool, typer.Option("--histogram", help="Also: how many writes took how long.")

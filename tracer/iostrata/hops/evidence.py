@@ -22,9 +22,7 @@ from iostrata.hops.lift import Lifted, View
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
 from iostrata.stitch import (
-    BEFORE_DEVICES,
-    LOCKS,
-    QUEUES,
+    UNASKED,
     Owners,
     Spans,
     bios_of,
@@ -139,7 +137,7 @@ class Witness:
             return self._service(piece)
         if kind == "journal":
             return self._commit(piece, begin_ns, end_ns)
-        asks = not (QUEUES | BEFORE_DEVICES | LOCKS)[self._spans.rank[rows[0]]]
+        asks = not UNASKED[self._spans.rank[rows[0]]]
         if asks and (self._spans.of[rows] >= 0).any():
             return self.asked(rows)
         if kind in ("block", "lower", "device", "timed"):

@@ -87,6 +87,7 @@ BLOCK: Final = Declaration(
             "file under it.",
             "#a1887f",
             "queue",
+            contended=True,
         ),
     ),
     ranks=(

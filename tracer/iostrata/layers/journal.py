@@ -18,6 +18,7 @@ JOURNAL: Final = Declaration(
             "#ce93d8",
             "journ",
             cause="in journal commits",
+            contended=True,
         ),
         Row(
             "journal.locking",
@@ -28,6 +29,7 @@ JOURNAL: Final = Declaration(
             "#ab47bc",
             "journ",
             cause="in journal commits",
+            contended=True,
         ),
         Row(
             "journal.flushing",
@@ -38,6 +40,7 @@ JOURNAL: Final = Declaration(
             "#8e24aa",
             "journ",
             cause="in journal commits",
+            contended=True,
         ),
         Row(
             "journal.logging",
@@ -48,6 +51,7 @@ JOURNAL: Final = Declaration(
             "#6a1b9a",
             "journ",
             cause="in journal commits",
+            contended=True,
         ),
     ),
     ranks=(
@@ -61,5 +65,8 @@ JOURNAL: Final = Declaration(
     ),
     # A journal may be another file system's, too.
     programs=(Programs("journal", frozenset({"ext4", "ext3", "ocfs2"})),),
-    visibility=(Visibility("journal", ("journal",), "journal waits are shown as unattributed"),),
+    visibility=(
+        Visibility("journal", ("journal",), "journal waits are shown as unattributed"),
+        Visibility("data", ("data",), "whose data kernel threads write is not told (--who)"),
+    ),
 )

@@ -18,6 +18,7 @@ THROTTLE: Final = Declaration(
             "#6d4c41",
             "wake",
             cause="throttled by a control group",
+            contended=True,
         ),
         Row(
             "throttle.io",
@@ -28,6 +29,7 @@ THROTTLE: Final = Declaration(
             "#795548",
             "queue",
             cause="throttled by a control group",
+            contended=True,
         ),
     ),
     ranks=(

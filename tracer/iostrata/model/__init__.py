@@ -9,6 +9,7 @@ from iostrata.model.breakdown import (
     Breakdown,
     Cost,
     Crossing,
+    Crowd,
     Layer,
     LeftOver,
     NotObserved,
@@ -52,9 +53,9 @@ from iostrata.model.summary import (
 
 __all__ = [
     "UNKNOWN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",
-    "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Estimate", "Evidence", "Excess",
-    "Fact", "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved",
-    "Onset", "OverTime", "Part", "Period", "Quality", "Regression", "Row", "SegmentRow",
-    "Selection", "Stack", "Step", "Sum", "Summary", "Table", "Tail", "TailRow", "TailSegment",
-    "Timeline", "Unseen", "WaitSite", "Who", "Writes",
+    "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Crowd", "Estimate", "Evidence",
+    "Excess", "Fact", "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary",
+    "NotObserved", "Onset", "OverTime", "Part", "Period", "Quality", "Regression", "Row",
+    "SegmentRow", "Selection", "Stack", "Step", "Sum", "Summary", "Table", "Tail", "TailRow",
+    "TailSegment", "Timeline", "Unseen", "WaitSite", "Who", "Writes",
 ]  # fmt: skip

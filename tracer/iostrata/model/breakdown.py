@@ -184,6 +184,14 @@ UNKNOWN: Final = Who("", "unknown")
 
 
 @dataclass(frozen=True)
+class Crowd:
+    """Several who had something together: ``percent`` of each, 100 in all, the most first."""
+
+    members: tuple[Who, ...]
+    percent: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Behind:
     """Who had what the writes waited for: columns of equal length, int64.
 

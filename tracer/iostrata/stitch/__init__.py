@@ -7,6 +7,7 @@ from iostrata.stitch.bios import bios_of
 from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHOD, METHODS, O_DSYNC, Pieces, Units
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
+from iostrata.stitch.people import told
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import rpc_calls_of
@@ -15,13 +16,13 @@ from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, stitch
 from iostrata.stitch.submissions import pieces_of, submissions_of
-from iostrata.stitch.turns import BEFORE_DEVICES, LOCKS, QUEUES, Behind, told
+from iostrata.stitch.turns import UNASKED, Behind
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_of, windows
 
 __all__ = [
-    "BEFORE_DEVICES", "ENGINES", "EVERY_DEVICE", "KINDS", "LOCKS", "METHOD", "METHODS",
-    "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OP_WRITE", "O_DSYNC", "QUEUES", "Activities", "Asked",
+    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS",
+    "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OP_WRITE", "O_DSYNC", "UNASKED", "Activities", "Asked",
     "Audit", "Behind", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Requests",
     "SpanList", "Spans", "Units", "Window", "bios_of", "commits_of", "downs_of", "follow",
     "last_hit", "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking",

@@ -40,7 +40,8 @@ QUEUED, SPLIT, REMAPPED = range(3)
 class Bios:
     """Bios, one row each, in order of ``begin_ns``. Times in ns, -1: not seen or none.
 
-    ``held``: a control group's limit kept it from being queued. ``parent``: the row that it
+    ``held``: a control group's limit kept it from being queued. ``data_tid``: who wrote last to
+    the file that a kernel thread writes, 0: not told. ``parent``: the row that it
     came of, -1: it was queued for its own sake. ``above``: the row of the Requests on a loop
     device that it is for. ``lowered``: it is on a device below that of one of these.
     ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the first of
@@ -58,6 +59,7 @@ class Bios:
     wants_flush: NDArray[np.bool_]
     kernel_thread: NDArray[np.bool_]
     held: NDArray[np.bool_]
+    data_tid: Ints
     parent: Ints
     above: Ints
     lowered: NDArray[np.bool_]
@@ -100,6 +102,7 @@ class Begun:
     kernel_thread: Ints
     above_key: Ints
     held: Ints
+    data_tid: Ints
     parent_key: Ints
     old_device_key: Ints
     old_sector: Ints
@@ -165,6 +168,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         wants_flush=begun.wants_flush,
         kernel_thread=begun.kernel_thread[root] != 0,
         held=begun.held[root] != 0,
+        data_tid=begun.data_tid[root],
         parent=parent,
         above=above,
         lowered=lowered(parent, above, begun.device_key),
@@ -198,7 +202,7 @@ def lowered(parent: Ints, above: Ints, device_key: Ints) -> NDArray[np.bool_]:
 
 def _begun(window: Window, ends: Ends) -> Begun:
     fields = ("tid", "bio_key", "sector", "dev", "size_bytes", "flags")
-    later = ("above_key", "held")
+    later = ("above_key", "held", "data_tid")
     told = [name for name in later if name in window.trace.points["block_bio_queue"].fields]
     queued = window.columns("block_bio_queue", *fields, "kernel_thread", *told)
     split = window.columns("block_split", *fields, "parent_key")
@@ -229,6 +233,7 @@ def _rows(kind: int, columns: Columns) -> Begun:
         kernel_thread=columns.get("kernel_thread", nothing),
         above_key=columns.get("above_key", nothing),
         held=columns.get("held", nothing),
+        data_tid=columns.get("data_tid", nothing),
         parent_key=columns.get("parent_key", none),
         old_device_key=columns.get("old_dev", none),
         old_sector=columns.get("old_sector", none),

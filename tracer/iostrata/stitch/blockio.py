@@ -113,11 +113,12 @@ def _flushes(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, stack
     spans.add(owner[bio], rank, begin, end, flush)
     # What asks for a flush is queued until the last of those flushes was issued: data, too,
     # before and after it is written.
-    issued = np.full(len(bios), -1)
-    np.maximum.at(issued, bio, requests.issue_ns[flush])
+    last, order = np.full(len(bios), -1), np.argsort(requests.issue_ns[flush], kind="stable")
+    last[bio[order]] = flush[order]
     asked = np.flatnonzero(bios.wants_flush & (owner >= 0))
     rank = _of_queue(np.full(len(asked), RANK["block.Q2D"]), bios.lowered[asked])
-    spans.add(owner[asked], rank, bios.queue_ns[asked], issued[asked])
+    issued = at(requests.issue_ns, last[asked])
+    spans.add(owner[asked], rank, bios.queue_ns[asked], issued, last[asked])
 
 
 def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ranks) -> None:

@@ -114,12 +114,12 @@ def _of_xfs(trace: Trace) -> Commits:
 
 
 def phases(commits: Commits) -> Spans:
-    """The phases of each commit (``owner``: its row); a phase not seen is in the one before."""
+    """The phases of each commit (``owner``, ``of``: its row); one not seen is in that before."""
     spans, activity = SpanList(), np.arange(len(commits))
     logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
     flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
-    spans.add(activity, "journal.start", commits.since_ns, commits.begin_ns)
-    spans.add(activity, "journal.locking", commits.begin_ns, flushing)
-    spans.add(activity, "journal.flushing", flushing, logging)
-    spans.add(activity, "journal.logging", logging, commits.end_ns)
+    spans.add(activity, "journal.start", commits.since_ns, commits.begin_ns, activity)
+    spans.add(activity, "journal.locking", commits.begin_ns, flushing, activity)
+    spans.add(activity, "journal.flushing", flushing, logging, activity)
+    spans.add(activity, "journal.logging", logging, commits.end_ns, activity)
     return spans.collect()

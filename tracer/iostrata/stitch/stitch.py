@@ -35,8 +35,9 @@ from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
-from iostrata.stitch.journal import phases
+from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.owners import Owners, Submitting, Syncs
+from iostrata.stitch.people import told
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import Calls, owners_of_calls, rpc_calls_of, spans_of_calls
@@ -54,7 +55,7 @@ from iostrata.stitch.serving import (
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
-from iostrata.stitch.turns import Behind, Waited, behind_of, nothing_behind, told
+from iostrata.stitch.turns import Behind, Numbers, Waited, behind_of, nothing_behind
 from iostrata.stitch.wakers import Explained, Tied, Wakers, endings_of
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
@@ -80,8 +81,8 @@ class Asked:
 class Stitched:
     """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
 
-    ``asked``: what ``spans.of`` are rows of; beyond it, of sleeps. ``audit``: what else went
-    on meanwhile. ``behind``: who had what spans waited for.
+    ``asked``: what ``spans.of`` are rows of; beyond it, as ``Numbers`` has them. ``audit``: what
+    else went on meanwhile. ``behind``: who had what spans waited for.
     """
 
     spans: Spans
@@ -115,7 +116,8 @@ def stitch(window: Window) -> Stitched:
     calls = rpc_calls_of(window)
     downs, caller = downs_of(window.trace), owners_of_calls(calls, owners)
     spans.extend(spans_of_calls(calls, caller, len(requests.key), downs))
-    first_sleep = len(requests.key) + len(calls)
+    numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
+    first_sleep = numbers.sleep
     spans.extend(run_queue(sleeps, piece_of_sleep, first_sleep))
     commits_used = np.zeros(0, np.int64)
     first_commit = len(window.pieces.begin_ns)
@@ -132,7 +134,7 @@ def stitch(window: Window) -> Stitched:
     for_it = np.where(waiting.of_sleep >= 0, waiting.of_sleep, served)
     owner_of_sleep = np.where(committing >= 0, committing, for_it)
     endings = endings_of(window, bios, carried, requests, completed, calls)
-    wakers = Wakers(window, sleeps, endings, bios, first_sleep)
+    wakers = Wakers(window, sleeps, endings, bios, numbers)
     explained = wakers.explain(
         np.where(idle, -1, owner_of_sleep), carried, (piece_of_bio, activity_of_bio)
     )
@@ -143,9 +145,11 @@ def stitch(window: Window) -> Stitched:
     if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
         edges = _edges(window, owners, waiting, sleeps, explained, commit_of_bio)
         commits_used = edges.activity - first_commit
-        _journal_starts(spans, window, edges, sleeps)
+        _journal_starts(spans, window, edges, sleeps, numbers)
         inside = SpanList()
-        inside.extend(_activity_spans(window, bios, requests, carried, activity_of_bio, stack))
+        inside.extend(
+            _activity_spans(window, bios, requests, carried, activity_of_bio, stack, numbers)
+        )
         inside.extend(
             run_queue(
                 sleeps, np.where(owner_of_sleep >= first_commit, owner_of_sleep, -1), first_sleep
@@ -187,7 +191,7 @@ def stitch(window: Window) -> Stitched:
     went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
     behind = nothing_behind()
     if told(window.trace):
-        waited = Waited(every_sleep, first_sleep, requests, bios, root, carried)
+        waited = Waited(numbers, every_sleep, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)
     return Stitched(found, asked, ties, audit(window, sleeps, owner, went_on, found), behind)
 
@@ -243,6 +247,12 @@ def _commit_of_bio(window: Window, bios: Bios) -> Ints:
     return np.where(at(commits.end_ns, log) >= bios.queue_ns, log, commit)
 
 
+def _numbers(first: int, sleeps: Sleeps, commits: Commits, bios: Bios) -> Numbers:
+    commit = first + len(sleeps)
+    bio = commit + len(commits)
+    return Numbers(sleep=first, commit=commit, bio=bio, thread=bio + len(bios))
+
+
 def _numbered(rows: Ints, first: int) -> Ints:
     """Rows as numbers from ``first`` on; -1 stays."""
     return np.where(rows >= 0, rows + first, -1)
@@ -288,12 +298,14 @@ def _activity_spans(
     carried: Carried,
     activity_of_bio: Ints,
     stack: Stack,
+    numbers: Numbers,
 ) -> Spans:
     """What went on inside each commit and below each request; ``owner`` is its number."""
     commits, first_commit = window.commits, len(window.pieces.begin_ns)
     in_commit = (activity_of_bio >= 0) & (activity_of_bio < first_commit + len(commits))
     spans, ran = SpanList(), phases(commits)
-    spans.add(ran.owner + first_commit, ran.rank, ran.begin_ns, ran.end_ns)
+    number = ran.of + numbers.commit
+    spans.add(ran.owner + first_commit, ran.rank, ran.begin_ns, ran.end_ns, number)
     # Ordered mode writes data before the log, with neither the flag nor the name of a journal.
     journal = in_commit & (bios.meta | bios.wants_flush[stack.root])
     spans.extend(spans_of_bios(bios, requests, carried, activity_of_bio, journal, stack.stacked))
@@ -484,16 +496,20 @@ def _edges_of(tied: Tied, activity: Ints) -> Edges:
     return Edges(activity[rows], tied.owner[rows], tied.begin_ns[rows], tied.end_ns[rows])
 
 
-def _journal_starts(spans: SpanList, window: Window, edges: Edges, sleeps: Sleeps) -> None:
+def _journal_starts(
+    spans: SpanList, window: Window, edges: Edges, sleeps: Sleeps, numbers: Numbers
+) -> None:
     """Asleep for a commit whose thread had not been let go to begin it."""
     first_commit = len(window.pieces.begin_ns)
     edges = edges.rows(np.flatnonzero(edges.write < first_commit))
-    begin = window.commits.since_ns[edges.activity - first_commit]
+    commit = edges.activity - first_commit
+    begin = window.commits.since_ns[commit]
     tid = window.pieces.tid[edges.write]
     sleep = Containing(sleeps.tid, sleeps.off_ns, sleeps.on_ns).find(tid, begin)
     off = at(sleeps.off_ns, sleep)
     asleep = (at(sleeps.wake_ns, sleep) > 0) & (off >= edges.begin_ns)
-    spans.add(np.where(asleep, edges.write, -1), "journal.start", off, begin)
+    owner, number = np.where(asleep, edges.write, -1), commit + numbers.commit
+    spans.add(owner, "journal.start", off, begin, number)
 
 
 def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -> NDArray[np.bool_]:

@@ -3,37 +3,43 @@
 
 A CPU has one task at a time, as the scheduler tells. A device may work on many requests,
 and does not tell in which order: at each instant the one that was issued first of those
-in flight is ahead of all others, and who asked for it is whom the rest is behind. What was
-not seen is told of nobody.
+in flight is ahead of all others, and who asked for it is whom the rest is behind. A journal
+commits for all who changed something at once: each has as much of that as it changed. What
+was not seen is told of nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, integers, overlapping, ranges
+from iostrata.columns import AsOf, Containing, Ints, at, overlapping, ranges
 from iostrata.layers import RANK, STACK
-from iostrata.model import Who
-from iostrata.stitch.bios import Bios, Carried
+from iostrata.model import Crowd, Who
+from iostrata.stitch.bios import DEPTH, Bios, Carried
+from iostrata.stitch.people import IDLE, People, handled
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
-from iostrata.trace import Trace
+from iostrata.trace.layout import WAKE_INTERRUPT
 
-IDLE: Final = "idle"
 QUEUES: Final = np.array([rank.name.endswith("wakeup.runqueue") for rank in STACK])
 LOCKS: Final = np.array([rank.name == "lock" for rank in STACK])
+JOURNALS: Final = np.array(["journal." in rank.name for rank in STACK])
+QUOTAS: Final = np.array([rank.row == "throttle.cpu" for rank in STACK])
+LIMITS: Final = np.array([rank.row == "throttle.io" for rank in STACK])
 DEVICES: Final = np.array([rank.name.startswith("device.") for rank in STACK])
 BEFORE_DEVICES: Final = np.array(
     [rank.name.startswith("block.") or rank.name == "lower.queue" for rank in STACK]
 )
 BEFORE_DEVICES[RANK["block.stacked"]] = False
+DISKS: Final = DEVICES | BEFORE_DEVICES | np.array([rank.row == "block.stacked" for rank in STACK])
+UNASKED: Final = QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
+"""Ranks that are of something else than what was asked of a device or a machine."""
 
 
 @dataclass(frozen=True)
@@ -57,81 +63,76 @@ class Behind:
     begin_ns: Ints
     end_ns: Ints
     who: Ints
-    names: tuple[Who, ...]
+    names: tuple[Who | Crowd, ...]
 
     def __len__(self) -> int:
         return len(self.span)
 
 
-class People:
-    """Processes by number, in the order that they were first met."""
-
-    def __init__(self, machine: str, cgroups: Mapping[int, str]) -> None:
-        self._machine, self._cgroups = machine, cgroups
-        self._numbers: dict[Who, int] = {}
-
-    @property
-    def names(self) -> tuple[Who, ...]:
-        return tuple(self._numbers)
-
-    def number(self, process: str, cgroup: int) -> int:
-        who = Who(self._machine, process, self._cgroups.get(cgroup, ""))
-        return self._numbers.setdefault(who, len(self._numbers))
-
-    def of(self, process: NDArray[np.generic], cgroup: Ints) -> Ints:
-        """The numbers of many, whose names are bytes."""
-        names, name = np.unique(process, return_inverse=True)
-        groups, group = np.unique(cgroup, return_inverse=True)
-        pairs, pair = np.unique(name * max(len(groups), 1) + group, return_inverse=True)
-        numbers = [
-            self.number(
-                bytes(names[one // len(groups)]).decode(errors="replace"),
-                int(groups[one % len(groups)]),
-            )
-            for one in pairs.tolist()
-        ]
-        return np.array(numbers, np.int64)[pair]
+Parts = tuple[Ints, Ints, Ints, Ints]
+"""Columns of ``Behind``: span, begin, end, who."""
 
 
-def told(trace: Trace) -> bool:
-    """Whether a recording tells who anybody is."""
-    return bool(len(trace.points["task"]) or len(trace.points["sched_ran"]))
+@dataclass(frozen=True)
+class Numbers:
+    """What ``Spans.of`` are from which number on: at first requests and calls, then these.
+
+    ``thread``: threads that held locks, by their tid.
+    """
+
+    sleep: int
+    commit: int
+    bio: int
+    thread: int
 
 
 @dataclass(frozen=True)
 class Waited:
-    """What ``Spans.of`` are of: requests; from ``first_sleep`` on sleeps; behind them threads.
+    """What ``Spans.of`` are of.
 
-    ``root``: of each of the ``bios``, the row of the whole one.
+    ``root``: of each of the ``bios``, the row of the whole one; ``commit``: that it is part of,
+    -1: of none.
     """
 
+    numbers: Numbers
     sleeps: Sleeps
-    first_sleep: int
     requests: Requests
     bios: Bios
     root: Ints
+    commit: Ints
     carried: Carried
 
 
 def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
-    people = People(window.trace.machine, window.trace.facts.cgroups)
-    sleep = np.where(QUEUES[spans.rank], spans.of - waited.first_sleep, -1)
+    people = People(window.trace)
+    logged = handled(window, people)
     parts = [
-        _during(
-            *_waits_for_cpus(window, spans, sleep, waited.sleeps),
-            _cpus(window, waited.sleeps, people),
-        ),
-        _during(*_waits_for_disks(spans, waited.requests), _disks(window, waited, people)),
-        _held(window, spans, waited, people),
+        _during(*_waits_for_cpus(window, spans, waited), cpus_of(window, waited.sleeps, people)),
+        _during(*_waits_for_disks(spans, waited.requests), _disks(waited, people, logged)),
+        _during(*_waits_for_commits(spans, waited), _commits(window, waited, people, logged)),
+        _held(spans, waited, people),
+        *_limited(window, spans, waited, people),
     ]
+    return in_order(parts, people)
+
+
+def in_order(parts: Sequence[Parts], people: People) -> Behind:
+    """As one; what is empty, or nobody's, is left out."""
     span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    order = np.lexsort((begin, span))
+    known = np.flatnonzero((who >= 0) & (end > begin))
+    order = known[np.lexsort((begin[known], span[known]))]
     return Behind(span[order], begin[order], end[order], who[order], people.names)
 
 
-def _during(
-    span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns
-) -> tuple[Ints, Ints, Ints, Ints]:
+def _written(waited: Waited, count: int, people: People) -> Ints:
+    """Of each commit: whose data it writes before its log."""
+    bios = waited.bios
+    rows = np.flatnonzero((waited.commit >= 0) & (bios.data_tid > 0))
+    who = people.threads(bios.data_tid[rows], bios.queue_ns[rows])
+    return people.crowds(count, waited.commit[rows], who, bios.size_bytes[rows])
+
+
+def _during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns) -> Parts:
     """Whose turn it was in which part of some waits."""
     row, turn = overlapping(place, begin_ns, end_ns, turns.place, turns.begin_ns, turns.end_ns)
     begin = np.maximum(begin_ns[row], turns.begin_ns[turn])
@@ -139,15 +140,22 @@ def _during(
     return span[row], begin, end, turns.who[turn]
 
 
-def _waits_for_cpus(
-    window: Window, spans: Spans, sleep: Ints, sleeps: Sleeps
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """In whose queue each span waited: its row, the CPU, from when to when.
+def _waits_for_cpus(window: Window, spans: Spans, waited: Waited) -> Parts:
+    span = np.flatnonzero(QUEUES[spans.rank] & (spans.of >= waited.numbers.sleep))
+    sleep = spans.of[span] - waited.numbers.sleep
+    row, cpu, begin, end = waits_for_cpus(
+        window, spans.begin_ns[span], spans.end_ns[span], sleep, waited.sleeps
+    )
+    return span[row], cpu, begin, end
 
-    ``sleep``: the row behind each span, -1: none.
+
+def waits_for_cpus(
+    window: Window, begin_ns: Ints, end_ns: Ints, sleep: Ints, sleeps: Sleeps
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """In whose queue each of some waits was: its row, the CPU, from when to when.
+
+    ``sleep``: of each, the row of the sleeps that it ended.
     """
-    span = np.flatnonzero(sleep >= 0)
-    sleep = sleep[span]
     moves = window.columns("sched_moved", "subject_tid", "from_cpu", "since_ns")
     moved = Containing(sleeps.tid, sleeps.off_ns, sleeps.on_ns).find(
         moves["subject_tid"], moves["time_ns"]
@@ -155,7 +163,7 @@ def _waits_for_cpus(
     last = np.zeros(len(sleeps), np.int64)
     known = np.flatnonzero(moved >= 0)
     np.maximum.at(last, moved[known], moves["time_ns"][known])
-    stayed = np.maximum(spans.begin_ns[span], last[sleep])
+    stayed = np.maximum(begin_ns, last[sleep])
     # Before that in those that it was taken from.
     order = np.argsort(sleep, kind="stable")
     first = np.searchsorted(sleep[order], moved[known], side="left")
@@ -163,16 +171,14 @@ def _waits_for_cpus(
     again = order[np.repeat(first, count) + ranges(count)]
     move = np.repeat(known, count)
     return (
-        np.concatenate([span, span[again]]),
+        np.concatenate([np.arange(len(sleep)), again]),
         np.concatenate([sleeps.cpu[sleep], moves["from_cpu"][move]]),
-        np.concatenate([stayed, np.maximum(spans.begin_ns[span[again]], moves["since_ns"][move])]),
-        np.concatenate(
-            [spans.end_ns[span], np.minimum(spans.end_ns[span[again]], moves["time_ns"][move])]
-        ),
+        np.concatenate([stayed, np.maximum(begin_ns[again], moves["since_ns"][move])]),
+        np.concatenate([end_ns, np.minimum(end_ns[again], moves["time_ns"][move])]),
     )
 
 
-def _cpus(window: Window, sleeps: Sleeps, people: People) -> Turns:
+def cpus_of(window: Window, sleeps: Sleeps, people: People) -> Turns:
     """Who had the CPUs. A run that was told before it was over is told again when it is."""
     runs = window.columns("sched_ran", "ran_cpu", "begin_ns", "end_ns", "tgid", "cgroup")
     first, last = np.searchsorted(
@@ -196,28 +202,81 @@ def _cpus(window: Window, sleeps: Sleeps, people: People) -> Turns:
     )
 
 
-def _held(
-    window: Window, spans: Spans, waited: Waited, people: People
-) -> tuple[Ints, Ints, Ints, Ints]:
+def _held(spans: Spans, waited: Waited, people: People) -> Parts:
     """Which spans waited for a lock that a known process had: all of each."""
-    span = np.flatnonzero(LOCKS[spans.rank] & (spans.of >= 0))
-    holder = spans.of[span] - waited.first_sleep - len(waited.sleeps)
-    who = _who(window, holder, spans.begin_ns[span], people)
-    known = np.flatnonzero(who >= 0)
-    span = span[known]
-    return span, spans.begin_ns[span], spans.end_ns[span], who[known]
+    span = np.flatnonzero(LOCKS[spans.rank] & (spans.of >= waited.numbers.thread))
+    begin = spans.begin_ns[span]
+    who = people.threads(spans.of[span] - waited.numbers.thread, begin)
+    return span, begin, spans.end_ns[span], who
 
 
-def _waits_for_disks(spans: Spans, requests: Requests) -> tuple[Ints, Ints, Ints, Ints]:
-    span = np.flatnonzero((DEVICES | BEFORE_DEVICES)[spans.rank] & (spans.of >= 0))
+def _limited(window: Window, spans: Spans, waited: Waited, people: People) -> list[Parts]:
+    """Which spans a control group's limit kept: all of each."""
+    of = spans.of
+    cpu = np.flatnonzero(QUOTAS[spans.rank] & (of >= waited.numbers.sleep))
+    quota = waited.sleeps.limit[of[cpu] - waited.numbers.sleep]
+    disk = np.flatnonzero(LIMITS[spans.rank] & (of >= waited.numbers.bio))
+    bio = of[disk] - waited.numbers.bio
+    held = window.columns("block_bio_held", "bio_key", "cgroup")
+    told = AsOf(held["bio_key"], held["time_ns"])
+    event = told.at_or_before(waited.bios.key[bio], waited.bios.queue_ns[bio])
+    group = np.where(event >= 0, at(held["cgroup"], event), 0)
+    return [
+        (span, spans.begin_ns[span], spans.end_ns[span], who)
+        for span, who in (
+            (cpu, people.limits("cpu.max", quota)),
+            (disk, people.limits("io.max", group)),
+        )
+    ]
+
+
+def _waits_for_commits(spans: Spans, waited: Waited) -> Parts:
+    span = np.flatnonzero(JOURNALS[spans.rank] & (spans.of >= waited.numbers.commit))
+    commit = spans.of[span] - waited.numbers.commit
+    return span, commit, spans.begin_ns[span], spans.end_ns[span]
+
+
+def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Turns:
+    """Who had each commit (the place), from its begin to its end.
+
+    While it waits for open handles, who ended the last of them: that one had been open all
+    the time. Then whose data it writes, and who changed what it logs (``logged``), for whom
+    all else is.
+    """
+    commits, sleeps, row = window.commits, waited.sleeps, np.arange(len(window.commits))
+    logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
+    flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
+    slept = AsOf(sleeps.tid, sleeps.on_ns)
+    last = slept.at_or_before(commits.tid, flushing)
+    itself = at(sleeps.context, last) != WAKE_INTERRUPT
+    inside = itself & (at(sleeps.waker, last) > 0) & (at(sleeps.wake_ns, last) > commits.begin_ns)
+    woken = np.where(inside, at(sleeps.wake_ns, last), commits.begin_ns)
+    asleep = np.where(inside, np.maximum(at(sleeps.off_ns, last), commits.begin_ns), woken)
+    holder = people.threads(at(sleeps.waker, last), woken)
+    written = _written(waited, len(row), people)
+    written = np.where(written >= 0, written, logged)
+    turns = (
+        (commits.begin_ns, asleep, logged),
+        (asleep, woken, holder),
+        (woken, flushing, logged),
+        (flushing, logging, written),
+        (logging, commits.end_ns, logged),
+    )
+    begin, end, who = (np.concatenate(columns) for columns in zip(*turns, strict=True))
+    place, some = np.tile(row, len(turns)), np.flatnonzero(end > begin)
+    return Turns(place[some], begin[some], end[some], who[some])
+
+
+def _waits_for_disks(spans: Spans, requests: Requests) -> Parts:
+    span = np.flatnonzero(DISKS[spans.rank] & (spans.of >= 0))
     span = span[spans.of[span] < len(requests.key)]
     disk = requests.device_key[spans.of[span]]
     return span, disk, spans.begin_ns[span], spans.end_ns[span]
 
 
-def _disks(window: Window, waited: Waited, people: People) -> Turns:
+def _disks(waited: Waited, people: People, logged: Ints) -> Turns:
     """Who asked for the request that was ahead of all others of its disk."""
-    requests, tid = waited.requests, _asked_by(waited)
+    requests, bio = waited.requests, _asked_by(waited)
     order = np.lexsort((requests.issue_ns, requests.device_key))
     disk, issue = requests.device_key[order], requests.issue_ns[order]
     complete = requests.complete_ns[order]
@@ -227,7 +286,7 @@ def _disks(window: Window, waited: Waited, people: People) -> Turns:
     # Until when all that was issued before was complete; below 0: nothing was.
     done = np.append(0, np.maximum.accumulate(complete + shift))[: len(disk)] - shift
     begin = np.maximum(issue, done)
-    who = _who(window, tid[order], issue, people)
+    who = _whose(waited, people, logged, bio[order], issue)
     ahead = np.flatnonzero((complete > begin) & (who >= 0))
     idle = np.flatnonzero((issue > done) & (done > 0))
     nobody = np.full(len(idle), people.number(IDLE, 0))
@@ -240,42 +299,32 @@ def _disks(window: Window, waited: Waited, people: People) -> Turns:
 
 
 def _asked_by(waited: Waited) -> Ints:
-    """The thread that asked for each request, -1: not known.
+    """The bio that each request was asked for by, -1: not known.
 
-    Of a flush, which the block layer makes itself: who asked for one last.
+    Of a flush, which the block layer makes itself: the last that asked for one. Of what is
+    below a stacked device, the one above.
     """
     requests, bios, root, carried = waited.requests, waited.bios, waited.root, waited.carried
-    tid = np.full(len(requests.key), -1)
-    tid[carried.request[::-1]] = bios.tid[root[carried.bio[::-1]]]
+    bio = np.full(len(requests.key), -1)
+    bio[carried.request[::-1]] = root[carried.bio[::-1]]
     flushes, asked = np.flatnonzero(requests.flush), np.flatnonzero(bios.wants_flush)
     last = AsOf(bios.device_key[asked], bios.queue_ns[asked]).at_or_before(
         requests.device_key[flushes], requests.issue_ns[flushes]
     )
-    tid[flushes] = at(bios.tid, at(root, at(asked, last)))
-    return tid
+    bio[flushes] = at(root, at(asked, last))
+    for _ in range(DEPTH if (bios.above >= 0).any() else 0):
+        above = at(bio, at(bios.above, bio))
+        bio = np.where(above >= 0, above, bio)
+    return bio
 
 
-def _who(window: Window, tid: Ints, time_ns: Ints, people: People) -> Ints:
-    """The processes of some threads, -1: not known."""
-    found = np.full(len(tid), -1)
-    for events, cgroup in _tellings(window):
-        told = AsOf(integers(events["subject_tid"]), integers(events["time_ns"]))
-        row = told.at_or_before(tid, time_ns)
-        rows = np.flatnonzero((row >= 0) & (found < 0))
-        found[rows] = people.of(events["process"][row[rows]], cgroup[row[rows]])
-    return found
-
-
-def _tellings(window: Window) -> Iterator[tuple[Mapping[str, NDArray[np.generic]], Ints]]:
-    """The events that name threads, the better ones first, and the control groups they name."""
-    tasks = window.trace.points["task"]
-    if len(tasks):
-        columns = tasks.columns("subject_tid", "time_ns", "process", "cgroup")
-        yield columns, integers(columns["cgroup"])
-    threads = window.trace.points["thread"]
-    if len(threads) and "process" in threads.fields:
-        columns = threads.columns("subject_tid", "time_ns", "process")
-        yield columns, np.zeros(len(threads), np.int64)
+def _whose(waited: Waited, people: People, logged: Ints, bio: Ints, time_ns: Ints) -> Ints:
+    """For whom some bios are: whose data it is, who has a part in the commit, or who asked."""
+    bios, commit = waited.bios, at(waited.commit, bio)
+    data = np.where(bio >= 0, at(bios.data_tid, bio), 0)
+    who = people.threads(np.where(data > 0, data, at(bios.tid, bio)), time_ns)
+    crowd = at(logged, commit)
+    return np.where((data <= 0) & (crowd >= 0), crowd, who)
 
 
 def nothing_behind() -> Behind:

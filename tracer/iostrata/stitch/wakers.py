@@ -23,6 +23,7 @@ from iostrata.stitch.bios import Bios, Carried, roots
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Columns, Window
 from iostrata.trace import Facts
@@ -193,13 +194,9 @@ class Wakers:
     """Follows sleeps of a window to what ended them."""
 
     def __init__(
-        self, window: Window, sleeps: Sleeps, endings: Endings, bios: Bios, first_sleep: int
+        self, window: Window, sleeps: Sleeps, endings: Endings, bios: Bios, numbers: Numbers
     ) -> None:
-        """``first_sleep``: the number of the first of the sleeps in ``Spans.of``.
-
-        Behind those, there, are the threads that held locks, by their tid.
-        """
-        self._bios, self._first_sleep = bios, first_sleep
+        self._bios, self._numbers = bios, numbers
         self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
         self._completed = np.flatnonzero(endings.bio >= 0)
         self._told = np.flatnonzero(endings.bio < 0)
@@ -259,7 +256,10 @@ class Wakers:
         """
         queue, tid = at(self._bios.queue_ns, bio), at(self._bios.tid, bio)
         held = at(self._bios.held.astype(np.int64), bio) > 0
-        spans.add(np.where(held, front.owner, -1), "throttle.io", front.begin_ns, queue)
+        spans.add(
+            np.where(held, front.owner, -1), "throttle.io", front.begin_ns, queue,
+            bio + self._numbers.bio,
+        )  # fmt: skip
         still = np.full(len(front), STILL)
         before = Waits(
             front.owner, front.sleep, front.begin_ns, queue, tid, front.cpu, still
@@ -394,16 +394,12 @@ class Wakers:
         idle = asleep & helper & (at(self._sleeps.state, sleep) & TASK_NOLOAD > 0)
         floor = np.maximum(front.begin_ns, np.where(works, -1, at(enter, call)))
         peer = np.where(helper, -1, front.owner)
-        holder = self._first_sleep + len(self._sleeps) + front.waker
+        holder, number = front.waker + self._numbers.thread, sleep + self._numbers.sleep
+        since = np.maximum(floor, runnable)
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns, holder)
-        spans.add(
-            peer, "wakeup.runqueue", np.maximum(floor, runnable), on, sleep + self._first_sleep
-        )
-        spans.add(
-            peer, "throttle.cpu", np.maximum(floor, runnable), at(self._sleeps.released_ns, sleep)
-        )
-        spans.add(np.where(helper, front.owner, -1), "wakeup.worker",
-                  np.maximum(floor, runnable), front.end_ns)  # fmt: skip
+        spans.add(peer, "wakeup.runqueue", since, on, number)
+        spans.add(peer, "throttle.cpu", since, at(self._sleeps.released_ns, sleep), number)
+        spans.add(np.where(helper, front.owner, -1), "wakeup.worker", since, front.end_ns)
         before = Waits(
             front.owner, front.sleep, np.where(idle, floor, np.maximum(floor, off)), runnable,
             at(self._sleeps.waker, sleep), at(self._sleeps.waker_cpu, sleep),

@@ -21,7 +21,8 @@ class Sleeps:
     ``waker``: -1 where nobody was seen to end the sleep, which then lasts until ``on_ns``.
     ``context``: an ``enum wake_context``; ``waker_cpu``: where it is known. ``cpu``: on which
     it ran again; ``idle_ns``: since when that had had nothing to do, 0: it had, or not known.
-    ``throttled_ns``: for how long of the wait for a CPU its control group's quota was used up.
+    ``throttled_ns``: for how long of the wait for a CPU its control group's quota was used up;
+    ``limit``: which group's that is, 0: not told.
     """
 
     tid: Ints
@@ -35,6 +36,7 @@ class Sleeps:
     cpu: Ints
     idle_ns: Ints
     throttled_ns: Ints
+    limit: Ints
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -68,7 +70,8 @@ def sleeps_of(window: Window) -> Sleeps:
     on, state = resumes["time_ns"], resumes["state"]
     unseen = (resumes["wake_ns"] == 0) & (state != 0)
     unknown = np.zeros(len(on), np.int64)
-    kept = window.columns("sched_throttled", "subject_tid", "throttled_ns")
+    group = ["cgroup"] if "cgroup" in window.trace.points["sched_throttled"].fields else []
+    kept = window.columns("sched_throttled", "subject_tid", "throttled_ns", *group)
     throttled = AsOf(kept["subject_tid"], kept["time_ns"]).at_or_before(resumes["subject_tid"], on)
     throttled = np.where(at(kept["time_ns"], throttled) == on, throttled, -1)
     return Sleeps(
@@ -83,6 +86,7 @@ def sleeps_of(window: Window) -> Sleeps:
         cpu=resumes["cpu"],
         idle_ns=resumes.get("idle_ns", unknown),
         throttled_ns=np.maximum(at(kept["throttled_ns"], throttled), 0),
+        limit=np.maximum(at(kept["cgroup"], throttled), 0) if group else unknown,
     )
 
 
@@ -93,7 +97,7 @@ def run_queue(sleeps: Sleeps, owner: Ints, first: int) -> Spans:
     """
     spans, sleep = SpanList(), first + np.arange(len(sleeps))
     spans.add(owner, "wakeup.runqueue", sleeps.runnable_ns, sleeps.on_ns, sleep)
-    spans.add(owner, "throttle.cpu", sleeps.runnable_ns, sleeps.released_ns)
+    spans.add(owner, "throttle.cpu", sleeps.runnable_ns, sleeps.released_ns, sleep)
     return spans.collect()
 
 

@@ -74,6 +74,8 @@ POINTS: dict[str, int] = {
     "rpc_transport": 61,
     "rpc_retransmit": 62,
     "loop_work": 63,
+    "block_bio_held": 64,
+    "jbd2_handles": 65,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -140,6 +142,8 @@ STRUCT_OF: dict[str, str] = {
     "rpc_transport": "transport_event",
     "rpc_retransmit": "retransmit_event",
     "loop_work": "loop_work_event",
+    "block_bio_held": "held_event",
+    "jbd2_handles": "handles_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -244,6 +248,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("kernel_thread", "<u4", 44),
         ("above_key", "<u8", 48),
         ("held", "<u4", 56),
+        ("data_tid", "<u4", 60),
     ),
     "remap_event": (
         ("time_ns", "<u8", 0),
@@ -588,6 +593,8 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("since_ns", "<u8", 16),
         ("throttled_ns", "<u8", 24),
         ("subject_tid", "<u4", 32),
+        ("pad", "<u4", 36),
+        ("cgroup", "<u8", 40),
     ),
     "transport_event": (
         ("time_ns", "<u8", 0),
@@ -614,6 +621,24 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("enter_ns", "<u8", 16),
         ("dev", "<u4", 24),
+    ),
+    "held_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("bio_key", "<u8", 16),
+        ("cgroup", "<u8", 24),
+    ),
+    "handles_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("dev", "<u4", 16),
+        ("transaction", "<u4", 20),
+        ("subject_tid", "<u4", 24),
+        ("block_count", "<u4", 28),
     ),
 }
 

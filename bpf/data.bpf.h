@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Whose data it is that kernel threads write: a file's is of the thread that
+ * made one of its pages dirty last, as pages bear nobody's name.
+ */
+#ifndef IOSTRATA_DATA_BPF_H
+#define IOSTRATA_DATA_BPF_H
+
+#include "thread.bpf.h"
+
+#define COMPOUND_TAIL 1
+#define PAGE_MAPPING_FLAGS 3 /* a page of no file */
+
+extern struct dirtier dirtiers[1 << DIRTIERS_BITS];
+
+static __always_inline struct dirtier *dirtier_of(__u64 inode_key)
+{
+	return &dirtiers[inode_key * 11400714819323198485ull >> (64 - DIRTIERS_BITS)];
+}
+
+/* The file that a bio's first page belongs to, 0: none. */
+static __always_inline __u64 bio_inode(struct bio *bio)
+{
+	struct page *page = BPF_CORE_READ(bio, bi_io_vec, bv_page);
+	__u64 head, mapping;
+
+	if (!page)
+		return 0;
+	head = PEEK(page, compound_head);
+	if (head & COMPOUND_TAIL)
+		page = (struct page *)(head - COMPOUND_TAIL);
+	mapping = (__u64)PEEK(page, mapping);
+	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
+		return 0;
+	return (__u64)PEEK((struct address_space *)mapping, host);
+}
+
+/* Who wrote last to the file that a bio carries data of, 0: not known. */
+static __always_inline __u32 bio_data_tid(struct bio *bio)
+{
+	__u64 inode_key = bio->bi_iter.bi_size ? bio_inode(bio) : 0;
+	struct dirtier *dirtier = dirtier_of(inode_key);
+
+	return inode_key && dirtier->inode_key == inode_key ? dirtier->tid : 0;
+}
+
+#endif

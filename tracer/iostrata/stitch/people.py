@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: threads and control groups of a machine in, who they are out, by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at, integers
+from iostrata.model import UNKNOWN, Crowd, Who
+from iostrata.stitch.window import Window
+from iostrata.trace import Trace
+
+IDLE: Final = "idle"
+NOBODY: Final = -1
+"""It is not known who."""
+STEPS: Final = (1, 5, 25, 100)
+"""To so many percent each one's share of a work is told."""
+MOST_CROWDS: Final = 400
+
+Members = tuple[tuple[int, int], ...]
+"""Who (a number), and how many percent; the most first."""
+
+
+class People:
+    """Processes by number, and crowds of them, in the order that they were first met."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._numbers: dict[Who | Crowd, int] = {}
+        self._names: list[Who | Crowd] = []
+
+    @property
+    def names(self) -> tuple[Who | Crowd, ...]:
+        return tuple(self._names)
+
+    def number(self, process: str, cgroup: int) -> int:
+        path = self._trace.facts.cgroups.get(cgroup, "")
+        who = Who(self._trace.machine, process, path)
+        return self._number(who)
+
+    def _number(self, who: Who | Crowd) -> int:
+        if who not in self._numbers:
+            self._numbers[who] = len(self._names)
+            self._names.append(who)
+        return self._numbers[who]
+
+    def of(self, process: NDArray[np.generic], cgroup: Ints) -> Ints:
+        """The numbers of many, whose names are bytes."""
+        names, name = np.unique(process, return_inverse=True)
+        groups, group = np.unique(cgroup, return_inverse=True)
+        pairs, pair = np.unique(name * max(len(groups), 1) + group, return_inverse=True)
+        numbers = [
+            self.number(
+                bytes(names[one // len(groups)]).decode(errors="replace"),
+                int(groups[one % len(groups)]),
+            )
+            for one in pairs.tolist()
+        ]
+        return np.array(numbers, np.int64)[pair]
+
+    def threads(self, tid: Ints, time_ns: Ints) -> Ints:
+        """The processes of some threads at some time."""
+        found = np.full(len(tid), NOBODY)
+        for events, cgroup in self._tellings():
+            told = AsOf(integers(events["subject_tid"]), integers(events["time_ns"]))
+            row = told.at_or_before(tid, time_ns)
+            rows = np.flatnonzero((row >= 0) & (found < 0))
+            found[rows] = self.of(events["process"][row[rows]], cgroup[row[rows]])
+        return found
+
+    def limits(self, name: str, cgroup: Ints) -> Ints:
+        """The limit of that name of each of some groups (0: not known)."""
+        found = np.full(len(cgroup), NOBODY)
+        for group in np.unique(cgroup[cgroup != 0]).tolist():
+            found[cgroup == group] = self.number(name, group)
+        return found
+
+    def crowds(self, count: int, work: Ints, who: Ints, weight: Ints) -> Ints:
+        """Who did each of ``count`` works: rows say how much of a work (-1: of none) was whose.
+
+        To a percent; less exactly where there are very many different crowds.
+        """
+        rows = np.flatnonzero((work >= 0) & (weight > 0))
+        most = len(self._names) + 1
+        pair, row = np.unique(work[rows] * most + who[rows] + 1, return_inverse=True)
+        weights = np.bincount(row, weights=weight[rows], minlength=len(pair))
+        works, persons = pair // most, pair % most - 1
+        for step in STEPS:
+            found = _crowds(works, persons, weights, step)
+            if len(set(found.values())) <= MOST_CROWDS:
+                break
+        numbers = np.full(count, NOBODY)
+        for one, crowd in found.items():
+            numbers[one] = self._number_of(crowd)
+        return numbers
+
+    def _number_of(self, crowd: Members) -> int:
+        if len(crowd) == 1:
+            return crowd[0][0]
+        members = [UNKNOWN if person == NOBODY else self._names[person] for person, _ in crowd]
+        one_by_one = tuple(member for member in members if isinstance(member, Who))
+        return self._number(Crowd(one_by_one, tuple(percent for _, percent in crowd)))
+
+    def _tellings(self) -> Iterator[tuple[Mapping[str, NDArray[np.generic]], Ints]]:
+        """The events that name threads, the better ones first, and the groups they name."""
+        tasks = self._trace.points["task"]
+        if len(tasks):
+            columns = tasks.columns("subject_tid", "time_ns", "process", "cgroup")
+            yield columns, integers(columns["cgroup"])
+        threads = self._trace.points["thread"]
+        if len(threads) and "process" in threads.fields:
+            columns = threads.columns("subject_tid", "time_ns", "process")
+            yield columns, np.zeros(len(threads), np.int64)
+
+
+def _crowds(works: Ints, persons: Ints, weights: NDArray[Any], step: int) -> dict[int, Members]:
+    """Of each work, the percent of each person: rows are in order of the works."""
+    first = np.searchsorted(works, works)
+    until = np.cumsum(weights)
+    until = until - (until - weights)[first]
+    whole = np.bincount(first, weights=weights, minlength=len(works))[first]
+    steps = 100 // step
+    # Rounded as sums, so that they make a hundred.
+    upper, lower = np.rint(steps * until / whole), np.rint(steps * (until - weights) / whole)
+    percent = (upper - lower).astype(np.int64) * step
+    found: dict[int, list[tuple[int, int]]] = {}
+    some = np.flatnonzero(percent > 0)
+    for work, person, part in zip(
+        works[some].tolist(), persons[some].tolist(), percent[some].tolist(), strict=True
+    ):
+        found.setdefault(work, []).append((person, part))
+    return {
+        work: tuple(sorted(members, key=lambda member: -member[1]))
+        for work, members in found.items()
+    }
+
+
+def told(trace: Trace) -> bool:
+    """Whether a recording tells who anybody is."""
+    return bool(len(trace.points["task"]) or len(trace.points["sched_ran"]))
+
+
+def handled(window: Window, people: People) -> Ints:
+    """Of each of the window's commits: whose handles changed what of it."""
+    commits = window.commits
+    events = window.columns("jbd2_handles", "dev", "transaction", "subject_tid", "block_count")
+    commit = AsOf(commits.device_key * (1 << 32) + commits.transaction, commits.begin_ns)
+    found = commit.at_or_before(events["dev"] * (1 << 32) + events["transaction"],
+                                events["time_ns"])  # fmt: skip
+    late = at(commits.end_ns, found) < events["time_ns"]
+    who = people.threads(events["subject_tid"], events["time_ns"])
+    return people.crowds(len(commits), np.where(late, -1, found), who, events["block_count"])
