@@ -11,10 +11,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from iostrata.analysis import analyse
+from iostrata.analysis import analyse, timelines
+from iostrata.attribute.choice import Choice
+from iostrata.attribute.summarise import summarise
 from iostrata.clock.line import MAX_DRIFT_PPM
-from iostrata.model import Breakdown
+from iostrata.model import Breakdown, Quality
 from iostrata.recording import open_recording
+from iostrata.report import waterfall
+from iostrata.report.who import named
 from tests.chain import APART, GUEST_DISK, Chain, Clock, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import World, Writer
@@ -226,24 +230,59 @@ def test_virtual_processors_with_gaps_in_their_numbers_are_not_guessed(tmp_path:
         assert mine["guest/syscall"] == true["syscall"]
 
 
-def test_a_virtual_processor_without_a_cpu(tmp_path: Path) -> None:
-    chain = Chain()
-    writer = chain.writer()
+def without_a_cpu(chain: Chain) -> list[int]:
+    """Each write's virtual processor waits for a CPU for 50 us; until when."""
+    writer, until = chain.writer(), []
     for number in range(30):
         writer.enter()
         writer.cpu(1_000)
         off = writer.now + 500
         chain.host.emit("sched_resume", off + 50_000, 504, off_ns=off, wake_ns=0, waker_tid=0,
                         state=0, subject_tid=504)  # fmt: skip
+        until.append(off + 50_000)
         chain.exit(off + 50_010, off + 50_020)
         writer.cpu(60_000)
         chain.data(writer, number * 8192, SYMMETRIC)
         writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
         writer.finish()
         writer.now += 5_000
+    return until
+
+
+def test_a_virtual_processor_without_a_cpu(tmp_path: Path) -> None:
+    chain = Chain()
+    without_a_cpu(chain)
     breakdown = analysed(chain, tmp_path)
     row = [layer.name for layer in breakdown.layers].index("host/vcpu.runqueue")
     assert np.unique(breakdown.time_ns[row]).tolist() == [50_000]
+    assert not len(breakdown.behind.write)
+
+
+def test_who_had_the_cpu_of_a_virtual_processor(tmp_path: Path) -> None:
+    """Another machine's process had it for 30 us, the quota took 10, and 10 nobody was seen to."""
+    chain = Chain()
+    until, cpu = without_a_cpu(chain), 504 % 4
+    others = "/machine.slice/machine-qemu\\x2d3\\x2ddb1.scope/libvirt/emulator"
+    chain.host.builder.cgroup(4711, others)
+    chain.host.builder.cgroup(4712, "/limited")
+    for on in until:
+        chain.host.emit("sched_throttled", on, 504, since_ns=on - 50_000, throttled_ns=10_000,
+                        subject_tid=504, cgroup=4712)  # fmt: skip
+        chain.host.emit("sched_ran", on, 0, begin_ns=on - 60_000, end_ns=on - 10_000, tgid=900,
+                        ran_cpu=cpu, cgroup=4711, process=b"qemu-system-x86")  # fmt: skip
+    breakdown = analysed(chain, tmp_path)
+    (row,) = (
+        row for row in summarise(breakdown).overall.rows if row.layer.name == "host/vcpu.runqueue"
+    )
+    parts = {named(part.who): part.mean_ns for part in row.behind}
+    assert parts == {
+        "qemu-system-x86 of virtual machine db1": 30_000,
+        "cpu.max in /limited": 10_000,
+        "unknown": 10_000,
+    }
+    (one,) = timelines(open_recording(tmp_path), Choice(slowest=1)).timelines
+    shown = waterfall.render([one], Quality(), 120, True, 30).plain
+    assert "behind qemu-system-x86 of virtual machine db1" in shown
 
 
 def test_a_loss_on_a_lower_machine_leaves_out_the_writes_that_it_may_touch(tmp_path: Path) -> None:

@@ -148,6 +148,8 @@ class Witness:
         """The request or the call that spans of a device, or of a call, are of."""
         asked = np.unique(self._spans.of[rows])
         asked = asked[asked >= 0]
+        if not len(asked):
+            return NOTHING
         requests, first = self._requests, int(asked[0])
         if first >= len(requests.key):
             call = first - len(requests.key)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from iostrata.clock import Alignment
 from iostrata.columns import AsOf, Ints, at, ranges
 from iostrata.model import NotObserved
-from iostrata.stitch import NO_COMMITS, NO_PIECES, NO_SPANS, Asked, Commits, Pieces, Spans, Window
+from iostrata.stitch import NO_COMMITS, NO_PIECES, Asked, Behind, Commits, Pieces, Spans, Window
 from iostrata.trace import Trace
 
 
@@ -182,6 +182,21 @@ Name = Callable[[Ints], Ints]
 """Of groups, by what both machines may know them."""
 
 
+@dataclass(frozen=True)
+class Context:
+    """What else on the lower machine kept the upper one's pieces.
+
+    ``spans``: in the upper's clock (``owner``: the piece's row; ``of``: the row of ``lower``).
+    ``lower``: the same once each, in the lower's clock; ``behind``: who had what they waited for;
+    both are of ``window``.
+    """
+
+    spans: Spans
+    lower: Spans
+    behind: Behind
+    window: Window
+
+
 class Hop(ABC):
     """A kind of crossing.
 
@@ -218,9 +233,9 @@ class Hop(ABC):
         """The asks by the keys and places that the lower machine knows them by."""
         return asks
 
-    def context(self, link: Link, window: Window) -> Spans:
-        """What else on the lower machine kept the upper one's pieces (``owner``: the row)."""
-        return NO_SPANS
+    def context(self, link: Link, window: Window) -> Context | None:
+        """What else on the lower machine kept the upper one's pieces."""
+        return None
 
     def disks(self, upper: Trace) -> Iterator[str]:
         """What to say of disks that another machine serves by this hop, if it was not recorded."""

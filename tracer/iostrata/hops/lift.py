@@ -32,7 +32,7 @@ ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
 
 @dataclass(frozen=True)
 class View:
-    """What one machine's own events say about some of its pieces.
+    """What one machine's own events say about some of its pieces, or about what kept others'.
 
     ``rows``: of the node's pieces, which are the window's. ``spans``: of the window's
     pieces, in this machine's clock; the n-th has the number ``first`` + n. ``way``: the
@@ -91,7 +91,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
             until_ns[asking[mine]] = until[mine]
-        lifting.extend(link.hop.context(link, window), link.lower.place)
+        lifting.beside(link, window)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
 
@@ -152,6 +152,25 @@ class _Lifting:
         level = self._graph.level(len(self._way) + deeper, place)
         self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level))
 
+    def beside(self, link: Link, window: Window) -> None:
+        """Adds what kept this machine's pieces from running."""
+        context = link.hop.context(link, window)
+        if context is None:
+            return
+        spans, lower = context.spans, context.lower
+        first = np.full(len(spans), -1)
+        if len(context.behind):
+            first = spans.of + self._count()
+            way = (*self._way, link)
+            self.views.append(
+                View(link.lower, NONE, context.window, lower, self._count(), way, context.behind)
+            )
+        self.extend(replace(spans, of=np.where(spans.of >= 0, first, -1)), link.lower.place)
+
+    def _count(self) -> int:
+        """So many spans have a number."""
+        return sum(len(view.spans) for view in self.views)
+
     def through(self, link: Link, asking: Spans, ask: Ints, until: Ints) -> None:
         """Adds what became of the asks below; what nothing served keeps its time by that name.
 
@@ -188,7 +207,7 @@ class _Lifting:
         """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
         pieces, activity = np.unique(link.serves.piece[edges.activity], return_inverse=True)
         below = lift(self._graph, link.lower, pieces, (*self._way, link))
-        count = sum(len(view.spans) for view in self.views)
+        count = self._count()
         self.views += [replace(view, first=view.first + count) for view in below.views]
         edges = replace(edges, activity=activity)
         for spans, into in ((below.spans, self._spans), (below.hidden, self._hidden)):

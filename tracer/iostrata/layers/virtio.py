@@ -32,6 +32,7 @@ VIRTIO: Final = Declaration(
             "host",
             cause="waiting for a CPU",
             queued=True,
+            contended=True,
         ),
         Row(
             "virtio.submit",

@@ -16,15 +16,15 @@ from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, stitch
 from iostrata.stitch.submissions import pieces_of, submissions_of
-from iostrata.stitch.turns import UNASKED, Behind
-from iostrata.stitch.wakeup import sleeps_of
+from iostrata.stitch.turns import UNASKED, Behind, behind_cpus
+from iostrata.stitch.wakeup import Sleeps, sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_of, windows
 
 __all__ = [
-    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS",
-    "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OP_WRITE", "O_DSYNC", "UNASKED", "Activities", "Asked",
-    "Audit", "Behind", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Requests",
-    "SpanList", "Spans", "Units", "Window", "bios_of", "commits_of", "downs_of", "follow",
-    "last_hit", "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking",
-    "stitch", "submissions_of", "told", "units_of", "whole", "window_of", "windows",
+    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
+    "OP_WRITE", "O_DSYNC", "UNASKED", "Activities", "Asked", "Audit", "Behind", "Commits", "Downs",
+    "Edges", "Idle", "Owners", "Pieces", "Requests", "Sleeps", "SpanList", "Spans", "Units",
+    "Window", "behind_cpus", "bios_of", "commits_of", "downs_of", "follow", "last_hit",
+    "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

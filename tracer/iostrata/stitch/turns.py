@@ -20,7 +20,7 @@ from iostrata.columns import AsOf, Containing, Ints, at, overlapping, ranges
 from iostrata.layers import RANK, STACK
 from iostrata.model import Crowd, Who
 from iostrata.stitch.bios import DEPTH, Bios, Carried
-from iostrata.stitch.people import IDLE, People, handled
+from iostrata.stitch.people import IDLE, People, handled, told
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
@@ -107,16 +107,26 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
     people = People(window.trace)
     logged = handled(window, people)
     parts = [
-        _during(*_waits_for_cpus(window, spans, waited), cpus_of(window, waited.sleeps, people)),
+        _during(*_waits_for_cpus(window, spans, waited), _cpus(window, waited.sleeps, people)),
         _during(*_waits_for_disks(spans, waited.requests), _disks(waited, people, logged)),
         _during(*_waits_for_commits(spans, waited), _commits(window, waited, people, logged)),
         _held(spans, waited, people),
         *_limited(window, spans, waited, people),
     ]
-    return in_order(parts, people)
+    return _in_order(parts, people)
 
 
-def in_order(parts: Sequence[Parts], people: People) -> Behind:
+def behind_cpus(window: Window, sleeps: Sleeps) -> Behind:
+    """Who kept some threads from running after each of their sleeps (``span``: its row)."""
+    if not told(window.trace):
+        return nothing_behind()
+    people, row = People(window.trace), np.arange(len(sleeps))
+    limited = (row, sleeps.runnable_ns, sleeps.released_ns, people.limits("cpu.max", sleeps.limit))
+    waits = _cpus_waited_for(window, sleeps.released_ns, sleeps.on_ns, row, sleeps)
+    return _in_order([_during(*waits, _cpus(window, sleeps, people)), limited], people)
+
+
+def _in_order(parts: Sequence[Parts], people: People) -> Behind:
     """As one; what is empty, or nobody's, is left out."""
     span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     known = np.flatnonzero((who >= 0) & (end > begin))
@@ -143,13 +153,13 @@ def _during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns)
 def _waits_for_cpus(window: Window, spans: Spans, waited: Waited) -> Parts:
     span = np.flatnonzero(QUEUES[spans.rank] & (spans.of >= waited.numbers.sleep))
     sleep = spans.of[span] - waited.numbers.sleep
-    row, cpu, begin, end = waits_for_cpus(
+    row, cpu, begin, end = _cpus_waited_for(
         window, spans.begin_ns[span], spans.end_ns[span], sleep, waited.sleeps
     )
     return span[row], cpu, begin, end
 
 
-def waits_for_cpus(
+def _cpus_waited_for(
     window: Window, begin_ns: Ints, end_ns: Ints, sleep: Ints, sleeps: Sleeps
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """In whose queue each of some waits was: its row, the CPU, from when to when.
@@ -178,7 +188,7 @@ def waits_for_cpus(
     )
 
 
-def cpus_of(window: Window, sleeps: Sleeps, people: People) -> Turns:
+def _cpus(window: Window, sleeps: Sleeps, people: People) -> Turns:
     """Who had the CPUs. A run that was told before it was over is told again when it is."""
     runs = window.columns("sched_ran", "ran_cpu", "begin_ns", "end_ns", "tgid", "cgroup")
     first, last = np.searchsorted(

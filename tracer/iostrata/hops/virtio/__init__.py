@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of
@@ -42,7 +42,7 @@ class Virtio(Hop):
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
 
-    def context(self, link: Link, window: Window) -> Spans:
+    def context(self, link: Link, window: Window) -> Context | None:
         return context_of(link, window)
 
     def disks(self, upper: Trace) -> Iterator[str]:

@@ -6,22 +6,22 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.columns import AsOf, Containing, Ints, at, overlapping
-from iostrata.hops.hop import Link
+from iostrata.hops.hop import Context, Link
 from iostrata.hops.virtio.vcpus import vcpus_of
-from iostrata.layers import is_idle
-from iostrata.stitch import SpanList, Spans, Window, sleeps_of
+from iostrata.layers import RANK, is_idle
+from iostrata.stitch import Sleeps, SpanList, Spans, Window, behind_cpus, sleeps_of
 
 Cpus = tuple[Ints, Ints, Ints, Ints]
 """Stretches of pieces on a virtual CPU: row of the piece, virtual CPU, begin and end."""
 
 
-def context_of(link: Link, window: Window) -> Spans:
+def context_of(link: Link, window: Window) -> Context | None:
     """The virtual CPUs that the pieces ran on: out of guest mode, or without a CPU."""
     begin, end = link.clock.to_lower(np.array([window.begin_ns, window.end_ns])).tolist()
     host = link.meanwhile(begin, end)
     spans, vcpus = SpanList(), vcpus_of(link.upper, link.lower.trace, link.agents)
     if vcpus is None:
-        return spans.collect()
+        return None
     cpus = _vcpus_of(window, vcpus)
     exits = host.columns("kvm_exit", "exit_ns", "tid", "tgid", "vcpu", "reason", "isa")
     mine = np.isin(exits["tgid"], link.agents)
@@ -33,9 +33,17 @@ def context_of(link: Link, window: Window) -> Spans:
     # A virtual CPU enters guest mode soon after it runs again.
     found = vcpu_of.at_or_after(sleeps.tid, sleeps.on_ns)
     rows = np.flatnonzero(at(mine.astype(np.int64), found) > 0)
+    waits = _waits(sleeps.rows(rows))
     _keep(spans, link, cpus, "vcpu.runqueue",
-          exits["vcpu"][found[rows]], sleeps.runnable_ns[rows], sleeps.on_ns[rows])  # fmt: skip
-    return spans.collect()
+          exits["vcpu"][found[rows]], waits.begin_ns, waits.end_ns, waits.owner)  # fmt: skip
+    return Context(spans.collect(), waits, behind_cpus(host, sleeps.rows(rows)), host)
+
+
+def _waits(sleeps: Sleeps) -> Spans:
+    """One a sleep, in their order."""
+    row = np.arange(len(sleeps))
+    rank = np.full(len(row), RANK["vcpu.runqueue"], np.int16)
+    return Spans(row, rank, sleeps.runnable_ns, sleeps.on_ns, np.full(len(row), -1))
 
 
 def _vcpus_of(window: Window, vcpus: Ints) -> Cpus:
@@ -71,9 +79,11 @@ def _keep(
     vcpu: Ints,
     begin_ns: Ints,
     end_ns: Ints,
+    of: Ints | None = None,
 ) -> None:
     """What a virtual CPU did is what kept every piece that was on it."""
     piece, cpu, since, until = cpus
     begin, end = link.clock.to_upper(begin_ns), link.clock.to_upper(end_ns)
     row, other = overlapping(cpu, since, until, vcpu, begin, end)
-    spans.add(piece[row], rank, begin[other], end[other])
+    number = None if of is None else of[other]
+    spans.add(piece[row], rank, begin[other], end[other], number)
