@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,17 @@ def test_a_truncated_stream_costs_its_end(place: tuple[str, int]) -> None:
         return
     check(trace)
     assert any("truncated" in line for line in trace.damage)
+
+
+@given(places)
+def test_of_a_cut_packet_the_whole_events_are_read(place: tuple[str, int]) -> None:
+    """All that are before the cut, and none that is not."""
+    name, at = place
+    trace = with_file(name, STREAMS[name][:at])
+    begins = [begin for begin in packet_places(name) if begin <= at]
+    whole = sum(max(0, end - begin - HEAD_BYTES) // 64 for begin, end in pairwise([*begins, at]))
+    stream = next((one for one in trace.streams if one.name == name), None)
+    assert (stream.event_count if stream else 0) == whole
 
 
 def packet_places(name: str) -> list[int]:

@@ -155,7 +155,8 @@ def stream_data(path: Path) -> Data:
 
 def good_packets(data: Data, uuid: bytes) -> Iterator[Packet]:
     """The packets of a stream file that are whole, in file order."""
-    return (packet for packet in Walk(Stream("", UNKNOWN_CPU), data, uuid).walk() if packet)
+    walk = Walk(Stream("", UNKNOWN_CPU, data), data, uuid)
+    return (packet for packet in walk.walk() if packet)
 
 
 def first_time(path: Path, uuid: bytes) -> int:
@@ -220,7 +221,7 @@ class Walk:
         }
 
     def walk(self) -> Iterator[Packet | None]:
-        """Each good packet; None for a stretch of the file that is none."""
+        """Each good packet, or what there is of the last; None for a stretch that is none."""
         at = 0
         while at < len(self._data):
             found = self._packet(at)
@@ -228,9 +229,11 @@ class Walk:
                 yield found
                 at = found.end
             else:
-                self._damage(found)
-                at = self._next(at + EVENT_BYTES)
-                yield None
+                following = self._next(at + EVENT_BYTES)
+                cut = self._cut(at) if following == len(self._data) else None
+                self._damage(f"{found}; {cut.count} events are read" if cut else found)
+                at = following
+                yield from (cut, None) if cut else (None,)
             self._number += 1
 
     def _packet(self, at: int) -> Packet | str:
@@ -278,6 +281,36 @@ class Walk:
             cpu,
             at + size,
         )
+
+    def _cut(self, at: int) -> Packet | None:
+        """What there is of a file's last packet where its end is missing; None: it was not cut.
+
+        No checksum vouches for it: events are taken while they follow each other in its time.
+        """
+        left = len(self._data) - at
+        if left < HEAD_BYTES + EVENT_BYTES:
+            return None
+        magic, uuid, stream_id, begin_ns, end_ns, content_bits, packet_bits, *rest = (
+            HEAD.unpack_from(self._data, at)
+        )
+        sequence, discarded, cpu, _ = rest
+        if magic != MAGIC or uuid != self._uuid or stream_id != 0:
+            return None
+        # Where all that it holds is there, it is its head that is wrong.
+        slots = -(-(content_bits - HEAD_BITS) // EVENT_BITS)
+        if left >= HEAD_BYTES + slots * EVENT_BYTES or content_bits > packet_bits:
+            return None
+        if max(end_ns, sequence, discarded) > LATEST_NS:
+            return None
+        first = at // EVENT_BYTES + HEAD_SLOTS
+        times = self._stream.column("<u8", 0)[first : len(self._data) // EVENT_BYTES]
+        wrong = (times > end_ns) | (times < np.append(np.uint64(begin_ns), times[:-1]))
+        count = int(wrong.argmax()) if wrong.any() else len(times)
+        if not count or times[0] != begin_ns:
+            return None
+        last_ns = int(times[count - 1])
+        end = at + HEAD_BYTES + count * EVENT_BYTES
+        return Packet(self._number, first, count, begin_ns, last_ns, sequence, discarded, cpu, end)
 
     def _next(self, at: int) -> int:
         """Where the next packet's head is; the end of the file if there is none."""
