@@ -152,6 +152,41 @@ def test_who_issues_a_flush_and_has_no_cpu(itself: bool) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("case", "waited", "queued"),
+    [
+        ("preempted", 40_000, 1_000),
+        ("asleep until 30000", 12_500, 28_500),
+        ("another issues it", 0, 41_000),
+        ("before it was queued", 0, 1_000),
+    ],
+)
+def test_who_is_to_issue_its_own_request_and_has_no_cpu(
+    case: str, waited: int, queued: int
+) -> None:
+    """Between queue and issue its thread must run: while it could not, that is no block layer."""
+    world = World()
+    disk = Block(world, SDA)
+    if case == "before it was queued":
+        preempted(world, 100, 1_200, 1_700)
+        disk.queue(2_000, 100, 0xB0)
+        disk.request(3_000, 63_000, 0xA0, 0xB0, tid=100)
+        one_write(world, SDA, 64_000, off=3_500)
+        rest = {"syscall": 500, "wakeup.runqueue": 500}
+    else:
+        disk.queue(2_000, 100, 0xB0)
+        if case.startswith("asleep"):
+            resume(world, 100, 2_500, 30_000, 42_500, 0, state=UNINTERRUPTIBLE)
+        else:
+            preempted(world, 100, 2_500, 42_500)
+        disk.request(43_000, 103_000, 0xA0, 0xB0, tid=100 if "another" not in case else 101)
+        one_write(world, SDA, 104_000, off=43_500)
+        rest = {"syscall": 1_000} | ({"wakeup.runqueue": waited} if waited else {})
+    assert accounts(told(world)) == {
+        100: [rest | {"block.Q2D": queued, "device.data": 60_000, "wakeup.interrupt": 1_000}]
+    }
+
+
 def test_a_journals_thread_that_has_no_cpu_to_begin() -> None:
     """Woken by the writer at 3000; it runs at 43000, writes the superblock, and begins."""
     world = World()

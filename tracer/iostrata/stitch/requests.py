@@ -31,7 +31,8 @@ class Requests:
     ``flush``: a cache flush that the block layer made itself. ``returned``: the driver
     gave it back, at ``complete_ns``, to be issued again: that is a row of its own.
     ``completion``: row of the completions that it ended with, -1: it was returned.
-    ``issued_by``, ``completed_by``: the kernel thread that did so itself, -1: none.
+    ``issuer``: the thread that was running when it was issued. ``issued_by``, ``completed_by``:
+    the kernel thread that did so itself, -1: none.
     ``disks``: keys of the devices that have requests at all (others complete bios
     themselves).
     """
@@ -47,6 +48,7 @@ class Requests:
     operation: Ints
     flush: NDArray[np.bool_]
     returned: NDArray[np.bool_]
+    issuer: Ints
     issued_by: Ints
     completed_by: Ints
     disks: Ints
@@ -58,7 +60,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
     Also returns the completions, which bios need too.
     """
     issued = window.columns(
-        "block_rq_issue", "request_key", "bio_key", "sector", "dev", "size_bytes", "flags",
+        "block_rq_issue", "tid", "request_key", "bio_key", "sector", "dev", "size_bytes", "flags",
         *_who(window, "block_rq_issue"),
     )  # fmt: skip
     done = window.columns(
@@ -96,6 +98,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         operation=operation[kept],
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
         returned=returned[kept],
+        issuer=issued["tid"][kept],
         issued_by=_threads(issued)[kept],
         completed_by=at(_threads(done), completion)[kept],
         disks=np.union1d(distinct(issued["dev"]), distinct(done["dev"])),
@@ -105,7 +108,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
 def _who(window: Window, point: str) -> tuple[str, ...]:
     """What older recordings do not tell."""
     told = "by_kernel_thread" in window.trace.points[point].fields
-    return ("tid", "by_kernel_thread") if told else ()
+    return ("by_kernel_thread",) if told else ()
 
 
 def _threads(events: Columns) -> Ints:

@@ -2,8 +2,8 @@
 """Stage stitch: what kernel threads did for writes in, when those had no CPU for it out.
 
 A request goes no further than the thread that serves it: the worker of its loop device,
-the one that issues it (kblockd), the one that completes it (ksoftirqd, XFS's log). While
-that one is runnable and another task has the CPU, this is what the write waits for.
+the one that issues it (its own, or kblockd), the one that completes it (ksoftirqd, XFS's
+log). While that one is runnable and another task has the CPU, the write waits for this.
 """
 
 from __future__ import annotations
@@ -178,6 +178,14 @@ def issuers(bios: Bios, carried: Carried, requests: Requests, owner: Ints) -> Se
     return Service(
         owner[bio], requests.issued_by[request], bios.queue_ns[bio], requests.issue_ns[request]
     )
+
+
+def submitters(bios: Bios, carried: Carried, requests: Requests, owner: Ints) -> Service:
+    """Threads that issued what they had queued themselves. ``owner``: of each bio."""
+    same = bios.tid[carried.bio] == requests.issuer[carried.request]
+    mine = np.flatnonzero((owner[carried.bio] >= 0) & same)
+    bio, request = carried.bio[mine], carried.request[mine]
+    return Service(owner[bio], bios.tid[bio], bios.queue_ns[bio], requests.issue_ns[request])
 
 
 def completers(requests: Requests, stacked: Ints) -> Service:

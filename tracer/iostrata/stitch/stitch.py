@@ -51,6 +51,7 @@ from iostrata.stitch.serving import (
     of_loops,
     request_served,
     short_of_cpu,
+    submitters,
 )
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
@@ -142,6 +143,8 @@ def stitch(window: Window) -> Stitched:
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
     spans.extend(late_for(issuers(bios, carried, requests, piece_of_bio), sleeps, first_sleep))
+    own = submitters(bios, carried, requests, piece_of_bio)
+    spans.extend(short_of_cpu(own, sleeps, first_sleep))
     if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
         edges = _edges(window, owners, waiting, sleeps, explained, commit_of_bio)
         commits_used = edges.activity - first_commit
@@ -158,6 +161,8 @@ def stitch(window: Window) -> Stitched:
         inside.extend(waits.where(waits.owner >= first_commit))
         loops = of_loops(work, workers, bios, requests)
         inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
+        own = submitters(bios, carried, requests, activity_of_bio)
+        inside.extend(short_of_cpu(own, sleeps, first_sleep))
         for late in (
             completers(requests, stack.stacked).numbered(first_request),
             log_writers(window.commits).numbered(first_commit),
