@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from iostrata.hops import HOPS as CROSSINGS
 from iostrata.layers import HOPS, LAYERS, OBSERVERS, PROGRAMS, RANK, ROWS, STACK, VISIBILITY
 from iostrata.trace.layout import POINTS
 
@@ -55,6 +56,31 @@ def test_every_program_is_visible() -> None:
     # Where a descriptor's file is, and how it is called: parts of every call.
     assert sources - set(told) <= {"file", "name"}
     assert max(told.values()) == 1
+
+
+def test_no_other_place_names_a_hop_or_what_a_role_is_recorded_for() -> None:
+    """But where a word is the kernel's or the recorder's own: a file system, a disk, a duty."""
+    names = {hop.name for hop in CROSSINGS} | {each.name for each in VISIBILITY if each.role}
+    classes = {type(hop).__name__ for hop in CROSSINGS}
+    assert names > {"nfs", "virtio", "kvm", "svc"}
+    found = {
+        (str(path.relative_to(PACKAGE)), word)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in {*MAKERS, "lab"}
+        for node in ast.walk(ast.parse(path.read_text()))
+        for word in (
+            {node.value} & names
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            else {alias.name for alias in node.names} & classes
+            if isinstance(node, ast.ImportFrom)
+            else set()
+        )
+    }
+    assert found == {
+        ("analysis/networks.py", "nbd"),
+        ("record/duties.py", "nbd"),
+        ("record/mounts.py", "nfs"),
+    }
 
 
 def test_no_other_place_names_a_row() -> None:

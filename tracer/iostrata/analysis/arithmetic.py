@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.connections import address_of
 from iostrata.analysis.pipeline import Prepared
 from iostrata.columns import Ints, integers
-from iostrata.hops import Nfs, Virtio
+from iostrata.hops import HOPS
 from iostrata.model import Basis, Breakdown, Estimate, Guess
 from iostrata.stitch import OP_WRITE, requests_of, stacking, whole
 from iostrata.trace import Trace
@@ -41,8 +41,6 @@ NO_REQUEST: Final = "no request seen"
 NEVER_ALONE: Final = "never alone"
 UNKNOWN: Final = "others unknown"
 
-VIRTIO: Final = Virtio()
-NFS: Final = Nfs()
 NETWORK: Final = "network"
 DEVICE: Final = "device"
 HYPERVISOR: Final = "hypervisor"
@@ -79,7 +77,7 @@ def estimate(found: Prepared, breakdown: Breakdown, given: Given) -> Estimate:
     terms[DEVICE] = _device(found, breakdown, given)
     known = [term.ns for term in terms.values() if term.ns is not None]
     rest = _Term(total - sum(known), REST) if len(known) == len(terms) else _Term(None, UNKNOWN)
-    guest = found.path.members[0].role == VIRTIO.asker
+    guest = found.path.members[0].role in {hop.asker for hop in HOPS if hop.way == HYPERVISOR}
     guesses = tuple(_guesses(measured, terms, rest, guest))
     return Estimate(" and ".join(found.writes.machines), len(breakdown.writes), total, guesses)
 
@@ -95,9 +93,8 @@ def _measured(breakdown: Breakdown) -> dict[str, float]:
 
 def _unrecorded(measured: Mapping[str, float]) -> str:
     """The segment that holds all below the last recorded machine; empty if there is none."""
-    if VIRTIO.beyond in measured and HYPERVISOR not in measured:
-        return VIRTIO.beyond
-    return NFS.beyond if NFS.beyond in measured and NETWORK not in measured else ""
+    below = (hop.beyond for hop in HOPS if hop.beyond in measured and hop.way not in measured)
+    return next(below, "")
 
 
 def _guesses(

@@ -5,12 +5,10 @@ from iostrata.hops.evidence import Witnesses
 from iostrata.hops.graph import Graph, graph_of
 from iostrata.hops.hop import Link, Node
 from iostrata.hops.lift import Lifted, View, lift
-from iostrata.hops.nfs import Nfs
 from iostrata.hops.registry import HOPS
 from iostrata.hops.served import units_of_served
-from iostrata.hops.virtio import Virtio
 
 __all__ = [
-    "HOPS", "Graph", "Lifted", "Link", "Nfs", "Node", "View", "Virtio", "Witnesses", "graph_of",
+    "HOPS", "Graph", "Lifted", "Link", "Node", "View", "Witnesses", "graph_of",
     "lift", "units_of_served",
 ]  # fmt: skip

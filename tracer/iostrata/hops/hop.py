@@ -205,8 +205,9 @@ class Hop(ABC):
     machine serves is one group of one machine's. ``skips``: a group of asks may be carried
     out past the lower machine, which sees nothing of it then. ``names``: what
     two machines may have in common of a group, the surest first. ``asker``: the role of a
-    machine that has nothing but this to ask; ``leaf``: the segment of what it asks, and
-    ``beyond``: that segment's name where no lower machine was recorded.
+    machine that has nothing but this to ask; ``way``: the segment between the two machines;
+    ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name where
+    no lower machine was recorded.
     """
 
     name: str
@@ -216,6 +217,7 @@ class Hop(ABC):
     skips = False
     names: tuple[Name, ...] = ()
     asker = ""
+    way = "network"
     leaf = "beyond"
     beyond = "network and server"
 

@@ -119,7 +119,8 @@ class Visibility:
     ``prefixes``: of its programs; ``programs``: or those very ones, which it needs all.
     ``needed``: without it nothing can be said of a write. ``absent``: what it means that the
     kernel has no such points; "": as if they were refused. ``debugfs``: what is lost where
-    that is not mounted, and how to mount it; "": nothing.
+    that is not mounted, and how to mount it; "": nothing. ``role``: of the machines that are
+    recorded for this.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Visibility:
     needed: bool = False
     absent: str = ""
     debugfs: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ SVC: Final = Declaration(
             ("svc",),
             "what this machine's NFS server does is not seen",
             absent="RPC is not loaded with BTF: start the NFS server before recording",
+            role="server",
         ),
     ),
 )

@@ -113,6 +113,7 @@ VIRTIO: Final = Declaration(
             ("virtio",),
             "a guest's way to its host cannot be told from the host's work",
             absent="this machine has no virtio devices",
+            role="guest",
         ),
         Visibility(
             "kvm",
@@ -121,6 +122,7 @@ VIRTIO: Final = Declaration(
             absent="KVM is not loaded: this machine runs no virtual machines",
             debugfs="debugfs is not mounted: guests' clocks are tied to this one's less exactly; "
             "try: mount -t debugfs debugfs /sys/kernel/debug",
+            role="host",
         ),
     ),
 )

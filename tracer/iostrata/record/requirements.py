@@ -26,8 +26,6 @@ for place; do
     rm -r "$made"
 done 2>/dev/null
 """
-# What a machine is recorded for, by its role.
-DUTIES: Final = {"guest": "virtio", "host": "kvm", "server": "svc"}
 
 
 def facts_of(output: str) -> dict[str, str]:
@@ -77,7 +75,7 @@ def check_visibility(visibility: Sequence[Verdict]) -> None:
 def blind_spots(role: str, visibility: Sequence[Verdict]) -> Iterator[str]:
     """What a machine of that role should show, and does not."""
     for verdict in visibility:
-        if verdict.visibility.name == DUTIES.get(role) and verdict.seen in ("no", "absent"):
+        if role and verdict.visibility.role == role and verdict.seen in ("no", "absent"):
             yield (
                 verdict.visibility.absent
                 if verdict.seen == "absent"

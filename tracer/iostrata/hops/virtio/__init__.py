@@ -30,6 +30,7 @@ class Virtio(Hop):
     exclusive = True
     skips = True
     asker = "guest"
+    way = "hypervisor"
     leaf = "device"
     beyond = "hypervisor and below"
 
