@@ -5,11 +5,12 @@
 
 #include "watch.bpf.h"
 
-/* Writes and flushes; and reads of metadata, for which a write may have to wait. */
+/* Writes and flushes; and what a write may have to wait for: reads of metadata, and discards of
+ * what held some. */
 static __always_inline bool is_recorded(__u32 flags)
 {
 	__u32 recorded = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
-			 1 << REQ_OP_WRITE_ZEROES;
+			 1 << REQ_OP_WRITE_ZEROES | 1 << REQ_OP_DISCARD;
 	__u32 operation = flags & REQ_OP_MASK;
 
 	if (operation == REQ_OP_READ)

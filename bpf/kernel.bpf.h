@@ -32,6 +32,7 @@ enum request_operation {
 	REQ_OP_READ = 0,
 	REQ_OP_WRITE = 1,
 	REQ_OP_FLUSH = 2,
+	REQ_OP_DISCARD = 3,
 	REQ_OP_ZONE_APPEND = 7,
 	REQ_OP_WRITE_ZEROES = 9,
 	REQ_OP_ZONE_APPEND_OLD = 13,

@@ -180,3 +180,25 @@ def test_a_write_has_all_its_requests(limited: str, tmp_path: Path, direct: bool
         assert sum(not near(*one) for one in compared) <= COUNT // 10, compared
         assert statistics.median(ours - truth for ours, truth, _ in compared) <= 5_000
     assert breakdown.residual_ns.sum() <= 0.01 * breakdown.writes.latency_ns.sum()
+
+
+DISCARDS = """
+import fcntl, os, struct, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_DSYNC)
+os.pwrite(fd, bytes(4096), 0)
+for number in range(5):
+    fcntl.ioctl(fd, 0x1277, struct.pack("QQ", (number + 1) << 20, 1 << 20))
+"""
+DISCARD = 3
+
+
+def test_discards_are_recorded(limited: str, tmp_path: Path) -> None:
+    """A file system mounted with discard waits for them: ext4's worker that ends an append."""
+    recording = tmp_path / "recording"
+    done = iostrata("record", "-o", str(recording), "--", sys.executable, "-c", DISCARDS, limited)
+    assert done.returncode == 0, done.stderr
+    (trace,) = open_recording(recording).traces()
+    for point in ("block_rq_issue", "block_rq_complete"):
+        requests = trace.points[point].integers("flags", "size_bytes")
+        mine = requests["flags"] & 0xFF == DISCARD
+        assert requests["size_bytes"][mine].sum() == 5 << 20, point

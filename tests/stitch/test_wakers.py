@@ -19,6 +19,7 @@ from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, sub
 
 DISK, NFS = device(8, 0), device(0, 44)
 IDLE, UNINTERRUPTIBLE = 0x402, 2
+DISCARD = 3
 FAST = Request(queue=1_000, scheduler=None, device=50_000)
 KWORKER, OTHER = 66, 67
 
@@ -154,6 +155,23 @@ def test_what_only_interrupted_a_kernel_worker_ended_nothing() -> None:
     # Had it completed the request itself, that would be what the sleeper had waited for.
     interrupted["by_kernel_thread"] = 1
     assert found(world)["device.data"] == 50_000
+
+
+def test_a_kernel_worker_that_discards_what_it_freed() -> None:
+    """It ends an append of ext4, which is mounted with discard: it waits for the disk itself."""
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    sleeper = Sleeper(world)
+    resume(world, KWORKER, 500, 20_000, 21_000, state=IDLE)
+    submit(world, DISK, KWORKER, 25_000, FAST)
+    for point in ("block_bio_queue", "block_rq_issue", "block_rq_complete"):
+        world.builder._rows[point][-1]["flags"] = DISCARD
+    resume(world, KWORKER, 27_000, 76_300, 80_000)
+    sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
+    assert found(world) == REST | {
+        "residual": 9_000, "wakeup.worker": 7_000 + 18_700,
+        "device.meta": 49_000, "wakeup.interrupt": 300,
+    }  # fmt: skip
 
 
 def test_a_kernel_worker_that_others_keep_from_its_cpu_again_and_again() -> None:

@@ -23,9 +23,10 @@ DEVICE: Final = Declaration(
         Row(
             "device.meta",
             "device",
-            "issued to completed: metadata read, or written past the journal",
+            "issued to completed: metadata read, written past the journal; discards",
             ("block_rq_issue", "block_rq_complete", "block_rq_requeue"),
-            "metadata is read that is not cached, or written outside the journal.",
+            "metadata is read that is not cached, or written outside the journal; or the file "
+            "system is mounted with discard, and the disk is slow to take note of what was freed.",
             "#4dd0e1",
             "data",
             contended=True,

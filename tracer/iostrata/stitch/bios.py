@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, ascend, at, joined, pair_key
-from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK, Requests
+from iostrata.stitch.requests import OP_DISCARD, OP_FLUSH, OPERATION_MASK, Requests
 from iostrata.stitch.window import Columns, Window
 
 META: Final = 1 << 12
@@ -56,6 +56,7 @@ class Bios:
     sector: Ints
     size_bytes: Ints
     meta: NDArray[np.bool_]
+    discard: NDArray[np.bool_]
     wants_flush: NDArray[np.bool_]
     kernel_thread: NDArray[np.bool_]
     held: NDArray[np.bool_]
@@ -165,6 +166,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         sector=begun.sector,
         size_bytes=begun.size_bytes,
         meta=((begun.flags | begun.flags[root]) & META) != 0,
+        discard=(begun.flags & OPERATION_MASK) == OP_DISCARD,
         wants_flush=begun.wants_flush,
         kernel_thread=begun.kernel_thread[root] != 0,
         held=begun.held[root] != 0,

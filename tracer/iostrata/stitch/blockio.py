@@ -46,7 +46,7 @@ def spans_of_bios(
 
 def kinds_of(bios: Bios, journal: NDArray[np.bool_]) -> Ranks:
     """What the device has of each bio."""
-    kind = np.where(bios.meta, RANK["device.meta"], RANK["device.data"])
+    kind = np.where(bios.meta | bios.discard, RANK["device.meta"], RANK["device.data"])
     return np.where(journal, RANK["device.journal"], kind).astype(np.int16)
 
 

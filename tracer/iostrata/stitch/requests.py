@@ -22,6 +22,7 @@ from iostrata.stitch.window import Columns, Window
 OPERATION_MASK: Final = 0xFF
 OP_WRITE: Final = 1
 OP_FLUSH: Final = 2
+OP_DISCARD: Final = 3
 
 
 @dataclass(frozen=True)
