@@ -180,6 +180,15 @@ def test_without_rights(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG])
+def test_a_place_that_cannot_be_made_is_told_with_what_to_do(
+    number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /proc/x is, which no error of permissions forbids."""
+    _, story = status_and_story(OSError(number, "why", "/proc/x"), capsys, monkeypatch)
+    assert story.startswith(f"iostrata: /proc/x: {os.strerror(number)}\n  try: ")
+
+
 def test_what_could_not_be_written_is_named_not_its_source(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,9 @@ HINTS: Final = {
     errno.EACCES: "check its permissions, or use another directory",
     errno.EPERM: "check its permissions, or use another directory",
     errno.EROFS: "use a directory that can be written",
+    errno.ENOENT: "check the path, or use a directory that can be made there",
+    errno.ENOTDIR: "check the path: a part of it is a file",
+    errno.ENAMETOOLONG: "use a shorter name",
     errno.EMFILE: "raise the limit of open files: ulimit -n",
 }
 
