@@ -135,6 +135,44 @@ static void read_transport(struct block_fact *block)
 	}
 }
 
+/* io.cost.qos of version 2's root has a line a disk: 253:0 enable=1 ... */
+static bool has_io_cost(unsigned int dev)
+{
+	static const char *const files[] = { "/sys/fs/cgroup/io.cost.qos",
+					     "/sys/fs/cgroup/unified/io.cost.qos" };
+	unsigned int major_number, minor_number;
+	bool enabled = false;
+	char line[256];
+
+	for (unsigned int i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		FILE *in = fopen(files[i], "re");
+
+		while (in && fgets(line, sizeof(line), in)) {
+			if (sscanf(line, "%u:%u", &major_number, &minor_number) == 2 &&
+			    kernel_dev(major_number, minor_number) == dev)
+				enabled |= strstr(line, " enable=1") != NULL;
+		}
+		if (in)
+			fclose(in);
+	}
+	return enabled;
+}
+
+/* What holds requests back without a point that tells of it (rq_qos). */
+static void read_queue_limits(struct block_fact *block)
+{
+	bool cost = has_io_cost(block->dev), wbt;
+	char text[32];
+
+	read_fact(block->name, "queue/wbt_lat_usec", text, sizeof(text));
+	wbt = strtol(text, NULL, 10) > 0;
+	snprintf(block->queue_limits, sizeof(block->queue_limits), "%s%s%s", wbt ? "wbt" : "",
+		 wbt && cost ? "," : "",
+		 cost  ? "io.cost"
+		 : wbt ? ""
+		       : "-");
+}
+
 static void read_block(struct block_fact *block, const char *name)
 {
 	char partition[16];
@@ -153,6 +191,7 @@ static void read_block(struct block_fact *block, const char *name)
 		  sizeof(block->logical_block_size));
 	read_fact(name, "loop/backing_file", block->backing, sizeof(block->backing));
 	read_transport(block);
+	read_queue_limits(block);
 	read_lower_devs(block);
 }
 
@@ -268,7 +307,7 @@ static void print_block(FILE *out, const struct block_fact *block)
 		fprintf(out, "%llu\t", block->backing_inode);
 	else
 		fputs("-\t", out);
-	fprintf(out, "%s\n", block->transport);
+	fprintf(out, "%s\t%s\n", block->transport, block->queue_limits);
 }
 
 FILE *facts_create(int directory_fd, const char *name)
@@ -410,7 +449,8 @@ int facts_write(const struct facts *facts, int directory_fd)
 	if (!out)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
-	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\ttransport\n",
+	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\ttransport\t"
+	      "queue_limits\n",
 	      out);
 	for (unsigned int i = 0; i < facts->block_count; i++)
 		print_block(out, &facts->blocks[i]);

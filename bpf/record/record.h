@@ -188,6 +188,7 @@ struct block_fact {
 	char logical_block_size[16];
 	char backing[256];
 	char transport[16];
+	char queue_limits[16];            /* which of wbt and io.cost may hold a request back */
 	unsigned long long backing_inode; /* 0: of no file */
 	unsigned int lower_devs[64];
 	unsigned int lower_count;

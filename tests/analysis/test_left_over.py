@@ -192,3 +192,25 @@ def test_a_networks_disk_is_told_of(name: str, transport: str, kind: str, server
     writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
     line = f"{name} is a network disk ({kind}): what the network and {server} take is in device"
     assert analysed(world).quality.virtual == ((line,) if kind else ())
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (("wbt", "io.cost"), ["limits by io.cost", "limits by wbt"]),
+        (("wbt",), ["limits by wbt"]),
+        ((), []),
+    ],
+)
+def test_limits_that_no_point_tells_of_are_said(limits: tuple[str, ...], told: list[str]) -> None:
+    world = World()
+    world.builder.block(DISK, "vda", queue_limits=limits)
+    world.builder.block(DISK + 16, "vdb", queue_limits=("wbt", "io.cost"))
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    writer.data(Request())
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    gaps = [gap for gap in analysed(world).quality.not_observed if "limits" in gap.layer]
+    assert [gap.layer for gap in gaps] == told
+    assert all(gap.reason.startswith("vda may hold requests back") for gap in gaps)
+    assert all(gap.merged_into == "block.Q2D" for gap in gaps)

@@ -17,7 +17,7 @@ from iostrata.analysis.path import Path
 from iostrata.columns import Ints, columns_of, integers, meets
 from iostrata.foreign import shown
 from iostrata.hops import HOPS, Graph, Link
-from iostrata.layers import OBSERVERS, PROGRAMS
+from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC, Units
 from iostrata.trace import RECORDER_CPU, Trace
@@ -232,10 +232,23 @@ def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
     yield from _unknown_file_systems(trace)
     yield from _not_told(trace)
     detail = bool(trace.env.get("detail"))
+    yield from _limits(trace, BEFORE_REQUESTS[detail])
     for observer in OBSERVERS:
         asked = observer.detail is None or observer.detail == detail
         if asked and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
+
+
+def _limits(trace: Trace, merged_into: str) -> Iterator[NotObserved]:
+    """What may hold requests back before they are there, without a point that tells of it."""
+    used = np.unique(integers(trace.points["block_rq_issue"]["dev"])).tolist()
+    disks: dict[str, list[str]] = {}
+    for block in (trace.facts.blocks[key] for key in used if key in trace.facts.blocks):
+        for limit in block.queue_limits:
+            disks.setdefault(limit, []).append(block.name)
+    for limit, names in sorted(disks.items()):
+        what = f"{', '.join(names)} may hold requests back, and no point tells of it"
+        yield NotObserved(f"limits by {limit}", what, merged_into)
 
 
 def _unseen_so_far(trace: Trace) -> dict[int, tuple[int, int]]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers a write's time can be in, and which of two holds it when both are at work."""
 
+from iostrata.layers.block import BEFORE_REQUESTS
 from iostrata.layers.declaration import (
     Declaration,
     Depth,
@@ -24,6 +25,7 @@ from iostrata.layers.stack import (
 )
 
 __all__ = [
-    "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK", "VISIBILITY", "Declaration",
-    "Depth", "Observer", "Programs", "Rank", "Row", "Stage", "Visibility", "is_idle",
+    "BEFORE_REQUESTS", "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK",
+    "VISIBILITY", "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Stage",
+    "Visibility", "is_idle",
 ]  # fmt: skip

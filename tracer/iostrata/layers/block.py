@@ -15,6 +15,9 @@ from iostrata.layers.declaration import (
     Visibility,
 )
 
+BEFORE_REQUESTS: Final = ("block.Q2D", "block.Q2G")
+"""The rows of a bio that has no request yet: without --detail, and with it."""
+
 BLOCK: Final = Declaration(
     rows=(
         Row(

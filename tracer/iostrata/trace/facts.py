@@ -39,6 +39,7 @@ BLOCK_COLUMNS = (
     "lower_devs",
     "backing_inode",
     "transport",
+    "queue_limits",
 )
 CPU_COLUMNS = ("cpu", "apic_id")
 OVERLAY_COLUMNS = ("dev", "upper_dev")
@@ -68,8 +69,8 @@ class BlockDevice:
 
     ``write_cache``: ``write back`` or ``write through``; ``backing``: a loop
     device's file, ``backing_inode`` its number. ``transport``: by what a disk of NVMe or SCSI is
-    reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. Empty text or None: not
-    recorded.
+    reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. ``queue_limits``: which
+    of ``wbt`` and ``io.cost`` may hold a request back. Empty text or None: not recorded.
     """
 
     device_key: int
@@ -84,6 +85,7 @@ class BlockDevice:
     lower_keys: tuple[int, ...] = ()
     backing_inode: int | None = None
     transport: str = ""
+    queue_limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -392,6 +394,7 @@ def parse_block(columns: list[str], line: str) -> BlockDevice:
         lower_keys=tuple(integer(key, 32) for key in lower.split(",") if key),
         backing_inode=integer(known["backing_inode"], 64) if "backing_inode" in known else None,
         transport=shown(known.get("transport", "")),
+        queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
     )
 
 

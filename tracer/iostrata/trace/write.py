@@ -384,6 +384,7 @@ def block_line(block: BlockDevice) -> str:
         ",".join(map(str, block.lower_keys)),
         block.backing_inode,
         block.transport,
+        ",".join(block.queue_limits),
     )
     return "\t".join(map(fact_text, values))
 
