@@ -279,36 +279,47 @@ static __always_inline int request_event(struct request *rq, __u32 point)
 	return request_emit(NULL, rq, 0, rq->__data_len, point);
 }
 
-/* What was merged into a request: the points of merging do not say into which. */
-static __always_inline void request_bios(struct request *rq)
+/* Not static: see watch_add. */
+__noinline int request_bio(__u64 request_key, __u64 bio_key, __u32 dev)
 {
-	struct bio *bio = rq->bio ? rq->bio->bi_next : NULL;
+	struct bio *bio = (struct bio *)bio_key;
+	union event *e = emit_reserve(POINT_block_rq_bio);
+
+	if (!e)
+		return 0;
+	e->block_rq_bio.request_key = request_key;
+	e->block_rq_bio.bio_key = bio_key;
+	e->block_rq_bio.sector = PEEK(bio, bi_iter.bi_sector);
+	e->block_rq_bio.dev = dev;
+	e->block_rq_bio.size_bytes = PEEK(bio, bi_iter.bi_size);
+	emit_submit(e, POINT_block_rq_bio);
+	return 0;
+}
+
+/* What was merged into a request: the points of merging do not say into which. */
+static __always_inline void request_bios(struct request *rq, __u64 request_key)
+{
+	struct bio *bio = PEEK(rq, bio);
 	__u32 dev;
 
+	bio = bio ? PEEK(bio, bi_next) : NULL;
 	if (!bio || !is_recorded(rq->cmd_flags))
 		return;
 	dev = request_dev(rq);
 	if (!(watch_of(dev) & WATCH_DISK))
 		return;
 	for (__u32 i = 0; i < MAX_MERGED && bio; i++) {
-		union event *e = emit_reserve(POINT_block_rq_bio);
-
-		if (e) {
-			e->block_rq_bio.request_key = (__u64)rq;
-			e->block_rq_bio.bio_key = (__u64)bio;
-			e->block_rq_bio.sector = bio->bi_iter.bi_sector;
-			e->block_rq_bio.dev = dev;
-			e->block_rq_bio.size_bytes = bio->bi_iter.bi_size;
-			emit_submit(e, POINT_block_rq_bio);
-		}
-		bio = bio->bi_next;
+		request_bio(request_key, (__u64)bio, dev);
+		bio = PEEK(bio, bi_next);
 	}
 }
 
-static __always_inline int request_issued(const void *ctx, struct request *rq)
+static __always_inline int request_issued(__u64 *ctx, __u32 argument)
 {
+	struct request *rq = ARGUMENT(struct request *, argument);
+
 	request_emit(ctx, rq, 0, rq->__data_len, POINT_block_rq_issue);
-	request_bios(rq);
+	request_bios(rq, argument_key(ctx, argument));
 	return 0;
 }
 
@@ -316,8 +327,8 @@ SEC("tp_btf/block_rq_issue")
 int block_rq_issue(__u64 *ctx)
 {
 	if (block_rq_argument)
-		return request_issued(ctx, ARGUMENT(struct request *, 1));
-	return request_issued(ctx, ARGUMENT(struct request *, 0));
+		return request_issued(ctx, 1);
+	return request_issued(ctx, 0);
 }
 
 SEC("tp_btf/block_rq_insert")

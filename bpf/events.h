@@ -325,6 +325,19 @@ struct retransmit_event {
 	unsigned int connection; /* as in rpc_event; 0: none now */
 };
 
+/* A call of this machine's client begins to wait, or waits no more, for what is no answer. */
+struct rpc_wait_event {
+	EVENT_HEADER;
+	unsigned long long call_key; /* as in rpc_event */
+	unsigned int reason;         /* enum rpc_wait */
+	unsigned int waits;          /* 1: from now on, 0: until now */
+};
+
+enum rpc_wait {
+	RPC_WAIT_RECOVERY = 1, /* for the client to set up again what the server knew of it */
+	RPC_WAIT_DELAY,        /* until it is time to try again */
+};
+
 /* A remote procedure call served, recorded when its reply is encoded (time_ns). */
 struct svc_event {
 	EVENT_HEADER;
@@ -641,7 +654,8 @@ struct handles_event {
 	P(rpc_retransmit, retransmit_event)         \
 	P(loop_work, loop_work_event)               \
 	P(block_bio_held, held_event)               \
-	P(jbd2_handles, handles_event)
+	P(jbd2_handles, handles_event)              \
+	P(rpc_wait, rpc_wait_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -3,6 +3,7 @@
 #include "rpc.bpf.h"
 
 #define TELL_NS 1000000000ull
+#define QUEUE_NAME 12 /* of the names that matter, with their ends */
 
 SEC("tp_btf/rpc_xdr_sendto")
 int rpc_send(__u64 *ctx)
@@ -204,4 +205,55 @@ int rpc_resent(__u64 *ctx)
 	e->rpc_retransmit.connection = connection_of(socket_of(transport));
 	emit_submit(e, POINT_rpc_retransmit);
 	return 0;
+}
+
+static __always_inline bool is_named(const char *name, const char *wanted)
+{
+	for (__u32 i = 0; i < QUEUE_NAME; i++) {
+		if (name[i] != wanted[i])
+			return false;
+		if (!wanted[i])
+			return true;
+	}
+	return false;
+}
+
+/* Queues are told apart by their names alone; most are of calls on their usual way. */
+static __always_inline __u32 reason_of(struct rpc_wait_queue *queue)
+{
+	char name[QUEUE_NAME] = {};
+
+	bpf_probe_read_kernel_str(name, sizeof(name), PEEK(queue, name));
+	if (is_named(name, "NFS client"))
+		return RPC_WAIT_RECOVERY;
+	if (is_named(name, "delayq"))
+		return RPC_WAIT_DELAY;
+	return 0;
+}
+
+static __always_inline int task_waits(__u64 *ctx, bool waits)
+{
+	struct rpc_wait_queue *queue = ARGUMENT(struct rpc_wait_queue *, 1);
+	__u32 reason = queue ? reason_of(queue) : 0;
+	union event *e = reason ? emit_reserve(POINT_rpc_wait) : NULL;
+
+	if (!e)
+		return 0;
+	e->rpc_wait.call_key = argument_key(ctx, 0);
+	e->rpc_wait.reason = reason;
+	e->rpc_wait.waits = waits;
+	emit_submit(e, POINT_rpc_wait);
+	return 0;
+}
+
+SEC("tp_btf/rpc_task_sleep")
+int rpc_wait_begin(__u64 *ctx)
+{
+	return task_waits(ctx, true);
+}
+
+SEC("tp_btf/rpc_task_wakeup")
+int rpc_wait_end(__u64 *ctx)
+{
+	return task_waits(ctx, false);
 }

@@ -65,6 +65,10 @@ struct rpc_task {
 	struct rpc_rqst *tk_rqstp;
 };
 
+struct rpc_wait_queue {
+	const char *name;
+};
+
 #pragma clang attribute pop
 
 /* An IPv6 address, or an IPv4 one mapped into it, in host order. */

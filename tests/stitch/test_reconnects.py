@@ -19,6 +19,8 @@ MOUNT = device(0, 44)
 CONNECTION, OTHER = 800 << 16 | 2049, 801 << 16 | 2049
 TRANSPORT, ANOTHER = 0xFFFF_8881_0000_0000, 0xFFFF_8881_0000_4000
 TID = 100
+RECOVERED_NS = 228_041_322
+RECORDINGS = Path(__file__).parent.parent / "recordings"
 
 
 def turn(
@@ -28,8 +30,8 @@ def turn(
                connected=connected)  # fmt: skip
 
 
-def write(world: World, made: int, send: int, reply: int, connection: int = CONNECTION) -> None:
-    """Entered 1,000 ns before its call is made, back 1,000 ns after that has ended."""
+def write(world: World, made: int, send: int, reply: int, connection: int = CONNECTION) -> int:
+    """Entered 1,000 ns before its call is made, back 1,000 ns after that has ended; its key."""
     world.target(TID)
     end, key = reply + 500, world.pointer("task", made, reply + 1_000)
     world.emit("nfs_call", made, TID, call_key=key, inode=12, dev=MOUNT, offset_bytes=0,
@@ -41,6 +43,7 @@ def write(world: World, made: int, send: int, reply: int, connection: int = CONN
     world.emit("syscall", end + 1_000, TID, enter_ns=made - 1_000, inode=12, offset_bytes=0,
                dev=MOUNT, result=8192, size_bytes=8192, tgid=TID, open_flags=O_DSYNC,
                call=2)  # fmt: skip
+    return key
 
 
 def account_of(world: World) -> dict[str, int]:
@@ -74,6 +77,47 @@ def test_a_call_under_way_waits_for_the_connection_too() -> None:
     assert account["rpc.reconnect"] == 300_000
     assert account["rpc.queue"] == 10_000
     assert account["rpc.call"] == 90_000 + 100_000
+
+
+RECOVERY, DELAY = 1, 2
+
+
+def waited(world: World, begin: int, end: int, reason: int, key: int) -> None:
+    for time, waits in ((begin, 1), (end, 0)):
+        world.emit("rpc_wait", time, 0, call_key=key, reason=reason, waits=waits)
+
+
+def test_what_waits_for_the_session_or_its_time_is_in_no_queue() -> None:
+    """The server was stopped, came back, and knew nothing of its client."""
+    world = World()
+    turn(world, 50_000, 0)
+    turn(world, 300_000, 1)
+    key = write(world, 100_000, 720_000, 800_000)
+    waited(world, 150_000, 340_000, DELAY, key)
+    waited(world, 360_000, 500_000, RECOVERY, key)
+    waited(world, 510_000, 700_000, DELAY, key)
+    account = account_of(world)
+    assert account["rpc.reconnect"] == 300_000 - 100_000
+    assert account["rpc.delay"] == (340_000 - 300_000) + (700_000 - 510_000)
+    assert account["rpc.recovery"] == 140_000
+    assert account["rpc.queue"] == 20_000 + 10_000 + 20_000
+    assert account["rpc.call"] == 80_000
+
+
+@pytest.mark.parametrize("case", ["another call", "before", "not its end", "old recording"])
+def test_what_waits_for_nothing_is_in_the_queue(case: str) -> None:
+    world = World()
+    key = write(world, 100_000, 720_000, 800_000)
+    match case:
+        case "another call":
+            waited(world, 150_000, 340_000, RECOVERY, key + 0x140)
+        case "before":
+            waited(world, 50_000, 90_000, RECOVERY, key)
+        case "not its end":
+            world.emit("rpc_wait", 150_000, 0, call_key=key, reason=RECOVERY, waits=1)
+    account = account_of(world)
+    assert account["rpc.queue"] == 620_000
+    assert {"rpc.recovery", "rpc.delay"}.isdisjoint(account)
 
 
 @pytest.mark.parametrize("case", ["another transport", "before", "after", "none told"])
@@ -182,3 +226,14 @@ def test_a_transport_is_told_of_once_whatever_its_connections_numbers() -> None:
     (line,) = analysed(world).quality.connections
     assert line.startswith("to port 2049: none for ")
     assert line.endswith(" (2 times)")
+
+
+def test_a_servers_restart_as_it_was_recorded() -> None:
+    """nfsd was stopped for 2 s: one write waited for it, and then for its session."""
+    found = analyse(open_recording(RECORDINGS / "nfs_restart"))
+    rows = {layer.name: times for layer, times in zip(found.layers, found.time_ns, strict=True)}
+    (hit,) = np.flatnonzero(rows["rpc.reconnect"])
+    # From rpc_task_sleep in the queue of the client's state manager to its rpc_task_wakeup.
+    assert rows["rpc.recovery"][hit] == RECOVERED_NS
+    assert rows["rpc.recovery"].sum() == RECOVERED_NS
+    assert rows["rpc.queue"][hit] < 0.02 * found.writes.latency_ns[hit]

@@ -33,6 +33,26 @@ RPC: Final = Declaration(
             "net",
         ),
         Row(
+            "rpc.recovery",
+            "OS",
+            "waits until what the server has forgotten of its client is set up again",
+            ("rpc_wait", "nfs_call", "rpc_call"),
+            "the server was restarted, or the client was silent for longer than its lease: the "
+            "session is made anew, and open files are claimed back.",
+            "#bf360c",
+            "net",
+        ),
+        Row(
+            "rpc.delay",
+            "OS",
+            "waits until it is time to try again",
+            ("rpc_wait", "nfs_call", "rpc_call"),
+            "the server asked to come again later (in its grace period after a restart, or while "
+            "it recalls a delegation), or an attempt to reach it has failed.",
+            "#ff7043",
+            "net",
+        ),
+        Row(
             "rpc.reply",
             "OS",
             "reply there until the call had ended",
@@ -55,6 +75,9 @@ RPC: Final = Declaration(
         Rank("rpc.queue", "rpc.queue", Depth.CALLING),
         Rank("rpc.reply", "rpc.reply", Depth.CALLING, wakes=True),
         Rank("rpc.call", "rpc.call", Depth.AWAY, wakes=True, asks=True),
+        # Whatever was sent before was in vain.
+        Rank("rpc.recovery", "rpc.recovery", Depth.AWAY),
+        Rank("rpc.delay", "rpc.delay", Depth.AWAY),
         # In the queue or on its way: what both wait for then is the connection.
         Rank("rpc.reconnect", "rpc.reconnect", Depth.AWAY),
     ),

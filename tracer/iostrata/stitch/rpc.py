@@ -16,6 +16,7 @@ from iostrata.stitch.owners import Owners
 from iostrata.stitch.reconnects import Downs
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
+from iostrata.trace.layout import RPC_WAIT_DELAY, RPC_WAIT_RECOVERY
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,41 @@ def rpc_calls_of(window: Window) -> Calls:
     )
 
 
+@dataclass(frozen=True)
+class Hindered:
+    """Why calls were neither sent nor answered; ``downs``: while there was no connection."""
+
+    waits: Waits
+    downs: Downs
+
+
+@dataclass(frozen=True)
+class Waits:
+    """When calls waited for what is no answer: rows of the calls, and for what."""
+
+    call: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    reason: Ints
+
+
+def waits_of(window: Window, calls: Calls) -> Waits:
+    """Each wait within its call, if both of its ends were seen."""
+    turns = window.columns("rpc_wait", "call_key", "reason", "waits")
+    began, ended = np.flatnonzero(turns["waits"] > 0), np.flatnonzero(turns["waits"] == 0)
+    task = pair_key(turns["call_key"], turns["reason"])
+    begin = AsOf(task[began], turns["time_ns"][began]).at_or_before(
+        task[ended], turns["time_ns"][ended]
+    )
+    # Of one task's waits, each end is of the last that began.
+    ended, begin = ended[begin >= 0], began[begin[begin >= 0]]
+    begin, first = np.unique(begin, return_index=True)
+    begin_ns, end_ns = turns["time_ns"][begin], turns["time_ns"][ended[first]]
+    call = AsOf(calls.key, calls.begin_ns).at_or_before(turns["call_key"][begin], begin_ns)
+    within = (call >= 0) & (end_ns <= at(calls.end_ns, call))
+    return Waits(call[within], begin_ns[within], end_ns[within], turns["reason"][begin][within])
+
+
 def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     """The piece that each call was made for, -1: none.
 
@@ -97,16 +133,17 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     return np.where((own < 0) & waits, at(syncs.piece, sync), own)
 
 
-def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, downs: Downs) -> Spans:
-    """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n.
-
-    ``downs``: when there was no connection, so that nothing was sent, or nothing came back.
-    """
+def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, hindered: Hindered) -> Spans:
+    """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
     spans = SpanList()
-    asks = first_ask + np.arange(len(calls))
+    asks, waits = first_ask + np.arange(len(calls)), hindered.waits
     spans.add(owner, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
     spans.add(owner, "rpc.call", calls.send_ns, calls.reply_ns, asks)
     spans.add(owner, "rpc.reply", calls.reply_ns, calls.end_ns, asks)
-    row, since, until = downs.during(calls.connection, calls.begin_ns, calls.reply_ns)
+    for rank, reason in (("rpc.recovery", RPC_WAIT_RECOVERY), ("rpc.delay", RPC_WAIT_DELAY)):
+        some = waits.reason == reason
+        call = waits.call[some]
+        spans.add(owner[call], rank, waits.begin_ns[some], waits.end_ns[some], asks[call])
+    row, since, until = hindered.downs.during(calls.connection, calls.begin_ns, calls.reply_ns)
     spans.add(owner[row], "rpc.reconnect", since, until, asks[row])
     return spans.collect()

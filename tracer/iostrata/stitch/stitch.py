@@ -38,9 +38,16 @@ from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.owners import Owners, Submitting, Syncs
 from iostrata.stitch.people import told
-from iostrata.stitch.reconnects import Downs, downs_of
+from iostrata.stitch.reconnects import downs_of
 from iostrata.stitch.requests import Requests, requests_of
-from iostrata.stitch.rpc import Calls, owners_of_calls, rpc_calls_of, spans_of_calls
+from iostrata.stitch.rpc import (
+    Calls,
+    Hindered,
+    owners_of_calls,
+    rpc_calls_of,
+    spans_of_calls,
+    waits_of,
+)
 from iostrata.stitch.serving import (
     begun,
     completers,
@@ -115,8 +122,9 @@ def stitch(window: Window) -> Stitched:
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
     calls = rpc_calls_of(window)
-    downs, caller = downs_of(window.trace), owners_of_calls(calls, owners)
-    spans.extend(spans_of_calls(calls, caller, len(requests.key), downs))
+    hindered = Hindered(waits_of(window, calls), downs_of(window.trace))
+    caller = owners_of_calls(calls, owners)
+    spans.extend(spans_of_calls(calls, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
     first_sleep = numbers.sleep
     spans.extend(run_queue(sleeps, piece_of_sleep, first_sleep))
@@ -139,7 +147,7 @@ def stitch(window: Window) -> Stitched:
     explained = wakers.explain(
         np.where(idle, -1, owner_of_sleep), carried, (piece_of_bio, activity_of_bio)
     )
-    others = _Others(bios, root, requests, carried, journal, stack.stacked, calls, downs)
+    others = _Others(bios, root, requests, carried, journal, stack.stacked, calls, hindered)
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
     spans.extend(late_for(issuers(bios, carried, requests, piece_of_bio), sleeps, first_sleep))
@@ -329,11 +337,11 @@ class _Others:
         journal: NDArray[np.bool_],
         stacked: Ints,
         calls: Calls,
-        downs: Downs,
+        hindered: Hindered,
     ) -> None:
         self._bios, self._root, self._requests = bios, root, requests
         self._carried, self._journal = carried, journal
-        self._stacked, self._calls, self._downs = stacked, calls, downs
+        self._stacked, self._calls, self._hindered = stacked, calls, hindered
 
     def spans_of(self, explained: Explained, owners: Iterable[Ints]) -> Spans:
         """``owners``: of each bio, whose own spans have it already."""
@@ -353,7 +361,7 @@ class _Others:
         spans.extend(follow(alone, _edges_of(tied, tied.row)))
         tied = explained.calls
         called = spans_of_calls(
-            self._calls, np.arange(len(self._calls)), len(self._requests.key), self._downs
+            self._calls, np.arange(len(self._calls)), len(self._requests.key), self._hindered
         )
         spans.extend(follow(called, _edges_of(tied, tied.row)))
         return spans.collect()

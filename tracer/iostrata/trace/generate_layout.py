@@ -28,6 +28,7 @@ enum table *anchor_table;
 enum end_reason *anchor_end_reason;
 enum wake_context *anchor_wake_context;
 enum unseen_kind *anchor_unseen_kind;
+enum rpc_wait *anchor_rpc_wait;
 """
 ENUMERATIONS = (
     "call",
@@ -38,6 +39,7 @@ ENUMERATIONS = (
     "end_reason",
     "wake_context",
     "unseen_kind",
+    "rpc_wait",
 )
 HEADER = '''# SPDX-License-Identifier: Apache-2.0
 """Event layout: point numbers, and where each field lies in a 64-byte event.

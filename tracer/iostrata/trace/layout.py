@@ -76,6 +76,7 @@ POINTS: dict[str, int] = {
     "loop_work": 63,
     "block_bio_held": 64,
     "jbd2_handles": 65,
+    "rpc_wait": 66,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -144,6 +145,7 @@ STRUCT_OF: dict[str, str] = {
     "loop_work": "loop_work_event",
     "block_bio_held": "held_event",
     "jbd2_handles": "handles_event",
+    "rpc_wait": "rpc_wait_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -640,6 +642,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("subject_tid", "<u4", 24),
         ("block_count", "<u4", 28),
     ),
+    "rpc_wait_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("call_key", "<u8", 16),
+        ("reason", "<u4", 24),
+        ("waits", "<u4", 28),
+    ),
 }
 
 CALL_WRITE = 1
@@ -691,6 +702,9 @@ WAKE_INTERRUPT = 2
 UNSEEN_COMPAT = 1
 UNSEEN_UNDECIDED = 2
 UNSEEN_SYNC = 3
+
+RPC_WAIT_RECOVERY = 1
+RPC_WAIT_DELAY = 2
 
 
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:
