@@ -214,3 +214,21 @@ def test_limits_that_no_point_tells_of_are_said(limits: tuple[str, ...], told: l
     assert [gap.layer for gap in gaps] == told
     assert all(gap.reason.startswith("vda may hold requests back") for gap in gaps)
     assert all(gap.merged_into == "block.Q2D" for gap in gaps)
+
+
+@pytest.mark.parametrize(
+    "case", ["nobody knows", "its syncs are seen", "a disk's", "a disk's node"]
+)
+def test_a_file_system_that_was_mounted_later_is_told_of(case: str) -> None:
+    """Its kind is not known, but that nothing of it was recorded is."""
+    anonymous, world = device(0, 39), World()
+    world.builder.mount(DISK, "/data", "ext4", "/dev/sda")
+    match case:
+        case "its syncs are seen":
+            world.emit("nfs_sync_file", 90_000, 100, enter_ns=20_000, inode=12, dev=anonymous)
+        case "a disk's":
+            anonymous = OTHER_DISK
+    sleeper(world, anonymous if case != "a disk's node" else 0)
+    told = analysed(world).quality.not_observed
+    wanted = ["no point of what is mounted at 0:39 is recorded"] if case == "nobody knows" else []
+    assert [gap.reason for gap in told if gap.layer == "fs"] == wanted

@@ -17,7 +17,7 @@ from iostrata.analysis.path import Path
 from iostrata.columns import Ints, columns_of, integers, meets
 from iostrata.foreign import shown
 from iostrata.hops import HOPS, Graph, Link
-from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS
+from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC, Units
 from iostrata.trace import RECORDER_CPU, Trace
@@ -38,6 +38,8 @@ BEGUN = "begun before the trace"
 
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
+SYNCS: Final = (*next(row.points for row in ROWS if row.name == "fs"), "nfs_call")
+MINOR_BITS: Final = 20
 KERNEL_ERRORS: Final = range(-4095, 0)
 
 
@@ -217,14 +219,23 @@ def _virtual(path: Path) -> Iterator[str]:
 def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     """The file systems on which something was made durable, and that have no points here."""
     known = frozenset().union(*(each.mounts for each in PROGRAMS)) | NO_SYNC_OF_ITS_OWN
-    if {mount.file_system for mount in trace.facts.mounts} <= known:
-        return
     calls = columns_of(trace.points["syscall"], "dev", "call", "open_flags")
     syncs = (calls["call"] >= CALL_FSYNC) & (calls["call"] <= CALL_MSYNC)
     syncs |= (calls["call"] < CALL_FSYNC) & ((calls["open_flags"] & O_DSYNC) != 0)
     keys = np.unique(calls["dev"][syncs]).tolist()
-    for kind in sorted({trace.facts.file_system(key) for key in keys} - known):
+    kinds = sorted({trace.facts.file_system(key) for key in keys} - known)
+    kinds += [f"what is mounted at {name}" for name in _unknown_mounts(trace, keys)]
+    for kind in kinds:
         yield NotObserved("fs", f"no point of {kind} is recorded", "syscall and unattributed")
+
+
+def _unknown_mounts(trace: Trace, keys: Sequence[int]) -> Iterator[str]:
+    """What was mounted later, or where the recorder does not see it, and is on no disk."""
+    seen = {key for point in SYNCS for key in integers(trace.points[point]["dev"]).tolist()}
+    for key in keys if trace.facts.mounts else ():
+        anonymous = key and not key >> MINOR_BITS
+        if anonymous and key not in seen and trace.facts.file_system(key) == "unknown":
+            yield trace.facts.device_name(key)
 
 
 def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
