@@ -109,7 +109,8 @@ __u64 limiting_cgroup(__u64 queue_key)
 	return 0;
 }
 
-static __always_inline struct watch *watch_mark(__u32 dev, __u32 bits)
+/* Where it is in the table from then on, -1: there is no room.  Not static: see watch_add. */
+__noinline int watch_mark(__u32 dev, __u32 bits)
 {
 	__u32 first = watch_set(dev);
 
@@ -119,20 +120,22 @@ static __always_inline struct watch *watch_mark(__u32 dev, __u32 bits)
 		if (watch->dev == dev || take(&watch->dev, dev)) {
 			watch->bits |= bits;
 			watched_loops |= dev >> 20 == LOOP_MAJOR;
-			return watch;
+			return first + way;
 		}
 	}
 	table_full(TABLE_DEVICES, dev);
-	return NULL;
+	return -1;
 }
 
 int watch_add(__u32 dev, __u32 bits)
 {
-	struct watch *watch = dev ? watch_mark(dev, bits) : NULL;
+	int place = dev ? watch_mark(dev, bits) : -1;
+	struct watch *watch;
 	__u32 first, count;
 
-	if (!watch)
+	if (place < 0)
 		return 0;
+	watch = &watched[place & (WATCH_SETS * WATCH_WAYS - 1)];
 	if (watch->bits & WATCH_CUT) {
 		watch->bits &= ~WATCH_CUT;
 		table_full(TABLE_DEVICES, dev);
