@@ -46,6 +46,8 @@ verdict = (machine / "verdict").read_text()
 for row in ("syscall_enter\twrite\tsyscall\tok", "block_rq_issue\tx\tblock\tok",
             f"block_rq_complete\tx\tblock\t{verdict}"):
     tell(f"probe {row}\t")
+if (machine / "slow").exists():
+    time.sleep(6)
 tell("ready", os.getpid())
 if (machine / "vanishing").exists():
     sys.exit()
@@ -55,9 +57,10 @@ if (machine / "failing").exists():
     sys.exit(125)
 subprocess.Popen(["sh", machine / "midway"], env=os.environ | {"RECORDER": str(os.getpid())})
 
-command, unread, result = None, b"", 0
-while True:
+command, unread, result, heard = None, b"", 0, time.monotonic()
+while not (machine / "impatient").exists() or time.monotonic() < heard + 4:
     if select.select([asked], [], [], 0.02)[0]:
+        heard = time.monotonic()
         chunk = asked.read(4096)
         *lines, unread = (unread + chunk).split(b"\n")
         for line in lines:

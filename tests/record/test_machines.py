@@ -202,11 +202,21 @@ def test_a_place_that_cannot_be_written(far: Far, capfd: pytest.CaptureFixture[s
     assert "out is a file" in capfd.readouterr().err
 
 
-def test_slow_machines_are_given_more_time() -> None:
-    waited_s: list[float] = []
+def test_slow_machines_are_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard_s: list[float] = []
+    given_up: list[float] = []
+    monkeypatch.setattr("iostrata.record.machines.time.monotonic", lambda: sum(heard_s))
     member: Any = SimpleNamespace(
-        stop=lambda: None, wait_end=waited_s.append, ask_clock=lambda count: None
-    )
-    request = Request(Path("out"), ())
-    stop(Plan(request, (), "vm", slowness=3), member, [member])
-    assert waited_s == [3 * END_LIMIT_S] * 2
+        running=True, stop=lambda: None, ask_clock=lambda count: None, keep=lambda: None,
+        hear=heard_s.append, give_up=lambda: given_up.append(sum(heard_s)),
+    )  # fmt: skip
+    stop(Plan(Request(Path("out"), ()), (), "vm", slowness=3), member, [member])
+    assert given_up == pytest.approx([3 * END_LIMIT_S, 6 * END_LIMIT_S], abs=1)
+
+
+def test_a_recorder_hears_of_us_while_another_one_begins(far: Far) -> None:
+    """It ends when nobody speaks to it, as whoever started it is gone then."""
+    far.has("vm", "impatient", "")
+    far.has("nas", "slow", "")
+    assert status_of([*RECORD, "--", "true"]) == 0
+    assert names("machines") == ["guest", "server"]

@@ -110,8 +110,12 @@ def start(
     others = replace(plan.request, command=(), target=Target(), duties=SERVING, duration_s=0)
     for member in members:
         member.start(own if member is workload else others)
+    _wait(
+        lambda: all(each.running for each in members) and any(each.starting for each in members),
+        members, READY_LIMIT_S * plan.slowness,
+    )  # fmt: skip
     for member in members:
-        member.wait_ready(READY_LIMIT_S * plan.slowness)
+        member.check_visibility()
         for text in blind_spots(member.planned.role, member.visibility):
             listener.warn(f"machine {member.name}: {text}")
     for member in members:
@@ -139,13 +143,29 @@ def follow(
 
 def stop(plan: Plan, workload: Member, members: Sequence[Member]) -> None:
     """The workload's machine first: what the others do for it is recorded to the end."""
+    limit_s = END_LIMIT_S * plan.slowness
     workload.stop()
-    workload.wait_end(END_LIMIT_S * plan.slowness)
+    _wait(lambda: workload.running, members, limit_s)
+    workload.give_up()
     for member in members:
         member.ask_clock(MANY)
         member.stop()
+    _wait(lambda: any(member.running for member in members), members, limit_s)
     for member in members:
-        member.wait_end(END_LIMIT_S * plan.slowness)
+        member.give_up()
+
+
+def _wait(waiting: Callable[[], bool], members: Sequence[Member], limit_s: float) -> None:
+    """As long as it holds, and the limit at most; all recorders hear that we are meanwhile."""
+    second_at = time.monotonic()
+    deadline = second_at + limit_s
+    while waiting() and time.monotonic() < deadline:
+        for member in members:
+            member.hear(POLL_S / len(members))
+        if time.monotonic() >= second_at:
+            second_at += 1
+            for member in members:
+                member.keep()
 
 
 def fetch(

@@ -113,11 +113,12 @@ class Member:
         with self._named():
             self.session = self.planned.transport.start([self.recorder, *words])
 
-    def wait_ready(self, limit_s: float) -> None:
-        """Until it records, and sees what it must."""
-        deadline = time.monotonic() + limit_s
-        while self.running and not self.is_ready and time.monotonic() < deadline:
-            self.hear(0.1)
+    @property
+    def starting(self) -> bool:
+        return self.running and not self.is_ready
+
+    def check_visibility(self) -> None:
+        """That it records, and sees what it must."""
         self.check_running()
         with self._named():
             check_visibility(self.visibility)
@@ -125,7 +126,11 @@ class Member:
     def check_running(self) -> None:
         if not (self.is_ready and self.running):
             with self._named():
-                raise self.error() or RecorderError("the recorder does not begin to record")
+                raise self.error() or RecorderError(
+                    "the recorder does not begin to record"
+                    if self.running
+                    else "the recorder ended by itself"
+                )
 
     def go(self) -> None:
         """Its command begins."""
@@ -143,6 +148,13 @@ class Member:
 
     def progress(self, progress: Progress) -> None:
         """Kept in ``status.last``."""
+
+    def keep(self) -> None:
+        """Its recorder hears that we are: after a minute of silence it would end. What it answers
+        is taken when next something is heard."""
+        if self.session and self.running:
+            self.session.ask("clock")
+            self.asked_count += 1
 
     def ask_clock(self, count: int) -> None:
         """Probes of its clock; fewer if it does not answer in time."""
@@ -165,10 +177,8 @@ class Member:
         if self.session:
             self.session.stop()
 
-    def wait_end(self, limit_s: float) -> None:
-        deadline = time.monotonic() + limit_s
-        while self.running and time.monotonic() < deadline:
-            self.hear(0.1)
+    def give_up(self) -> None:
+        """It is waited for no longer."""
         if self.session and self.running:
             self.session.close()
 
