@@ -195,20 +195,23 @@ def test_a_networks_disk_is_told_of(name: str, transport: str, kind: str, server
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "queue_ns", "told"),
     [
-        (("wbt", "io.cost"), ["limits by io.cost", "limits by wbt"]),
-        (("wbt",), ["limits by wbt"]),
-        ((), []),
+        (("wbt", "io.cost"), 90_000, ["limits by io.cost", "limits by wbt"]),
+        (("wbt",), 90_000, ["limits by wbt"]),
+        (("wbt",), 300, []),
+        ((), 90_000, []),
     ],
 )
-def test_limits_that_no_point_tells_of_are_said(limits: tuple[str, ...], told: list[str]) -> None:
+def test_limits_that_no_point_tells_of_are_said(
+    limits: tuple[str, ...], queue_ns: int, told: list[str]
+) -> None:
     world = World()
     world.builder.block(DISK, "vda", queue_limits=limits)
     world.builder.block(DISK + 16, "vdb", queue_limits=("wbt", "io.cost"))
     writer = Writer(world, 100, DISK, 1_000)
     writer.enter()
-    writer.data(Request())
+    writer.data(Request(queue=queue_ns, scheduler=None))
     writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
     gaps = [gap for gap in analysed(world).quality.not_observed if "limits" in gap.layer]
     assert [gap.layer for gap in gaps] == told

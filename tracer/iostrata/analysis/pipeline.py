@@ -96,8 +96,13 @@ def breakdown_of(found: Prepared) -> Breakdown:
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
     left, background, asleep_ns = left_over(credit.audits)
+    all_ns = max(int(found.writes.latency_ns.sum()), 1)
+    shares = {
+        (layer.machine, layer.name): int(times.sum()) / all_ns
+        for layer, times in zip(layers, time_ns, strict=True)
+    }
     quality = replace(
-        quality_of(found.path, found.plain_writes, credit.ties),
+        quality_of(found.path, found.plain_writes, credit.ties, shares),
         unfollowed=int(np.count_nonzero(credit.missed)),
         hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
         sites=tuple(
@@ -111,7 +116,7 @@ def breakdown_of(found: Prepared) -> Breakdown:
         ),
         left_over=left,
         background=background,
-        left_over_share=asleep_ns / max(int(found.writes.latency_ns.sum()), 1),
+        left_over_share=asleep_ns / all_ns,
     )
     behind = _behind(credit, layers, found)
     return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality, behind)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -45,6 +46,10 @@ KERNEL_ERRORS: Final = range(-4095, 0)
 
 # What io_uring names the kernel's thread that looks for requests.
 SQ_THREAD: Final = b"iou-sqp-"
+
+
+# What may be in a row that holds less of the time is not worth a line.
+OF_NOTE: Final = 0.02
 
 
 def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
@@ -157,11 +162,16 @@ def _began_late(path: Path) -> Iterator[NotObserved]:
             yield NotObserved(link.lower.trace.machine, what, "")
 
 
-def quality_of(path: Path, plain_writes: int, ties: Mapping[str, int]) -> Quality:
-    """The quality lines of a path's recordings."""
+def quality_of(
+    path: Path,
+    plain_writes: int,
+    ties: Mapping[str, int],
+    shares: Mapping[tuple[str, str], float] = MappingProxyType({}),
+) -> Quality:
+    """The quality lines of a path's recordings. ``shares``: of the time, by machine and layer."""
     traces = [member.trace for member in path.members]
     several = len(traces) > 1
-    gaps = [(trace.machine, gap) for trace in traces for gap in _not_observed(trace, path)]
+    gaps = [(trace.machine, gap) for trace in traces for gap in _not_observed(trace, path, shares)]
     gaps += [
         (link.lower.trace.machine, gap)
         for link in path.links
@@ -238,12 +248,16 @@ def _unknown_mounts(trace: Trace, keys: Sequence[int]) -> Iterator[str]:
             yield trace.facts.device_name(key)
 
 
-def _not_observed(trace: Trace, path: Path) -> Iterator[NotObserved]:
+def _not_observed(
+    trace: Trace, path: Path, shares: Mapping[tuple[str, str], float]
+) -> Iterator[NotObserved]:
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)
     yield from _not_told(trace)
     detail = bool(trace.env.get("detail"))
-    yield from _limits(trace, BEFORE_REQUESTS[detail])
+    before = BEFORE_REQUESTS[detail]
+    if shares.get((trace.machine, before), 0) >= OF_NOTE:
+        yield from _limits(trace, before)
     for observer in OBSERVERS:
         asked = observer.detail is None or observer.detail == detail
         if asked and not any(len(trace.points[point]) for point in observer.points):
