@@ -9,6 +9,9 @@
 #include "session.h"
 #include "iostrata.skel.h"
 
+_Static_assert(sizeof(struct iostrata__bss) <= 4 << 20,
+	       "Linux 5.10 takes no map whose value is larger: nothing would be recorded there");
+
 /* Room for 30 ms of a core that does nothing but write, on large machines as much
  * as 256 MiB give to each CPU. */
 static unsigned int default_buffer_kib(unsigned int cpus)

@@ -270,11 +270,11 @@ int rings_write(struct rings *rings, bool final)
 	for (unsigned int cpu = 0; cpu < rings->cpu_count; cpu++) {
 		struct stream *stream = &rings->streams[cpu];
 		uint64_t lost = cpu_lost(rings, cpu);
-		int error = stream_write(stream, rings->metadata, until_ns, lost);
+		/* It is full amid its ring: what is still there may be earlier than its last. */
+		bool amid = stream_full(stream) && !final;
+		int error = stream_write(stream, rings->metadata,
+					 amid ? stream_settled_ns(stream) : until_ns, lost);
 
-		if (!error && stream_full(stream))
-			error = stream_write(stream, rings->metadata, stream_settled_ns(stream),
-					     lost);
 		/* A whole packet of one instant: order may suffer, not the events. */
 		if (!error && stream_full(stream))
 			error = stream_write(stream, rings->metadata, UINT64_MAX, lost);

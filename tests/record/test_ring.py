@@ -12,6 +12,7 @@ from iostrata.trace.stream import read_stream
 from tests.record.native import Program, compiled
 
 UUID = bytes(16)
+PACKET_EVENTS = 4096
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,19 @@ def test_laps_do_not_matter(ring: Program, tmp_path: Path) -> None:
             ("take 16", *(f"put {16 * lap + n}" for n in range(16)), "drain")]  # fmt: skip
     done = ring.run(tmp_path, *laps, "take 2", "put 49", "drain", "wait 3000", "drain")
     assert done.stdout.splitlines()[-2:] == ["drain 48 read 0 lost", "drain 49 read 1 lost"]
+
+
+def test_an_interrupt_at_the_end_of_a_packet_does_not_break_the_order(
+    ring: Program, tmp_path: Path
+) -> None:
+    """Its event is behind that of whom it interrupted, and of a time before it."""
+    laps = [word for begin in range(0, PACKET_EVENTS + 16, 16) for word in
+            ("take 16", *(f"{'early' if n == PACKET_EVENTS else 'put'} {n}"
+                          for n in range(begin, begin + 16)), "drain")]  # fmt: skip
+    ring.run(tmp_path, *laps)
+    stream = read_stream(tmp_path / "cpu_1", UUID)
+    assert stream.damage == []
+    assert tids(tmp_path)[-18:-14] == [*(PACKET_EVENTS + n for n in (-2, 0, -1, 1))]
 
 
 def tids(directory: Path) -> list[int]:

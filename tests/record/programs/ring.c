@@ -4,6 +4,7 @@
  *
  *	take N    BPF takes N slots, one after the other
  *	put N     the event N is there
+ *	early N   the same, of a time before the one before it
  *	wait MS   time passes
  *	drain     what the recorder reads and counts as lost, so far
  *	finish    the same at the end, for which time passes by itself
@@ -70,12 +71,12 @@ __u32 bpf_map__max_entries(const struct bpf_map *map)
 	return map ? 1 : 0;
 }
 
-static void put(struct rings *rings, uint64_t position)
+static void put(struct rings *rings, uint64_t position, uint64_t earlier_ns)
 {
 	union event *event = &rings->slots[CPU * SLOTS + position % SLOTS];
 
 	memset(event, 0, sizeof(*event));
-	event->syscall.time_ns = 1000 + position;
+	event->syscall.time_ns = 1000 + 10 * position - earlier_ns;
 	event->syscall.cpu = position / SLOTS + 1;
 	event->syscall.tid = position;
 	event->syscall.point = POINT_syscall;
@@ -88,7 +89,9 @@ static void step(struct rings *rings, const char *name, unsigned int number)
 	if (!strcmp(name, "take"))
 		ring->head += number;
 	else if (!strcmp(name, "put"))
-		put(rings, number);
+		put(rings, number, 0);
+	else if (!strcmp(name, "early"))
+		put(rings, number, 15);
 	else if (!strcmp(name, "wait"))
 		clock_ns += number * 1000000ull;
 	passes = !strcmp(name, "finish");
