@@ -58,7 +58,6 @@ def fresh(
             subprocess.run(["umount", "--recursive", place], check=True)
 
 
-@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_a_command_of_the_readme_does_all_by_itself(fresh: Path, target: str) -> None:
     said = run("chroot", fresh, "make", "-C", "/root/iostrata", target, timeout_s=7000)
