@@ -39,6 +39,8 @@ int trace_begin(struct session *session)
 	if (!error)
 		error = facts_write(&session->facts, session->directory_fd);
 	if (!error)
+		error = vmms_write(session->options.duties, session->directory_fd);
+	if (!error)
 		error = rings_open(&session->rings, skeleton, &session->metadata,
 				   session->directory_fd);
 	if (error) {
@@ -80,6 +82,8 @@ int trace_end(struct session *session)
 					     session->directory_fd);
 	if (!error)
 		error = tsc_write(session->directory_fd);
+	if (!error)
+		error = vmms_write(session->options.duties, session->directory_fd);
 	if (!error)
 		error = cgroups_write(session->probes.skeleton->bss->cgroups,
 				      session->directory_fd);

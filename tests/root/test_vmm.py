@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -58,9 +58,9 @@ def kvm() -> None:
 
 
 class Writer:
-    def __init__(self, file: Path, holds_machine: bool) -> None:
+    def __init__(self, file: Path, holds_machine: bool, words: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(int(holds_machine)), str(file)],
+            [sys.executable, "-c", WRITER, str(int(holds_machine)), str(file), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -78,8 +78,8 @@ class Writer:
 
 
 @contextmanager
-def writer(file: Path, *, holds_machine: bool) -> Iterator[Writer]:
-    made = Writer(file, holds_machine)
+def writer(file: Path, *words: str, holds_machine: bool) -> Iterator[Writer]:
+    made = Writer(file, holds_machine, words)
     with made.process:
         yield made
         made.process.communicate("\n")
@@ -120,3 +120,32 @@ def test_a_process_that_holds_a_machine_is_recorded(recorder: Path, disk: Path) 
             other.write()
             vmm.write()
         check(read_trace(disk / "trace"), vmm.process.pid, (disk / "image").stat().st_ino)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("-name", "vm1", "-drive", "file=a,throttling.iops-total=50"), "vm1"),
+        (("-name", "guest=vm 2,debug-threads=on", "-drive", "file=a,bps_wr=1M,id=b"), "vm 2"),
+        (("--object", '{"qom-type":"throttle-group","limits":{"iops-write": 20}}'), ""),
+        (("-object", "throttle-group,id=t,x-bps-total=4096"), ""),
+        (("-drive", "file=a,throttling.iops-total=0,throttling.iops-size=4096"), None),
+        (("-append", "iops=50"), None),
+        (("-name", "iops=50"), None),
+    ],
+)
+@pytest.mark.parametrize("begins", ["before", "after"])
+def test_limits_of_a_command_line(
+    begins: str, words: tuple[str, ...], named: str | None, recorder: Path, disk: Path
+) -> None:
+    """Of a process that runs a virtual machine, however late it came; nothing else is kept."""
+    with ExitStack() as until_ended:
+        if begins == "before":
+            vmm = until_ended.enter_context(writer(disk / "image", *words, holds_machine=True))
+        with recording(recorder, disk / "trace"):
+            if begins == "after":
+                vmm = until_ended.enter_context(writer(disk / "image", *words, holds_machine=True))
+            vmm.write()
+        facts = read_trace(disk / "trace").facts
+        pid = vmm.process.pid
+    assert facts.throttled == ({} if named is None else {pid: named})

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -383,6 +384,47 @@ def test_virtqueues_are_missed_where_a_host_was_recorded(
     chain.guest.emit("probe", 1, 0, error=-1, program=b"virtio_add")
     gaps = analysed(chain, tmp_path, machines).quality.not_observed
     assert any("virtio_add" in gap.layer for gap in gaps) == told
+
+
+@pytest.mark.parametrize(
+    ("disk_ns", "pid", "name", "told"),
+    [
+        (90_000, 0, "vm1", ["limits by QEMU vm1 on host"]),
+        (90_000, 0, "", ["limits by QEMU of process {pid} on host"]),
+        (90_000, 1, "vm1", []),
+        (90_000_000, 0, "vm1", []),
+    ],
+)
+def test_a_qemu_that_limits_its_disks_is_told_of(
+    disk_ns: int, pid: int, name: str, told: list[str], tmp_path: Path
+) -> None:
+    """Of the machine's own QEMU, where its row holds time: that is where the limit's is."""
+    chain = Chain()
+    chain.host.builder.throttled(chain.vmm + pid, name)
+    writer = chain.writer()
+    disk = replace(SYMMETRIC.disk, device=disk_ns)
+    for number in range(5):
+        chain.durable_write(writer, 8192 * number, replace(SYMMETRIC, disk=disk))
+    gaps = analysed(chain, tmp_path / "r").quality.not_observed
+    gaps = tuple(gap for gap in gaps if "limits" in gap.layer)
+    assert [gap.layer for gap in gaps] == [line.format(pid=chain.vmm) for line in told]
+    assert all(gap.merged_into == "vmm.submit" for gap in gaps)
+
+
+@pytest.mark.parametrize(("queue_ns", "told"), [(300_000, 1), (300, 0)])
+def test_a_guests_limits_are_told_of_with_its_host(
+    queue_ns: int, told: int, tmp_path: Path
+) -> None:
+    """The rows of several machines have their machine's name before theirs."""
+    chain = Chain()
+    chain.guest.builder.block(GUEST_DISK, "vdb", queue_limits=("wbt",))
+    writer = chain.writer()
+    writer.enter()
+    chain.data(writer, 8192, SYMMETRIC, queue=queue_ns)
+    writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+    writer.finish()
+    gaps = analysed(chain, tmp_path / "r").quality.not_observed
+    assert [gap.layer for gap in gaps].count("limits by wbt on guest") == told
 
 
 def test_a_host_without_exits_is_no_error(tmp_path: Path) -> None:

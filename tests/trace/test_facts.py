@@ -193,6 +193,14 @@ def test_a_fact_that_is_no_file_is_a_defect(tmp_path: Path, kind: str) -> None:
     assert defects[0].startswith("facts/block: cannot be read")
 
 
+def test_what_a_qemu_limits(tmp_path: Path) -> None:
+    """By process, told twice; it may have no name."""
+    lines = "70\tvm1\n71\t-\n70\tvm1\nx\tvm2\n73\n"
+    facts, defects = read_facts(facts_directory(tmp_path, throttled=lines))
+    assert facts.throttled == {70: "vm1", 71: ""}
+    assert defects == [f"facts/throttled: line {number} is no virtual machine" for number in (4, 5)]
+
+
 @pytest.mark.parametrize(
     ("fact", "line"),
     [
@@ -202,6 +210,7 @@ def test_a_fact_that_is_no_file_is_a_defect(tmp_path: Path, kind: str) -> None:
         ("cpus", f"1 {'9' * 5000}"),
         ("stacks", f"{'9' * 5000}\tf"),
         ("echoes", f"192.0.2.1\t{1 << 64}\t5"),
+        ("throttled", f"{1 << 32}\tvm1"),
     ],
 )
 def test_a_number_that_no_word_holds_is_a_defect(tmp_path: Path, fact: str, line: str) -> None:

@@ -98,7 +98,7 @@ def breakdown_of(found: Prepared) -> Breakdown:
     left, background, asleep_ns = left_over(credit.audits)
     all_ns = max(int(found.writes.latency_ns.sum()), 1)
     shares = {
-        (layer.machine, layer.name): int(times.sum()) / all_ns
+        (layer.machine, layer.row): int(times.sum()) / all_ns
         for layer, times in zip(layers, time_ns, strict=True)
     }
     quality = replace(

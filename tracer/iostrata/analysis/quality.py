@@ -168,7 +168,7 @@ def quality_of(
     ties: Mapping[str, int],
     shares: Mapping[tuple[str, str], float] = MappingProxyType({}),
 ) -> Quality:
-    """The quality lines of a path's recordings. ``shares``: of the time, by machine and layer."""
+    """The quality lines of a path's recordings. ``shares``: of the time, by machine and row."""
     traces = [member.trace for member in path.members]
     several = len(traces) > 1
     gaps = [(trace.machine, gap) for trace in traces for gap in _not_observed(trace, path, shares)]
@@ -176,6 +176,12 @@ def quality_of(
         (link.lower.trace.machine, gap)
         for link in path.links
         for gap in link.hop.not_observed(link)
+    ]
+    gaps += [
+        (link.lower.trace.machine, gap)
+        for link in path.links
+        for gap in link.hop.limits(link)
+        if shares.get((link.lower.trace.machine, gap.merged_into), 0) >= OF_NOTE
     ]
     return Quality(
         lost={

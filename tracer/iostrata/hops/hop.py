@@ -246,3 +246,8 @@ class Hop(ABC):
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         """What two recorded machines do not tell of the way between them."""
         return iter(())
+
+    def limits(self, link: Link) -> Iterator[NotObserved]:
+        """What may hold requests back on that way, without a point that tells of it; it is
+        said where the lower machine's row that has the time holds some."""
+        return iter(())

@@ -97,7 +97,8 @@ class Facts:
     ``stacks``: the functions of each of the kernel's stacks that a thread slept in, from the
     innermost; empty: not recorded. ``least_rtt_us``: of each connection (client's port << 16 |
     server's) of an NFS mount, what TCP knew when the recording ended. ``echoes``: as they were
-    sent; empty: it was not asked for them.
+    sent; empty: it was not asked for them. ``throttled``: the name of each QEMU whose command line
+    limits a disk, by its process; empty where it has none.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -110,6 +111,7 @@ class Facts:
     least_rtt_us: Mapping[int, int] = field(default_factory=dict)
     echoes: tuple[Echo, ...] = ()
     overlays: Mapping[int, int] = field(default_factory=dict)
+    throttled: Mapping[int, str] = field(default_factory=dict)
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition, or a file system, is on; anything else is its own."""
@@ -242,6 +244,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         least_rtt_us=read_least_rtt(directory, defects),
         echoes=tuple(read_echoes(directory, defects)),
         overlays=read_overlays(directory, defects),
+        throttled=read_throttled(directory, defects),
     )
     return facts, defects
 
@@ -323,6 +326,19 @@ def read_cgroups(directory: Path, defects: list[str]) -> dict[int, str]:
             continue
         cgroups[int(cgroup)] = path
     return cgroups
+
+
+def read_throttled(directory: Path, defects: list[str]) -> dict[int, str]:
+    throttled = {}
+    for number, line in read_lines(directory / "throttled", defects):
+        pid, tab, name = line.partition("\t")
+        try:
+            if not tab:
+                raise ValueError
+            throttled[integer(pid, 32)] = "" if name == ABSENT else shown(name)
+        except ValueError:
+            defects.append(f"facts/throttled: line {number} is no virtual machine")
+    return throttled
 
 
 def read_tsc(directory: Path, defects: list[str]) -> tuple[TscOffset, ...]:

@@ -140,6 +140,7 @@ def _redact_facts(source: Path, target: Path, names: Pseudonyms) -> None:
         **{name: lambda line: line for name in KEPT_FACTS},
         "mountinfo": lambda line: _mount(line, blocks, names),
         "cgroups": lambda line: _cgroup(line, names),
+        "throttled": lambda line: _throttled(line, names),
         ECHOES: lambda line: _first_cell(line, "address", names.address),
     }
     for path in sorted(source.iterdir()):
@@ -232,6 +233,12 @@ def _cgroup(line: str, names: Pseudonyms) -> str | None:
     if line == fact.CGROUP_COLUMNS:
         return line
     return f"{number}\t{_renamed(path, names.cgroup)}" if number.isdecimal() else None
+
+
+def _throttled(line: str, names: Pseudonyms) -> str | None:
+    number, _, name = line.partition("\t")
+    name = name if name == fact.ABSENT else _renamed(name, names.name)
+    return f"{number}\t{name}" if number.isdecimal() else None
 
 
 def _first_cell(line: str, title: str, rename: Callable[[str], str]) -> str:

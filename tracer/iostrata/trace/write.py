@@ -243,6 +243,7 @@ class TraceBuilder:
     _apic_ids: dict[int, int] = field(default_factory=dict)
     _stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _cgroups: dict[int, str] = field(default_factory=dict)
+    _throttled: dict[int, str] = field(default_factory=dict)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(
@@ -311,6 +312,10 @@ class TraceBuilder:
         self._cgroups[number] = path
         return self
 
+    def throttled(self, pid: int, name: str) -> Self:
+        self._throttled[pid] = name
+        return self
+
     def write(self, directory: Path) -> Path:
         """The machine's directory, written."""
         facts = {}
@@ -329,6 +334,9 @@ class TraceBuilder:
         if self._cgroups:
             lines = (f"{number}\t{path}" for number, path in self._cgroups.items())
             facts["cgroups"] = "\n".join((CGROUP_COLUMNS, *lines, ""))
+        if self._throttled:
+            lines = (f"{pid}\t{fact_text(name)}\n" for pid, name in self._throttled.items())
+            facts["throttled"] = "".join(lines)
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
         write_trace(
             directory,

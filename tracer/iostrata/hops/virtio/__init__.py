@@ -52,3 +52,11 @@ class Virtio(Hop):
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         if vcpus_of(link.upper, link.lower.trace, link.agents) is None:
             yield NO_VCPUS
+
+    def limits(self, link: Link) -> Iterator[NotObserved]:
+        throttled = link.lower.trace.facts.throttled
+        for pid in link.agents.tolist():
+            if pid in throttled:
+                what = "its command line limits a disk (throttling), and no point tells of it"
+                name = throttled[pid] or f"of process {pid}"
+                yield NotObserved(f"limits by QEMU {name}", what, "vmm.submit")
