@@ -12,6 +12,7 @@ import pytest
 from iostrata.clock import Alignment, Intervals, align
 from iostrata.clock.exchange import offers_of_exchange
 from iostrata.clock.line import Line
+from iostrata.model import Ints
 from iostrata.trace.read import Trace
 
 from .machines import BOOTED_CYCLES, exchanged, sampled
@@ -57,6 +58,27 @@ def test_causality_where_there_is_nothing_else(tmp_path: Path, world: World) -> 
     assert found.bound_ns == max(-found.causal_low_ns, found.causal_high_ns)
     assert found.drift_ppm == 0
     assert np.abs(found.to_lower(found.to_upper(world.lower_ns)) - world.lower_ns).max() <= 1
+
+
+def slewed(world: World, ppm: float) -> World:
+    """The lower clock's pace changes in the middle, by so much each way."""
+
+    def bent(times: Ints) -> Ints:
+        half = (world.lower_ns.max() - world.lower_ns.min()) // 2
+        away = np.abs(times - world.lower_ns.min() - half)
+        late: Ints = times - np.rint(away * ppm / 1e6).astype(np.int64)
+        return late
+
+    serves = world.serves
+    serves = Intervals(serves.key, bent(serves.begin_ns), bent(serves.end_ns))
+    return replace(world, serves=serves, lower_ns=bent(world.lower_ns))
+
+
+@pytest.mark.parametrize("ppm", [-12, -8, 5, 8, 10, 12])
+def test_a_clock_that_is_slewed_is_within_the_bound(ppm: float, tmp_path: Path) -> None:
+    """The more a clock bends, the fewer straight lines fit: that is no better knowledge."""
+    world = slewed(Load(keys=1 << 40, think_ns=20e6, count=4000).run(3), ppm)
+    check(world, align(guest(tmp_path), host(tmp_path), world.asks, world.serves), CAUSAL)
 
 
 def test_a_drift_that_causality_proves(tmp_path: Path) -> None:

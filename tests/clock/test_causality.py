@@ -142,6 +142,15 @@ def test_a_clock_that_jumps_is_told() -> None:
     assert "3.0" in found.contradiction or "2.9" in found.contradiction
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_steady_clock_is_known_as_well_as_it_was(seed: int) -> None:
+    world = Load(keys=1 << 40, think_ns=20e6, count=4000).run(seed)
+    found = bound_by_causality(world.asks, world.serves)
+    assert found
+    assert len(found.parts) > 4
+    assert found.bound_ns(found.corridor.middle) <= 1.3 * found.corridor.bound_ns
+
+
 def test_a_hint_is_used_where_votes_cannot_decide() -> None:
     """Writes that follow each other exactly: any shift by a whole write fits."""
     load = Load(keys=1, jobs=1, steady=1.0, lost=0, count=400)

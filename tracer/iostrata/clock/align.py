@@ -72,9 +72,8 @@ def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:
 def by_causality(causality: Causality) -> Alignment:
     line = causality.corridor.calmest
     low, high = causality.corridor.reach(line)
-    return Alignment(
-        line, max(-low, high), CAUSALITY, low, high, causality.pairs, rivals=causality.rivals
-    )
+    bound_ns = causality.bound_ns(line)
+    return Alignment(line, bound_ns, CAUSALITY, low, high, causality.pairs, rivals=causality.rivals)
 
 
 def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:
@@ -84,7 +83,7 @@ def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:
     if moved_ns > offer.bound_ns:
         return None
     low, high = causality.corridor.reach(line)
-    bound_ns = min(offer.bound_ns + moved_ns, max(-low, high))
+    bound_ns = min(offer.bound_ns + moved_ns, causality.bound_ns(line))
     ends = causality.corridor.ends
     rivals = tuple(
         rival

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +25,11 @@ LOST_SHARE = 0.1
 """More asks without a serve are not lost, but from before or after the other recording."""
 TOLD_SHARE = 0.1
 """Of the asks that are served, those whose serve must be told from others: else it is chance."""
+LEAST_PARTS: Final = 4
+MOST_PARTS: Final = 16
+PART_PAIRS: Final = 64
+PART_NS: Final = 1_000_000_000
+"""A part has so many pairs, and so much time, on average: in less, a clock bends by little."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +37,24 @@ class Causality:
     """``corridor``: the lines that ``pairs`` pairs allow; ``contradiction``: see Alignment.
 
     ``ambiguity``: why there may be another corridor that is as good, or None; ``rivals``:
-    lines in the middle of such.
+    lines in the middle of such. ``parts``: what the pairs of each part of the time allow.
     """
 
     corridor: Corridor
+    parts: tuple[Corridor, ...]
     pairs: int
     contradiction: str | None
     ambiguity: str | None
     rivals: tuple[Line, ...]
+
+    def bound_ns(self, line: Line) -> int:
+        """How far the truth may be from a line of the corridor, whose pace is one throughout.
+
+        Clocks are slewed, and crystals get warm: where that bends the truth, the fewer
+        straight lines fit, the less each of them is it. In a part it is nearly straight.
+        """
+        reaches = [allowed.reach(line) for allowed in (self.corridor, *self.parts)]
+        return max(max(-low, high) for low, high in reaches)
 
 
 def bound_by_causality(
@@ -66,11 +82,33 @@ def bound_by_causality(
     rivals = [rival for rival in found if possible(candidates, pairs, rival.line)]
     return Causality(
         corridor(candidates, pairs, fit.line, fit.corridor.ends),
+        tuple(parts(candidates, pairs, fit.line)),
         len(pairs),
         contradiction(candidates, fit.line, fit.corridor),
         ambiguity(len(pairs), inside.asked, [fit.apart_ns(rival) for rival in rivals]),
         tuple(refine(candidates, everything, rival.line).line for rival in rivals),
     )
+
+
+def parts(candidates: Candidates, pairs: Pairs, line: Line) -> list[Corridor]:
+    """Of each part of the time the lines that its pairs and its neighbours' allow.
+
+    None where the time is short, or pairs are few.
+    """
+    pairs = pairs.rows(np.argsort(candidates.serves.begin_ns[pairs.serve], kind="stable"))
+    times = candidates.serves.begin_ns[pairs.serve]
+    count = min(MOST_PARTS, len(pairs) // PART_PAIRS, int(times[-1] - times[0]) // PART_NS)
+    if count < LEAST_PARTS:
+        return []
+    edges = np.linspace(0, len(pairs) - 1, count + 1).astype(np.int64)
+    found = []
+    for part in range(count):
+        first, last = edges[max(part - 1, 0)], edges[min(part + 2, count)]
+        around = pairs.rows(np.arange(first, last + 1))
+        own = times[edges[[part, part + 1]]]
+        if times[last] - times[first] >= PART_NS and own[1] > own[0]:
+            found.append(corridor(candidates, around, line, times[[first, last]]).over(own))
+    return found
 
 
 def possible(candidates: Candidates, pairs: Pairs, line: Line) -> bool:

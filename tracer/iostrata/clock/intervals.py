@@ -41,6 +41,9 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.ask)
 
+    def rows(self, rows: Ints) -> Pairs:
+        return Pairs(self.ask[rows], self.serve[rows])
+
     @property
     def asked(self) -> int:
         """How many asks there are, each with one serve or several."""
