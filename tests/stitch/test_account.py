@@ -153,6 +153,7 @@ def operations(done: list[Done]) -> Operations:
     return Operations(
         begin_ns=column([call.begin for call in done]),
         end_ns=column([call.end for call in done]),
+        effect_ns=column([call.end if call.plan.kind in method else call.begin for call in done]),
         tid=column([THREADS[plan.thread][1] for plan in plans]),
         tgid=column([THREADS[plan.thread][0] for plan in plans]),
         device_key=column([plan.device for plan in plans]),

@@ -104,11 +104,11 @@ def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
     to_the_end = (done.scope == RANGE) & (done.size_bytes == 0)
     return durability(
         Written(
-            done.end_ns[plain], agent[plain], done.device_key[plain], file[plain],
+            done.effect_ns[plain], agent[plain], done.device_key[plain], file[plain],
             done.offset_bytes[plain], end[plain],
         ),
         Synced(
-            done.begin_ns[syncs], done.end_ns[syncs], agent[syncs], done.scope[syncs],
+            done.effect_ns[syncs], done.end_ns[syncs], agent[syncs], done.scope[syncs],
             done.device_key[syncs], file[syncs], offset[syncs],
             np.where(to_the_end, NO_END, end)[syncs],
         ),

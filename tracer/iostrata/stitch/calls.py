@@ -127,11 +127,13 @@ class Operations:
     ``method``: code into ``METHODS``, ``PLAIN``: a write that nothing makes durable by
     itself. ``scope``: of a sync, of ``durability``; ``NO_SYNC``: a write. ``offset_bytes``
     -1: not known. ``size_bytes``: written; of a sync, the length of its range, 0: to the
-    end. ``request_key``: 0 of a call. Threads' calls come in order of time.
+    end. ``request_key``: 0 of a call. Threads' calls come in order of time. ``effect_ns``: of a
+    write, from when on a sync finds it; of a sync, when it looks.
     """
 
     begin_ns: Ints
     end_ns: Ints
+    effect_ns: Ints
     tid: Ints
     tgid: Ints
     device_key: Ints
@@ -178,6 +180,7 @@ def operations_of_calls(calls: Points) -> Operations:
     return Operations(
         begin_ns=columns["enter_ns"],
         end_ns=columns["time_ns"],
+        effect_ns=np.where(scope == NO_SYNC, columns["time_ns"], columns["enter_ns"]),
         tid=columns["tid"],
         tgid=columns["tgid"],
         device_key=np.where(call == CALL_SYNC, EVERY_DEVICE, columns["dev"]),

@@ -33,6 +33,8 @@ from iostrata.stitch.calls import (
     method_of_write,
 )
 from iostrata.stitch.durability import FILE, RANGE
+from iostrata.stitch.taken import taken_up
+from iostrata.stitch.window import whole
 from iostrata.trace import Points, Trace
 from iostrata.trace.layout import CALL_IO_URING_ENTER
 
@@ -54,12 +56,14 @@ class Submissions:
     ``method``: code into ``METHODS``, ``PLAIN``: a write that nothing makes durable by
     itself. ``flush``: it only makes durable; ``offset_bytes`` and ``size_bytes`` are of
     what it is asked for then, 0: to the end. ``offset_bytes`` -1: not known.
+    ``effect_ns``: as in ``Operations``.
     """
 
     engine: Ints
     key: Ints
     begin_ns: Ints
     end_ns: Ints
+    effect_ns: Ints
     tid: Ints
     tgid: Ints
     device_key: Ints
@@ -95,6 +99,7 @@ def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
     done = Operations(
         begin_ns=ended.begin_ns,
         end_ns=ended.end_ns,
+        effect_ns=ended.effect_ns,
         tid=ended.tid,
         tgid=ended.tgid,
         device_key=ended.device_key,
@@ -143,12 +148,14 @@ def _of_uring(trace: Trace) -> Submissions:
     waits = (opcode == URING_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
     flush = (opcode == URING_FSYNC) | waits
     begin, end = _around(trace, submitted, at(completed["time_ns"], done))
+    taken = taken_up(whole(trace), submitted["request_key"], submitted["time_ns"])
     count = len(opcode)
     found = Submissions(
         engine=np.full(count, IO_URING),
         key=submitted["request_key"],
         begin_ns=begin,
         end_ns=np.where(done >= 0, end, -1),
+        effect_ns=np.where(flush, taken.begin_ns, taken.end_ns),
         tid=submitted["tid"],
         tgid=_process_of(trace, submitted["tid"]),
         device_key=known["dev"],
@@ -210,11 +217,13 @@ def _of_aio(trace: Trace) -> Submissions:
     method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
     method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
     flush = one_of(opcode, (AIO_FSYNC, AIO_FDSYNC))
+    end = at(completed["time_ns"], done)
     found = Submissions(
         engine=np.full(len(opcode), LIBAIO),
         key=submitted["iocb_key"],
         begin_ns=submitted["enter_ns"],
-        end_ns=at(completed["time_ns"], done),
+        end_ns=end,
+        effect_ns=np.where(flush, submitted["enter_ns"], end),
         tid=submitted["tid"],
         tgid=_process_of(trace, submitted["tid"]),
         device_key=submitted["dev"],

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: io_uring's requests in, from when to when a worker had each of them out.
+
+What follows in a chain (IOSQE_IO_LINK), or behind others (IOSQE_IO_DRAIN), is submitted with
+them, but begins when they are complete: it is handed over then, or the worker that completed
+the one before goes on with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at, integers, one_of
+from iostrata.stitch.window import Window
+from iostrata.trace.layout import THREAD_WORKER
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One row a request.
+
+    ``begin_ns``: from when on it was somebody's turn to run it; ``end_ns``: complete, -1: not
+    seen. ``worker``: the kernel's thread that completed it, if it was handed to one; else -1.
+    """
+
+    worker: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+
+def taken_up(window: Window, key: Ints, submit_ns: Ints) -> Taken:
+    """When the requests with these keys, submitted at these times, were taken up."""
+    completed = window.columns("io_uring_complete", "request_key", "tid")
+    tid, time = completed["tid"], completed["time_ns"]
+    done = AsOf(completed["request_key"], time).at_or_after(key, submit_ns)
+    end, worker = at(time, done), at(tid, done)
+    worker = np.where(one_of(worker, _workers(window)), worker, -1)
+    handed = window.columns("io_uring_queue_async_work", "request_key")
+    given = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, end)
+    before = AsOf(tid, time).at_or_before(worker, end - 1)
+    begin = np.maximum(at(handed["time_ns"], given), at(time, before))
+    # Neither: it was complete where it was submitted, or nothing tells.
+    known = begin >= submit_ns
+    return Taken(np.where(known, worker, -1), np.where(known, begin, submit_ns), end)
+
+
+def _workers(window: Window) -> Ints:
+    threads = window.trace.points["thread"]
+    if not len(threads):
+        return np.zeros(0, np.int64)
+    tid, kind = integers(threads["subject_tid"]), integers(threads["kind"])
+    return np.unique(tid[kind == THREAD_WORKER])
