@@ -15,24 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import (
-    AsOf,
-    Containing,
-    Ints,
-    at,
-    joined,
-    one_of,
-    overlapping,
-    pair_key,
-    ranges,
-)
+from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, ranges
 from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
+from iostrata.stitch.awaited import Waiting, edges_of, edges_of_commits, numbered
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.journal import Commits, phases
@@ -61,16 +51,13 @@ from iostrata.stitch.serving import (
     submitters,
 )
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
-from iostrata.stitch.stacked import Stack, Workers, seen_from_above, workers_of
+from iostrata.stitch.stacked import Stack, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Behind, Numbers, Waited, behind_of, nothing_behind
 from iostrata.stitch.wakers import Explained, Tied, Wakers, endings_of
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT
-
-MOST: Final = 16
-"""So many commits at each end of a wait are waited for: those between are others'."""
 
 
 @dataclass(frozen=True)
@@ -131,15 +118,15 @@ def stitch(window: Window) -> Stitched:
     commits_used = np.zeros(0, np.int64)
     first_commit = len(window.pieces.begin_ns)
     first_request = first_commit + len(window.commits)
-    of_request = _numbered(bios.above[root], first_request)
+    of_request = numbered(bios.above[root], first_request)
     activity_of_bio = np.where(commit_of_bio >= 0, commit_of_bio + first_commit, of_request)
     waiting = Waiting(window, owners, workers, requests, sleeps, piece_of_sleep)
     work = loop_work_of(window)
-    served = _numbered(request_served(work, requests, sleeps), first_request)
+    served = numbered(request_served(work, requests, sleeps), first_request)
     commit = _commit_of(window, sleeps.tid, sleeps.on_ns)
     # Asleep with nothing to do, it was not at it yet.
     idle = (commit >= 0) & (sleeps.wake_ns <= at(window.commits.since_ns, commit))
-    committing = _numbered(commit, first_commit)
+    committing = numbered(commit, first_commit)
     for_it = np.where(waiting.of_sleep >= 0, waiting.of_sleep, served)
     owner_of_sleep = np.where(committing >= 0, committing, for_it)
     endings = endings_of(window, bios, carried, requests, completed, calls)
@@ -154,7 +141,7 @@ def stitch(window: Window) -> Stitched:
     own = submitters(bios, carried, requests, piece_of_bio)
     spans.extend(short_of_cpu(own, sleeps, first_sleep))
     if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
-        edges = _edges(window, owners, waiting, sleeps, explained, commit_of_bio)
+        edges = edges_of_commits(window, owners, waiting, sleeps, explained, commit_of_bio)
         commits_used = edges.activity - first_commit
         _journal_starts(spans, window, edges, sleeps, numbers)
         inside = SpanList()
@@ -266,44 +253,6 @@ def _numbers(first: int, sleeps: Sleeps, commits: Commits, bios: Bios) -> Number
     return Numbers(sleep=first, commit=commit, bio=bio, thread=bio + len(bios))
 
 
-def _numbered(rows: Ints, first: int) -> Ints:
-    """Rows as numbers from ``first`` on; -1 stays."""
-    return np.where(rows >= 0, rows + first, -1)
-
-
-class Waiting:
-    """Who waits for commits, by number: pieces, and requests through the syncs of a worker.
-
-    ``of_sync``, ``of_sleep``: of each sync and sleep, -1: nobody who is known.
-    """
-
-    def __init__(
-        self,
-        window: Window,
-        owners: Owners,
-        workers: Workers,
-        requests: Requests,
-        sleeps: Sleeps,
-        piece_of_sleep: Ints,
-    ) -> None:
-        self._owners, self._workers = owners, workers
-        self._first = len(window.pieces.begin_ns) + len(window.commits)
-        self.end_ns = np.concatenate(
-            [window.pieces.end_ns, window.commits.end_ns, requests.complete_ns]
-        )
-        self.of_sync = owners.syncs.piece.copy()
-        self.of_sync[workers.sync] = workers.request + self._first
-        self.of_sleep = self._or_request(piece_of_sleep, sleeps.tid, sleeps.on_ns)
-
-    def find(self, tid: Ints, time_ns: Ints) -> Ints:
-        """Whom a thread works for at a time."""
-        return self._or_request(self._owners.find(tid, time_ns), tid, time_ns)
-
-    def _or_request(self, piece: Ints, tid: Ints, time_ns: Ints) -> Ints:
-        request = self._workers.request_of(tid, time_ns)
-        return np.where(piece >= 0, piece, _numbered(request, self._first))
-
-
 def _activity_spans(
     window: Window,
     bios: Bios,
@@ -358,12 +307,12 @@ class _Others:
             self._bios, self._requests, self._carried,
             np.where(one_of(self._root, tied.row), self._root, -1), none, self._stacked,
         )  # fmt: skip
-        spans.extend(follow(alone, _edges_of(tied, tied.row)))
+        spans.extend(follow(alone, edges_of(tied, tied.row)))
         tied = explained.calls
         called = spans_of_calls(
             self._calls, np.arange(len(self._calls)), len(self._requests.key), self._hindered
         )
-        spans.extend(follow(called, _edges_of(tied, tied.row)))
+        spans.extend(follow(called, edges_of(tied, tied.row)))
         return spans.collect()
 
     def edges(self, tied: Tied, first: int) -> Edges:
@@ -413,100 +362,6 @@ def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: in
             break
         met.add(mark)
     return result.collect()
-
-
-def _edges(
-    window: Window,
-    owners: Owners,
-    waiting: Waiting,
-    sleeps: Sleeps,
-    explained: Explained,
-    commit_of_bio: Ints,
-) -> Edges:
-    """Who waited for which commits, and when; all by number."""
-    parts = (
-        _by_transaction(window, owners.syncs, waiting.of_sync, sleeps),
-        _by_log_write(window, waiting),
-        _by_waker(window, sleeps, waiting.of_sleep),
-        _by_completion(explained, commit_of_bio),
-        _edges_of(explained.commits, explained.commits.row),
-    )
-    edges = Edges(**joined(parts))
-    edges = replace(edges, activity=edges.activity + len(window.pieces.begin_ns))
-    # A commit waits for others through what they are made of.
-    first, beyond = len(window.pieces.begin_ns), len(window.pieces.begin_ns) + len(window.commits)
-    return edges.rows(np.flatnonzero((edges.write < first) | (edges.write >= beyond)))
-
-
-def _by_transaction(window: Window, syncs: Syncs, waiter: Ints, sleeps: Sleeps) -> Edges:
-    """By key: the jbd2 transaction that the synced file waited for, and those before it.
-
-    Where it was seen who ended a sleep, that tells of which a commit was the cause.
-    """
-    commits = window.commits
-    by_transaction = AsOf(commits.device_key * (1 << 32) + commits.transaction, commits.begin_ns)
-    waited_until = np.full(len(syncs.tid), -1)
-    for wanted in (syncs.exit_transaction, syncs.enter_transaction):
-        found = by_transaction.at_or_before(syncs.device_key * (1 << 32) + wanted, syncs.end_ns)
-        end = at(commits.end_ns, found)
-        waited = (wanted > 0) & (end > syncs.begin_ns) & (end <= syncs.end_ns)
-        waited_until = np.where(waited & (waited_until < 0), end, waited_until)
-    waits = np.flatnonzero((waited_until >= 0) & (waiter >= 0))
-    row, commit = overlapping(
-        syncs.device_key[waits], syncs.begin_ns[waits], waited_until[waits] + 1,
-        commits.device_key, commits.since_ns, commits.end_ns, MOST,
-    )  # fmt: skip
-    sync = waits[row]
-    if not len(sleeps):
-        return Edges(commit, waiter[sync], syncs.begin_ns[sync], syncs.end_ns[sync])
-    unseen = np.flatnonzero(sleeps.waker < 0)
-    pair, sleep = overlapping(
-        syncs.tid[sync], syncs.begin_ns[sync], syncs.end_ns[sync],
-        sleeps.tid[unseen], sleeps.off_ns[unseen], sleeps.on_ns[unseen],
-    )  # fmt: skip
-    off, on = sleeps.off_ns[unseen[sleep]], sleeps.on_ns[unseen[sleep]]
-    return Edges(commit[pair], waiter[sync[pair]], off, on)
-
-
-def _by_log_write(window: Window, waiting: Waiting) -> Edges:
-    """By key: the log buffer of XFS that the thread says it waits for."""
-    commits = window.commits
-    waits = window.columns("xlog_iclog_wait_on", "tid", "iclog_key", "lsn")
-    identity = pair_key(waits["iclog_key"], waits["lsn"])
-    logs = np.flatnonzero(commits.identity != 0)
-    by_identity = AsOf(commits.identity[logs], commits.end_ns[logs])
-    commit = at(logs, by_identity.at_or_after(identity, waits["time_ns"]))
-    waiter = waiting.find(waits["tid"], waits["time_ns"])
-    rows = np.flatnonzero((commit >= 0) & (waiter >= 0))
-    commit, waiter = commit[rows], waiter[rows]
-    return Edges(commit, waiter, waits["time_ns"][rows], waiting.end_ns[waiter])
-
-
-def _by_waker(window: Window, sleeps: Sleeps, waiter: Ints) -> Edges:
-    """By key: the thread that woke a sleeper was committing a journal until then."""
-    commits = window.commits
-    itself = sleeps.asleep & (sleeps.context != WAKE_INTERRUPT)
-    woken = np.flatnonzero((waiter >= 0) & itself & one_of(sleeps.waker, commits.waker))
-    row, commit = overlapping(
-        sleeps.waker[woken], sleeps.off_ns[woken], sleeps.wake_ns[woken],
-        commits.waker, commits.since_ns, commits.end_ns, MOST,
-    )  # fmt: skip
-    sleep = woken[row]
-    return Edges(commit, waiter[sleep], sleeps.off_ns[sleep], sleeps.wake_ns[sleep])
-
-
-def _by_completion(explained: Explained, commit_of_bio: Ints) -> Edges:
-    """By key: what woke the sleeper had just completed a request of the commit.
-
-    So ends the wait for a block that the log is being written from (BH_Shadow of
-    fs/jbd2/transaction.c), which nothing else tells of.
-    """
-    return _edges_of(explained.bios, at(commit_of_bio, explained.bios.row))
-
-
-def _edges_of(tied: Tied, activity: Ints) -> Edges:
-    rows = np.flatnonzero(activity >= 0)
-    return Edges(activity[rows], tied.owner[rows], tied.begin_ns[rows], tied.end_ns[rows])
 
 
 def _journal_starts(
