@@ -119,7 +119,8 @@ static __always_inline int bio_queued(struct bio *bio)
 	if (!is_recorded(bio->bi_opf))
 		return 0;
 	dev = bio_dev(bio);
-	if (!bio_watched(dev))
+	/* That somebody reads from a disk makes it nobody's who writes. */
+	if (is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK) : !bio_watched(dev))
 		return 0;
 	task_tell();
 	thread_serve();

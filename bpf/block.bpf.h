@@ -5,8 +5,14 @@
 
 #include "watch.bpf.h"
 
-/* Writes and flushes; and what a write may have to wait for: reads of metadata, and discards of
- * what held some. */
+/* A read of a file's data, of which no write consists: it only may be ahead of one. */
+static __always_inline bool is_data_read(__u32 flags)
+{
+	return (flags & REQ_OP_MASK) == REQ_OP_READ && !(flags & REQ_META);
+}
+
+/* Writes and flushes; and what a write may have to wait for: reads of metadata, discards of what
+ * held some, and with --who whatever else the disk does before it. */
 static __always_inline bool is_recorded(__u32 flags)
 {
 	__u32 recorded = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
@@ -14,7 +20,7 @@ static __always_inline bool is_recorded(__u32 flags)
 	__u32 operation = flags & REQ_OP_MASK;
 
 	if (operation == REQ_OP_READ)
-		return flags & REQ_META;
+		return filter.who || !is_data_read(flags);
 	return operation < 32 && (recorded >> operation & 1);
 }
 

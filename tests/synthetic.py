@@ -20,7 +20,7 @@ CALLS = {
     "fsync": 6, "fdatasync": 7, "sync_file_range": 8, "msync": 9,
     "sync": 13, "syncfs": 14,
 }  # fmt: skip
-WRITE, FLUSH_OP, SYNC, META, FUA, PREFLUSH = 1, 2, 1 << 11, 1 << 12, 1 << 17, 1 << 18
+READ, WRITE, FLUSH_OP, SYNC, META, FUA, PREFLUSH = 0, 1, 2, 1 << 11, 1 << 12, 1 << 17, 1 << 18
 NO_SECTOR = (1 << 64) - 1
 TASK_UNINTERRUPTIBLE = 2
 
@@ -81,6 +81,7 @@ class Request:
     sector: int = 4096
     size: int = 8192
     meta: bool = False
+    read: bool = False
 
 
 def submit(
@@ -97,7 +98,7 @@ def submit(
     complete = issue + request.device
     rq = world.pointer(f"rq{disk}", time_ns, complete + 1)
     bio = world.pointer(f"bio{disk}", time_ns, complete + 1)
-    flags = WRITE | SYNC | (META if request.meta else 0)
+    flags = (READ if request.read else WRITE) | SYNC | (META if request.meta else 0)
     place = {"dev": disk, "sector": request.sector, "size_bytes": request.size, "flags": flags}
     keys = {"request_key": rq, "bio_key": bio}
     world.emit(

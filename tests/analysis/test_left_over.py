@@ -13,7 +13,7 @@ from iostrata.errors import STATUS_LOSSES
 from iostrata.model import LeftOver
 from iostrata.trace import layout
 from tests.stitch.test_truth import analysed
-from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device
+from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit
 
 DISK, OTHER_DISK, NFS = device(8, 0), device(8, 16), device(0, 44)
 STRANGER = 66
@@ -74,7 +74,9 @@ def test_each_instant_of_a_sleep_counts_once() -> None:
     assert quality.left_over_share == pytest.approx(150_000 / 402_200)
 
 
-@pytest.mark.parametrize("case", ["another disk", "awake", "own request", "another process"])
+@pytest.mark.parametrize(
+    "case", ["another disk", "awake", "own request", "a read", "another process"]
+)
 def test_background_is_counted_and_not_left_over(case: str) -> None:
     world = World()
     match case:
@@ -92,6 +94,9 @@ def test_background_is_counted_and_not_left_over(case: str) -> None:
             writer.data(Request(queue=300, scheduler=None, device=400_000))
             writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
             Commit(world, DISK, 2_000, transaction=7).run(20_000, 80_000, [])
+        case "a read":
+            sleeper(world)
+            submit(world, DISK, STRANGER, 20_000, Request(read=True), held=True)
         case _:
             sleeper(world)
             world.target(55)

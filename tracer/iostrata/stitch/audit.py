@@ -44,7 +44,7 @@ class Activities:
 
     ``kind``: code into ``KINDS``. ``key``: with ``begin_ns``, which one. ``place``: the
     disk, or the mount of a call. ``used``: part of a write. ``foreign``: known to be
-    another's: of a thread that is no kernel's, or that serves somebody else.
+    another's: of a thread that is no kernel's, or that serves somebody else, or a read.
     """
 
     kind: Ints
@@ -115,7 +115,7 @@ def activities_of(
     others[bios.request[carried[outside[carried]]]] = True
     others |= _flushes_for(bios, requests, np.flatnonzero(outside & bios.wants_flush))
     # A commit is told of as one; so are the requests that it consists of.
-    others |= of_commit
+    others |= of_commit | requests.read
     parts = (
         Activities(
             np.where(requests.flush, FLUSH, REQUEST), requests.key, requests.issue_ns,

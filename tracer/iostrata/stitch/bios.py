@@ -20,10 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, ascend, at, joined, pair_key
-from iostrata.stitch.requests import OP_DISCARD, OP_FLUSH, OPERATION_MASK, Requests
+from iostrata.stitch.requests import (
+    META,
+    OP_DISCARD,
+    OP_FLUSH,
+    OPERATION_MASK,
+    Requests,
+    reads_data,
+)
 from iostrata.stitch.window import Columns, Window
 
-META: Final = 1 << 12
 FUA: Final = 1 << 17
 PREFLUSH: Final = 1 << 18
 
@@ -40,12 +46,12 @@ QUEUED, SPLIT, REMAPPED = range(3)
 class Bios:
     """Bios, one row each, in order of ``begin_ns``. Times in ns, -1: not seen or none.
 
-    ``held``: a control group's limit kept it from being queued. ``data_tid``: who wrote last to
-    the file that a kernel thread writes, 0: not told. ``parent``: the row that it
-    came of, -1: it was queued for its own sake. ``above``: the row of the Requests on a loop
-    device that it is for. ``lowered``: it is on a device below that of one of these.
-    ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the first of
-    the Requests that carried its data, -1: an empty flush, or the device has none.
+    ``read``: of a file's data. ``held``: a control group's limit kept it from being queued.
+    ``data_tid``: who wrote last to the file that a kernel thread writes, 0: not told.
+    ``parent``: the row that it came of, -1: it was queued for its own sake. ``above``: the row of
+    the Requests on a loop device that it is for. ``lowered``: it is on a device below that of
+    one of these. ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the
+    first of the Requests that carried its data, -1: an empty flush, or the device has none.
     ``life_end_ns``: it was complete itself (after the flushes that it asked for, and all that
     came of it). ``by_key``: looks them up by ``begin_ns``.
     """
@@ -57,6 +63,7 @@ class Bios:
     size_bytes: Ints
     meta: NDArray[np.bool_]
     discard: NDArray[np.bool_]
+    read: NDArray[np.bool_]
     wants_flush: NDArray[np.bool_]
     kernel_thread: NDArray[np.bool_]
     held: NDArray[np.bool_]
@@ -167,6 +174,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         size_bytes=begun.size_bytes,
         meta=((begun.flags | begun.flags[root]) & META) != 0,
         discard=(begun.flags & OPERATION_MASK) == OP_DISCARD,
+        read=reads_data(begun.flags),
         wants_flush=begun.wants_flush,
         kernel_thread=begun.kernel_thread[root] != 0,
         held=begun.held[root] != 0,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.columns import AsOf, Containing, Ints, at, joined
+from iostrata.stitch.requests import reads_data
 from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
@@ -158,9 +159,9 @@ def _of_batches(window: Window, key: Ints, begin: Ints) -> Ints:
     count = np.bincount(batch, minlength=len(calls))
     until = np.zeros(len(calls), np.int64)
     until[batch] = blocks["time_ns"]
-    bios = window.columns("block_bio_queue", "tid", "size_bytes")
+    bios = window.columns("block_bio_queue", "tid", "size_bytes", "flags")
     call = Containing(calls[:, 0], calls[:, 1], until).find(bios["tid"], bios["time_ns"])
-    data = np.flatnonzero((call >= 0) & (bios["size_bytes"] > 0))
+    data = np.flatnonzero((call >= 0) & (bios["size_bytes"] > 0) & ~reads_data(bios["flags"]))
     data = data[np.argsort(call[data], kind="stable")]
     carried = np.bincount(call[data], minlength=len(calls))
     first = np.cumsum(carried) - carried

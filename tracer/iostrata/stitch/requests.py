@@ -20,6 +20,8 @@ from iostrata.columns import AsOf, Ints, at, distinct
 from iostrata.stitch.window import Columns, Window
 
 OPERATION_MASK: Final = 0xFF
+META: Final = 1 << 12
+OP_READ: Final = 0
 OP_WRITE: Final = 1
 OP_FLUSH: Final = 2
 OP_DISCARD: Final = 3
@@ -29,7 +31,8 @@ OP_DISCARD: Final = 3
 class Requests:
     """Requests that were issued and completed: one row each, in order of issue.
 
-    ``flush``: a cache flush that the block layer made itself. ``returned``: the driver
+    ``read``: of a file's data. ``flush``: a cache flush that the block layer made itself.
+    ``returned``: the driver
     gave it back, at ``complete_ns``, to be issued again: that is a row of its own.
     ``completion``: row of the completions that it ended with, -1: it was returned.
     ``issuer``: the thread that was running when it was issued. ``issued_by``, ``completed_by``:
@@ -47,6 +50,7 @@ class Requests:
     complete_ns: Ints
     completion: Ints
     operation: Ints
+    read: NDArray[np.bool_]
     flush: NDArray[np.bool_]
     returned: NDArray[np.bool_]
     issuer: Ints
@@ -97,6 +101,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         complete_ns=complete[kept],
         completion=completion[kept],
         operation=operation[kept],
+        read=reads_data(issued["flags"][kept]),
         flush=((operation == OP_FLUSH) | (size == 0))[kept],
         returned=returned[kept],
         issuer=issued["tid"][kept],
@@ -104,6 +109,12 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         completed_by=at(_threads(done), completion)[kept],
         disks=np.union1d(distinct(issued["dev"]), distinct(done["dev"])),
     ), done
+
+
+def reads_data(flags: Ints) -> NDArray[np.bool_]:
+    """Reads of data: no write consists of one, it only may be ahead of one."""
+    reads: NDArray[np.bool_] = ((flags & OPERATION_MASK) == OP_READ) & ((flags & META) == 0)
+    return reads
 
 
 def _who(window: Window, point: str) -> tuple[str, ...]:

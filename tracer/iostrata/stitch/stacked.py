@@ -135,7 +135,7 @@ class Stack:
             above[above >= 0], -1,
         )  # fmt: skip
         above = np.where(owned, -1, above)
-        loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
+        loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread & ~bios.read
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
         parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
@@ -218,12 +218,14 @@ def _by_time(
             if (bios.above >= 0).any():
                 # Where direct I/O tells its request, threads that never had one are no workers.
                 rows = rows[one_of(bios.tid[rows], bios.tid[above >= 0])]
-            row = np.flatnonzero(~requests.returned & (requests.device_key == device))
+            row = np.flatnonzero(
+                ~requests.returned & ~requests.read & (requests.device_key == device)
+            )
             flush, size = requests.flush[row], requests.size_bytes[row]
             upper = Upper(row, requests.issue_ns[row], requests.complete_ns[row], flush, size)
             above[rows] = found = _within(bios, rows, upper)
         else:
-            row = np.flatnonzero(bare & (bios.device_key == device))
+            row = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
             parent[rows] = found = _within(bios, rows, upper)

@@ -95,7 +95,7 @@ def stitch(window: Window) -> Stitched:
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
     root = roots(bios.parent)
-    piece_of_bio = owners.find(bios.tid, bios.begin_ns)[root]
+    piece_of_bio = np.where(bios.read, -1, owners.find(bios.tid, bios.begin_ns))[root]
     commit_of_bio = _commit_of_bio(window, bios)[root]
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
     stack = Stack(bios, requests, workers, keyed, window.trace.facts)
