@@ -17,7 +17,17 @@ from iostrata.model import Breakdown, Quality
 from iostrata.recording import open_recording
 from iostrata.report import json as json_report
 from iostrata.report import table, timeline_json, verdict, waterfall
-from tests.synthetic import O_DSYNC, Request, World, Writer, device, submit
+from tests.synthetic import (
+    O_DSYNC,
+    PREFLUSH,
+    SYNC,
+    WRITE,
+    Request,
+    World,
+    Writer,
+    device,
+    submit,
+)
 
 DISK = device(253, 0)
 WRITER, HOG, NEIGHBOUR = 101, 500, 700
@@ -146,6 +156,41 @@ def test_whose_request_was_ahead(shared_disk: World, tmp_path: Path) -> None:
     # The neighbour's was issued at 1000.3 and complete at 1400.3 us, ours at 1150 and 1650.
     assert found["block.Q2D"] == {"neighbour/noisy": 50_000}
     assert found["device.data"] == {"neighbour/noisy": 250_300, "writer": 249_700}
+
+
+def test_a_read_is_ahead_and_is_part_of_no_write(tmp_path: Path) -> None:
+    """The neighbour's was ahead, and the writer's thread began one of its own in its call."""
+    world = World()
+    for tid, name, cgroup in ((WRITER, b"writer", 0), (NEIGHBOUR, b"neighbour", NOISY)):
+        world.emit("task", 900, tid, tgid=tid, subject_tid=tid, process=name, comm=b"thread",
+                   cgroup=cgroup)  # fmt: skip
+    read = Request(scheduler=None, device=400_000, sector=9_000, read=True)
+    submit(world, DISK, NEIGHBOUR, 1_000_000, read)
+    writer = Writer(world, WRITER, DISK, 1_100_000)
+    writer.enter()
+    submit(world, DISK, WRITER, writer.now + 10, Request(device=900_000, sector=90, read=True))
+    writer.data(Request(queue=50_000, scheduler=None, device=500_000))
+    write_of(writer)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["block.Q2D"] == {"neighbour/noisy": 50_000}
+    assert found["device.data"] == {"neighbour/noisy": 250_300, "writer": 249_700}
+
+
+def test_a_flush_for_both_is_each_ones_own(tmp_path: Path) -> None:
+    """The neighbour asked for one, too: it is the last that did, and the flush serves both."""
+    world = World()
+    for tid, name, cgroup in ((WRITER, b"writer", 0), (NEIGHBOUR, b"neighbour", NOISY)):
+        world.emit("task", 900, tid, tgid=tid, subject_tid=tid, process=name, comm=b"thread",
+                   cgroup=cgroup)  # fmt: skip
+    writer = Writer(world, WRITER, DISK, 1_000_000)
+    writer.enter()
+    writer.cpu(5_000)
+    world.emit("block_bio_queue", writer.now + 10_000, NEIGHBOUR, bio_key=0xFFFF_8881_2222_0000,
+               dev=DISK, size_bytes=0, flags=WRITE | SYNC | PREFLUSH)  # fmt: skip
+    writer.flush(queue=20_000, device=400_000)
+    write_of(writer)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["device.flush"] == {"writer": 400_000}
 
 
 def test_whose_thread_had_the_lock(tmp_path: Path) -> None:

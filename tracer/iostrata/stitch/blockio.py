@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, one_of, overlapping
+from iostrata.columns import AsOf, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
@@ -104,6 +104,28 @@ def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> tuple[Ints, I
     bio, flush = rows[pair], flushes[other]
     begin = np.maximum(requests.issue_ns[flush], bios.queue_ns[bio])
     return bio, flush, begin, np.minimum(requests.complete_ns[flush], bios.life_end_ns[bio])
+
+
+def flushes_for(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
+    """Which flushes serve which bios: bio, request; one may serve many (block/blk-flush.c).
+
+    Each is for all who had asked for one by its issue: before the data of such a bio, and
+    again behind it.
+    """
+    flushes = np.flatnonzero(requests.flush)
+    following = AsOf(requests.device_key[flushes], requests.issue_ns[flushes])
+    asked = np.flatnonzero(bios.wants_flush & (bios.life_end_ns >= 0))
+    data = bios.request[asked]
+    pairs: list[tuple[Ints, Ints]] = []
+    for since in (bios.queue_ns[asked], at(requests.complete_ns, data)):
+        flush = at(flushes, following.at_or_after(bios.device_key[asked], since))
+        issue, complete = at(requests.issue_ns, flush), at(requests.complete_ns, flush)
+        serves = (since >= 0) & (flush >= 0) & (issue < bios.life_end_ns[asked])
+        # The first one is over before the data is issued, if it was for that.
+        begun = at(requests.issue_ns, data)
+        serves &= (begun < 0) | (begun < since) | (begun >= complete)
+        pairs.append((asked[serves], flush[serves]))
+    return np.concatenate([bio for bio, _ in pairs]), np.concatenate([one for _, one in pairs])
 
 
 def _flushes(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, stacked: Ints) -> None:

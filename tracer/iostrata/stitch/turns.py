@@ -20,6 +20,7 @@ from iostrata.columns import AsOf, Containing, Ints, at, overlapping, ranges
 from iostrata.layers import RANK, STACK
 from iostrata.model import Crowd, Who
 from iostrata.stitch.bios import DEPTH, Bios, Carried
+from iostrata.stitch.blockio import flushes_for
 from iostrata.stitch.people import IDLE, People, handled, told
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Spans
@@ -108,7 +109,7 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
     logged = handled(window, people)
     parts = [
         _during(*_waits_for_cpus(window, spans, waited), _cpus(window, waited.sleeps, people)),
-        _during(*_waits_for_disks(spans, waited.requests), _disks(waited, people, logged)),
+        _behind_disks(window, spans, waited, people, logged),
         _during(*_waits_for_commits(spans, waited), _commits(window, waited, people, logged)),
         _held(spans, waited, people),
         *_limited(window, spans, waited, people),
@@ -277,6 +278,41 @@ def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Tu
     return Turns(place[some], begin[some], end[some], who[some])
 
 
+def _behind_disks(
+    window: Window, spans: Spans, waited: Waited, people: People, logged: Ints
+) -> Parts:
+    """Who asked for what was ahead; a flush that was for the write, too, is all the write's."""
+    span, disk, begin, end = _waits_for_disks(spans, waited.requests)
+    turns, request = _disks(waited, people, logged)
+    row, turn = overlapping(disk, begin, end, turns.place, turns.begin_ns, turns.end_ns)
+    flush = _own_flush(window, spans, waited)[span[row]]
+    own = _whose(waited, people, logged, flush, begin[row])
+    is_own = (flush >= 0) & (own >= 0) & (request[turn] == spans.of[span[row]])
+    return (
+        span[row],
+        np.maximum(begin[row], turns.begin_ns[turn]),
+        np.minimum(end[row], turns.end_ns[turn]),
+        np.where(is_own, own, turns.who[turn]),
+    )
+
+
+def _own_flush(window: Window, spans: Spans, waited: Waited) -> Ints:
+    """Of each span of a flush: the bio of its write, or of a commit, that the flush was for.
+
+    -1: none that is known.
+    """
+    bio, flush = flushes_for(waited.bios, waited.requests)
+    tid = waited.bios.tid[bio]
+    commits = np.flatnonzero(waited.commit[bio] >= 0)
+    piece = window.pieces.tid[spans.owner]
+    found = np.full(len(spans), -1)
+    for rows, key, wanted in ((slice(None), tid, piece), (commits, tid[commits] * 0, piece * 0)):
+        last = AsOf(key, flush[rows]).at_or_before(wanted, spans.of)
+        same = (found < 0) & (last >= 0) & (at(flush[rows], last) == spans.of)
+        found = np.where(same, at(bio[rows], last), found)
+    return found
+
+
 def _waits_for_disks(spans: Spans, requests: Requests) -> Parts:
     span = np.flatnonzero(DISKS[spans.rank] & (spans.of >= 0))
     span = span[spans.of[span] < len(requests.key)]
@@ -284,8 +320,8 @@ def _waits_for_disks(spans: Spans, requests: Requests) -> Parts:
     return span, disk, spans.begin_ns[span], spans.end_ns[span]
 
 
-def _disks(waited: Waited, people: People, logged: Ints) -> Turns:
-    """Who asked for the request that was ahead of all others of its disk."""
+def _disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns, Ints]:
+    """Who asked for the request that was ahead of all others of its disk, and which it was."""
     requests, bio = waited.requests, _asked_by(waited)
     order = np.lexsort((requests.issue_ns, requests.device_key))
     disk, issue = requests.device_key[order], requests.issue_ns[order]
@@ -305,7 +341,7 @@ def _disks(waited: Waited, people: People, logged: Ints) -> Turns:
         np.concatenate([begin[ahead], done[idle]]),
         np.concatenate([complete[ahead], issue[idle]]),
         np.concatenate([who[ahead], nobody]),
-    )
+    ), np.concatenate([order[ahead], np.full(len(idle), -1)])
 
 
 def _asked_by(waited: Waited) -> Ints:
