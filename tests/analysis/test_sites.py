@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from json import loads
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from iostrata.analysis.sites import UNKNOWN, site_of
 from iostrata.attribute import summarise
 from iostrata.model import Breakdown, Unseen
 from iostrata.recording import open_recording
-from iostrata.report import table
+from iostrata.report import json, table
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
 
 DISK = device(8, 0)
@@ -61,6 +62,8 @@ def test_sleeps_that_nobody_was_seen_to_end_are_told(tmp_path: Path) -> None:
     assert found.quality.unseen == (Unseen("local", 2, 80_000 / 3),)
     text = table.render(summarise(found), 80).plain
     assert "not seen    who ended 2 sleeps: 26.7 us a write, unattributed\n" in text
+    (told,) = loads(json.render(summarise(found)))["quality"]["unseen"]
+    assert told == {"machine": "local", "count": 2, "mean_ns": 26_666.667}
 
 
 class Stacked(World):

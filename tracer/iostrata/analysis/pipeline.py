@@ -112,7 +112,8 @@ def breakdown_of(found: Prepared) -> Breakdown:
         ),
         unseen=tuple(
             Unseen(machine, count, ns / len(found.writes))
-            for machine, (count, ns) in credit.unseen.items()
+            for machine, told in credit.unseen.items()
+            for count, ns in [told.tolist()]
         ),
         left_over=left,
         background=background,
