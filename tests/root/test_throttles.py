@@ -17,8 +17,9 @@ from tests.root.conftest import iostrata
 from tests.root.test_record import good
 
 GROUPS = Path("/sys/fs/cgroup")
-WRITES = 40
-PER_SECOND = 50
+WRITES = 12
+# So few that a busy machine is no matter: what else a write takes is time that it need not wait.
+PER_SECOND = 4
 
 # What was written before is written again, past the cache: a request each, and maybe a flush.
 WRITER = """
@@ -75,12 +76,15 @@ def recorded(disk: Path, writes: int, group: Path | None = None) -> dict[str, An
 
 
 def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
+    """A limit lets a request go so long after the one before, whatever that took. It holds back all
+    of that time but what the writer and, once it is let go, the disk need: how long the disk takes
+    is no matter then, nor is the writer, whose time is little of it."""
     free = recorded(disk, WRITES)
     slow = recorded(disk, WRITES, limited)
     rows = {row["layer"]: row["mean_ns"] for row in slow["layers"]}
-    injected = slow["total_ns"]["mean"] - free["total_ns"]["mean"]
-    assert injected > 0.5e9 / PER_SECOND
-    assert rows["throttle.io"] > 0.9 * injected, rows
+    let_go = sum(ns for row, ns in rows.items() if row.startswith(("block.", "device.")))
+    assert rows["throttle.io"] >= 0.9e9 / PER_SECOND, rows
+    assert rows["throttle.io"] >= 0.95 * (slow["total_ns"]["mean"] - let_go), rows
     (kept,) = [row["behind"] for row in slow["layers"] if row["layer"] == "throttle.io"]
     limit = {"process": "io.max", "cgroup": f"/{limited.name}"}
     named = sum(part["mean_ns"] for part in kept if limit.items() <= part.items())
