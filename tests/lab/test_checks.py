@@ -174,6 +174,22 @@ def test_an_injection_whose_delay_only_the_workload_knows() -> None:
     assert (first.found, second.found) == ("100.00% of 5.00 ms", "+0.00% in syscall")
 
 
+@pytest.mark.parametrize(
+    ("each_ns", "wrong"),
+    [(940_000, True), (960_000, False), (1_040_000, False), (1_060_000, True), (0, True)],
+)
+def test_what_the_kernel_kept_is_held_against_its_rows_alone(each_ns: int, wrong: bool) -> None:
+    """Whatever else takes longer than without, and however much the round varies."""
+    found = drifting(400_000).breakdown
+    found.time_ns[0] = each_ns
+    name = found.layers[0].name
+    kept = msgspec.structs.replace(INJECTION, delay_ns=None, rows=(name,))
+    slow = Measured(found, Witness(WRITES, 9_000_000), kept_ns=1_000_000 * WRITES)
+    (check,) = of_injection(WANTED, kept, slow, measured(ROWS))
+    assert (check.name, check.passed) == (f"found in {name}", not wrong)
+    assert check.found == f"{each_ns / 1_000_000:.2%} of 1.00 ms"
+
+
 def test_an_injection_that_delays_nothing() -> None:
     unknown = msgspec.structs.replace(INJECTION, delay_ns=None)
     slower = measured({**ROWS, "syscall": 1_020_000})

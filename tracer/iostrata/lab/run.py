@@ -18,6 +18,7 @@ from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import LabDirectory, new_lab_directory
 from iostrata.lab.checks import Check, Measured
+from iostrata.lab.kept import kept_ns, spans_of, traced
 from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import LabListener
 from iostrata.lab.problem import choice
@@ -158,7 +159,7 @@ def _rounds(
     for injection in _injections(lab.scenario, workload, only):
         place = recordings / injection.name
         changed = with_keys(stack, {injection.step: injection.replace})
-        delayed = _round(lab, changed, workload, place, listener)
+        delayed = _round(lab, changed, workload, place, listener, injection.kept)
         found = (
             *checks.of_round(wanted, delayed),
             *checks.of_injection(wanted, injection, delayed, plain),
@@ -178,12 +179,25 @@ def _verdict(result: RoundResult) -> str:
 
 
 def _round(
-    lab: Lab, stack: Sequence[Step], workload: Fio, place: Path, listener: LabListener
+    lab: Lab,
+    stack: Sequence[Step],
+    workload: Fio,
+    place: Path,
+    listener: LabListener,
+    kept: tuple[str, str] | None = None,
 ) -> Measured:
+    """``kept``: two functions of the kernel, of which it tells then."""
     build(stack, lab.site)
     rehearse(lab, workload)
-    witness = record(lab, workload, place, listener)
-    return Measured(analyse(open_recording(place)), witness)
+    if not kept:
+        witness = record(lab, workload, place, listener)
+        return Measured(analyse(open_recording(place)), witness)
+    with traced(lab.machines[workload.machine], kept, calls := place / "functions"):
+        witness = record(lab, workload, place, listener)
+    recording = open_recording(place)
+    breakdown, spans = analyse(recording), spans_of(calls.read_text(), kept)
+    (trace,) = (each for each in recording.traces() if each.machine == workload.machine)
+    return Measured(breakdown, witness, kept_ns(breakdown.writes, trace, spans))
 
 
 @contextmanager

@@ -56,6 +56,9 @@ class Injection(Strict, frozen=True, kw_only=True):
     The step then delays each write by ``delay_ns``, or if that is left out by what the
     workload itself takes longer; that must be found in ``rows``, which are names of
     layers or patterns of them, such as ``server/device.*``.
+
+    ``kept``: two functions of the kernel, which begin and end what keeps the workload's only
+    thread from its only CPU. The rows are then held against how long that kept it in its calls.
     """
 
     name: Name
@@ -64,6 +67,7 @@ class Injection(Strict, frozen=True, kw_only=True):
     replace: dict[str, Any]
     delay_ns: Count | None = None
     rows: tuple[str, ...]
+    kept: tuple[str, str] | None = None
 
 
 class Checks(Strict, frozen=True, kw_only=True):
