@@ -116,6 +116,32 @@ def test_clones_of_one_machine_without_addresses_are_not_mixed_up(
     assert untrue(found_in(path), clients) == 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_clocks_just_miss_is_not_another_copys_call(seed: int, tmp_path: Path) -> None:
+    """One's own serve is nearer than clocks are known, and that of the other's call is inside."""
+    random = Random(seed)
+    server = Machine("server", clock(7 * 10**9))
+    clients = [Machine(name, clock(offset), xid=XID) for name, offset in (("l", 0), ("r", 10**9))]
+    now = 1_000_000
+    for turn in range(40):
+        if turn == 20:
+            quick = Call(server, [Disk(device=40_000)], there=2_000, back=300_000)
+            slow = Call(server, [Disk(device=60_000)], there=30_000, back=200_000)
+            clients[0].write(400, now, [quick])
+            now = clients[1].write(401, now + 20_000, [slow]) + 300_000
+        for number, client in enumerate(clients):
+            work = [Disk(device=random.randint(9_000, 90_000))]
+            usual = Call(server, work, there=20_000, back=5_000)
+            now = client.write(400 + number, now, [usual]) + random.randint(9_000, 400_000)
+    breakdown = found_in(recorded(tmp_path, *clients, server))
+    assert len(breakdown.writes) == 82
+    assert breakdown.quality.unfollowed <= 2
+    disk = "server/device.data"
+    for client in clients:
+        for mine, true in true_ones(accounts_of(breakdown, client.name), client.truth):
+            assert "server/unfollowed" in mine or abs(mine[disk] - true[disk]) <= 20
+
+
 class BehindARouter(Machine):
     """A server that sees none of its clients' own addresses; nor ports, unless they stay."""
 

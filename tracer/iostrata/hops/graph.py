@@ -8,6 +8,7 @@ was asked (a disk, a connection) leads to one group of one machine: where most w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -143,8 +144,12 @@ def graph_of(machines: Sequence[Trace]) -> Graph:
 def _links(hop: Hop, machines: Sequence[Trace]) -> Iterator[Link]:
     ways = list(_ways(hop, machines))
     candidates = [one for way in told_apart(hop, ways) if (one := _candidate(hop, way))]
-    for candidate, ties, doubted in _tied(hop, candidates):
-        yield _link(candidate, ties, doubted)
+    found = list(_tied(hop, candidates))
+    tied = Counter((one.lower.machine, group) for one, ties, _ in found for group in ties.lower)
+    for candidate, ties, doubted in found:
+        claims = [tied[candidate.lower.machine, group] for group in ties.lower]
+        contested = ties.upper[np.array(claims) > 1]
+        yield _link(candidate, ties, doubted, contested)
 
 
 def _ways(hop: Hop, machines: Sequence[Trace]) -> Iterator[Way]:
@@ -200,10 +205,10 @@ def _doubts(votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> set[Vote
     return in_doubt(votes, asked, served)
 
 
-def _link(one: _Candidate, ties: Ties, doubted: Ints) -> Link:
+def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
     asks, serves, clock = one.asks, one.serves, one.clock
     rivals = [one.shift(replace(clock, line=line)) for line in clock.rivals]
-    pairs = match(asks, serves, one.times, ties, clock.slack, rivals)
+    pairs = match(asks, serves, one.times, ties, clock.slack, rivals, contested)
     pairs = pairs.without(np.isin(asks.group, doubted))
     lost = np.setdiff1d(asks.group[~asks.shared], ties.upper)
     return Link(

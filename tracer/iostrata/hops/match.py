@@ -66,10 +66,11 @@ def fitting(asks: Asks, serves: Serves, times: Times) -> Matched:
 
 def match(
     asks: Asks, serves: Serves, times: Times, ties: Ties, slack: Sequence[int],
-    rivals: Sequence[Times] = (),
+    rivals: Sequence[Times] = (), contested: Ints = NOTHING[0],
 ) -> Pairs:  # fmt: skip
     """``slack``: how far all serves may lie earlier and later at once. ``rivals``: other times
-    of theirs that nothing tells from these: what they tie otherwise is not certain."""
+    of theirs that nothing tells from these: what they tie otherwise is not certain.
+    ``contested``: groups of asks whose serves another machine's asks are tied to as well."""
     wanted, crossing = ties.lower_of(asks.group)
 
     def tied(pairs: Matched) -> Matched:
@@ -87,6 +88,11 @@ def match(
     one, other = assigned(near)
     doubtful[near[0]] = True
     ask, serve = np.concatenate([ask, one]), np.concatenate([serve, other])
+    # Of copies of a machine, one's own serve may be missed just so, while another's is inside.
+    theirs = np.flatnonzero(np.isin(asks.group, contested) & ~asks.shared)
+    wide = tied(within(asks, serves, times, slack, theirs))
+    several = np.flatnonzero(np.bincount(wide[0], minlength=len(asks)) > 1)
+    ask, serve = ask[~np.isin(ask, several)], serve[~np.isin(ask, several)]
     for rival in rivals:
         others = assigned(tied(within(asks, serves, rival)))
         sure = agreeing(ask, serve, *others)
