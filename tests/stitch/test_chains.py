@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""io_uring's chains: what is submitted together, but begins one behind the other."""
+"""io_uring's chains: what is submitted together, but begins one behind the other.
+
+And what its workers run, where no file system tells of a sync.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_WORKER
-from tests.stitch.test_truth import analysed, conserves
-from tests.synthetic import World, device
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.synthetic import Request, World, device, submit
 
 DISK = device(8, 0)
 WRITE, FSYNC = 23, 3
@@ -44,3 +47,34 @@ def test_a_sync_makes_durable_what_it_is_linked_behind(who_completes: str) -> No
     assert breakdown.writes.size_bytes.tolist() == SIZES
     assert breakdown.writes.latency_ns.tolist() == [31_000] * len(SIZES)
     assert breakdown.quality.plain_writes == 0
+
+
+def test_what_a_worker_runs_is_its_request_s_without_a_sync_of_a_file_system() -> None:
+    """On a block device two syncs are handed to one worker, which takes one after the other."""
+    world = World()
+    world.target(100)
+    world.emit("thread", 1, 100, tgid=100, subject_tid=101, kind=THREAD_WORKER, comm=b"iou-wrk-1")
+    request = {"opcode": FSYNC, "inode": 12, "dev": DISK, "size_bytes": 0}
+    for number, key in enumerate((0x70, 0x80)):
+        world.emit("io_uring_submit_req", 2_000 + number * 1_000, 100, request_key=key, **request)
+        world.emit("io_uring_queue_async_work", 2_500 + number * 1_000, 100, request_key=key,
+                   **request)  # fmt: skip
+    # Woken at 4000 it runs from 6000 on, and sleeps for the first one's data.
+    world.emit("sched_resume", 6_000, 0, off_ns=500, wake_ns=4_000, waker_tid=100, state=1,
+               subject_tid=101, waker_context=1)  # fmt: skip
+    submit(world, DISK, 101, 7_000, Request(queue=500, scheduler=None, device=20_000))
+    world.emit("sched_resume", 30_000, 0, off_ns=7_500, wake_ns=28_500, waker_tid=0, state=2,
+               subject_tid=101, waker_context=2)  # fmt: skip
+    world.emit("io_uring_complete", 32_000, 101, request_key=0x70, result=0, **request)
+    world.emit("io_uring_complete", 35_000, 101, request_key=0x80, result=0, **request)
+    world.emit("syscall", 39_000, 100, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=100)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown) == {
+        100: [
+            {"wakeup.worker": 3_000, "wakeup.runqueue": 2_000 + 1_500, "block.Q2D": 500,
+             "device.data": 20_000, "wakeup.interrupt": 1_000, "syscall": 1_000 + 2_000,
+             "wakeup.reap": 7_000},
+            {"wakeup.worker": 31_000, "syscall": 3_000, "wakeup.reap": 4_000},
+        ]
+    }  # fmt: skip

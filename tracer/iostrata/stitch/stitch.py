@@ -106,6 +106,7 @@ def stitch(window: Window) -> Stitched:
     spans = SpanList()
     _calls(spans, window, owners.syncs)
     _submitted(spans, window, owners.submitting, bios)
+    spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
     calls = rpc_calls_of(window)
@@ -179,7 +180,7 @@ def stitch(window: Window) -> Stitched:
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
     for_log = ~explained.ended[mine] & _asleep_for_log(window, owners.syncs, sleeps, owner)
     _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
-    _handovers(spans, window, owners.syncs)
+    _handovers(spans, window, owners)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
     asked = Asked(
@@ -411,7 +412,7 @@ def _pushes(spans: SpanList, sleeps: Sleeps, owner: Ints, rows: Ints) -> None:
     spans.add(np.where(inside, -1, owner), "journal.start", sleeps.off_ns, sleeps.wake_ns)
 
 
-def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:
+def _handovers(spans: SpanList, window: Window, owners: Owners) -> None:
     """Asynchronous requests: until a worker began, and until the caller had the result."""
     pieces = window.pieces
     requests = np.flatnonzero(pieces.request_key != 0)
@@ -420,11 +421,13 @@ def _handovers(spans: SpanList, window: Window, syncs: Syncs) -> None:
     collected = spans.collect()
     cause = collected.where(CAUSE[collected.rank] | (collected.rank == RANK["fs"]))
     ends = AsOf(cause.owner, cause.end_ns)
+    syncs, runs = owners.syncs, owners.runs
     work = np.flatnonzero(syncs.worker >= 0)
-    begin = syncs.begin_ns[work]
-    before = at(cause.end_ns, ends.at_or_before(syncs.worker[work], begin))
-    since = np.maximum(before, pieces.begin_ns[syncs.worker[work]])
-    spans.add(syncs.worker[work], "wakeup.worker", since, begin)
-    end = pieces.end_ns[requests]
-    last = at(cause.end_ns, ends.at_or_before(requests, end))
+    piece = np.concatenate([syncs.worker[work], runs.piece])
+    begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
+    before = at(cause.end_ns, ends.at_or_before(piece, begin))
+    spans.add(piece, "wakeup.worker", np.maximum(before, pieces.begin_ns[piece]), begin)
+    end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
+    ran[runs.piece] = runs.end_ns
+    last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])
     spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)
