@@ -78,3 +78,15 @@ def test_what_a_worker_runs_is_its_request_s_without_a_sync_of_a_file_system() -
             {"wakeup.worker": 31_000, "syscall": 3_000, "wakeup.reap": 4_000},
         ]
     }  # fmt: skip
+
+
+def test_a_cancelled_sync_has_not_the_completion_of_who_has_its_key_next() -> None:
+    world = World()
+    world.target(100)
+    place = {"request_key": 0x80, "opcode": FSYNC, "inode": 12, "dev": DISK}
+    for begin in (1_000, 50_000):
+        world.emit("io_uring_submit_req", begin, 100, **place)
+    world.emit("io_uring_complete", 80_000, 100, result=0, **place)
+    breakdown = analysed(world)
+    assert breakdown.writes.latency_ns.tolist() == [30_000]
+    assert breakdown.left_out == {"completion not seen": 1}

@@ -135,6 +135,12 @@ def _of_uring(trace: Trace) -> Submissions:
     done = AsOf(completed["request_key"], completed["time_ns"]).at_or_after(
         submitted["request_key"], submitted["time_ns"]
     )
+    # Of one that was cancelled nothing tells: what follows is of the next one with its key.
+    reused = AsOf(submitted["request_key"], submitted["time_ns"]).at_or_after(
+        submitted["request_key"], submitted["time_ns"] + 1
+    )
+    other = (reused >= 0) & (at(submitted["time_ns"], reused) < at(completed["time_ns"], done))
+    done = np.where(other, -1, done)
     opcode, rwf = submitted["opcode"], submitted["rwf"]
     # The file need not be known before the request runs.
     known = {
