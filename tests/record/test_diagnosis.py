@@ -54,6 +54,7 @@ def test_verdicts() -> None:
         "loop": "absent",
         "nbd": "absent",
         "virtiofs": "absent",
+        "data": "no",
     }
     assert diagnosis().observable
 

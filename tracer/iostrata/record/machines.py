@@ -114,6 +114,8 @@ def start(
         lambda: all(each.running for each in members) and any(each.starting for each in members),
         members, READY_LIMIT_S * plan.slowness,
     )  # fmt: skip
+    for member in sorted(members, key=lambda member: member.running):
+        member.check_running()
     for member in members:
         member.check_visibility()
         for text in blind_spots(member.planned.role, member.visibility):
