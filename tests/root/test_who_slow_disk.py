@@ -120,8 +120,13 @@ def cost_of(slow: Path, noisy: Path, program: str, appends: bool) -> Cost:
     return Cost(injected, parts(beside, *rows).get(noisy.name, 0.0), others)
 
 
-@pytest.mark.parametrize("appends", [False, True], ids=["overwrites", "appends"])
-@pytest.mark.parametrize("program", [READS, SYNCED, CHANGES], ids=["reads", "writes", "changes"])
+# A writer that needs no commit meets those of others by chance, mostly in its first write: too
+# seldom for a mean of few.
+@pytest.mark.parametrize(
+    ("program", "appends"),
+    [(READS, False), (READS, True), (SYNCED, True), (CHANGES, True)],
+    ids=["reads-overwrites", "reads-appends", "writes-appends", "changes-appends"],
+)
 def test_all_that_a_neighbour_costs_is_its(
     slow: Path, noisy: Path, program: str, appends: bool
 ) -> None:
