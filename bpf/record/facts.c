@@ -161,16 +161,13 @@ static bool has_io_cost(unsigned int dev)
 /* What holds requests back without a point that tells of it (rq_qos). */
 static void read_queue_limits(struct block_fact *block)
 {
+	static const char *const names[] = { "-", "wbt", "io.cost", "wbt,io.cost" };
 	bool cost = has_io_cost(block->dev), wbt;
 	char text[32];
 
 	read_fact(block->name, "queue/wbt_lat_usec", text, sizeof(text));
 	wbt = strtol(text, NULL, 10) > 0;
-	snprintf(block->queue_limits, sizeof(block->queue_limits), "%s%s%s", wbt ? "wbt" : "",
-		 wbt && cost ? "," : "",
-		 cost  ? "io.cost"
-		 : wbt ? ""
-		       : "-");
+	snprintf(block->queue_limits, sizeof(block->queue_limits), "%s", names[wbt | cost << 1]);
 }
 
 static void read_block(struct block_fact *block, const char *name)

@@ -115,8 +115,6 @@ def start(
         members, READY_LIMIT_S * plan.slowness,
     )  # fmt: skip
     for member in sorted(members, key=lambda member: member.running):
-        member.check_running()
-    for member in members:
         member.check_visibility()
         for text in blind_spots(member.planned.role, member.visibility):
             listener.warn(f"machine {member.name}: {text}")
