@@ -31,6 +31,8 @@ static void answer(struct control *control, const char *line)
 		status_line("clock %llu", (unsigned long long)now_ns());
 	else if (!strcmp(line, "go"))
 		control->go = true;
+	else if (!strncmp(line, "mark ", 5))
+		status_mark(line + 5);
 	else
 		status_line("unknown %s", line);
 }

@@ -94,11 +94,11 @@ static void take_control(struct session *session, bool readable)
 }
 
 /* A pipe that nobody reads any more: who had started us is dead, and could not say so. */
-static void take_status(struct session *session, struct pollfd *status)
+static void take_status(struct session *session, const struct pollfd *status)
 {
 	if (!(status->revents & POLLERR))
 		return;
-	status->fd = -1;
+	session->abandoned = true;
 	if (!session->give_up_ns)
 		ask_to_end(session, SIGTERM, END_ABANDONED);
 }
@@ -165,18 +165,39 @@ static int write_when_due(struct session *session, uint64_t now)
 	if (now < session->write_at_ns)
 		return 0;
 	session->write_at_ns = now + WRITE_NS;
+	if (output_gone(session->directory_fd))
+		return -ENOENT;
 	own_misses(&session->rings); /* the window in which writes are left out: short */
 	return rings_write(&session->rings, false);
 }
 
-int loop_record(struct session *session)
+/* Waits, and takes what others ask for. */
+static void listen(struct session *session, int wake_fd, int limit_ms)
 {
 	struct pollfd waits[] = {
 		{ .fd = session->signal_fd, .events = POLLIN },
 		{ .fd = session->control.fd, .events = POLLIN },
-		{ .fd = rings_wake_fd(&session->rings), .events = POLLIN },
-		{ .fd = status_fd() },
+		{ .fd = wake_fd, .events = POLLIN },
+		{ .fd = session->abandoned ? -1 : status_fd() },
 	};
+
+	poll(waits, 4, limit_ms);
+	take_status(session, &waits[3]);
+	take_control(session, waits[1].revents);
+	take_signals(session);
+	check_end(session, now_ns());
+}
+
+void loop_wait(struct session *session)
+{
+	if (!session->stop && command_runs(session))
+		warn("the trace cannot be written: the command goes on, and is not recorded");
+	while (!session->stop && command_runs(session))
+		listen(session, -1, WAKE_MAX_MS);
+}
+
+int loop_record(struct session *session)
+{
 	int interval_ms = DRAIN_MAX_MS;
 
 	session->write_at_ns = now_ns() + WRITE_NS;
@@ -184,12 +205,8 @@ int loop_record(struct session *session)
 	while (!session->stop) {
 		int full, error;
 
-		poll(waits, 4, session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
-		take_status(session, &waits[3]);
-		take_control(session, waits[1].revents);
-		waits[1].fd = session->control.fd;
-		take_signals(session);
-		check_end(session, now_ns());
+		listen(session, rings_wake_fd(&session->rings),
+		       session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
 		compat_follow(session);
 		full = rings_drain(&session->rings);
 		if (full < 0)

@@ -53,11 +53,15 @@ static int add_targets(struct session *session)
 	return error ? error : filter_add_processes(skeleton, session->threads, &session->options);
 }
 
-static int write_failed(const struct session *session, int error)
+static void write_failed(const struct session *session, int error)
 {
-	fail("%s cannot be written: %s; what was recorded until then is kept",
-	     session->options.directory, strerror(-error));
-	return STATUS_FAILED;
+	const char *directory = session->options.directory;
+
+	if (error == -ENOENT)
+		fail("%s was removed, and what was recorded with it", directory);
+	else
+		fail("%s cannot be written: %s; what was recorded until then is kept", directory,
+		     strerror(-error));
 }
 
 /* The command's end, told; a command that outlives the recording is asked to end. */
@@ -111,11 +115,16 @@ static int run(struct session *session)
 	if (session->control.fd < 0)
 		loop_go(session);
 	error = loop_record(session);
+	if (error) {
+		rings_record(&session->rings, false);
+		write_failed(session, error);
+		loop_wait(session);
+	}
 	status = session->go_error ? say_not_executed(session) : end_command(session);
-	if (!error)
-		error = trace_end(session);
+	if (!error && (error = trace_end(session)))
+		write_failed(session, error);
 	loop_tell(session);
-	return error ? write_failed(session, error) : status;
+	return error ? STATUS_FAILED : status;
 }
 
 /* The table of --probes, for a coordinator to decide whether that will do. */

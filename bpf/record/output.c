@@ -81,3 +81,10 @@ int output_open(const struct options *options)
 		fail("%s cannot be cleared: %s", options->directory, strerror(-error));
 	return error;
 }
+
+bool output_gone(int directory_fd)
+{
+	struct stat status;
+
+	return !fstat(directory_fd, &status) && !status.st_nlink;
+}

@@ -30,6 +30,7 @@ void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void status_to(int fd);
+void status_mark(const char *word);
 /* -1: nobody reads it */
 int status_fd(void);
 
@@ -70,6 +71,8 @@ void options_describe_command(const struct options *options, char *text, size_t 
 
 /* output.c */
 int output_open(const struct options *options);
+/* Somebody removed it: what is written there is nobody's. */
+bool output_gone(int directory_fd);
 
 /* kernel.c */
 struct kernel {

@@ -7,20 +7,30 @@
 
 #include "record.h"
 
+#define SEPARATOR "\x1e"
+
 static int status_descriptor = -1;
-static const char *mark = "";
+static char mark[48];
 
 /* The command must not keep it open, nor write there, except on stderr: there our lines
- * are told from its own by a record separator before each. */
+ * are told from its own by a record separator before each, and what status_mark() adds. */
 void status_to(int fd)
 {
 	status_descriptor = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (fd > STDERR_FILENO)
 		close(fd);
 	else if (fd == STDERR_FILENO)
-		mark = "\x1e";
+		strcpy(mark, SEPARATOR);
 	else if (fd == STDOUT_FILENO)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+/* A word that the command does not know: what it writes on stderr is not taken for ours. */
+void status_mark(const char *word)
+{
+	if (mark[0])
+		snprintf(mark, sizeof(mark), SEPARATOR "%s ", word);
+	status_line("marked");
 }
 
 int status_fd(void)

@@ -40,6 +40,7 @@ struct session {
 	uint64_t give_up_ns;    /* wait for the command until then; 0: no end was asked for */
 	int go_error;           /* why the command cannot be executed: -errno */
 	enum end_reason reason; /* the first one; 0: none yet */
+	bool abandoned;         /* nobody reads what is told */
 	bool stop;
 };
 
@@ -65,6 +66,8 @@ void loop_go(struct session *session);
 int loop_block_signals(struct session *session);
 /* Drains until the end; 0 or what made writing fail. */
 int loop_record(struct session *session);
+/* Nothing is recorded any more, but the command is to go on. */
+void loop_wait(struct session *session);
 /* How far it is, on the status descriptor. */
 void loop_tell(const struct session *session);
 

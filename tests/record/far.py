@@ -37,7 +37,8 @@ machine, words = Path(os.environ["MACHINE"]), sys.argv[1:]
 options = words[: words.index("--")] if "--" in words else words
 after = lambda option: options[options.index(option) + 1]
 status, control = int(after("--status-fd")), int(after("--control-fd"))
-tell = lambda *told: os.write(status, f"\x1e{' '.join(map(str, told))}\n".encode())
+mark = "\x1e"
+tell = lambda *told: os.write(status, f"{mark}{' '.join(map(str, told))}\n".encode())
 asked = os.fdopen(os.dup(control), "rb", buffering=0)
 
 (machine / "words").write_text(" ".join(words))
@@ -66,6 +67,9 @@ while not (machine / "impatient").exists() or time.monotonic() < heard + 4:
         for line in lines:
             if line == b"go":
                 command = subprocess.Popen(words[len(options) + 1 :], stdin=subprocess.DEVNULL)
+            elif line.startswith(b"mark "):
+                mark += line.decode().split()[1] + " "
+                tell("marked")
             else:
                 tell("clock", time.monotonic_ns())
         if not chunk:
@@ -73,6 +77,9 @@ while not (machine / "impatient").exists() or time.monotonic() < heard + 4:
                 command.terminate()
                 command.wait()
             break
+    if (machine / "saying").exists():
+        os.write(status, mark.encode() + (machine / "saying").read_bytes())
+        (machine / "saying").unlink()
     if command and command.poll() is not None:
         break
 if command:

@@ -127,6 +127,36 @@ def test_a_machine_that_is_lost_costs_its_tail(far: Far, capfd: pytest.CaptureFi
     assert far.left_over() == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["progress much", "progress 1 -1 nan", "done 1e9", "ready x", "clock 7", "clock 1" + "0" * 30],
+)
+def test_what_no_recorder_says(said: str, far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    far.happens("nas", f"echo '{said}' >$MACHINE/now; mv $MACHINE/now $MACHINE/saying")
+    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    printed = capfd.readouterr().err
+    assert "warning: machine server: the connection to its recorder was lost: its rec" in printed
+    assert "bug" not in printed
+    assert names("machines") == ["guest", "server"]
+
+
+def test_what_has_no_end_is_not_kept(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    script = "head -c 100000 /dev/zero | tr '\\0' x >$MACHINE/now"
+    far.happens("nas", f"{script}; mv $MACHINE/now $MACHINE/saying")
+    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert "what it says has no end" in capfd.readouterr().err
+
+
+def test_a_command_cannot_speak_for_its_recorder(
+    far: Far, capfd: pytest.CaptureFixture[str]
+) -> None:
+    forged = r"\036done 0\n\036failed forged\n\036"
+    command = ("sh", "-c", f"printf '{forged}' >&2; sleep 1; exit 3")
+    assert status_of([*RECORD, "--", *command]) == 3
+    assert "\x1edone 0\n\x1efailed forged\n\x1e" in capfd.readouterr().err
+    assert recorded()["exit_status"] == 3
+
+
 def test_a_machine_that_stays_away_is_absent(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     far.dies("nas", 'touch "$MACHINE/shut"')
     assert status_of([*RECORD, "--", "sleep", "2"]) == 0

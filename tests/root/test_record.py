@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,20 @@ def test_two_recorders_at_once(disk: Path) -> None:
         assert found(json.loads(out)) == WRITES
 
 
+def ending(command: Sequence[str]) -> list[str]:
+    """The same, and a file tells that nobody ended it."""
+    return ["sh", "-c", '"$@" && touch ended', "sh", *command]
+
+
+def test_a_recording_that_is_removed_while_it_is_made(disk: Path) -> None:
+    script = "while [ ! -e recording/local/cpu_0 ]; do sleep 0.1; done; rm -r recording; sleep 1"
+    done = iostrata("record", "-o", "recording", "--", *ending(["sh", "-c", script]), cwd=disk)
+    assert done.returncode == 6, done.stderr
+    told = done.stderr.index("the command goes on, and is not recorded")
+    assert told < done.stderr.index("was removed, and what was recorded with it")
+    assert (disk / "ended").exists()
+
+
 def test_a_full_disk(disk: Path) -> None:
     small = disk / "small"
     small.mkdir()
@@ -212,10 +227,13 @@ def test_a_full_disk(disk: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(small)], check=True)
     try:
         done = iostrata(
-            "record", "-o", str(small / "recording"), "--", *writer("fdatasync", 2000), cwd=disk
-        )
+            "record", "-o", str(small / "recording"), "--", *ending(writer("fdatasync", 2000)),
+            cwd=disk,
+        )  # fmt: skip
     finally:
         subprocess.run(["umount", str(small)], check=True)
+    # What is recorded must not suffer from it.
+    assert (disk / "ended").exists()
     assert done.returncode in (1, 6), done.stderr
     assert "No space left on device" in done.stderr
     assert "  try: " in done.stderr

@@ -139,9 +139,16 @@ class Member:
 
     def hear(self, limit_s: float) -> None:
         """Takes what its recorder told."""
-        if self.session and self.running:
+        if not (self.session and self.running):
+            return
+        try:
             for line in self.session.lines(limit_s):
                 self.status.take(line, self)
+            if len(self.status.clocks_ns) > self.asked_count:
+                raise RecorderError("its recorder tells the time without being asked")
+        except RecorderError as error:
+            self.session.close()
+            self.session.why = str(error)
 
     def ready(self) -> None:
         self.is_ready = True

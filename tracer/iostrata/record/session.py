@@ -15,6 +15,8 @@ from typing import IO, Final
 from iostrata.errors import RecorderError
 
 PATIENCE_S: Final = 2.0
+# The recorder's longest line is 1 KiB.
+LONGEST: Final = 1 << 16
 
 
 class PipedSession:
@@ -41,6 +43,8 @@ class PipedSession:
                 self.alive = False
                 self.why = self._reason()
             found, self._unread = self._split(self._unread + (chunk or b""))
+            if len(self._unread) > LONGEST:
+                self.alive, self.why = False, "what it says has no end"
             if found:
                 return [line.decode(errors="replace") for line in found]
         return []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import subprocess
 import sys
@@ -132,7 +133,11 @@ class Ssh:
 
 
 class SshSession(PipedSession):
-    """Of what comes on standard error, marked lines are the recorder's; others are shown."""
+    """Of what comes on standard error, marked lines are the recorder's; others are shown.
+
+    The recorder is told a word, and puts it behind the marks before its command begins: what
+    that prints is never taken for a line of the recorder's.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], shows_output: bool) -> None:
         assert process.stdin
@@ -140,20 +145,24 @@ class SshSession(PipedSession):
         super().__init__(process, process.stderr, process.stdin)
         self._shows_output = shows_output
         self._said = b""
+        self._mark = MARK
+        self._word = f"{secrets.token_hex(16)} ".encode()
+        self.ask(f"mark {self._word.decode().strip()}")
 
     def _split(self, data: bytes) -> tuple[list[bytes], bytes]:
         found: list[bytes] = []
-        text, *marked = data.split(MARK)
-        rest = b""
-        self._show(text)
-        for part in marked:
-            line, end, text = part.partition(b"\n")
-            if not end:
-                rest = MARK + part
-                continue
-            found.append(line)
+        while self._mark in data:
+            text, _, data = data.partition(self._mark)
             self._show(text)
-        return found, rest
+            line, end, data = data.partition(b"\n")
+            if not end:
+                return found, self._mark + line
+            if line.startswith(self._word):
+                self._mark, line = MARK + self._word, line.removeprefix(self._word)
+            found.append(line)
+        shown = len(data) - _begun(self._mark, data)
+        self._show(data[:shown])
+        return found, data[shown:]
 
     def _show(self, text: bytes) -> None:
         self._said = (self._said + text)[-4096:]
@@ -163,6 +172,11 @@ class SshSession(PipedSession):
 
     def _reason(self) -> str:
         return _last_line(self._said) if self._said.strip() else super()._reason()
+
+
+def _begun(mark: bytes, data: bytes) -> int:
+    """Of how many bytes at the end the mark may become; it is not in the data as a whole."""
+    return next(size for size in range(len(mark) - 1, -1, -1) if data.endswith(mark[:size]))
 
 
 def _last_line(text: bytes) -> str:

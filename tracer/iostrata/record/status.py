@@ -23,6 +23,7 @@ from iostrata.errors import (
 EXIT_FAILED: Final = 125
 EXIT_NOT_EXECUTABLE: Final = 126
 EXIT_NOT_FOUND: Final = 127
+MAX_PROBES: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -56,26 +57,32 @@ class Status:
     done: int | None = None
 
     def take(self, line: str, listener: RecorderListener) -> None:
-        word, _, rest = line.partition(" ")
+        """Errors: RecorderError, if no recorder says that."""
+        try:
+            self._take(*line.partition(" ")[::2], listener)
+        except ValueError as error:
+            raise RecorderError(f"its recorder says {line[:60]!r}") from error
+
+    def _take(self, word: str, rest: str, listener: RecorderListener) -> None:
         match word:
-            case "probe":
+            case "probe" if len(self.probes) < MAX_PROBES:
                 self.probes.append(rest)
             case "ready":
-                self.pid = int(rest or 0)
+                self.pid = _count(rest or "0")
                 listener.ready()
             case "progress":
                 events, lost, seconds = rest.split()
-                progress = Progress(int(events), int(lost), float(seconds))
+                progress = Progress(_count(events), _count(lost), _within(float(seconds)))
                 self.last = progress
                 listener.progress(progress)
             case "clock":
-                self.clocks_ns.append(int(rest))
+                self.clocks_ns.append(_count(rest))
             case "exit" | "signal":
                 self.command_ended = True
             case "failed":
                 self.failure = rest
             case "done":
-                self.done = int(rest)
+                self.done = _count(rest) & 0xFF
 
     def error(self, exit_status: int) -> IostrataError | None:
         """Why a recorder that ended with this status failed; None: it did not."""
@@ -98,9 +105,24 @@ class Status:
         return RecorderError(f"the recorder: {self.failure}", _hint(self.failure))
 
 
+def _count(text: str) -> int:
+    """Of at most 63 bits. ValueError: it is none."""
+    count = int(text)
+    _within(count)
+    return count
+
+
+def _within(number: float) -> float:
+    if not 0 <= number < 2**63:
+        raise ValueError(number)
+    return number
+
+
 def _hint(failure: str) -> str:
     if "No space left" in failure:
         return "free some space, or record to another disk with -o DIR"
+    if "was removed" in failure:
+        return "record again, and keep the directory until the end"
     if "--force" in failure or "exists" in failure:
         return "give another directory, or --force"
     return "iostrata doctor says what this machine can record"
