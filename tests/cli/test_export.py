@@ -44,6 +44,18 @@ def test_csv_and_overwriting(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["machine", "out.csv"]
 
 
+def test_csv_on_standard_output(
+    recording: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert status_of(["export", recording, "--csv", "-"]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 1 + 2 * WRITES
+    assert not Path("-").exists()
+
+
 def test_what_a_link_leads_to_is_written(recording: str, tmp_path: Path) -> None:
     """``/dev/stdout`` is one, and must stay one."""
     (tmp_path / "target").touch()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
+from iostrata.record import recorder
 from iostrata.trace.write import TraceBuilder
 from tests.cli.recordings import lossy_recording, small_recording
 from tests.record.recorders import install
@@ -141,6 +142,31 @@ def test_no_such_command(
     assert status_of(["run", "--", command]) == status
     assert story in capfd.readouterr().err
     assert not list(temporary.iterdir())
+
+
+def test_a_program_of_postgresql_is_found_where_debian_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for version in ("9.6", "15", "8"):
+        program = tmp_path / "postgresql" / version / "bin" / "pg_test_fsync"
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setattr(recorder, "POSTGRESQL", tmp_path / "postgresql")
+    output = tmp_path / "recording"
+    assert status_of(["record", "-o", str(output), "--", "pg_test_fsync", "-s", "1"]) == 0
+    command = json.loads((output / "recording.json").read_text())["command"]
+    assert command == [str(tmp_path / "postgresql/15/bin/pg_test_fsync"), "-s", "1"]
+
+
+def test_what_was_refused_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "recording"
+    install("tell failed out of luck; exit 125", tmp_path, monkeypatch)
+    assert status_of(["record", "-o", str(output), "--", "true"]) == 6
+    assert not output.exists()
 
 
 def test_record_then_replay(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -113,7 +113,14 @@ def test_what_a_machine_cannot_do_is_said_before_anything_runs(
     assert story in captured.err
     assert "Traceback" not in captured.err
     assert not Path("ran").exists()
+    assert not Path("out").exists()
     assert far.left_over() == []
+
+
+def test_a_machine_that_nobody_can_enter_leaves_nothing(far: Far) -> None:
+    far.has("nas", "shut", "")
+    assert status_of([*RECORD, "--", "true"]) == 6
+    assert not Path("out").exists()
 
 
 def test_a_machine_that_is_lost_costs_its_tail(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +148,7 @@ def test_what_no_recorder_says(said: str, far: Far, capfd: pytest.CaptureFixture
 
 
 def test_what_has_no_end_is_not_kept(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
-    script = "head -c 100000 /dev/zero | tr '\\0' x >$MACHINE/now"
+    script = "head -c 1000000 /dev/zero | tr '\\0' x >$MACHINE/now"
     far.happens("nas", f"{script}; mv $MACHINE/now $MACHINE/saying")
     assert status_of([*RECORD, "--", "sleep", "2"]) == 0
     assert "what it says has no end" in capfd.readouterr().err

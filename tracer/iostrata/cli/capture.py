@@ -22,9 +22,9 @@ from iostrata.record import (
     Request,
     Target,
     carried_mounts,
-    check_command,
     check_ebpf,
     check_target,
+    found_command,
     record,
     record_machines,
     servers,
@@ -36,29 +36,31 @@ from iostrata.recording import (
     RecordedMachine,
     remove_recording,
     runs_in,
+    withdraw,
     write_recording_json,
 )
 
 MACHINE: Final = RecordedMachine(name="local", role="local", directory="local")
 
 
-def check(request: Request) -> None:
-    """All that can be known to fail before anything is written."""
+def checked(request: Request) -> Request:
+    """It, with its program found; all that can be known to fail before anything is written."""
     _check_workload(request)
     check_target(request.target)
     check_ebpf()
-    check_command(request.command)
+    return replace(request, command=found_command(request.command))
 
 
-def check_plan(plan: Plan) -> None:
-    """As ``check``, of what is on this machine."""
+def checked_plan(plan: Plan) -> Request:
+    """As ``checked``, of what is on this machine."""
     _check_workload(plan.request)
     here = [machine.name for machine in plan.machines if isinstance(machine.transport, Local)]
     if here:
         check_ebpf()
     if plan.workload in here:
         check_target(plan.request.target)
-        check_command(plan.request.command)
+        return replace(plan.request, command=found_command(plan.request.command))
+    return plan.request
 
 
 def _check_workload(request: Request) -> None:
@@ -75,6 +77,11 @@ def capture(request: Request, story: Story, ping: bool = False) -> Outcome:
     recording.json is there from the start: a recording that is cut short is one, too.
     ``ping``: with echoes to NFS servers meanwhile.
     """
+    with _withdrawn_if_empty(request.directory):
+        return _capture(request, story, ping)
+
+
+def _capture(request: Request, story: Story, ping: bool) -> Outcome:
     directory = request.directory
     created = datetime.now(UTC).isoformat(timespec="seconds")
     command = request.command or None
@@ -99,10 +106,22 @@ def capture_machines(plan: Plan, story: Story, ping: bool = False) -> Outcome:
     here = [machine.name for machine in plan.machines if isinstance(machine.transport, Local)]
     if ping and not here:
         story.warn("--ping: this machine, which would send it, is not recorded")
-    with _echoing(plan.request.directory / here[0], story) if ping and here else nullcontext():
+    directory = plan.request.directory
+    echoing = _echoing(directory / here[0], story) if ping and here else nullcontext()
+    with _withdrawn_if_empty(directory), echoing:
         outcome = record_machines(plan, story)
     _tell_end(outcome, story)
     return outcome
+
+
+@contextmanager
+def _withdrawn_if_empty(directory: Path) -> Iterator[None]:
+    """What was refused before anything was recorded leaves nothing that a retry would meet."""
+    try:
+        yield
+    except BaseException:
+        withdraw(directory)
+        raise
 
 
 @contextmanager

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from iostrata.cli import options
 from iostrata.cli.capture import prepare
 from iostrata.cli.machines import named
 from iostrata.cli.story import Story
-from iostrata.errors import UsageError
+from iostrata.errors import IostrataError, UsageError
 from iostrata.recording import Part, open_recording
 from iostrata.recording import join as join_parts
 
@@ -55,8 +56,13 @@ def join(
     _check_roles(parts)
     prepare(output, force=False)
     with Story(quiet) as story:
-        for warning in join_parts(parts, output, unsynchronised):
-            story.warn(warning)
+        try:
+            for warning in join_parts(parts, output, unsynchronised):
+                story.warn(warning)
+        except IostrataError:
+            with suppress(OSError):
+                output.rmdir()
+            raise
         story.say(f"to analyse it: iostrata replay {output}")
     return 0
 

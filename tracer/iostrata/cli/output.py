@@ -46,8 +46,10 @@ def put(name: str, text: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write beside ``path``, which takes its place only when all went well.
 
-    A device, a pipe or a link (``/dev/stdout``) is written as it is.
+    A device, a pipe or a link (``/dev/stdout``, or ``-``) is written as it is.
     """
+    if str(path) == "-":
+        path = Path("/dev/stdout")
     try:
         with _part_of(path) as part:
             yield part

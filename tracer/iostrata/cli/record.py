@@ -14,8 +14,8 @@ from iostrata.cli import options
 from iostrata.cli.capture import (
     capture,
     capture_machines,
-    check,
-    check_plan,
+    checked,
+    checked_plan,
     failed,
     prepare,
     prepare_series,
@@ -119,10 +119,8 @@ def record(
     )
     if workload_on and not machine:
         raise UsageError("--workload-on is for several machines", "name them with --machine")
-    if machine:
-        check_plan(plan(request, machine, workload_on))
-    else:
-        check(request)
+    several = plan(request, machine, workload_on) if machine else None
+    request = checked_plan(several) if several else checked(request)
     if repeat == 1:
         prepare(output, force)
         return _record(request, machine or (), workload_on, quiet, ping)

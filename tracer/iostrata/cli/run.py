@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from iostrata.cli import options
-from iostrata.cli.capture import capture, check, failed, prepare, target, temporary
+from iostrata.cli.capture import capture, checked, failed, prepare, target, temporary
 from iostrata.cli.present import Wishes, present
 from iostrata.cli.story import Story, complain
 from iostrata.errors import NothingToAnalyse
@@ -66,7 +66,7 @@ def run(
         duration_s=duration,
         buffer_kib=buffer,
     )
-    check(request)
+    request = checked(request)
     with Story(quiet, alone=not command, limit_s=duration) as story:
         if output:
             prepare(output, force)

@@ -18,7 +18,7 @@ import typer
 
 import iostrata
 from iostrata.cli import options
-from iostrata.cli.capture import MACHINE, check, target
+from iostrata.cli.capture import MACHINE, checked, target
 from iostrata.cli.present import has_blocks
 from iostrata.cli.screen import Screen, check_terminal, full_screen
 from iostrata.cli.story import Story
@@ -87,7 +87,7 @@ def top(
         return _watch(partial(played.interval, REFRESH_S), history, title, lambda: played.over)
     wanted = wanted or Target(everything=True)
     request = Request(Path(), target=wanted, names=not no_names, detail=detail, buffer_kib=buffer)
-    check(request)
+    request = checked(request)
     with _recorded(request) as interval:
         return _watch(interval, history, f"iostrata top: {_described(wanted)}", lambda: False)
 

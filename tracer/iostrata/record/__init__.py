@@ -20,7 +20,7 @@ from iostrata.record.machines import Plan, record_machines
 from iostrata.record.member import Planned
 from iostrata.record.mounts import Carried, carried_mounts, write_connections
 from iostrata.record.permission import Refusal, check_ebpf, refusal
-from iostrata.record.recorder import Outcome, Request, Target, check_command, find_recorder, record
+from iostrata.record.recorder import Outcome, Request, Target, find_recorder, found_command, record
 from iostrata.record.route import Connection, Route
 from iostrata.record.ssh import Ssh
 from iostrata.record.status import Progress, RecorderListener
@@ -32,7 +32,7 @@ __all__ = [
     "MISSING", "STATUS_TIME_LIMIT", "Answer", "Carried", "Connection", "Diagnosis", "Disk", "Done",
     "Echoes", "Interruption", "Local", "Outcome", "Plan", "Planned", "Probe", "Progress",
     "RecorderListener", "Refusal", "Request", "Route", "Ssh", "System", "Target", "Transport",
-    "Verdict", "beside", "carried_mounts", "check_command", "check_ebpf", "check_target",
-    "diagnose", "find_recorder", "read_probes", "record", "record_machines", "refusal", "servers",
-    "verdicts", "write_connections", "write_echoes",
+    "Verdict", "beside", "carried_mounts", "check_ebpf", "check_target",
+    "diagnose", "find_recorder", "found_command", "read_probes", "record", "record_machines",
+    "refusal", "servers", "verdicts", "write_connections", "write_echoes",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import select
 import shutil
 import signal
@@ -24,6 +25,7 @@ from iostrata.record.status import Progress, RecorderListener, Status
 NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
 BUILT: Final = Path(__file__).parents[3] / "bpf" / "build" / NAME
+POSTGRESQL: Final = Path("/usr/lib/postgresql")
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A little more than the recorder gives its command to end.
 PATIENCE_S: Final = 2.5
@@ -89,10 +91,15 @@ def find_recorder() -> Path:
     )
 
 
-def check_command(command: tuple[str, ...]) -> None:
-    """CommandNotFound, CommandNotExecutable: before anything is set up for it."""
+def found_command(command: tuple[str, ...]) -> tuple[str, ...]:
+    """It, with the full path of a program that lies where Debian keeps PostgreSQL's own.
+
+    Errors: CommandNotFound, CommandNotExecutable: before anything is set up for it.
+    """
     if not command or shutil.which(command[0]):
-        return
+        return command
+    if beside := shutil.which(command[0], path=_postgresql()):
+        return (beside, *command[1:])
     path = Path(command[0])
     if "/" in command[0] and path.exists():
         raise CommandNotExecutable(
@@ -101,6 +108,16 @@ def check_command(command: tuple[str, ...]) -> None:
     raise CommandNotFound(
         f"{command[0]}: command not found", "check its name, or give its full path"
     )
+
+
+def _postgresql() -> str:
+    """Where pg_test_fsync is: a directory a version, the newest first, and none in PATH."""
+    found = POSTGRESQL.glob("*/bin")
+    return os.pathsep.join(map(str, sorted(found, key=_version, reverse=True)))
+
+
+def _version(directory: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", directory.parent.name)]
 
 
 def record(request: Request, listener: RecorderListener) -> Outcome:

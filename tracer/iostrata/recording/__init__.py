@@ -12,9 +12,9 @@ from iostrata.recording.recording import (
     write_recording_json,
 )
 from iostrata.recording.redact import redact
-from iostrata.recording.removal import remove_recording
+from iostrata.recording.removal import remove_recording, withdraw
 
 __all__ = [
     "FILE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "join", "open_recording",
-    "redact", "remove_recording", "runs_in", "write_recording_json",
+    "redact", "remove_recording", "runs_in", "withdraw", "write_recording_json",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from iostrata.errors import UsageError
+from iostrata.errors import IostrataError, UsageError
 from iostrata.recording.recording import FILE_NAME, decode
 from iostrata.trace import FACTS, METADATA, OURS, is_trace_file
 
@@ -38,6 +38,15 @@ def remove_recording(directory: Path) -> None:
         raise UsageError(
             f"{directory} cannot be cleared: {error.strerror}", "give another directory"
         ) from error
+
+
+def withdraw(directory: Path) -> None:
+    """A recording in which nothing was recorded, and its directory if nothing else is in it."""
+    if any(directory.glob(f"*/{METADATA}")):
+        return
+    with suppress(IostrataError, OSError):
+        remove_recording(directory)
+        directory.rmdir()
 
 
 def _remove_trace(name: str, within: int) -> None:
