@@ -63,12 +63,11 @@ static __always_inline void held_emit(struct bio *bio)
 	emit_submit(e, POINT_block_bio_held);
 }
 
-static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
+static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point, bool held)
 {
 	bool kernel_thread = current_is_kernel_thread();
 	__u64 above_key = 0;
 	__u32 data_tid = 0;
-	bool held = false;
 	union event *e;
 
 	if (point == POINT_block_bio_queue && kernel_thread) {
@@ -114,6 +113,7 @@ static __always_inline bool bio_watched(__u32 dev)
 
 static __always_inline int bio_queued(struct bio *bio)
 {
+	struct thread *thread;
 	__u32 dev;
 
 	if (!is_recorded(bio->bi_opf))
@@ -124,7 +124,10 @@ static __always_inline int bio_queued(struct bio *bio)
 		return 0;
 	task_tell();
 	thread_serve();
-	return bio_emit(bio, dev, POINT_block_bio_queue);
+	thread = thread_of(current_tid());
+	if (thread)
+		thread->slept = 0;
+	return bio_emit(bio, dev, POINT_block_bio_queue, false);
 }
 
 SEC("tp_btf/block_bio_queue")
@@ -136,29 +139,25 @@ int block_bio_queue(__u64 *ctx)
 	return bio_queued(ARGUMENT(struct bio *, 0));
 }
 
-static __always_inline int watched_bio(struct bio *bio, __u32 point)
+/* Its disk, 0: it is not recorded. */
+static __always_inline __u32 watched_dev(struct bio *bio)
 {
 	__u32 dev;
 
 	if (!is_recorded(bio->bi_opf))
 		return 0;
 	dev = bio_dev(bio);
-	if (!(watch_of(dev) & WATCH_DISK))
-		return 0;
-	return bio_emit(bio, dev, point);
+	return watch_of(dev) & WATCH_DISK ? dev : 0;
 }
 
 /* The parent is what bio_chain() makes a split bio point to; device mapper says the bio
  * itself was split, which points to anything. */
 static __always_inline int bio_split(struct bio *bio)
 {
+	__u32 dev = watched_dev(bio);
 	union event *e;
-	__u32 dev;
 
-	if (!is_recorded(bio->bi_opf))
-		return 0;
-	dev = bio_dev(bio);
-	if (!(watch_of(dev) & WATCH_DISK))
+	if (!dev)
 		return 0;
 	e = emit_reserve(POINT_block_split);
 	if (!e)
@@ -186,16 +185,33 @@ int block_split(__u64 *ctx)
 SEC("tp_btf/block_bio_complete")
 int block_bio_complete(__u64 *ctx)
 {
-	return watched_bio(ARGUMENT(struct bio *, 1), POINT_block_bio_complete);
+	struct bio *bio = ARGUMENT(struct bio *, 1);
+	__u32 dev = watched_dev(bio);
+
+	return dev ? bio_emit(bio, dev, POINT_block_bio_complete, false) : 0;
 }
 
-/* Where block_io_start is missing (before v6.5). */
+/* A bio has got a request, which nothing but a limit of the queue (rq_qos: wbt, io.cost,
+ * io.latency) or none being free keeps it from: then its thread sleeps (blk_mq_submit_bio).
+ * Without --detail it is only told where that has slept. */
+static __always_inline int bio_got(struct bio *bio)
+{
+	struct thread *thread = thread_of(current_tid());
+	bool slept = thread && thread->slept;
+	__u32 dev;
+
+	if (!slept && !filter.detail)
+		return 0;
+	dev = watched_dev(bio);
+	return dev ? bio_emit(bio, dev, POINT_block_getrq, slept) : 0;
+}
+
 SEC("tp_btf/block_getrq")
 int block_getrq(__u64 *ctx)
 {
 	if (block_bio_argument)
-		return watched_bio(ARGUMENT(struct bio *, 1), POINT_block_getrq);
-	return watched_bio(ARGUMENT(struct bio *, 0), POINT_block_getrq);
+		return bio_got(ARGUMENT(struct bio *, 1));
+	return bio_got(ARGUMENT(struct bio *, 0));
 }
 
 static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 old_sector)
@@ -383,10 +399,4 @@ int block_rq_complete(__u64 *ctx)
 
 	return request_emit(ctx, ARGUMENT(struct request *, 0), error, ctx[2],
 			    POINT_block_rq_complete);
-}
-
-SEC("tp_btf/block_io_start")
-int block_io_start(__u64 *ctx)
-{
-	return request_event(ARGUMENT(struct request *, 0), POINT_block_io_start);
 }

@@ -168,7 +168,9 @@ struct bio_event {
 	/* Of a kernel thread's direct I/O: the request of a loop device that it is for, if a
 	 * request is there; 0: none. */
 	unsigned long long above_key;
-	unsigned int held; /* 1: a control group's limit had held it back until now */
+	/* 1: a control group's limit had held it back until now; of one that got a request: who
+	 * queued it slept until now */
+	unsigned int held;
 	/* Of what a kernel thread writes of a file: who wrote to that last; 0: not known. */
 	unsigned int data_tid;
 };

@@ -61,6 +61,7 @@ struct thread {
 	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
 	unsigned char announced : 1; /* its thread event has been emitted */
 	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
+	unsigned char slept : 1;     /* since it queued a bio last */
 	unsigned char waker_context; /* enum wake_context */
 	unsigned char useless_runs;  /* of a helper, since it was of use */
 	unsigned short waker_cpu;
@@ -219,8 +220,8 @@ struct filter {
 	unsigned int own_tgid; /* the recorder: never */
 	unsigned int why;      /* keep the stack of each sleep */
 	unsigned int who;      /* note who has the CPUs */
-	unsigned int who_pad;
-	unsigned int names; /* tell the files' */
+	unsigned int detail;   /* tell of each bio that got a request */
+	unsigned int names;    /* tell the files' */
 	unsigned int names_pad;
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];

@@ -94,6 +94,8 @@ int wakeup_switch(__u64 *ctx)
 			thread->off_state = 0;
 		else
 			thread->off_state = switch_state_argument ? ctx[3] : task_state(prev);
+		if (thread->off_state)
+			thread->slept = 1;
 		thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
 		thread->wake_ns = 0;
 		thread->off_ns = now_ns;

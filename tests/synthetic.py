@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from iostrata.trace.layout import WAKE_INTERRUPT
 from iostrata.trace.write import TraceBuilder
 
 O_DSYNC, O_SYNC = 0o10000, 0o4010000
@@ -71,9 +72,16 @@ def hash_of(kind: str) -> int:
     return sum(kind.encode()) % 1000
 
 
+ASKING = 200
+
+
 @dataclass
 class Request:
-    """What one request costs in each place; ``scheduler`` None: issued directly."""
+    """What one request costs in each place; ``scheduler`` None: issued directly.
+
+    ``asleep``: of ``queue`` as long at first, its thread slept until one was there, which the
+    completion of another's let go; then it waited ``ASKING`` for a CPU.
+    """
 
     queue: int = 300
     scheduler: int | None = 700
@@ -82,6 +90,7 @@ class Request:
     size: int = 8192
     meta: bool = False
     read: bool = False
+    asleep: int = 0
 
 
 def submit(
@@ -105,6 +114,12 @@ def submit(
         "block_bio_queue", time_ns, tid, bio_key=bio, kernel_thread=int(request.meta or held),
         held=int(held), data_tid=data_tid, **place
     )  # fmt: skip
+    asked = request.asleep and request.asleep + ASKING
+    if asked:
+        world.emit("sched_resume", time_ns + asked, tid, off_ns=time_ns,
+                   wake_ns=time_ns + request.asleep, waker_tid=0, waker_cpu=0, state=2,
+                   waker_context=WAKE_INTERRUPT, subject_tid=tid)  # fmt: skip
+        world.emit("block_getrq", time_ns + asked, tid, bio_key=bio, held=1, **place)
     if cgroup:
         world.emit("block_bio_held", time_ns, tid, bio_key=bio, cgroup=cgroup)
     if request.scheduler is not None:
@@ -112,10 +127,13 @@ def submit(
     world.emit("block_rq_issue", issue, tid, **keys, **place)
     world.emit("block_rq_complete", complete, 0, **keys, **place)
     spent = Counter({"device.journal" if request.meta else "device.data": request.device})
+    if asked:
+        spent["block.Q2G"] += request.asleep
+        spent["wakeup.runqueue"] += ASKING
     if request.scheduler is None:
-        spent["block.Q2D"] += request.queue
+        spent["block.Q2D"] += request.queue - asked
     else:
-        spent["block.Q2I"] += request.queue
+        spent["block.Q2I"] += request.queue - asked
         spent["block.I2D"] += request.scheduler
     return spent
 
@@ -181,7 +199,9 @@ class Writer:
     def data(self, request: Request, *, interrupt: int = 1_000, runqueue: int = 2_000) -> None:
         """A request of its own, and the sleep until it is complete."""
         spent = submit(self.world, self.disk, self.tid, self.now, request)
-        self._wait(sum(spent.values()), interrupt, runqueue)
+        asked = request.asleep and request.asleep + ASKING
+        self.now += asked
+        self._wait(sum(spent.values()) - asked, interrupt, runqueue)
         self.account += spent
 
     def flush(

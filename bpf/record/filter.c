@@ -55,6 +55,7 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.own_tgid = getpid(),
 		.why = options->why,
 		.who = options->who,
+		.detail = options->detail,
 		.names = !options->no_names,
 	};
 	duties_tell(options->duties, filter);

@@ -45,8 +45,7 @@ static const struct {
 #define FAN_OUTS (sizeof(fan_outs) / sizeof(fan_outs[0]))
 
 /* Only with --detail. */
-static const char *const details[] = { "block_io_start", "block_getrq", "block_rq_insert",
-				       "kvm_inject" };
+static const char *const details[] = { "block_rq_insert", "kvm_inject" };
 
 /* Only with --who. */
 static const char *const of_who[] = { "data", "journal_handle" };
@@ -57,7 +56,6 @@ static const char *const of_compat[] = { "compat" };
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
-	{ "block_io_start", "block_getrq" },
 	{ "uring_submit_req", "uring_submit_sqe" },
 	{ "btrfs_sync_file", "btrfs_sync_file_enter" },
 	{ "fs_ext4_sync_enter", "fs_ext4_sync_enter_blind" },

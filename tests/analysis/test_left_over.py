@@ -10,7 +10,7 @@ import pytest
 
 from iostrata.cli import status_of
 from iostrata.errors import STATUS_LOSSES
-from iostrata.model import LeftOver
+from iostrata.model import LeftOver, NotObserved
 from iostrata.trace import layout
 from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit
@@ -202,7 +202,7 @@ def test_a_networks_disk_is_told_of(name: str, transport: str, kind: str, server
 @pytest.mark.parametrize(
     ("limits", "queue_ns", "told"),
     [
-        (("wbt", "io.cost"), 90_000, ["limits by io.cost", "limits by wbt"]),
+        (("wbt", "io.cost"), 90_000, ["limits by wbt, io.cost"]),
         (("wbt",), 90_000, ["limits by wbt"]),
         (("wbt",), 300, []),
         ((), 90_000, []),
@@ -211,17 +211,45 @@ def test_a_networks_disk_is_told_of(name: str, transport: str, kind: str, server
 def test_limits_that_no_point_tells_of_are_said(
     limits: tuple[str, ...], queue_ns: int, told: list[str]
 ) -> None:
-    world = World()
-    world.builder.block(DISK, "vda", queue_limits=limits)
-    world.builder.block(DISK + 16, "vdb", queue_limits=("wbt", "io.cost"))
-    writer = Writer(world, 100, DISK, 1_000)
-    writer.enter()
-    writer.data(Request(queue=queue_ns, scheduler=None))
-    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-    gaps = [gap for gap in analysed(world).quality.not_observed if "limits" in gap.layer]
+    """Of older recordings, which do not tell who slept to get a request."""
+    gaps = limits_told(limits, Request(queue=queue_ns, scheduler=None))
     assert [gap.layer for gap in gaps] == told
     assert all(gap.reason.startswith("vda may hold requests back") for gap in gaps)
     assert all(gap.merged_into == "block.Q2D" for gap in gaps)
+
+
+def limits_told(limits: tuple[str, ...], request: Request, told: bool = False) -> list[NotObserved]:
+    """``told``: the recorder would have told if the writer had slept to get a request."""
+    world = World()
+    world.builder.block(DISK, "vda", queue_limits=limits)
+    world.builder.block(DISK + 16, "vdb", queue_limits=("wbt", "io.cost"))
+    if told:
+        world.builder.add("probe", time_ns=1, program=b"block_getrq", error=0)
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    writer.data(request)
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    return [gap for gap in analysed(world).quality.not_observed if "limits" in gap.layer]
+
+
+@pytest.mark.parametrize(
+    ("limits", "asleep_ns", "told"),
+    [
+        (("wbt", "io.cost"), 90_000, ["limits by wbt, io.cost: which of them"]),
+        (("io.cost",), 90_000, ["limits by io.cost: whether it"]),
+        (("wbt",), 0, []),
+        ((), 90_000, []),
+    ],
+)
+def test_limits_are_told_of_where_who_asked_slept(
+    limits: tuple[str, ...], asleep_ns: int, told: list[str]
+) -> None:
+    """A disk whose limit cost nothing is no matter, however long its scheduler took."""
+    request = Request(queue=100_000, scheduler=None, asleep=asleep_ns)
+    gaps = limits_told(limits, request, told=True)
+    behind = " held requests for vda back, or none was free"
+    assert [f"{gap.layer}: {gap.reason}" for gap in gaps] == [line + behind for line in told]
+    assert all(gap.merged_into == "block.Q2G" for gap in gaps)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,19 @@ def overlay(disk: Path) -> Iterator[Path]:
         yield merged
 
 
+def serve_slowly(image: Path, seconds: float, stack: ExitStack) -> None:
+    """From now on each request to that file takes as long, one at a time (FUSE)."""
+    first = ("chrt", "-f", "5") if shutil.which("chrt") else ()
+    serve = (*first, sys.executable, str(HERE / "slow_file.py"), str(image), str(seconds))
+    server = subprocess.Popen(serve, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    stack.enter_context(server)
+    assert server.stdin
+    assert server.stdout
+    stack.callback(server.stdin.close)
+    if not server.stdout.readline():
+        pytest.skip("no file can be mounted by FUSE here")
+
+
 def iostrata(
     *arguments: str, cwd: Path | None = None, before: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:

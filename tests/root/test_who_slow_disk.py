@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.root.conftest import HERE
+from tests.root.conftest import serve_slowly
 from tests.root.test_who import APPENDER, NAMED, WRITER, neighbour, noisy, parts, recorded
 
 __all__ = ["noisy"]
@@ -74,15 +73,7 @@ def slow() -> Iterator[Path]:
         # No checkpoint comes between, which whoever begins a handle writes for all others.
         options = ("-E", "lazy_itable_init=0", "-J", "size=32")
         subprocess.run(["mkfs.ext4", "-q", "-F", *options, image], check=True)
-        first = ("chrt", "-f", "5") if shutil.which("chrt") else ()
-        serve = (*first, sys.executable, str(HERE / "slow_file.py"), str(image), str(SERVICE_S))
-        server = subprocess.Popen(serve, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        stack.enter_context(server)
-        assert server.stdin
-        assert server.stdout
-        stack.callback(server.stdin.close)
-        if not server.stdout.readline():
-            pytest.skip("no file can be mounted by FUSE here")
+        serve_slowly(image, SERVICE_S, stack)
         if subprocess.run(["mount", "-o", "loop", image, place], check=False).returncode:
             pytest.skip("no loop device can be mounted")
         stack.callback(subprocess.run, ["umount", str(place)], check=True)

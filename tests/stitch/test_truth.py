@@ -21,13 +21,16 @@ from tests.synthetic import O_DSYNC, O_SYNC, Commit, Request, World, Writer, dev
 Steps = list[tuple[str, object]]
 
 time = st.integers(1, 50_000)
-requests = st.builds(
-    Request, queue=time, scheduler=st.none() | time, device=time, sector=st.integers(0, 1 << 30)
-)
+places = st.integers(0, 1 << 30)
+requests = st.builds(Request, queue=time, scheduler=st.none() | time, device=time, sector=places)
+throttled = st.builds(
+    Request, queue=st.integers(60_000, 90_000), asleep=time, scheduler=st.none() | time,
+    device=time, sector=places,
+)  # fmt: skip
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("cpu"), time),
-        st.tuples(st.just("data"), requests),
+        st.tuples(st.just("data"), requests | throttled),
         st.tuples(st.just("flush"), time),
         st.tuples(st.just("preempted"), time),
         st.tuples(st.just("lock"), time),

@@ -261,25 +261,33 @@ def _not_observed(
     yield from _unknown_file_systems(trace)
     yield from _not_told(trace)
     detail = bool(trace.env.get("detail"))
-    before = BEFORE_REQUESTS[detail]
-    if shares.get((trace.machine, before), 0) >= OF_NOTE:
-        yield from _limits(trace, before)
+    yield from _limits(trace, shares)
     for observer in OBSERVERS:
         asked = observer.detail is None or observer.detail == detail
+        asked &= not observer.given or len(trace.points[observer.given]) > 0
         if asked and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
 
 
-def _limits(trace: Trace, merged_into: str) -> Iterator[NotObserved]:
-    """What may hold requests back before they are there, without a point that tells of it."""
-    used = np.unique(integers(trace.points["block_rq_issue"]["dev"])).tolist()
-    disks: dict[str, list[str]] = {}
-    for block in (trace.facts.blocks[key] for key in used if key in trace.facts.blocks):
-        for limit in block.queue_limits:
-            disks.setdefault(limit, []).append(block.name)
-    for limit, names in sorted(disks.items()):
-        what = f"{', '.join(names)} may hold requests back, and no point tells of it"
-        yield NotObserved(f"limits by {limit}", what, merged_into)
+def _limits(trace: Trace, shares: Mapping[tuple[str, str], float]) -> Iterator[NotObserved]:
+    """Which limits of their queues may have kept requests from being there, if anything did."""
+    # Older recorders do not tell who slept to get a request.
+    slept = _errors(trace).get(b"block_getrq", -1) == 0
+    row = BEFORE_REQUESTS[slept or bool(trace.env.get("detail"))]
+    if shares.get((trace.machine, row), 0) < OF_NOTE:
+        return
+    used = np.unique(integers(trace.points["block_getrq" if slept else "block_rq_issue"]["dev"]))
+    disks: dict[tuple[str, ...], list[str]] = {}
+    for block in (trace.facts.blocks[key] for key in used.tolist() if key in trace.facts.blocks):
+        disks.setdefault(block.queue_limits, []).append(block.name)
+    for limits, names in sorted(disks.items()):
+        where = ", ".join(names)
+        what = f"{where} may hold requests back, and no point tells of it"
+        if slept:
+            which = "whether it" if len(limits) == 1 else "which of them"
+            what = f"{which} held requests for {where} back, or none was free"
+        if limits:
+            yield NotObserved(f"limits by {', '.join(limits)}", what, row)
 
 
 def _unseen_so_far(trace: Trace) -> dict[int, tuple[int, int]]:
@@ -315,14 +323,17 @@ def _not_told(trace: Trace) -> Iterator[NotObserved]:
         yield NotObserved("io_uring", f"{what}: it is in no latency", "")
 
 
+def _errors(trace: Trace) -> dict[bytes, int]:
+    """Why programs were not attached, 0: they were. One may be later: the last word counts."""
+    probes = trace.points["probe"]
+    return dict(zip(probes["program"].tolist(), probes["error"].tolist(), strict=True))
+
+
 def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
     """The programs that were refused, by layer; not those that had nothing to see here."""
-    probes = trace.points["probe"]
     idle = _idle_layers(trace, path)
     refused: dict[tuple[str, int], list[str]] = {}
-    # A function of a process may be found later: the last word counts.
-    told = dict(zip(probes["program"].tolist(), probes["error"].tolist(), strict=True))
-    for program, error in told.items():
+    for program, error in _errors(trace).items():
         name = shown(bytes(program))
         layer = name.partition("_")[0]
         if error and layer not in idle:

@@ -16,7 +16,7 @@ from iostrata.layers.declaration import (
 )
 
 BEFORE_REQUESTS: Final = ("block.Q2D", "block.Q2G")
-"""The rows of a bio that has no request yet: without --detail, and with it."""
+"""What holds a bio's wait for a request: where it was not told who slept for one, and else."""
 
 BLOCK: Final = Declaration(
     rows=(
@@ -24,8 +24,10 @@ BLOCK: Final = Declaration(
             "block.Q2G",
             "OS",
             "bio queued until it got a request",
-            ("block_bio_queue", "block_io_start", "block_getrq"),
-            "all requests of the queue are in use (`nr_requests`): the disk is behind.",
+            ("block_bio_queue", "block_getrq"),
+            "a limit of the queue holds requests back (wbt, `io.cost`, `io.latency`), or all of "
+            "them are in use (`nr_requests`): the disk is behind. Without `--detail` only where "
+            "who queued it slept until then.",
             "#ffcc80",
             "queue",
             contended=True,
@@ -45,7 +47,8 @@ BLOCK: Final = Declaration(
             "OS",
             "bio queued until issued to the driver",
             ("block_bio_queue", "block_rq_issue"),
-            "as Q2G, G2I and I2D together; `--detail` tells them apart.",
+            "as G2I and I2D together, and what of Q2G nobody slept for; `--detail` tells them "
+            "apart.",
             "#fb8c00",
             "queue",
             contended=True,
@@ -54,7 +57,7 @@ BLOCK: Final = Declaration(
             "block.G2I",
             "OS",
             "request got until in the scheduler",
-            ("block_io_start", "block_getrq", "block_rq_insert"),
+            ("block_getrq", "block_rq_insert"),
             "plugging: requests are collected before they are handed on; merging.",
             "#f57c00",
             "queue",
@@ -64,7 +67,7 @@ BLOCK: Final = Declaration(
             "block.G2D",
             "OS",
             "request got until issued, past the scheduler",
-            ("block_io_start", "block_getrq", "block_rq_issue"),
+            ("block_getrq", "block_rq_issue"),
             "no scheduler is there, and the driver does not take requests yet.",
             "#ef6c00",
             "queue",
@@ -96,14 +99,16 @@ BLOCK: Final = Declaration(
     ranks=(
         # Requests that only time ties to the write claim no more than a sleep.
         Rank("timed.queue", "block.Q2D", Depth.BY_TIME),
-        Rank("block.Q2G", "block.Q2G", Depth.QUEUED),
         Rank("block.Q2I", "block.Q2I", Depth.QUEUED),
         Rank("block.Q2D", "block.Q2D", Depth.QUEUED),
+        # Without --detail a part of Q2D: what its thread slept for.
+        Rank("block.Q2G", "block.Q2G", Depth.QUEUED),
         Rank("block.G2I", "block.G2I", Depth.QUEUED),
         Rank("block.G2D", "block.G2D", Depth.QUEUED),
         Rank("block.I2D", "block.I2D", Depth.QUEUED),
         Rank("block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
         Rank("lower.queue", "block.Q2D", Depth.BELOW),
+        Rank("lower.block.Q2G", "block.Q2G", Depth.BELOW),
     ),
     visibility=(
         Visibility(
@@ -134,10 +139,18 @@ BLOCK: Final = Declaration(
         ),
         Observer(
             "block.Q2G to I2D",
+            ("block_io_start", "block_getrq", "block_rq_insert"),
+            "only with --detail",
+            "block.Q2D",
+            detail=False,
+        ),
+        Observer(
+            "block.G2I to I2D",
             ("block_io_start", "block_rq_insert"),
             "only with --detail",
             "block.Q2D",
             detail=False,
+            given="block_getrq",
         ),
     ),
 )

@@ -138,7 +138,8 @@ class Observer:
     """Points of which one must have been hit, or else ``name`` was not observed.
 
     ``reason``: why not; ``merged_into``: what shows its time then. ``detail``: asked of
-    recordings with (True) or without (False) ``--detail`` only.
+    recordings with (True) or without (False) ``--detail`` only; ``given``: only of those in
+    which this point was hit.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Observer:
     reason: str
     merged_into: str
     detail: bool | None = None
+    given: str = ""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class Bios:
     the Requests on a loop device that it is for. ``lowered``: it is on a device below that of
     one of these. ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the
     first of the Requests that carried its data, -1: an empty flush, or the device has none.
+    ``get_ns``: G, with --detail; ``got_ns``: G, where its thread slept until then.
     ``life_end_ns``: it was complete itself (after the flushes that it asked for, and all that
     came of it). ``by_key``: looks them up by ``begin_ns``.
     """
@@ -74,6 +75,7 @@ class Bios:
     begin_ns: Ints
     queue_ns: Ints
     get_ns: Ints
+    got_ns: Ints
     insert_ns: Ints
     request: Ints
     life_end_ns: Ints
@@ -166,6 +168,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     for _ in range(DEPTH if len(children) else 0):
         np.maximum.at(life_end, parent[children], life_end[children])
     root = roots(parent)
+    get, got = _gets(window, begun, np.where(issue >= 0, issue, life_end))
     return Bios(
         key=begun.key,
         tid=begun.tid,
@@ -184,11 +187,9 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         lowered=lowered(parent, above, begun.device_key),
         begin_ns=begun.time_ns,
         queue_ns=queue,
-        get_ns=np.maximum(
-            _between(window, "block_io_start", begun, issue),
-            _between(window, "block_getrq", begun, issue),
-        ),
-        insert_ns=_between(window, "block_rq_insert", begun, issue),
+        get_ns=get,
+        got_ns=got,
+        insert_ns=_between(begun, issue, window.columns("block_rq_insert", "bio_key")),
         request=first,
         life_end_ns=life_end,
         by_key=by_key,
@@ -415,9 +416,22 @@ def _merged(
     return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
 
 
-def _between(window: Window, point: str, begun: Begun, issue: Ints) -> Ints:
-    """When the bio's request was at a point between Q and D; -1: it was not seen there."""
-    events = window.columns(point, "bio_key")
+def _gets(window: Window, begun: Begun, until_ns: Ints) -> tuple[Ints, Ints]:
+    """When each bio got a request: with --detail, and where its thread slept until then."""
+    told = ["held"] if "held" in window.trace.points["block_getrq"].fields else []
+    got = window.columns("block_getrq", "bio_key", *told)
+    slept = np.flatnonzero(got["held"]) if told else np.zeros(0, np.int64)
+    waited = _between(begun, until_ns, {name: column[slept] for name, column in got.items()})
+    if not window.trace.env.get("detail"):
+        return np.full(len(begun), -1), waited
+    # Older recorders tell of the request's begin, where the kernel does (since v6.5).
+    started = window.columns("block_io_start", "bio_key")
+    detailed = [_between(begun, until_ns, events) for events in (started, got)]
+    return np.maximum(*detailed), waited
+
+
+def _between(begun: Begun, until_ns: Ints, events: Columns) -> Ints:
+    """When a point was hit for a bio, from Q to a time; -1: it was not seen there."""
     found = AsOf(events["bio_key"], events["time_ns"]).at_or_after(begun.key, begun.time_ns)
     time = at(events["time_ns"], found)
-    return np.where((time >= begun.time_ns) & (time <= issue), time, -1)
+    return np.where((time >= begun.time_ns) & (time <= until_ns), time, -1)

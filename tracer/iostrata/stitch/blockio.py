@@ -38,6 +38,7 @@ def spans_of_bios(
     mine = owner[carried.bio] >= 0
     carried = Carried(carried.bio[mine], carried.request[mine])
     _queue(spans, bios, requests, carried, owner)
+    _asked(spans, bios, owner)
     _device(spans, bios, requests, carried, owner, kind)
     _flushes(spans, bios, requests, owner, stacked)
     _bare(spans, bios, requests, owner, kind)
@@ -52,7 +53,8 @@ def kinds_of(bios: Bios, journal: NDArray[np.bool_]) -> Ranks:
 
 def _of_queue(rank: Ranks, lowered: NDArray[np.bool_]) -> Ranks:
     """Below a stacked device a queue is deeper than that device."""
-    return np.where(lowered, RANK["lower.queue"], rank).astype(np.int16)
+    below = np.where(rank == RANK["block.Q2G"], RANK["lower.block.Q2G"], RANK["lower.queue"])
+    return np.where(lowered, below, rank).astype(np.int16)
 
 
 def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, owner: Ints) -> None:
@@ -72,6 +74,13 @@ def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, ow
     spans.add(
         np.where(has_insert, owner, -1), _of_queue(third, lower), insert, issue, carried.request
     )
+
+
+def _asked(spans: SpanList, bios: Bios, owner: Ints) -> None:
+    """Nothing but a limit of the queue, or none being free, keeps a bio from a request."""
+    slept = np.flatnonzero((bios.got_ns >= 0) & (owner >= 0))
+    rank = _of_queue(np.full(len(slept), RANK["block.Q2G"]), bios.lowered[slept])
+    spans.add(owner[slept], rank, bios.queue_ns[slept], bios.got_ns[slept], bios.request[slept])
 
 
 def _device(

@@ -181,11 +181,16 @@ def issuers(bios: Bios, carried: Carried, requests: Requests, owner: Ints) -> Se
 
 
 def submitters(bios: Bios, carried: Carried, requests: Requests, owner: Ints) -> Service:
-    """Threads that issued what they had queued themselves. ``owner``: of each bio."""
+    """Threads that issued what they had queued themselves, or slept to get a request for it.
+
+    ``owner``: of each bio.
+    """
     same = bios.tid[carried.bio] == requests.issuer[carried.request]
     mine = np.flatnonzero((owner[carried.bio] >= 0) & same)
-    bio, request = carried.bio[mine], carried.request[mine]
-    return Service(owner[bio], bios.tid[bio], bios.queue_ns[bio], requests.issue_ns[request])
+    asked = np.flatnonzero((owner >= 0) & (bios.got_ns >= 0))
+    bio = np.concatenate([carried.bio[mine], asked])
+    until = np.concatenate([requests.issue_ns[carried.request[mine]], bios.got_ns[asked]])
+    return Service(owner[bio], bios.tid[bio], bios.queue_ns[bio], until)
 
 
 def completers(requests: Requests, stacked: Ints) -> Service:

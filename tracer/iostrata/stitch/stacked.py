@@ -33,12 +33,15 @@ from iostrata.trace import BlockDevice, Facts
 SEARCH: Final = 64
 """How many of those above that end next are looked at."""
 
+QUEUES: Final = {name for name in RANK if name.startswith("block.")} - {"block.stacked"}
+
 # What a rank is, seen from above the stacked device.
 LOWER: Final = np.array(
     [
-        RANK["lower.queue"]
-        if name.startswith("block.") and name != "block.stacked"
-        else RANK.get(f"lower.{name}", number)
+        RANK.get(
+            f"lower.{name}",
+            RANK["lower.queue"] if name in QUEUES else number,
+        )
         for name, number in RANK.items()
     ],
     np.int16,

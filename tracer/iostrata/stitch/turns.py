@@ -35,7 +35,7 @@ QUOTAS: Final = np.array([rank.row == "throttle.cpu" for rank in STACK])
 LIMITS: Final = np.array([rank.row == "throttle.io" for rank in STACK])
 DEVICES: Final = np.array([rank.name.startswith("device.") for rank in STACK])
 BEFORE_DEVICES: Final = np.array(
-    [rank.name.startswith("block.") or rank.name == "lower.queue" for rank in STACK]
+    [rank.name.startswith(("block.", "lower.block.", "lower.queue")) for rank in STACK]
 )
 BEFORE_DEVICES[RANK["block.stacked"]] = False
 DISKS: Final = DEVICES | BEFORE_DEVICES | np.array([rank.row == "block.stacked" for rank in STACK])

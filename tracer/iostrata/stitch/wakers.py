@@ -202,6 +202,7 @@ class Wakers:
         self._told = np.flatnonzero(endings.bio < 0)
         self._by_thread = self._by_tid(self._told)
         self._resumed = AsOf(sleeps.tid, sleeps.on_ns)
+        self._asking = asking(bios, sleeps)
         self._woken = np.flatnonzero(sleeps.asleep)
         self._awake = AsOf(sleeps.tid[self._woken], sleeps.on_ns[self._woken])
         threads = window.trace.points["thread"]
@@ -226,6 +227,8 @@ class Wakers:
             sleeps.waker_cpu[rows], sleeps.context[rows],
         )  # fmt: skip
         spans, ended = SpanList(), np.zeros(len(owner), np.bool_)
+        ended[rows[self._asking[rows] >= 0]] = True
+        front = self._awaiting(front, rows, spans)
         tied: dict[str, list[Tied]] = {kind: [_nothing()] for kind in ("bio", "call", "commit")}
         for _ in range(FOLLOWED):
             if not len(front):
@@ -404,12 +407,23 @@ class Wakers:
             front.owner, front.sleep, np.where(idle, floor, np.maximum(floor, off)), runnable,
             at(self._sleeps.waker, sleep), at(self._sleeps.waker_cpu, sleep),
             at(self._sleeps.context, sleep),
-        ).where(asleep & (runnable > floor))  # fmt: skip
+        )  # fmt: skip
+        slept = asleep & (runnable > floor)
+        before = self._awaiting(before.where(slept), sleep[slept], spans)
         earlier = Waits(
             front.owner, front.sleep, floor, off, front.waker, front.cpu,
             np.full(len(front), STILL),
         ).where(~idle & (off > floor))  # fmt: skip
         return Waits(**joined([before, earlier]))
+
+    def _awaiting(self, front: Waits, sleep: Ints, spans: SpanList) -> Waits:
+        """Without those who slept to get a request: whatever ended then, only made room for it."""
+        bio = at(self._asking, sleep)
+        spans.add(
+            np.where(bio >= 0, front.owner, -1), "block.Q2G", front.begin_ns, front.end_ns,
+            at(self._bios.request, bio),
+        )  # fmt: skip
+        return front.where(bio < 0)
 
     def _last_sleep(self, front: Waits, helper: NDArray[np.bool_]) -> Ints:
         """Of each waker. What a helper is for, it is for from when it was let go on: however often
@@ -417,6 +431,14 @@ class Wakers:
         last = self._resumed.at_or_before(front.waker, front.end_ns)
         woken = at(self._woken, self._awake.at_or_before(front.waker, front.end_ns))
         return np.where(helper & (woken >= 0), woken, last)
+
+
+def asking(bios: Bios, sleeps: Sleeps) -> Ints:
+    """Of each sleep, the bio that its thread slept to get a request for, -1: none."""
+    got = np.flatnonzero(bios.got_ns >= 0)
+    last = AsOf(bios.tid[got], bios.queue_ns[got]).at_or_before(sleeps.tid, sleeps.off_ns)
+    bio = at(got, last)
+    return np.where(sleeps.asleep & (sleeps.on_ns <= at(bios.got_ns, bio)), bio, -1)
 
 
 def _tie(front: Waits, row: Ints, end_ns: Ints) -> Tied:
