@@ -2,7 +2,8 @@
 """Mounts a file over itself by FUSE: each request takes as long as told, one at a time.
 
 ``python3 slow_file.py FILE SECONDS``. A loop device on it is a disk whose service time is
-known. It says a line when it is mounted, and unmounts when its input ends.
+known. It says a line when it is mounted, and unmounts when its input ends. FILE-served has a line
+of each request that was served: when, CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Slow:
     """Serves the requests of one file (``image``)."""
 
-    def __init__(self, image: int, seconds: float) -> None:
-        self._image, self._seconds, self._free = image, seconds, 0.0
+    def __init__(self, image: int, seconds: float, log: int) -> None:
+        self._image, self._seconds, self._log = image, seconds, log
         self._does: dict[int, Callable[[bytes], bytes]] = {
             INIT: lambda _: struct.pack("<IIIIHHIIHHI28x", 7, 31, MOST, BIG_WRITES, 0, 0, MOST,
                                         1, 0, 0, 0),
@@ -61,6 +62,7 @@ class Slow:
 
     def _wait(self) -> None:
         time.sleep(self._seconds)
+        os.write(self._log, b"%d\n" % time.monotonic_ns())
 
     def _status(self, _: bytes) -> bytes:
         found = os.fstat(self._image)
@@ -95,7 +97,7 @@ def main(path: str, seconds: float) -> None:
     image, device = os.open(path, os.O_RDWR), os.open("/dev/fuse", os.O_RDWR)
     mount(path, device)
     print("mounted", flush=True)
-    slow = Slow(image, seconds)
+    slow = Slow(image, seconds, os.open(f"{path}-served", os.O_WRONLY | os.O_CREAT))
     while True:
         ready = select.select([device, sys.stdin], [], [])[0]
         if device in ready:
