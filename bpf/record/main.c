@@ -193,15 +193,10 @@ static void let_go(struct session *session)
 
 static void finish(struct session *session)
 {
-	if (session->threads)
-		munmap(session->threads, MAX_THREADS * sizeof(struct thread));
-	probes_close(&session->probes);
-	facts_free(&session->facts);
 	if (session->stats_fd >= 0)
 		close(session->stats_fd);
-	if (session->signal_fd >= 0)
-		close(session->signal_fd);
-	control_close(&session->control);
+	probes_close(&session->probes);
+	leave_to_child();
 }
 
 /* --probes */
@@ -229,7 +224,7 @@ int main(int argc, char **argv)
 	else
 		status = start(&session) ? STATUS_FAILED : run(&session);
 	let_go(&session);
-	status_line("done %d", status); /* detaching takes long, and nobody waits for it */
+	status_line("done %d", status);
 	finish(&session);
 	return status;
 }

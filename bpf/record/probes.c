@@ -309,9 +309,10 @@ int probes_load(struct probes *probes, const struct options *options, probes_pre
 	}
 }
 
-static int keep_link(struct probes *probes, struct bpf_link *link)
+static int keep_link(struct probes *probes, const struct bpf_program *program,
+		     struct bpf_link *link)
 {
-	struct bpf_link **links;
+	struct attached *links;
 
 	if (!link)
 		return -errno;
@@ -321,7 +322,8 @@ static int keep_link(struct probes *probes, struct bpf_link *link)
 		return -ENOMEM;
 	}
 	probes->links = links;
-	links[probes->link_count++] = link;
+	links[probes->link_count++] =
+		(struct attached){ link, bpf_program__type(program) == BPF_PROG_TYPE_TRACEPOINT };
 	return 0;
 }
 
@@ -337,7 +339,7 @@ static int attach_calls(struct probes *probes, struct bpf_program *program, unsi
 
 		snprintf(point, sizeof(point), "%s%s", fan_outs[fan_out].prefix,
 			 fan_outs[fan_out].calls[i]);
-		error = keep_link(probes,
+		error = keep_link(probes, program,
 				  bpf_program__attach_tracepoint(program, "syscalls", point));
 		if (!error)
 			attached++;
@@ -353,7 +355,7 @@ static int attach_one(struct probes *probes, struct bpf_program *program)
 		if (!strcmp(fan_outs[i].program, bpf_program__name(program)))
 			return attach_calls(probes, program, i);
 	}
-	return keep_link(probes, bpf_program__attach(program));
+	return keep_link(probes, program, bpf_program__attach(program));
 }
 
 static void attach(struct probes *probes, bool compat)
@@ -428,12 +430,9 @@ int probes_report(const struct probes *probes, FILE *out)
 void probes_close(struct probes *probes)
 {
 	uprobes_close(probes);
-	while (probes->link_count)
-		bpf_link__destroy(probes->links[--probes->link_count]);
-	free(probes->links);
+	for (unsigned int i = 0; i < probes->link_count; i++) {
+		if (!probes->links[i].is_slow)
+			bpf_link__destroy(probes->links[i].link);
+	}
 	iostrata__destroy(probes->skeleton);
-	for (unsigned int i = 0; i < probes->count; i++)
-		free((char *)probes->list[i].program);
-	free(probes->list);
-	*probes = (struct probes){};
 }

@@ -121,13 +121,19 @@ struct mapped {
 	struct bpf_link *link;
 };
 
+/* is_slow: detaching it takes long */
+struct attached {
+	struct bpf_link *link;
+	bool is_slow;
+};
+
 struct probes {
 	struct iostrata *skeleton;
 	bool has_cmpxchg; /* this kernel */
 	bool has_fentry;
 	struct probe *list;
 	unsigned int count;
-	struct bpf_link **links;
+	struct attached *links;
 	unsigned int link_count;
 	struct mapped *mapped;
 	unsigned int mapped_count;
@@ -146,6 +152,7 @@ void probes_attach_compat(struct probes *probes);
 int probes_report(const struct probes *probes, FILE *out);
 /* The program that took a refused one's place, NULL: none did. */
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe);
+/* Detaches all that is quickly detached; the end of the process does the rest. */
 void probes_close(struct probes *probes);
 
 /* uprobes.c: programs that look at functions of the processes of a duty */
@@ -351,6 +358,9 @@ void own_costs(struct rings *rings);
 void own_recorder(struct rings *rings);
 void own_end(struct rings *rings, enum end_reason reason);
 void own_probes(struct rings *rings, struct probes *probes);
+
+/* leave.c: what is still open is closed by a child, when this process has ended */
+void leave_to_child(void);
 
 /* command.c */
 struct command {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
@@ -93,6 +94,34 @@ def test_no_program_is_skipped(disk: Path) -> None:
     (trace,) = open_recording(disk / "recording").traces()
     assert "miss" in read_metadata(trace.directory).points
     assert len(trace.points["miss"]) == 0
+
+
+def detaches_alone(recorder: Path, directory: Path) -> bool:
+    """Whether who gave the recorder a pipe saw its end sooner than that of the recorder's child."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = set(children.read_text().split())
+    reader, writer = os.pipe()
+    command = [str(recorder), "-o", str(directory), "--force", "--", "true"]
+    subprocess.run(command, check=True, pass_fds=[writer])
+    began = time.monotonic()
+    os.close(writer)
+    (child,) = (int(pid) for pid in set(children.read_text().split()) - before)
+    assert os.read(reader, 1) == b""
+    let_go = time.monotonic()
+    os.close(reader)
+    assert os.waitpid(child, 0)[1] == 0
+    return let_go - began < time.monotonic() - let_go
+
+
+def test_nobody_waits_until_all_is_detached(recorder: Path, tmp_path: Path) -> None:
+    """Where we had no CPU for long, the child had ended before we looked."""
+    adopts = 36  # PR_SET_CHILD_SUBREAPER: its children become ours
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(adopts, 1, 0, 0, 0) == 0
+    try:
+        assert any(detaches_alone(recorder, tmp_path / "trace") for _ in range(5))
+    finally:
+        libc.prctl(adopts, 0, 0, 0, 0)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="CPUs have APIC ids on x86 only")

@@ -35,6 +35,13 @@ def recorders() -> set[str]:
     return found
 
 
+def wait_until_gone(before: set[str]) -> None:
+    deadline = time.monotonic() + 20
+    while recorders() - before:
+        assert time.monotonic() < deadline, "the recorder goes on"
+        time.sleep(0.1)
+
+
 def test_live(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     before = recorders()
@@ -48,7 +55,7 @@ def test_live(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         terminal.press("q")
         assert terminal.end() == 0
         assert terminal.restored
-    assert recorders() == before
+    wait_until_gone(before)
     assert not list(tmp_path.glob("iostrata-top-*"))
 
 
@@ -59,7 +66,4 @@ def test_killed(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         terminal.until("device.flush")
         assert recorders() - before
         terminal.end(signal.SIGKILL)
-        deadline = time.monotonic() + 20
-        while recorders() - before:
-            assert time.monotonic() < deadline, "the recorder goes on"
-            time.sleep(0.1)
+        wait_until_gone(before)
