@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,20 +97,10 @@ static int say_not_executed(struct session *session)
 	return STATUS_CANNOT_EXECUTE;
 }
 
-/* A ring lasts for milliseconds: whatever uses the CPUs, draining comes first. */
-static void be_prompt(void)
-{
-	struct sched_param priority = { .sched_priority = 1 };
-
-	setpriority(PRIO_PROCESS, 0, -20);
-	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
-}
-
 static int run(struct session *session)
 {
 	int error, status;
 
-	be_prompt();
 	session->begin_ns = now_ns();
 	status_line("ready %d", getpid());
 	if (session->control.fd < 0)
@@ -144,6 +135,15 @@ static void tell_probes(const struct probes *probes)
 	free(table);
 }
 
+/* A ring lasts for milliseconds: whatever uses the CPUs, draining comes first. */
+static void be_prompt(void)
+{
+	struct sched_param priority = { .sched_priority = 1 };
+
+	setpriority(PRIO_PROCESS, 0, -20);
+	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
+}
+
 static int start(struct session *session)
 {
 	int error = loop_block_signals(session);
@@ -154,6 +154,8 @@ static int start(struct session *session)
 		return error;
 	if (session->options.command)
 		error = command_fork(&session->command, session->options.command);
+	/* What is recorded is nobody else's to read; the command has the mask it was given. */
+	umask(077);
 	if (error) {
 		fail("the command cannot be prepared: %s", strerror(-error));
 		return error;
@@ -175,6 +177,10 @@ static int start(struct session *session)
 		return -EOPNOTSUPP;
 	}
 	error = add_targets(session);
+	be_prompt();
+	/* Before the writer's thread begins, which then has no more. */
+	if (!error)
+		error = privileges_drop(session->options.why);
 	return error ? error : trace_begin(session);
 }
 

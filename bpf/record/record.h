@@ -69,6 +69,10 @@ int options_parse(struct options *options, int argc, char **argv);
 void options_describe_filter(const struct options *options, char *text, size_t size);
 void options_describe_command(const struct options *options, char *text, size_t size);
 
+/* privileges.c */
+/* symbols: the kernel's own are to be read at the end. */
+int privileges_drop(bool symbols);
+
 /* output.c */
 int output_open(const struct options *options);
 /* Somebody removed it: what is written there is nobody's. */

@@ -160,6 +160,13 @@ def test_a_program_of_postgresql_is_found_where_debian_has_it(
     assert command == [str(tmp_path / "postgresql/15/bin/pg_test_fsync"), "-s", "1"]
 
 
+def test_a_user_that_does_not_exist(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", "--user", "nobody-at-all", "--", "true"]) == 2
+    assert "there is no such user\n  try: " in capfd.readouterr().err
+    assert status_of(["run", "--user", "root", "--comm", "x", "--duration", "1"]) == 2
+    assert "there is none" in capfd.readouterr().err
+
+
 def test_what_was_refused_is_no_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

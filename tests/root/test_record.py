@@ -269,6 +269,37 @@ def test_a_full_disk(disk: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_command_may_be_another_users(disk: Path) -> None:
+    disk.chmod(0o777)
+    told = "id -un; echo $HOME; umask; grep NoNewPrivs /proc/self/status"
+    dd = f"dd if=/dev/zero of=data bs=8k count={WRITES} oflag=dsync 2>/dev/null"
+    done = iostrata(
+        "run", "--user", "nobody", "--json", "table.json", "--", "sh", "-c", f"{told}; {dd}",
+        cwd=disk,
+    )  # fmt: skip
+    good(done.returncode, done.stderr)
+    user, home, umask, privileges = done.stdout.splitlines()[:4]
+    assert (user, home, umask, privileges.split()) == (
+        "nobody", "/nonexistent", "0022", ["NoNewPrivs:", "0"]
+    )  # fmt: skip
+    assert (disk / "data").owner() == "nobody"
+    assert found(json.loads((disk / "table.json").read_text())) == WRITES
+
+
+def test_the_recorder_keeps_little_of_what_root_may(disk: Path) -> None:
+    script = "cat /proc/$PPID/task/*/status | grep -e CapEff -e CapBnd -e NoNewPrivs -e Seccomp:"
+    sudo = ("env", "SUDO_UID=1234", "SUDO_GID=1235")
+    done = iostrata("record", "-o", "out", "--", "sh", "-c", script, cwd=disk, before=sudo)
+    good(done.returncode, done.stderr)
+    told = {tuple(line.split()) for line in done.stdout.splitlines()}
+    # BPF, PERFMON, DAC_READ_SEARCH, SYS_PTRACE and KILL.
+    few = f"{1 << 39 | 1 << 38 | 1 << 2 | 1 << 19 | 1 << 5:016x}"
+    assert told == {("CapEff:", few), ("CapBnd:", few), ("NoNewPrivs:", "1"), ("Seccomp:", "2")}
+    made = [disk / "out", *(disk / "out").rglob("*")]
+    assert {path.stat().st_uid for path in made} == {1234}
+    assert not any(path.stat().st_mode & 0o077 for path in made), made
+
+
 def test_without_rights(disk: Path) -> None:
     setpriv = shutil.which("setpriv")
     if not setpriv:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ from iostrata.record import (
 from iostrata.recording import (
     FILE_NAME,
     RecordedMachine,
+    give,
     remove_recording,
     runs_in,
     withdraw,
@@ -48,7 +50,7 @@ def checked(request: Request) -> Request:
     _check_workload(request)
     check_target(request.target)
     check_ebpf()
-    return replace(request, command=found_command(request.command))
+    return _found(request)
 
 
 def checked_plan(plan: Plan) -> Request:
@@ -59,8 +61,20 @@ def checked_plan(plan: Plan) -> Request:
         check_ebpf()
     if plan.workload in here:
         check_target(plan.request.target)
-        return replace(plan.request, command=found_command(plan.request.command))
+        return _found(plan.request)
     return plan.request
+
+
+def _found(request: Request) -> Request:
+    """Its command's program, and its user, are on this machine."""
+    if request.user:
+        try:
+            pwd.getpwnam(request.user)
+        except KeyError as error:
+            raise UsageError(
+                f"--user {request.user}: there is no such user", "getent passwd lists them"
+            ) from error
+    return replace(request, command=found_command(request.command))
 
 
 def _check_workload(request: Request) -> None:
@@ -69,6 +83,8 @@ def _check_workload(request: Request) -> None:
             "there is nothing to record: no command and no filter",
             "give a command after --, or one of --pid, --comm, --cgroup, --device, --all",
         )
+    if request.user and not request.command:
+        raise UsageError("--user is whose the command is, and there is none", "leave it out")
 
 
 def capture(request: Request, story: Story, ping: bool = False) -> Outcome:
@@ -77,7 +93,7 @@ def capture(request: Request, story: Story, ping: bool = False) -> Outcome:
     recording.json is there from the start: a recording that is cut short is one, too.
     ``ping``: with echoes to NFS servers meanwhile.
     """
-    with _withdrawn_if_empty(request.directory):
+    with _kept(request.directory):
         return _capture(request, story, ping)
 
 
@@ -108,20 +124,23 @@ def capture_machines(plan: Plan, story: Story, ping: bool = False) -> Outcome:
         story.warn("--ping: this machine, which would send it, is not recorded")
     directory = plan.request.directory
     echoing = _echoing(directory / here[0], story) if ping and here else nullcontext()
-    with _withdrawn_if_empty(directory), echoing:
+    with _kept(directory), echoing:
         outcome = record_machines(plan, story)
     _tell_end(outcome, story)
     return outcome
 
 
 @contextmanager
-def _withdrawn_if_empty(directory: Path) -> Iterator[None]:
-    """What was refused before anything was recorded leaves nothing that a retry would meet."""
+def _kept(directory: Path) -> Iterator[None]:
+    """What was refused before anything was recorded leaves nothing that a retry would meet;
+    what was recorded belongs to who asked for it."""
     try:
         yield
     except BaseException:
         withdraw(directory)
         raise
+    finally:
+        give(directory)
 
 
 @contextmanager
@@ -160,7 +179,7 @@ def prepare(directory: Path, force: bool) -> None:
                 f"{directory} holds a recording already", "give another directory, or --force"
             )
         remove_recording(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def prepare_series(directory: Path, count: int, force: bool) -> list[Path]:

@@ -80,6 +80,15 @@ Why = Annotated[
 NoNames = Annotated[
     bool, typer.Option("--no-names", help="Record no paths of files: numbers stand for them.")
 ]
+User = Annotated[
+    str,
+    typer.Option(
+        "--user",
+        metavar="NAME",
+        show_default=False,
+        help="Run the command as this user; else as the one who records, which is root under sudo.",
+    ),
+]
 Ping = Annotated[
     bool,
     typer.Option(

@@ -43,7 +43,7 @@ def receive(stream: IO[bytes], directory: Path) -> None:
     What came before an error is there. Errors: RecorderError.
     """
     try:
-        directory.mkdir()
+        directory.mkdir(0o700)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         raise RecorderError(f"{directory} cannot be made: {error.strerror}") from error
@@ -87,7 +87,7 @@ def _receive_file(stream: IO[bytes], line: str, fd: int, directory: Path) -> Non
     try:
         if name.startswith("facts/"):
             _make("facts", fd)
-        into = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=fd)
+        into = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=fd)
         with os.fdopen(into, "wb") as file:
             _copy(stream, file, int(size))
     except OSError as error:
@@ -96,7 +96,7 @@ def _receive_file(stream: IO[bytes], line: str, fd: int, directory: Path) -> Non
 
 def _make(name: str, fd: int) -> None:
     try:
-        os.mkdir(name, dir_fd=fd)
+        os.mkdir(name, 0o700, dir_fd=fd)
     except FileExistsError:
         return
 

@@ -25,6 +25,12 @@ from iostrata.record.status import Progress, RecorderListener, Status
 NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
 BUILT: Final = Path(__file__).parents[3] / "bpf" / "build" / NAME
+# The process stays the same one, and the environment, but for what names the user.
+AS_USER: Final = """
+gid=$(id -g -- "$0") && home=$(getent passwd -- "$0" | cut -d: -f6) &&
+exec setpriv --reuid "$0" --regid "$gid" --init-groups -- \\
+    env HOME="$home" USER="$0" LOGNAME="$0" "$@"
+"""
 POSTGRESQL: Final = Path("/usr/lib/postgresql")
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A little more than the recorder gives its command to end.
@@ -50,7 +56,8 @@ class Target:
 class Request:
     """``directory``: where the recorder puts this machine's trace. ``duration_s`` 0: no end.
 
-    ``duties``: what this machine does that is to be recorded.
+    ``duties``: what this machine does that is to be recorded. ``user``: whose the command is;
+    empty: the recorder's.
     """
 
     directory: Path
@@ -65,6 +72,7 @@ class Request:
     duration_s: float = 0
     buffer_kib: int = 0
     force: bool = False
+    user: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,7 +170,12 @@ def arguments(request: Request) -> list[str]:
     words += ["--force"] if request.force else []
     words += ["--buffer", str(request.buffer_kib)] if request.buffer_kib else []
     words += ["--duration", f"{request.duration_s:g}"] if request.duration_s else []
-    return [*words, "--", *request.command] if request.command else words
+    return [*words, "--", *_as(request.user), *request.command] if request.command else words
+
+
+def _as(user: str) -> list[str]:
+    """What executes the words behind it as that user, on whatever machine."""
+    return ["sh", "-c", AS_USER, user] if user else []
 
 
 def _repeated(option: str, values: Iterable[object]) -> list[str]:

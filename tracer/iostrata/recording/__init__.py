@@ -2,6 +2,7 @@
 """A directory with the traces of one or more machines: opened, joined, described."""
 
 from iostrata.recording.joined import Part, join
+from iostrata.recording.ownership import give
 from iostrata.recording.recording import (
     FILE_NAME,
     ROLES,
@@ -15,6 +16,6 @@ from iostrata.recording.redact import redact
 from iostrata.recording.removal import remove_recording, withdraw
 
 __all__ = [
-    "FILE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "join", "open_recording",
-    "redact", "remove_recording", "runs_in", "withdraw", "write_recording_json",
+    "FILE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "give", "join",
+    "open_recording", "redact", "remove_recording", "runs_in", "withdraw", "write_recording_json",
 ]  # fmt: skip

@@ -129,7 +129,7 @@ def _suspended(traces: Sequence[Trace]) -> Iterator[str]:
 
 
 def _copy(source: Path, target: Path, with_exchange: bool) -> None:
-    target.mkdir()
+    target.mkdir(0o700)
     for path in sorted(source.rglob("*")):
         copy = target / path.relative_to(source)
         if path.is_dir():

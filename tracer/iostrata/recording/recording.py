@@ -199,6 +199,7 @@ def write_recording_json(
     file = directory / FILE_NAME
     try:
         file.write_bytes(f"{text}\n".encode(errors="backslashreplace"))
+        file.chmod(0o600)
     except OSError as error:
         # One of a full disk bears no name.
         error.filename = error.filename or str(file)
