@@ -15,6 +15,7 @@ from iostrata.cli import status_of
 from iostrata.record.machines import END_LIMIT_S, Plan, stop
 from iostrata.record.permission import BTF
 from iostrata.record.recorder import Request
+from iostrata.record.ssh import Ssh
 from tests.cli.recordings import small_recording
 from tests.record.far import Far, set_up
 
@@ -115,6 +116,37 @@ def test_what_a_machine_cannot_do_is_said_before_anything_runs(
     assert not Path("ran").exists()
     assert not Path("out").exists()
     assert far.left_over() == []
+
+
+def test_a_place_that_is_full_is_left_for_another(
+    far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, free = far.places / "full", far.places / "free"
+    full.mkdir()
+    free.mkdir()
+    monkeypatch.setattr(Ssh, "places", (str(full), str(free)))
+    tried = far.places / "tried"
+    script = f'[ -e {tried} ] && exec /usr/bin/head "$@"; touch {tried}; exit 1'
+    far.says("nas", "head", script)
+    assert status_of([*RECORD, "--", "true"]) == 0
+    assert tried.exists()
+    assert [*full.iterdir(), *free.iterdir()] == []
+    assert str(free) in " ".join(far.words("nas"))
+
+
+def test_a_greeting_is_no_checksum(far: Far) -> None:
+    far.says("nas", "sha256sum", "echo Welcome to nas; exec /usr/bin/sha256sum $@")
+    assert status_of([*RECORD, "--", "true"]) == 0
+
+
+def test_another_ssh_is_named_where_it_fails(
+    far: Far, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IOSTRATA_SSH", "/nonexistent/ssh -v")
+    assert status_of([*RECORD, "--", "true"]) == 6
+    told = capfd.readouterr().err
+    assert "/nonexistent/ssh -v cannot be run: No such file" in told
+    assert "  try: IOSTRATA_SSH names what is used instead of ssh" in told
 
 
 def test_a_machine_that_nobody_can_enter_leaves_nothing(far: Far) -> None:

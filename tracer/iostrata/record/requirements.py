@@ -11,7 +11,8 @@ from iostrata.errors import PermissionDenied, RecorderError
 from iostrata.record.diagnosis import Verdict
 from iostrata.record.transport import Transport
 
-# What is said of the machine, then a directory in which a program may be written and run.
+# What is said of the machine, then a directory in which a program may be written and run, and
+# 16 MiB more: the recorder's size and a little of a trace.
 CHECK: Final = """
 echo "user $(id -u)"
 echo "architecture $(uname -m)"
@@ -22,7 +23,8 @@ umask 077
 for place; do
     made=$(mktemp -d "$place/iostrata-XXXXXX") || continue
     printf '#!/bin/sh\\n' >"$made/try" && chmod 700 "$made/try" && "$made/try" &&
-        rm "$made/try" && echo "directory $made" && exit 0
+        head -c 16777216 /dev/zero >"$made/try" && rm "$made/try" &&
+        echo "directory $made" && exit 0
     rm -r "$made"
 done 2>/dev/null
 """

@@ -92,7 +92,7 @@ class Ssh:
 
     def _line(self, words: Sequence[str]) -> list[str]:
         try:
-            ssh = shlex.split(os.environ.get(COMMAND, "ssh"))
+            ssh = shlex.split(_command())
         except ValueError as error:
             raise UsageError(
                 f"{COMMAND} is no command line: {error}", "quote it as a shell would have it"
@@ -121,12 +121,13 @@ class Ssh:
             return Done(STATUS_TIME_LIMIT, f"{words[0]} did not end in {limit_s:g} s")
         except OSError as error:
             raise RecorderError(
-                f"ssh cannot be run: {error.strerror}", "install it: apt-get install openssh-client"
+                f"{_command()} cannot be run: {error.strerror}", _missing()
             ) from error
         if done.returncode == STATUS_SSH:
             raise RecorderError(
                 f"ssh {self.destination}: {_last_line(done.stderr)}",
-                f"it must work without questions: ssh -o BatchMode=yes {self.destination} true",
+                f"it must work without questions: {_command()} -o BatchMode=yes "
+                f"{self.destination} true",
             )
         output = done.stdout + done.stderr
         return Done(done.returncode, output.decode(errors="replace"))
@@ -172,6 +173,16 @@ class SshSession(PipedSession):
 
     def _reason(self) -> str:
         return _last_line(self._said) if self._said.strip() else super()._reason()
+
+
+def _command() -> str:
+    return os.environ.get(COMMAND, "ssh")
+
+
+def _missing() -> str:
+    if COMMAND in os.environ:
+        return f"{COMMAND} names what is used instead of ssh: correct it, or unset it"
+    return "install it: apt-get install openssh-client"
 
 
 def _begun(mark: bytes, data: bytes) -> int:
