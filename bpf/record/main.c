@@ -180,7 +180,7 @@ static int start(struct session *session)
 	be_prompt();
 	/* Before the writer's thread begins, which then has no more. */
 	if (!error)
-		error = privileges_drop(session->options.why);
+		error = privileges_drop(&session->options);
 	return error ? error : trace_begin(session);
 }
 

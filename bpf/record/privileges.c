@@ -17,11 +17,17 @@
 
 #include "record.h"
 
-/* The programs of a daemon that begins later, and of 32-bit programs; /proc of others; an end of
- * a command that has another user. */
+/* The programs of a 32-bit program's calls, which may come later; /proc of others; an end of a
+ * command that has another user. */
 #define KEPT                                                                                \
 	(BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_PTRACE) | \
 	 BIT(CAP_KILL))
+/* A daemon that begins later is found by /proc/PID/map_files, and its functions are looked at:
+ * that needs all of it since kernel commit ba677dbe77af ("perf: Revert to requiring
+ * CAP_SYS_ADMIN for uprobes"). */
+#define KEPT_FOR_DAEMONS BIT(CAP_SYS_ADMIN)
+/* The names of the kernel's functions, at the end. */
+#define KEPT_FOR_STACKS BIT(CAP_SYSLOG)
 #define BIT(number) (1ull << (number))
 
 #if defined(__x86_64__)
@@ -122,9 +128,16 @@ static int refuse_calls(void)
 	return 0;
 }
 
-int privileges_drop(bool symbols)
+int privileges_drop(const struct options *options)
 {
-	int error = drop_capabilities(KEPT | (symbols ? BIT(CAP_SYSLOG) : 0));
+	uint64_t kept = KEPT;
+	int error;
+
+	if (options->duties & DUTY_BIT(virtiofs))
+		kept |= KEPT_FOR_DAEMONS;
+	if (options->why)
+		kept |= KEPT_FOR_STACKS;
+	error = drop_capabilities(kept);
 
 	if (!error && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		error = -errno;

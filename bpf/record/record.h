@@ -70,8 +70,8 @@ void options_describe_filter(const struct options *options, char *text, size_t s
 void options_describe_command(const struct options *options, char *text, size_t size);
 
 /* privileges.c */
-/* symbols: the kernel's own are to be read at the end. */
-int privileges_drop(bool symbols);
+/* All that recording with these options needs no more; for ever. */
+int privileges_drop(const struct options *options);
 
 /* output.c */
 int output_open(const struct options *options);
