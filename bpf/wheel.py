@@ -8,12 +8,14 @@ is all that a change to the recorder needs.
 from __future__ import annotations
 
 import subprocess
-import sysconfig
 from pathlib import Path
+from platform import machine
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# The recorder is static: it needs no C library, old or new (PEP 600, PEP 656).
+PLATFORMS = "manylinux2014_{0}.musllinux_1_1_{0}"
 RECORDER = Path("bpf/build/iostrata-record")
 
 
@@ -22,8 +24,7 @@ class RecorderHook(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         subprocess.run(["make", "-C", str(Path(self.root, "bpf"))], check=True)
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = f"py3-none-{PLATFORMS.format(machine())}"
         recorder = str(Path(self.root, RECORDER))
         build_data["force_include"][recorder] = "iostrata/record/iostrata-record"
