@@ -125,8 +125,10 @@ static __always_inline int bio_queued(struct bio *bio)
 	task_tell();
 	thread_serve();
 	thread = thread_of(current_tid());
-	if (thread)
+	if (thread) {
 		thread->slept = 0;
+		uring_work_tell(thread, bpf_ktime_get_ns());
+	}
 	return bio_emit(bio, dev, POINT_block_bio_queue, false);
 }
 

@@ -590,6 +590,12 @@ struct handles_event {
 	unsigned int block_count; /* which were part of the transaction by it first */
 };
 
+/* A worker of io_uring is at another request than it was when this was said last. */
+struct uring_work_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* as in uring_event; 0: none that is recorded */
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -657,7 +663,8 @@ struct handles_event {
 	P(loop_work, loop_work_event)               \
 	P(block_bio_held, held_event)               \
 	P(jbd2_handles, handles_event)              \
-	P(rpc_wait, rpc_wait_event)
+	P(rpc_wait, rpc_wait_event)                 \
+	P(io_uring_work, uring_work_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

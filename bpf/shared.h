@@ -87,6 +87,8 @@ struct thread {
 	unsigned int uring_concerned;
 	unsigned long long sync_enter_ns;
 
+	unsigned long long request_key; /* what a worker of io_uring was said to be at last */
+
 	unsigned long long scratch[4]; /* for layers that stash more, of this thread's alone */
 
 	/* a virtual CPU, out of guest mode; exit_ns 0: it is in, or was not seen yet */

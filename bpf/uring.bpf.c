@@ -12,14 +12,6 @@
 #define REQ_F_FIXED_FILE 1
 #define FILE_SLOT_FLAGS 7ull
 
-enum uring_opcode {
-	IORING_OP_WRITEV = 2,
-	IORING_OP_FSYNC = 3,
-	IORING_OP_WRITE_FIXED = 5,
-	IORING_OP_SYNC_FILE_RANGE = 8,
-	IORING_OP_WRITE = 23,
-};
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct io_cqe {
@@ -83,14 +75,6 @@ struct io_sync {
 };
 
 #pragma clang attribute pop
-
-static __always_inline bool is_durable_write(__u32 opcode)
-{
-	__u32 wanted = 1 << IORING_OP_WRITEV | 1 << IORING_OP_FSYNC | 1 << IORING_OP_WRITE_FIXED |
-		       1 << IORING_OP_SYNC_FILE_RANGE | 1 << IORING_OP_WRITE;
-
-	return opcode < 32 && (wanted >> opcode & 1);
-}
 
 static __always_inline struct file *fixed_file(struct io_kiocb *req, __u32 place)
 {
@@ -181,7 +165,7 @@ static __always_inline int submitted(struct io_kiocb *req)
 	__u32 opcode = req->opcode;
 	struct thread *thread;
 
-	if (!is_durable_write(opcode))
+	if (!request_is_durable(opcode))
 		return 0;
 	thread = thread_admit();
 	if (thread && request_emit(req, opcode, -1, POINT_io_uring_submit_req))
@@ -208,7 +192,7 @@ int uring_queue_async_work(__u64 *ctx)
 	struct io_kiocb *req = ARGUMENT(struct io_kiocb *, 0);
 	__u32 opcode = req->opcode;
 
-	if (!is_durable_write(opcode) || !thread_of(current_tid()))
+	if (!request_is_durable(opcode) || !thread_of(current_tid()))
 		return 0;
 	request_emit(req, opcode, -1, POINT_io_uring_queue_async_work);
 	return 0;
@@ -225,7 +209,7 @@ int uring_complete(__u64 *ctx)
 	if (!req)
 		return 0;
 	opcode = PEEK(req, opcode);
-	if (!is_durable_write(opcode))
+	if (!request_is_durable(opcode))
 		return 0;
 	submitter = thread_of(submitter_tid(req));
 	if (!submitter || !submitter->kind)

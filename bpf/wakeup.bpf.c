@@ -90,6 +90,7 @@ int wakeup_switch(__u64 *ctx)
 	if (thread && thread_at_work(thread)) {
 		if (thread->kind >= THREAD_VMM)
 			thread_announce(thread);
+		uring_work_tell(thread, now_ns);
 		if (preempted)
 			thread->off_state = 0;
 		else
@@ -225,8 +226,11 @@ int wakeup_newtask(__u64 *ctx)
 		return 0;
 	if (child->flags & PF_IO_WORKER) {
 		thread = thread_add(child->pid, child->tgid, THREAD_WORKER);
-		if (thread)
-			announce_worker(thread, child);
+		if (!thread)
+			return 0;
+		announce_worker(thread, child);
+		/* It waits for a CPU from its birth on. */
+		thread->off_ns = bpf_ktime_get_ns();
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
 	} else if (is_of_process(parent->kind) && parent->tgid == (__u32)child->tgid) {

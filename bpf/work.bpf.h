@@ -9,6 +9,14 @@
 
 #include "watch.bpf.h"
 
+enum uring_opcode {
+	IORING_OP_WRITEV = 2,
+	IORING_OP_FSYNC = 3,
+	IORING_OP_WRITE_FIXED = 5,
+	IORING_OP_SYNC_FILE_RANGE = 8,
+	IORING_OP_WRITE = 23,
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct task_struct___worker {
@@ -77,6 +85,7 @@ struct io_worker {
 };
 
 struct io_kiocb___work {
+	__u8 opcode;
 	struct io_wq_work work;
 };
 
@@ -107,6 +116,37 @@ static __always_inline __u64 uring_worked_on(struct task_struct *task)
 	if (!work)
 		return 0;
 	return (__u64)work - bpf_core_field_offset(struct io_kiocb___work, work);
+}
+
+static __always_inline bool request_is_durable(__u32 opcode)
+{
+	__u32 wanted = 1 << IORING_OP_WRITEV | 1 << IORING_OP_FSYNC | 1 << IORING_OP_WRITE_FIXED |
+		       1 << IORING_OP_SYNC_FILE_RANGE | 1 << IORING_OP_WRITE;
+
+	return opcode < 32 && (wanted >> opcode & 1);
+}
+
+/* Which request the current thread is at, if it is a worker of io_uring and that has changed: no
+ * point of the kernel tells, and the request may be completed by another thread. */
+static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct io_kiocb___work *req;
+	union event *e;
+
+	if (thread->kind != THREAD_WORKER || !(PEEK(task, flags) & PF_IO_WORKER))
+		return;
+	req = (struct io_kiocb___work *)uring_worked_on(task);
+	if (req && !request_is_durable(PEEK(req, opcode)))
+		req = NULL;
+	if (thread->request_key == (__u64)req)
+		return;
+	e = emit_reserve_at(POINT_io_uring_work, now_ns);
+	if (!e)
+		return;
+	thread->request_key = (__u64)req;
+	e->io_uring_work.request_key = (__u64)req;
+	emit_submit(e, POINT_io_uring_work);
 }
 
 static __always_inline struct worker *current_worker(struct task_struct *task)

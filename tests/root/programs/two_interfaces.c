@@ -3,70 +3,25 @@
  * io_uring and libaio in one thread: while it waits in io_getevents, for a pipe that speaks
  * after a while, a worker completes its io_uring write.  Its second context is the one used.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
-#include <linux/io_uring.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "ring.h"
 
 #define ROUNDS 10
-
-static void check(int good, const char *what)
-{
-	if (!good) {
-		perror(what);
-		exit(1);
-	}
-}
-
-static int ring;
-static struct io_uring_params parameters;
-static char *submission, *completion;
-static struct io_uring_sqe *entries;
-
-static void ring_open(void)
-{
-	ring = syscall(SYS_io_uring_setup, 8, &parameters);
-	check(ring >= 0, "io_uring_setup");
-	submission = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-			  IORING_OFF_SQ_RING);
-	completion = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-			  IORING_OFF_CQ_RING);
-	entries = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-		       IORING_OFF_SQES);
-	check(submission != MAP_FAILED && completion != MAP_FAILED && entries != MAP_FAILED,
-	      "mmap");
-}
-
-static unsigned int *word(char *at, unsigned int offset)
-{
-	return (unsigned int *)(at + offset);
-}
 
 /* A write that a worker of io_uring does. */
 static void ring_write(int fd, struct iovec *vector)
 {
-	unsigned int tail = *word(submission, parameters.sq_off.tail);
-	unsigned int mask = *word(submission, parameters.sq_off.ring_mask);
-	struct io_uring_sqe *entry = &entries[tail & mask];
+	struct io_uring_sqe *entry = ring_add(IORING_OP_WRITEV, fd);
 
-	memset(entry, 0, sizeof(*entry));
-	entry->opcode = IORING_OP_WRITEV;
 	entry->flags = IOSQE_ASYNC;
-	entry->fd = fd;
 	entry->addr = (unsigned long)vector;
 	entry->len = 1;
-	word(submission, parameters.sq_off.array)[tail & mask] = tail & mask;
-	__atomic_store_n(word(submission, parameters.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
-	check(syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0) == 1, "io_uring_enter");
+	ring_enter(1, 0);
 }
 
 static void speak_later(int pipe_end)
@@ -101,7 +56,7 @@ static void round_of(aio_context_t context, int aio_fd, int ring_fd)
 		count = syscall(SYS_io_getevents, context, 2 - got, 2 - got, events, NULL);
 		check(count >= 0 || errno == EINTR, "io_getevents");
 	}
-	*word(completion, parameters.cq_off.head) = *word(completion, parameters.cq_off.tail);
+	ring_reap();
 	close(ends[0]);
 	close(ends[1]);
 	waitpid(-1, NULL, 0);
@@ -117,7 +72,7 @@ int main(int argc, char **argv)
 	ring_fd = open(argv[2], O_RDWR | O_CREAT | O_DSYNC, 0600);
 	check(aio_fd >= 0 && ring_fd >= 0, "open");
 	check(!syscall(SYS_io_setup, 8, &first) && !syscall(SYS_io_setup, 8, &second), "io_setup");
-	ring_open();
+	ring_open(0);
 	for (int i = 0; i < ROUNDS; i++)
 		round_of(second, aio_fd, ring_fd);
 	return 0;

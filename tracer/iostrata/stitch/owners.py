@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined
+from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, pair_key
 from iostrata.stitch.requests import reads_data
-from iostrata.stitch.taken import taken_up
+from iostrata.stitch.runs import runs_of
 from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
@@ -52,23 +52,11 @@ class Submitting:
     piece: Ints
 
 
-@dataclass(frozen=True)
-class Runs:
-    """Requests that an io_uring worker ran, where no file system's sync tells: as ``Submitting``.
-
-    On a block device, by sync_file_range, on file systems without a point. ``handed_ns``:
-    from when on it was the worker's next, ``begin_ns``: when it went on with it.
-    """
-
-    tid: Ints
-    handed_ns: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    piece: Ints
-
-
 class Owners:
-    """Looks up the piece (row, -1: none) that a thread works for."""
+    """Looks up the piece (row, -1: none) that a thread works for.
+
+    ``work``: the rows of ``syncs`` for asynchronous requests that are in none of ``runs``.
+    """
 
     def __init__(self, window: Window) -> None:
         pieces = window.pieces
@@ -79,7 +67,11 @@ class Owners:
         self.syncs = self._syncs(window)
         requests = np.flatnonzero(pieces.request_key != 0)
         self.submitting = _submitting(window, requests)
-        self.runs = _runs(window, np.setdiff1d(requests, self.syncs.worker))
+        self.runs = runs_of(window, requests, self.syncs.worker)
+        # A worker of io_uring is at the request before it syncs, and after.
+        told = pair_key(self.runs.tid, self.runs.piece)
+        work = (self.syncs.worker >= 0) & ~one_of(pair_key(self.syncs.tid, self.syncs.worker), told)
+        self.work = np.flatnonzero(work)
         if len(requests):
             self._stages.append(self._workers(window))
             own = self.submitting
@@ -119,8 +111,7 @@ class Owners:
 
     def _workers(self, window: Window) -> tuple[Containing, Ints]:
         """A worker's time for a request: from being handed it, or done with the one before."""
-        rows = np.flatnonzero(self.syncs.worker >= 0)
-        syncs = Syncs(**{name: column[rows] for name, column in vars(self.syncs).items()})
+        syncs = Syncs(**{name: column[self.work] for name, column in vars(self.syncs).items()})
         handed = window.columns("io_uring_queue_async_work", "request_key")
         found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(
             window.pieces.request_key[syncs.piece], syncs.begin_ns
@@ -128,7 +119,7 @@ class Owners:
         begin = at(handed["time_ns"], found)
         begin = np.where(begin >= window.pieces.begin_ns[syncs.piece], begin, syncs.begin_ns)
         tid = np.concatenate([syncs.tid, self.runs.tid])
-        begin = np.concatenate([begin, self.runs.handed_ns])
+        begin = np.concatenate([begin, self.runs.next_ns])
         end = np.concatenate([syncs.end_ns, self.runs.end_ns])
         piece = np.concatenate([syncs.piece, self.runs.piece])
         order = np.lexsort((np.concatenate([syncs.begin_ns, self.runs.begin_ns]), tid))
@@ -136,18 +127,6 @@ class Owners:
         same = tid[1:] == tid[:-1]
         begin[1:][same] = np.maximum(begin[1:][same], end[:-1][same])
         return Containing(tid, begin, end), piece
-
-
-def _runs(window: Window, requests: Ints) -> Runs:
-    pieces = window.pieces
-    taken = taken_up(window, pieces.request_key[requests], pieces.begin_ns[requests])
-    known = np.flatnonzero((taken.worker >= 0) & (taken.end_ns <= pieces.end_ns[requests]))
-    tid, handed, end = taken.worker[known], taken.begin_ns[known], taken.end_ns[known]
-    resumes = window.columns("sched_resume", "subject_tid", "off_ns")
-    first = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_after(tid, handed)
-    slept = (first >= 0) & (at(resumes["off_ns"], first) <= handed)
-    begin = np.where(slept, np.minimum(at(resumes["time_ns"], first), end), handed)
-    return Runs(tid, handed, begin, end, requests[known])
 
 
 def _submitting(window: Window, requests: Ints) -> Submitting:

@@ -38,6 +38,7 @@ from iostrata.stitch.rpc import (
     spans_of_calls,
     waits_of,
 )
+from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import (
     begun,
     completers,
@@ -115,7 +116,10 @@ def stitch(window: Window) -> Stitched:
     spans.extend(spans_of_calls(calls, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
     first_sleep = numbers.sleep
-    spans.extend(run_queue(sleeps, piece_of_sleep, first_sleep))
+    next_ns = _next(owners.runs, sleeps)
+    spans.extend(run_queue(sleeps.since(next_ns), piece_of_sleep, first_sleep))
+    # A worker that slept already did not sleep for what came next.
+    piece_of_sleep = np.where(next_ns > sleeps.off_ns, -1, piece_of_sleep)
     commits_used = np.zeros(0, np.int64)
     first_commit = len(window.pieces.begin_ns)
     first_request = first_commit + len(window.commits)
@@ -230,6 +234,12 @@ def _submitted(spans: SpanList, window: Window, submitting: Submitting, bios: Bi
     did_ns = np.concatenate([bios.queue_ns, handed["time_ns"]])
     last = at(did_ns, AsOf(tid, did_ns).at_or_before(submitting.tid, submitting.end_ns))
     spans.add(submitting.piece, "syscall", submitting.begin_ns, last)
+
+
+def _next(runs: Runs, sleeps: Sleeps) -> Ints:
+    """Since when what each of io_uring's workers went on with had been its next; 0: nothing."""
+    run = Containing(runs.tid, runs.next_ns, runs.end_ns).find(sleeps.tid, sleeps.on_ns)
+    return np.maximum(at(runs.next_ns, run), 0)
 
 
 def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
@@ -422,12 +432,14 @@ def _handovers(spans: SpanList, window: Window, owners: Owners) -> None:
     cause = collected.where(CAUSE[collected.rank] | (collected.rank == RANK["fs"]))
     ends = AsOf(cause.owner, cause.end_ns)
     syncs, runs = owners.syncs, owners.runs
-    work = np.flatnonzero(syncs.worker >= 0)
+    work = owners.work
     piece = np.concatenate([syncs.worker[work], runs.piece])
     begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
+    # Until it is handed over, the submitter is at it.
+    handed = np.concatenate([pieces.begin_ns[syncs.worker[work]], runs.handed_ns])
     before = at(cause.end_ns, ends.at_or_before(piece, begin))
-    spans.add(piece, "wakeup.worker", np.maximum(before, pieces.begin_ns[piece]), begin)
+    spans.add(piece, "wakeup.worker", np.maximum(before, handed), begin)
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
-    ran[runs.piece] = runs.end_ns
+    np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])
     spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,11 @@ class Sleeps:
         """Until when a quota kept it from running; its other waits are behind that."""
         released: Ints = np.minimum(self.runnable_ns + self.throttled_ns, self.on_ns)
         return released
+
+    def since(self, time_ns: Ints) -> Sleeps:
+        """What is left of each from a time on, which lies before it ran again."""
+        wake = np.where(self.asleep, np.maximum(self.wake_ns, time_ns), 0)
+        return replace(self, off_ns=np.maximum(self.off_ns, time_ns), wake_ns=wake)
 
     def rows(self, rows: Ints) -> Sleeps:
         return Sleeps(**{name: column[rows] for name, column in vars(self).items()})

@@ -77,6 +77,7 @@ POINTS: dict[str, int] = {
     "block_bio_held": 64,
     "jbd2_handles": 65,
     "rpc_wait": 66,
+    "io_uring_work": 67,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -146,6 +147,7 @@ STRUCT_OF: dict[str, str] = {
     "block_bio_held": "held_event",
     "jbd2_handles": "handles_event",
     "rpc_wait": "rpc_wait_event",
+    "io_uring_work": "uring_work_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -650,6 +652,13 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("call_key", "<u8", 16),
         ("reason", "<u4", 24),
         ("waits", "<u4", 28),
+    ),
+    "uring_work_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
     ),
 }
 

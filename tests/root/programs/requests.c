@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * requests FILE MODE COUNT: io_uring requests for a file, one after the other.
+ *
+ * defer: a write and an fsync, of a ring whose submitter completes what workers have done
+ * worker: synchronous writes, directly, that a worker begins
+ */
+#include <fcntl.h>
+
+#include "ring.h"
+
+#define SIZE 8192
+
+static char buffer[SIZE] __attribute__((aligned(4096)));
+
+static struct io_uring_sqe *write_of(int fd, int number)
+{
+	struct io_uring_sqe *entry = ring_add(IORING_OP_WRITE, fd);
+
+	entry->addr = (unsigned long)buffer;
+	entry->len = SIZE;
+	entry->off = (unsigned long long)number * SIZE;
+	return entry;
+}
+
+static void one(void)
+{
+	ring_enter(1, 1);
+	ring_reap();
+}
+
+static void defer(int fd, int number)
+{
+	write_of(fd, number);
+	one();
+	ring_add(IORING_OP_FSYNC, fd);
+	one();
+}
+
+static void worker(int fd, int number)
+{
+	struct io_uring_sqe *entry = write_of(fd, number);
+
+	entry->flags = IOSQE_ASYNC;
+	entry->rw_flags = RWF_DSYNC;
+	one();
+}
+
+static const struct mode {
+	const char *name;
+	void (*run)(int fd, int number);
+	int flags; /* of the ring */
+} modes[] = {
+	{ "defer", defer,
+	  IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN },
+	{ "worker", worker, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	const struct mode *mode = modes;
+	int fd;
+
+	check(argc == 4, "usage");
+	while (strcmp(mode->name, argv[2]))
+		check(++mode < modes + sizeof(modes) / sizeof(*modes), "mode");
+	fd = open(argv[1], O_RDWR | O_CREAT | O_DIRECT, 0600);
+	check(fd >= 0, "open");
+	ring_open(mode->flags);
+	for (int number = 0; number < atoi(argv[3]); number++)
+		mode->run(fd, number);
+	return 0;
+}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""io_uring by its bare interface: what workers, chains and flags of a ring make of requests."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata.model import Breakdown
+from tests.root.test_oracles import holds_together, loop_device, recorded
+from tests.root.test_units import methods
+
+SOURCE = Path(__file__).parent / "programs" / "requests.c"
+SIZE, COUNT = 8192, 50
+
+
+@pytest.fixture(scope="module")
+def requests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("requests") / "requests"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-o", made, SOURCE], check=True)
+    return made
+
+
+@pytest.fixture
+def raw(disk: Path) -> Iterator[Path]:
+    """A disk without a file system: nothing but io_uring's own events tells of a worker's work."""
+    with contextlib.ExitStack() as teardown:
+        yield Path(loop_device(disk / "image", COUNT * SIZE, teardown))
+
+
+@pytest.fixture
+def file(request: pytest.FixtureRequest) -> Path:
+    name = "raw" if request.param else "disk"
+    place: Path = request.getfixturevalue(name)
+    return place if request.param else place / "file"
+
+
+def row(found: Breakdown, name: str) -> np.ndarray:
+    times: np.ndarray = found.time_ns[[layer.name for layer in found.layers].index(name)]
+    return times
+
+
+@pytest.mark.parametrize("file", [True, False], ids=["raw", "ext4"], indirect=True)
+def test_a_worker_s_requests_that_the_submitter_completes(
+    requests: Path, disk: Path, file: Path
+) -> None:
+    """A ring that defers its task work: workers run the syncs, whose flushes are theirs."""
+    found = recorded(disk, str(requests), str(file), "defer", str(COUNT))
+    assert methods(found) == {"io_uring:fsync": COUNT}
+    assert found.writes.size_bytes.tolist() == [SIZE] * COUNT
+    assert (row(found, "device.flush") > 0).all()
+    holds_together(found)
+
+
+@pytest.mark.parametrize("file", [True, False], ids=["raw", "ext4"], indirect=True)
+def test_requests_that_a_worker_only_begins(requests: Path, disk: Path, file: Path) -> None:
+    """Direct ones: the disk's interrupt has the submitter complete them, not the worker."""
+    found = recorded(disk, str(requests), str(file), "worker", str(COUNT))
+    assert methods(found) == {"io_uring:open_datasync": COUNT}
+    assert (row(found, "device.data") > 0).all()
+    holds_together(found)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of io_uring: whose requests they run, and for how long, whoever completes them."""
+
+from __future__ import annotations
+
+from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_WORKER
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.synthetic import O_DSYNC, Request, World, device, submit
+
+DISK = device(8, 0)
+WRITER, WORKER = 100, 101
+INTERRUPTIBLE, UNINTERRUPTIBLE = 1, 2
+FILE = {"inode": 12, "dev": DISK}
+
+
+def handed_over(world: World, key: int, enter: int, **request: int) -> None:
+    """The writer's call, from ``enter``: its request is handed over 2000 later."""
+    world.emit("io_uring_submit_req", enter + 1_000, WRITER, request_key=key, **request, **FILE)
+    world.emit("io_uring_queue_async_work", enter + 2_000, WRITER, request_key=key, **request,
+               **FILE)  # fmt: skip
+
+
+def resumes(world: World, tid: int, off: int, wake: int, on: int, waker: int, state: int) -> None:
+    world.emit("sched_resume", on, tid, off_ns=off, wake_ns=wake, waker_tid=waker, state=state,
+               subject_tid=tid, waker_context=1 if waker else 2)  # fmt: skip
+
+
+def worlds() -> World:
+    world = World()
+    world.target(WRITER)
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=WORKER, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    return world
+
+
+def test_what_a_worker_runs_is_its_request_s_whoever_completes_it() -> None:
+    """A ring that defers its completions: the worker lets the submitter go, which has the rest."""
+    world = worlds()
+    handed_over(world, 0x77, 1_000, opcode=3)
+    # Awake after 500, it runs after 1500 more, and has 1000 to do before its bio, 3000 after it.
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 6_000, WORKER, request_key=0x77)
+    submit(world, DISK, WORKER, 6_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 7_000, 26_500, 27_500, 0, UNINTERRUPTIBLE)
+    resumes(world, WRITER, 4_000, 30_500, 34_000, WORKER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 32_000, WORKER, request_key=0)
+    world.emit("io_uring_complete", 35_000, WRITER, request_key=0x77, opcode=3, result=0, **FILE)
+    world.emit("syscall", 36_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown) == {
+        WRITER: [{
+            "syscall": 2_000 + 1_000 + 3_000, "wakeup.worker": 500, "block.Q2D": 500,
+            "device.data": 20_000, "wakeup.runqueue": 1_500 + 1_000, "wakeup.reap": 5_500,
+        }]
+    }  # fmt: skip
+
+
+def test_a_worker_has_one_request_after_the_other() -> None:
+    """Direct writes: the disk's interrupts complete them. The second is the worker's when it
+    says so first; until then it waits for it."""
+    world = worlds()
+    for key, enter in ((0x70, 1_000), (0x80, 3_000)):
+        handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
+    world.emit("syscall", 5_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, WORKER, 500, 3_500, 6_000, WRITER, INTERRUPTIBLE)
+    for key, begin in ((0x70, 7_000), (0x80, 9_000)):
+        world.emit("io_uring_work", begin, WORKER, request_key=key)
+        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
+    world.emit("io_uring_work", 10_000, WORKER, request_key=0)
+    for key, end in ((0x70, 30_000), (0x80, 31_000)):
+        world.emit("io_uring_complete", end, WRITER, request_key=key, result=8192, opcode=23,
+                   open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown) == {
+        WRITER: [
+            {"syscall": 2_000 + 1_000, "wakeup.worker": 500, "wakeup.runqueue": 2_500,
+             "block.Q2D": 500, "device.data": 20_000, "wakeup.reap": 2_500},
+            {"syscall": 4_000, "wakeup.worker": 4_000, "block.Q2D": 500,
+             "device.data": 20_000, "wakeup.reap": 1_500},
+        ]
+    }  # fmt: skip
+
+
+def test_a_worker_copies_before_its_file_system_syncs() -> None:
+    """What it did before the sync is not what the request waited for the worker."""
+    world = worlds()
+    handed_over(world, 0x77, 1_000, opcode=23, open_flags=O_DSYNC)
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 46_000, WORKER, request_key=0x77)
+    submit(world, DISK, WORKER, 46_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 47_000, 66_500, 67_500, 0, UNINTERRUPTIBLE)
+    world.emit("ext4_sync_file", 70_000, WORKER, enter_ns=45_000, request_key=0x77, **FILE)
+    world.emit("io_uring_complete", 72_000, WORKER, request_key=0x77, result=8192, opcode=23,
+               open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+    resumes(world, WRITER, 4_000, 72_500, 74_000, WORKER, INTERRUPTIBLE)
+    world.emit("syscall", 75_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown) == {
+        WRITER: [{
+            "syscall": 2_000 + 40_000 + 2_000, "wakeup.worker": 500, "fs": 1_000 + 2_500,
+            "block.Q2D": 500, "device.data": 20_000, "wakeup.runqueue": 1_500 + 1_000,
+            "wakeup.reap": 3_000,
+        }]
+    }  # fmt: skip

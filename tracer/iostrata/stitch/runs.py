@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: workers of io_uring in, when they ran which request.
+
+A worker's own event says at which request it is, when it first does anything else that is
+recorded: a bio, or leaving the CPU. Older recordings have none: there, whoever completed a
+request ran it. A ring that defers its completions has them all from the submitter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at, joined
+from iostrata.stitch.taken import taken_up
+from iostrata.stitch.window import Window
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Requests that a worker ran: one row each time.
+
+    ``handed_ns``: handed over to the workers; ``next_ns``: from when on it was this one's next;
+    ``begin_ns``: when that went on with it.
+    """
+
+    tid: Ints
+    handed_ns: Ints
+    next_ns: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    piece: Ints
+
+
+def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
+    """Those of some pieces; of ``synced`` a file system's sync tells where no worker does."""
+    told = _told(window, requests)
+    others = np.setdiff1d(requests, np.concatenate([told.piece, synced]))
+    return Runs(**joined([told, _completed(window, others)]))
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What workers said: who, at which piece, when, and when they last were at it for sure not."""
+
+    tid: Ints
+    key: Ints
+    piece: Ints
+    time_ns: Ints
+    until_ns: Ints
+
+
+def _said(window: Window, requests: Ints) -> _Said:
+    """In order of thread and time; only what is of these pieces."""
+    pieces = window.pieces
+    work = window.columns("io_uring_work", "tid", "request_key")
+    order = np.lexsort((work["time_ns"], work["tid"]))
+    tid, key, time = (work[name][order] for name in ("tid", "request_key", "time_ns"))
+    begun = AsOf(pieces.request_key[requests], pieces.begin_ns[requests])
+    piece = at(requests, begun.at_or_before(key, time))
+    until = at(pieces.end_ns, piece)
+    same = np.flatnonzero(tid[1:] == tid[:-1])
+    until[same] = np.minimum(until[same], time[same + 1])
+    known = np.flatnonzero((piece >= 0) & (key != 0) & (until >= time))
+    return _Said(tid[known], key[known], piece[known], time[known], until[known])
+
+
+def _told(window: Window, requests: Ints) -> Runs:
+    said = _said(window, requests)
+    tid, time = said.tid, said.time_ns
+    end = _ends(window, said)
+    handed = _handed(window, said.key, time)
+    handed = np.where(handed >= window.pieces.begin_ns[said.piece], handed, time)
+    following = handed.copy()
+    same = np.flatnonzero(tid[1:] == tid[:-1])
+    following[same + 1] = np.maximum(following[same + 1], end[same])
+    # It has not been off the CPU since it took the request: it would have said so.
+    resumes = window.columns("sched_resume", "subject_tid")
+    since = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_before(tid, time)
+    begin = np.maximum(following, at(resumes["time_ns"], since))
+    return Runs(tid, handed, following, begin, end, said.piece)
+
+
+def _ends(window: Window, said: _Said) -> Ints:
+    """Done when the worker completes it, or lets the submitter go, which will; or with it."""
+    completed = window.columns("io_uring_complete", "tid", "request_key")
+    own = AsOf(completed["tid"], completed["time_ns"]).at_or_after(said.tid, said.time_ns)
+    own = np.where(at(completed["request_key"], own) == said.key, own, -1)
+    own_ns = at(completed["time_ns"], own)
+    resumes = window.columns("sched_resume", "subject_tid", "waker_tid", "wake_ns")
+    woken = np.flatnonzero(resumes["wake_ns"] > 0)
+    waking = AsOf(resumes["waker_tid"][woken], resumes["wake_ns"][woken])
+    last = at(woken, waking.at_or_before(said.tid, said.until_ns))
+    freed = at(resumes["subject_tid"], last) == window.pieces.tid[said.piece]
+    freed_ns = np.where(freed, at(resumes["wake_ns"], last), -1)
+    freed_ns = np.where(freed_ns > said.time_ns, freed_ns, said.until_ns)
+    return np.where((own_ns >= 0) & (own_ns <= said.until_ns), own_ns, freed_ns)
+
+
+def _completed(window: Window, requests: Ints) -> Runs:
+    pieces = window.pieces
+    key = pieces.request_key[requests]
+    taken = taken_up(window, key, pieces.begin_ns[requests])
+    known = np.flatnonzero((taken.worker >= 0) & (taken.end_ns <= pieces.end_ns[requests]))
+    tid, following, end = taken.worker[known], taken.begin_ns[known], taken.end_ns[known]
+    resumes = window.columns("sched_resume", "subject_tid", "off_ns")
+    first = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_after(tid, following)
+    slept = (first >= 0) & (at(resumes["off_ns"], first) <= following)
+    begin = np.where(slept, np.minimum(at(resumes["time_ns"], first), end), following)
+    handed = np.maximum(_handed(window, key[known], end), pieces.begin_ns[requests[known]])
+    return Runs(tid, handed, following, begin, end, requests[known])
+
+
+def _handed(window: Window, key: Ints, time_ns: Ints) -> Ints:
+    """When requests were handed over to workers last before a time, -1: never."""
+    handed = window.columns("io_uring_queue_async_work", "request_key")
+    found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, time_ns)
+    return at(handed["time_ns"], found)
