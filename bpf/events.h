@@ -225,7 +225,14 @@ struct request_bio_event {
 	unsigned int size_bytes;
 };
 
-/* An io_uring request, submitted, queued to a worker, or completed. */
+/* In an io_uring request's rwf, beside the kernel's flags: IOSQE_IO_LINK (or IOSQE_IO_HARDLINK),
+ * what is submitted next begins when it is complete; IOSQE_CQE_SKIP_SUCCESS, only a failure is
+ * told. */
+#define RWF_OF_LINKED 0x40000000u
+#define RWF_OF_SILENT 0x80000000u
+
+/* An io_uring request, submitted, queued to a worker, or completed; one that is refused is
+ * completed without having been submitted. */
 struct uring_event {
 	EVENT_HEADER;
 	unsigned long long request_key;

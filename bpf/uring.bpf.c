@@ -10,6 +10,8 @@
 #include "work.bpf.h"
 
 #define REQ_F_FIXED_FILE 1
+#define REQ_F_LINKED (1 << 2 | 1 << 3)
+#define REQ_F_CQE_SKIP (1 << 6)
 #define FILE_SLOT_FLAGS 7ull
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -93,12 +95,13 @@ static __always_inline struct file *fixed_file(struct io_kiocb *req, __u32 place
 	return (struct file *)(PEEK(node, file_ptr) & ~FILE_SLOT_FLAGS);
 }
 
-/* A request gets its file when it is issued; until then there is the descriptor. */
-static __always_inline struct file *request_file(struct io_kiocb *req)
+/* A request gets its file when it is issued; until then there is the descriptor, whose place has
+ * something else when it is complete. */
+static __always_inline struct file *request_file(struct io_kiocb *req, __u32 point)
 {
 	struct file *file = PEEK(req, file);
 
-	if (file)
+	if (file || point == POINT_io_uring_complete)
 		return file;
 	if (PEEK(req, flags) & REQ_F_FIXED_FILE)
 		return fixed_file(req, PEEK(req, cqe.fd));
@@ -108,8 +111,9 @@ static __always_inline struct file *request_file(struct io_kiocb *req)
 /* result -1: none yet */
 static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int result, __u32 point)
 {
-	struct file *file = request_file(req);
+	struct file *file = request_file(req, point);
 	struct file_identity identity = {};
+	__u32 flags = PEEK(req, flags);
 	union event *e;
 
 	if (file && !file_identify(file, &identity))
@@ -141,6 +145,10 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 			e->io_uring_submit_req.size_bytes = PEEK((struct io_rw *)req, len);
 		e->io_uring_submit_req.offset_bytes = PEEK((struct io_rw *)req, kiocb.ki_pos);
 	}
+	if (flags & REQ_F_LINKED)
+		e->io_uring_submit_req.rwf |= RWF_OF_LINKED;
+	if (flags & REQ_F_CQE_SKIP)
+		e->io_uring_submit_req.rwf |= RWF_OF_SILENT;
 	emit_submit(e, point);
 	return 1;
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from iostrata.stitch.submissions import RWF_OF_LINKED, RWF_OF_SILENT
 from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Request, World, device, submit
@@ -105,3 +106,48 @@ def test_a_worker_copies_before_its_file_system_syncs() -> None:
             "wakeup.reap": 3_000,
         }]
     }  # fmt: skip
+
+
+def test_a_sync_waits_for_what_it_is_linked_behind() -> None:
+    """A worker writes, and tells nobody: the sync, handed over when that was complete, is of it."""
+    world = worlds()
+    write = {"request_key": 0x70, "opcode": 23, "size_bytes": 8192, **FILE,
+             "rwf": RWF_OF_LINKED | RWF_OF_SILENT}  # fmt: skip
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    world.emit("io_uring_submit_req", 2_000, WRITER, **write)
+    world.emit("io_uring_submit_req", 2_500, WRITER, **sync)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 6_000, WORKER, request_key=0x70)
+    submit(world, DISK, WORKER, 6_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 7_000, 26_500, 27_500, 0, UNINTERRUPTIBLE)
+    # It goes on with the sync, which it is at for 500 more before its bio.
+    world.emit("io_uring_queue_async_work", 29_500, WORKER, **sync)
+    world.emit("io_uring_work", 30_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 30_000, Request(queue=500, scheduler=None, device=10_000))
+    resumes(world, WORKER, 31_000, 40_500, 41_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 43_500, WORKER, result=0, **sync)
+    resumes(world, WRITER, 4_000, 44_000, 45_000, WORKER, INTERRUPTIBLE)
+    world.emit("syscall", 46_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert breakdown.writes.size_bytes.tolist() == [8192]
+    assert accounts(breakdown) == {
+        WRITER: [{
+            "syscall": 2_000 + 1_000 + 2_500 + 2_000, "wakeup.worker": 500, "block.Q2D": 1_000,
+            "device.data": 30_000, "wakeup.runqueue": 1_500 + 2 * 1_000, "wakeup.reap": 2_500,
+        }]
+    }  # fmt: skip
+
+
+def test_a_sync_that_is_refused_is_left_out_and_counted() -> None:
+    """It is completed, but was never submitted, and its file not looked up."""
+    world = worlds()
+    for begin in (1_000, 50_000):
+        world.emit("io_uring_complete", begin + 5_000, WRITER, request_key=0x77, opcode=3,
+                   result=-22)  # fmt: skip
+    world.emit("io_uring_submit_req", 91_000, WRITER, request_key=0x77, opcode=3, **FILE)
+    world.emit("io_uring_complete", 95_000, WRITER, request_key=0x77, opcode=3, result=0, **FILE)
+    breakdown = analysed(world)
+    assert breakdown.left_out == {"the call failed": 2}
+    assert breakdown.writes.latency_ns.tolist() == [4_000]

@@ -4,6 +4,9 @@
  *
  * defer: a write and an fsync, of a ring whose submitter completes what workers have done
  * worker: synchronous writes, directly, that a worker begins
+ * refused: an fsync with a flag that there is not
+ * cancelled: an fsync behind a write that fails
+ * silent: a write, whose completion is not asked for, and an fsync behind it
  */
 #include <fcntl.h>
 
@@ -46,6 +49,33 @@ static void worker(int fd, int number)
 	one();
 }
 
+static void refused(int fd, int number)
+{
+	(void)number;
+	ring_add(IORING_OP_FSYNC, fd)->fsync_flags = 1 << 7;
+	one();
+}
+
+static void cancelled(int fd, int number)
+{
+	struct io_uring_sqe *entry = write_of(fd, number);
+
+	/* Not what direct I/O takes. */
+	entry->len = 1;
+	entry->flags = IOSQE_IO_LINK;
+	ring_add(IORING_OP_FSYNC, fd);
+	ring_enter(2, 2);
+	ring_reap();
+}
+
+static void silent(int fd, int number)
+{
+	write_of(fd, number)->flags = IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
+	ring_add(IORING_OP_FSYNC, fd);
+	ring_enter(2, 1);
+	ring_reap();
+}
+
 static const struct mode {
 	const char *name;
 	void (*run)(int fd, int number);
@@ -54,6 +84,9 @@ static const struct mode {
 	{ "defer", defer,
 	  IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN },
 	{ "worker", worker, 0 },
+	{ "refused", refused, 0 },
+	{ "cancelled", cancelled, 0 },
+	{ "silent", silent, 0 },
 };
 
 int main(int argc, char **argv)

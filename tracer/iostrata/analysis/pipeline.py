@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
-from iostrata.analysis.quality import UNFINISHED, left_out_of, quality_of
+from iostrata.analysis.quality import UNFINISHED, WHAT_TO_DO, left_out_of, quality_of
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
 from iostrata.analysis.who import Names, told_apart, told_in
 from iostrata.attribute import attribute, joined_writes, sweep
@@ -304,7 +304,7 @@ def _nothing(
             f"every synchronous write had to be left out: {'; '.join([reasons, *damage])}",
             "copy the recording anew, whole and readable, or record again"
             if damage
-            else "record again, with a larger --buffer if events were lost",
+            else WHAT_TO_DO.get(max(left_out, key=left_out.__getitem__), "record again"),
         )
     plain = f" ({plain_writes} plain ones)" if plain_writes else ""
     return (

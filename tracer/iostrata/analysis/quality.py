@@ -36,6 +36,11 @@ FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 BEGUN = "begun before the trace"
+WHAT_TO_DO: Final = {
+    FAILED: "strace -f, or the program's own messages, say why its calls failed",
+    LOST: "record again, with a larger --buffer",
+    UNFINISHED: "record until the program has ended: a request ends with its completion",
+}
 
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})

@@ -69,7 +69,7 @@ class Owners:
         self.submitting = _submitting(window, requests)
         self.runs = runs_of(window, requests, self.syncs.worker)
         # A worker of io_uring is at the request before it syncs, and after.
-        told = pair_key(self.runs.tid, self.runs.piece)
+        told = pair_key(self.runs.tid, self.runs.piece)[self.runs.own]
         work = (self.syncs.worker >= 0) & ~one_of(pair_key(self.syncs.tid, self.syncs.worker), told)
         self.work = np.flatnonzero(work)
         if len(requests):

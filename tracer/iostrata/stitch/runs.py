@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, joined
+from iostrata.stitch.chains import Chains
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import Window
 
@@ -22,7 +24,8 @@ class Runs:
     """Requests that a worker ran: one row each time.
 
     ``handed_ns``: handed over to the workers; ``next_ns``: from when on it was this one's next;
-    ``begin_ns``: when that went on with it.
+    ``begin_ns``: when that went on with it. ``own``: it is the piece itself, not what that is
+    linked behind.
     """
 
     tid: Ints
@@ -31,12 +34,13 @@ class Runs:
     begin_ns: Ints
     end_ns: Ints
     piece: Ints
+    own: NDArray[np.bool_]
 
 
 def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
     """Those of some pieces; of ``synced`` a file system's sync tells where no worker does."""
     told = _told(window, requests)
-    others = np.setdiff1d(requests, np.concatenate([told.piece, synced]))
+    others = np.setdiff1d(requests, np.concatenate([told.piece[told.own], synced]))
     return Runs(**joined([told, _completed(window, others)]))
 
 
@@ -57,12 +61,11 @@ def _said(window: Window, requests: Ints) -> _Said:
     work = window.columns("io_uring_work", "tid", "request_key")
     order = np.lexsort((work["time_ns"], work["tid"]))
     tid, key, time = (work[name][order] for name in ("tid", "request_key", "time_ns"))
-    begun = AsOf(pieces.request_key[requests], pieces.begin_ns[requests])
-    piece = at(requests, begun.at_or_before(key, time))
+    piece = Chains(window, requests).find(key, time)
     until = at(pieces.end_ns, piece)
     same = np.flatnonzero(tid[1:] == tid[:-1])
     until[same] = np.minimum(until[same], time[same + 1])
-    known = np.flatnonzero((piece >= 0) & (key != 0) & (until >= time))
+    known = np.flatnonzero(piece >= 0)
     return _Said(tid[known], key[known], piece[known], time[known], until[known])
 
 
@@ -79,7 +82,8 @@ def _told(window: Window, requests: Ints) -> Runs:
     resumes = window.columns("sched_resume", "subject_tid")
     since = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_before(tid, time)
     begin = np.maximum(following, at(resumes["time_ns"], since))
-    return Runs(tid, handed, following, begin, end, said.piece)
+    own = window.pieces.request_key[said.piece] == said.key
+    return Runs(tid, handed, following, begin, end, said.piece, own)
 
 
 def _ends(window: Window, said: _Said) -> Ints:
@@ -109,7 +113,8 @@ def _completed(window: Window, requests: Ints) -> Runs:
     slept = (first >= 0) & (at(resumes["off_ns"], first) <= following)
     begin = np.where(slept, np.minimum(at(resumes["time_ns"], first), end), following)
     handed = np.maximum(_handed(window, key[known], end), pieces.begin_ns[requests[known]])
-    return Runs(tid, handed, following, begin, end, requests[known])
+    own = np.ones(len(known), np.bool_)
+    return Runs(tid, handed, following, begin, end, requests[known], own)
 
 
 def _handed(window: Window, key: Ints, time_ns: Ints) -> Ints:

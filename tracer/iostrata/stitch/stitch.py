@@ -25,8 +25,9 @@ from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import Waiting, edges_of, edges_of_commits, numbered
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
+from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
-from iostrata.stitch.owners import Owners, Submitting, Syncs
+from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.people import told
 from iostrata.stitch.reconnects import downs_of
 from iostrata.stitch.requests import Requests, requests_of
@@ -38,7 +39,6 @@ from iostrata.stitch.rpc import (
     spans_of_calls,
     waits_of,
 )
-from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import (
     begun,
     completers,
@@ -106,7 +106,7 @@ def stitch(window: Window) -> Stitched:
 
     spans = SpanList()
     _calls(spans, window, owners.syncs)
-    _submitted(spans, window, owners.submitting, bios)
+    submitted(spans, window, owners.submitting, bios)
     spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
@@ -116,7 +116,7 @@ def stitch(window: Window) -> Stitched:
     spans.extend(spans_of_calls(calls, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
     first_sleep = numbers.sleep
-    next_ns = _next(owners.runs, sleeps)
+    next_ns = next_of(owners.runs, sleeps)
     spans.extend(run_queue(sleeps.since(next_ns), piece_of_sleep, first_sleep))
     # A worker that slept already did not sleep for what came next.
     piece_of_sleep = np.where(next_ns > sleeps.off_ns, -1, piece_of_sleep)
@@ -184,7 +184,7 @@ def stitch(window: Window) -> Stitched:
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
     for_log = ~explained.ended[mine] & _asleep_for_log(window, owners.syncs, sleeps, owner)
     _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
-    _handovers(spans, window, owners)
+    handovers(spans, window, owners)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
     asked = Asked(
@@ -224,22 +224,6 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
             )
             until = np.minimum(at(submitted["time_ns"], found), pieces.end_ns[requests])
             spans.add(requests, "syscall", begin, until)
-
-
-def _submitted(spans: SpanList, window: Window, submitting: Submitting, bios: Bios) -> None:
-    """A submitter is at one request after the other: until it queued its last bio, or handed it
-    over."""
-    handed = window.columns("io_uring_queue_async_work", "tid")
-    tid = np.concatenate([bios.tid, handed["tid"]])
-    did_ns = np.concatenate([bios.queue_ns, handed["time_ns"]])
-    last = at(did_ns, AsOf(tid, did_ns).at_or_before(submitting.tid, submitting.end_ns))
-    spans.add(submitting.piece, "syscall", submitting.begin_ns, last)
-
-
-def _next(runs: Runs, sleeps: Sleeps) -> Ints:
-    """Since when what each of io_uring's workers went on with had been its next; 0: nothing."""
-    run = Containing(runs.tid, runs.next_ns, runs.end_ns).find(sleeps.tid, sleeps.on_ns)
-    return np.maximum(at(runs.next_ns, run), 0)
 
 
 def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
@@ -420,26 +404,3 @@ def _pushes(spans: SpanList, sleeps: Sleeps, owner: Ints, rows: Ints) -> None:
     last = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
     inside = at(cause.end_ns, last) >= sleeps.off_ns
     spans.add(np.where(inside, -1, owner), "journal.start", sleeps.off_ns, sleeps.wake_ns)
-
-
-def _handovers(spans: SpanList, window: Window, owners: Owners) -> None:
-    """Asynchronous requests: until a worker began, and until the caller had the result."""
-    pieces = window.pieces
-    requests = np.flatnonzero(pieces.request_key != 0)
-    if not len(requests):
-        return
-    collected = spans.collect()
-    cause = collected.where(CAUSE[collected.rank] | (collected.rank == RANK["fs"]))
-    ends = AsOf(cause.owner, cause.end_ns)
-    syncs, runs = owners.syncs, owners.runs
-    work = owners.work
-    piece = np.concatenate([syncs.worker[work], runs.piece])
-    begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
-    # Until it is handed over, the submitter is at it.
-    handed = np.concatenate([pieces.begin_ns[syncs.worker[work]], runs.handed_ns])
-    before = at(cause.end_ns, ends.at_or_before(piece, begin))
-    spans.add(piece, "wakeup.worker", np.maximum(before, handed), begin)
-    end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
-    np.maximum.at(ran, runs.piece, runs.end_ns)
-    last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])
-    spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)

@@ -44,6 +44,9 @@ IO_URING, LIBAIO = 1, 2
 URING_FSYNC, URING_SYNC_FILE_RANGE = 3, 8
 URING_WRITES: Final = (2, 5, 23)
 URING_FSYNC_DATASYNC: Final = 1
+# Of the recorder: flags of the request, beside its own (events.h).
+RWF_OF_LINKED: Final = 0x40000000
+RWF_OF_SILENT: Final = 0x80000000
 AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
 
@@ -135,7 +138,7 @@ def _of_uring(trace: Trace) -> Submissions:
     done = AsOf(completed["request_key"], completed["time_ns"]).at_or_after(
         submitted["request_key"], submitted["time_ns"]
     )
-    # Of one that was cancelled nothing tells: what follows is of the next one with its key.
+    # Of one without a completion of its own, what follows is of the next one with its key.
     reused = AsOf(submitted["request_key"], submitted["time_ns"]).at_or_after(
         submitted["request_key"], submitted["time_ns"] + 1
     )
@@ -144,7 +147,9 @@ def _of_uring(trace: Trace) -> Submissions:
     opcode, rwf = submitted["opcode"], submitted["rwf"]
     # The file need not be known before the request runs.
     known = {
-        name: np.where(submitted[name] != 0, submitted[name], at(completed[name], done))
+        name: np.where(
+            (submitted[name] != 0) | (done < 0), submitted[name], at(completed[name], done)
+        )
         for name in ("inode", "dev", "open_flags")
     }
     method = method_of_write(known["open_flags"], rwf)
@@ -155,13 +160,16 @@ def _of_uring(trace: Trace) -> Submissions:
     flush = (opcode == URING_FSYNC) | waits
     begin, end = _around(trace, submitted, at(completed["time_ns"], done))
     taken = taken_up(whole(trace), submitted["request_key"], submitted["time_ns"])
+    silent = _silent(submitted, done)
+    # What had succeeded, as else the next one of its chain had not begun then.
+    following = at(taken.begin_ns, silent)
     count = len(opcode)
     found = Submissions(
         engine=np.full(count, IO_URING),
         key=submitted["request_key"],
         begin_ns=begin,
-        end_ns=np.where(done >= 0, end, -1),
-        effect_ns=np.where(flush, taken.begin_ns, taken.end_ns),
+        end_ns=np.where(done >= 0, end, np.where(method == PLAIN, following, -1)),
+        effect_ns=np.where(flush, taken.begin_ns, np.where(done >= 0, taken.end_ns, following)),
         tid=submitted["tid"],
         tgid=_process_of(trace, submitted["tid"]),
         device_key=known["dev"],
@@ -170,9 +178,51 @@ def _of_uring(trace: Trace) -> Submissions:
         size_bytes=submitted["size_bytes"],
         method=method,
         flush=flush,
-        result=at(completed["result"], done),
+        result=np.where(silent >= 0, submitted["size_bytes"], at(completed["result"], done)),
     )
-    return found.rows(np.flatnonzero(flush | one_of(opcode, URING_WRITES)))
+    found = found.rows(np.flatnonzero(flush | one_of(opcode, URING_WRITES)))
+    return Submissions(**joined([found, _refused(trace, completed, done)]))
+
+
+def _silent(submitted: dict[str, Ints], done: Ints) -> Ints:
+    """Of each request that tells of its failure only, and has told of none: what is linked behind.
+
+    -1: nothing is, or it is none of those.
+    """
+    flags, tid, time = submitted["rwf"], submitted["tid"], submitted["time_ns"]
+    following = AsOf(tid, time).at_or_after(tid, time + 1)
+    some = ((flags & RWF_OF_SILENT) != 0) & ((flags & RWF_OF_LINKED) != 0) & (done < 0)
+    # Of those that went with it, the one behind was not cancelled.
+    return np.where(some, following, -1)
+
+
+def _refused(trace: Trace, completed: dict[str, Ints], done: Ints) -> Submissions:
+    """Syncs that failed before they were submitted: they have a completion only."""
+    alone = np.ones(len(completed["time_ns"]), np.bool_)
+    alone[done[done >= 0]] = False
+    opcode = completed["opcode"]
+    alone &= one_of(opcode, (URING_FSYNC, URING_SYNC_FILE_RANGE)) & (completed["result"] < 0)
+    rows = np.flatnonzero(alone)
+    refused = {name: column[rows] for name, column in completed.items()}
+    begin, end = _around(trace, refused, refused["time_ns"])
+    fsync = refused["opcode"] == URING_FSYNC
+    nothing = np.zeros(len(rows), np.int64)
+    return Submissions(
+        engine=np.full(len(rows), IO_URING),
+        key=refused["request_key"],
+        begin_ns=begin,
+        end_ns=end,
+        effect_ns=end,
+        tid=refused["tid"],
+        tgid=_process_of(trace, refused["tid"]),
+        device_key=refused["dev"],
+        inode=refused["inode"],
+        offset_bytes=nothing - 1,
+        size_bytes=nothing,
+        method=np.where(fsync, METHOD["fsync"], METHOD["sync_file_range"]),
+        flush=np.ones(len(rows), np.bool_),
+        result=refused["result"],
+    )
 
 
 def _offset(points: Points) -> Ints:

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: who works for an asynchronous request in, its time between them out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, Containing, Ints, at
+from iostrata.layers import RANK
+from iostrata.stitch.bios import Bios
+from iostrata.stitch.owners import Owners, Submitting
+from iostrata.stitch.runs import Runs
+from iostrata.stitch.spans import SpanList
+from iostrata.stitch.wakeup import CAUSE, Sleeps
+from iostrata.stitch.window import Window
+
+
+def submitted(spans: SpanList, window: Window, submitting: Submitting, bios: Bios) -> None:
+    """A submitter is at one request after the other: until it queued its last bio, or handed it
+    over."""
+    handed = window.columns("io_uring_queue_async_work", "tid")
+    tid = np.concatenate([bios.tid, handed["tid"]])
+    did_ns = np.concatenate([bios.queue_ns, handed["time_ns"]])
+    last = at(did_ns, AsOf(tid, did_ns).at_or_before(submitting.tid, submitting.end_ns))
+    spans.add(submitting.piece, "syscall", submitting.begin_ns, last)
+
+
+def next_of(runs: Runs, sleeps: Sleeps) -> Ints:
+    """Since when what each of io_uring's workers went on with had been its next; 0: nothing."""
+    run = Containing(runs.tid, runs.next_ns, runs.end_ns).find(sleeps.tid, sleeps.on_ns)
+    return np.maximum(at(runs.next_ns, run), 0)
+
+
+def handovers(spans: SpanList, window: Window, owners: Owners) -> None:
+    """Asynchronous requests: until a worker began, and until the caller had the result."""
+    pieces = window.pieces
+    requests = np.flatnonzero(pieces.request_key != 0)
+    if not len(requests):
+        return
+    collected = spans.collect()
+    cause = collected.where(CAUSE[collected.rank] | (collected.rank == RANK["fs"]))
+    ends = AsOf(cause.owner, cause.end_ns)
+    syncs, runs = owners.syncs, owners.runs
+    work = owners.work
+    piece = np.concatenate([syncs.worker[work], runs.piece])
+    begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
+    # Until it is handed over, the submitter is at it, if nothing else was before.
+    handed = np.concatenate([pieces.begin_ns[syncs.worker[work]], runs.handed_ns])
+    before = at(cause.end_ns, ends.at_or_before(piece, begin))
+    # What it is linked behind was run for it, too.
+    linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
+    before = np.maximum(before, at(runs.end_ns, linked))
+    since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
+    spans.add(piece, "wakeup.worker", since, begin)
+    end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
+    np.maximum.at(ran, runs.piece, runs.end_ns)
+    last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])
+    spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)
