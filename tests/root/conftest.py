@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -86,6 +87,17 @@ def serve_slowly(image: Path, seconds: float, stack: ExitStack) -> None:
     stack.callback(server.stdin.close)
     if not server.stdout.readline():
         pytest.skip("no file can be mounted by FUSE here")
+
+
+def remove_group(group: Path) -> None:
+    """Removes a control group, once those who were in it are gone."""
+    for _ in range(200):
+        try:
+            group.rmdir()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
 
 
 def iostrata(

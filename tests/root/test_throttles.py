@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.root.conftest import iostrata
+from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good
 
 GROUPS = Path("/sys/fs/cgroup")
@@ -56,13 +55,7 @@ def limited(disk: Path) -> Iterator[Path]:
             group.rmdir()
         pytest.skip(f"no limit can be set on {number}: {error}")
     yield group
-    for _ in range(100):
-        try:
-            group.rmdir()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            break
+    remove_group(group)
 
 
 def recorded(disk: Path, writes: int, group: Path | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.root.conftest import iostrata
+from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good
 
 CPU = max(os.sched_getaffinity(0))
@@ -28,13 +28,6 @@ os.pwrite(fd, bytes(1 << 20), 0)
 os.fsync(fd)
 for number in range(int(sys.argv[2])):
     os.pwrite(fd, bytes(4096), number % 256 * 4096)
-    os.fdatasync(fd)
-"""
-APPENDER = """
-import os, sys
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND)
-for number in range(int(sys.argv[2])):
-    os.write(fd, bytes(4096))
     os.fdatasync(fd)
 """
 # 4 ms on, 4 ms off.
@@ -70,13 +63,7 @@ def noisy() -> Iterator[Path]:
     group = hierarchy() / f"iostrata-noisy-{os.getpid()}"
     group.mkdir()
     yield group
-    while True:
-        try:
-            group.rmdir()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            break
+    remove_group(group)
 
 
 def neighbour(group: Path, *command: str) -> subprocess.Popen[bytes]:
@@ -88,10 +75,9 @@ def neighbour(group: Path, *command: str) -> subprocess.Popen[bytes]:
     return found
 
 
-def recorded(directory: Path, *before: str, writes: int, appends: bool = False) -> dict[str, Any]:
+def recorded(directory: Path, *before: str, writes: int) -> dict[str, Any]:
     recording = f"{directory}-recording"
-    program = APPENDER if appends else WRITER
-    writer = (sys.executable, "-c", program, str(directory / "file"), str(writes))
+    writer = (sys.executable, "-c", WRITER, str(directory / "file"), str(writes))
     done = iostrata(
         "run", "--who", "-o", recording, "--force", "--json", "-", "--", *before, *writer
     )
