@@ -18,6 +18,7 @@ WAKEUP: Final = Declaration(
             "file system ends appends in them (ext4, XFS); there are too few of them, or no CPU.",
             "#aed581",
             "wake",
+            contended=True,
         ),
         Row(
             "wakeup.reap",

@@ -3,8 +3,10 @@
 
 from iostrata.stitch.account import units_of
 from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, on_the_way
+from iostrata.stitch.behind import Behind
 from iostrata.stitch.bios import bios_of
 from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHOD, METHODS, O_DSYNC, Pieces, Units
+from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.people import told
@@ -16,7 +18,7 @@ from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, stitch
 from iostrata.stitch.submissions import pieces_of, submissions_of
-from iostrata.stitch.turns import UNASKED, Behind, behind_cpus
+from iostrata.stitch.turns import UNASKED
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_of, windows
 

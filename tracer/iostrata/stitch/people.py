@@ -9,9 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, integers
+from iostrata.columns import AsOf, Ints, integers
 from iostrata.model import UNKNOWN, Crowd, Who
-from iostrata.stitch.window import Window
 from iostrata.trace import Trace
 
 IDLE: Final = "idle"
@@ -142,15 +141,3 @@ def _crowds(works: Ints, persons: Ints, weights: NDArray[Any], step: int) -> dic
 def told(trace: Trace) -> bool:
     """Whether a recording tells who anybody is."""
     return bool(len(trace.points["task"]) or len(trace.points["sched_ran"]))
-
-
-def handled(window: Window, people: People) -> Ints:
-    """Of each of the window's commits: whose handles changed what of it."""
-    commits = window.commits
-    events = window.columns("jbd2_handles", "dev", "transaction", "subject_tid", "block_count")
-    commit = AsOf(commits.device_key * (1 << 32) + commits.transaction, commits.begin_ns)
-    found = commit.at_or_before(events["dev"] * (1 << 32) + events["transaction"],
-                                events["time_ns"])  # fmt: skip
-    late = at(commits.end_ns, found) < events["time_ns"]
-    who = people.threads(events["subject_tid"], events["time_ns"])
-    return people.crowds(len(commits), np.where(late, -1, found), who, events["block_count"])

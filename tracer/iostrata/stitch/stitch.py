@@ -23,6 +23,7 @@ from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, ranges
 from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import Waiting, edges_of, edges_of_commits, numbered
+from iostrata.stitch.behind import Behind, nothing_behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.handovers import handovers, next_of, submitted
@@ -54,7 +55,7 @@ from iostrata.stitch.serving import (
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
-from iostrata.stitch.turns import Behind, Numbers, Waited, behind_of, nothing_behind
+from iostrata.stitch.turns import Numbers, Waited, behind_of
 from iostrata.stitch.wakers import Explained, Tied, Wakers, endings_of
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window

@@ -10,25 +10,27 @@ was not seen is told of nobody.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, overlapping, ranges
+from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.layers import RANK, STACK
-from iostrata.model import Crowd, Who
+from iostrata.stitch.behind import Behind, Parts, Turns, during, in_order
 from iostrata.stitch.bios import DEPTH, Bios, Carried
 from iostrata.stitch.blockio import flushes_for
-from iostrata.stitch.people import IDLE, People, handled, told
+from iostrata.stitch.cpus import cpus_of, cpus_waited_for
+from iostrata.stitch.handles import commit_of, every_commit, handled
+from iostrata.stitch.people import IDLE, People
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT
 
-QUEUES: Final = np.array([rank.name.endswith("wakeup.runqueue") for rank in STACK])
+WORKERS: Final = np.array([rank.name == "wakeup.worker" for rank in STACK])
+QUEUES: Final = WORKERS | np.array([rank.name.endswith("wakeup.runqueue") for rank in STACK])
 LOCKS: Final = np.array([rank.name == "lock" for rank in STACK])
 JOURNALS: Final = np.array(["journal." in rank.name for rank in STACK])
 QUOTAS: Final = np.array([rank.row == "throttle.cpu" for rank in STACK])
@@ -44,41 +46,10 @@ UNASKED: Final = QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
 
 
 @dataclass(frozen=True)
-class Turns:
-    """Who had a place from when to when; those of one place do not overlap. ``who``: a number."""
-
-    place: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    who: Ints
-
-
-@dataclass(frozen=True)
-class Behind:
-    """Parts of some spans (``span``: the row) and who is behind them, rows of ``names``.
-
-    Of what is in none of them it is not known.
-    """
-
-    span: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    who: Ints
-    names: tuple[Who | Crowd, ...]
-
-    def __len__(self) -> int:
-        return len(self.span)
-
-
-Parts = tuple[Ints, Ints, Ints, Ints]
-"""Columns of ``Behind``: span, begin, end, who."""
-
-
-@dataclass(frozen=True)
 class Numbers:
     """What ``Spans.of`` are from which number on: at first requests and calls, then these.
 
-    ``thread``: threads that held locks, by their tid.
+    ``thread``: threads that held locks, or worked for the write, by their tid.
     """
 
     sleep: int
@@ -105,34 +76,17 @@ class Waited:
 
 
 def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
-    people = People(window.trace)
-    logged = handled(window, people)
+    people, commits = People(window.trace), every_commit(window)
+    logged = handled(window, commits, people)
+    waited = replace(waited, commit=commit_of(waited.bios, waited.root, commits, waited.commit))
     parts = [
-        _during(*_waits_for_cpus(window, spans, waited), _cpus(window, waited.sleeps, people)),
+        *_behind_cpus(window, spans, waited, people),
         _behind_disks(window, spans, waited, people, logged),
-        _during(*_waits_for_commits(spans, waited), _commits(window, waited, people, logged)),
+        during(*_waits_for_commits(spans, waited), _commits(window, waited, people, logged)),
         _held(spans, waited, people),
         *_limited(window, spans, waited, people),
     ]
-    return _in_order(parts, people)
-
-
-def behind_cpus(window: Window, sleeps: Sleeps) -> Behind:
-    """Who kept some threads from running after each of their sleeps (``span``: its row)."""
-    if not told(window.trace):
-        return nothing_behind()
-    people, row = People(window.trace), np.arange(len(sleeps))
-    limited = (row, sleeps.runnable_ns, sleeps.released_ns, people.limits("cpu.max", sleeps.limit))
-    waits = _cpus_waited_for(window, sleeps.released_ns, sleeps.on_ns, row, sleeps)
-    return _in_order([_during(*waits, _cpus(window, sleeps, people)), limited], people)
-
-
-def _in_order(parts: Sequence[Parts], people: People) -> Behind:
-    """As one; what is empty, or nobody's, is left out."""
-    span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    known = np.flatnonzero((who >= 0) & (end > begin))
-    order = known[np.lexsort((begin[known], span[known]))]
-    return Behind(span[order], begin[order], end[order], who[order], people.names)
+    return in_order(parts, people)
 
 
 def _written(waited: Waited, count: int, people: People) -> Ints:
@@ -143,74 +97,36 @@ def _written(waited: Waited, count: int, people: People) -> Ints:
     return people.crowds(count, waited.commit[rows], who, bios.size_bytes[rows])
 
 
-def _during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns) -> Parts:
-    """Whose turn it was in which part of some waits."""
-    row, turn = overlapping(place, begin_ns, end_ns, turns.place, turns.begin_ns, turns.end_ns)
-    begin = np.maximum(begin_ns[row], turns.begin_ns[turn])
-    end = np.minimum(end_ns[row], turns.end_ns[turn])
-    return span[row], begin, end, turns.who[turn]
+def _behind_cpus(window: Window, spans: Spans, waited: Waited, people: People) -> list[Parts]:
+    """Who had the CPUs that threads had to wait for; kernel workers that had one, themselves."""
+    numbers, sleeps = waited.numbers, waited.sleeps
+    queued = QUEUES[spans.rank] & (spans.of >= numbers.sleep) & (spans.of < numbers.commit)
+    span = np.flatnonzero(queued)
+    work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
+    tid, begin, end = spans.of[work] - numbers.thread, spans.begin_ns[work], spans.end_ns[work]
+    # What is at work for a write, others may take the CPU from.
+    row, kept = overlapping(tid, begin, end, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
+    off = np.maximum(begin[row], sleeps.runnable_ns[kept])
+    on = np.minimum(end[row], sleeps.on_ns[kept])
+    worker, since, until = _outside(begin, end, row, off, on)
+    sleep = np.append(spans.of[span] - numbers.sleep, kept)
+    begin, end = np.append(spans.begin_ns[span], off), np.append(spans.end_ns[span], on)
+    wait, cpu, begin, end = cpus_waited_for(window, begin, end, sleep, sleeps)
+    waits = np.append(span, work[row])[wait], cpu, begin, end
+    return [
+        during(*waits, cpus_of(window, sleeps, people)),
+        (work[worker], since, until, people.threads(tid[worker], since)),
+    ]
 
 
-def _waits_for_cpus(window: Window, spans: Spans, waited: Waited) -> Parts:
-    span = np.flatnonzero(QUEUES[spans.rank] & (spans.of >= waited.numbers.sleep))
-    sleep = spans.of[span] - waited.numbers.sleep
-    row, cpu, begin, end = _cpus_waited_for(
-        window, spans.begin_ns[span], spans.end_ns[span], sleep, waited.sleeps
-    )
-    return span[row], cpu, begin, end
-
-
-def _cpus_waited_for(
-    window: Window, begin_ns: Ints, end_ns: Ints, sleep: Ints, sleeps: Sleeps
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """In whose queue each of some waits was: its row, the CPU, from when to when.
-
-    ``sleep``: of each, the row of the sleeps that it ended.
-    """
-    moves = window.columns("sched_moved", "subject_tid", "from_cpu", "since_ns")
-    moved = Containing(sleeps.tid, sleeps.off_ns, sleeps.on_ns).find(
-        moves["subject_tid"], moves["time_ns"]
-    )
-    last = np.zeros(len(sleeps), np.int64)
-    known = np.flatnonzero(moved >= 0)
-    np.maximum.at(last, moved[known], moves["time_ns"][known])
-    stayed = np.maximum(begin_ns, last[sleep])
-    # Before that in those that it was taken from.
-    order = np.argsort(sleep, kind="stable")
-    first = np.searchsorted(sleep[order], moved[known], side="left")
-    count = np.searchsorted(sleep[order], moved[known], side="right") - first
-    again = order[np.repeat(first, count) + ranges(count)]
-    move = np.repeat(known, count)
-    return (
-        np.concatenate([np.arange(len(sleep)), again]),
-        np.concatenate([sleeps.cpu[sleep], moves["from_cpu"][move]]),
-        np.concatenate([stayed, np.maximum(begin_ns[again], moves["since_ns"][move])]),
-        np.concatenate([end_ns, np.minimum(end_ns[again], moves["time_ns"][move])]),
-    )
-
-
-def _cpus(window: Window, sleeps: Sleeps, people: People) -> Turns:
-    """Who had the CPUs. A run that was told before it was over is told again when it is."""
-    runs = window.columns("sched_ran", "ran_cpu", "begin_ns", "end_ns", "tgid", "cgroup")
-    first, last = np.searchsorted(
-        window.trace.points["sched_ran"].time_ns,
-        np.array([window.begin_ns, window.end_ns + 1], np.uint64),
-    ).tolist()
-    process = window.trace.points["sched_ran"].columns("process", begin=first, end=last)["process"]
-    process = np.where(runs["tgid"] > 0, process, IDLE.encode())
-    who = people.of(process.astype("S16"), runs["cgroup"])
-    order = np.lexsort((-runs["end_ns"], runs["begin_ns"], runs["ran_cpu"]))
-    cpu, begin = runs["ran_cpu"][order], runs["begin_ns"][order]
-    new = np.append(True, (cpu[1:] != cpu[:-1]) | (begin[1:] != begin[:-1]))[: len(order)]
-    order = order[new]
-    idle = np.flatnonzero(sleeps.idle_ns > 0)
-    nobody = np.full(len(idle), people.number(IDLE, 0))
-    return Turns(
-        np.concatenate([runs["ran_cpu"][order], sleeps.cpu[idle]]),
-        np.concatenate([runs["begin_ns"][order], sleeps.idle_ns[idle]]),
-        np.concatenate([runs["end_ns"][order], sleeps.on_ns[idle]]),
-        np.concatenate([who[order], nobody]),
-    )
+def _outside(
+    begin_ns: Ints, end_ns: Ints, row: Ints, off_ns: Ints, on_ns: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """What is left of some times (row, from when to when) without their gaps."""
+    every = np.arange(len(begin_ns))
+    number, since = np.append(every, row), np.append(begin_ns, on_ns)
+    first, last = np.lexsort((since, number)), np.lexsort((np.append(end_ns, off_ns), number))
+    return number[first], since[first], np.append(end_ns, off_ns)[last]
 
 
 def _held(spans: Spans, waited: Waited, people: People) -> Parts:
@@ -248,11 +164,11 @@ def _waits_for_commits(spans: Spans, waited: Waited) -> Parts:
 
 
 def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Turns:
-    """Who had each commit (the place), from its begin to its end.
+    """Who had each of the window's commits (the place), since its thread was let go to begin it.
 
     While it waits for open handles, who ended the last of them: that one had been open all
     the time. Then whose data it writes, and who changed what it logs (``logged``), for whom
-    all else is.
+    all else is, and what comes before it (the journal's superblock).
     """
     commits, sleeps, row = window.commits, waited.sleeps, np.arange(len(window.commits))
     logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
@@ -264,9 +180,11 @@ def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Tu
     woken = np.where(inside, at(sleeps.wake_ns, last), commits.begin_ns)
     asleep = np.where(inside, np.maximum(at(sleeps.off_ns, last), commits.begin_ns), woken)
     holder = people.threads(at(sleeps.waker, last), woken)
-    written = _written(waited, len(row), people)
-    written = np.where(written >= 0, written, logged)
+    written = _written(waited, len(logged), people)
+    written = np.where(written >= 0, written, logged)[row]
+    logged = logged[row]
     turns = (
+        (commits.since_ns, commits.begin_ns, logged),
         (commits.begin_ns, asleep, logged),
         (asleep, woken, holder),
         (woken, flushing, logged),
@@ -371,8 +289,3 @@ def _whose(waited: Waited, people: People, logged: Ints, bio: Ints, time_ns: Int
     who = people.threads(np.where(data > 0, data, at(bios.tid, bio)), time_ns)
     crowd = at(logged, commit)
     return np.where((data <= 0) & (crowd >= 0), crowd, who)
-
-
-def nothing_behind() -> Behind:
-    none = np.zeros(0, np.int64)
-    return Behind(none, none, none, none, ())

@@ -402,7 +402,9 @@ class Wakers:
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns, holder)
         spans.add(peer, "wakeup.runqueue", since, on, number)
         spans.add(peer, "throttle.cpu", since, at(self._sleeps.released_ns, sleep), number)
-        spans.add(np.where(helper, front.owner, -1), "wakeup.worker", since, front.end_ns)
+        worker = np.where(helper, front.owner, -1)
+        spans.add(worker, "wakeup.worker", since, on, number)
+        spans.add(worker, "wakeup.worker", np.maximum(since, on), front.end_ns, holder)
         before = Waits(
             front.owner, front.sleep, np.where(idle, floor, np.maximum(floor, off)), runnable,
             at(self._sleeps.waker, sleep), at(self._sleeps.waker_cpu, sleep),

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is behind kernel workers, and commits that were not seen whole: to the nanosecond."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
+from tests.analysis.test_who import DISK, WRITER, analysed, run, told, write_of
+from tests.analysis.test_who_journal import JOURNAL, handles, known, waiting
+from tests.stitch.test_wakers import IDLE, KWORKER, Sleeper, resume
+from tests.synthetic import Commit, Request, World, Writer, submit
+
+CPU = KWORKER % 4
+PREEMPTED, INTERRUPTIBLE = 0, 1
+
+
+def test_who_kept_a_kernel_worker_and_what_it_did_itself(tmp_path: Path) -> None:
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    world.emit("task", 1, KWORKER, tgid=KWORKER, subject_tid=KWORKER, process=b"kworker/u8:1",
+               comm=b"kworker/u8:1")  # fmt: skip
+    sleeper = Sleeper(world)
+    resume(world, KWORKER, 500, 20_000, 40_000, state=IDLE)
+    run(world, 1_000, 40_000, cpu=CPU)
+    # From the CPU once more, in the midst of its work.
+    resume(world, KWORKER, 60_000, 0, 70_000, state=PREEMPTED)
+    run(world, 60_000, 68_000, cpu=CPU)
+    sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["wakeup.worker"] == {
+        "hog/noisy": 20_000 + 8_000, "kworker/u8:1": 20_000 + 25_000, "unknown": 2_000,
+    }  # fmt: skip
+
+
+def test_what_comes_before_a_commit_is_for_whom_it_is(tmp_path: Path) -> None:
+    """Its thread was let go, and wrote the journal's superblock or what not before it began."""
+    world = World()
+    known(world)
+    commit = Commit(world, DISK, 1_000_000, 7).run(20_000, 4_000, [])
+    resume(world, JOURNAL, 500_000, 985_000, 988_000, WRITER, context=WAKE_THREAD,
+           state=INTERRUPTIBLE)  # fmt: skip
+    handles(world, commit, 1_020_000, writer=1, neighbour=3)
+    waiting(world, commit)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["journal.start"] == {"neighbour/noisy": 7_500, "writer": 2_500}
+
+
+def test_a_commit_that_still_goes_on_at_the_end_was_ahead(tmp_path: Path) -> None:
+    world = World()
+    known(world)
+    commit = Commit(world, DISK, 900_000, 7).run(20_000, 4_000, [])
+    world.builder._rows["jbd2_end_commit"].pop()
+    handles(world, commit, 920_000, neighbour=1)
+    ahead = Request(scheduler=None, device=400_000, sector=9_000, meta=True)
+    submit(world, DISK, JOURNAL, 1_000_000, ahead)
+    writer = Writer(world, WRITER, DISK, 1_100_000)
+    writer.enter()
+    writer.data(Request(queue=50_000, scheduler=None, device=500_000))
+    write_of(writer)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["device.data"] == {"neighbour/noisy": 250_300, "writer": 249_700}
