@@ -14,7 +14,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
-from iostrata.cli import COMMANDS, EPILOG
+from iostrata.cli import COMMANDS, EPILOG, function_of
 from iostrata.layers import ROWS
 from iostrata.recording import open_recording
 from iostrata.report import table
@@ -63,7 +63,7 @@ def test_blocks_are_what_the_program_prints() -> None:
 def test_commands_exist() -> None:
     code = "".join(re.findall(r"^```\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL))
     used = set(re.findall(r"^(?:sudo )?iostrata (\w+)", code, re.MULTILINE))
-    assert used == {command.__name__ for command in COMMANDS}
+    assert used == set(COMMANDS)
 
 
 def test_make_targets_exist() -> None:
@@ -84,10 +84,9 @@ def test_lines_fit() -> None:
 
 
 def test_examples_in_help_are_commands() -> None:
-    known = {command.__name__ for command in COMMANDS}
     for command in COMMANDS:
-        for line in (command.__doc__ or "").splitlines():
+        for line in (function_of(command).__doc__ or "").splitlines():
             found = re.match(r" +(sudo )?iostrata ", line)
             words = shlex.split(line.removesuffix("\\")) if found else []
             if words:
-                assert words[words.index("iostrata") + 1] in known
+                assert words[words.index("iostrata") + 1] in COMMANDS

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from iostrata.cli import COMMANDS
 from iostrata.lab import scenarios
 
 PROGRAM = "import sys; from iostrata.cli import main; sys.argv[0] = 'iostrata'; main()"
-NAMES = [command.__name__ for command in COMMANDS]
 SCENARIOS = list(scenarios())
 
 
@@ -41,7 +41,7 @@ def in_bash(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("iostrata ", NAMES),
+        ("iostrata ", COMMANDS),
         ("iostrata repl", ["replay"]),
         ("iostrata lab u", ["up"]),
         ("iostrata lab run ", SCENARIOS),
@@ -53,7 +53,7 @@ def in_bash(line: str) -> list[str]:
         ("iostrata replay /var/t", []),
     ],
 )
-def test_bash(line: str, expected: list[str]) -> None:
+def test_bash(line: str, expected: Sequence[str]) -> None:
     assert sorted(in_bash(line)) == sorted(expected)
 
 

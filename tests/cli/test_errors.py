@@ -28,7 +28,8 @@ def failing(error: BaseException) -> object:
 def status_and_story(
     error: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, str]:
-    monkeypatch.setattr(cli, "COMMANDS", (failing(error), failing(error)))
+    monkeypatch.setattr(cli, "COMMANDS", ("command",))
+    monkeypatch.setattr(cli, "function_of", lambda name: failing(error))
     monkeypatch.setattr(cli, "_discard_stdout", lambda: None)
     status = status_of(["command"])
     captured = capsys.readouterr()

@@ -7,11 +7,11 @@ import pytest
 
 from iostrata import __version__, errors
 from iostrata.attribute.summarise import GROUPINGS
-from iostrata.cli import COMMANDS, EPILOG, status_of
+from iostrata.cli import COMMANDS, EPILOG, function_of, status_of
 from iostrata.cli.options import By
 
 
-@pytest.mark.parametrize("command", ["", *(command.__name__ for command in COMMANDS)])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_fits_80_columns(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -24,8 +24,8 @@ def test_help_fits_80_columns(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_first_sentence_fits_the_list_of_commands(command: object) -> None:
-    first = (command.__doc__ or "").splitlines()[0]
+def test_first_sentence_fits_the_list_of_commands(command: str) -> None:
+    first = (function_of(command).__doc__ or "").splitlines()[0]
     assert first.endswith(".")
     assert len(first) <= 68
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iostrata.cli import COMMANDS, EPILOG
+from iostrata.cli import COMMANDS, EPILOG, function_of
 from iostrata.cli.man import page
 
 PAGE = Path(__file__).parents[2] / "docs" / "iostrata.1"
@@ -37,8 +37,8 @@ def test_it_renders_without_a_warning() -> None:
     text = done.stdout
     flat = " ".join(text.split())
     for command in COMMANDS:
-        assert f"iostrata {command.__name__} [" in flat
-        first, *_ = (command.__doc__ or "").splitlines()
+        assert f"iostrata {command} [" in flat
+        first, *_ = (function_of(command).__doc__ or "").splitlines()
         assert first in flat
     for line in EPILOG.splitlines()[2:]:
         assert " ".join(line.split()) in flat

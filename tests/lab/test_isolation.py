@@ -121,7 +121,9 @@ def test_recordings_that_nobody_took_go_after_a_week() -> None:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ({"owner": process(os.getpid())}, f"which process {os.getpid()} runs"),
+        pytest.param(
+            {"owner": process(os.getpid())}, f"which process {os.getpid()} runs", id="run"
+        ),
         ({"user": "another"}, "of another, "),
         ({"checkout": "/elsewhere"}, ", /elsewhere"),
     ],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: arguments in, one command run, an exit status out.
 
-To add a command: one module with one function, whose docstring is its help and
-whose result is the exit status, and one line in ``COMMANDS``.
+To add a command: one module with one function of its name, whose docstring is its
+help and whose result is the exit status, and its name in ``COMMANDS``.
 """
 
 from __future__ import annotations
@@ -13,50 +13,23 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Annotated, Final
 
 import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
-from iostrata.cli import (
-    bench,
-    compare,
-    doctor,
-    dump,
-    estimate,
-    export,
-    html,
-    join,
-    lab,
-    record,
-    replay,
-    run,
-    timeline,
-    top,
-)
 from iostrata.cli.sides import TwoSides
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
-COMMANDS: Final[tuple[Callable[..., int], ...]] = (
-    run.run,
-    record.record,
-    join.join,
-    replay.replay,
-    estimate.estimate,
-    timeline.timeline,
-    top.top,
-    compare.compare,
-    export.export,
-    html.html,
-    dump.dump,
-    bench.bench,
-    doctor.doctor,
-    lab.lab,
-)
+COMMANDS: Final = (
+    "run", "record", "join", "replay", "estimate", "timeline", "top", "compare", "export", "html",
+    "dump", "bench", "doctor", "lab",
+)  # fmt: skip
 # These end with a command line: no option of ours is looked for in it.
-RUNNERS: Final[tuple[Callable[..., int], ...]] = (run.run, record.record)
+RUNNERS: Final = ("run", "record")
 
 EPILOG: Final = """\
 \b
@@ -103,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def status_of(arguments: Sequence[str]) -> int:
     """Runs a command; the one place where what went wrong becomes text and a status."""
     try:
-        status = application()(
+        status = application(_asked_for(arguments))(
             args=list(arguments) or ["--help"], prog_name="iostrata", standalone_mode=False
         )
         sys.stdout.flush()
@@ -133,19 +106,30 @@ def status_of(arguments: Sequence[str]) -> int:
     return status or 0
 
 
-def application() -> typer.Typer:
+def application(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
         epilog=EPILOG,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     )
     app.callback()(_top)
-    for command in COMMANDS:
+    for name in commands:
         app.command(
-            cls=TwoSides if command is compare.compare else None,
-            context_settings={"allow_interspersed_args": command not in RUNNERS},
-        )(command)
+            cls=TwoSides if name == "compare" else None,
+            context_settings={"allow_interspersed_args": name not in RUNNERS},
+        )(function_of(name))
     return app
+
+
+def function_of(command: str) -> Callable[..., int]:
+    """Loaded now: what other commands need is not."""
+    function: Callable[..., int] = getattr(import_module(f"iostrata.cli.{command}"), command)
+    return function
+
+
+def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
+    """The one command that is, else all of them: for help, completion, a wrong name."""
+    return arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
 
 
 def _version(wanted: bool) -> None:

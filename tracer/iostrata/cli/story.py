@@ -6,14 +6,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from iostrata.foreign import lines
-from iostrata.record import Progress
+
+if TYPE_CHECKING:
+    from iostrata.record import Progress
 
 # Where lines stay, so often.
 PLAIN_EVERY_S: Final = 10.0
