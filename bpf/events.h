@@ -603,6 +603,19 @@ struct uring_work_event {
 	unsigned long long request_key; /* as in uring_event; 0: none that is recorded */
 };
 
+/* A kernel worker that is recorded from now on, as somebody has waited for it, had been idle, or
+ * asleep until it was let go at wake_ns, and runs since on_ns. */
+struct woken_event {
+	EVENT_HEADER;
+	unsigned long long wake_ns;
+	unsigned long long on_ns;
+	unsigned int waker_tid;
+	unsigned int state; /* as in sched_event, and so are these: */
+	unsigned int subject_tid;
+	unsigned short waker_cpu;
+	unsigned short waker_context;
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -671,7 +684,8 @@ struct uring_work_event {
 	P(block_bio_held, held_event)               \
 	P(jbd2_handles, handles_event)              \
 	P(rpc_wait, rpc_wait_event)                 \
-	P(io_uring_work, uring_work_event)
+	P(io_uring_work, uring_work_event)          \
+	P(sched_woken, woken_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -109,6 +109,19 @@ struct thread {
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */
 #define RUNS 128
 
+/* Kernel workers that are not recorded: two that share a place forget each other's. */
+#define WOKEN_BITS 9
+
+struct woken {
+	unsigned long long wake_ns;
+	unsigned long long on_ns; /* 0: not yet */
+	unsigned int tid;
+	unsigned int waker_tid;
+	unsigned int state;
+	unsigned short waker_cpu;
+	unsigned short waker_context;
+};
+
 /* Tasks that were told of: two that share a place are told of again. */
 #define TOLD_TASKS 65536
 

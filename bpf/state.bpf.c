@@ -5,6 +5,7 @@
 #include "runs.bpf.h"
 #include "throttle.bpf.h"
 #include "watch.bpf.h"
+#include "woken.bpf.h"
 
 const volatile __u32 ring_slots = 1;
 const volatile __u32 ring_shift = 0;
@@ -29,6 +30,7 @@ struct follow mounted[MAX_MOUNTED] = {};
 __u32 told_tasks[TOLD_TASKS] SEC(".data") = {};
 __u64 cgroups[CGROUP_SETS * CGROUP_WAYS] = {};
 struct cpu_runs cpu_runs[MAX_CPUS] = {};
+struct woken woken[1 << WOKEN_BITS] = {};
 struct dirtier dirtiers[1 << DIRTIERS_BITS] SEC(".data") = {};
 struct handlers handlers[TRANSACTIONS] = {};
 __u64 named[1 << NAMED_BITS] SEC(".data") = {};
@@ -152,21 +154,28 @@ int watch_add(__u32 dev, __u32 bits)
 	return 0;
 }
 
-int thread_serve(void)
+int thread_help(__u32 serves)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct thread *thread;
+	__u32 tid = ids;
 
 	/* Where an interrupt comes upon no thread, none does anything. */
-	if (!(__u32)ids || !current_is_kernel_thread())
+	if (!tid || !current_is_kernel_thread())
 		return 0;
-	thread = thread_of((__u32)ids);
+	thread = thread_of(tid);
+	if (!thread) {
+		thread = thread_add(tid, ids >> 32, THREAD_HELPER);
+		woken_tell(tid);
+	}
 	if (!thread)
-		thread = thread_add((__u32)ids, ids >> 32, THREAD_HELPER);
-	if (!thread || thread->kind != THREAD_HELPER)
 		return 0;
-	thread->serves = 1;
 	thread->useless_runs = 0;
+	if (thread->kind != THREAD_HELPER)
+		return 0;
+	if (serves)
+		thread->serves = 1;
+	/* At once: before the wake-up it is told who it is. */
 	thread_announce(thread);
 	return 0;
 }

@@ -7,6 +7,8 @@
 #include "interrupt.bpf.h"
 #include "runs.bpf.h"
 #include "throttle.bpf.h"
+#include "watch.bpf.h"
+#include "woken.bpf.h"
 
 /* A kernel thread has ceased to help after so many runs without being of use. */
 #define USELESS_RUNS 200
@@ -108,6 +110,8 @@ int wakeup_switch(__u64 *ctx)
 	thread = thread_of(next_tid);
 	if (thread && thread->off_ns)
 		resumed(thread, next, next_tid, now_ns);
+	if (!thread && next->flags & PF_WQ_WORKER)
+		woken_runs(next_tid, now_ns);
 	return 0;
 }
 
@@ -151,25 +155,6 @@ int wakeup_migrate(__u64 *ctx)
 	return 0;
 }
 
-/* The current thread lets a recorded one go on: what kept it is what that one waited for, so
- * a kernel thread is recorded from now on.  Helpers of mere helpers are not. */
-static __always_inline void helped(__u32 tid)
-{
-	struct thread *helper;
-
-	if (!tid || !current_is_kernel_thread())
-		return;
-	helper = thread_of(tid);
-	if (!helper)
-		helper = thread_add(tid, bpf_get_current_pid_tgid() >> 32, THREAD_HELPER);
-	if (!helper)
-		return;
-	helper->useless_runs = 0;
-	/* At once: before the wake-up it is told who it is. */
-	if (helper->kind == THREAD_HELPER)
-		thread_announce(helper);
-}
-
 /* Who lets a thread go that is not off the CPU is kept, too: the last one before it leaves. */
 SEC("tp_btf/sched_waking")
 int wakeup_waking(__u64 *ctx)
@@ -177,6 +162,8 @@ int wakeup_waking(__u64 *ctx)
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 	struct thread *thread = thread_of(task->pid);
 
+	if (!thread && task->flags & PF_WQ_WORKER)
+		woken_note(ctx, task->pid, task_state(task));
 	if (!thread || (thread->off_ns && (!thread->off_state || thread->wake_ns)))
 		return 0;
 	thread->waker_tid = current_tid();
@@ -184,7 +171,7 @@ int wakeup_waking(__u64 *ctx)
 	thread->waker_context = wake_context(ctx);
 	if (thread->waker_context == WAKE_THREAD &&
 	    (thread->kind != THREAD_HELPER || thread->serves))
-		helped(thread->waker_tid);
+		thread_help(0);
 	/* The last handle of a transaction that is to be committed. */
 	if (filter.who && thread->kind == THREAD_JOURNAL && thread->waker_context == WAKE_THREAD)
 		task_tell();

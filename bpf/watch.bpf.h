@@ -40,9 +40,15 @@ static __always_inline __u32 watch_of(__u32 dev)
  * verifier looks at it once, and not once for each program that calls it. */
 int watch_add(__u32 dev, __u32 bits);
 
-/* The current thread does what others may wait for: if it is a kernel thread, it is recorded
- * from now on, with those that let it go on (state.bpf.c).  Not hidden, for the same reason. */
-int thread_serve(void);
+/* The current thread lets a recorded one go on, or does itself what others may wait for: if it is a
+ * kernel thread, it is recorded from now on, and where it serves, with those that let it go on
+ * (state.bpf.c).  Not hidden, for the same reason. */
+int thread_help(__u32 serves);
+
+static __always_inline void thread_serve(void)
+{
+	thread_help(1);
+}
 
 static __always_inline __u32 disk_dev(struct gendisk *disk)
 {

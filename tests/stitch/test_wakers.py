@@ -140,6 +140,29 @@ def test_what_a_kernel_worker_did_from_its_wake_up_on() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("state", "account"),
+    [
+        (IDLE, {"wakeup.interrupt": 400, "wakeup.worker": 95_000 - 62_400}),
+        # It was at its work before: since when, and what that waited for, nobody was told.
+        (UNINTERRUPTIBLE, {"wakeup.worker": 95_000 - 62_400, "residual": 400}),
+    ],
+)
+def test_what_a_kernel_worker_did_that_was_met_when_it_let_the_sleeper_go(
+    state: int, account: dict[str, int]
+) -> None:
+    world = World()
+    sleeper = Sleeper(world)
+    submit(world, DISK, 100, 11_000, FAST)
+    world.target(KWORKER, 94_980, kind=THREAD_HELPER)
+    world.emit(
+        "sched_woken", 94_990, KWORKER, wake_ns=62_400, on_ns=80_000, waker_tid=0, waker_cpu=0,
+        waker_context=WAKE_INTERRUPT, state=state, subject_tid=KWORKER,
+    )  # fmt: skip
+    sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
+    assert found(world) == REST | {"block.Q2D": 1_000, "device.data": 50_000} | account
+
+
 def test_what_only_interrupted_a_kernel_worker_ended_nothing() -> None:
     """Another's request was complete while it was at its work; it let the sleeper go itself."""
     world = World()

@@ -13,7 +13,7 @@ WAKEUP: Final = Declaration(
             "wakeup.worker",
             "OS",
             "handed to a kernel worker until it began, or let the caller go",
-            ("io_uring_queue_async_work", "io_uring_work", "sched_resume"),
+            ("io_uring_queue_async_work", "io_uring_work", "sched_resume", "sched_woken"),
             "the engine hands requests to kernel threads, as buffered writes and syncs are, or the "
             "file system ends appends in them (ext4, XFS); there are too few of them, or no CPU.",
             "#aed581",

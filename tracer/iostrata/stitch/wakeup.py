@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, joined
 from iostrata.layers import STACK
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
@@ -66,7 +66,37 @@ class Sleeps:
 
 
 def sleeps_of(window: Window) -> Sleeps:
-    """One row per sched_resume event."""
+    """One row per sched_resume event, in their order, and behind them one per sched_woken."""
+    return Sleeps(**joined([_resumed(window), _woken(window)]))
+
+
+def _woken(window: Window) -> Sleeps:
+    """How kernel workers came to what they did when they were first met.
+
+    Since when each had slept is not known: if it was idle (TASK_NOLOAD), that is no matter.
+    """
+    woken = window.columns(
+        "sched_woken", "cpu", "subject_tid", "wake_ns", "on_ns", "waker_tid", "waker_cpu",
+        "waker_context", "state",
+    )  # fmt: skip
+    none = np.zeros(len(woken["wake_ns"]), np.int64)
+    return Sleeps(
+        tid=woken["subject_tid"],
+        off_ns=woken["wake_ns"],
+        wake_ns=woken["wake_ns"],
+        on_ns=woken["on_ns"],
+        waker=woken["waker_tid"],
+        waker_cpu=woken["waker_cpu"],
+        context=woken["waker_context"],
+        state=woken["state"],
+        cpu=woken["cpu"],
+        idle_ns=none,
+        throttled_ns=none,
+        limit=none,
+    )
+
+
+def _resumed(window: Window) -> Sleeps:
     later = ("waker_cpu", "waker_context", "idle_ns")
     told = [name for name in later if name in window.trace.points["sched_resume"].fields]
     resumes = window.columns(

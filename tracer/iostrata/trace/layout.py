@@ -78,6 +78,7 @@ POINTS: dict[str, int] = {
     "jbd2_handles": 65,
     "rpc_wait": 66,
     "io_uring_work": 67,
+    "sched_woken": 68,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -148,6 +149,7 @@ STRUCT_OF: dict[str, str] = {
     "jbd2_handles": "handles_event",
     "rpc_wait": "rpc_wait_event",
     "io_uring_work": "uring_work_event",
+    "sched_woken": "woken_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -659,6 +661,19 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("request_key", "<u8", 16),
+    ),
+    "woken_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("wake_ns", "<u8", 16),
+        ("on_ns", "<u8", 24),
+        ("waker_tid", "<u4", 32),
+        ("state", "<u4", 36),
+        ("subject_tid", "<u4", 40),
+        ("waker_cpu", "<u2", 44),
+        ("waker_context", "<u2", 46),
     ),
 }
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Kernel workers that are not recorded, and may turn out to be what a recorded
+ * thread waits for, when they let it go on: by whom each was let go itself is
+ * noted in memory, and becomes an event only then.
+ */
+#ifndef IOSTRATA_WOKEN_BPF_H
+#define IOSTRATA_WOKEN_BPF_H
+
+#include "interrupt.bpf.h"
+
+extern struct woken woken[1 << WOKEN_BITS];
+
+static __always_inline struct woken *woken_of(__u32 tid)
+{
+	return &woken[tid & ((1 << WOKEN_BITS) - 1)];
+}
+
+/* Somebody lets it go. */
+static __always_inline void woken_note(__u64 *ctx, __u32 tid, __u32 state)
+{
+	struct woken *last = woken_of(tid);
+
+	last->tid = tid;
+	last->wake_ns = bpf_ktime_get_ns();
+	last->on_ns = 0;
+	last->waker_tid = current_tid();
+	last->state = state;
+	last->waker_cpu = bpf_get_smp_processor_id();
+	last->waker_context = wake_context(ctx);
+}
+
+/* It runs. */
+static __always_inline void woken_runs(__u32 tid, __u64 now_ns)
+{
+	struct woken *last = woken_of(tid);
+
+	if (last->tid == tid && !last->on_ns)
+		last->on_ns = now_ns;
+}
+
+/* It is recorded from now on. */
+static __always_inline void woken_tell(__u32 tid)
+{
+	struct woken *last = woken_of(tid);
+	union event *e;
+
+	if (last->tid != tid || !last->on_ns)
+		return;
+	e = emit_reserve(POINT_sched_woken);
+	if (!e)
+		return;
+	e->sched_woken.wake_ns = last->wake_ns;
+	e->sched_woken.on_ns = last->on_ns;
+	e->sched_woken.waker_tid = last->waker_tid;
+	e->sched_woken.state = last->state;
+	e->sched_woken.subject_tid = tid;
+	e->sched_woken.waker_cpu = last->waker_cpu;
+	e->sched_woken.waker_context = last->waker_context;
+	emit_submit(e, POINT_sched_woken);
+	last->tid = 0;
+}
+
+#endif
