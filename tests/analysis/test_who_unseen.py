@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
 from tests.analysis.test_who import DISK, WRITER, analysed, run, told, write_of
 from tests.analysis.test_who_journal import JOURNAL, handles, known, waiting
@@ -60,3 +62,24 @@ def test_a_commit_that_still_goes_on_at_the_end_was_ahead(tmp_path: Path) -> Non
     write_of(writer)
     found = told(analysed(world, tmp_path / "machine"))
     assert found["device.data"] == {"neighbour/noisy": 250_300, "writer": 249_700}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_nobody_is_seen_in_the_log_of_xfs(asked: bool, tmp_path: Path) -> None:
+    world = World()
+    writer = Writer(world, WRITER, DISK, 1_000)
+    writer.enter()
+    log = {"iclog_key": 0xE0, "lsn": 5, "bio_key": 0, "dev": DISK}
+    world.emit("xlog_iclog_sync", 2_000, WRITER, **log)
+    world.emit("xlog_iclog_wait_on", 2_100, WRITER, **log)
+    world.emit("xlog_iclog_sync_done", 53_000, KWORKER, **log)
+    resume(world, WRITER, 2_200, 53_400, 53_900, KWORKER, context=WAKE_THREAD)
+    if asked:
+        run(world, 53_400, 53_900)
+    writer.now = 54_000
+    write_of(writer)
+    found = analysed(world, tmp_path / "machine")
+    gaps = [gap.layer for gap in found.quality.not_observed]
+    assert ("who is in XFS's log" in gaps) == asked
+    if asked:
+        assert told(found)["journal.logging"] == {"unknown": 50_900}

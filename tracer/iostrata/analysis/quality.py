@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.networks import network_disks
 from iostrata.analysis.path import Path
+from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import Ints, columns_of, integers, meets
 from iostrata.foreign import shown
 from iostrata.hops import HOPS, Graph, Link
@@ -267,6 +268,7 @@ def _not_observed(
     yield from _not_told(trace)
     detail = bool(trace.env.get("detail"))
     yield from _limits(trace, shares)
+    yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
     for observer in OBSERVERS:
         asked = observer.detail is None or observer.detail == detail
         asked &= not observer.given or len(trace.points[observer.given]) > 0

@@ -8,7 +8,7 @@ it, too, and the parts are the row to the nanosecond.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,10 +18,12 @@ from iostrata.analysis.path import Path
 from iostrata.columns import Ints, coded, joined, ranges
 from iostrata.hops import Lifted, View
 from iostrata.layers import ROWS, STACK
-from iostrata.model import UNKNOWN, Crowd, Who
+from iostrata.model import UNKNOWN, Crowd, NotObserved, Who
 from iostrata.stitch import Spans, told
+from iostrata.trace import Trace
 
 CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
+JOURNALS: Final = tuple(row.name for row in ROWS if row.name.startswith("journal."))
 
 
 class Names:
@@ -77,6 +79,15 @@ def told_in(path: Path) -> frozenset[int]:
         for place, layer in enumerate(path.layers)
         if layer and layer.machine in telling and layer.row in CONTENDED
     )
+
+
+def whose_is_untold(
+    trace: Trace, shares: Mapping[tuple[str, str], float]
+) -> Iterator[tuple[NotObserved, float]]:
+    """What nothing tells of although it was asked for (--who), and its share of the time."""
+    if len(trace.points["sched_ran"]) and len(trace.points["xlog_iclog_sync"]):
+        share = sum(shares.get((trace.machine, row), 0) for row in JOURNALS)
+        yield NotObserved("who is in XFS's log", "no point tells", "unknown"), share
 
 
 def told_apart(lifted: Lifted, names: Names) -> Told:
