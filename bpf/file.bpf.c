@@ -46,37 +46,6 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 
 #define OVERLAY_MAGIC 0x794c7630
 
-/* Where an overlay writes to, 0: not known (older kernels have no list of all layers).  Its types
- * may be a module's: PEEKed at. */
-static __always_inline __u32 overlay_dev(struct super_block *sb)
-{
-	struct ovl_fs *overlay = PEEK(sb, s_fs_info);
-	struct ovl_layer *upper;
-	struct vfsmount *mount;
-
-	if (!bpf_core_field_exists(overlay->layers))
-		return 0;
-	upper = PEEK(overlay, layers);
-	mount = PEEK(upper, mnt);
-	sb = mount ? PEEK(mount, mnt_sb) : NULL;
-	return sb ? PEEK(sb, s_dev) : 0;
-}
-
-/* Notes where an overlay writes to: the mount table of a container is its own.  Not hidden: see
- * watch_add. */
-int overlay_note(__u64 sb_key, __u32 dev)
-{
-	__u32 upper = overlay_dev((struct super_block *)sb_key);
-
-	for (__u32 i = 0; upper && i < MAX_OVERLAYS; i++) {
-		if (overlays[i].dev == dev || take(&overlays[i].dev, dev)) {
-			overlays[i].bits = upper;
-			return 0;
-		}
-	}
-	return 0;
-}
-
 static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
 {
 	struct block_device *bdev = LOOK(sb, s_bdev);
@@ -87,6 +56,50 @@ static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
 		return;
 	disk = LOOK(bdev, bd_disk);
 	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
+}
+
+/* Where an overlay writes to, 0: not known (older kernels have no list of all layers).  Its types
+ * may be a module's: PEEKed at. */
+static __always_inline __u64 overlay_upper(struct super_block *sb)
+{
+	struct ovl_fs *overlay = PEEK(sb, s_fs_info);
+	struct ovl_layer *upper;
+	struct vfsmount *mount;
+
+	if (!bpf_core_field_exists(overlay->layers))
+		return 0;
+	upper = PEEK(overlay, layers);
+	mount = PEEK(upper, mnt);
+	return mount ? (__u64)PEEK(mount, mnt_sb) : 0;
+}
+
+static __always_inline __u32 overlay_dev(struct super_block *sb)
+{
+	__u64 upper = overlay_upper(sb);
+
+	return upper ? PEEK((struct super_block *)upper, s_dev) : 0;
+}
+
+/* Notes where an overlay writes to: the mount table of a container is its own.  What it makes
+ * durable at once (syncfs) tells of no file there first.  Not hidden: see watch_add. */
+int overlay_note(__u64 sb_key, __u32 dev)
+{
+	__u64 upper_key = overlay_upper((struct super_block *)sb_key);
+	struct super_block *upper = TYPED(struct super_block, upper_key);
+	__u32 upper_dev;
+
+	if (!upper_key)
+		return 0;
+	upper_dev = LOOK(upper, s_dev);
+	if (!filter.device)
+		watch_file_system(upper, upper_dev);
+	for (__u32 i = 0; i < MAX_OVERLAYS; i++) {
+		if (overlays[i].dev == dev || take(&overlays[i].dev, dev)) {
+			overlays[i].bits = upper_dev;
+			return 0;
+		}
+	}
+	return 0;
 }
 
 void file_system_watch(struct super_block *sb)

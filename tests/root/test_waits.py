@@ -49,6 +49,14 @@ for _ in range(4):
     os.fdatasync(fd)
 """
 
+WHOLE = """
+import ctypes, os
+files = [os.open(f"file{number}", os.O_WRONLY | os.O_CREAT) for number in range(20)]
+for file in files:
+    os.write(file, bytes(3000))
+ctypes.CDLL(None).syncfs(files[0])
+"""
+
 # What is left to chance: waits that began before the recording saw who is waited for.
 UNEXPLAINED = 0.03
 # Of the sleeps: what was let go before it was known.
@@ -110,3 +118,16 @@ def test_the_journal_below_an_overlay_is_watched(overlay: Path) -> None:
     found = layers(overlay, "a", "b")
     assert found["journal.logging"] > 0
     assert found["unattributed"] <= UNEXPLAINED
+
+
+def test_an_overlay_that_is_synchronised_as_a_whole(overlay: Path) -> None:
+    """Before any file of it: nothing else tells which journal that waits for."""
+    recording = overlay.parent / "recording"
+    done = iostrata("run", "-o", str(recording), "--json", "-", "--",
+                    sys.executable, "-c", WHOLE, cwd=overlay)  # fmt: skip
+    good(done.returncode, done.stderr)
+    document = json.loads(done.stdout)
+    assert document["writes"]["analysed"] == 1
+    rows = {row["layer"] for row in document["layers"]}
+    assert "journal.logging" in rows
+    assert document["residual"]["share"] <= UNEXPLAINED
