@@ -113,14 +113,16 @@ static __always_inline bool bio_watched(__u32 dev)
 
 static __always_inline int bio_queued(struct bio *bio)
 {
+	bool for_call = read_note(bio);
 	struct thread *thread;
 	__u32 dev;
 
-	if (!is_recorded(bio->bi_opf))
+	if (!for_call && !is_recorded(bio->bi_opf, bio))
 		return 0;
 	dev = bio_dev(bio);
-	/* That somebody reads from a disk makes it nobody's who writes. */
-	if (is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK) : !bio_watched(dev))
+	/* That somebody else reads from a disk makes it nobody's who writes. */
+	if (!for_call && is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK)
+						   : !bio_watched(dev))
 		return 0;
 	task_tell();
 	thread_serve();
@@ -146,7 +148,7 @@ static __always_inline __u32 watched_dev(struct bio *bio)
 {
 	__u32 dev;
 
-	if (!is_recorded(bio->bi_opf))
+	if (!is_recorded(bio->bi_opf, bio))
 		return 0;
 	dev = bio_dev(bio);
 	return watch_of(dev) & WATCH_DISK ? dev : 0;
@@ -222,7 +224,10 @@ static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 ol
 	__u32 dev;
 
 	/* A partition is never watched, so its remap to the whole disk ends here. */
-	if (!is_recorded(bio->bi_opf) || !(watch_of(old_dev) & WATCH_DISK))
+	if (!(watch_of(old_dev) & WATCH_DISK))
+		return 0;
+	/* Device mapper tells of its own bio for another device before it queues that. */
+	if (!read_note(bio) && !is_recorded(bio->bi_opf, bio))
 		return 0;
 	dev = bio_dev(bio);
 	if (dev == old_dev)
@@ -270,7 +275,7 @@ static __always_inline int request_emit(const void *ctx, struct request *rq, int
 	union event *e;
 	__u32 dev;
 
-	if (!is_recorded(flags))
+	if (!is_recorded(flags, rq->bio))
 		return 0;
 	dev = request_dev(rq);
 	if (!(watch_of(dev) & WATCH_DISK))
@@ -322,7 +327,7 @@ static __always_inline void request_bios(struct request *rq, __u64 request_key)
 	__u32 dev;
 
 	bio = bio ? PEEK(bio, bi_next) : NULL;
-	if (!bio || !is_recorded(rq->cmd_flags))
+	if (!bio || !is_recorded(rq->cmd_flags, rq->bio))
 		return;
 	dev = request_dev(rq);
 	if (!(watch_of(dev) & WATCH_DISK))
@@ -398,7 +403,10 @@ SEC("tp_btf/block_rq_complete")
 int block_rq_complete(__u64 *ctx)
 {
 	int error = block_status_argument ? status_errno(ctx[1]) : (int)ctx[1];
+	struct request *rq = ARGUMENT(struct request *, 0);
 
-	return request_emit(ctx, ARGUMENT(struct request *, 0), error, ctx[2],
-			    POINT_block_rq_complete);
+	request_emit(ctx, rq, error, ctx[2], POINT_block_rq_complete);
+	if (reads_noted && is_data_read(rq->cmd_flags))
+		read_forget(rq->bio);
+	return 0;
 }

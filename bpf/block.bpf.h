@@ -3,24 +3,20 @@
 #ifndef IOSTRATA_BLOCK_BPF_H
 #define IOSTRATA_BLOCK_BPF_H
 
+#include "reads.bpf.h"
 #include "watch.bpf.h"
 
-/* A read of a file's data, of which no write consists: it only may be ahead of one. */
-static __always_inline bool is_data_read(__u32 flags)
-{
-	return (flags & REQ_OP_MASK) == REQ_OP_READ && !(flags & REQ_META);
-}
-
-/* Writes and flushes; and what a write may have to wait for: reads of metadata, discards of what
- * held some, and with --who whatever else the disk does before it. */
-static __always_inline bool is_recorded(__u32 flags)
+/* Writes and flushes; and what a write may have to wait for: reads of metadata, and of what it
+ * changes a part of, discards of what held some, and with --who whatever else the disk does before
+ * it. */
+static __always_inline bool is_recorded(__u32 flags, struct bio *bio)
 {
 	__u32 recorded = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
 			 1 << REQ_OP_WRITE_ZEROES | 1 << REQ_OP_DISCARD;
 	__u32 operation = flags & REQ_OP_MASK;
 
 	if (operation == REQ_OP_READ)
-		return filter.who || !is_data_read(flags);
+		return filter.who || !is_data_read(flags) || read_is_noted(bio);
 	return operation < 32 && (recorded >> operation & 1);
 }
 
@@ -37,7 +33,7 @@ static __always_inline int wire_emit(struct request *rq, __u64 wire_key, __u32 p
 	union event *e;
 	__u32 dev;
 
-	if (!is_recorded(rq->cmd_flags))
+	if (!is_recorded(rq->cmd_flags, rq->bio))
 		return 0;
 	dev = request_dev(rq);
 	if (!(watch_of(dev) & WATCH_DISK))

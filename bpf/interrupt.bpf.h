@@ -26,10 +26,9 @@ struct task_struct___stack {
 /* Whether a program's context, which the kernel makes on the stack it is on, is on the task's. */
 static __always_inline bool on_own_stack(const void *ctx, struct task_struct *task)
 {
-	__u64 stack = (__u64)PEEK((struct task_struct___stack *)task, stack), here = 0;
+	__u64 stack = (__u64)PEEK((struct task_struct___stack *)task, stack);
 
-	bpf_probe_read_kernel(&here, sizeof(here), &ctx);
-	return here - stack < STACK_BYTES;
+	return pointer_key(ctx) - stack < STACK_BYTES;
 }
 
 /* "ksoftirq", as its first eight characters are in memory. */

@@ -254,6 +254,15 @@ static __always_inline __u64 argument_key(const __u64 *ctx, __u32 n)
 	return key;
 }
 
+/* Any pointer as a number. */
+static __always_inline __u64 pointer_key(const void *pointer)
+{
+	__u64 key = 0;
+
+	bpf_probe_read_kernel(&key, sizeof(key), &pointer);
+	return key;
+}
+
 /* Reads one member through a pointer that the verifier does not know the type of. */
 #define PEEK(pointer, member)                                             \
 	({                                                                \

@@ -122,6 +122,9 @@ struct woken {
 	unsigned short waker_context;
 };
 
+/* Reads that are noted: two that share a place are forgotten in turn. */
+#define READS_BITS 10
+
 /* Tasks that were told of: two that share a place are told of again. */
 #define TOLD_TASKS 65536
 

@@ -64,7 +64,7 @@ static __always_inline bool is_recorded_request(struct request *rq)
 
 	if (!disk || PEEK(disk, queue) != queue)
 		return false;
-	return is_recorded(PEEK(rq, cmd_flags)) &&
+	return is_recorded(PEEK(rq, cmd_flags), PEEK(rq, bio)) &&
 	       watch_of((__u32)PEEK(disk, major) << 20 | PEEK(disk, first_minor)) & WATCH_DISK;
 }
 

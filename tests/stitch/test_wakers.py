@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -219,6 +220,16 @@ def test_a_thread_is_what_it_was_when_it_let_the_sleeper_go(first: int, then: in
     world.target(KWORKER, 96_000, kind=then)
     worker = {"wakeup.worker": 75_000, "residual": 9_000}
     assert found(world) == REST | (worker if first == THREAD_HELPER else {"residual": 84_000})
+
+
+def test_what_a_write_changes_a_part_of_is_read_first() -> None:
+    world = World()
+    sleeper = Sleeper(world)
+    submit(world, DISK, 100, 11_000, replace(FAST, read=True))
+    sleeper.wakes(62_300, 0, WAKE_INTERRUPT)
+    assert found(world) == REST | {
+        "block.Q2D": 1_000, "device.read": 50_000, "wakeup.interrupt": 300,
+    }  # fmt: skip
 
 
 def test_a_request_that_another_asked_for() -> None:

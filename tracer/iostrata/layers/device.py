@@ -21,6 +21,17 @@ DEVICE: Final = Declaration(
             contended=True,
         ),
         Row(
+            "device.read",
+            "device",
+            "issued to completed: data read, of which a write changes a part",
+            ("block_rq_issue", "block_rq_complete", "block_rq_requeue"),
+            "writes change parts of pages that are not cached: write whole ones, at multiples of "
+            "their size. Or what is copied (sendfile, copy_file_range) is not cached.",
+            "#90caf9",
+            "data",
+            contended=True,
+        ),
+        Row(
             "device.meta",
             "device",
             "issued to completed: metadata read, written past the journal; discards",
@@ -59,6 +70,7 @@ DEVICE: Final = Declaration(
         Rank("timed.data", "device.data", Depth.BY_TIME, wakes=True),
         Rank("timed.meta", "device.meta", Depth.BY_TIME, wakes=True),
         Rank("timed.flush", "device.flush", Depth.BY_TIME, wakes=True),
+        Rank("device.read", "device.read", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.flush", "device.flush", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.meta", "device.meta", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.journal", "device.journal", Depth.DEVICE, wakes=True, asks=True),

@@ -47,7 +47,8 @@ def spans_of_bios(
 
 def kinds_of(bios: Bios, journal: NDArray[np.bool_]) -> Ranks:
     """What the device has of each bio."""
-    kind = np.where(bios.meta | bios.discard, RANK["device.meta"], RANK["device.data"])
+    kind = np.where(bios.read, RANK["device.read"], RANK["device.data"])
+    kind = np.where(bios.meta | bios.discard, RANK["device.meta"], kind)
     return np.where(journal, RANK["device.journal"], kind).astype(np.int16)
 
 

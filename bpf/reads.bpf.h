@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Reads of data that recorded calls wait for: of what a write changes a part
+ * of, or copies.  They are noted by their bios, as requests do not tell for
+ * whom they are, and all others are no matter (but with --who).
+ */
+#ifndef IOSTRATA_READS_BPF_H
+#define IOSTRATA_READS_BPF_H
+
+#include "thread.bpf.h"
+
+/* A read of a file's data, of which no write consists: it only may be ahead of one. */
+static __always_inline bool is_data_read(__u32 flags)
+{
+	return (flags & REQ_OP_MASK) == REQ_OP_READ && !(flags & REQ_META);
+}
+
+extern __u64 reads[1 << READS_BITS]; /* bios that recorded calls read with */
+extern __u32 reads_noted;            /* whether there was any */
+
+static __always_inline __u64 *read_place(__u64 bio_key)
+{
+	return &reads[(bio_key >> 6) & ((1 << READS_BITS) - 1)];
+}
+
+static __always_inline bool read_is_noted(struct bio *bio)
+{
+	__u64 bio_key;
+
+	if (!reads_noted)
+		return false;
+	bio_key = pointer_key(bio);
+	return *read_place(bio_key) == bio_key;
+}
+
+/* A recorded call reads what it is to change a part of (or to copy), unless it is one for many
+ * requests, of which others may read. */
+static __always_inline bool reads_for_call(const struct thread *thread)
+{
+	if (thread->kind == THREAD_WORKER)
+		return true;
+	return thread->enter_ns && thread->kind != THREAD_HELPER &&
+	       (thread->call < CALL_IO_SUBMIT || thread->call > CALL_IO_URING_ENTER);
+}
+
+/* Whether a bio reads data for a recorded call of the current thread, which is noted then. */
+static __always_inline bool read_note(struct bio *bio)
+{
+	struct thread *thread;
+	__u64 bio_key;
+
+	if (!is_data_read(bio->bi_opf))
+		return false;
+	thread = thread_of(current_tid());
+	if (!thread || !reads_for_call(thread))
+		return false;
+	bio_key = pointer_key(bio);
+	*read_place(bio_key) = bio_key;
+	reads_noted = 1;
+	return true;
+}
+
+static __always_inline void read_forget(struct bio *bio)
+{
+	__u64 bio_key = pointer_key(bio), *place = read_place(bio_key);
+
+	if (*place == bio_key)
+		*place = 0;
+}
+
+#endif
