@@ -126,6 +126,30 @@ def test_the_branch_that_ends_last_holds_the_time(order: Sequence[int], tmp_path
     assert 9_000_000 < hidden[1] < 9_200_000
 
 
+@pytest.mark.parametrize("recorded_too", ["", "other"])
+def test_a_call_that_nobody_recorded_and_that_ends_last_holds_the_time(
+    recorded_too: str, tmp_path: Path
+) -> None:
+    """Its own disk held nothing of what the caller waited for, be the server seen or not."""
+    client, away, other = Machine("client"), Machine("away"), Machine("other", port=900)
+    now = 1_000_000
+    for number in range(30):
+        late = number % 3 > 0
+        own = Disk(device=600_000 if late else 900_000)
+        work: list[Disk | Call] = [own, Call(away, [Disk(device=600_000)])]
+        then = [Call(other)] if recorded_too else []
+        now = client.write(400, now, work[:: 1 if number % 2 else -1], then) + 50_000 + number * 731
+    found = found_in(recorded(tmp_path, client, *([other] if recorded_too else [])))
+    rows = {layer.row: times for layer, times in zip(found.layers, found.time_ns, strict=True)}
+    beyond = ("network.there", "network.back", "svc.queue", "svc", "block.Q2D", "device.data",
+              "wakeup.interrupt", "wakeup.runqueue")  # fmt: skip
+    for number, true in enumerate(client.truth):
+        call = sum(true[f"away/{row}"] for row in beyond)
+        assert rows["device.data"][number] == true["client/device.data"]
+        assert rows["rpc.call"][number] == call
+        assert (call > 600_000) == (number % 3 > 0)
+
+
 def test_replicas_are_all_awaited(tmp_path: Path) -> None:
     """A primary that writes itself and to two others: whoever is last holds the time."""
     random = Random(3)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from iostrata.columns import Ints, at, changes
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Held, Link, Node
-from iostrata.layers import RANK, STACK
+from iostrata.layers import RANK, STACK, Depth
 from iostrata.stitch import Audit, Behind, Edges, SpanList, Spans, Window, follow, stitch, window_of
 
 # Ranks of spans that wait for something below the machine.
@@ -28,6 +28,7 @@ NONE: Final = np.zeros(0, np.int64)
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
+CALLS = np.intersect1d(ASKING, [n for n, rank in enumerate(STACK) if rank.depth == Depth.AWAY])
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,15 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     lifting = _Lifting(graph, way, found.ties, found.audit)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
-    asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0)) if links else NONE
+    calls = np.isin(own.rank, CALLS)
+    compared = bool(links) or bool(calls.any())
+    asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0)) if compared else NONE
     asked = own.rows(asking)
     asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
     until = critical(asked)
+    # A call that leads nowhere is less deep than a disk of its own machine, and may end later.
+    beside = np.isin(asked.owner, own.owner[calls])
+    until_ns[asking[beside]] = until[beside]
     crossing = [link.crosses(ask) for link, ask in zip(links, asks, strict=True)]
     lifting.missing(asked.owner[_led_nowhere(links, asks, crossing)])
     for link, ask, crosses in zip(links, asks, crossing, strict=True):
