@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ from iostrata.cli import status_of
 from iostrata.record.machines import END_LIMIT_S, Plan, stop
 from iostrata.record.permission import BTF
 from iostrata.record.recorder import Request
-from iostrata.record.ssh import Ssh
+from iostrata.record.ssh import Ssh, SshSession
 from tests.cli.recordings import small_recording
 from tests.record.far import Far, set_up
 
@@ -184,6 +186,54 @@ def test_what_has_no_end_is_not_kept(far: Far, capfd: pytest.CaptureFixture[str]
     far.happens("nas", f"{script}; mv $MACHINE/now $MACHINE/saying")
     assert status_of([*RECORD, "--", "sleep", "2"]) == 0
     assert "what it says has no end" in capfd.readouterr().err
+
+
+class Endless(io.FileIO):
+    """Always has something to say, and nothing that is a recorder's line."""
+
+    reads = 0
+
+    def __init__(self) -> None:
+        super().__init__("/dev/zero")
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        return (super().read(size) or b"") if self.reads < 100 else b""
+
+
+def test_who_never_stops_speaking_keeps_nobody(tmp_path: Path) -> None:
+    """The others are heard meanwhile, and Ctrl-C is."""
+    with Endless() as said, (tmp_path / "control").open("wb") as control:
+        process: Any = SimpleNamespace(stderr=said, stdin=control, wait=lambda limit_s: 0)
+        session = SshSession(process, shows_output=False)
+        assert session.lines(0) == []
+        assert session.alive
+        assert said.reads == 1
+
+
+def test_an_answer_without_end_is_refused(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    far.says("nas", "sha256sum", "exec yes")
+    assert status_of([*RECORD, "--", "touch", "ran"]) == 6
+    assert "machine server: what it says has no end" in capfd.readouterr().err
+    assert not Path("ran").exists()
+    assert far.left_over() == []
+
+
+def test_a_machine_that_falls_silent_is_waited_for_no_longer(
+    far: Far, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("iostrata.record.answer.SILENT_LIMIT_S", 2.0)
+    far.happens(
+        "nas", """printf '#!/bin/sh\\nexec sleep 30\\n' >$MACHINE/wc; chmod +x $MACHINE/wc"""
+    )
+    began = time.monotonic()
+    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert time.monotonic() - began < 25
+    assert "machine server: it was silent for 2 s; what it recorded is in nas:" in (
+        capfd.readouterr().err
+    )
+    assert names("machines") == ["guest"]
+    assert names("absent") == ["server"]
 
 
 def test_a_command_cannot_speak_for_its_recorder(

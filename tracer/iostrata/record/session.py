@@ -45,7 +45,8 @@ class PipedSession:
             found, self._unread = self._split(self._unread + (chunk or b""))
             if len(self._unread) > LONGEST:
                 self.alive, self.why = False, "what it says has no end"
-            if found:
+            # Who never stops speaking, and says nothing, is not listened to for longer.
+            if found or not _left(deadline):
                 return [line.decode(errors="replace") for line in found]
         return []
 

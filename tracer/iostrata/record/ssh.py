@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import shlex
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from iostrata.errors import RecorderError, UsageError
+from iostrata.record.answer import Heard, answer_of
 from iostrata.record.receive import BEGIN, SEND, receive
 from iostrata.record.session import PipedSession
 from iostrata.record.transport import STATUS_TIME_LIMIT, Done
@@ -28,6 +30,8 @@ OPTIONS: Final = (
     "ServerAliveCountMax=3",
 )
 STATUS_SSH: Final = 255
+# The recorder's 3 MB, by a slow way.
+PUT_LIMIT_S: Final = 600.0
 # Before each of the recorder's lines on standard error, among the command's own.
 MARK: Final = b"\x1e"
 
@@ -64,6 +68,7 @@ class Ssh:
         # What it says on standard error is bounded by nobody, and is not needed.
         sender = subprocess.Popen(
             self._line(["sh", "-c", SEND, "sh", remote, BEGIN]),
+            bufsize=0,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -72,7 +77,7 @@ class Ssh:
         with sender:
             assert sender.stdout
             try:
-                receive(sender.stdout, local)
+                receive(io.BufferedReader(Heard(sender.stdout)), local)
             finally:
                 sender.terminate()
 
@@ -101,36 +106,33 @@ class Ssh:
         return [*ssh, *options, "--", self.destination, shlex.join(words)]
 
     def _succeed(self, words: Sequence[str], stdin: IO[bytes]) -> None:
-        done = self._run(words, None, stdin)
+        done = self._run(words, PUT_LIMIT_S, stdin)
         if done.status:
             raise RecorderError(f"{words[0]} failed: {_last_line(done.output.encode())}")
 
-    def _run(
-        self, words: Sequence[str], limit_s: float | None, stdin: IO[bytes] | None = None
-    ) -> Done:
+    def _run(self, words: Sequence[str], limit_s: float, stdin: IO[bytes] | None = None) -> Done:
         try:
-            done = subprocess.run(
+            with subprocess.Popen(
                 self._line(words),
                 stdin=stdin or subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 start_new_session=True,
-                timeout=limit_s,
-                check=False,
-            )
+            ) as process:
+                output, story = answer_of(process, limit_s)
         except subprocess.TimeoutExpired:
             return Done(STATUS_TIME_LIMIT, f"{words[0]} did not end in {limit_s:g} s")
         except OSError as error:
             raise RecorderError(
                 f"{_command()} cannot be run: {error.strerror}", _missing()
             ) from error
-        if done.returncode == STATUS_SSH:
+        if process.returncode == STATUS_SSH:
             raise RecorderError(
-                f"ssh {self.destination}: {_last_line(done.stderr)}",
+                f"ssh {self.destination}: {_last_line(story)}",
                 f"it must work without questions: {_command()} -o BatchMode=yes "
                 f"{self.destination} true",
             )
-        output = done.stdout + done.stderr
-        return Done(done.returncode, output.decode(errors="replace"))
+        return Done(process.returncode, (output + story).decode(errors="replace"))
 
 
 class SshSession(PipedSession):
