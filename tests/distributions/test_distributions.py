@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 
 pytestmark = pytest.mark.distributions
 ROOT = Path(__file__).parents[2]
-MIRROR = "http://deb.debian.org/debian"
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 
 
@@ -31,6 +31,12 @@ def run(*command: str | Path, timeout_s: int) -> str:
     return done.stdout
 
 
+def mirror() -> str:
+    """Where this machine has its packages from: of several places that with the most."""
+    words = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    return statistics.mode(run(*words, timeout_s=60).split())
+
+
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])
 def fresh(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -40,7 +46,7 @@ def fresh(
         pytest.skip("needs root and debootstrap")
     root = tmp_path_factory.mktemp(request.param)
     run("debootstrap", "--variant=minbase", "--include=git,make,ca-certificates",
-        request.param, root, MIRROR, timeout_s=1800)  # fmt: skip
+        request.param, root, mirror(), timeout_s=1800)  # fmt: skip
     # What this machine trusts, as between it and the world there may be a proxy.
     for name in (CERTIFICATES, "etc/resolv.conf"):
         if Path("/", name).exists():
@@ -62,3 +68,12 @@ def fresh(
 def test_a_command_of_the_readme_does_all_by_itself(fresh: Path, target: str) -> None:
     said = run("chroot", fresh, "make", "-C", "/root/iostrata", target, timeout_s=7000)
     assert {"demo": "synchronous writes", "test": " passed"}[target] in said
+
+
+def test_the_same_source_gives_the_same_bytes(tmp_path: Path) -> None:
+    built = []
+    for name in ("a", "deeper/b"):
+        run("git", "clone", "--quiet", ROOT, tmp_path / name, timeout_s=300)
+        run("make", "-C", tmp_path / name / "bpf", timeout_s=600)
+        built.append((tmp_path / name / "bpf/build/iostrata-record").read_bytes())
+    assert built[0] == built[1]
