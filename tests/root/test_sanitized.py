@@ -28,7 +28,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-s",
         "-j2",
         "-C",
-        BPF,
+        str(BPF),
         f"OUT={out}",
         "SANITIZE=address,undefined",
         "CFLAGS=-O1 -g",
