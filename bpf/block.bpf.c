@@ -119,6 +119,7 @@ static __always_inline int bio_queued(struct bio *bio)
 
 	if (!for_call && !is_recorded(bio->bi_opf, bio))
 		return 0;
+	compat_notice();
 	dev = bio_dev(bio);
 	/* That somebody else reads from a disk makes it nobody's who writes. */
 	if (!for_call && is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK)

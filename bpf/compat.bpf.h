@@ -3,7 +3,7 @@
 #ifndef IOSTRATA_COMPAT_BPF_H
 #define IOSTRATA_COMPAT_BPF_H
 
-#include "kernel.bpf.h"
+#include "thread.bpf.h"
 
 #define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
 
@@ -27,6 +27,29 @@ static __always_inline bool current_is_compat(void)
 	}
 	task = (struct task_struct___compat *)bpf_get_current_task_btf();
 	return task->thread_info.status & TS_COMPAT;
+}
+
+/* The recorder attaches the points of 32-bit programs' calls. */
+static __always_inline void compat_begins(void)
+{
+	__sync_fetch_and_add(&compat_execs, 1);
+	if (has_cmpxchg)
+		ring_wake();
+}
+
+/* A 64-bit program can make such calls, too (int 0x80).  Nothing tells of them before the points
+ * are attached, but that they reach a disk. */
+static __always_inline void compat_notice(void)
+{
+	struct thread *thread;
+
+	if (!current_is_compat())
+		return;
+	thread = thread_admit();
+	if (!thread || thread->enter_ns || thread->compat)
+		return;
+	thread->compat = 1;
+	compat_begins();
 }
 
 #endif

@@ -60,6 +60,7 @@ struct thread {
 
 	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
 	unsigned char announced : 1; /* its thread event has been emitted */
+	unsigned char compat : 1;    /* its calls are a 32-bit program's, and that was said */
 	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
 	unsigned char slept : 1;     /* since it queued a bio last */
 	unsigned char waker_context; /* enum wake_context */

@@ -244,11 +244,8 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 	__u32 tid = task->pid;
 	struct thread *thread = thread_of(old_tid);
 
-	if (current_is_compat()) {
-		__sync_fetch_and_add(&compat_execs, 1);
-		if (has_cmpxchg)
-			ring_wake();
-	}
+	if (current_is_compat())
+		compat_begins();
 	if (!thread)
 		return;
 	if (thread->kind > THREAD_TARGET) {
@@ -264,6 +261,7 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 	}
 	thread->kind = 0;
 	thread->announced = 0;
+	thread->compat = current_is_compat();
 }
 
 SEC("tp_btf/sched_process_exec")

@@ -7,6 +7,7 @@
 #ifndef IOSTRATA_WORK_BPF_H
 #define IOSTRATA_WORK_BPF_H
 
+#include "compat.bpf.h"
 #include "watch.bpf.h"
 
 enum uring_opcode {
@@ -239,8 +240,10 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 static __always_inline struct thread *sync_thread_on(__u32 dev)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
-	struct thread *thread = thread_of((__u32)ids);
+	struct thread *thread;
 
+	compat_notice();
+	thread = thread_of((__u32)ids);
 	/* A target matters in its recorded calls. */
 	if (thread && !thread_at_work(thread))
 		return NULL;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -340,6 +341,23 @@ def test_a_32_bit_program_that_begins_unexpectedly_is_told_of(program_32: Path, 
     assert told == ["the first ones of 1 programs, until their probes were attached"]
     # The second one found them attached.
     assert 51 <= len(found.writes) <= 102
+
+
+def test_a_64_bit_program_can_make_the_calls_of_32_bit_ones(disk: Path) -> None:
+    """Nothing tells of them before one reaches a disk; from then on they are recorded."""
+    made = disk / "int80"
+    source = Path(__file__).parent / "programs" / "int80.c"
+    compiled = ["cc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-o", str(made), str(source)]
+    if platform.machine() != "x86_64" or subprocess.run([*compiled], check=False).returncode:
+        pytest.skip("no program with int 0x80 can be built here")
+    if subprocess.run([made, disk / "data", "0"], check=False).returncode == 3:
+        pytest.skip("this kernel takes no calls of 32-bit programs")
+    found = recorded(disk, [str(made), str(disk / "data"), "40"])
+    assert found.writes.names["method"] == ("fsync",)
+    assert 0 < len(found.writes) < 40
+    assert set(found.writes.size_bytes.tolist()) == {8192}
+    told = [gap.reason for gap in found.quality.not_observed if "32-bit" in gap.layer]
+    assert told == ["the first ones of 1 programs, until their probes were attached"]
 
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
