@@ -208,6 +208,40 @@ def test_several_runs_side_by_side(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert sorted(path.name for path in Path(after).iterdir()) == ["1", "2"]
 
 
+def test_run_repeats_and_prints_one_table(
+    tmp_path: Path, temporary: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, after = str(tmp_path / "before"), str(tmp_path / "after")
+    assert status_of(["run", "--repeat", "3", "-o", before, "--", "true"]) == 0
+    captured = capfd.readouterr()
+    assert "iostrata: run 3 of 3\n" in captured.err
+    assert captured.out.startswith("all: 3 runs, 40 writes in each\n")
+    # They are copies of one recording: no run differs from the next.
+    total = captured.out.splitlines()[2].split()
+    assert total[:3] == ["total", "mean", "100.0%"]
+    assert len(set(total[3:])) == 1
+    assert len(total) == 8
+    assert status_of(["run", "-q", "--repeat", "2", "-o", after, "--", "true"]) == 0
+    capfd.readouterr()
+    assert status_of(["compare", before, after]) == 0
+    assert "120 writes in 3 runs of A, 80 writes in 2 runs of B" in capfd.readouterr().out
+    assert status_of(["run", "-q", "--repeat", "2", "--by", "method", "--", "true"]) == 0
+    assert "\nfdatasync: 2 runs, 20 writes in each\n" in capfd.readouterr().out
+    assert not list(temporary.iterdir())
+
+
+def test_a_series_has_one_table_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", "--repeat", "2", "--json", "-", "--", "true"]) == 2
+    assert "--repeat prints one table" in capfd.readouterr().err
+    once = tmp_path / "once"
+    fails = f"test ! -e {once} || exit 3; touch {once}"
+    assert status_of(["run", "--repeat", "4", "--", "sh", "-c", fails]) == 3
+    captured = capfd.readouterr()
+    assert "the command ended with status 3" in captured.err
+    assert "run 3 of 4" not in captured.err
+    assert captured.out == ""
+
+
 def test_the_first_run_that_fails_is_the_last(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from iostrata.attribute.selection import (
     process_name,
     select,
 )
+from iostrata.attribute.series import series
 from iostrata.attribute.spread import histogram, over_time
 from iostrata.attribute.summarise import summarise, tabulate
 from iostrata.attribute.sweep import Held, attribute, sweep
@@ -25,6 +26,6 @@ from iostrata.attribute.timeline import segments
 __all__ = [
     "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Held", "Run", "WallTime", "Wanted", "attribute",
     "by_segment", "charts", "chosen", "compare", "histogram", "joined", "joined_writes",
-    "over_time", "percentile", "process_name", "run_of", "segments", "select", "summarise", "sweep",
-    "tabulate",
+    "over_time", "percentile", "process_name", "run_of", "segments", "select", "series",
+    "summarise", "sweep", "tabulate",
 ]  # fmt: skip

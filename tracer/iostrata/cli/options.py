@@ -152,6 +152,16 @@ Output = Annotated[
     ),
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the temporary recording, and say where.")]
+Repeat = Annotated[
+    int,
+    typer.Option(
+        "--repeat",
+        metavar="N",
+        min=1,
+        show_default=False,
+        help="So many recordings, one after the other: DIR/1, DIR/2, ... for compare.",
+    ),
+]
 JsonOnly = Annotated[
     str,
     typer.Option(

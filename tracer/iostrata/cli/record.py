@@ -50,16 +50,7 @@ def record(
             help="The machine that runs the command, else the first --machine.",
         ),
     ] = "",
-    repeat: Annotated[
-        int,
-        typer.Option(
-            "--repeat",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="So many recordings, one after the other: DIR/1, DIR/2, ... for compare.",
-        ),
-    ] = 1,
+    repeat: options.Repeat = 1,
     force: options.Force = False,
     pid: options.Pid = None,
     comm: options.Comm = None,

@@ -3,21 +3,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rich.console import Console
+
+import iostrata
+from iostrata.attribute import Run, run_of, series
 from iostrata.cli import options
-from iostrata.cli.capture import capture, checked, failed, prepare, target, temporary
-from iostrata.cli.present import Wishes, present
+from iostrata.cli.capture import (
+    capture,
+    checked,
+    failed,
+    prepare,
+    prepare_series,
+    target,
+    temporary,
+)
+from iostrata.cli.present import Wishes, present, terminal_width
 from iostrata.cli.story import Story, complain
-from iostrata.errors import NothingToAnalyse
+from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
 from iostrata.record import Request
+from iostrata.report import series as series_report
 
 
 def run(
     command: options.Command = None,
     output: options.Output = None,
     keep: options.Keep = False,
+    repeat: options.Repeat = 1,
     force: options.Force = False,
     pid: options.Pid = None,
     comm: options.Comm = None,
@@ -53,6 +69,16 @@ def run(
       sudo iostrata run --by size -- fio job.fio
       sudo iostrata run --comm postgres --duration 10 --by directory
       sudo iostrata run --comm postgres --duration 10 --json out.json
+
+    One recording says nothing of how the next would differ. --repeat makes
+    several and prints one table of them all: of each row the mean, the interval
+    that holds the mean of all such runs, the least and the most of them. With -o
+    they are kept side by side, as `iostrata record --repeat` leaves them:
+
+    \b
+      sudo iostrata run --repeat 5 -o before -- fio job.fio
+      sudo iostrata run --repeat 5 -o after -- fio job.fio
+      iostrata compare before after
     """
     wishes = Wishes(by.value if by else "", json, csv, tail, who, histogram, over_time)
     request = Request(
@@ -69,12 +95,63 @@ def run(
         buffer_kib=buffer,
     )
     request = checked(request)
+    if repeat > 1:
+        _check_series(wishes)
+        return _series(request, Runs(repeat, output, keep, force, quiet, ping), wishes.by)
     with Story(quiet, alone=not command, limit_s=duration) as story:
         if output:
             prepare(output, force)
             return _run(request, output, story, wishes, ping)
         with temporary(story, keep) as directory:
             return _run(request, directory, story, wishes, ping)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How many, where, and how they are told of."""
+
+    count: int
+    output: Path | None
+    keep: bool
+    force: bool
+    quiet: bool
+    ping: bool
+
+
+def _check_series(wishes: Wishes) -> None:
+    if replace(wishes, by="") != Wishes(""):
+        raise UsageError(
+            "--repeat prints one table of all runs, and of other reports --by only",
+            "give -o DIR, then ask each run by `iostrata replay DIR/1`",
+        )
+
+
+def _series(request: Request, runs: Runs, by: str) -> int:
+    """One run after the other; the first that fails is the last."""
+    story = Story(runs.quiet)
+    with nullcontext(runs.output) if runs.output else temporary(story, runs.keep) as directory:
+        found: list[Run] = []
+        places = prepare_series(directory, runs.count, runs.force)
+        for number, place in enumerate(places, 1):
+            story.say(f"run {number} of {runs.count}")
+            prepare(place, runs.force)
+            own = replace(request, directory=place)
+            alone, limit = not request.command, request.duration_s
+            with Story(runs.quiet, alone=alone, limit_s=limit) as running:
+                outcome = capture(own, running, runs.ping)
+            if status := failed(outcome):
+                return status
+            recording = iostrata.open(place)
+            found.append(run_of(recording.analyse(), by, recording.created))
+        result = series(found)
+        if not result.groups:
+            raise NothingToAnalyse("no group of writes is in every run", "leave --by out")
+        width = terminal_width()
+        console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
+        console.print(series_report.render(result, width), end="")
+        if runs.output:
+            story.say(f"to compare it with others: iostrata compare {directory} OTHER")
+    return STATUS_LOSSES if any(one.doubtful for one in result.quality) else 0
 
 
 def _run(request: Request, directory: Path, story: Story, wishes: Wishes, ping: bool) -> int:

@@ -20,6 +20,7 @@ from iostrata.model.breakdown import (
     Who,
     Writes,
 )
+from iostrata.model.series import Repeated, Series, SeriesGroup, SeriesRow
 from iostrata.model.summary import (
     Basis,
     Cause,
@@ -55,7 +56,8 @@ __all__ = [
     "UNKNOWN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",
     "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Crowd", "Estimate", "Evidence",
     "Excess", "Fact", "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary",
-    "NotObserved", "Onset", "OverTime", "Part", "Period", "Quality", "Regression", "Row",
-    "SegmentRow", "Selection", "Stack", "Step", "Sum", "Summary", "Table", "Tail", "TailRow",
-    "TailSegment", "Timeline", "Unseen", "WaitSite", "Who", "Writes",
+    "NotObserved", "Onset", "OverTime", "Part", "Period", "Quality", "Regression", "Repeated",
+    "Row", "SegmentRow", "Selection", "Series", "SeriesGroup", "SeriesRow", "Stack", "Step", "Sum",
+    "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen",
+    "WaitSite", "Who", "Writes",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from iostrata.report import (
     live,
     page,
     quality,
+    series,
     spread,
     table,
     timeline_json,
@@ -52,6 +53,6 @@ REPORTS: Final = (
 __all__ = [
     "ORDERS", "REPORTS", "Breakdown", "Comparison", "Count", "Estimate", "Ns", "Page", "Report",
     "Timelines", "Unit", "View", "comparison", "comparison_json", "csv", "cut", "estimate",
-    "estimate_json", "json", "labelled", "live", "page", "quality", "rounded_ns", "spread", "table",
-    "text", "timeline_json", "waterfall", "wrapped",
+    "estimate_json", "json", "labelled", "live", "page", "quality", "rounded_ns", "series",
+    "spread", "table", "text", "timeline_json", "waterfall", "wrapped",
 ]  # fmt: skip
