@@ -135,42 +135,50 @@ static void read_transport(struct block_fact *block)
 	}
 }
 
-/* io.cost.qos of version 2's root has a line a disk: 253:0 enable=1 ... */
-static bool has_io_cost(unsigned int dev)
+/* The disks that io.cost.qos of version 2's root enables, zero behind the last: it has a line a
+ * disk, 253:0 enable=1 ...  NULL: none. */
+static unsigned int *io_cost_devs(void)
 {
 	static const char *const files[] = { "/sys/fs/cgroup/io.cost.qos",
 					     "/sys/fs/cgroup/unified/io.cost.qos" };
-	unsigned int major_number, minor_number;
-	bool enabled = false;
+	unsigned int major_number, minor_number, count = 0, *devs = NULL, *grown;
 	char line[256];
 
 	for (unsigned int i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		FILE *in = fopen(files[i], "re");
 
 		while (in && fgets(line, sizeof(line), in)) {
-			if (sscanf(line, "%u:%u", &major_number, &minor_number) == 2 &&
-			    kernel_dev(major_number, minor_number) == dev)
-				enabled |= strstr(line, " enable=1") != NULL;
+			if (sscanf(line, "%u:%u", &major_number, &minor_number) != 2 ||
+			    !strstr(line, " enable=1"))
+				continue;
+			grown = realloc(devs, (count + 2) * sizeof(*devs));
+			if (!grown)
+				continue;
+			devs = grown;
+			devs[count++] = kernel_dev(major_number, minor_number);
+			devs[count] = 0;
 		}
 		if (in)
 			fclose(in);
 	}
-	return enabled;
+	return devs;
 }
 
 /* What holds requests back without a point that tells of it (rq_qos). */
-static void read_queue_limits(struct block_fact *block)
+static void read_queue_limits(struct block_fact *block, const unsigned int *io_costs)
 {
 	static const char *const names[] = { "-", "wbt", "io.cost", "wbt,io.cost" };
-	bool cost = has_io_cost(block->dev), wbt;
+	bool cost = false, wbt;
 	char text[32];
 
+	for (const unsigned int *dev = io_costs; dev && *dev; dev++)
+		cost |= *dev == block->dev;
 	read_fact(block->name, "queue/wbt_lat_usec", text, sizeof(text));
 	wbt = strtol(text, NULL, 10) > 0;
 	snprintf(block->queue_limits, sizeof(block->queue_limits), "%s", names[wbt | cost << 1]);
 }
 
-static void read_block(struct block_fact *block, const char *name)
+static void read_block(struct block_fact *block, const char *name, const unsigned int *io_costs)
 {
 	char partition[16];
 
@@ -188,12 +196,13 @@ static void read_block(struct block_fact *block, const char *name)
 		  sizeof(block->logical_block_size));
 	read_fact(name, "loop/backing_file", block->backing, sizeof(block->backing));
 	read_transport(block);
-	read_queue_limits(block);
+	read_queue_limits(block, io_costs);
 	read_lower_devs(block);
 }
 
 int facts_collect(struct facts *facts)
 {
+	unsigned int *io_costs;
 	struct dirent **names;
 	int count = scandir(SYS_BLOCK, &names, NULL, alphasort);
 
@@ -201,14 +210,16 @@ int facts_collect(struct facts *facts)
 	if (count < 0)
 		return -errno;
 	facts->blocks = calloc(count, sizeof(*facts->blocks));
+	io_costs = io_cost_devs();
 	for (int i = 0; i < count; i++) {
 		if (facts->blocks && names[i]->d_name[0] != '.') {
-			read_block(&facts->blocks[facts->block_count], names[i]->d_name);
+			read_block(&facts->blocks[facts->block_count], names[i]->d_name, io_costs);
 			if (facts->blocks[facts->block_count].dev)
 				facts->block_count++;
 		}
 		free(names[i]);
 	}
+	free(io_costs);
 	free(names);
 	return facts->blocks ? 0 : -ENOMEM;
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import iostrata
 from iostrata import cli
 from iostrata.cli import status_of
 from iostrata.record import Refusal, permission
@@ -165,6 +166,21 @@ main()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == -signal.SIGINT
     assert done.stderr == b""
+
+
+def test_little_is_loaded_before_ctrl_c_is_seen_to() -> None:
+    """What takes a moment would be interrupted with a traceback."""
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+before = set(sys.modules)
+import iostrata.__main__
+print(*sorted(set(sys.modules) - before))
+"""
+    command = [sys.executable, "-I", "-S", "-c", program, str(Path(iostrata.__file__).parents[1])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "iostrata.__main__" in done.stdout.split()
+    assert not {"typing", "enum", "re", "signal"}.intersection(done.stdout.split())
 
 
 @pytest.mark.parametrize("command", [["run", "true"], ["record", "-o", "x", "true"]])

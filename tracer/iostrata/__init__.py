@@ -14,7 +14,11 @@ names are the program's own and may change. What is here is loaded when it is fi
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+# Not from `typing`, which takes a moment: until `main` is reached, Ctrl-C is a traceback.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
