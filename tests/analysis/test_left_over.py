@@ -232,6 +232,21 @@ def limits_told(limits: tuple[str, ...], request: Request, told: bool = False) -
     return [gap for gap in analysed(world).quality.not_observed if "limits" in gap.layer]
 
 
+def test_writes_that_no_program_tells_of_are_in_no_row() -> None:
+    """As io_uring's on Linux 5.10; what another missing program tells is time of other rows."""
+    world = World()
+    sleeper(world)
+    for program in (b"uring_submit_sqe", b"uring_queue_async_work", b"block_merge"):
+        world.builder.add("probe", time_ns=1, program=program, error=-13)
+    told = {gap.layer: gap for gap in analysed(world).quality.not_observed}
+    gap = told["uring: uring_submit_sqe, uring_queue_async_work"]
+    assert gap.reason == (
+        "their programs did not attach (Permission denied): io_uring writes are not analysed"
+    )
+    assert gap.merged_into == ""
+    assert told["block: block_merge"].merged_into == "the layers around it"
+
+
 @pytest.mark.parametrize(
     ("limits", "asleep_ns", "told"),
     [

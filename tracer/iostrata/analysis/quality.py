@@ -19,7 +19,7 @@ from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import Ints, columns_of, integers, meets
 from iostrata.foreign import shown
 from iostrata.hops import HOPS, Graph, Link
-from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS
+from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC, Units
 from iostrata.trace import RECORDER_CPU, Trace
@@ -48,6 +48,9 @@ NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
 SYNCS: Final = (*next(row.points for row in ROWS if row.name == "fs"), "nfs_call")
 MINOR_BITS: Final = 20
 KERNEL_ERRORS: Final = range(-4095, 0)
+WITHOUT_CALLS: Final = {
+    prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
+}
 
 
 # What io_uring names the kernel's thread that looks for requests.
@@ -348,8 +351,9 @@ def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
     for (layer, error), programs in refused.items():
         which = "its program" if len(programs) == 1 else "their programs"
         reason = os.strerror(-error) if error in KERNEL_ERRORS else f"error {error}"
-        why = f"{which} did not attach ({reason})"
-        yield NotObserved(f"{layer}: {', '.join(programs)}", why, "the layers around it")
+        why, lost = f"{which} did not attach ({reason})", WITHOUT_CALLS.get(layer)
+        why, into = (f"{why}: {lost}", "") if lost else (why, "the layers around it")
+        yield NotObserved(f"{layer}: {', '.join(programs)}", why, into)
 
 
 def _idle_layers(trace: Trace, path: Path) -> set[str]:

@@ -120,7 +120,7 @@ class Visibility:
     ``needed``: without it nothing can be said of a write. ``absent``: what it means that the
     kernel has no such points; "": as if they were refused. ``debugfs``: what is lost where
     that is not mounted, and how to mount it; "": nothing. ``role``: of the machines that are
-    recorded for this.
+    recorded for this. ``calls``: what is missed is whole writes, not time of those in the table.
     """
 
     name: str
@@ -128,6 +128,7 @@ class Visibility:
     without: str
     programs: tuple[str, ...] = ()
     needed: bool = False
+    calls: bool = False
     absent: str = ""
     debugfs: str = ""
     role: str = ""
