@@ -193,7 +193,10 @@ int block_bio_complete(__u64 *ctx)
 	struct bio *bio = ARGUMENT(struct bio *, 1);
 	__u32 dev = watched_dev(bio);
 
-	return dev ? bio_emit(bio, dev, POINT_block_bio_complete, false) : 0;
+	if (dev)
+		bio_emit(bio, dev, POINT_block_bio_complete, false);
+	read_forget(bio->bi_opf, bio);
+	return 0;
 }
 
 /* A bio has got a request, which nothing but a limit of the queue (rq_qos: wbt, io.cost,
@@ -407,7 +410,6 @@ int block_rq_complete(__u64 *ctx)
 	struct request *rq = ARGUMENT(struct request *, 0);
 
 	request_emit(ctx, rq, error, ctx[2], POINT_block_rq_complete);
-	if (reads_noted && is_data_read(rq->cmd_flags))
-		read_forget(rq->bio);
+	read_forget(rq->cmd_flags, rq->bio);
 	return 0;
 }

@@ -16,7 +16,7 @@ static __always_inline bool is_data_read(__u32 flags)
 }
 
 extern __u64 reads[1 << READS_BITS]; /* bios that recorded calls read with */
-extern __u32 reads_noted;            /* whether there was any */
+extern __u64 reads_noted;            /* how many of them are there */
 
 static __always_inline __u64 *read_place(__u64 bio_key)
 {
@@ -46,8 +46,8 @@ static __always_inline bool reads_for_call(const struct thread *thread)
 /* Whether a bio reads data for a recorded call of the current thread, which is noted then. */
 static __always_inline bool read_note(struct bio *bio)
 {
+	__u64 bio_key, *place;
 	struct thread *thread;
-	__u64 bio_key;
 
 	if (!is_data_read(bio->bi_opf))
 		return false;
@@ -55,17 +55,26 @@ static __always_inline bool read_note(struct bio *bio)
 	if (!thread || !reads_for_call(thread))
 		return false;
 	bio_key = pointer_key(bio);
-	*read_place(bio_key) = bio_key;
-	reads_noted = 1;
+	place = read_place(bio_key);
+	if (!*place)
+		__sync_fetch_and_add(&reads_noted, 1);
+	*place = bio_key;
 	return true;
 }
 
-static __always_inline void read_forget(struct bio *bio)
+/* It is complete. */
+static __always_inline void read_forget(__u32 flags, struct bio *bio)
 {
-	__u64 bio_key = pointer_key(bio), *place = read_place(bio_key);
+	__u64 bio_key, *place;
 
-	if (*place == bio_key)
-		*place = 0;
+	if (!reads_noted || !is_data_read(flags))
+		return;
+	bio_key = pointer_key(bio);
+	place = read_place(bio_key);
+	if (*place != bio_key)
+		return;
+	*place = 0;
+	__sync_fetch_and_add(&reads_noted, -1);
 }
 
 #endif

@@ -36,7 +36,7 @@ struct handlers handlers[TRANSACTIONS] = {};
 __u64 named[1 << NAMED_BITS] SEC(".data") = {};
 __u64 compat_execs = 0;
 __u64 reads[1 << READS_BITS] = {};
-__u32 reads_noted = 0;
+__u64 reads_noted = 0;
 struct transport transports[MAX_TRANSPORTS] = {};
 struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};
 

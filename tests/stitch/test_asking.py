@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from iostrata.trace.layout import THREAD_HELPER, WAKE_INTERRUPT, WAKE_THREAD
+from tests.stitch.test_below import LOOP, SDA, Block, on_loop, one_write
 from tests.stitch.test_wakers import (
     DISK,
     IDLE,
@@ -92,3 +93,22 @@ def test_who_had_its_request_slept_for_something_else() -> None:
     account = found(world)
     assert account["device.data"] == 70_000
     assert "block.Q2G" not in account
+
+
+def test_a_loop_devices_worker_waits_for_a_request_of_the_disk_below() -> None:
+    world = on_loop()
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    world.target(KWORKER, kind=THREAD_HELPER)
+    loop.queue(2_000, 100, 0xB0)
+    loop.request(2_500, 61_000, 0xA0, 0xB0, tid=100)
+    disk.queue(10_000, KWORKER, 0xC0, sector=512, kernel=1, above=0xA0)
+    resume(world, KWORKER, 10_000, 40_000, 41_000)
+    world.emit("block_getrq", 41_000, KWORKER, bio_key=0xC0, sector=512, dev=SDA,
+               size_bytes=8192, flags=WRITE | SYNC, kernel_thread=1, held=1)  # fmt: skip
+    disk.request(41_500, 60_500, 0xD0, 0xC0, sector=512)
+    one_write(world, LOOP, 61_500)
+    assert found(world) == {
+        "syscall": 1_000, "block.Q2D": 500 + 500, "block.stacked": 7_500 + 500,
+        "block.Q2G": 30_000, "wakeup.runqueue": 1_000, "device.data": 19_000,
+        "wakeup.interrupt": 500,
+    }  # fmt: skip
