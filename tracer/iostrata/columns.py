@@ -110,10 +110,14 @@ def one_of(values: NDArray[np.integer], wanted: ArrayLike) -> NDArray[np.bool_]:
     return found
 
 
-def distinct(values: Ints) -> Ints:
-    """The different values, which are few or come in runs, in order."""
-    unique: Ints = np.unique(values[changes(values)])
-    return unique
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """The different values, in order.
+
+    As ``np.unique``, which does not look at runs, and loads what knows masked arrays.
+    """
+    flat = np.ravel(values)
+    ascending = np.sort(flat[changes(flat)])
+    return ascending[changes(ascending)]
 
 
 def coded(values: Ints) -> tuple[Ints, Ints]:
@@ -162,7 +166,7 @@ class AsOf:
         self._span = int(times.max()) - self._origin + 3
         if len(self._unique) * self._span > PLACES:
             # Key and time do not fit into one number, but the time's place among all does.
-            self._ticks = np.unique(times)
+            self._ticks = distinct(times)
             times = np.searchsorted(self._ticks, times)
             self._origin, self._span = 0, len(self._ticks) + 3
         self._place = rank * self._span + (times - self._origin + 1)

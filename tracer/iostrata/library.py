@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iostrata import analysis, model, recording
-from iostrata.export import check_arrow, columns, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -66,5 +65,7 @@ class Breakdown(model.Breakdown):
 
         Errors: MissingPackage if pyarrow is not installed, which ``iostrata[parquet]`` brings.
         """
+        from iostrata.export import check_arrow, columns, table_of  # noqa: PLC0415
+
         check_arrow("to_arrow()")
         return table_of(columns(self))

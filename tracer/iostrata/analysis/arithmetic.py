@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.connections import address_of
 from iostrata.analysis.pipeline import Prepared
-from iostrata.columns import Ints, integers
+from iostrata.columns import Ints, distinct, integers
 from iostrata.hops import HOPS
 from iostrata.model import Basis, Breakdown, Estimate, Guess
 from iostrata.stitch import OP_WRITE, requests_of, stacking, whole
@@ -140,7 +140,7 @@ def _round_trip(trace: Trace) -> _Term | None:
     varies by half of itself is more than one thing.
     """
     calls = trace.points["rpc_call"]
-    used = np.unique(integers(calls["connection"]))
+    used = distinct(integers(calls["connection"]))
     if echoes := _echoes(trace, used):
         return _Term(float(np.median(echoes)), ECHO, trace.machine, len(echoes))
     least = [us for each in used if (us := trace.facts.least_rtt_us.get(int(each)))]

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from iostrata import units
-from iostrata.columns import Ints, columns_of, integers
+from iostrata.columns import Ints, columns_of, distinct, integers
 from iostrata.stitch import Downs, downs_of
 from iostrata.trace import Trace
 
@@ -26,7 +26,7 @@ def troubled_connections(trace: Trace) -> Iterator[str]:
     )  # fmt: skip
     calls = integers(trace.points["rpc_retransmit"]["connection"])
     downs = downs_of(trace)
-    used = np.unique(integers(trace.points["rpc_call"]["connection"]))
+    used = distinct(integers(trace.points["rpc_call"]["connection"]))
     while len(used):
         one = _of_one_transport(downs, int(used[0]))
         of_it = np.flatnonzero(np.isin(told["connection"], one))
@@ -44,7 +44,7 @@ def _of_one_transport(downs: Downs, connection: int) -> Ints:
     """A connection's number, and those that its transport had after or before it."""
     whose = downs.up_transport[downs.up_key == connection]
     others = downs.up_key[np.isin(downs.up_transport, whose)]
-    return np.unique(np.append(others, connection))
+    return distinct(np.append(others, connection))
 
 
 def _away(downs: Downs, connections: Ints) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from iostrata.columns import Ints, Union, among, joined, meets, pair_key
+from iostrata.columns import Ints, Union, among, distinct, joined, meets, pair_key
 from iostrata.model import LeftOver
 from iostrata.stitch import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.trace import Facts
@@ -57,7 +57,7 @@ def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftO
 def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
     """For how many ns pieces were idle while anything went on that they may have waited for."""
     total_ns = 0
-    for key in np.unique(idle.device_key).tolist():
+    for key in distinct(idle.device_key).tolist():
         below = loose.rows(np.flatnonzero(on_the_way(facts, key, loose.place)))
         mine = idle.rows(np.flatnonzero(idle.device_key == key))
         total_ns += int(
@@ -67,7 +67,7 @@ def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
 
 
 def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator[LeftOver]:
-    devices = np.unique(idle.device_key)
+    devices = distinct(idle.device_key)
     for kind, place, rows in _groups(loose):
         above = [on_the_way(facts, key, np.array([place])).any() for key in devices.tolist()]
         mine = idle.rows(np.flatnonzero(np.isin(idle.device_key, devices[above])))

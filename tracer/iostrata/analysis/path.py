@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.hops import HOPS, Graph, Link
 from iostrata.layers import HOPS as HOP_RANKS
 from iostrata.layers import ROWS, STACK, Row
@@ -143,7 +143,7 @@ def _crossing(link: Link) -> Crossing:
         upper=link.upper.machine,
         lower=link.lower.trace.machine,
         asked=int(np.count_nonzero(keyed)),
-        followed=int(np.count_nonzero(keyed[np.unique(link.pairs.ask)])),
+        followed=int(np.count_nonzero(keyed[distinct(link.pairs.ask)])),
         ambiguous=int(np.count_nonzero(link.pairs.ambiguous)),
         clock=clock.source,
         bound_ns=clock.bound_ns,

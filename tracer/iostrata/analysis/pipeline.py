@@ -18,7 +18,7 @@ from iostrata.analysis.quality import UNFINISHED, WHAT_TO_DO, left_out_of, quali
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
 from iostrata.analysis.who import Names, told_apart, told_in
 from iostrata.attribute import attribute, joined_writes, sweep
-from iostrata.columns import Ints, integers
+from iostrata.columns import Ints, distinct, integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
 from iostrata.model import Behind, Breakdown, Layer, Unseen, WaitSite, Writes
@@ -31,7 +31,7 @@ NO_ROWS: Final = np.zeros(0, np.int64)
 KEPT_BYTES: Final = 16 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Top:
     """A machine's writes. ``kept``: rows of the units to analyse, by begin time.
 
@@ -189,7 +189,7 @@ def _has_workload(trace: Trace) -> bool:
     return bool((integers(trace.points["thread"]["kind"]) == THREAD_TARGET).any())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Credit:
     """What the windows of all tops come to.
 
@@ -253,7 +253,7 @@ def _add_window(
     missing = own[lifted.missed]
     credit.missed[missing[missing >= 0]] = True
     hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
-    for place in np.unique(hidden.rank).tolist():
+    for place in distinct(hidden.rank).tolist():
         mine = hidden.where(hidden.rank == place)
         link = found.path.graph.links[place - len(found.path.graph.machines)]
         credit.hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())

@@ -16,7 +16,7 @@ from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.networks import network_disks
 from iostrata.analysis.path import Path
 from iostrata.analysis.who import whose_is_untold
-from iostrata.columns import Ints, columns_of, integers, meets
+from iostrata.columns import Ints, columns_of, distinct, integers, meets
 from iostrata.foreign import shown
 from iostrata.hops import HOPS, Graph, Link
 from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
@@ -247,7 +247,7 @@ def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     calls = columns_of(trace.points["syscall"], "dev", "call", "open_flags")
     syncs = (calls["call"] >= CALL_FSYNC) & (calls["call"] <= CALL_MSYNC)
     syncs |= (calls["call"] < CALL_FSYNC) & ((calls["open_flags"] & O_DSYNC) != 0)
-    keys = np.unique(calls["dev"][syncs]).tolist()
+    keys = distinct(calls["dev"][syncs]).tolist()
     kinds = sorted({trace.facts.file_system(key) for key in keys} - known)
     kinds += [f"what is mounted at {name}" for name in _unknown_mounts(trace, keys)]
     for kind in kinds:
@@ -286,7 +286,7 @@ def _limits(trace: Trace, shares: Mapping[tuple[str, str], float]) -> Iterator[N
     row = BEFORE_REQUESTS[slept or bool(trace.env.get("detail"))]
     if shares.get((trace.machine, row), 0) < OF_NOTE:
         return
-    used = np.unique(integers(trace.points["block_getrq" if slept else "block_rq_issue"]["dev"]))
+    used = distinct(integers(trace.points["block_getrq" if slept else "block_rq_issue"]["dev"]))
     disks: dict[tuple[str, ...], list[str]] = {}
     for block in (trace.facts.blocks[key] for key in used.tolist() if key in trace.facts.blocks):
         disks.setdefault(block.queue_limits, []).append(block.name)

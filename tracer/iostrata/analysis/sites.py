@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute import Held
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, distinct
 from iostrata.hops import Lifted, View
 from iostrata.layers import RANK, STACK
 
@@ -34,7 +34,7 @@ Sites = Counter[tuple[str, str]]
 """ns by machine and site."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Asleep:
     """Time that pieces slept on a machine for no cause that was observed: one row a stretch.
 
@@ -69,7 +69,7 @@ def asleep_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> list[As
     spans = lifted.spans
     asleep = spans.where(spans.rank % len(STACK) == RANK["blocked"])
     # One number for owner and rank: there are few ranks.
-    ranks = np.unique(asleep.rank)
+    ranks = distinct(asleep.rank)
     by_owner = AsOf(
         asleep.owner * len(ranks) + np.searchsorted(ranks, asleep.rank), asleep.begin_ns
     )
@@ -92,7 +92,7 @@ def sites_of(asleep: Iterable[Asleep]) -> Sites:
         if not trace.facts.stacks or "stack" not in trace.points["sched_resume"].fields:
             continue
         stacks = at(some.view.window.columns("sched_resume", "stack")["stack"], some.event)
-        for stack in np.unique(stacks).tolist():
+        for stack in distinct(stacks).tolist():
             functions = trace.facts.stacks.get(stack, ())
             sites[trace.machine, site_of(functions)] += int(some.took_ns[stacks == stack].sum())
     return sites
@@ -108,7 +108,7 @@ def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:
         unseen = (columns["wake_ns"] == 0) & (columns["state"] != 0)
         mine = (at(unseen.astype(np.int64), some.event) > 0) & (some.took_ns > 0)
         if mine.any():
-            count = len(np.unique(some.event[mine]))
+            count = len(distinct(some.event[mine]))
             yield some.view.window.trace.machine, count, int(some.took_ns[mine].sum())
 
 

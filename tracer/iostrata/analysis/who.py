@@ -62,7 +62,7 @@ class Names:
             yield self._number(member), time_ns * done // 100 - time_ns * before // 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Told:
     """``spans``: whose ranks are rows of ``ranks`` and ``who`` (numbers of ``Names``)."""
 

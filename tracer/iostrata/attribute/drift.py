@@ -29,7 +29,7 @@ CAUTION: Final = 0.5
 """In standard errors of an estimated correlation, each of which is ``1 / sqrt(runs)``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drift:
     """Of each of ``RHOS``: ``alike``, the correlation of a side's adjacent runs that it would
     show; ``factors``, by how much more the difference of the means varies than it seems to.

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, coded, integers, order_of
+from iostrata.columns import Ints, coded, distinct, integers, order_of
 from iostrata.model import Breakdown, Onset, Period
 
 KINDS: Final = ("method", "process", "device")
@@ -47,7 +47,7 @@ CHANCE: Final = 1e-3
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Series:
     """Writes in order of time. ``kind``: those of one kind are comparable; ``level``: logarithm
     of the latency, from the median of the kind on.
@@ -170,7 +170,7 @@ def _period_of(times: Floats) -> float | None:
         return None
     kept = np.abs(angle) < ASTRAY
     cycle = np.round(tries[best] * (times - times[0]) - angle)[kept]
-    if len(np.unique(cycle)) < (1 - ASTRAY) * count:
+    if len(distinct(cycle)) < (1 - ASTRAY) * count:
         return None
     return float(np.polyfit(cycle, times[kept], 1)[0])
 

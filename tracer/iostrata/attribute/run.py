@@ -12,7 +12,7 @@ import numpy as np
 from iostrata.attribute.batches import FEWEST, Batches
 from iostrata.attribute.selection import LayerKey
 from iostrata.attribute.summarise import named
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.model import Breakdown, Layer, Quality, Writes
 
 MIX_COLUMNS: Final = ("method", "size", "device")
@@ -75,7 +75,7 @@ def _groups(writes: Writes, by: str) -> dict[str, Ints]:
     if not by:
         return {"all": np.arange(len(writes))}
     codes, names = named(writes, by)
-    return {names[code]: np.flatnonzero(codes == code) for code in np.unique(codes)}
+    return {names[code]: np.flatnonzero(codes == code) for code in distinct(codes)}
 
 
 def _group(breakdown: Breakdown, writes: Ints) -> RunGroup:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.attribute.charts import bins_over_time, stack_of
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.model import Bin, Breakdown, Course, OverTime
 
 # Edges in each power of ten, the finest first.
@@ -70,7 +70,7 @@ def _edges(low: int, high: int) -> Ints:
     for steps in STEPS:
         scale = 10.0 ** np.arange(18)
         # Below 10 ns some are equal.
-        edges = np.unique(np.round(np.multiply.outer(scale, steps).ravel()).astype(np.int64))
+        edges = distinct(np.round(np.multiply.outer(scale, steps).ravel()).astype(np.int64))
         edges = edges[edges > 0]
         first = int(np.searchsorted(edges, low, side="right")) - 1
         last = int(np.searchsorted(edges, high, side="right"))

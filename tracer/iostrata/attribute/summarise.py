@@ -17,7 +17,7 @@ from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.attribute.who import own_of, parts_of
 from iostrata.cgroups import container_of, virtual_machine_of
-from iostrata.columns import Ints, coded
+from iostrata.columns import Ints, coded, distinct
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Row, SegmentRow, Summary, Table, Writes
 
@@ -53,7 +53,7 @@ def summarise(breakdown: Breakdown, by: str = "") -> Summary:
     by = by or ("machine" if len(breakdown.writes.machines) > 1 else "method")
     codes, names = grouping(breakdown.writes, by)
     overall = tabulate(breakdown, "all", np.arange(len(breakdown.writes)))
-    present = np.unique(codes)
+    present = distinct(codes)
     groups = [
         # A group that is all there is has the same figures.
         replace(overall, name=names[code])
@@ -126,7 +126,7 @@ def grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
     """
     codes, names = named(writes, by)
     if by == "process":
-        processes = [np.unique(writes.codes[by][codes == code]) for code in range(len(names))]
+        processes = [distinct(writes.codes[by][codes == code]) for code in range(len(names))]
         names = [
             writes.names[by][one[0]] if len(one) == 1 else name
             for name, one in zip(names, processes, strict=True)

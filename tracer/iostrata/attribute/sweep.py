@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.stitch import Spans
 
 PLACE_BITS: Final = 62
@@ -23,7 +23,7 @@ WORD_BITS: Final = 52
 """How many ranks' switches one number holds: float64 tells the highest bit of so many."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Held:
     """Who held which stretch of the pieces' time, in order of piece and time; one row a stretch.
 
@@ -91,7 +91,7 @@ def _told_shortly(begin: Ints, end: Ints, levels: int) -> tuple[Ints, Ints, Ints
     """Times as they are, or where that is too long beside a level, as places in all of them."""
     if int(end.max(initial=0)).bit_length() + levels.bit_length() <= PLACE_BITS:
         return begin, end, None
-    ticks = np.unique(np.concatenate([begin, end]))
+    ticks = distinct(np.concatenate([begin, end]))
     return np.searchsorted(ticks, begin), np.searchsorted(ticks, end), ticks
 
 

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 TOLERANCE_NS = 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Corridor:
     """The lines that pairs allow: heights h with ``sides @ h <= limits``.
 

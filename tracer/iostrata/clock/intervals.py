@@ -16,7 +16,7 @@ LEAST_SPAN_NS = 1_000_000
 """Over a shorter time, rounding to ns would be a drift."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """One row an interval: ``key`` (what both machines saw), ``begin_ns``, ``end_ns``: int64."""
 
@@ -31,7 +31,7 @@ class Intervals:
         return Intervals(self.key[rows], self.begin_ns[rows], self.end_ns[rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """Rows of asks and of serves, equal length."""
 

@@ -23,7 +23,7 @@ LOOSE = 4
 """A sample that took so many times the median was interrupted: not used."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Samples:
     """``time_ns`` (CLOCK_MONOTONIC) when the counter was at ``tsc``, give or take ``bound_ns``."""
 

@@ -39,7 +39,7 @@ def by_first_clock(found: Prepared) -> Writes:
     return replace(writes, begin_ns=begin, end_ns=end)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MachineClock:
     """``own_ns``, ``top_ns``: the same instants by the machine's clock and by the top one's."""
 

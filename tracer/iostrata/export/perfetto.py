@@ -25,7 +25,7 @@ import numpy as np
 
 from iostrata import __version__
 from iostrata.analysis import Prepared
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.export.clocks import (
     MachineClock,
     by_first_clock,
@@ -84,7 +84,7 @@ class _Flows:
     def __init__(self, spans: Spans, below: int) -> None:
         """``below``: the first rank that is not of a machine with a workload."""
         way = (spans.rank % len(STACK) < len(HOPS)) & (spans.of >= 0)
-        asked = np.isin(spans.of, np.unique(spans.of[way])) & (spans.of >= 0)
+        asked = np.isin(spans.of, distinct(spans.of[way])) & (spans.of >= 0)
         self._write = np.where(spans.rank < below, spans.owner + 1, 0)
         self._way = np.where(asked, FIRST_WAY + spans.of, 0)
 
@@ -145,7 +145,7 @@ class _Machine:
             [places.get(layer, -1) if layer else -1 for layer in self._found.path.layers]
         )
         place = place_of_rank[self._found.path.place_of(spans.rank)]
-        seen = {self._found.path.layer_of(rank) for rank in np.unique(spans.rank).tolist()}
+        seen = {self._found.path.layer_of(rank) for rank in distinct(spans.rank).tolist()}
         plain = {layer.segment for layer in seen if layer} <= PLAIN
         segments: dict[str, int] = {}
         for number, layer in enumerate(self._layers):
@@ -183,7 +183,7 @@ class _Machine:
         names += [layer.name if layer else UNATTRIBUTED for layer in self._found.path.layers]
         place = self._found.path.place_of(segments.rank)
         whose = writes.codes["machine"][rows].astype(np.int64) << 32 | threads
-        for one_of in np.unique(whose):
+        for one_of in distinct(whose):
             mine = np.flatnonzero(whose == one_of)
             thread = int(threads[mine[0]])
             process = writes.names["process"][writes.codes["process"][rows[mine[0]]]]

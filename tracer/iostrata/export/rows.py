@@ -22,7 +22,7 @@ from iostrata.columns import Ints
 from iostrata.model import Breakdown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """``values``: int64; with ``names``, they are codes into these."""
 

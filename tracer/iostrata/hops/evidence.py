@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Link
 from iostrata.hops.lift import Lifted, View
@@ -78,7 +78,7 @@ class Witnesses:
             self._of_piece[piece] = spans.where(spans.owner == piece)
         spans = self._of_piece[piece]
         covers = (spans.begin_ns <= begin_ns) & (spans.end_ns >= end_ns) & (spans.rank == rank)
-        numbers = np.unique(spans.of[covers])
+        numbers = distinct(spans.of[covers])
         return numbers[numbers >= 0]
 
     def _behind(self, numbers: Ints, rank: int, begin_ns: int, end_ns: int) -> Evidence:
@@ -146,7 +146,7 @@ class Witness:
 
     def asked(self, rows: Ints) -> Evidence:
         """The request or the call that spans of a device, or of a call, are of."""
-        asked = np.unique(self._spans.of[rows])
+        asked = distinct(self._spans.of[rows])
         asked = asked[asked >= 0]
         if not len(asked):
             return NOTHING

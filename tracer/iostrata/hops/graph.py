@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.clock import SAME, Alignment, Intervals, align
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
 from iostrata.hops.names import Way, told_apart
@@ -123,7 +123,7 @@ class _Candidate:
         during = ~asks.shared & (asks.begin_ns >= times.begin_ns.min())
         during &= asks.end_ns <= times.end_ns.max()
         groups, count = np.unique(asks.group[during], return_counts=True)
-        found = dict.fromkeys(np.unique(asks.group).tolist(), 0)
+        found = dict.fromkeys(distinct(asks.group).tolist(), 0)
         return found | dict(zip(groups.tolist(), count.tolist(), strict=True))
 
     def shift(self, line: Alignment) -> Times:
@@ -221,7 +221,7 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
         begin_ns=one.times.begin_ns,
         end_ns=one.times.end_ns,
         pairs=pairs,
-        agents=np.unique(serves.agent[pairs.serve]),
+        agents=distinct(serves.agent[pairs.serve]),
         bypassed=lost if one.hop.skips else lost[:0],
     )
 

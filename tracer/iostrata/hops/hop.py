@@ -25,7 +25,7 @@ from iostrata.stitch import NO_COMMITS, NO_PIECES, Asked, Behind, Commits, Piece
 from iostrata.trace import Trace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Asks:
     """What the upper machine asked, one row each, times in ns of its own clock.
 
@@ -56,7 +56,7 @@ class Asks:
         return Asks(**{name: column[rows] for name, column in vars(self).items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Serves:
     """What the lower machine served, one row each, times in ns of its own clock.
 
@@ -80,7 +80,7 @@ class Serves:
         return len(self.key)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """Who served which ask, in order of ``ask``: rows of both tables.
 
@@ -116,7 +116,7 @@ class Node:
     floor: str = "syscall"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Link:
     """The way from one machine to another, or back to itself, by one hop.
 
@@ -158,7 +158,7 @@ class Link:
         return row, self.pairs.serve[np.repeat(first, count) + ranges(count)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Held:
     """Asks as the pieces waited for them: one row each time one did.
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, changes
+from iostrata.columns import Ints, at, changes, distinct
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Held, Link, Node
 from iostrata.layers import RANK, STACK, Depth
@@ -31,7 +31,7 @@ ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
 CALLS = np.intersect1d(ASKING, [n for n, rank in enumerate(STACK) if rank.depth == Depth.AWAY])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """What one machine's own events say about some of its pieces, or about what kept others'.
 
@@ -49,7 +49,7 @@ class View:
     behind: Behind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lifted:
     """``spans``: of the given pieces (``owner``: the row), ranks of all machines.
 
@@ -146,7 +146,7 @@ class _Lifting:
 
     def lifted(self) -> Lifted:
         spans, hidden = self._spans.collect(), self._hidden.collect()
-        missed = np.unique(np.concatenate([NONE, *self._missed]))
+        missed = distinct(np.concatenate([NONE, *self._missed]))
         return Lifted(spans, hidden, missed, tuple(self.views), self._ties, tuple(self._audits))
 
     def missing(self, pieces: Ints) -> None:

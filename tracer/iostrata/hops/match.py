@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, changes, overlapping, ranges
+from iostrata.columns import Ints, changes, distinct, overlapping, ranges
 from iostrata.hops.hop import Asks, Pairs, Serves
 
 ROUNDING_NS: Final = 2
@@ -31,7 +31,7 @@ Matched = tuple[Ints, Ints]
 NOTHING: Final[Matched] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Times:
     """Of the serves, in the asks' clock."""
 
@@ -39,7 +39,7 @@ class Times:
     end_ns: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ties:
     """Groups of asks, in order, and the group of serves that each was found to be."""
 
@@ -257,7 +257,7 @@ def made_up(
     whole = np.ones(int(number[-1]) + 1 if len(number) else 0, np.bool_)
     np.logical_and.at(whole, number, good)
     whole = whole[number]
-    return (left[whole], right[whole]), np.unique(left[begin < previous])
+    return (left[whole], right[whole]), distinct(left[begin < previous])
 
 
 def by_group(asks: Asks, serves: Serves, times: Times, ties: Ties, slack: Sequence[int]) -> Matched:

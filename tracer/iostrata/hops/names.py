@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iostrata.columns import Ints, at, pair_key
+from iostrata.columns import Ints, at, distinct, pair_key
 from iostrata.hops.hop import Asks, Hop, Name, Serves
 from iostrata.stitch import Pieces
 from iostrata.trace import Trace
@@ -63,10 +63,10 @@ def _in_common(name: Name, way: Way, asked: Named, served: Named) -> tuple[Named
     one, mine = _left(way.asks, asked)
     other, theirs = _left(way.serves, served)
     met = np.isin(pair_key(name(one), mine), pair_key(name(other), theirs))
-    names = np.unique(name(one[met]))
+    names = distinct(name(one[met]))
 
     def of_those(groups: Ints) -> Named:
-        groups = np.unique(groups)
+        groups = distinct(groups)
         groups = groups[np.isin(name(groups), names)]
         return dict(zip(groups.tolist(), name(groups).tolist(), strict=True))
 

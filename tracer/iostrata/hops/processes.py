@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, columns_of, joined, pair_key
+from iostrata.columns import Ints, columns_of, distinct, joined, pair_key
 from iostrata.hops.hop import Serves
 from iostrata.stitch import NO_PIECES, Pieces, pieces_of, submissions_of
 from iostrata.trace import Trace
@@ -25,7 +25,7 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
     mine = columns["kind"] == kind
     if name:
         mine &= threads["comm"] == name
-    return np.unique(columns["tgid"][mine])
+    return distinct(columns["tgid"][mine])
 
 
 def served_by(lower: Trace, processes: Ints) -> tuple[Serves, Pieces]:

@@ -15,7 +15,7 @@ from iostrata.columns import Ints, pair_key
 from iostrata.hops.hop import Asks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Extents:
     """Where ranges of the upper machine's groups are on the lower one: one row a range.
 

@@ -38,7 +38,7 @@ class Layer:
         return self.name.rpartition("/")[2]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Writes:
     """One row a synchronous write: machine by machine, in order of ``begin_ns``.
 
@@ -191,7 +191,7 @@ class Crowd:
     percent: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Behind:
     """Who had what the writes waited for: columns of equal length, int64.
 
@@ -275,7 +275,7 @@ class Quality:
         return bool(self.lost or self.damage) or self.left_over_share > LEFT_OVER_LIMIT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Breakdown:
     """Where every analysed write spent its time.
 

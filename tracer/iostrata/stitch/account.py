@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, at, changes, columns_of, joined, one_of, order_of
+from iostrata.columns import Ints, at, changes, columns_of, distinct, joined, one_of, order_of
 from iostrata.stitch.calls import (
     NO_SYNC,
     PLAIN,
@@ -49,7 +49,7 @@ def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
 def _serving(trace: Trace) -> Ints:
     """The processes that serve other machines: what they write is those machines'."""
     threads = columns_of(trace.points["thread"], "tgid", "kind")
-    return np.unique(threads["tgid"][threads["kind"] >= THREAD_VMM])
+    return distinct(threads["tgid"][threads["kind"] >= THREAD_VMM])
 
 
 def account(done: Operations) -> tuple[Units, Pieces, int]:

@@ -38,7 +38,7 @@ UNDER_WAY: Final = np.array(
 UNTOLD: Final = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Activities:
     """What went on: one row each. Times in ns.
 
@@ -59,7 +59,7 @@ class Activities:
         return Activities(**{name: column[rows] for name, column in vars(self).items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Idle:
     """When pieces slept with nothing of their own under way.
 
@@ -77,7 +77,7 @@ class Idle:
         return Idle(**{name: column[rows] for name, column in vars(self).items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Audit:
     """One window of one machine's events.
 
@@ -139,7 +139,7 @@ def _others(window: Window) -> Ints:
     """Threads whose own work is told apart from any other's."""
     threads = window.trace.points["thread"]
     told = one_of(integers(threads["kind"]), (THREAD_TARGET, THREAD_VMM, THREAD_SERVER))
-    tids: Ints = np.unique(integers(threads["subject_tid"])[told])
+    tids: Ints = distinct(integers(threads["subject_tid"])[told])
     return tids
 
 

@@ -13,7 +13,7 @@ from iostrata.model import Crowd, Who
 from iostrata.stitch.people import People
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Turns:
     """Who had a place from when to when; those of one place do not overlap. ``who``: a number."""
 
@@ -23,7 +23,7 @@ class Turns:
     who: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Behind:
     """Parts of some spans (``span``: the row) and who is behind them, rows of ``names``.
 

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, ascend, at, joined, pair_key
+from iostrata.columns import AsOf, Ints, ascend, at, distinct, joined, pair_key
 from iostrata.stitch.requests import (
     META,
     OP_DISCARD,
@@ -42,7 +42,7 @@ DEPTH: Final = 16
 QUEUED, SPLIT, REMAPPED = range(3)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bios:
     """Bios, one row each, in order of ``begin_ns``. Times in ns, -1: not seen or none.
 
@@ -85,7 +85,7 @@ class Bios:
         return len(self.key)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Carried:
     """Which request's data was whose: rows of Bios and Requests, in order of bio and issue."""
 
@@ -93,7 +93,7 @@ class Carried:
     request: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Begun:
     """How bios begin: one row each, in order of time. ``kind``: QUEUED, SPLIT or REMAPPED.
 
@@ -331,7 +331,7 @@ def _at_place(begun: Begun, ends: Ends, clones: Ints) -> Ints:
 def _holding(begun: Begun, ends: Ends, device: Ints, sector: Ints, time_ns: Ints) -> Ints:
     """The last bio on a device that had begun by a time, is not complete and holds a sector."""
     found = np.full(len(device), -1)
-    for disk in np.unique(device):
+    for disk in distinct(device):
         candidates = np.flatnonzero((begun.device_key == disk) & (begun.size_bytes > 0))
         rows = np.flatnonzero(device == disk)
         place = np.searchsorted(begun.time_ns[candidates], time_ns[rows]) - 1
@@ -398,7 +398,7 @@ def _merged(
     """
     found: list[tuple[Ints, Ints]] = [(rows[:0], rows[:0])]
     rows = rows[begun.size_bytes[rows] > 0]
-    for disk in np.unique(begun.device_key[rows]):
+    for disk in distinct(begun.device_key[rows]):
         left = rows[begun.device_key[rows] == disk]
         candidates = np.flatnonzero(whole & ~requests.flush & (requests.device_key == disk))
         place = np.searchsorted(requests.issue_ns[candidates], begun.time_ns[left])

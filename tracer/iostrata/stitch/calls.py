@@ -69,7 +69,7 @@ _SYNCS: Final = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Units:
     """Synchronous writes as their callers see them; one row each, unordered.
 
@@ -97,7 +97,7 @@ class Units:
         return len(self.begin_ns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pieces:
     """What the units consist of: row of the unit, thread, begin and end, file's device.
 
@@ -120,7 +120,7 @@ class Pieces:
         return Pieces(**{name: column[rows] for name, column in vars(self).items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operations:
     """Calls and asynchronous requests that write or make durable: one row each.
 

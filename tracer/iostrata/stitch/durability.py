@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, ranges
+from iostrata.columns import AsOf, Ints, at, distinct, ranges
 
 ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
 """Scopes of a sync, from the widest to the narrowest."""
@@ -24,7 +24,7 @@ NOBODY: Final = -1
 PLACES: Final = 1 << 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Written:
     """Writes that nothing makes durable by themselves: one row each.
 
@@ -44,7 +44,7 @@ class Written:
         return len(self.end_ns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Synced:
     """Syncs that succeeded: one row each; columns as above, ``low``, ``high`` of a range only."""
 
@@ -58,7 +58,7 @@ class Synced:
     high: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Durability:
     """``caller``: of each write, the sync of its own thread that its call belongs to.
 
@@ -97,7 +97,7 @@ def durability(written: Written, synced: Synced) -> Durability:
     return Durability(caller, by, size, np.bincount(by[by >= 0], minlength=count))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Parts:
     """The writes, cut wherever a range begins or ends: of which write, how much, and where.
 
@@ -120,11 +120,11 @@ def _parts(written: Written, synced: Synced) -> _Parts:
         whole = written.high - np.maximum(written.low, 0)
         return _Parts(np.arange(count), whole, np.full(count, -1), none, none)
     low, high, file = synced.low[ranged], synced.high[ranged], synced.file[ranged]
-    offsets = np.unique(np.concatenate([low, high]))
+    offsets = distinct(np.concatenate([low, high]))
     width = len(offsets) + 1
     begin = file * width + np.searchsorted(offsets, low)
     end = file * width + np.searchsorted(offsets, high)
-    cuts = np.unique(np.concatenate([begin, end]))
+    cuts = distinct(np.concatenate([begin, end]))
     # Cell n lies from cut n to the next one; what lies before a file's first cut is in none of it.
     first, last = np.searchsorted(cuts, begin), np.searchsorted(cuts, end)
     of_range = np.repeat(np.arange(len(ranged)), last - first)

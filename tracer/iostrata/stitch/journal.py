@@ -18,7 +18,7 @@ from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace import Trace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Commits:
     """Journal commits that began and ended in the recording: one row each.
 

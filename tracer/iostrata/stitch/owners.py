@@ -23,7 +23,7 @@ SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
 WHOLE = SYNCS[:2]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Syncs:
     """A file system's syncs: thread, begin, end, device and the piece that each is for.
 
@@ -42,7 +42,7 @@ class Syncs:
     exit_transaction: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Submitting:
     """A submitter's time for each request, from when it came to it on: thread and piece."""
 

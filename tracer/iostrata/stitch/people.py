@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, integers
+from iostrata.columns import AsOf, Ints, distinct, integers
 from iostrata.model import UNKNOWN, Crowd, Who
 from iostrata.trace import Trace
 
@@ -74,7 +74,7 @@ class People:
     def limits(self, name: str, cgroup: Ints) -> Ints:
         """The limit of that name of each of some groups (0: not known)."""
         found = np.full(len(cgroup), NOBODY)
-        for group in np.unique(cgroup[cgroup != 0]).tolist():
+        for group in distinct(cgroup[cgroup != 0]).tolist():
             found[cgroup == group] = self.number(name, group)
         return found
 

@@ -14,7 +14,7 @@ from iostrata.columns import AsOf, Ints, at, columns_of
 from iostrata.trace import Trace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Downs:
     """Times without a connection, one row each: of which transport, from when to when.
 

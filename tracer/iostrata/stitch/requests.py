@@ -27,7 +27,7 @@ OP_FLUSH: Final = 2
 OP_DISCARD: Final = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Requests:
     """Requests that were issued and completed: one row each, in order of issue.
 

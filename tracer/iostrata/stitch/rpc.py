@@ -19,7 +19,7 @@ from iostrata.stitch.window import Window
 from iostrata.trace.layout import RPC_WAIT_DELAY, RPC_WAIT_RECOVERY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calls:
     """Calls that were made and ended: one row each. Times in ns.
 
@@ -91,7 +91,7 @@ class Hindered:
     downs: Downs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Waits:
     """When calls waited for what is no answer: rows of the calls, and for what."""
 

@@ -19,7 +19,7 @@ from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import Window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Runs:
     """Requests that a worker ran: one row each time.
 
@@ -44,7 +44,7 @@ def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
     return Runs(**joined([told, _completed(window, others)]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Said:
     """What workers said: who, at which piece, when, and when they last were at it for sure not."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, overlapping
+from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, overlapping
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.blockio import flushes_awaited
 from iostrata.stitch.journal import Commits
@@ -25,7 +25,7 @@ from iostrata.stitch.window import Window
 TASK_INTERRUPTIBLE = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Service:
     """From when to when an owner needed a kernel thread to have a CPU: one row each."""
 
@@ -87,7 +87,7 @@ def begun(commits: Commits, sleeps: Sleeps) -> Commits:
     return replace(commits, since_ns=np.where(at_once, commits.begin_ns, woken))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoopWork:
     """Runs of loop devices' workers, each of which alone served its device: one row each.
 
@@ -151,7 +151,7 @@ def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
     run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
     inside = sleeps.asleep & (run >= 0) & (sleeps.off_ns >= at(work.begin_ns, run))
     device = at(work.device_key, run)
-    for key in np.unique(device[inside]).tolist():
+    for key in distinct(device[inside]).tolist():
         rows = np.flatnonzero(requests.device_key == key)
         mine = np.flatnonzero(inside & (device == key))
         if not len(rows):

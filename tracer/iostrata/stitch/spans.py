@@ -15,7 +15,7 @@ from iostrata.layers import RANK
 Ranks = NDArray[np.signedinteger]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spans:
     """Columns of equal length: owner (int64 row index), rank, begin and end (int64 ns).
 
@@ -76,7 +76,7 @@ class SpanList:
         return Spans(**joined([NO_SPANS, *self._parts]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Edges:
     """Which activity worked for which write, and in which window of the write's time.
 

@@ -59,7 +59,7 @@ def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
     return np.array(sorted(lower_of), np.int64), lower_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Workers:
     """Stretches of kernel threads that sync a loop device's file.
 
@@ -149,7 +149,7 @@ class Stack:
         self.root = roots(parent)
         child = np.flatnonzero(parent >= 0)
         handed = child[bios.device_key[child] != bios.device_key[parent[child]]]
-        self.stacked = np.unique(
+        self.stacked = distinct(
             np.concatenate([
                 self.stacked,
                 bios.device_key[parent[handed]],
@@ -236,7 +236,7 @@ def _by_time(
     return parent, above, tied
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Upper:
     """What a stacked device had to do, and when; ``row``: of the bios or the requests."""
 

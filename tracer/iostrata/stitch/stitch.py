@@ -62,7 +62,7 @@ from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Asked:
     """What the window's spans may have asked of a device or of another machine.
 

@@ -51,7 +51,7 @@ AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Submissions:
     """Requests that were submitted to write or to make durable: one row each.
 

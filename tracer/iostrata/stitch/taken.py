@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, integers, one_of
+from iostrata.columns import AsOf, Ints, at, distinct, integers, one_of
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import THREAD_WORKER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Taken:
     """One row a request.
 
@@ -51,4 +51,4 @@ def _workers(window: Window) -> Ints:
     if not len(threads):
         return np.zeros(0, np.int64)
     tid, kind = integers(threads["subject_tid"]), integers(threads["kind"])
-    return np.unique(tid[kind == THREAD_WORKER])
+    return distinct(tid[kind == THREAD_WORKER])

@@ -58,7 +58,7 @@ class Numbers:
     thread: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Waited:
     """What ``Spans.of`` are of.
 

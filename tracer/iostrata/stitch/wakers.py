@@ -47,7 +47,7 @@ TASK_NOLOAD: Final = 0x400
 STILL: Final = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Endings:
     """What ended, and on which thread and CPU: one row each.
 
@@ -141,7 +141,7 @@ def _flushed(endings: Endings, bios: Bios, requests: Requests) -> Endings:
     return replace(endings, since_ns=since)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Waits:
     """From when to when an owner waited for what a thread was about to let go.
 
@@ -163,7 +163,7 @@ class Waits:
         return Waits(**{name: column[keep] for name, column in vars(self).items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tied:
     """What owners waited for: row of a bio, call or commit, and from when to when."""
 
@@ -176,7 +176,7 @@ class Tied:
         return Tied(**{name: column[rows] for name, column in vars(self).items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Explained:
     """``spans``: of the owners, what their wakers and those that they waited for did.
 

@@ -14,7 +14,7 @@ from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sleeps:
     """Times off the CPU: one row each. ``wake_ns`` 0: preempted, runnable throughout.
 

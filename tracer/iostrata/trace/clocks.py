@@ -29,7 +29,7 @@ class TscOffset:
     ratio: Fraction = Fraction(1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exchange:
     """The coordinator asked this machine's clock, one row a question, int64.
 

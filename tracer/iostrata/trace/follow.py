@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.columns import distinct
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import Metadata
@@ -198,7 +199,7 @@ class Follower:
         stream = Stream(MEMORY_STREAM, UNKNOWN_CPU, bytes(self._remembered), in_order=False)
         numbers = stream.column("<u2", 8)
         times = stream.column("<u8", 0)
-        for number in np.unique(numbers).tolist():
+        for number in distinct(numbers).tolist():
             slots = np.flatnonzero(numbers == number)
             stream.slots[number], stream.times[number] = slots.astype(np.uint32), times[slots]
         return stream

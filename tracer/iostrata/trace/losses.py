@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import distinct
 from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import device_numbers
@@ -41,7 +42,7 @@ Ints = NDArray[np.int64]
 NO_RECORDER = "recorder: missing or empty: what was lost is not known"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Losses:
     """Windows in which events of a CPU are missing, in order of ``begin_ns``.
 
@@ -59,7 +60,7 @@ class Losses:
         return len(self.begin_ns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Refused:
     """What ``loss`` events tell, in order of time: events refused since the one before."""
 
@@ -146,7 +147,7 @@ def bounded(gap: Gap, refused: Refused) -> Gap:
 def late_gaps(streams: list[Stream], refused: Refused) -> Iterable[Gap]:
     """What a CPU lost after its last packet, which only the recorder's own stream tells."""
     known = {stream.cpu: stream for stream in streams}
-    for cpu in np.unique(refused.cpu).tolist():
+    for cpu in distinct(refused.cpu).tolist():
         stream = known.get(cpu)
         told, since_ns = (stream.discarded, stream.end_ns) if stream else (0, SINCE_BEGIN)
         total = refused.total(cpu)
@@ -197,7 +198,7 @@ def lost_by_point(
     """Events refused, by point; ``unknown`` for those that only packets tell of."""
     names = {NO_POINT: UNKNOWN_POINT} | {number: name for name, number in points.items()}
     counts: dict[str, int] = {}
-    for number in np.unique(refused.point).tolist():
+    for number in distinct(refused.point).tolist():
         count = int(refused.count[refused.point == number].sum())
         if count:
             counts[names.get(number, str(number))] = count

@@ -20,7 +20,7 @@ from iostrata.trace.points import Points
 FIELDS = ("tid", "inode", "dev", "root_dev", "part", "component", "last")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FileNames:
     """``paths``: of the files, by row of the columns; true from ``time_ns`` on."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import distinct
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.stream import SPAN_BYTES, Slots, Stream, Times
@@ -106,7 +107,7 @@ class Points:
     def values(self, field: str) -> frozenset[int]:
         """The different values of a field of few; kept after the first use."""
         if field not in self._values:
-            self._values[field] = frozenset(np.unique(self[field]).tolist())
+            self._values[field] = frozenset(distinct(self[field]).tolist())
         return self._values[field]
 
     def _gather(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:

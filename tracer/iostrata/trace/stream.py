@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import distinct
 from iostrata.trace.files import open_regular
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.times import LATEST_NS, Expected, impossible
@@ -412,7 +413,7 @@ class Walk:
         if times[0] >= last_ns and (times[1:] >= times[:-1]).all():
             return
         before = np.concatenate(([np.uint64(last_ns)], times[:-1]))
-        for index in np.unique(owner[times < before]).tolist():
+        for index in distinct(owner[times < before]).tolist():
             stream.in_order = False
             why = "its events are not in order of time"
             stream.damage.append(f"{stream.name}: packet {packets[index].number}: {why}")

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from iostrata.columns import distinct
 from iostrata.trace import layout
 from iostrata.trace.facts import (
     ABSENT,
@@ -58,7 +59,7 @@ Columns = Mapping[str, ArrayLike]
 Refusals = Mapping[int, Sequence[tuple[int, int]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Slice:
     """What one stream file holds: events in order of time, 64 bytes each."""
 
@@ -146,7 +147,7 @@ def by_stream(arrays: Mapping[str, NDArray[np.void]]) -> dict[int, Slice]:
         if name in RECORDER_POINTS:
             found.setdefault(RECORDER_CPU, []).append(events)
             continue
-        for cpu in np.unique(events["cpu"]).tolist():
+        for cpu in distinct(events["cpu"]).tolist():
             found.setdefault(cpu, []).append(events[events["cpu"] == cpu])
     return {cpu: in_time_order(parts) for cpu, parts in found.items()}
 

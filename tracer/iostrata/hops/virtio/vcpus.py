@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, integers
+from iostrata.columns import Ints, distinct, integers
 from iostrata.model import NotObserved
 from iostrata.trace import Trace
 
@@ -30,7 +30,7 @@ def vcpus_of(guest: Trace, host: Trace, agents: Ints) -> Ints | None:
     numbers if there is no gap in the virtual CPUs'.
     """
     exits = host.points["kvm_exit"]
-    seen = np.unique(integers(exits["vcpu"])[np.isin(integers(exits["tgid"]), agents)])
+    seen = distinct(integers(exits["vcpu"])[np.isin(integers(exits["tgid"]), agents)])
     if UNKNOWN_VCPU in seen:
         return None
     if ids := guest.facts.apic_ids:
