@@ -60,6 +60,21 @@ def test_causality_where_there_is_nothing_else(tmp_path: Path, world: World) -> 
     assert np.abs(found.to_lower(found.to_upper(world.lower_ns)) - world.lower_ns).max() <= 1
 
 
+@pytest.mark.parametrize("seed", [0, 5, 10, 19, 24])
+def test_what_others_served_by_the_same_key_is_no_contradiction(seed: int, tmp_path: Path) -> None:
+    """Five copies of a guest write one place: chance serves its requests at other times, too."""
+    load = Load(
+        20, 1, 1, 1e6, back_ns=2e5, think_ns=80e3, steady=0, lost=0, upper=UPPER, lower=LOWER
+    )
+    one, *others = (load.run(100 * seed + number) for number in range(5))
+    columns = zip(*((w.serves.key, w.serves.begin_ns, w.serves.end_ns) for w in (one, *others)),
+                  strict=True)  # fmt: skip
+    serves = Intervals(*map(np.concatenate, columns))
+    upper, lower = exchanged(tmp_path / "a", UPPER, 1), exchanged(tmp_path / "b", LOWER, 2)
+    found = check(one, align(upper, lower, one.asks, serves), "exchange")
+    assert found.contradiction is None
+
+
 def slewed(world: World, ppm: float) -> World:
     """The lower clock's pace changes in the middle, by so much each way."""
 

@@ -17,6 +17,7 @@ from iostrata.clock.exchange import offers_of_exchange
 from iostrata.clock.intervals import Intervals
 from iostrata.clock.line import Line
 from iostrata.clock.offer import Offer
+from iostrata.clock.settle import no_less
 from iostrata.clock.tsc import offers_of_tsc
 from iostrata.trace import Trace
 
@@ -45,12 +46,12 @@ def align(upper: Trace, lower: Trace, asks: Intervals, serves: Intervals) -> Ali
     causality = bound_by_causality(asks, serves, lines)
     if causality is None:
         return unchecked(offers)
-    agreeing = [
-        alignment
-        for name, found in offers.items()
-        for offer in found
-        if (alignment := within(name, offer, causality))
-    ]
+    agreeing = agreeing_with(causality, offers)
+    if not agreeing and (sure := [o.line for found in offers.values() for o in found if o.sure]):
+        # Of keys that many machines' requests have, most are served by chance, too.
+        told = bound_by_causality(asks, serves, sure, voting=False)
+        if told and no_less(told.served, causality.served):
+            causality, agreeing = told, agreeing_with(told, offers)
     chosen = agreeing[0] if agreeing else by_causality(causality)
     agreed = {alignment.source for alignment in agreeing}
     wrong = (
@@ -59,6 +60,16 @@ def align(upper: Trace, lower: Trace, asks: Intervals, serves: Intervals) -> Ali
     doubt = causality.ambiguity if chosen.rivals or not agreeing else None
     defects = "; ".join(filter(None, (causality.contradiction, doubt, *wrong)))
     return replace(chosen, contradiction=defects or None)
+
+
+def agreeing_with(causality: Causality, offers: Mapping[str, list[Offer]]) -> list[Alignment]:
+    """What causality makes of each offer that it allows, the most accurate first."""
+    return [
+        alignment
+        for name, found in offers.items()
+        for offer in found
+        if (alignment := within(name, offer, causality))
+    ]
 
 
 def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:

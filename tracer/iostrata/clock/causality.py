@@ -38,6 +38,7 @@ class Causality:
 
     ``ambiguity``: why there may be another corridor that is as good, or None; ``rivals``:
     lines in the middle of such. ``parts``: what the pairs of each part of the time allow.
+    ``served``: asks with a serve within them, be it one of several.
     """
 
     corridor: Corridor
@@ -46,6 +47,7 @@ class Causality:
     contradiction: str | None
     ambiguity: str | None
     rivals: tuple[Line, ...]
+    served: int
 
     def bound_ns(self, line: Line) -> int:
         """How far the truth may be from a line of the corridor, whose pace is one throughout.
@@ -58,19 +60,19 @@ class Causality:
 
 
 def bound_by_causality(
-    asks: Intervals, serves: Intervals, hints: Sequence[Line] = ()
+    asks: Intervals, serves: Intervals, hints: Sequence[Line] = (), *, voting: bool = True
 ) -> Causality | None:
     """What causality says of the serves' clock in the asks'; None if no pair is certain.
 
     Keys may repeat, either side may miss rows, and offsets may be of any size.
     ``hints``: lines that other sources offer, tried beside those found by voting,
-    and preferred to those that are no better.
+    and preferred to those that are no better; without ``voting`` there are no others.
     """
     candidates = Candidates(asks, serves)
     if not len(candidates.asks):
         return None
     voted, centre = voted_lines(candidates)
-    if not (lines := [*hints, *voted]):
+    if not (lines := [*hints, *voted] if voting else list(hints)):
         return None
     fit, found = settle(candidates, lines, centre)
     if not fit.corridor:
@@ -87,6 +89,7 @@ def bound_by_causality(
         contradiction(candidates, fit.line, fit.corridor),
         ambiguity(len(pairs), inside.asked, [fit.apart_ns(rival) for rival in rivals]),
         tuple(refine(candidates, everything, rival.line).line for rival in rivals),
+        inside.asked,
     )
 
 

@@ -121,9 +121,14 @@ def spread_ns(candidates: Candidates, pairs: Pairs, line: Line) -> float:
 def best(fits: Sequence[Fit]) -> list[Fit]:
     """Those under which nearly the most asks are served: first all that are as steady as any."""
     most = max(fit.served for fit in fits)
-    rivals = [fit for fit in fits if fit.served >= RIVAL_SHARE * most - UNLUCKY]
+    rivals = [fit for fit in fits if no_less(fit.served, most)]
     alike = steady_ns(rivals)
     return sorted(rivals, key=lambda fit: max(fit.spread_ns, alike))
+
+
+def no_less(served: int, most: int) -> bool:
+    """Whether so many asks are nearly the most that are served under any line."""
+    return served >= RIVAL_SHARE * most - UNLUCKY
 
 
 def distinct(fits: Sequence[Fit]) -> list[Fit]:
