@@ -84,7 +84,16 @@ def test_additions_of_a_later_version_are_ignored(recording: Path) -> None:
         ({"machines": [{"name": "local"}]}, r"broken.*\$.machines\[0\]"),
         ({"machines": [{"name": "g", "role": "guest", "directory": "g"}]}, "machine g is missing"),
         ({"machines": [{"name": "g", "role": "guest", "directory": "../.."}]}, "outside"),
+        ({"machines": [{"name": "g", "role": "guest", "directory": "g\0"}]}, "outside"),
         ({"machines": []}, "no machine"),
+        (
+            {"machines": [{"name": "g", "role": "guest", "directory": d} for d in ("local", ".")]},
+            "2 machines have one name, g",
+        ),
+        (
+            {"machines": [{"name": n, "role": "guest", "directory": "local"} for n in "ab"]},
+            "2 machines have one directory, .*local",
+        ),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import stat
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,9 +109,11 @@ def read_recording_json(file: Path) -> Recording:
         )
     for machine in found.machines:
         check_machine(file, machine)
+    machines = tuple(map(_named, found.machines))
+    check_apart(file, machines)
     return Recording(
         file.parent,
-        tuple(map(_named, found.machines)),
+        machines,
         found.command,
         found.exit_status,
         found.created,
@@ -154,9 +158,10 @@ def check_format(file: Path, text: str) -> None:
 def check_machine(file: Path, machine: RecordedMachine) -> None:
     """A machine's directory lies within the recording, whatever the file says."""
     inside = file.parent / machine.directory
-    if not inside.resolve().is_relative_to(file.parent.resolve()):
+    nowhere = "\0" in machine.directory
+    if nowhere or not inside.resolve().is_relative_to(file.parent.resolve()):
         raise RecordingError(
-            f"{file}: machine {machine.name} is outside of the recording: {machine.directory}",
+            f"{file}: machine {machine.name} is outside of the recording: {machine.directory!r}",
             "keep its directory beside recording.json",
         )
     if not inside.is_dir():
@@ -164,6 +169,18 @@ def check_machine(file: Path, machine: RecordedMachine) -> None:
             f"{file}: the trace of machine {machine.name} is missing: {inside}",
             "copy the whole recording, with every directory in it",
         )
+
+
+def check_apart(file: Path, machines: Sequence[RecordedMachine]) -> None:
+    """Rows are told apart by the machines' names, and no trace is of two of them."""
+    places = [str((file.parent / machine.directory).resolve()) for machine in machines]
+    for what, found in (("name", [machine.name for machine in machines]), ("directory", places)):
+        value, count = Counter(found).most_common(1)[0]
+        if count > 1:
+            raise RecordingError(
+                f"{file}: {count} machines have one {what}, {value}",
+                f"give each machine a {what} of its own",
+            )
 
 
 def unreadable(path: Path, error: OSError) -> RecordingError:
