@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from iostrata.recording import open_recording
+from iostrata.recording import RecordedMachine, open_recording, write_recording_json
 from iostrata.trace.write import TraceBuilder
 
 SECOND_NS = 1_000_000_000
@@ -161,3 +161,30 @@ def test_what_cannot_be_copied_leaves_nothing(
     assert status_of(["join", "guest=a/local", "server=b/local", "-o", "all"]) == 1
     assert "all/guest/metadata: No space left on device" in capsys.readouterr().err
     assert not list((here / "all").iterdir())
+
+
+@pytest.mark.parametrize("name", ["../precious", "{here}/precious", "../new", "a/b", ""])
+def test_a_recordings_own_names_lead_nowhere(
+    name: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever wrote it may have named a machine like a directory of ours."""
+    (here / "precious").mkdir()
+    (here / "precious" / "file").write_text("mine")
+    named = (RecordedMachine(name.format(here=here), "guest", "local"),)
+    record(here / "evil", "vm")
+    write_recording_json(here / "evil", named, created="")
+    record(here / "b", "nas")
+    assert status_of(["join", "evil", "server=b/local", "-o", "all"]) == 3
+    assert "a machine cannot be named" in capsys.readouterr().err
+    assert (here / "precious" / "file").read_text() == "mine"
+    assert sorted(path.name for path in here.iterdir()) == ["b", "evil", "precious"]
+
+
+def test_only_what_a_recorder_writes_is_joined(here: Path) -> None:
+    record(here / "a", "vm")
+    record(here / "b", "nas")
+    (here / "secret").write_text("mine")
+    (here / "a" / "local" / "cpu_7").symlink_to(here / "secret")
+    (here / "a" / "local" / "unit.conf").write_text("foreign")
+    assert status_of(["join", "guest=a/local", "server=b/local", "-o", "all"]) == 0
+    assert not {"cpu_7", "unit.conf"} & {path.name for path in (here / "all/guest").iterdir()}

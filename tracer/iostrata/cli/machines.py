@@ -10,9 +10,11 @@ from typing import Final
 
 from iostrata.errors import UsageError
 from iostrata.record import Local, Plan, Planned, Request, Ssh, Transport
-from iostrata.recording import ROLES
+from iostrata.recording import MACHINE_NAME, ROLES
 
-NAMED: Final = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(:(?P<role>\w+))?=(?P<value>.+)", re.ASCII)
+NAMED: Final = re.compile(
+    rf"(?P<name>{MACHINE_NAME.pattern})(:(?P<role>\w+))?=(?P<value>.+)", re.ASCII
+)
 EXAMPLE: Final = "such as guest=ssh:root@g, host=local, nas:server=ssh:root@nas"
 
 

@@ -5,6 +5,7 @@ from iostrata.recording.joined import Part, join
 from iostrata.recording.ownership import give
 from iostrata.recording.recording import (
     FILE_NAME,
+    MACHINE_NAME,
     ROLES,
     RecordedMachine,
     Recording,
@@ -16,6 +17,6 @@ from iostrata.recording.redact import redact
 from iostrata.recording.removal import remove_recording, withdraw
 
 __all__ = [
-    "FILE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "give", "join",
+    "FILE_NAME", "MACHINE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "give", "join",
     "open_recording", "redact", "remove_recording", "runs_in", "withdraw", "write_recording_json",
 ]  # fmt: skip

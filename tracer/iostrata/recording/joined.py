@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,8 +17,13 @@ from typing import Final
 import numpy as np
 
 from iostrata.errors import RecordingError
-from iostrata.recording.recording import RecordedMachine, Recording, write_recording_json
-from iostrata.trace import Trace, read_trace, realtime_of
+from iostrata.recording.recording import (
+    MACHINE_NAME,
+    RecordedMachine,
+    Recording,
+    write_recording_json,
+)
+from iostrata.trace import Trace, is_trace_file, read_trace, realtime_of
 from iostrata.units import duration
 
 SUSPENDED_NS: Final = 1_000_000
@@ -47,6 +53,8 @@ def join(parts: Sequence[Part], directory: Path, unsynchronised: bool) -> list[s
     tell whether they were recorded at the same time. Files are linked where they can be.
     Errors: RecordingError: they are no recordings of one run.
     """
+    for part in parts:
+        check_name(part)
     traces = [read_trace(part.path, part.name) for part in parts]
     check_machines(traces)
     if not unsynchronised:
@@ -54,11 +62,21 @@ def join(parts: Sequence[Part], directory: Path, unsynchronised: bool) -> list[s
     recordings = {part.recording.path.resolve() for part in parts}
     with ExitStack() as undo:
         for part in parts:
+            (directory / part.name).mkdir(0o700)
             undo.callback(shutil.rmtree, directory / part.name, ignore_errors=True)
             _copy(part.path, directory / part.name, with_exchange=len(recordings) == 1)
         _describe(parts, directory)
         undo.pop_all()
     return [*_suspended(traces), *_untimed(traces)]
+
+
+def check_name(part: Part) -> None:
+    """It becomes a directory's; whoever wrote the recording may have written any."""
+    if not MACHINE_NAME.fullmatch(part.name):
+        raise RecordingError(
+            f"{part.path}: a machine cannot be named {part.name}",
+            "give it another name: iostrata join guest=DIR host=DIR server=DIR -o DIR",
+        )
 
 
 def check_machines(traces: Sequence[Trace]) -> None:
@@ -129,13 +147,14 @@ def _suspended(traces: Sequence[Trace]) -> Iterator[str]:
 
 
 def _copy(source: Path, target: Path, with_exchange: bool) -> None:
-    target.mkdir(0o700)
+    """What a recorder writes, and nothing that only leads to a file."""
     for path in sorted(source.rglob("*")):
-        copy = target / path.relative_to(source)
-        if path.is_dir():
-            copy.mkdir()
-        elif with_exchange or path.name != EXCHANGE:
-            _link(path, copy)
+        name = path.relative_to(source)
+        if not is_trace_file(str(name)) or not stat.S_ISREG(path.lstat().st_mode):
+            continue
+        (target / name).parent.mkdir(exist_ok=True)
+        if with_exchange or path.name != EXCHANGE:
+            _link(path, target / name)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ FILE_NAME = "recording.json"
 FORMAT_NAME = "iostrata.recording"
 FORMAT_VERSION = 1
 ROLES = frozenset({"local", "guest", "host", "server"})
+# A machine's directory is named like it.
+MACHINE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 class RecordedMachine(msgspec.Struct, frozen=True, omit_defaults=True):
