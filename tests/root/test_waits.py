@@ -13,6 +13,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.bench.place import file_system_of
 from iostrata.recording import open_recording
+from iostrata.trace.read import Trace
 from tests.root.conftest import iostrata
 from tests.root.test_record import good
 
@@ -29,7 +30,8 @@ threads = [threading.Thread(target=append, args=(name,)) for name in sys.argv[1:
 [thread.join() for thread in threads]
 """
 
-# Four processes that append to one file.
+COUNT = 4
+# So many processes that append to one file.
 PROCESSES = """
 import os
 children = [os.fork(), os.fork()]
@@ -57,6 +59,7 @@ for file in files:
 ctypes.CDLL(None).syncfs(files[0])
 """
 
+REQ_OP_MASK, REQ_OP_WRITE = 0xFF, 1
 # What is left to chance: waits that began before the recording saw who is waited for.
 UNEXPLAINED = 0.03
 # Of the sleeps: what was let go before it was known.
@@ -81,6 +84,17 @@ def test_threads_that_wait_for_each_other(names: str, disk: Path) -> None:
     assert found["unattributed"] <= UNEXPLAINED
 
 
+def hidden(trace: Trace) -> int:
+    """Requests whose completion no tool is told of: so do some machines' kernels while certain
+    tasks have a CPU. Each may have been what all who slept waited for."""
+    with_data = []
+    for point in ("block_rq_issue", "block_rq_complete"):
+        requests = trace.points[point].integers("flags", "size_bytes")
+        writes = requests["flags"] & REQ_OP_MASK == REQ_OP_WRITE
+        with_data.append(int((writes & (requests["size_bytes"] > 0)).sum()))
+    return max(with_data[0] - with_data[1], 0)
+
+
 def test_the_end_of_every_sleep_is_seen(disk: Path) -> None:
     """Of one, too, that was let go while it was leaving its CPU, where there was none to run."""
     recording = disk / "recording"
@@ -91,7 +105,8 @@ def test_the_end_of_every_sleep_is_seen(disk: Path) -> None:
     resumed = trace.points["sched_resume"].integers("state", "wake_ns")
     slept = resumed["state"] != 0
     assert slept.sum() > 1000
-    assert (resumed["wake_ns"][slept] == 0).mean() <= UNSEEN
+    unseen = (resumed["wake_ns"][slept] == 0).sum()
+    assert unseen <= UNSEEN * slept.sum() + COUNT * hidden(trace)
 
 
 def test_a_worker_is_known_from_its_first_work_on(disk: Path) -> None:
