@@ -19,14 +19,6 @@ struct kioctx_table {
 	struct kioctx *table[0];
 };
 
-struct mm_struct {
-	struct kioctx_table *ioctx_table;
-};
-
-struct task_struct___mm {
-	struct mm_struct *mm;
-};
-
 #pragma clang attribute pop
 
 struct aio_enter_context {
@@ -69,7 +61,7 @@ static __always_inline int call_enter(__u32 call, __u64 id, __u64 array)
  * first word of the ring that it shares with the process. */
 static __always_inline struct kioctx *context_of(__u64 id)
 {
-	struct task_struct___mm *task = (void *)bpf_get_current_task();
+	struct task_struct *task = (void *)bpf_get_current_task();
 	struct mm_struct *mm = PEEK(task, mm);
 	struct kioctx_table *table = PEEK(mm, ioctx_table);
 	struct kioctx *context = NULL;

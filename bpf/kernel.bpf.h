@@ -115,8 +115,28 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct maple_range_64 {
+	unsigned long pivot[15];
+	void *slot[16];
+};
+
+struct maple_arange_64 {
+	unsigned long pivot[9];
+	void *slot[10];
+};
+
+struct maple_tree {
+	void *ma_root;
+};
+
+struct mm_struct {
+	struct maple_tree mm_mt;
+	struct kioctx_table *ioctx_table;
+};
+
 struct vm_area_struct {
 	unsigned long vm_start;
+	unsigned long vm_end;
 	unsigned long vm_pgoff;
 	struct file *vm_file;
 };
@@ -179,6 +199,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct files_struct *files;
+	struct mm_struct *mm;
 	char comm[16];
 };
 

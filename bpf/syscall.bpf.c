@@ -5,7 +5,9 @@
  * to stands in record/probes.c.
  */
 #include <asm/unistd.h>
+#include <linux/errno.h>
 
+#include "mapping.bpf.h"
 #include "syscall.bpf.h"
 
 /* Set by the recorder. */
@@ -190,15 +192,35 @@ struct mapped {
 	__s64 offset_bytes;
 };
 
-static long mapped_file(struct task_struct *task, struct vm_area_struct *vma, struct mapped *mapped)
+static __always_inline void mapped_file(struct vm_area_struct *vma, struct mapped *mapped)
 {
-	struct file *file = vma->vm_file;
+	struct file *file = PEEK(vma, vm_file);
 
-	(void)task;
 	if (file && file_identify(file, &mapped->identity))
 		mapped->offset_bytes =
-			vma->vm_pgoff * page_bytes + (mapped->address - vma->vm_start);
+			PEEK(vma, vm_pgoff) * page_bytes + (mapped->address - PEEK(vma, vm_start));
+}
+
+static long mapped_found(struct task_struct *task, struct vm_area_struct *vma,
+			 struct mapped *mapped)
+{
+	(void)task;
+	mapped_file(vma, mapped);
 	return 0;
+}
+
+/* False: it is not known what is there. */
+static __always_inline bool mapped_find(struct mapped *mapped)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct vm_area_struct *vma;
+
+	if (bpf_find_vma(task, mapped->address, mapped_found, mapped, 0) != -EBUSY)
+		return true;
+	vma = mapping_at(task, mapped->address);
+	if (vma)
+		mapped_file(vma, mapped);
+	return vma;
 }
 
 SEC("tp")
@@ -207,17 +229,21 @@ int syscall_enter_msync(struct enter_context *ctx)
 	struct mapped mapped = { .address = ctx->args[0], .offset_bytes = -1 };
 	__u64 length = ctx->args[1];
 	struct thread *thread;
-	long error;
+	bool known;
 
 	if (!(ctx->args[2] & MS_SYNC))
 		return 0;
 	thread = thread_admit();
 	if (!thread)
 		return 0;
-	error = bpf_find_vma(bpf_get_current_task_btf(), mapped.address, mapped_file, &mapped, 0);
+	known = mapped_find(&mapped);
 	/* Memory that is no file's, or no file's to be recorded. */
-	if (!mapped.identity.file_key && (!error || filter.device))
+	if (known && !mapped.identity.file_key)
 		return 0;
+	if (!known && filter.device) {
+		not_seen(UNSEEN_UNDECIDED, 0);
+		return 0;
+	}
 	length = (length + page_bytes - 1) / page_bytes * page_bytes;
 	call_is(thread, CALL_MSYNC, mapped.offset_bytes, part_bytes(length), ctx->args[2]);
 	call_begin(thread, &mapped.identity);

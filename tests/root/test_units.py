@@ -20,6 +20,7 @@ from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from tests.root.conftest import IOSTRATA, iostrata
+from tests.root.test_devices import device_of
 
 PREAMBLE = """
 import ctypes, mmap, os, sqlite3, threading
@@ -180,6 +181,38 @@ def test_a_range_is_what_it_makes_durable(disk: Path) -> None:
         "msync": [8192],
         "fsync": [4096],
     }
+
+
+# Other threads map memory, or wait to, nearly all of the time.
+CONTENDED = """
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+ANONYMOUS, POPULATED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0x8000
+data, done = opened('data'), False
+os.ftruncate(data, 4096 * 200)
+os.fsync(data)
+memory = libc.mmap(None, 4096 * 200, mmap.PROT_READ, mmap.MAP_SHARED, data, 0)
+def maps():
+    while not done:
+        libc.munmap(libc.mmap(None, 4 << 20, 3, ANONYMOUS | POPULATED, -1, 0), 4 << 20)
+others = [threading.Thread(target=maps) for _ in range(3)]
+for other in others:
+    other.start()
+for page in range(200):
+    os.pwrite(data, bytes(4096), 4096 * page)
+    assert libc.msync(memory + 4096 * page, 4096, 4) == 0
+done = True
+"""
+
+
+def test_what_is_mapped_is_known_while_others_map(disk: Path) -> None:
+    """With --device, which has to know it before the call."""
+    found = recorded(disk, program(CONTENDED), "--device", device_of(disk))
+    assert methods(found) == {"msync": 200, "fsync": 1}
+    assert set(found.writes.size_bytes[of_method(found, "msync")].tolist()) == {4096}
+    assert not found.quality.plain_writes
 
 
 SQLITE = """
