@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -161,6 +162,8 @@ def test_a_program_of_postgresql_is_found_where_debian_has_it(
 
 
 def test_a_user_that_does_not_exist(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", "--user", "", "--", "true"]) == 2
+    assert "--user : there is no such user" in capfd.readouterr().err
     assert status_of(["run", "--user", "nobody-at-all", "--", "true"]) == 2
     assert "there is no such user\n  try: " in capfd.readouterr().err
     assert status_of(["run", "--user", "root", "--comm", "x", "--duration", "1"]) == 2
@@ -240,6 +243,17 @@ def test_a_series_has_one_table_only(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert "the command ended with status 3" in captured.err
     assert "run 3 of 4" not in captured.err
     assert captured.out == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_several_runs_are_the_users_who_called_sudo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_UID", "1234")
+    monkeypatch.setenv("SUDO_GID", "1235")
+    output = tmp_path / "series"
+    assert status_of(["record", "-q", "-o", str(output), "--repeat", "2", "--", "true"]) == 0
+    assert {path.stat().st_uid for path in (output, *output.rglob("*"))} == {1234}
 
 
 def test_the_first_run_that_fails_is_the_last(

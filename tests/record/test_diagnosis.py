@@ -38,7 +38,7 @@ def test_verdicts() -> None:
     seen = {verdict.visibility.name: verdict.seen for verdict in diagnosis().verdicts}
     assert seen == {
         "syscall": "yes",
-        "32-bit programs": "no",
+        "32-bit": "no",
         "fs": "no",
         "journal": "no",
         "block": "yes",

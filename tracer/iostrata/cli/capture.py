@@ -67,7 +67,7 @@ def checked_plan(plan: Plan) -> Request:
 
 def _found(request: Request) -> Request:
     """Its command's program, and its user, are on this machine."""
-    if request.user:
+    if request.user is not None:
         try:
             pwd.getpwnam(request.user)
         except KeyError as error:
@@ -83,7 +83,7 @@ def _check_workload(request: Request) -> None:
             "there is nothing to record: no command and no filter",
             "give a command after --, or one of --pid, --comm, --cgroup, --device, --all",
         )
-    if request.user and not request.command:
+    if request.user is not None and not request.command:
         raise UsageError("--user is whose the command is, and there is none", "leave it out")
 
 
@@ -195,6 +195,7 @@ def prepare_series(directory: Path, count: int, force: bool) -> list[Path]:
         if not any(run.iterdir()):
             run.rmdir()
     prepare(directory, force)
+    give(directory)
     return [directory / f"{number:0{len(str(count))}}" for number in range(1, count + 1)]
 
 

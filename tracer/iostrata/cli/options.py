@@ -81,7 +81,7 @@ NoNames = Annotated[
     bool, typer.Option("--no-names", help="Record no paths of files: numbers stand for them.")
 ]
 User = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--user",
         metavar="NAME",

@@ -58,7 +58,7 @@ def record(
     device: options.Device = None,
     everything: options.Everything = False,
     duration: options.Duration = 0,
-    user: options.User = "",
+    user: options.User = None,
     detail: options.Detail = False,
     why: options.Why = False,
     who: options.RecordWho = False,

@@ -41,7 +41,7 @@ def run(
     device: options.Device = None,
     everything: options.Everything = False,
     duration: options.Duration = 0,
-    user: options.User = "",
+    user: options.User = None,
     detail: options.Detail = False,
     why: options.Why = False,
     no_names: options.NoNames = False,

@@ -22,7 +22,7 @@ SYSCALL: Final = Declaration(
     ranks=(Rank("syscall", "syscall", Depth.FLOOR),),
     visibility=(
         Visibility("syscall", ("syscall",), "no write can be seen at all", needed=True),
-        Visibility("32-bit programs", ("compat",), "their system calls are not seen", calls=True),
+        Visibility("32-bit", ("compat",), "their system calls are not seen", calls=True),
         Visibility("aio", ("aio",), "libaio writes are not analysed", calls=True),
         Visibility("io_uring", ("uring",), "io_uring writes are not analysed", calls=True),
     ),

@@ -57,7 +57,7 @@ class Request:
     """``directory``: where the recorder puts this machine's trace. ``duration_s`` 0: no end.
 
     ``duties``: what this machine does that is to be recorded. ``user``: whose the command is;
-    empty: the recorder's.
+    None: the recorder's.
     """
 
     directory: Path
@@ -72,7 +72,7 @@ class Request:
     duration_s: float = 0
     buffer_kib: int = 0
     force: bool = False
-    user: str = ""
+    user: str | None = None
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,9 @@ def arguments(request: Request) -> list[str]:
     return [*words, "--", *_as(request.user), *request.command] if request.command else words
 
 
-def _as(user: str) -> list[str]:
+def _as(user: str | None) -> list[str]:
     """What executes the words behind it as that user, on whatever machine."""
-    return ["sh", "-c", AS_USER, user] if user else []
+    return [] if user is None else ["sh", "-c", AS_USER, user]
 
 
 def _repeated(option: str, values: Iterable[object]) -> list[str]:
