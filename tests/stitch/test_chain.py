@@ -20,7 +20,7 @@ from iostrata.model import Breakdown, Quality
 from iostrata.recording import open_recording
 from iostrata.report import waterfall
 from iostrata.report.who import named
-from tests.chain import APART, GUEST_DISK, Chain, Clock, Costs, drawn
+from tests.chain import APART, GUEST_DISK, MAIN_LOOP, Chain, Clock, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import World, Writer
 
@@ -284,6 +284,31 @@ def test_who_had_the_cpu_of_a_virtual_processor(tmp_path: Path) -> None:
     (one,) = timelines(open_recording(tmp_path), Choice(slowest=1)).timelines
     shown = waterfall.render([one], Quality(), 120, True, 30).plain
     assert "behind qemu-system-x86 of virtual machine db1" in shown
+
+
+def test_who_had_the_cpu_of_a_thread_of_the_vmm(tmp_path: Path) -> None:
+    """The main loop is to take the request up: another has its CPU for 30 us of 40."""
+    chain = Chain()
+    writer = chain.writer()
+    writer.enter()
+    writer.cpu(60_000)
+    told = writer.now + 800 + SYMMETRIC.submit
+    chain.host.emit("sched_resume", told + 45_000, MAIN_LOOP, off_ns=told - 90_000,
+                    wake_ns=told + 5_000, waker_tid=504, state=1,
+                    subject_tid=MAIN_LOOP)  # fmt: skip
+    chain.host.builder.cgroup(4711, "/noisy")
+    chain.host.emit("sched_ran", told + 45_000, 0, begin_ns=told, end_ns=told + 35_000, tgid=900,
+                    ran_cpu=MAIN_LOOP % 4, cgroup=4711, process=b"hog")  # fmt: skip
+    chain.data(writer, 0, SYMMETRIC)
+    writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+    writer.finish()
+    (row,) = (
+        row
+        for row in summarise(analysed(chain, tmp_path)).overall.rows
+        if row.layer.name == "host/vmm.runqueue"
+    )
+    parts = {named(part.who): part.mean_ns for part in row.behind}
+    assert parts == {"hog in /noisy": 30_000, "unknown": 10_000}
 
 
 def test_a_loss_on_a_lower_machine_leaves_out_the_writes_that_it_may_touch(tmp_path: Path) -> None:

@@ -184,9 +184,10 @@ Name = Callable[[Ints], Ints]
 
 @dataclass(frozen=True)
 class Context:
-    """What else on the lower machine kept the upper one's pieces.
+    """What else on the lower machine kept the upper one's pieces, or some asks.
 
-    ``spans``: in the upper's clock (``owner``: the piece's row; ``of``: the row of ``lower``).
+    ``spans``: in the upper's clock (``owner``: the row of the piece, or of ``Held``; ``of``: of
+    ``lower``).
     ``lower``: the same once each, in the lower's clock; ``behind``: who had what they waited for;
     both are of ``window``.
     """
@@ -237,6 +238,10 @@ class Hop(ABC):
 
     def context(self, link: Link, window: Window) -> Context | None:
         """What else on the lower machine kept the upper one's pieces."""
+        return None
+
+    def waiting(self, link: Link, held: Held) -> Context | None:
+        """What the lower machine's threads wait for on the way there and back."""
         return None
 
     def disks(self, upper: Trace) -> Iterator[str]:

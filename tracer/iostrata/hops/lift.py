@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, changes, distinct
+from iostrata.columns import Ints, at, changes, distinct, joined
 from iostrata.hops.graph import Graph
-from iostrata.hops.hop import Held, Link, Node
+from iostrata.hops.hop import Context, Held, Link, Node
 from iostrata.layers import RANK, STACK, Depth
 from iostrata.stitch import Audit, Behind, Edges, SpanList, Spans, Window, follow, stitch, window_of
 
@@ -161,17 +161,20 @@ class _Lifting:
     def beside(self, link: Link, window: Window) -> None:
         """Adds what kept this machine's pieces from running."""
         context = link.hop.context(link, window)
-        if context is None:
-            return
-        spans, lower = context.spans, context.lower
-        first = np.full(len(spans), -1)
+        if context is not None:
+            self.extend(self._numbered(context, link), link.lower.place)
+
+    def _numbered(self, context: Context, link: Link) -> Spans:
+        """The spans of a context by number, which are looked up from then on."""
+        spans, first = context.spans, np.full(len(context.spans), -1)
         if len(context.behind):
             first = spans.of + self._count()
             way = (*self._way, link)
             self.views.append(
-                View(link.lower, NONE, context.window, lower, self._count(), way, context.behind)
-            )
-        self.extend(replace(spans, of=np.where(spans.of >= 0, first, -1)), link.lower.place)
+                View(link.lower, NONE, context.window, context.lower, self._count(), way,
+                     context.behind)
+            )  # fmt: skip
+        return replace(spans, of=np.where(spans.of >= 0, first, -1))
 
     def _count(self) -> int:
         """So many spans have a number."""
@@ -204,9 +207,13 @@ class _Lifting:
         self.extend(replace(waiting.where(lost), rank=rank), place)
         waiting, held = waiting.where(~lost), held.where(~lost)
         ways = link.hop.crossing(link, held)
+        ways = replace(ways, of=waiting.of[ways.owner])
+        context = link.hop.waiting(link, held)
+        parts = [ways, self._numbered(context, link)] if context else [ways]
+        ways = Spans(**joined(parts))
         whose = ways.owner
         end_ns = np.minimum(ways.end_ns, waiting.end_ns[whose])
-        ways = replace(ways, owner=waiting.owner[whose], of=waiting.of[whose], end_ns=end_ns)
+        ways = replace(ways, owner=waiting.owner[whose], end_ns=end_ns)
         self.extend(ways.where(ways.begin_ns < end_ns), place)
 
     def _served(self, link: Link, edges: Edges) -> None:

@@ -64,6 +64,7 @@ VIRTIO: Final = Declaration(
             "host",
             cause="waiting for a CPU",
             queued=True,
+            contended=True,
         ),
         Row(
             "vmm.complete",

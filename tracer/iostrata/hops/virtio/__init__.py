@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
-from iostrata.hops.virtio.crossing import crossing_of
+from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
 from iostrata.hops.virtio.serves import serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
@@ -42,6 +42,9 @@ class Virtio(Hop):
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
+
+    def waiting(self, link: Link, held: Held) -> Context | None:
+        return waiting_of(link, held)
 
     def context(self, link: Link, window: Window) -> Context | None:
         return context_of(link, window)

@@ -8,8 +8,9 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, overlapping
 from iostrata.hops.hop import Context, Link
 from iostrata.hops.virtio.vcpus import vcpus_of
-from iostrata.layers import RANK, is_idle
-from iostrata.stitch import Sleeps, SpanList, Spans, Window, behind_cpus, sleeps_of
+from iostrata.hops.virtio.waits import waits_of
+from iostrata.layers import is_idle
+from iostrata.stitch import SpanList, Window, behind_cpus, sleeps_of
 
 Cpus = tuple[Ints, Ints, Ints, Ints]
 """Stretches of pieces on a virtual CPU: row of the piece, virtual CPU, begin and end."""
@@ -33,17 +34,10 @@ def context_of(link: Link, window: Window) -> Context | None:
     # A virtual CPU enters guest mode soon after it runs again.
     found = vcpu_of.at_or_after(sleeps.tid, sleeps.on_ns)
     rows = np.flatnonzero(at(mine.astype(np.int64), found) > 0)
-    waits = _waits(sleeps.rows(rows))
+    waits = waits_of(sleeps.rows(rows), "vcpu.runqueue")
     _keep(spans, link, cpus, "vcpu.runqueue",
           exits["vcpu"][found[rows]], waits.begin_ns, waits.end_ns, waits.owner)  # fmt: skip
     return Context(spans.collect(), waits, behind_cpus(host, sleeps.rows(rows)), host)
-
-
-def _waits(sleeps: Sleeps) -> Spans:
-    """One a sleep, in their order."""
-    row = np.arange(len(sleeps))
-    rank = np.full(len(row), RANK["vcpu.runqueue"], np.int16)
-    return Spans(row, rank, sleeps.runnable_ns, sleeps.on_ns, np.full(len(row), -1))
 
 
 def _vcpus_of(window: Window, vcpus: Ints) -> Cpus:
