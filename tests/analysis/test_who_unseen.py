@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
+from iostrata.trace.layout import (
+    CALL_IO_URING_ENTER,
+    THREAD_HELPER,
+    THREAD_WORKER,
+    WAKE_THREAD,
+)
 from tests.analysis.test_who import DISK, WRITER, analysed, run, told, write_of
 from tests.analysis.test_who_journal import JOURNAL, handles, known, waiting
 from tests.stitch.test_wakers import IDLE, KWORKER, Sleeper, resume
@@ -15,6 +20,7 @@ from tests.synthetic import Commit, Request, World, Writer, submit
 
 CPU = KWORKER % 4
 PREEMPTED, INTERRUPTIBLE = 0, 1
+URING = WRITER + 4
 
 
 def test_who_kept_a_kernel_worker_and_what_it_did_itself(tmp_path: Path) -> None:
@@ -83,3 +89,27 @@ def test_nobody_is_seen_in_the_log_of_xfs(asked: bool, tmp_path: Path) -> None:
     assert ("who is in XFS's log" in gaps) == asked
     if asked:
         assert told(found)["journal.logging"] == {"unknown": 50_900}
+
+
+def test_a_worker_of_io_uring_is_at_what_comes_first(tmp_path: Path) -> None:
+    """Its second request is kept by the first, and by who takes its CPU midway."""
+    world = World()
+    world.target(WRITER)
+    for tid, kind in ((WRITER, 1), (URING, THREAD_WORKER)):
+        world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=tid, kind=kind, comm=b"writer",
+                   process=b"writer")  # fmt: skip
+    sync = {"opcode": 3, "inode": 12, "dev": DISK, "size_bytes": 0}
+    for key, time in ((0x70, 2_000), (0x80, 3_000)):
+        world.emit("io_uring_submit_req", time, WRITER, request_key=key, **sync)
+        world.emit("io_uring_queue_async_work", time + 500, WRITER, request_key=key, **sync)
+    resume(world, URING, 500, 2_700, 3_700, WRITER, context=WAKE_THREAD)
+    resume(world, URING, 10_000, 0, 30_000, state=PREEMPTED)
+    run(world, 10_000, 28_000, cpu=URING % 4)
+    for key, time in ((0x70, 40_000), (0x80, 44_000)):
+        world.emit("io_uring_complete", time, URING, result=0, request_key=key, **sync)
+    world.emit("syscall", 45_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    found = told(analysed(world, tmp_path / "machine"))
+    # Until it was let go, and once it had been, nobody was seen to keep it.
+    assert found["wakeup.worker"] == {
+        "hog/noisy": 18_000, "writer": 6_300 + 10_000, "unknown": 200 + 200 + 2_000,
+    }  # fmt: skip

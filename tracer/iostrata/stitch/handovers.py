@@ -11,6 +11,7 @@ from iostrata.stitch.bios import Bios
 from iostrata.stitch.owners import Owners, Submitting
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.spans import SpanList
+from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import CAUSE, Sleeps
 from iostrata.stitch.window import Window
 
@@ -31,7 +32,9 @@ def next_of(runs: Runs, sleeps: Sleeps) -> Ints:
     return np.maximum(at(runs.next_ns, run), 0)
 
 
-def handovers(spans: SpanList, window: Window, owners: Owners) -> None:
+def handovers(
+    spans: SpanList, window: Window, owners: Owners, sleeps: Sleeps, numbers: Numbers
+) -> None:
     """Asynchronous requests: until a worker began, and until the caller had the result."""
     pieces = window.pieces
     requests = np.flatnonzero(pieces.request_key != 0)
@@ -51,7 +54,15 @@ def handovers(spans: SpanList, window: Window, owners: Owners) -> None:
     linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
     before = np.maximum(before, at(runs.end_ns, linked))
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
-    spans.add(piece, "wakeup.worker", since, begin)
+    tid = np.concatenate([syncs.tid[work], runs.tid])
+    # Asleep it had not been let go; then it waited for a CPU, or was still at something else.
+    woken = np.flatnonzero(sleeps.asleep)
+    sleep = at(woken, AsOf(sleeps.tid[woken], sleeps.on_ns[woken]).at_or_before(tid, begin))
+    runnable = np.clip(at(sleeps.wake_ns, sleep), since, begin)
+    on = np.clip(at(sleeps.on_ns, sleep), since, begin)
+    spans.add(piece, "wakeup.worker", since, runnable)
+    spans.add(piece, "wakeup.worker", runnable, on, sleep + numbers.sleep)
+    spans.add(piece, "wakeup.worker", on, begin, tid + numbers.thread)
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])

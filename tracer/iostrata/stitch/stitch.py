@@ -185,7 +185,7 @@ def stitch(window: Window) -> Stitched:
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
     for_log = ~explained.ended[mine] & _asleep_for_log(window, owners.syncs, sleeps, owner)
     _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
-    handovers(spans, window, owners)
+    handovers(spans, window, owners, every_sleep, numbers)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
     asked = Asked(
