@@ -136,6 +136,44 @@ def test_two_disks_whose_places_are_the_same() -> None:
     assert len(fitting(asks, serves, Times(*served))[0]) > 1.1 * count
 
 
+@pytest.mark.parametrize("slow", [400, 401])
+@pytest.mark.parametrize("vms", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("lost", [0, 3])
+def test_a_mirrors_slow_disk_is_not_its_quick_one(
+    slow: int, vms: tuple[int, int], lost: int, tmp_path: Path
+) -> None:
+    """What the quick one is asked lies within what the slow one is: its image fits both.
+
+    ``lost``: calls of the slow one's monitor that were not seen.
+    """
+    one = Chain(vm=vms[0])
+    other = Chain(beside=one, vm=vms[1])
+    other.guest = one.guest
+    one.guest.builder.block(device(253, 32), "vdc")
+    writers = [one.writer(), Writer(one.guest, 401, device(253, 32), 1_000_000)]
+    costs = {tid: Costs(disk=Request(device=20_000 + 880_000 * (tid == slow), scheduler=None))
+             for tid in (400, 401)}  # fmt: skip
+    random = Random(1)
+    for number in range(60):
+        now = max(writer.now for writer in writers) + random.randint(1_000, 90_000)
+        for chain, writer, late in zip((one, other), writers, (0, 500), strict=True):
+            writer.now = now + late
+            chain.host.deaf_to = "syscall" if number < lost and writer.tid == slow else ""
+            chain.durable_write(writer, (number % 8 + 1) * 8192, costs[writer.tid])
+    one.recording(tmp_path)
+    for name in ("guest", "host", "server"):
+        exchanged(tmp_path / name, int, writers[0].now, 100, 2_000)
+    breakdown = analyse(open_recording(tmp_path))
+    conserves(breakdown)
+    virtio = breakdown.quality.crossings[0]
+    assert (virtio.followed, virtio.asked, virtio.bypassed) == (120 - lost, 120, ())
+    rows = [layer.name for layer in breakdown.layers]
+    found = breakdown.time_ns[rows.index("server/device.data")]
+    for tid in (400, 401):
+        mine = found[breakdown.writes.tid == tid]
+        assert (mine[mine > 0] == costs[tid].disk.device).all()
+
+
 def test_two_at_once_of_one_key_are_not_told_apart() -> None:
     asks = asks_of(ints(0, 10, 500), ints(100, 110, 600), ints(0, 0, 0))
     serves = serves_of(ints(20, 40, 520), ints(30, 50, 550), ints(0, 0, 0))

@@ -8,7 +8,7 @@ was asked (a disk, a connection) leads to one group of one machine: where most w
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +29,8 @@ from iostrata.trace import Trace
 
 LEAST_SHARE: Final = 0.1
 """Of a group's asks, those that must be found for it to lead there: else it is chance."""
+ALIKE: Final = 0.9
+"""Of the most that was found of a group, what may as well be all of it."""
 
 
 @dataclass(frozen=True)
@@ -105,17 +107,27 @@ class _Candidate:
     fits: Matched
 
     @cached_property
-    def votes(self) -> list[tuple[int, int, int]]:
-        """Group of asks, group of serves, how many of the asks were found there."""
+    def votes(self) -> list[tuple[int, int, int, int]]:
+        """Group of asks, group of serves, how many of the asks were found there, and how much
+        longer these were."""
         ask, serve = self.fits
         rows = np.stack([self.asks.group[ask], self.serves.group[serve], ask], axis=1)
-        pairs, count = np.unique(np.unique(rows, axis=0)[:, :2], axis=0, return_counts=True)
+        rows, first = np.unique(rows, axis=0, return_index=True)
+        pairs, row, count = np.unique(rows[:, :2], axis=0, return_inverse=True, return_counts=True)
+        loose_ns = np.zeros(len(pairs), np.int64)
+        np.add.at(loose_ns, row, self._loose_ns(ask[first], serve[first]))
         asked = self._asked()
         return [
-            (upper, lower, votes)
-            for (upper, lower), votes in zip(pairs.tolist(), count.tolist(), strict=True)
+            (upper, lower, votes, longer_ns)
+            for (upper, lower), votes, longer_ns in zip(
+                pairs.tolist(), count.tolist(), (loose_ns // count).tolist(), strict=True
+            )
             if votes >= LEAST_SHARE * asked[upper]
         ]
+
+    def _loose_ns(self, ask: Ints, serve: Ints) -> Ints:
+        asked = self.asks.end_ns[ask] - self.asks.begin_ns[ask]
+        return asked - (self.times.end_ns[serve] - self.times.begin_ns[serve])
 
     def _asked(self) -> dict[int, int]:
         """How many of each group might have been found: while the lower machine served anything."""
@@ -177,11 +189,11 @@ def _candidate(hop: Hop, way: Way) -> _Candidate | None:
 def _tied(hop: Hop, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Ties, Ints]]:
     """Each group of asks goes where most of it was found; clocks that nothing contradicts count
     double. The last: groups that may as well have gone elsewhere."""
-    votes = [
-        Vote(-count * (2 if one.clock.contradiction is None else 1), number, upper, lower, count)
+    votes = _alike([
+        Vote(_weight(one, count), loose_ns, number, upper, lower, count)
         for number, one in enumerate(candidates)
-        for upper, lower, count in one.votes
-    ]
+        for upper, lower, count, loose_ns in one.votes
+    ], candidates)  # fmt: skip
     doubts = _doubts(votes, candidates) if hop.names else set()
     taken: set[tuple[object, ...]] = set()
     ties: dict[int, list[tuple[int, int, bool]]] = {}
@@ -197,6 +209,24 @@ def _tied(hop: Hop, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candida
     for number, pairs in sorted(ties.items()):
         upper, lower, doubted = np.array(sorted(pairs), np.int64).T
         yield candidates[number], Ties(upper, lower), upper[doubted > 0]
+
+
+def _weight(one: _Candidate, count: int) -> int:
+    return -count * (2 if one.clock.contradiction is None else 1)
+
+
+def _alike(votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> list[Vote]:
+    """Of each group of asks, votes of nearly the most weight have it: then that which leaves the
+    least of the asks' time to the way is first. What a quick disk of a mirror served lies within
+    what its slow one was asked, too."""
+    most: dict[tuple[str, int], int] = defaultdict(int)
+    asker = [(candidates[vote.number].upper.machine, vote.upper) for vote in votes]
+    for vote, group in zip(votes, asker, strict=True):
+        most[group] = min(most[group], vote.weight)
+    return [
+        replace(vote, weight=most[group]) if vote.weight <= ALIKE * most[group] else vote
+        for vote, group in zip(votes, asker, strict=True)
+    ]
 
 
 def _doubts(votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> set[Vote]:

@@ -32,10 +32,12 @@ class Told:
 
 @dataclass(frozen=True, order=True)
 class Vote:
-    """``weight``: what it counts; ``number``: of the candidate; ``upper``, ``lower``: groups of
+    """The first is the surest. ``weight``: what it counts, negative; ``loose_ns``: how much longer
+    asks were than what serves them; ``number``: of the candidate; ``upper``, ``lower``: groups of
     asks and of serves; ``count``: asks of the one that were found among the other."""
 
     weight: int
+    loose_ns: int
     number: int
     upper: int
     lower: int
