@@ -131,6 +131,14 @@ def test_clocks(tmp_path: Path) -> None:
     ]
 
 
+def test_a_clock_that_no_machine_has_is_no_exchange(tmp_path: Path) -> None:
+    """Whoever answers may say anything: its sums would not fit into 64 bits."""
+    rows = [f"1\t{(1 << 63) - 1}\t2", f"1\t5\t{1 << 62}", "-9\t5\t7", "3\t-1\t4", "3\t0\t4"]
+    facts, defects = read_facts(facts_directory(tmp_path, exchange="\n".join([*rows, ""])))
+    assert facts.exchange.sent_ns.tolist() == [3]
+    assert len(defects) == 4
+
+
 def test_a_file_system_with_a_number_of_its_own_is_named_by_its_disk() -> None:
     """btrfs has one; so has overlay, which writes to the file system of its upper directory."""
     anonymous = Facts(

@@ -11,6 +11,7 @@ import numpy as np
 
 from iostrata.model import Ints
 from iostrata.trace.cells import integer
+from iostrata.trace.times import LATEST_NS
 
 ABSENT = "-"
 EXCHANGE_COLUMNS = ("sent_ns", "remote_ns", "received_ns")
@@ -64,7 +65,7 @@ def parse_ratio(text: str) -> Fraction:
 def parse_exchange(line: str) -> tuple[int, int, int]:
     """One row of EXCHANGE_COLUMNS; ValueError for anything else."""
     sent, remote, received = map(integer, line.split())
-    if received < sent:
+    if not 0 <= sent <= received <= LATEST_NS or not 0 <= remote <= LATEST_NS:
         raise ValueError(line)
     return sent, remote, received
 
