@@ -17,6 +17,8 @@ from iostrata import cli
 from iostrata.cli import status_of
 from iostrata.record import Refusal, permission
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
 
 def failing(error: BaseException) -> object:
     def command() -> int:
@@ -166,6 +168,20 @@ main()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == -signal.SIGINT
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_standard_stream_may_be_closed(closed: str, tmp_path: Path) -> None:
+    """As where a daemon starts it; no file that is opened later takes its place."""
+    recording, table = RECORDINGS / "four_methods", tmp_path / "table.csv"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m iostrata replay "$@" {closed}', sys.executable,
+         str(recording), "--csv", str(table)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("analysed" in done.stdout) == (closed == "2>&-")
+    assert table.read_text().startswith("grouped_by,")
 
 
 def test_little_is_loaded_before_ctrl_c_is_seen_to() -> None:

@@ -3,11 +3,14 @@
 
 # Of the interpreter itself: `signal` loads others, which takes a moment.
 import _signal  # type: ignore[import-not-found]
+import os
+import sys
 from importlib import import_module
 
 
 def main() -> None:
     """Ctrl-C ends it without a word while its modules are loaded, too: that takes a moment."""
+    _stand_in()
     handled = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if handled:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
@@ -15,6 +18,14 @@ def main() -> None:
     if handled:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     cli.main()
+
+
+def _stand_in() -> None:
+    """For a standard stream that is closed: what is opened next had its number, and its output."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 if __name__ == "__main__":
