@@ -61,6 +61,14 @@ def test_processors_have_apic_ids_and_broken_lines_are_named(tmp_path: Path) -> 
     assert defects == ["facts/cpus: line 3 is no CPU"]
 
 
+@pytest.mark.parametrize("cpu", ["-5", "65536", "4294967295"])
+def test_a_cpu_that_no_kernel_has_is_named(cpu: str, tmp_path: Path) -> None:
+    """Whoever was recorded may say anything: there is a row for each CPU below the last."""
+    facts, defects = read_facts(facts_directory(tmp_path, cpus=f"cpu\tapic_id\n{cpu}\t0\n1\t8\n"))
+    assert facts.apic_ids == {1: 8}
+    assert defects == ["facts/cpus: line 2 is no CPU"]
+
+
 def test_stacks_are_read_from_the_innermost_and_broken_lines_are_named(tmp_path: Path) -> None:
     TraceBuilder().stack(7, "schedule", "io_schedule").write(tmp_path)
     assert read_facts(tmp_path / "facts")[0].stacks == {7: ("schedule", "io_schedule")}

@@ -13,3 +13,10 @@ def integer(cell: str, bits: int = 63) -> int:
     if len(cell) > MOST_DIGITS or abs(number := int(cell)) >> bits:
         raise ValueError(cell)
     return number
+
+
+def count(cell: str, bits: int) -> int:
+    """The same without a sign."""
+    if (number := integer(cell, bits)) < 0:
+        raise ValueError(cell)
+    return number

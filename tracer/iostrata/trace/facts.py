@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from iostrata.foreign import shown
-from iostrata.trace.cells import integer
+from iostrata.trace.cells import count, integer
 from iostrata.trace.clocks import (
     EXCHANGE_COLUMNS,
     Exchange,
@@ -42,6 +42,8 @@ BLOCK_COLUMNS = (
     "queue_limits",
 )
 CPU_COLUMNS = ("cpu", "apic_id")
+CPU_BITS = 16
+"""No kernel has more CPUs: there is a row for each below the last."""
 OVERLAY_COLUMNS = ("dev", "upper_dev")
 STACK_COLUMNS = "stack\tfunctions"
 CGROUP_COLUMNS = "cgroup\tpath"
@@ -282,8 +284,8 @@ def read_apic_ids(directory: Path, defects: list[str]) -> dict[int, int]:
         if line.split() == list(CPU_COLUMNS):
             continue
         try:
-            cpu, apic_id = map(integer, line.split())
-            ids[cpu] = apic_id
+            cpu, apic_id = line.split()
+            ids[count(cpu, CPU_BITS)] = count(apic_id, 32)
         except ValueError:
             defects.append(f"facts/cpus: line {number} is no CPU")
     return ids
