@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
 from iostrata.layers import ROWS
-from iostrata.model import Breakdown, Layer, Quality
+from iostrata.model import Breakdown, Layer, Quality, WaitSite
 from iostrata.recording import open_recording
 from iostrata.report.verdict import sentences
 from tests.attribute.test_tail import breakdown
@@ -76,8 +76,10 @@ SLOW_ONES = "of what the slow ones take longer"
         (made({DATA: 60}, residual_us=40),
          [f"60% {IN_DEVICE}", "40% is unattributed: no event explains it."]),
         (made({DATA: 4}, residual_us=96),
-         ["No one place has half of the time: 4% in the device.",
-          "96% is unattributed: no event explains it."]),
+         ["96% is unattributed: no event explains it (--why tells what it slept in)."]),
+        (made({DATA: 14, "fs": 26}, residual_us=60),
+         ["60% is unattributed: no event explains it (--why tells what it slept in); "
+          "26% in the OS, 14% in the device."]),
         (made({DATA: 100}, {JOURNAL: 200}),
          [f"96% {IN_DEVICE}", f"p99 is 3 x p50: all {SLOW_ONES} is in journal commits."]),
         (made({DATA: 100}, {RUN: 150, DATA: 120, START: 130}),
@@ -92,6 +94,14 @@ SLOW_ONES = "of what the slow ones take longer"
 )  # fmt: skip
 def test_sentences(found: Breakdown, expected: Sequence[str]) -> None:
     assert told(found) == expected
+
+
+def test_where_the_unattributed_time_was_slept_is_below_the_table() -> None:
+    site = WaitSite("local", "request_wait_answer < fuse_simple_request", 96_000.0)
+    found = replace(made({DATA: 4}, residual_us=96), quality=Quality(sites=(site,)))
+    assert told(found)[0] == (
+        "96% is unattributed: no event explains it (what it slept in is below the table)."
+    )
 
 
 def test_what_may_be_wrong_says_so() -> None:

@@ -29,10 +29,20 @@ def sentences(summary: Summary) -> list[str]:
     table = summary.overall
     if not table.causes or table.total.mean_ns <= 0:
         return []
-    found = [_mean(table), *_tail(table), *_over_time(summary)]
-    if table.residual.share >= UNEXPLAINED:
+    mostly = table.residual.share >= HALF
+    first = _unexplained(table, summary.quality) if mostly else _mean(table)
+    found = [first, *_tail(table), *_over_time(summary)]
+    if not mostly and table.residual.share >= UNEXPLAINED:
         found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
     return [*found, *_doubts(summary.quality)]
+
+
+def _unexplained(table: Table, quality: Quality) -> str:
+    """Where most of the time is in no row: that first, what tells more, and where the rest is."""
+    why = "what it slept in is below the table" if quality.sites else "--why tells what it slept in"
+    text = f"{_percent(table.residual.share)} is unattributed: no event explains it ({why})"
+    some = [(cause.share, cause) for cause in table.causes if cause.share > LITTLE]
+    return f"{text}; {_listed(some)}." if some else f"{text}."
 
 
 def _doubts(quality: Quality) -> Iterator[str]:
