@@ -62,6 +62,8 @@ class Done:
     size: int = 0
     writes: int = 0
     pieces: list[int] = field(default_factory=list)
+    oldest: int = 1 << 60
+    """When the first of the writes ended that are counted with it."""
     is_plain: bool = False
 
     @property
@@ -133,6 +135,7 @@ def settle(done: list[Done]) -> None:
                     chosen = following
                     own_calls.append(following)
             chosen.size += 1
+            chosen.oldest = min(chosen.oldest, write.end)
             counted.append(chosen)
         if counted:
             max(counted, key=lambda sync: sync.end).writes += 1
@@ -192,6 +195,7 @@ def test_random_calls_against_a_plain_account(plans: list[tuple[Planned, int]]) 
         assert units.latency_ns[row] == sum(done[n].end - done[n].begin for n in got)
         failed_or_sync = call.plan.failed or call.is_sync
         assert units.size_bytes[row] == (call.size if failed_or_sync else call.plan.length)
+        assert units.since_ns[row] <= min(call.oldest, call.begin)
         assert units.durable_writes[row] == (call.writes if call.is_sync else 1)
     assert max(belongs.values(), default=1) == 1
     assert len(pieces) == belongs.total()

@@ -138,6 +138,17 @@ def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     return new
 
 
+def numbers(*columns: Ints) -> Ints:
+    """The same number for the same values: from 0, as many as there are different ones."""
+    order = order_of(*columns)
+    new = np.zeros(len(order), np.bool_)
+    for column in columns:
+        new |= changes(column[order])
+    result = np.empty(len(order), np.int64)
+    result[order] = np.cumsum(new) - 1
+    return result
+
+
 class AsOf:
     """Looks rows up by key and time: the last one at or before, the first at or after.
 

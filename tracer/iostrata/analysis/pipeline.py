@@ -16,6 +16,7 @@ from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import UNFINISHED, WHAT_TO_DO, left_out_of, quality_of
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
+from iostrata.analysis.unsure import unsure_syncs
 from iostrata.analysis.who import Names, told_apart, told_in
 from iostrata.attribute import attribute, joined_writes, sweep
 from iostrata.columns import Ints, distinct, integers
@@ -58,7 +59,8 @@ class Top:
 class Prepared:
     """The machines of the writes' way and the writes, before anything is stitched.
 
-    ``writes``: those kept of all tops, top by top.
+    ``writes``: those kept of all tops, top by top. ``unsure_syncs``: those of them before which
+    calls were lost.
     """
 
     path: Path
@@ -66,6 +68,7 @@ class Prepared:
     writes: Writes
     left_out: Mapping[str, int]
     plain_writes: int
+    unsure_syncs: int
 
     def top_of(self, row: int) -> Top:
         """Whose write one of the ``Writes`` is."""
@@ -103,6 +106,7 @@ def breakdown_of(found: Prepared) -> Breakdown:
     }
     quality = replace(
         quality_of(found.path, found.plain_writes, credit.ties, shares),
+        unsure_syncs=found.unsure_syncs,
         unfollowed=int(np.count_nonzero(credit.missed)),
         hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
         sites=tuple(
@@ -145,7 +149,8 @@ def prepare(recording: Recording) -> Prepared:
     if not kept:
         damage = quality_of(path, plain_writes, {}).damage
         raise NothingToAnalyse(*_nothing(left_out, plain_writes, damage))
-    return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes)
+    unsure = sum(unsure_syncs(top.trace, top.units, top.kept) for top in kept)
+    return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure)
 
 
 def _tops(graph: Graph) -> tuple[list[Top], int, int]:

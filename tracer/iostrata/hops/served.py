@@ -32,5 +32,6 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
         method=np.where(serves.flush, METHOD["flush"], METHOD["write"]),
         engine=np.full(count, len(ENGINES) + HOPS.index(hop)),
         failed=np.zeros(count, np.bool_),
+        since_ns=begin,
     )
     return units, pieces

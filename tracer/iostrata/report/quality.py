@@ -42,6 +42,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "lost", ["nothing that is known" if quality.damage else "nothing"], ""
     for defect in quality.damage:
         yield "damage", [defect], "bold red"
+    if quality.unsure_syncs:
+        yield "sizes", [_unsure(quality.unsure_syncs)], "yellow"
     for left in quality.left_over:
         yield "left over", [_left_over(left, quality)], "bold red" if quality.doubtful else "yellow"
     for gap in quality.not_observed:
@@ -79,6 +81,11 @@ def _largest(sites: Sequence[WaitSite]) -> Iterator[WaitSite]:
     """Those that explain most of the unattributed time."""
     least = LEAST_SITE * sum(site.time_ns for site in sites)
     return (site for site in sites[:SITES] if site.time_ns >= least)
+
+
+def _unsure(count: int) -> str:
+    syncs, them = ("one sync", "it") if count == 1 else (f"{count} syncs", "them")
+    return f"{syncs} may be of more writes, or fewer, than was seen: calls before {them} were lost"
 
 
 def _left_over(left: LeftOver, quality: Quality) -> str:

@@ -13,7 +13,17 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, at, changes, columns_of, distinct, joined, one_of, order_of
+from iostrata.columns import (
+    Ints,
+    at,
+    changes,
+    columns_of,
+    distinct,
+    joined,
+    numbers,
+    one_of,
+    order_of,
+)
 from iostrata.stitch.calls import (
     NO_SYNC,
     PLAIN,
@@ -70,6 +80,8 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
     writes = (done.scope == NO_SYNC).astype(np.int64)
     writes[syncs] = found.count
     begins = pieces[first]
+    since = done.begin_ns.copy()
+    since[syncs] = found.since_ns
     units = Units(
         begin_ns=done.begin_ns[begins],
         end_ns=done.end_ns[rows],
@@ -85,6 +97,7 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
         method=done.method[rows],
         engine=done.engine[rows],
         failed=done.failed[rows],
+        since_ns=since[rows],
     )
     return (
         units,
@@ -113,14 +126,3 @@ def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
             np.where(to_the_end, NO_END, end)[syncs],
         ),
     )  # fmt: skip
-
-
-def numbers(*columns: Ints) -> Ints:
-    """The same number for the same values: from 0, as many as there are different ones."""
-    order = order_of(*columns)
-    new = np.zeros(len(order), np.bool_)
-    for column in columns:
-        new |= changes(column[order])
-    result = np.empty(len(order), np.int64)
-    result[order] = np.cumsum(new) - 1
-    return result

@@ -76,6 +76,8 @@ class Units:
     ``method``: code into ``METHODS``. ``engine``: code into ``ENGINES``.
     ``size_bytes``, ``durable_writes``: what it made durable, by whomever it was
     written; ``pieces``: the caller's own calls. ``failed``: the call returned an error.
+    ``since_ns``: from when on what others wrote is counted with it; not before its begin but
+    of a sync.
     """
 
     begin_ns: Ints
@@ -92,6 +94,7 @@ class Units:
     method: Ints
     engine: Ints
     failed: NDArray[np.bool_]
+    since_ns: Ints
 
     def __len__(self) -> int:
         return len(self.begin_ns)

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, distinct, ranges
+from iostrata.columns import AsOf, Ints, at, distinct, numbers, ranges
 
 ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
 """Scopes of a sync, from the widest to the narrowest."""
@@ -64,12 +64,15 @@ class Durability:
 
     ``by``: the sync with which the last of it is counted; both rows of ``Synced``, -1: none.
     ``size_bytes``, ``count``: of each sync, bytes and writes that are counted with it.
+    ``since_ns``: of each sync, when the last one of all that is in its scope began that had
+    ended before it; 0: there is none. What was written before that is not counted with it.
     """
 
     caller: Ints
     by: Ints
     size_bytes: Ints
     count: Ints
+    since_ns: Ints
 
 
 def durability(written: Written, synced: Synced) -> Durability:
@@ -94,7 +97,24 @@ def durability(written: Written, synced: Synced) -> Durability:
     some, count = counted >= 0, len(synced.begin_ns)
     size = np.zeros(count, np.int64)
     np.add.at(size, counted[some], parts.size_bytes[some])
-    return Durability(caller, by, size, np.bincount(by[by >= 0], minlength=count))
+    writes = np.bincount(by[by >= 0], minlength=count)
+    return Durability(caller, by, size, writes, _since(synced))
+
+
+def _since(synced: Synced) -> Ints:
+    """Of ranges, only the same one is known to hold all of it."""
+    since = np.zeros(len(synced.begin_ns), np.int64)
+    for scope, key in (
+        (ALL, np.zeros(len(since), np.int64)),
+        (FILE_SYSTEM, synced.device_key),
+        (FILE, synced.file),
+        (RANGE, numbers(synced.file, synced.low, synced.high)),
+    ):
+        wide, narrow = np.flatnonzero(synced.scope == scope), np.flatnonzero(synced.scope >= scope)
+        ended = AsOf(key[wide], synced.end_ns[wide])
+        before = ended.at_or_before(key[narrow], synced.begin_ns[narrow])
+        since[narrow] = np.maximum(since[narrow], at(synced.begin_ns[wide], before))
+    return since
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,18 +8,20 @@ from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
 from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file, read_small
 from iostrata.trace.follow import Follower
+from iostrata.trace.losses import UNKNOWN_POINT
 from iostrata.trace.names import ProcessNames, ThreadNames
 from iostrata.trace.paths import FileNames, file_names
 from iostrata.trace.points import Points
 from iostrata.trace.pseudonyms import Pseudonyms
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.redact import redact_trace
-from iostrata.trace.stream import RECORDER_CPU
+from iostrata.trace.stream import RECORDER_CPU, UNKNOWN_COUNT
 from iostrata.trace.wallclock import realtime_of
 
 __all__ = [
-    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "BlockDevice", "Echo", "Facts",
-    "FileNames", "Follower", "Mount", "Points", "ProcessNames", "Pseudonyms", "ThreadNames",
-    "Trace", "TscOffset", "dump", "echo_lines", "file_names", "is_trace_file", "layout",
-    "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
+    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_COUNT", "UNKNOWN_POINT",
+    "BlockDevice", "Echo", "Facts", "FileNames", "Follower", "Mount", "Points", "ProcessNames",
+    "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "dump", "echo_lines", "file_names",
+    "is_trace_file", "layout", "parse_mount", "read_small", "read_trace", "realtime_of",
+    "redact_trace",
 ]  # fmt: skip
