@@ -15,6 +15,7 @@ from iostrata.columns import integers
 from iostrata.record.recorder import find_recorder
 from iostrata.trace import read_trace
 from tests.root.conftest import iostrata
+from tests.root.test_record import good
 from tests.root.test_units import program, recorded
 
 WAL = "000000010000000000000001"
@@ -36,7 +37,7 @@ def by_file(found: dict[str, object]) -> dict[str, int]:
 
 def replayed(recording: Path, *options: str) -> dict[str, object]:
     done = iostrata("replay", str(recording), "--json", "-", *options)
-    assert done.returncode == 0, done.stderr
+    good(done.returncode, done.stderr)
     found: dict[str, object] = json.loads(done.stdout)
     return found
 
