@@ -60,7 +60,7 @@ def test_causality_where_there_is_nothing_else(tmp_path: Path, world: World) -> 
     assert np.abs(found.to_lower(found.to_upper(world.lower_ns)) - world.lower_ns).max() <= 1
 
 
-@pytest.mark.parametrize("seed", [0, 5, 10, 19, 24])
+@pytest.mark.parametrize("seed", [0, 5, 7, 10, 18, 19, 23, 24])
 def test_what_others_served_by_the_same_key_is_no_contradiction(seed: int, tmp_path: Path) -> None:
     """Five copies of a guest write one place: chance serves its requests at other times, too."""
     load = Load(
@@ -73,6 +73,16 @@ def test_what_others_served_by_the_same_key_is_no_contradiction(seed: int, tmp_p
     upper, lower = exchanged(tmp_path / "a", UPPER, 1), exchanged(tmp_path / "b", LOWER, 2)
     found = check(one, align(upper, lower, one.asks, serves), "exchange")
     assert found.contradiction is None
+
+
+def test_what_nobody_else_served_is_known_better_than_the_exchange_says(tmp_path: Path) -> None:
+    """One block, and the next write's serve is within the exchange's bound as well."""
+    world = Load(
+        200, 1, 1, 10e3, 20e3, 10e3, 5e3, steady=0, lost=0, upper=UPPER, lower=LOWER
+    ).run(3)  # fmt: skip
+    upper, lower = exchanged(tmp_path / "a", UPPER, 1), exchanged(tmp_path / "b", LOWER, 2)
+    found = check(world, align(upper, lower, world.asks, world.serves), "exchange")
+    assert found.bound_ns < 2_000
 
 
 def slewed(world: World, ppm: float) -> World:

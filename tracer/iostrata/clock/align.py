@@ -89,19 +89,23 @@ def by_causality(causality: Causality) -> Alignment:
 
 def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:
     """An offer moved as far as causality demands; None if that is further than its bound."""
-    line = causality.corridor.clip(offer.line)
-    moved_ns = distance_ns(offer, line, causality)
+    moved_ns = distance_ns(offer, causality.corridor.clip(offer.line), causality)
     if moved_ns > offer.bound_ns:
         return None
-    low, high = causality.corridor.reach(line)
-    bound_ns = min(offer.bound_ns + moved_ns, causality.bound_ns(line))
     ends = causality.corridor.ends
     rivals = tuple(
         rival
         for rival in causality.rivals
         if np.abs(offer.line(ends) - rival(ends)).max() <= offer.bound_ns
     )
-    return Alignment(line, bound_ns, source, low, high, causality.pairs, rivals=rivals)
+    proven = causality.proven(offer.line, offer.bound_ns)
+    if proven is None:
+        return Alignment(offer.line, offer.bound_ns, source, rivals=rivals)
+    line = proven.corridor.clip(offer.line)
+    moved_ns = distance_ns(offer, line, proven)
+    low, high = proven.corridor.reach(line)
+    bound_ns = min(offer.bound_ns + moved_ns, proven.bound_ns(line))
+    return Alignment(line, bound_ns, source, low, high, proven.pairs, rivals=rivals)
 
 
 def distance_ns(offer: Offer, line: Line, causality: Causality) -> int:

@@ -8,10 +8,11 @@ before the asker had it back. It needs no common clock, and bounds every other s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata import units
 from iostrata.clock.contradiction import contradiction
@@ -38,7 +39,8 @@ class Causality:
 
     ``ambiguity``: why there may be another corridor that is as good, or None; ``rivals``:
     lines in the middle of such. ``parts``: what the pairs of each part of the time allow.
-    ``served``: asks with a serve within them, be it one of several.
+    ``served``: asks with a serve within them, be it one of several. ``certain``: the pairs, of
+    ``candidates``.
     """
 
     corridor: Corridor
@@ -48,6 +50,32 @@ class Causality:
     ambiguity: str | None
     rivals: tuple[Line, ...]
     served: int
+    candidates: Candidates
+    certain: Pairs
+
+    def proven(self, line: Line, off_ns: int) -> Causality | None:
+        """The same, wherever the truth is within ``off_ns`` of a line; None: no pair is certain.
+
+        Of a key that others have as well, chance puts their serves into these asks under some
+        wrong lines: what only one line tells from its rivals is no proof of that line.
+        """
+        candidates, pairs, fitted = self.candidates, self.certain, self.corridor.line
+        others = of_others(candidates, fitted)[candidates.asks.key[pairs.ask]]
+        if not others.any():
+            return self
+        asks = np.arange(len(candidates.asks))
+        alone = unique(candidates.within(asks, line, off_ns))
+        told = np.isin(pairs.ask, alone.ask) & np.isin(pairs.serve, alone.serve)
+        pairs = pairs.rows(np.flatnonzero(told | ~others))
+        if not len(pairs):
+            return None
+        return replace(
+            self,
+            corridor=corridor(candidates, pairs, fitted, self.corridor.ends),
+            parts=tuple(parts(candidates, pairs, fitted)),
+            pairs=len(pairs),
+            certain=pairs,
+        )
 
     def bound_ns(self, line: Line) -> int:
         """How far the truth may be from a line of the corridor, whose pace is one throughout.
@@ -90,6 +118,8 @@ def bound_by_causality(
         ambiguity(len(pairs), inside.asked, [fit.apart_ns(rival) for rival in rivals]),
         tuple(refine(candidates, everything, rival.line).line for rival in rivals),
         inside.asked,
+        candidates,
+        pairs,
     )
 
 
@@ -128,6 +158,24 @@ def ambiguity(pairs: int, served: int, rivals_ns: Sequence[int]) -> str | None:
     if pairs < TOLD_SHARE * served:
         return f"only {pairs} of {served} requests can be told from others of their key"
     return None
+
+
+def of_others(candidates: Candidates, line: Line) -> NDArray[np.bool_]:
+    """Of each key, whether more requests of one side than are lost are not the other side's."""
+    asks, serves = candidates.asks, candidates.serves
+    inside = candidates.within(np.arange(len(asks)), line)
+    begin_ns, end_ns = line(serves.begin_ns), line(serves.end_ns)
+    both = max(asks.begin_ns.min(), begin_ns.min()), min(asks.end_ns.max(), end_ns.max())
+    found = np.zeros(candidates.keys, np.bool_)
+    for key, begin, end, known in (
+        (asks.key, asks.begin_ns, asks.end_ns, inside.ask),
+        (serves.key, begin_ns, end_ns, inside.serve),
+    ):
+        during = (begin >= both[0]) & (end <= both[1])
+        alone = during & ~np.isin(np.arange(len(key)), known)
+        count = np.bincount(key[during], minlength=len(found))
+        found |= np.bincount(key[alone], minlength=len(found)) > LOST_SHARE * count
+    return found
 
 
 def certain(candidates: Candidates, line: Line) -> tuple[Pairs, Pairs]:

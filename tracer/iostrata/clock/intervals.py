@@ -53,7 +53,7 @@ class Pairs:
 class Candidates:
     """The asks and serves whose key the other side knows: what may belong together.
 
-    ``asks`` in order of begin, ``serves`` of key and begin; keys are numbers from 0.
+    ``asks`` in order of begin, ``serves`` of key and begin; the ``keys`` are numbers from 0.
     """
 
     def __init__(self, asks: Intervals, serves: Intervals) -> None:
@@ -66,6 +66,7 @@ class Candidates:
         # Key and time in one sorted number: a time is its rank, so that days times keys cannot
         # overflow.
         self._place = self._places(self.serves.key, self.serves.begin_ns)
+        self.keys = len(keys)
         self._edges = np.searchsorted(self.serves.key, np.arange(len(keys) + 1))
 
     def _places(self, keys: Ints, times: Ints) -> Ints:
@@ -83,11 +84,11 @@ class Candidates:
         keys = self.asks.key[asks]
         return self._edges[keys], self._edges[keys + 1]
 
-    def begun_within(self, asks: Ints, line: Line) -> tuple[Ints, Ints]:
+    def begun_within(self, asks: Ints, line: Line, off_ns: int = 0) -> tuple[Ints, Ints]:
         """The rows of the serves of an ask's key that begin within it: first, after the last."""
         back, keys = line.inverse, self.asks.key[asks]
-        begin = back(self.asks.begin_ns[asks]) - ROUNDING_NS
-        end = back(self.asks.end_ns[asks]) + ROUNDING_NS + 1
+        begin = back(self.asks.begin_ns[asks] - off_ns) - ROUNDING_NS
+        end = back(self.asks.end_ns[asks] + off_ns) + ROUNDING_NS + 1
         first = np.searchsorted(self._place, self._places(keys, begin))
         return first, np.searchsorted(self._place, self._places(keys, end))
 
@@ -104,11 +105,15 @@ class Candidates:
         after = self.asks.end_ns[pairs.ask] - line(self.serves.end_ns[pairs.serve])
         return before, after
 
-    def within(self, asks: Ints, line: Line) -> Pairs:
-        """Every pair of an ask and a serve of its key that lies within it."""
-        pairs = every(asks, *self.begun_within(asks, line))
+    def within(self, asks: Ints, line: Line, off_ns: int = 0) -> Pairs:
+        """Every pair of an ask and a serve of its key that lies within it.
+
+        ``off_ns``: how far the truth may be from the line, either way.
+        """
+        pairs = every(asks, *self.begun_within(asks, line, off_ns))
         before, after = self.slack(pairs, line)
-        inside = (before >= -ROUNDING_NS) & (after >= -ROUNDING_NS)
+        inside = (before >= -ROUNDING_NS - off_ns) & (after >= -ROUNDING_NS - off_ns)
+        inside &= before + after >= -2 * ROUNDING_NS
         return Pairs(pairs.ask[inside], pairs.serve[inside])
 
 
