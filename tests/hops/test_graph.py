@@ -258,6 +258,36 @@ def test_ten_guests_on_one_host(tmp_path: Path) -> None:
                 assert abs(both[0][row] - ns) <= 2_000, row
 
 
+def test_of_guests_alike_like_clockwork_nothing_tells_which_one_is_here(tmp_path: Path) -> None:
+    """Two that write one place, at once and as quickly; the other one's host is not recorded."""
+    here, there = Chain(APART), Chain((clock(10**9), clock(5), clock(9)), vm=1)
+    for chain in (here, there):
+        random, writer = Random(7), chain.writer(1_000_000)
+        for _ in range(40):
+            chain.durable_write(writer, 8192, drawn(random, 16))
+            writer.now += random.randint(0, 50_000)
+    breakdown = found_in(recording_of(tmp_path, [here, there]))
+    crossings = [one for one in breakdown.quality.crossings if one.lower == "host"]
+    assert sum(one.followed for one in crossings) == 0
+    assert sum(one.ambiguous for one in crossings) == 80
+
+
+def test_a_guest_that_fits_another_ones_disk_by_chance_is_no_rival(tmp_path: Path) -> None:
+    """The host of one of two guests is not recorded; both write one place, each in its own time."""
+    here, there = Chain(APART), Chain((clock(10**9), clock(5), clock(9)), vm=1)
+    for chain in (here, there):
+        random, writer = Random(chain.vm), chain.writer(1_000_000)
+        for _ in range(100):
+            chain.durable_write(writer, 8192, drawn(random, 16))
+            writer.now += random.randint(0, 50_000)
+    breakdown = found_in(recording_of(tmp_path, [here, there]))
+    (crossing,) = [
+        one for one in breakdown.quality.crossings
+        if one.upper == "guest0" and one.lower == "host"
+    ]  # fmt: skip
+    assert crossing.followed == 100
+
+
 def summed(account: dict[str, int] | Counter[str], guest: str) -> dict[str, int]:
     """The rows that only the clocks' relation splits, as one."""
     ways = {f"{guest}/virtio.submit": "down", "host/vmm.submit": "down",

@@ -22,7 +22,7 @@ from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
 from iostrata.hops.names import Way, told_apart
 from iostrata.hops.registry import HOPS
-from iostrata.hops.rivals import Told, Vote, in_doubt
+from iostrata.hops.rivals import Told, Vote, in_contest, in_doubt
 from iostrata.layers import STACK
 from iostrata.stitch import Pieces, commits_of
 from iostrata.trace import Trace
@@ -194,7 +194,7 @@ def _tied(hop: Hop, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candida
         for number, one in enumerate(candidates)
         for upper, lower, count, loose_ns in one.votes
     ], candidates)  # fmt: skip
-    doubts = _doubts(votes, candidates) if hop.names else set()
+    doubts = _doubts(hop, votes, candidates)
     taken: set[tuple[object, ...]] = set()
     ties: dict[int, list[tuple[int, int, bool]]] = {}
     for vote in sorted(votes, key=lambda vote: (vote in doubts, vote)):
@@ -229,10 +229,11 @@ def _alike(votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> list[Vote
     ]
 
 
-def _doubts(votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> set[Vote]:
+def _doubts(hop: Hop, votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> set[Vote]:
     asked = [Told(one.upper.machine, one.asks) for one in candidates]
     served = [Told(one.lower.machine, one.serves) for one in candidates]
-    return in_doubt(votes, asked, served)
+    by_name = in_doubt(votes, asked, served) if hop.names else set()
+    return by_name | (in_contest(votes, asked, served) if hop.exclusive else set())
 
 
 def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:

@@ -8,7 +8,7 @@ until something fits, and a few calls always do.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -44,6 +44,10 @@ class Vote:
     count: int
 
 
+Place = tuple[str, int]
+"""A machine and a group of what it asked, or served."""
+
+
 def in_doubt(votes: Sequence[Vote], asked: Sequence[Told], served: Sequence[Told]) -> set[Vote]:
     """The votes that may be chance. ``asked``, ``served``: of each candidate."""
     several = np.union1d(_of_several(asked), _of_several(served))
@@ -63,6 +67,47 @@ def in_doubt(votes: Sequence[Vote], asked: Sequence[Told], served: Sequence[Told
         return not enough and (vote.upper, vote.lower) in contested[vote.number]
 
     return {vote for vote in votes if doubted(vote)}
+
+
+def in_contest(votes: Sequence[Vote], asked: Sequence[Told], served: Sequence[Told]) -> set[Vote]:
+    """The votes of groups of asks that fit a group of serves no better than another machine's do.
+
+    Only one of them can have been served by it, and which is told by those that fit nowhere
+    else. The others may as well be a copy of the right one, whose own host was not recorded.
+    A machine of which less than half as much was found there is no rival.
+    """
+    best: dict[Place, int] = defaultdict(int)
+    most: dict[Place, int] = defaultdict(int)
+    homes: dict[Place, set[Place]] = {}
+    ways = [
+        (vote.weight, (asked[vote.number].machine, vote.upper),
+         (served[vote.number].machine, vote.lower))
+        for vote in votes
+    ]  # fmt: skip
+    for weight, upper, lower in ways:
+        best[upper] = min(best[upper], weight)
+        most[lower] = min(most[lower], weight)
+        homes[upper] = set()
+    for weight, upper, lower in ways:
+        if weight == best[upper] and 2 * weight <= most[lower]:
+            homes[upper].add(lower)
+    while clear := _only_claims(homes):
+        taken = set.union(*(homes[upper] for upper in clear))
+        homes = {upper: home - taken for upper, home in homes.items() if upper not in clear}
+    unsettled = {
+        upper
+        for upper, home in homes.items()
+        if any(other[0] != upper[0] and home & theirs for other, theirs in homes.items())
+    }
+    return {vote for vote, (_, upper, _) in zip(votes, ways, strict=True) if upper in unsettled}
+
+
+def _only_claims(homes: dict[Place, set[Place]]) -> set[Place]:
+    """Who fits one group of serves, which nobody else needs."""
+    needed = Counter(next(iter(home)) for home in homes.values() if len(home) == 1)
+    return {
+        upper for upper, home in homes.items() if len(home) == 1 and needed[next(iter(home))] == 1
+    }
 
 
 def _of_several(told: Sequence[Told]) -> Ints:
