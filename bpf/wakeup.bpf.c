@@ -155,6 +155,16 @@ int wakeup_migrate(__u64 *ctx)
 	return 0;
 }
 
+/* A worker of io_uring is still at the request that it lets the submitter go for, and there may have
+ * been no bio before. */
+static __always_inline void waker_tell(void)
+{
+	struct thread *waker = thread_of(current_tid());
+
+	if (waker)
+		uring_work_tell(waker, bpf_ktime_get_ns());
+}
+
 /* Who lets a thread go that is not off the CPU is kept, too: the last one before it leaves. */
 SEC("tp_btf/sched_waking")
 int wakeup_waking(__u64 *ctx)
@@ -172,6 +182,8 @@ int wakeup_waking(__u64 *ctx)
 	if (thread->waker_context == WAKE_THREAD &&
 	    (thread->kind != THREAD_HELPER || thread->serves))
 		thread_help(0);
+	if (thread->waker_context == WAKE_THREAD)
+		waker_tell();
 	/* The last handle of a transaction that is to be committed. */
 	if (filter.who && thread->kind == THREAD_JOURNAL && thread->waker_context == WAKE_THREAD)
 		task_tell();

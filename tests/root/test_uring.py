@@ -67,6 +67,14 @@ def test_a_worker_s_requests_that_the_submitter_completes(
     explained(found, "device.flush")
 
 
+def test_what_a_worker_runs_at_one_go_is_its_own(requests: Path, disk: Path) -> None:
+    """A write to the page cache: no bio, no sleep, and the submitter completes it."""
+    found = recorded(disk, str(requests), str(disk / "file"), "range", str(COUNT))
+    assert methods(found) == {"io_uring:sync_file_range": COUNT}
+    assert found.writes.size_bytes.tolist() == [SIZE] * COUNT
+    explained(found, "device.data")
+
+
 @pytest.mark.parametrize("file", [True, False], ids=["raw", "ext4"], indirect=True)
 def test_requests_that_a_worker_only_begins(requests: Path, disk: Path, file: Path) -> None:
     """Direct ones: the disk's interrupt has the submitter complete them, not the worker."""

@@ -3,6 +3,7 @@
  * requests FILE MODE COUNT: io_uring requests for a file, one after the other.
  *
  * defer: a write and an fsync, of a ring whose submitter completes what workers have done
+ * range: likewise a write, not directly, and a sync_file_range behind it, both run by workers
  * worker: synchronous writes, directly, that a worker begins
  * refused: an fsync with a flag that there is not
  * cancelled: an fsync behind a write that fails
@@ -13,6 +14,8 @@
 #include "ring.h"
 
 #define SIZE 8192
+#define DEFER \
+	(IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN)
 
 static char buffer[SIZE] __attribute__((aligned(4096)));
 
@@ -38,6 +41,20 @@ static void defer(int fd, int number)
 	one();
 	ring_add(IORING_OP_FSYNC, fd);
 	one();
+}
+
+static void range(int fd, int number)
+{
+	struct io_uring_sqe *entry;
+
+	check(!fcntl(fd, F_SETFL, 0), "fcntl");
+	write_of(fd, number)->flags = IOSQE_IO_LINK | IOSQE_ASYNC;
+	entry = ring_add(IORING_OP_SYNC_FILE_RANGE, fd);
+	entry->off = (unsigned long long)number * SIZE;
+	entry->len = SIZE;
+	entry->sync_range_flags = 7;
+	ring_enter(2, 2);
+	ring_reap();
 }
 
 static void worker(int fd, int number)
@@ -81,8 +98,8 @@ static const struct mode {
 	void (*run)(int fd, int number);
 	int flags; /* of the ring */
 } modes[] = {
-	{ "defer", defer,
-	  IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN },
+	{ "defer", defer, DEFER },
+	{ "range", range, DEFER },
 	{ "worker", worker, 0 },
 	{ "refused", refused, 0 },
 	{ "cancelled", cancelled, 0 },
