@@ -11,10 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.left_out import UNFINISHED, WHAT_TO_DO, left_out_of
 from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
-from iostrata.analysis.quality import UNFINISHED, WHAT_TO_DO, left_out_of, quality_of
+from iostrata.analysis.quality import quality_of
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
 from iostrata.analysis.unsure import unsure_syncs
 from iostrata.analysis.who import Names, told_apart, told_in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the numbers rest on: writes to leave out, losses, layers not observed, cost."""
+"""What the numbers rest on: losses, layers not observed, cost."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata.analysis.connections import troubled_connections
+from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.networks import network_disks
 from iostrata.analysis.path import Path
 from iostrata.analysis.who import whose_is_untold
-from iostrata.columns import Ints, columns_of, distinct, integers, meets
+from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import shown
-from iostrata.hops import HOPS, Graph, Link
+from iostrata.hops import HOPS
 from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
-from iostrata.stitch import O_DSYNC, Units
-from iostrata.trace import RECORDER_CPU, Trace
+from iostrata.stitch import O_DSYNC
+from iostrata.trace import Trace
 from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
@@ -32,16 +32,6 @@ from iostrata.trace.layout import (
     UNSEEN_UNDECIDED,
 )
 from iostrata.units import duration
-
-FAILED = "the call failed"
-LOST = "events lost meanwhile"
-UNFINISHED = "completion not seen"
-BEGUN = "begun before the trace"
-WHAT_TO_DO: Final = {
-    FAILED: "strace -f, or the program's own messages, say why its calls failed",
-    LOST: "record again, with a larger --buffer",
-    UNFINISHED: "record until the program has ended: a request ends with its completion",
-}
 
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
@@ -61,92 +51,11 @@ SQ_THREAD: Final = b"iou-sqp-"
 OF_NOTE: Final = 0.02
 
 
-def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
-    """How many of a machine's units must be left out, by reason, and the rows of the others by
-    begin time.
-
-    Law 3: a write that a loss may touch is not analysed, and it is counted.
-    """
-    touched = _touched(graph, trace, units.begin_ns, units.end_ns)
-    begun = units.begin_ns < trace.begin_ns
-    reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: touched, BEGUN: begun}
-    for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
-        reasons[reason] = reasons.get(reason, False) | some
-    left_out: dict[str, int] = {}
-    kept = np.ones(len(units), np.bool_)
-    for reason, some in reasons.items():
-        if count := int(np.count_nonzero(some & kept)):
-            left_out[reason] = count
-        kept &= ~some
-    rows = np.flatnonzero(kept)
-    return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
-
-
-def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
-    """Which of the given times a loss on this machine, or on one below it, may fall into."""
-    touched = np.zeros(len(begin_ns), np.bool_)
-    for one, begin, end in _below(graph, trace, begin_ns, end_ns, widened=True):
-        touched |= _lost(one, begin, end)
-    return touched
-
-
-def _below(
-    graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints, *, widened: bool = False
-) -> Iterator[tuple[Trace, Ints, Ints]]:
-    """Times of a machine on it and on each below it; ``widened``: by what the clocks may be off."""
-    times = {trace.machine: (begin_ns, end_ns)}
-    left = [trace]
-    for one in left:
-        begin, end = times[one.machine]
-        yield one, begin, end
-        for link in graph.links_of(one):
-            if link.lower.trace.machine not in times:
-                left.append(link.lower.trace)
-                bound, down = link.clock.bound_ns if widened else 0, link.clock.to_lower
-                times[link.lower.trace.machine] = down(begin - bound), down(end + bound)
-
-
-def _lost(trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
-    losses = trace.losses
-    # The recorder's own stream holds no event of a write.
-    own = losses.cpu != RECORDER_CPU
-    begin, end = losses.begin_ns[own] - 1, losses.end_ns[own] + 1
-    return meets(begin_ns, end_ns, begin, end)
-
-
-def _unseen(
-    graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints
-) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """By machine, which of the given times hold something asked of it that it has no trace of."""
-    for one, begin, end in _below(graph, trace, begin_ns, end_ns):
-        for link in graph.links_of(one):
-            row = _unseen_asks(link)
-            unseen = meets(begin, end, link.asks.begin_ns[row], link.asks.end_ns[row])
-            yield f"not observed on {link.lower.trace.machine}", unseen
-
-
-def _unseen_asks(link: Link) -> Ints:
-    """What was asked of a machine before its trace begins, or not answered before it ends."""
-    first, last = _bounds_of(link)
-    beyond = link.asks.end_ns > last
-    beyond[link.pairs.ask] = False
-    # What is told at its end may be there, without all that went on in it before.
-    beyond |= link.asks.begin_ns < first
-    return np.flatnonzero(beyond & link.pairs.crossing)
-
-
-def _bounds_of(link: Link) -> tuple[int, int]:
-    """When the lower machine's trace begins and ends, by the upper one's clock."""
-    lower = link.lower.trace
-    first, last = link.clock.to_upper(np.array([lower.begin_ns, lower.end_ns])).tolist()
-    return first, last
-
-
 def _died(path: Path) -> Iterator[str]:
     """A line for each machine whose trace ends before what it was asked for."""
     for link in path.links:
-        _, last = _bounds_of(link)
-        row = _unseen_asks(link)
+        _, last = bounds_of(link)
+        row = unseen_asks(link)
         row = row[link.asks.end_ns[row] > last]
         if len(row):
             after = duration(int(link.asks.end_ns[row].max() - last))
@@ -159,8 +68,8 @@ def _died(path: Path) -> Iterator[str]:
 def _began_late(path: Path) -> Iterator[NotObserved]:
     """A line for each machine whose trace begins after what it was asked for first."""
     for link in path.links:
-        first, _ = _bounds_of(link)
-        row = _unseen_asks(link)
+        first, _ = bounds_of(link)
+        row = unseen_asks(link)
         row = row[link.asks.begin_ns[row] < first]
         if len(row):
             after = duration(int(first - link.asks.begin_ns[row].min()))

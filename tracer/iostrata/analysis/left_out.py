@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to leave out, by reason: what is missing of them would make their numbers wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints, meets
+from iostrata.hops import Graph, Link
+from iostrata.stitch import Units
+from iostrata.trace import RECORDER_CPU, Trace
+
+FAILED = "the call failed"
+LOST = "events lost meanwhile"
+UNFINISHED = "completion not seen"
+BEGUN = "begun before the trace"
+WHAT_TO_DO: Final = {
+    FAILED: "strace -f, or the program's own messages, say why its calls failed",
+    LOST: "record again, with a larger --buffer",
+    UNFINISHED: "record until the program has ended: a request ends with its completion",
+}
+
+
+def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
+    """How many of a machine's units must be left out, by reason, and the rows of the others by
+    begin time.
+
+    Law 3: a write that a loss may touch is not analysed, and it is counted.
+    """
+    touched = _touched(graph, trace, units.begin_ns, units.end_ns)
+    begun = units.begin_ns < trace.begin_ns
+    reasons: dict[str, NDArray[np.bool_]] = {FAILED: units.failed, LOST: touched, BEGUN: begun}
+    for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
+        reasons[reason] = reasons.get(reason, False) | some
+    left_out: dict[str, int] = {}
+    kept = np.ones(len(units), np.bool_)
+    for reason, some in reasons.items():
+        if count := int(np.count_nonzero(some & kept)):
+            left_out[reason] = count
+        kept &= ~some
+    rows = np.flatnonzero(kept)
+    return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
+
+
+def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
+    """Which of the given times a loss on this machine, or on one below it, may fall into."""
+    touched = np.zeros(len(begin_ns), np.bool_)
+    for one, begin, end in _below(graph, trace, begin_ns, end_ns, widened=True):
+        touched |= _lost(one, begin, end)
+    return touched
+
+
+def _below(
+    graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints, *, widened: bool = False
+) -> Iterator[tuple[Trace, Ints, Ints]]:
+    """Times of a machine on it and on each below it; ``widened``: by what the clocks may be off."""
+    times = {trace.machine: (begin_ns, end_ns)}
+    left = [trace]
+    for one in left:
+        begin, end = times[one.machine]
+        yield one, begin, end
+        for link in graph.links_of(one):
+            if link.lower.trace.machine not in times:
+                left.append(link.lower.trace)
+                bound, down = link.clock.bound_ns if widened else 0, link.clock.to_lower
+                times[link.lower.trace.machine] = down(begin - bound), down(end + bound)
+
+
+def _lost(trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
+    losses = trace.losses
+    # The recorder's own stream holds no event of a write.
+    own = losses.cpu != RECORDER_CPU
+    begin, end = losses.begin_ns[own] - 1, losses.end_ns[own] + 1
+    return meets(begin_ns, end_ns, begin, end)
+
+
+def _unseen(
+    graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """By machine, which of the given times hold something asked of it that it has no trace of."""
+    for one, begin, end in _below(graph, trace, begin_ns, end_ns):
+        for link in graph.links_of(one):
+            row = unseen_asks(link)
+            unseen = meets(begin, end, link.asks.begin_ns[row], link.asks.end_ns[row])
+            yield f"not observed on {link.lower.trace.machine}", unseen
+
+
+def unseen_asks(link: Link) -> Ints:
+    """What was asked of a machine before its trace begins, or not answered before it ends."""
+    first, last = bounds_of(link)
+    beyond = link.asks.end_ns > last
+    beyond[link.pairs.ask] = False
+    # What is told at its end may be there, without all that went on in it before.
+    beyond |= link.asks.begin_ns < first
+    return np.flatnonzero(beyond & link.pairs.crossing)
+
+
+def bounds_of(link: Link) -> tuple[int, int]:
+    """When the lower machine's trace begins and ends, by the upper one's clock."""
+    lower = link.lower.trace
+    first, last = link.clock.to_upper(np.array([lower.begin_ns, lower.end_ns])).tolist()
+    return first, last
