@@ -14,8 +14,7 @@
 #include "ring.h"
 
 #define SIZE 8192
-#define DEFER \
-	(IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN)
+#define DEFER (IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN)
 
 static char buffer[SIZE] __attribute__((aligned(4096)));
 
@@ -98,12 +97,8 @@ static const struct mode {
 	void (*run)(int fd, int number);
 	int flags; /* of the ring */
 } modes[] = {
-	{ "defer", defer, DEFER },
-	{ "range", range, DEFER },
-	{ "worker", worker, 0 },
-	{ "refused", refused, 0 },
-	{ "cancelled", cancelled, 0 },
-	{ "silent", silent, 0 },
+	{ "defer", defer, DEFER }, { "range", range, DEFER },     { "worker", worker, 0 },
+	{ "refused", refused, 0 }, { "cancelled", cancelled, 0 }, { "silent", silent, 0 },
 };
 
 int main(int argc, char **argv)
