@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iostrata.clock.causality import Causality, bound_by_causality
+from iostrata.clock.causality import Causality, bound_by_causality, most_by_chance
 from iostrata.clock.intervals import Intervals
 from iostrata.clock.line import Line
 
@@ -57,6 +57,27 @@ def test_truth_is_within_the_bound(load: Load) -> None:
         assert found.contradiction is None
         assert found.ambiguity is None
         assert found.pairs > 0.4 * len(world.asks)
+
+
+@pytest.mark.parametrize(
+    ("load", "seed"),
+    [
+        (Load(count=1107, there_ns=3000, back_ns=169_925, lower=Clock(0)), 2385),
+        (Load(count=587, there_ns=3000, back_ns=111_649, lower=Clock(0)), 582736417),
+    ],
+)
+def test_more_may_stand_in_for_others_than_on_average(load: Load, seed: int) -> None:
+    """Two tight pairs of calls of which neither whole one was recorded, where one was expected."""
+    load = replace(load, jobs=3, keys=64, lost=0.05)
+    check(load.run(seed), load)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e-6, 0.1, 1.5, 30.0, 99.0, 101.0, 1e4])
+def test_more_than_the_most_come_once_in_ten_thousand_times(mean: float) -> None:
+    drawn = np.random.default_rng(1).poisson(mean, 200_000)
+    most = most_by_chance(mean)
+    assert np.mean(drawn > most) <= 2e-4
+    assert most <= mean + 5 * mean**0.5 + 3
 
 
 @settings(max_examples=30, deadline=None)

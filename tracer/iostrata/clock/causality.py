@@ -7,6 +7,7 @@ before the asker had it back. It needs no common clock, and bounds every other s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -26,6 +27,9 @@ LOST_SHARE = 0.1
 """More asks without a serve are not lost, but from before or after the other recording."""
 TOLD_SHARE = 0.1
 """Of the asks that are served, those whose serve must be told from others: else it is chance."""
+RARELY: Final = 1e-4
+MANY: Final = 100
+"""Poisson's law is the normal one then, of which that is at most four deviations above."""
 LEAST_PARTS: Final = 4
 MOST_PARTS: Final = 16
 PART_PAIRS: Final = 64
@@ -178,18 +182,32 @@ def of_others(candidates: Candidates, line: Line) -> NDArray[np.bool_]:
     return found
 
 
+def most_by_chance(mean: float) -> int:
+    """Of what is rare and independent (Poisson's law): more come once in 10,000 times."""
+    if mean > MANY:
+        return math.ceil(mean + 4 * math.sqrt(mean))
+    count, chance = 0, math.exp(-mean)
+    known = chance
+    while known < 1 - RARELY:
+        count += 1
+        chance *= mean / count
+        known += chance
+    return count
+
+
 def certain(candidates: Candidates, line: Line) -> tuple[Pairs, Pairs]:
     """Every pair that lies within, and of those that nothing else fits, what is surely right.
 
     Where an ask's own serve was not recorded, another's of the same key may stand in for
     it if that one's ask was not recorded either. It looks like any pair, but may be
-    tighter than the truth: as many of the tightest are left out as there may be of them.
+    tighter than the truth: as many of the tightest are left out as there may be of them,
+    which is more than there are on average.
     """
     asks = np.arange(len(candidates.asks))
     inside = candidates.within(asks, line)
     pairs = unique(inside)
     doubtful, lost = 1 - len(pairs) / inside.asked, 1 - inside.asked / len(asks)
-    count = int(len(pairs) * doubtful * min(lost, LOST_SHARE))
+    count = most_by_chance(len(pairs) * doubtful * min(lost, LOST_SHARE))
     loose = np.ones(len(pairs), np.bool_)
     for slack in candidates.slack(pairs, line):
         loose[np.argsort(slack, kind="stable")[:count]] = False
