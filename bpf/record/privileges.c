@@ -17,6 +17,8 @@
 
 #include "record.h"
 
+#define BIT(number) (1ull << (number))
+
 /* The programs of a 32-bit program's calls, which may come later; /proc of others; an end of a
  * command that has another user. */
 #define KEPT                                                                                \
@@ -28,7 +30,6 @@
 #define KEPT_FOR_DAEMONS BIT(CAP_SYS_ADMIN)
 /* The names of the kernel's functions, at the end. */
 #define KEPT_FOR_STACKS BIT(CAP_SYSLOG)
-#define BIT(number) (1ull << (number))
 
 #if defined(__x86_64__)
 #define OWN_ARCH AUDIT_ARCH_X86_64
@@ -122,7 +123,8 @@ static int refuse_calls(void)
 	*next++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 1u << 30, 1, 0);
 	*next++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	*next++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	/* A kernel without seccomp has no filters (EINVAL): the rest holds. */
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) && errno != EINVAL)
 		return -errno;
 #endif
 	return 0;
@@ -137,16 +139,12 @@ int privileges_drop(const struct options *options)
 		kept |= KEPT_FOR_DAEMONS;
 	if (options->why)
 		kept |= KEPT_FOR_STACKS;
-	error = drop_capabilities(kept);
 
+	error = drop_capabilities(kept);
 	if (!error && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		error = -errno;
-	/* A kernel without seccomp has no filters: the rest holds. */
-	if (!error) {
+	if (!error)
 		error = refuse_calls();
-		if (error == -EINVAL)
-			error = 0;
-	}
 	if (error)
 		fail("privileges cannot be dropped: %s", strerror(-error));
 	return error;

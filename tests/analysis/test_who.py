@@ -35,6 +35,12 @@ CPU = WRITER % 4
 NOISY = 4711
 
 
+def tell_of_both(world: World) -> None:
+    for tid, name, cgroup in ((WRITER, b"writer", 0), (NEIGHBOUR, b"neighbour", NOISY)):
+        world.emit("task", 900, tid, tgid=tid, subject_tid=tid, process=name, comm=b"thread",
+                   cgroup=cgroup)  # fmt: skip
+
+
 def analysed(world: World, path: Path) -> Breakdown:
     world.builder.cgroup(NOISY, "/noisy")
     world.builder.write(path)
@@ -140,9 +146,7 @@ def test_a_cpu_that_has_to_wake_up_is_nobodys(tmp_path: Path) -> None:
 def shared_disk() -> World:
     """One write whose request is issued behind a neighbour's, and alone once that is done."""
     world = World()
-    for tid, name, cgroup in ((WRITER, b"writer", 0), (NEIGHBOUR, b"neighbour", NOISY)):
-        world.emit("task", 900, tid, tgid=tid, subject_tid=tid, process=name, comm=b"thread",
-                   cgroup=cgroup)  # fmt: skip
+    tell_of_both(world)
     submit(world, DISK, NEIGHBOUR, 1_000_000, Request(scheduler=None, device=400_000, sector=9_000))
     writer = Writer(world, WRITER, DISK, 1_100_000)
     writer.enter()
@@ -161,9 +165,7 @@ def test_whose_request_was_ahead(shared_disk: World, tmp_path: Path) -> None:
 def test_a_read_is_ahead_and_is_part_of_no_write(tmp_path: Path) -> None:
     """The neighbour's was ahead, and the writer's thread began one of its own in its call."""
     world = World()
-    for tid, name, cgroup in ((WRITER, b"writer", 0), (NEIGHBOUR, b"neighbour", NOISY)):
-        world.emit("task", 900, tid, tgid=tid, subject_tid=tid, process=name, comm=b"thread",
-                   cgroup=cgroup)  # fmt: skip
+    tell_of_both(world)
     read = Request(scheduler=None, device=400_000, sector=9_000, read=True)
     submit(world, DISK, NEIGHBOUR, 1_000_000, read)
     writer = Writer(world, WRITER, DISK, 1_100_000)
@@ -179,9 +181,7 @@ def test_a_read_is_ahead_and_is_part_of_no_write(tmp_path: Path) -> None:
 def test_a_flush_for_both_is_each_ones_own(tmp_path: Path) -> None:
     """The neighbour asked for one, too: it is the last that did, and the flush serves both."""
     world = World()
-    for tid, name, cgroup in ((WRITER, b"writer", 0), (NEIGHBOUR, b"neighbour", NOISY)):
-        world.emit("task", 900, tid, tgid=tid, subject_tid=tid, process=name, comm=b"thread",
-                   cgroup=cgroup)  # fmt: skip
+    tell_of_both(world)
     writer = Writer(world, WRITER, DISK, 1_000_000)
     writer.enter()
     writer.cpu(5_000)

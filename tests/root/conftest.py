@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.root)
             if refused:
                 item.add_marker(pytest.mark.skip(reason=refused.why))
+
+
+LOOP_DEFAULTS = {"write_cache": "write back", "max_sectors_kb": "0", "wbt_lat_usec": "-1"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loops_as_new() -> None:
+    """What a queue was set to outlives its image: tests that were killed left some behind."""
+    for queue in Path("/sys/block").glob("loop*/queue"):
+        if (queue.parent / "loop").exists():
+            continue  # In use.
+        for name, value in LOOP_DEFAULTS.items():
+            with suppress(OSError):
+                (queue / name).write_text(value)
+
+
+def set_queue(device: str, name: str, value: str, teardown: ExitStack) -> None:
+    """A file of a disk's queue in sysfs, until ``teardown``."""
+    file = Path("/sys/class/block", Path(device).name, "queue", name)
+    before = file.read_text().strip() if file.exists() else ""
+    if not before:
+        pytest.skip(f"this kernel's disks have no {name}")
+    file.write_text(value)
+    teardown.callback(file.write_text, before)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from tests.root.conftest import iostrata
+from tests.root.conftest import iostrata, set_queue
 from tests.root.test_oracles import loop_device
 
 SIZE, LIMIT_KIB, COUNT = 512 << 10, 128, 20
@@ -58,8 +58,7 @@ def limited() -> Iterator[str]:
     with contextlib.ExitStack() as teardown:
         teardown.callback(place.unlink, missing_ok=True)
         loop = loop_device(place, (COUNT + 1) * SIZE, teardown, direct=False)
-        queue = Path("/sys/class/block", Path(loop).name, "queue/max_sectors_kb")
-        queue.write_text(str(LIMIT_KIB))
+        set_queue(loop, "max_sectors_kb", str(LIMIT_KIB), teardown)
         yield loop
 
 

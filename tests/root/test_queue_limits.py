@@ -17,7 +17,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.recording import open_recording
-from tests.root.conftest import iostrata, serve_slowly
+from tests.root.conftest import iostrata, serve_slowly, set_queue
 from tests.root.test_record import good
 
 SERVICE_S = 0.006
@@ -63,13 +63,7 @@ class SlowDisk:
     teardown: ExitStack
 
     def set(self, name: str, value: str) -> None:
-        """A file of its queue's, until the disk goes."""
-        file = Path("/sys/class/block", Path(self.path).name, "queue", name)
-        before = file.read_text().strip() if file.exists() else ""
-        if not before:
-            pytest.skip(f"this kernel's disks have no {name}")
-        file.write_text(value)
-        self.teardown.callback(file.write_text, before)
+        set_queue(self.path, name, value, self.teardown)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.root.conftest import iostrata
 from tests.root.test_record import good
 
 WRITES = 100
+TO_QUEUE_NS = 50_000
 # Says how long each kernel worker has waited for a CPU, when the recorder knows those that serve
 # its writes, and at the end: ns each, and between which times it looked.
 WRITER = f"""
@@ -88,9 +89,10 @@ def test_a_loop_devices_workers_wait_for_a_cpu_as_the_kernel_says(on_loop: Path)
     work = trace.points["loop_work"].integers("tid")["tid"]
     if not len(work):
         pytest.skip("this kernel's loop devices have no workers that tell of their work")
-    workers = np.unique(work)
     before, after = json.loads((on_loop.parent / "waits").read_text())
-    told = sum(after[2].get(tid, 0) - before[2].get(tid, 0) for tid in map(str, workers.tolist()))
+    # One that has ended meanwhile tells of nothing any more.
+    workers = np.array([tid for tid in np.unique(work).tolist() if str(tid) in after[2]])
+    told = sum(after[2][tid] - before[2].get(tid, 0) for tid in map(str, workers.tolist()))
     resumes = trace.points["sched_resume"].integers("subject_tid", "off_ns", "wake_ns")
     runnable = np.where(resumes["wake_ns"] > 0, resumes["wake_ns"], resumes["off_ns"])
     waited = np.where(np.isin(resumes["subject_tid"], workers), resumes["time_ns"] - runnable, 0)
@@ -102,7 +104,9 @@ def test_a_loop_devices_workers_wait_for_a_cpu_as_the_kernel_says(on_loop: Path)
     )
     assert told > 0
     assert most >= 0.7 * told
-    assert least <= 1.05 * told
+    # The kernel counts from where a thread is put on a queue, maybe by another CPU; we from where
+    # that was begun.
+    assert least <= told + TO_QUEUE_NS * np.count_nonzero(waited)
     document = json.loads(done.stdout)
     (row,) = [row for row in document["layers"] if row["layer"] == "wakeup.runqueue"]
     assert row["mean_ns"] * document["writes"]["analysed"] >= 0.7 * waited.sum()

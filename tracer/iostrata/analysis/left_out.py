@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from iostrata.columns import Ints, meets
 from iostrata.hops import Graph, Link
 from iostrata.stitch import Units
-from iostrata.trace import RECORDER_CPU, Trace
+from iostrata.trace import Trace
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
@@ -50,7 +50,7 @@ def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArra
     """Which of the given times a loss on this machine, or on one below it, may fall into."""
     touched = np.zeros(len(begin_ns), np.bool_)
     for one, begin, end in _below(graph, trace, begin_ns, end_ns, widened=True):
-        touched |= _lost(one, begin, end)
+        touched |= one.losses.touch(begin, end)
     return touched
 
 
@@ -68,14 +68,6 @@ def _below(
                 left.append(link.lower.trace)
                 bound, down = link.clock.bound_ns if widened else 0, link.clock.to_lower
                 times[link.lower.trace.machine] = down(begin - bound), down(end + bound)
-
-
-def _lost(trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
-    losses = trace.losses
-    # The recorder's own stream holds no event of a write.
-    own = losses.cpu != RECORDER_CPU
-    begin, end = losses.begin_ns[own] - 1, losses.end_ns[own] + 1
-    return meets(begin_ns, end_ns, begin, end)
 
 
 def _unseen(

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, meets
+from iostrata.columns import Ints
 from iostrata.stitch import Units
-from iostrata.trace import RECORDER_CPU, UNKNOWN_COUNT, UNKNOWN_POINT, Trace
+from iostrata.trace import UNKNOWN_POINT, Trace
 
 # What tells of writes and syncs: points, and how their programs' names begin.
 CALLS: Final = frozenset(
@@ -24,11 +24,7 @@ def unsure_syncs(trace: Trace, units: Units, kept: Ints) -> int:
 
     Of what point a loss is, is known of the whole recording only.
     """
-    losses = trace.losses
-    ours = losses.cpu != RECORDER_CPU
-    if not any(name in CALLS or name.startswith(PROGRAMS) for name in trace.lost_by_point):
-        # What was lost with a part of a stream may be anything.
-        ours &= losses.count == UNKNOWN_COUNT
-    begin, end = losses.begin_ns[ours] - 1, losses.end_ns[ours] + 1
-    touched = meets(units.since_ns[kept], units.end_ns[kept], begin, end)
+    calls = any(name in CALLS or name.startswith(PROGRAMS) for name in trace.lost_by_point)
+    # What was lost with a part of a stream may be anything.
+    touched = trace.losses.touch(units.since_ns[kept], units.end_ns[kept], untold=not calls)
     return int(np.count_nonzero(touched))

@@ -199,6 +199,16 @@ def prepare_series(directory: Path, count: int, force: bool) -> list[Path]:
     return [directory / f"{number:0{len(str(count))}}" for number in range(1, count + 1)]
 
 
+def series_of(
+    request: Request, directory: Path, count: int, force: bool, quiet: bool
+) -> Iterator[Request]:
+    """The same for each of so many runs, side by side in ``directory``, as its turn comes."""
+    for number, place in enumerate(prepare_series(directory, count, force), 1):
+        Story(quiet).say(f"run {number} of {count}")
+        prepare(place, force)
+        yield replace(request, directory=place)
+
+
 def target(
     pids: list[int] | None,
     comms: list[str] | None,

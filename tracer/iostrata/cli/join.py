@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from iostrata.cli.capture import prepare
 from iostrata.cli.machines import named
 from iostrata.cli.story import Story
 from iostrata.errors import IostrataError, UsageError
-from iostrata.recording import Part, open_recording
+from iostrata.recording import Part, open_recording, withdraw
 from iostrata.recording import join as join_parts
 
 
@@ -60,8 +59,7 @@ def join(
             for warning in join_parts(parts, output, unsynchronised):
                 story.warn(warning)
         except IostrataError:
-            with suppress(OSError):
-                output.rmdir()
+            withdraw(output)
             raise
         story.say(f"to analyse it: iostrata replay {output}")
     return 0

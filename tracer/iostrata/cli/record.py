@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from iostrata.cli.capture import (
     checked_plan,
     failed,
     prepare,
-    prepare_series,
+    series_of,
     target,
 )
 from iostrata.cli.machines import plan
@@ -117,10 +116,7 @@ def record(
     if repeat == 1:
         prepare(output, force)
         return _record(request, machine or (), workload_on, quiet, ping)
-    for number, directory in enumerate(prepare_series(output, repeat, force), 1):
-        Story(quiet).say(f"run {number} of {repeat}")
-        prepare(directory, force)
-        own = replace(request, directory=directory)
+    for own in series_of(request, output, repeat, force, quiet):
         if status := _record(own, machine or (), workload_on, quiet, ping):
             return status
     Story(quiet).say(f"to compare it with others: iostrata compare {output} OTHER")

@@ -18,7 +18,7 @@ from iostrata.cli.capture import (
     checked,
     failed,
     prepare,
-    prepare_series,
+    series_of,
     target,
     temporary,
 )
@@ -131,17 +131,13 @@ def _series(request: Request, runs: Runs, by: str) -> int:
     story = Story(runs.quiet)
     with nullcontext(runs.output) if runs.output else temporary(story, runs.keep) as directory:
         found: list[Run] = []
-        places = prepare_series(directory, runs.count, runs.force)
-        for number, place in enumerate(places, 1):
-            story.say(f"run {number} of {runs.count}")
-            prepare(place, runs.force)
-            own = replace(request, directory=place)
+        for own in series_of(request, directory, runs.count, runs.force, runs.quiet):
             alone, limit = not request.command, request.duration_s
             with Story(runs.quiet, alone=alone, limit_s=limit) as running:
                 outcome = capture(own, running, runs.ping)
             if status := failed(outcome):
                 return status
-            recording = iostrata.open(place)
+            recording = iostrata.open(own.directory)
             found.append(run_of(recording.analyse(), by, recording.created))
         result = series(found)
         if not result.groups:

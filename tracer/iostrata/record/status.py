@@ -19,6 +19,7 @@ from iostrata.errors import (
     RecorderError,
     UsageError,
 )
+from iostrata.trace import count
 
 EXIT_FAILED: Final = 125
 EXIT_NOT_EXECUTABLE: Final = 126
@@ -68,21 +69,21 @@ class Status:
             case "probe" if len(self.probes) < MAX_PROBES:
                 self.probes.append(rest)
             case "ready":
-                self.pid = _count(rest or "0")
+                self.pid = count(rest or "0")
                 listener.ready()
             case "progress":
                 events, lost, seconds = rest.split()
-                progress = Progress(_count(events), _count(lost), _within(float(seconds)))
+                progress = Progress(count(events), count(lost), _seconds(seconds))
                 self.last = progress
                 listener.progress(progress)
             case "clock":
-                self.clocks_ns.append(_count(rest))
+                self.clocks_ns.append(count(rest))
             case "exit" | "signal":
                 self.command_ended = True
             case "failed":
                 self.failure = rest
             case "done":
-                self.done = _count(rest) & 0xFF
+                self.done = count(rest) & 0xFF
 
     def error(self, exit_status: int) -> IostrataError | None:
         """Why a recorder that ended with this status failed; None: it did not."""
@@ -105,17 +106,12 @@ class Status:
         return RecorderError(f"the recorder: {self.failure}", _hint(self.failure))
 
 
-def _count(text: str) -> int:
-    """Of at most 63 bits. ValueError: it is none."""
-    count = int(text)
-    _within(count)
-    return count
-
-
-def _within(number: float) -> float:
-    if not 0 <= number < 2**63:
-        raise ValueError(number)
-    return number
+def _seconds(text: str) -> float:
+    """ValueError: it is no time."""
+    seconds = float(text)
+    if not 0 <= seconds < 2**63:
+        raise ValueError(text)
+    return seconds
 
 
 def _hint(failure: str) -> str:

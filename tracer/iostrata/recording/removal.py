@@ -46,6 +46,7 @@ def withdraw(directory: Path) -> None:
         return
     with suppress(IostrataError, OSError):
         remove_recording(directory)
+    with suppress(OSError):
         directory.rmdir()
 
 

@@ -2,6 +2,7 @@
 """The trace stage: one machine's CTF directory to columns, and back."""
 
 from iostrata.trace import layout
+from iostrata.trace.cells import count
 from iostrata.trace.clocks import TscOffset
 from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
@@ -15,13 +16,13 @@ from iostrata.trace.points import Points
 from iostrata.trace.pseudonyms import Pseudonyms
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.redact import redact_trace
-from iostrata.trace.stream import RECORDER_CPU, UNKNOWN_COUNT
+from iostrata.trace.stream import RECORDER_CPU
 from iostrata.trace.wallclock import realtime_of
 
 __all__ = [
-    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_COUNT", "UNKNOWN_POINT",
+    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_POINT",
     "BlockDevice", "Echo", "Facts", "FileNames", "Follower", "Mount", "Points", "ProcessNames",
-    "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "dump", "echo_lines", "file_names",
+    "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "count", "dump", "echo_lines", "file_names",
     "is_trace_file", "layout", "parse_mount", "read_small", "read_trace", "realtime_of",
     "redact_trace",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ def integer(cell: str, bits: int = 63) -> int:
     return number
 
 
-def count(cell: str, bits: int) -> int:
+def count(cell: str, bits: int = 63) -> int:
     """The same without a sign."""
     if (number := integer(cell, bits)) < 0:
         raise ValueError(cell)

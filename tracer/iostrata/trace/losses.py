@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import distinct
+from iostrata.columns import distinct, meets
 from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import device_numbers
@@ -58,6 +58,16 @@ class Losses:
 
     def __len__(self) -> int:
         return len(self.begin_ns)
+
+    def touch(self, begin_ns: Ints, end_ns: Ints, *, untold: bool = False) -> NDArray[np.bool_]:
+        """Into which of some times one may fall that holds events of writes.
+
+        ``untold``: only of those of which nobody knows how many, and so not what.
+        """
+        some = self.cpu != RECORDER_CPU
+        if untold:
+            some &= self.count == UNKNOWN_COUNT
+        return meets(begin_ns, end_ns, self.begin_ns[some] - 1, self.end_ns[some] + 1)
 
 
 @dataclass(frozen=True, eq=False)
