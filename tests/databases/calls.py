@@ -60,7 +60,12 @@ tracepoint:syscalls:sys_enter_msync /@in[tid]/ {{
     @calls[probe, tid, @begin[tid], @inode[tid], @flags[tid], args->ret] = nsecs;
     delete(@begin[tid]);
 }}
-END {{ clear(@in); clear(@begin); clear(@inode); clear(@flags); }}
+tracepoint:io_uring:io_uring_submit_req /@in[tid]/ {{ @asked[args->req] = nsecs; }}
+tracepoint:io_uring:io_uring_complete /@asked[args->req]/ {{
+    if (args->res > 0) {{ @requests[args->req, @asked[args->req]] = nsecs; }}
+    delete(@asked[args->req]);
+}}
+END {{ clear(@in); clear(@begin); clear(@inode); clear(@flags); clear(@asked); }}
 """
 
 
@@ -115,6 +120,13 @@ def calls(output: Path) -> list[Call]:
         if name not in WRITES or result > 0:
             found.append(Call(_method(name, flags), tid, begin_ns, int(end_ns), inode))
     return sorted(found, key=lambda call: call.end_ns)
+
+
+def requests(output: Path) -> list[int]:
+    """How long each of io_uring that transferred something took, ns."""
+    entries = re.findall(r"^@requests\[.*, (\d+)\]: (\d+)$", output.read_text(), re.MULTILINE)
+    assert len(entries) < LIMIT, "bpftrace's map is full"
+    return [int(end_ns) - int(begin_ns) for begin_ns, end_ns in entries]
 
 
 def _method(name: str, flags: int) -> str:

@@ -20,7 +20,8 @@ class Account:
 
     ``last_us``: the mean of the calls that synchronise; ``whole_us``: with those before.
     ``files``: of which files it speaks. ``spare``: how many more or less may be recorded, of
-    its beginning and its end.
+    its beginning and its end. ``late``: its clock is not read before it looks at what is complete:
+    such a share of a mean may lie between.
     """
 
     count: int
@@ -28,13 +29,15 @@ class Account:
     whole_us: float | None = None
     files: str = "**/*"
     spare: int = 0
+    late: float = 0.0
 
 
 @dataclass(frozen=True)
 class Program:
     """``prepare`` and ``run`` are for the shell, in a directory of its own.
 
-    Only ``run`` is recorded. ``account`` reads what that prints.
+    Only ``run`` is recorded. ``account`` reads what that prints. ``requests``: all its requests
+    of io_uring that transfer something are synchronous.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Program:
     run: str
     prepare: str = ""
     account: Callable[[str], Account] | None = None
+    requests: bool = False
 
 
 def _number(pattern: str, text: str) -> float:
@@ -191,6 +195,10 @@ def _appenders() -> Iterator[Program]:
             yield Program(f"{name}-{kind}", (tool,), run, prepare, _appended)
 
 
+# fio submits the next ones, each by a call, before it looks again at what is complete.
+REAPING: Final = 0.15
+
+
 def _fio(name: str, *options: str) -> Program:
     base = "fio --name=w --rw=randwrite --bs=8k --size=32m --filename=data --group_reporting"
     timed = f" --time_based --runtime={SECONDS}"
@@ -201,7 +209,8 @@ def _fio(name: str, *options: str) -> Program:
         write, sync = job["write"], job["sync"]["lat_ns"]
         if sync["N"]:
             return Account(sync["N"], whole_us=(write["clat_ns"]["mean"] + sync["mean"]) / 1e3)
-        return Account(write["total_ios"], whole_us=write["lat_ns"]["mean"] / 1e3)
+        late = REAPING if "io_uring" in name else 0.0
+        return Account(write["total_ios"], whole_us=write["lat_ns"]["mean"] / 1e3, late=late)
 
     return Program(
         f"fio-{name}",
@@ -209,6 +218,7 @@ def _fio(name: str, *options: str) -> Program:
         prepare=f"{command} --create_only=1",
         run=f"{command}{timed} --output-format=json",
         account=account,
+        requests="io_uring" in name,
     )
 
 
