@@ -30,7 +30,7 @@ def replay(what: str) -> str:
 
 
 def layers(what: str) -> str:
-    return "".join(f"{row.name:<18}{row.meaning}\n" for row in ROWS)
+    return "".join(f"{row.name:<20}{row.meaning}\n" for row in ROWS)
 
 
 def exit_status(what: str) -> str:

@@ -92,8 +92,9 @@ class Pair:
             world.emit("block_rq_complete", complete, 0, **done)
         writer._wait(complete - queued, 1_000, 2_000)
         writer.account += Counter({
-            "block.Q2D": costs.queue, "nbd.send": costs.send, "server/nbd.there": costs.there,
-            "server/nbd.back": costs.back, "nbd.reply": costs.reply,
+            "block.Q2D": costs.queue, "initiator.submit": costs.send,
+            "server/nbd.there": costs.there, "server/nbd.back": costs.back,
+            "initiator.complete": costs.reply,
         })  # fmt: skip
 
     def _served(self, begin: int, offset: int, costs: Costs, flush: bool, sync: bool) -> int:
@@ -177,7 +178,7 @@ def test_without_the_server_it_is_one_row(tmp_path: Path) -> None:
     # The row says what the network and the server took: nothing of it is in device.
     assert found.quality.virtual == ()
     (mine,) = accounts(found).values()
-    assert all(account["nbd.call"] == 50_000 + 3_900 + 50_000 for account in mine)
+    assert all(account["initiator.call"] == 50_000 + 3_900 + 50_000 for account in mine)
     assert not any("nbd.there" in account for account in mine)
 
 

@@ -53,8 +53,8 @@ def write(world: World, requests: list[Request], disk: int = DISK) -> dict[str, 
 def on_the_wire(world: Wired, account: dict[str, int], row: str = "device.data") -> dict[str, int]:
     """The account with the device's time as the three stages of its requests."""
     device_ns = account.pop(row)
-    account["nbd.send"], account["nbd.reply"] = world.send, world.reply
-    account["nbd.call"] = device_ns - world.send - world.reply
+    account["initiator.submit"], account["initiator.complete"] = world.send, world.reply
+    account["initiator.call"] = device_ns - world.send - world.reply
     return account
 
 
@@ -74,8 +74,8 @@ def test_a_requests_pointer_that_is_used_again_is_another_request() -> None:
     account = write(world, [Request(device=40_000), Request(device=70_000)])
     account["device.data"] -= world.send + world.reply
     account = on_the_wire(world, account)
-    account["nbd.send"] *= 2
-    account["nbd.reply"] *= 2
+    account["initiator.submit"] *= 2
+    account["initiator.complete"] *= 2
     assert accounts(analysed(world))[200] == [account]
 
 
@@ -83,8 +83,8 @@ def test_a_requests_pointer_that_is_used_again_is_another_request() -> None:
 def test_what_was_not_seen_stays_with_the_device(deaf_to: str) -> None:
     world = Wired(deaf_to=deaf_to)
     account = write(world, [Request(device=40_000)])
-    seen = "nbd.reply" if deaf_to == "nbd_payload_sent" else "nbd.send"
-    account[seen] = world.reply if seen == "nbd.reply" else world.send
+    seen = "initiator.complete" if deaf_to == "nbd_payload_sent" else "initiator.submit"
+    account[seen] = world.reply if seen == "initiator.complete" else world.send
     account["device.data"] -= account[seen]
     assert accounts(analysed(world))[200] == [account]
 
@@ -109,7 +109,7 @@ def test_a_journal_on_such_a_disk_is_on_the_wire_as_well() -> None:
     writer.finish()
     account = on_the_wire(world, dict(writer.truth[0]), "device.journal")
     found = accounts(analysed(world))[200][0]
-    assert {row: found.get(row) for row in account if row.startswith("nbd.")} == {
-        row: ns for row, ns in account.items() if row.startswith("nbd.")
+    assert {row: found.get(row) for row in account if row.startswith("initiator.")} == {
+        row: ns for row, ns in account.items() if row.startswith("initiator.")
     }
     assert "device.journal" not in found

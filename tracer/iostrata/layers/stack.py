@@ -20,6 +20,7 @@ from iostrata.layers.block import BLOCK
 from iostrata.layers.declaration import Depth
 from iostrata.layers.device import DEVICE
 from iostrata.layers.fs import FS
+from iostrata.layers.initiator import INITIATOR
 from iostrata.layers.journal import JOURNAL
 from iostrata.layers.lock import LOCK
 from iostrata.layers.nbd import NBD
@@ -47,6 +48,7 @@ LAYERS: Final = (
     WAKEUP,
     THROTTLE,
     BLOCK,
+    INITIATOR,
     NBD,
     VIRTIOFS,
     DEVICE,

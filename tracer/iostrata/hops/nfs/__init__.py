@@ -8,9 +8,9 @@ use the same xids and ports: their addresses tell them apart.
 
 from __future__ import annotations
 
+from iostrata.hops.connections import ports_of, whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nfs.asks import asks_of
-from iostrata.hops.nfs.connections import ports_of, whole_number
 from iostrata.hops.nfs.crossing import crossing_of
 from iostrata.hops.nfs.serves import serves_of
 from iostrata.stitch import Pieces, Spans

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Asks
-from iostrata.hops.nfs.connections import number_of
 from iostrata.stitch import rpc_calls_of, whole
 from iostrata.trace import Trace
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from iostrata.hops.connections import ports_of
 from iostrata.hops.hop import Held, Link
-from iostrata.hops.nfs.connections import ports_of
 from iostrata.stitch import SpanList, Spans, downs_of
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.columns import columns_of
+from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Serves
-from iostrata.hops.nfs.connections import number_of
 from iostrata.stitch import Pieces
 from iostrata.trace import Trace
 from iostrata.trace.layout import NFS_COMMIT

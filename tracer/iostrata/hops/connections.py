@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop nfs: a connection's ports and what is told of its addresses in, one number out."""
+"""Hops: a connection's ports and what is told of its addresses in, one number out."""
 
 from __future__ import annotations
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The near side of a disk that another machine serves: what a request spends on its way there.
+
+Which points say so is each transport's own: its declaration has the stages.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row
+
+INITIATOR: Final = Declaration(
+    rows=(
+        Row(
+            "initiator.submit",
+            "OS",
+            "issued until handed to the connection to who serves the disk",
+            ("block_rq_issue", "nbd_payload_sent"),
+            "the connection takes no more: its send buffer is full, or many requests share it. Or "
+            "the worker that sends has no CPU.",
+            "#9ccc65",
+            "queue",
+        ),
+        Row(
+            "initiator.call",
+            "beyond",
+            "handed over until its reply was there: the network and who serves the disk",
+            ("nbd_payload_sent", "nbd_header_received"),
+            "the network or the other machine; record that as well to tell them apart.",
+            "#33691e",
+            "net",
+        ),
+        Row(
+            "initiator.complete",
+            "OS",
+            "the reply was there until the request was complete",
+            ("nbd_header_received", "block_rq_complete"),
+            "who receives is late: its CPU is busy.",
+            "#689f38",
+            "queue",
+        ),
+    ),
+    ranks=(
+        Rank("initiator.submit", "initiator.submit", Depth.CARRIED),
+        Rank("initiator.call", "initiator.call", Depth.CARRIED),
+        Rank("initiator.complete", "initiator.complete", Depth.CARRIED),
+    ),
+)
