@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from iostrata.model import LiveSummary
 from iostrata.report.live import ORDERS, View, render
@@ -58,7 +59,9 @@ def test_several_machines_have_titles_in_the_order_of_the_stack() -> None:
     found = summary()
     assert found.table
     lower = tuple(
-        replace(row, layer=replace(row.layer, machine="host", name=f"host/{row.layer.name}"))
+        replace(
+            row, layer=dataclasses.replace(row.layer, machine="host", name=f"host/{row.layer.name}")
+        )
         for row in found.table.rows
     )
     both = replace(found, table=replace(found.table, rows=(*found.table.rows, *lower)))

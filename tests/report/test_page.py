@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from iostrata.analysis import Given, breakdown_of, estimate, prepare, timelines_of
 from iostrata.attribute.charts import charts

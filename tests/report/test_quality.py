@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from iostrata.report import table
 from tests.report.synthetic import one_method
@@ -15,7 +16,7 @@ from tests.report.synthetic import one_method
 def test_own_cost_is_of_a_synchronous_write(plain_writes: int) -> None:
     """However many plain ones there were besides."""
     summary = one_method()
-    quality = replace(summary.quality, plain_writes=plain_writes)
+    quality = dataclasses.replace(summary.quality, plain_writes=plain_writes)
     text = table.render(replace(summary, quality=quality), 120).plain
     (line,) = [line for line in text.splitlines() if line.startswith("own cost")]
     assert line.startswith("own cost    1.90 us of BPF a ")

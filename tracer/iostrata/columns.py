@@ -98,11 +98,14 @@ def among(ascending: Ints, others: Ints) -> NDArray[np.bool_]:
 
 
 def one_of(values: NDArray[np.integer], wanted: ArrayLike) -> NDArray[np.bool_]:
-    """As ``np.isin``, which looks longer at what it was given than a few comparisons take."""
+    """As ``np.isin``, which looks longer at what it was given than a few comparisons take.
+
+    ``wanted``: many rows often have few different values, such as threads.
+    """
     some = np.asarray(wanted)
     if not len(values) or not len(some):
         return np.zeros(len(values), np.bool_)
-    if len(some) > FEW:
+    if len(some) > FEW and len(some := distinct(some)) > FEW:
         return np.isin(values, some)
     found: NDArray[np.bool_] = values == some[0]
     for other in some[1:]:

@@ -79,6 +79,7 @@ def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator
 
 
 def _groups(found: Activities) -> Iterator[tuple[int, int, Ints]]:
-    pairs = np.unique(np.stack([found.kind, found.place], axis=1), axis=0)
-    for kind, place in pairs.tolist():
-        yield kind, place, np.flatnonzero((found.kind == kind) & (found.place == place))
+    for kind in distinct(found.kind).tolist():
+        rows = np.flatnonzero(found.kind == kind)
+        for place in distinct(found.place[rows]).tolist():
+            yield kind, place, rows[found.place[rows] == place]

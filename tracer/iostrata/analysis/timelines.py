@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import Prepared, Top, prepare
@@ -86,9 +87,9 @@ def _steps(path: Path, top: Top, rows: Ints, pieces: Ints) -> Iterable[tuple[int
         layer = path.layer_of(rank)
         evidence = witnesses.of(owner, rank, begin, end)
         if number and layer and layer.row in CONTENDED:
-            evidence = replace(evidence, who=names.whom(number))
+            evidence = structs.replace(evidence, who=names.whom(number))
         if begin == begins[owner]:
-            evidence = replace(evidence, call=witnesses.call(owner))
+            evidence = structs.replace(evidence, call=witnesses.call(owner))
         yield owner, Step(layer, begin, end, begin, evidence)
 
 
@@ -108,7 +109,7 @@ def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, steps: list[
         since, until = step.begin_ns - begin, step.end_ns - begin
         evidence = step.evidence
         if evidence.who and evidence.who.process == own:
-            evidence = replace(evidence, who=None)
+            evidence = structs.replace(evidence, who=None)
         relative.append(Step(step.layer, since, until, since - int(away[call]), evidence))
     return Timeline(
         number=row + 1,

@@ -9,10 +9,10 @@ work throughout, and a span there begins to the nanosecond where it did.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints, distinct

@@ -28,7 +28,7 @@ NONE: Final = np.zeros(0, np.int64)
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
-CALLS = np.intersect1d(ASKING, [n for n, rank in enumerate(STACK) if rank.depth == Depth.AWAY])
+CALLS = np.array([number for number in ASKING if STACK[number].depth == Depth.AWAY])
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, ranges
+from iostrata.columns import Ints, distinct, ranges
 from iostrata.hops.hop import Asks, Serves
 
 LEAST_FOUND: Final = 4
@@ -50,7 +50,7 @@ Place = tuple[str, int]
 
 def in_doubt(votes: Sequence[Vote], asked: Sequence[Told], served: Sequence[Told]) -> set[Vote]:
     """The votes that may be chance. ``asked``, ``served``: of each candidate."""
-    several = np.union1d(_of_several(asked), _of_several(served))
+    several = distinct(np.concatenate([_of_several(asked), _of_several(served)]))
     if not len(several):
         return set()
     contested = [

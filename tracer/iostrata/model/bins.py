@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from iostrata.model.breakdown import Layer
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """Writes in bins, and what the layers held of a mean write in each.
 
     ``edges``: one more than bins. ``counts``: writes in each bin. ``mean_ns``:
@@ -22,8 +21,7 @@ class Stack:
     mean_ns: tuple[tuple[float, ...], ...]
 
 
-@dataclass(frozen=True)
-class Charts:
+class Charts(Struct, frozen=True):
     """Three ways to cut the writes into bins.
 
     ``over_time``: by begin, edges in s since the first write. ``body`` and ``tail``:
@@ -36,8 +34,7 @@ class Charts:
     tail: Stack
 
 
-@dataclass(frozen=True)
-class Bin:
+class Bin(Struct, frozen=True):
     """The writes of one bin. ``layer``: which held most of them, None: none did, or there are
     none; ``layer_share``: of their time; ``share``, ``up_to``: of all writes, in this bin and
     in all up to it. ``mean_ns`` None: it has no writes.
@@ -53,16 +50,14 @@ class Bin:
     layer_share: float
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(Struct, frozen=True):
     """One line over time: ``values`` a bin, None where it has no writes."""
 
     name: str
     values: tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
-class OverTime:
+class OverTime(Struct, frozen=True):
     """``edges_s``: since the first write. ``writes_per_s``; ``mean_ns``: latency; ``shares``: of
     the rows that hold most of the time, and of what is unattributed, 0 to 1.
     """

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from iostrata.model.breakdown import Layer, Quality
 
 
-@dataclass(frozen=True)
-class Repeated:
+class Repeated(Struct, frozen=True):
     """A figure of several runs, in ns a write.
 
     ``low_ns``, ``high_ns``: between them is the mean of all such runs. ``runs_ns``: each run's.
@@ -21,8 +20,7 @@ class Repeated:
     runs_ns: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class SeriesRow:
+class SeriesRow(Struct, frozen=True):
     """``layer`` None: what is unattributed. ``share``: of the total's mean."""
 
     layer: Layer | None
@@ -30,8 +28,7 @@ class SeriesRow:
     share: float
 
 
-@dataclass(frozen=True)
-class SeriesGroup:
+class SeriesGroup(Struct, frozen=True):
     """Law: the rows' means add up to the total's. ``counts``: writes in each run."""
 
     name: str
@@ -42,8 +39,7 @@ class SeriesGroup:
     rows: tuple[SeriesRow, ...]
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(Struct, frozen=True):
     """``confidence``: of each interval, by itself. ``not_in_all``: groups that some runs lack."""
 
     confidence: float

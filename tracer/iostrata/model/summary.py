@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people are shown: figures, tables, timelines and comparisons, computed once."""
+"""What people are shown: figures, tables, timelines and comparisons, computed once.
+
+Structs, as they hold no columns: a dataclass of each would take longer to make, at every start,
+than to analyse a short recording.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from iostrata.model.bins import Bin, OverTime
 from iostrata.model.breakdown import Layer, Quality, Who
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """One row's numbers, in ns; ``share`` of the total's mean (0..1, signed)."""
 
     mean_ns: float
@@ -23,8 +27,7 @@ class Figures:
     share: float
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one process is behind of a row: mean ns a write, and that as a part of the total's."""
 
     who: Who
@@ -32,8 +35,7 @@ class Part:
     share: float
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """``behind``: who had what was waited for, the most first; their means add up to the row's.
 
     Empty where that makes no sense, or was not recorded.
@@ -44,8 +46,7 @@ class Row:
     behind: tuple[Part, ...] = ()
 
 
-@dataclass(frozen=True)
-class SegmentRow:
+class SegmentRow(Struct, frozen=True):
     """What the layers of one segment held together, write by write."""
 
     segment: str
@@ -53,8 +54,7 @@ class SegmentRow:
     figures: Figures
 
 
-@dataclass(frozen=True)
-class Excess:
+class Excess(Struct, frozen=True):
     """How much more time the slow writes had here than the typical ones, in ns a write.
 
     ``typical_ns``, ``slow_ns``: means; ``excess_ns``: their difference, signed;
@@ -69,14 +69,12 @@ class Excess:
     leads: int
 
 
-@dataclass(frozen=True)
-class TailRow:
+class TailRow(Struct, frozen=True):
     layer: Layer
     excess: Excess
 
 
-@dataclass(frozen=True)
-class TailSegment:
+class TailSegment(Struct, frozen=True):
     """What the layers of one segment exceed together; ``leads``: among the segments."""
 
     segment: str
@@ -84,8 +82,7 @@ class TailSegment:
     excess: Excess
 
 
-@dataclass(frozen=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """What makes the slowest writes slow: they against those around the median.
 
     ``slow``: the slowest 1 % (at least one), of ``slow_from_ns`` and more;
@@ -104,8 +101,7 @@ class Tail:
     segments: tuple[TailSegment, ...] = ()
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """Rows that have one word for them: one that they declare, or else their segment's name.
 
     ``share``: of the total's mean; ``tail_share``: of what the slow writes take longer, None
@@ -122,16 +118,14 @@ class Cause:
     behind: Part | None = None
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """What some rows held together, write by write, by a name of the field."""
 
     name: str
     figures: Figures
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """One group of writes: ``rows`` in stack order; means of rows + residual = total's mean.
 
     ``segments``: subtotals, in the order of ``rows``; may be left empty. ``tail``:
@@ -152,8 +146,7 @@ class Table:
     share: float = 1.0
 
 
-@dataclass(frozen=True)
-class Onset:
+class Onset(Struct, frozen=True):
     """From ``at_ns`` after the first write on, writes take ``times`` as long as before.
 
     ``row``: what has most of the difference, and ``share`` its part of it.
@@ -165,8 +158,7 @@ class Onset:
     share: float
 
 
-@dataclass(frozen=True)
-class Period:
+class Period(Struct, frozen=True):
     """Every ``period_ns`` some writes take ``times`` as long, as ``count`` times was seen."""
 
     period_ns: int
@@ -176,8 +168,7 @@ class Period:
     share: float
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """All that a report may print: computed once, rendered many times.
 
     ``composition``: for each column of codes (``method``, ``size`` ...) how many
@@ -197,8 +188,7 @@ class Summary:
     over_time: OverTime | None = None
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What the recording's keys say is behind a stretch of time; None: not known, or none.
 
     ``call``: name of the system call. ``device``: name; ``sector``: in 512-byte
@@ -224,8 +214,7 @@ class Evidence:
     who: Who | None = None
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One layer's uninterrupted hold of one write; ``layer`` None: unattributed.
 
     ``begin_ns``/``end_ns`` count from the begin of the write, ``called_ns`` is the
@@ -239,8 +228,7 @@ class Step:
     evidence: Evidence
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One layer's share of one write; ``layer`` None: unattributed."""
 
     layer: Layer | None
@@ -248,8 +236,7 @@ class Lane:
     share: float
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """One write, instant by instant. Law: the steps' durations add up to ``latency_ns``.
 
     ``number``: 1 for the first of the recording's ``of`` analysed writes. ``why``:
@@ -276,8 +263,7 @@ class Timeline:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """One row of a comparison, from side A to side B, in ns: means over a side's runs.
 
     ``low_ns``..``high_ns``: the confidence interval of ``change_ns``, which is
@@ -301,8 +287,7 @@ class Change:
         return self.verdict in ("slower", "faster")
 
 
-@dataclass(frozen=True)
-class ChangeRow:
+class ChangeRow(Struct, frozen=True):
     """``layer`` None: unattributed. ``unlike``: not all runs observed it alike."""
 
     layer: Layer | None
@@ -310,8 +295,7 @@ class ChangeRow:
     unlike: bool
 
 
-@dataclass(frozen=True)
-class ComparedGroup:
+class ComparedGroup(Struct, frozen=True):
     """Writes of one kind in all runs. Law: the rows' changes add up to the total's.
 
     ``known``: there is enough for the intervals to mean something. ``needed_runs``: of
@@ -329,8 +313,7 @@ class ComparedGroup:
     needed_runs: int | None
 
 
-@dataclass(frozen=True)
-class Regression:
+class Regression(Struct, frozen=True):
     """``row``: ``total``, ``p99`` or a layer's name."""
 
     group: str
@@ -338,8 +321,7 @@ class Regression:
     share: float
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two sides of one run or more each, layer by layer.
 
     ``confidence``: that all intervals hold; ``power``: how probably what is ``detectable``
@@ -379,8 +361,7 @@ Basis = Literal[
 """Where a guess comes from; or, from ``no connection seen`` on, why there is none."""
 
 
-@dataclass(frozen=True)
-class Guess:
+class Guess(Struct, frozen=True):
     """One term of the classic arithmetic beside what was measured: means in ns a write.
 
     ``segments``: what it is a guess of; ``unattributed`` among them is the residual.
@@ -410,8 +391,7 @@ class Guess:
         return self.error_ns / self.measured_ns
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """What ping, 1/IOPS and subtraction say of a write, and what the recording says.
 
     Law: the guesses that are not merged into another add up to the total, as what
@@ -424,14 +404,12 @@ class Estimate:
     guesses: tuple[Guess, ...]
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Struct, frozen=True):
     name: str
     value: str
 
 
-@dataclass(frozen=True)
-class LiveSummary:
+class LiveSummary(Struct, frozen=True):
     """What the live view shows: the writes of the last seconds, and how it came to that.
 
     ``table``: of ``seconds``; None: there was no write. ``sampled``: the part of that

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from iostrata.model import Charts, Estimate, Fact, Summary, Timeline
 from iostrata.report import page_tables, quality, verdict
@@ -33,8 +35,7 @@ PARTS: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """``name``: of the recording. ``facts``: by what they are of. ``estimate``: None: left out."""
 
     name: str

@@ -107,7 +107,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         issuer=issued["tid"][kept],
         issued_by=_threads(issued)[kept],
         completed_by=at(_threads(done), completion)[kept],
-        disks=np.union1d(distinct(issued["dev"]), distinct(done["dev"])),
+        disks=distinct(np.concatenate([distinct(issued["dev"]), distinct(done["dev"])])),
     ), done
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, joined
+from iostrata.columns import AsOf, Ints, at, joined, one_of
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import Window
@@ -40,7 +40,7 @@ class Runs:
 def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
     """Those of some pieces; of ``synced`` a file system's sync tells where no worker does."""
     told = _told(window, requests)
-    others = np.setdiff1d(requests, np.concatenate([told.piece[told.own], synced]))
+    others = requests[~one_of(requests, np.concatenate([told.piece[told.own], synced]))]
     return Runs(**joined([told, _completed(window, others)]))
 
 

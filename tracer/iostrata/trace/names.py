@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, coded, integers
+from iostrata.columns import AsOf, Ints, coded, distinct, integers
 from iostrata.foreign import shown
 from iostrata.trace.read import Trace
 
@@ -49,7 +49,7 @@ class _Names:
         return found
 
     def _texts(self) -> list[str]:
-        return [shown(bytes(name)) for name in np.unique(self._names)]
+        return [shown(bytes(name)) for name in distinct(self._names)]
 
 
 class ProcessNames(_Names):
