@@ -65,41 +65,6 @@ static __always_inline struct sock *socket_of(struct rpc_xprt *transport)
 	return PEEK(outer, inet);
 }
 
-static __always_inline __u32 connection_of(struct sock *socket)
-{
-	if (!socket)
-		return 0;
-	return (__u32)PEEK(socket, __sk_common.skc_num) << 16 |
-	       bpf_ntohs(PEEK(socket, __sk_common.skc_dport));
-}
-
-static __always_inline void addresses(struct sock *socket, struct address *local,
-				      struct address *remote)
-{
-	struct in6_addr from, to;
-
-	if (PEEK(socket, __sk_common.skc_family) == AF_INET) {
-		*local = address_of_ipv4(PEEK(socket, __sk_common.skc_rcv_saddr));
-		*remote = address_of_ipv4(PEEK(socket, __sk_common.skc_daddr));
-		return;
-	}
-	bpf_core_read(&from, sizeof(from), &socket->__sk_common.skc_v6_rcv_saddr);
-	bpf_core_read(&to, sizeof(to), &socket->__sk_common.skc_v6_daddr);
-	*local = address_of_ipv6(&from);
-	*remote = address_of_ipv6(&to);
-}
-
-/* Of a transport without a connection now: not known. */
-static __always_inline __u16 ends_of_socket(struct sock *socket)
-{
-	struct address local, remote;
-
-	if (!socket)
-		return 0;
-	addresses(socket, &local, &remote);
-	return ends_of(local, remote);
-}
-
 static __always_inline void tell(__u64 transport_key, struct sock *socket)
 {
 	struct transport *transport = transport_take(transport_key);
