@@ -27,6 +27,18 @@ static __always_inline __u32 request_dev(struct request *rq)
 	return disk_dev(((struct request___before *)rq)->rq_disk);
 }
 
+/* The same through a pointer that the verifier does not know the type of. */
+static __always_inline __u32 request_dev_of(struct request *rq)
+{
+	struct gendisk *disk;
+
+	if (bpf_core_field_exists(rq->q->disk))
+		disk = BPF_CORE_READ(rq, q, disk);
+	else
+		disk = PEEK((struct request___before *)rq, rq_disk);
+	return (__u32)PEEK(disk, major) << 20 | PEEK(disk, first_minor);
+}
+
 /* A driver that hands requests to another machine says where one is. */
 static __always_inline int wire_emit(struct request *rq, __u64 wire_key, __u32 point)
 {

@@ -7,7 +7,8 @@
  *	.kernel_thread	the name of the kernel threads that do it,
  *	.executable	the name of the file that its processes execute, or
  *	.descriptor	what its processes hold open, as /proc/PID/fd shows it (with .module);
- * all threads of such a process do it.  The workload is known by the filters that were given.
+ * all threads of such a process do it.  The workload is known by the filters that were given, and
+ * a duty of the kernel's own workers by its programs, which record who they meet.
  * .programs are layers, or programs, that are there for it: they are loaded where one of the
  * duties that name them is asked for, and what no duty names is always.
  *
@@ -22,7 +23,8 @@
 	  .programs = { "kvm", "aio_complete_kernel" })                                           \
 	D(nfsd, .kind = THREAD_SERVER, .kernel_thread = "nfsd", .programs = { "svc" })            \
 	D(virtiofs, .kind = THREAD_DAEMON, .executable = "virtiofsd", .programs = { "virtiofs" }) \
-	D(nbd, .kind = THREAD_DAEMON, .executable = "nbd-server")
+	D(nbd, .kind = THREAD_DAEMON, .executable = "nbd-server")                                 \
+	D(nvmet, .kind = THREAD_HELPER, .programs = { "nvmet" })
 
 #define DUTY_NUMBER(name, ...) DUTY_##name,
 enum duty_number {

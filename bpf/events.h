@@ -597,10 +597,12 @@ struct handles_event {
 	unsigned int block_count; /* which were part of the transaction by it first */
 };
 
-/* A worker of io_uring is at another request than it was when this was said last. */
+/* A worker of io_uring, or of a target, is at another request than it was when this was said
+ * last. */
 struct uring_work_event {
 	EVENT_HEADER;
-	unsigned long long request_key; /* as in uring_event; 0: none that is recorded */
+	unsigned long long
+		request_key; /* as in uring_event, nvme_event; 0: none that is recorded */
 };
 
 /* A kernel worker that is recorded from now on, as somebody has waited for it, had been idle, or
@@ -614,6 +616,25 @@ struct woken_event {
 	unsigned int subject_tid;
 	unsigned short waker_cpu;
 	unsigned short waker_context;
+};
+
+/* A command of NVMe over TCP, of the initiator's or of the target's. */
+struct nvme_event {
+	EVENT_HEADER;
+	unsigned long long request_key;  /* as in request_event; of the target: its control block */
+	unsigned long long ready_ns;     /* data came in last on its connection; 0: not known */
+	unsigned long long offset_bytes; /* these three: of the target, once it is carried out */
+	unsigned int size_bytes;
+	unsigned int dev;        /* as in bio_event, or of a file's superblock */
+	unsigned int connection; /* as in rpc_event */
+	unsigned short ends;     /* as in rpc_event */
+	unsigned short host;     /* a hash of the initiator's host id, which both know */
+	/* What both number: the controller, its queue, and the command, with its generation. */
+	unsigned short controller;
+	unsigned short queue;
+	unsigned short command;
+	unsigned char opcode;
+	unsigned char fua;
 };
 
 /* number and name of each point: POINT_name, the struct that it fills */
@@ -685,7 +706,13 @@ struct woken_event {
 	P(jbd2_handles, handles_event)              \
 	P(rpc_wait, rpc_wait_event)                 \
 	P(io_uring_work, uring_work_event)          \
-	P(sched_woken, woken_event)
+	P(sched_woken, woken_event)                 \
+	P(nvme_setup_cmd, wire_event)               \
+	P(nvme_tcp_send, wire_event)                \
+	P(nvme_complete_rq, nvme_event)             \
+	P(nvmet_req_init, nvme_event)               \
+	P(nvmet_req_complete, nvme_event)           \
+	P(nvmet_work, uring_work_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

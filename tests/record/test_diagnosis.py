@@ -52,6 +52,8 @@ def test_verdicts() -> None:
         "svc": "absent",
         "kvm": "absent",
         "loop": "absent",
+        "nvme": "absent",
+        "nvmet": "absent",
         "nbd": "absent",
         "virtiofs": "absent",
         "data": "no",

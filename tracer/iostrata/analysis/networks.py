@@ -25,10 +25,14 @@ SCSI: Final = {"iscsi": "iSCSI", "fc": "Fibre Channel"}
 FABRICS: Final = {"tcp": "TCP", "rdma": "RDMA", "fc": "Fibre Channel"}
 
 
+# Points of drivers that say when a request was sent and answered: rows of its own have its time.
+TELLING: Final = ("nbd_header_received", "nvme_complete_rq")
+
+
 def network_disks(trace: Trace) -> Iterator[str]:
     """A line for each of those that were asked for anything, and whose rows do not say so."""
     asked = trace.points["block_rq_issue"].values("dev")
-    told = trace.points["nbd_header_received"].values("dev")
+    told = {key for point in TELLING for key in trace.points[point].values("dev")}
     for key, block in trace.facts.blocks.items():
         if key in asked and key not in told and (found := _network_of(block)):
             kind, server = found

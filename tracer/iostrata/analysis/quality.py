@@ -274,6 +274,7 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
     disks = {block.name for block in trace.facts.blocks.values()}
     kinds = integers(trace.points["thread"]["kind"])
     hops = {each.hop for each in path.crossings if each.upper == trace.machine}
+    served = {each.hop for each in path.crossings if each.lower == trace.machine}
     return {
         each.prefix
         for each in PROGRAMS
@@ -281,6 +282,7 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
         or (each.disk and not any(disk.startswith(each.disk) for disk in disks))
         or (each.thread and each.thread not in kinds)
         or (each.hop and each.hop not in hops)
+        or (each.serves and each.serves not in served)
     }
 
 

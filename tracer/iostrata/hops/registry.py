@@ -8,6 +8,7 @@ from typing import Final
 from iostrata.hops.hop import Hop
 from iostrata.hops.nbd import Nbd
 from iostrata.hops.nfs import Nfs
+from iostrata.hops.nvme_tcp import NvmeTcp
 from iostrata.hops.virtio import Virtio
 
-HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd())
+HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd(), NvmeTcp())

@@ -102,7 +102,8 @@ class Programs:
 
     They have nothing to see, and may be missing, unless one of ``mounts`` (file systems) is
     mounted, a ``disk`` whose name begins so is there, a thread of the kind ``thread`` was
-    recorded, the machine is the upper one of the ``hop``; empty, 0: always.
+    recorded, the machine is the upper one of the ``hop``, or serves by the hop ``serves``; empty,
+    0: always.
     """
 
     prefix: str
@@ -110,6 +111,7 @@ class Programs:
     disk: str = ""
     thread: int = 0
     hop: str = ""
+    serves: str = ""
 
 
 @dataclass(frozen=True)

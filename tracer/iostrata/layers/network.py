@@ -13,7 +13,7 @@ NETWORK: Final = Declaration(
             "network.there",
             "network",
             "call sent until the server had all of it",
-            ("rpc_call", "svc_call"),
+            ("rpc_call", "svc_call", "nvme_tcp_send", "nvmet_req_init"),
             "the way to the server: distance, a full queue or switch, a slow receiver. Large "
             "writes take longer by their bytes.",
             "#7cb342",
@@ -23,7 +23,7 @@ NETWORK: Final = Declaration(
             "network.back",
             "network",
             "reply sent until the client had it",
-            ("rpc_call", "svc_call"),
+            ("rpc_call", "svc_call", "nvmet_req_complete", "nvme_complete_rq"),
             "the way back. A delay in the server's own send queue is here, too.",
             "#558b2f",
             "net",

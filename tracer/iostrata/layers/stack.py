@@ -25,9 +25,11 @@ from iostrata.layers.journal import JOURNAL
 from iostrata.layers.lock import LOCK
 from iostrata.layers.nbd import NBD
 from iostrata.layers.network import NETWORK
+from iostrata.layers.nvme import NVME
 from iostrata.layers.rpc import RPC
 from iostrata.layers.svc import SVC
 from iostrata.layers.syscall import SYSCALL
+from iostrata.layers.target import TARGET
 from iostrata.layers.throttle import THROTTLE
 from iostrata.layers.unfollowed import UNFOLLOWED
 from iostrata.layers.virtio import VIRTIO
@@ -40,6 +42,7 @@ LAYERS: Final = (
     NETWORK,
     UNFOLLOWED,
     SVC,
+    TARGET,
     SYSCALL,
     FS,
     RPC,
@@ -49,6 +52,7 @@ LAYERS: Final = (
     THROTTLE,
     BLOCK,
     INITIATOR,
+    NVME,
     NBD,
     VIRTIOFS,
     DEVICE,

@@ -11,7 +11,7 @@ from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.people import told
 from iostrata.stitch.reconnects import Downs, downs_of
-from iostrata.stitch.requests import OP_WRITE, Requests, requests_of
+from iostrata.stitch.requests import OP_READ, OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import rpc_calls_of
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
@@ -20,13 +20,21 @@ from iostrata.stitch.stitch import Asked, stitch
 from iostrata.stitch.submissions import pieces_of, submissions_of
 from iostrata.stitch.turns import UNASKED
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
-from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole, window_of, windows
+from iostrata.stitch.window import (
+    NO_COMMITS,
+    NO_PIECES,
+    Columns,
+    Window,
+    whole,
+    window_of,
+    windows,
+)
 
 __all__ = [
     "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
-    "OP_WRITE", "O_DSYNC", "UNASKED", "Activities", "Asked", "Audit", "Behind", "Commits", "Downs",
-    "Edges", "Idle", "Owners", "Pieces", "Requests", "Sleeps", "SpanList", "Spans", "Units",
-    "Window", "behind_cpus", "bios_of", "commits_of", "downs_of", "follow", "last_hit",
-    "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
-    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
+    "OP_READ", "OP_WRITE", "O_DSYNC", "UNASKED", "Activities", "Asked", "Audit", "Behind",
+    "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Requests", "Sleeps",
+    "SpanList", "Spans", "Units", "Window", "behind_cpus", "bios_of", "commits_of", "downs_of",
+    "follow", "last_hit", "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of",
+    "stacking", "stitch", "submissions_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

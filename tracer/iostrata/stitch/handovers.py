@@ -35,7 +35,10 @@ def next_of(runs: Runs, sleeps: Sleeps) -> Ints:
 def handovers(
     spans: SpanList, window: Window, owners: Owners, sleeps: Sleeps, numbers: Numbers
 ) -> None:
-    """Asynchronous requests: until a worker began, and until the caller had the result."""
+    """Asynchronous requests: until a worker began, and until the caller had the result.
+
+    Who asked a server collects nothing there.
+    """
     pieces = window.pieces
     requests = np.flatnonzero(pieces.request_key != 0)
     if not len(requests):
@@ -63,6 +66,8 @@ def handovers(
     spans.add(piece, "wakeup.worker", since, runnable)
     spans.add(piece, "wakeup.worker", runnable, on, sleep + numbers.sleep)
     spans.add(piece, "wakeup.worker", on, begin, tid + numbers.thread)
+    if window.serves:
+        return
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: which piece a thread works for at a time.
 
-In order: the piece that is the thread's own system call; the piece whose request
-a worker synchronises (io_uring worker, direct I/O completion) or runs otherwise; the
-piece whose request the thread is submitting.
+In order: the piece that is the thread's own system call; the command of another machine
+that a target's worker says it is at; the piece whose request a worker synchronises
+(io_uring worker, direct I/O completion) or runs otherwise; the piece whose request the
+thread is submitting.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Owners:
         self._stages = [
             (Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls]), calls)
         ]
+        if len(window.trace.points["nvmet_work"]):
+            self._stages.append(_carried_out(window))
         self.syncs = self._syncs(window)
         requests = np.flatnonzero(pieces.request_key != 0)
         self.submitting = _submitting(window, requests)
@@ -127,6 +130,19 @@ class Owners:
         same = tid[1:] == tid[:-1]
         begin[1:][same] = np.maximum(begin[1:][same], end[:-1][same])
         return Containing(tid, begin, end), piece
+
+
+def _carried_out(window: Window) -> tuple[Containing, Ints]:
+    """A target's worker is at what it says, until it says something else or that is complete."""
+    pieces = window.pieces
+    work = window.columns("nvmet_work", "tid", "request_key")
+    begin = work["time_ns"]
+    following = at(begin, AsOf(work["tid"], begin).at_or_after(work["tid"], begin + 1))
+    piece = AsOf(pieces.request_key, pieces.begin_ns).at_or_before(work["request_key"], begin)
+    end = np.where(following >= 0, following, NEVER)
+    end = np.minimum(end, at(pieces.end_ns, piece))
+    rows = np.flatnonzero((piece >= 0) & (work["request_key"] != 0) & (end > begin))
+    return Containing(work["tid"][rows], begin[rows], end[rows]), piece[rows]
 
 
 def _submitting(window: Window, requests: Ints) -> Submitting:

@@ -52,14 +52,25 @@ def _edges(window: Window, requests: Requests, layer: Declaration) -> list[Ints]
     for stage in layer.stages:
         last = np.full(len(requests.key), -1)
         for point in stage.ends:
-            last = np.maximum(last, last_hit(window, point, requests))
+            last = np.maximum(last, last_hit(window, point, requests, edges[-1]))
         edges.append(last if stage.ends else requests.complete_ns)
     return edges
 
 
-def last_hit(window: Window, point: str, requests: Requests) -> Ints:
-    """When each request was last at a point of its driver; -1: it was not seen there."""
-    hits = window.columns(point, "request_key")
-    by_key = AsOf(hits["request_key"], hits["time_ns"])
-    hit = at(hits["time_ns"], by_key.at_or_before(requests.key, requests.complete_ns))
+def last_hit(window: Window, point: str, requests: Requests, since_ns: Ints | None = None) -> Ints:
+    """When each request was last at a point of its driver; -1: it was not seen there.
+
+    A point that tells since when it could have been (``ready_ns``) means that, unless it was not
+    after ``since_ns`` (of each request; none: its issue).
+    """
+    told = ("ready_ns",) if "ready_ns" in window.trace.points[point].fields else ()
+    hits = window.columns(point, "request_key", *told)
+    found = AsOf(hits["request_key"], hits["time_ns"]).at_or_before(
+        requests.key, requests.complete_ns
+    )
+    hit = at(hits["time_ns"], found)
+    if told:
+        least = requests.issue_ns if since_ns is None else np.maximum(since_ns, requests.issue_ns)
+        ready = at(hits["ready_ns"], found)
+        hit = np.where((ready > least) & (hit >= requests.issue_ns), ready, hit)
     return np.where(hit >= requests.issue_ns, hit, -1)

@@ -205,10 +205,11 @@ def stitch(window: Window) -> Stitched:
 def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     """The floor of the stack: the calls themselves, and the file system's sync inside them.
 
-    An asynchronous request has no floor: what no layer claims of it is unattributed.
+    An asynchronous request has no floor: what no layer claims of it is unattributed. A server's
+    has: from its begin to its end it is in nobody else's hands.
     """
     pieces = window.pieces
-    calls = np.flatnonzero(pieces.request_key == 0)
+    calls = np.flatnonzero((pieces.request_key == 0) | window.serves)
     spans.add(calls, window.floor, pieces.begin_ns[calls], pieces.end_ns[calls])
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
     requests = np.flatnonzero(pieces.request_key != 0)

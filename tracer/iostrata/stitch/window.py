@@ -21,6 +21,7 @@ from iostrata.trace import Trace
 
 WINDOW_PIECES = 15_000
 MARGIN_NS = 10_000_000
+OWN_FLOOR: Final = "syscall"
 
 Columns = dict[str, Ints]
 
@@ -41,7 +42,12 @@ class Window:
     commits: Commits
     begin_ns: int
     end_ns: int
-    floor: str = "syscall"
+    floor: str = OWN_FLOOR
+
+    @property
+    def serves(self) -> bool:
+        """The pieces are no calls of this machine's own, but what a server of its kernel did."""
+        return self.floor != OWN_FLOOR
 
     def columns(self, point: str, *fields: str) -> Columns:
         """The point's events of the window: ``time_ns`` and the fields, int64, in time order."""
@@ -70,7 +76,7 @@ def windows(pieces: Pieces) -> Iterator[Ints]:
         first = last
 
 
-def window_of(trace: Trace, pieces: Pieces, commits: Commits, floor: str = "syscall") -> Window:
+def window_of(trace: Trace, pieces: Pieces, commits: Commits, floor: str = OWN_FLOOR) -> Window:
     """The window of some pieces.
 
     The margins are the longest of the pieces, so that whatever was in flight when

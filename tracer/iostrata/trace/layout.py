@@ -79,6 +79,12 @@ POINTS: dict[str, int] = {
     "rpc_wait": 66,
     "io_uring_work": 67,
     "sched_woken": 68,
+    "nvme_setup_cmd": 69,
+    "nvme_tcp_send": 70,
+    "nvme_complete_rq": 71,
+    "nvmet_req_init": 72,
+    "nvmet_req_complete": 73,
+    "nvmet_work": 74,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -150,6 +156,12 @@ STRUCT_OF: dict[str, str] = {
     "rpc_wait": "rpc_wait_event",
     "io_uring_work": "uring_work_event",
     "sched_woken": "woken_event",
+    "nvme_setup_cmd": "wire_event",
+    "nvme_tcp_send": "wire_event",
+    "nvme_complete_rq": "nvme_event",
+    "nvmet_req_init": "nvme_event",
+    "nvmet_req_complete": "nvme_event",
+    "nvmet_work": "uring_work_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -674,6 +686,25 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("subject_tid", "<u4", 40),
         ("waker_cpu", "<u2", 44),
         ("waker_context", "<u2", 46),
+    ),
+    "nvme_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("ready_ns", "<u8", 24),
+        ("offset_bytes", "<u8", 32),
+        ("size_bytes", "<u4", 40),
+        ("dev", "<u4", 44),
+        ("connection", "<u4", 48),
+        ("ends", "<u2", 52),
+        ("host", "<u2", 54),
+        ("controller", "<u2", 56),
+        ("queue", "<u2", 58),
+        ("command", "<u2", 60),
+        ("opcode", "<u1", 62),
+        ("fua", "<u1", 63),
     ),
 }
 

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The initiator of NVMe over TCP: a command set up, about to be sent, complete.  The identifier of
+ * a command has a generation in its upper bits (since Linux e7006de6c238, in v5.14), by which alone
+ * its number, which is used again at once, is told from the use before; not all of the kernel's own
+ * points print it.
+ */
+#include "nvme.bpf.h"
+
+/* So many requests of one queue are looked through for the one that is sent first. */
+#define MAX_QUEUED 128
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct nvmf_host {
+	uuid_t id;
+};
+
+struct nvmf_ctrl_options {
+	struct nvmf_host *host;
+};
+
+struct nvme_ctrl_ops {
+	const char *name;
+};
+
+struct nvme_ctrl {
+	const struct nvme_ctrl_ops *ops;
+	__u16 cntlid;
+	struct nvmf_ctrl_options *opts;
+};
+
+struct nvme_request {
+	struct nvme_command *cmd;
+	struct nvme_ctrl *ctrl;
+};
+
+struct nvme_tcp_queue;
+
+struct nvme_tcp_ctrl {
+	struct nvme_tcp_queue *queues; /* the first one is the controller's own */
+};
+
+struct list_head {
+	struct list_head *next;
+};
+
+struct llist_node {
+	struct llist_node *next;
+};
+
+struct llist_head {
+	struct llist_node *first;
+};
+
+enum nvme_tcp_send_state {
+	NVME_TCP_SEND_CMD_PDU = 0,
+};
+
+struct nvme_tcp_request {
+	struct nvme_request req;
+	struct nvme_tcp_queue *queue;
+	struct list_head entry;
+	struct llist_node lentry;
+	enum nvme_tcp_send_state state;
+};
+
+struct nvme_tcp_queue {
+	struct socket *sock;
+	struct llist_head req_list;
+	struct list_head send_list;
+	struct nvme_tcp_request *request;
+	struct nvme_tcp_ctrl *ctrl;
+};
+
+#pragma clang attribute pop
+
+static __always_inline __u32 sizeof_request(void)
+{
+	return bpf_core_type_size(struct request);
+}
+
+/* The driver's part of a request, which lies behind it; NULL: another transport's. */
+static __always_inline struct nvme_tcp_request *tcp_request(__u64 request_key)
+{
+	struct nvme_request *request = (void *)(request_key + sizeof_request());
+	char transport[4] = {};
+
+	if (!bpf_core_type_exists(struct nvme_tcp_request))
+		return NULL;
+	bpf_probe_read_kernel_str(transport, sizeof(transport),
+				  BPF_CORE_READ(request, ctrl, ops, name));
+	if (transport[0] != 't' || transport[1] != 'c' || transport[2] != 'p')
+		return NULL;
+	return (struct nvme_tcp_request *)request;
+}
+
+static __always_inline struct sock *socket_of(struct nvme_tcp_request *request)
+{
+	return BPF_CORE_READ(request, queue, sock, sk);
+}
+
+SEC("tp_btf/nvme_setup_cmd")
+int nvme_setup(__u64 *ctx)
+{
+	struct request *rq = ARGUMENT(struct request *, 0);
+	struct nvme_command *command = ARGUMENT(struct nvme_command *, 1);
+
+	if (!rq || !tcp_request(argument_key(ctx, 0)))
+		return 0;
+	return wire_emit(rq, PEEK(command, common.command_id), POINT_nvme_setup_cmd);
+}
+
+SEC("tp_btf/nvme_complete_rq")
+int nvme_complete(__u64 *ctx)
+{
+	struct request *rq = ARGUMENT(struct request *, 0);
+	struct nvme_tcp_request *request;
+	struct nvme_tcp_queue *queue;
+	struct nvme_command *command;
+	struct nvme_ctrl *controller;
+	struct sock *socket;
+	union event *e;
+	uuid_t id = {};
+	__u32 dev;
+
+	if (!rq || !is_recorded(rq->cmd_flags, rq->bio))
+		return 0;
+	dev = request_dev(rq);
+	request = watch_of(dev) & WATCH_DISK ? tcp_request(argument_key(ctx, 0)) : NULL;
+	if (!request)
+		return 0;
+	command = PEEK(request, req.cmd);
+	controller = PEEK(request, req.ctrl);
+	queue = PEEK(request, queue);
+	socket = socket_of(request);
+	BPF_CORE_READ_INTO(&id, controller, opts, host, id);
+	e = emit_reserve(POINT_nvme_complete_rq);
+	if (!e)
+		return 0;
+	e->nvme_complete_rq.request_key = argument_key(ctx, 0);
+	e->nvme_complete_rq.ready_ns = transport_ready_ns((__u64)socket);
+	e->nvme_complete_rq.offset_bytes = 0;
+	e->nvme_complete_rq.size_bytes = 0;
+	e->nvme_complete_rq.dev = dev;
+	e->nvme_complete_rq.connection = connection_of(socket);
+	e->nvme_complete_rq.ends = ends_of_socket(socket);
+	e->nvme_complete_rq.host = host_of(&id);
+	e->nvme_complete_rq.controller = PEEK(controller, cntlid);
+	e->nvme_complete_rq.queue = ((__u64)queue - (__u64)BPF_CORE_READ(queue, ctrl, queues)) /
+				    bpf_core_type_size(struct nvme_tcp_queue);
+	e->nvme_complete_rq.command = PEEK(command, common.command_id);
+	e->nvme_complete_rq.opcode = PEEK(command, common.opcode);
+	e->nvme_complete_rq.fua = !!(PEEK(command, rw.control) & NVME_RW_FUA);
+	emit_submit(e, POINT_nvme_complete_rq);
+	return 0;
+}
+
+/* What the driver sends next, as it picks it itself (nvme_tcp_fetch_request); NULL: nothing, or it
+ * is too far away.  The list without a lock has the last one first. */
+static __always_inline struct nvme_tcp_request *next_to_send(struct nvme_tcp_queue *queue)
+{
+	struct nvme_tcp_request *request = PEEK(queue, request);
+	__u64 list = (__u64)queue + bpf_core_field_offset(struct nvme_tcp_queue, send_list);
+	struct llist_node *node, *last = NULL;
+	__u64 first;
+
+	if (request)
+		return request;
+	first = (__u64)PEEK(queue, send_list.next);
+	if (first != list)
+		return (void *)(first - bpf_core_field_offset(struct nvme_tcp_request, entry));
+	node = PEEK(queue, req_list.first);
+	for (__u32 i = 0; i < MAX_QUEUED && node; i++) {
+		last = node;
+		node = PEEK(node, next);
+	}
+	if (node || !last)
+		return NULL;
+	return (void *)last - bpf_core_field_offset(struct nvme_tcp_request, lentry);
+}
+
+/* A command whose turn it is: by who set it up, or by the queue's worker.  What is sent in parts
+ * is met here again, its data after the target has asked for them as well. */
+SEC("fentry/nvme_tcp_try_send")
+int nvme_send(__u64 *ctx)
+{
+	struct nvme_tcp_queue *queue = (void *)argument_key(ctx, 0);
+	struct nvme_tcp_request *request;
+	struct request *rq;
+	union event *e;
+	__u32 dev;
+
+	/* A controller's own queue has commands without a request. */
+	if (queue == BPF_CORE_READ(queue, ctrl, queues))
+		return 0;
+	request = next_to_send(queue);
+	if (!request || PEEK(request, state) != NVME_TCP_SEND_CMD_PDU)
+		return 0;
+	rq = (void *)request - sizeof_request();
+	if (!is_recorded(PEEK(rq, cmd_flags), PEEK(rq, bio)))
+		return 0;
+	dev = request_dev_of(rq);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return 0;
+	e = emit_reserve(POINT_nvme_tcp_send);
+	if (!e)
+		return 0;
+	e->nvme_tcp_send.request_key = (__u64)rq;
+	e->nvme_tcp_send.wire_key = BPF_CORE_READ(request, req.cmd, common.command_id);
+	e->nvme_tcp_send.dev = dev;
+	emit_submit(e, POINT_nvme_tcp_send);
+	return 0;
+}
+
+SEC("fentry/nvme_tcp_data_ready")
+int nvme_ready(__u64 *ctx)
+{
+	transport_take(argument_key(ctx, 0))->ready_ns = bpf_ktime_get_ns();
+	return 0;
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The target of NVMe over TCP: a command there, carried out, complete.  While one of its workers
+ * carries one out, what that does is the command's.  A command is known by the place of the control
+ * block that a file is written by, to which whoever syncs after a direct write is led (work.bpf.h).
+ */
+#include "file.bpf.h"
+#include "nvme.bpf.h"
+#include "work.bpf.h"
+
+#define NVMF_TRTYPE_TCP 3
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct nvmet_ctrl {
+	uuid_t hostid;
+	__u16 cntlid;
+};
+
+struct nvmet_sq {
+	struct nvmet_ctrl *ctrl;
+	__u16 qid;
+};
+
+struct nvmet_ns {
+	struct block_device *bdev;
+	struct file *file;
+	__u32 blksize_shift;
+};
+
+struct nvmet_fabrics_ops {
+	unsigned int type;
+};
+
+struct nvmet_req {
+	struct nvme_command *cmd;
+	struct nvmet_sq *sq;
+	struct nvmet_ns *ns;
+	union {
+		struct {
+			struct kiocb iocb;
+			struct work_struct work;
+		} f;
+	};
+	const struct nvmet_fabrics_ops *ops;
+};
+
+struct nvmet_tcp_queue {
+	struct socket *sock;
+	struct nvmet_sq nvme_sq;
+};
+
+#pragma clang attribute pop
+
+static __always_inline __u64 key_of(struct nvmet_req *req)
+{
+	return (__u64)req + bpf_core_field_offset(struct nvmet_req, f.iocb);
+}
+
+static __always_inline bool is_written_by(__u8 opcode)
+{
+	return opcode == NVME_WRITE || opcode == NVME_FLUSH || opcode == NVME_WRITE_ZEROES ||
+	       opcode == NVME_DSM;
+}
+
+/* A command that writes or makes durable, and came by TCP; none of a controller's own. */
+static __always_inline bool is_of_interest(struct nvmet_req *req)
+{
+	return bpf_core_type_exists(struct nvmet_tcp_queue) &&
+	       BPF_CORE_READ(req, ops, type) == NVMF_TRTYPE_TCP && BPF_CORE_READ(req, sq, qid) &&
+	       is_written_by(BPF_CORE_READ(req, cmd, common.opcode));
+}
+
+static __always_inline struct sock *socket_of(struct nvmet_sq *sq)
+{
+	struct nvmet_tcp_queue *queue;
+
+	queue = (void *)sq - bpf_core_field_offset(struct nvmet_tcp_queue, nvme_sq);
+	return BPF_CORE_READ(queue, sock, sk);
+}
+
+static __always_inline __u32 disk_of(struct block_device *bdev)
+{
+	struct gendisk *disk = PEEK(bdev, bd_disk);
+
+	return (__u32)PEEK(disk, major) << 20 | PEEK(disk, first_minor);
+}
+
+/* Where a namespace lies: its disk, or its file's superblock; 0: there is none. */
+static __always_inline __u32 dev_of(struct nvmet_ns *ns)
+{
+	struct block_device *bdev;
+
+	if (!ns)
+		return 0;
+	bdev = PEEK(ns, bdev);
+	return bdev ? disk_of(bdev) : BPF_CORE_READ(ns, file, f_inode, i_sb, s_dev);
+}
+
+static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
+{
+	struct nvme_command *command = PEEK(req, cmd);
+	struct nvmet_sq *sq = PEEK(req, sq);
+	struct nvmet_ctrl *controller = PEEK(sq, ctrl);
+	struct sock *socket = socket_of(sq);
+	/* A command that begins does not know its namespace. */
+	struct nvmet_ns *ns = point == POINT_nvmet_req_complete ? PEEK(req, ns) : NULL;
+	__u8 opcode = PEEK(command, common.opcode);
+	bool placed = ns && (opcode == NVME_WRITE || opcode == NVME_WRITE_ZEROES);
+	__u32 shift = placed ? PEEK(ns, blksize_shift) & 63 : 0;
+	union event *e = emit_reserve(point);
+	uuid_t id = {};
+
+	if (!e)
+		return;
+	bpf_core_read(&id, sizeof(id), &controller->hostid);
+	e->nvmet_req_init.request_key = key_of(req);
+	e->nvmet_req_init.ready_ns = transport_ready_ns((__u64)socket);
+	e->nvmet_req_init.offset_bytes = placed ? PEEK(command, rw.slba) << shift : 0;
+	e->nvmet_req_init.size_bytes = placed ? ((__u32)PEEK(command, rw.length) + 1) << shift : 0;
+	e->nvmet_req_init.dev = dev_of(ns);
+	e->nvmet_req_init.connection = connection_served(socket);
+	e->nvmet_req_init.ends = ends_served(socket);
+	e->nvmet_req_init.host = host_of(&id);
+	e->nvmet_req_init.controller = PEEK(controller, cntlid);
+	e->nvmet_req_init.queue = PEEK(sq, qid);
+	e->nvmet_req_init.command = PEEK(command, common.command_id);
+	e->nvmet_req_init.opcode = opcode;
+	e->nvmet_req_init.fua = opcode == NVME_WRITE && PEEK(command, rw.control) & NVME_RW_FUA;
+	emit_submit(e, point);
+}
+
+SEC("tp_btf/nvmet_req_init")
+int nvmet_begin(__u64 *ctx)
+{
+	struct nvmet_req *req = (void *)argument_key(ctx, 0);
+
+	if (is_of_interest(req))
+		emit_command(req, POINT_nvmet_req_init);
+	return 0;
+}
+
+SEC("tp_btf/nvmet_req_complete")
+int nvmet_end(__u64 *ctx)
+{
+	struct nvmet_req *req = (void *)argument_key(ctx, 0);
+
+	if (is_of_interest(req))
+		emit_command(req, POINT_nvmet_req_complete);
+	return 0;
+}
+
+SEC("fentry/nvmet_tcp_data_ready")
+int nvmet_ready(__u64 *ctx)
+{
+	transport_take(argument_key(ctx, 0))->ready_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline void tell_work(struct thread *thread, __u64 request_key)
+{
+	union event *e = emit_reserve(POINT_nvmet_work);
+
+	if (!e)
+		return;
+	thread->request_key = request_key;
+	e->nvmet_work.request_key = request_key;
+	emit_submit(e, POINT_nvmet_work);
+}
+
+/* What a command is carried out on is watched from then on, and who does it is recorded. */
+static __always_inline int works(struct nvmet_req *req)
+{
+	struct nvmet_ns *ns = PEEK(req, ns);
+	struct thread *thread;
+
+	if (!ns || !is_of_interest(req))
+		return 0;
+	if (!filter.device && !watch_of(dev_of(ns))) {
+		if (PEEK(ns, bdev))
+			watch_add(dev_of(ns), WATCH_DISK);
+		else
+			file_system_watch(BPF_CORE_READ(ns, file, f_inode, i_sb));
+	}
+	thread_serve();
+	thread = thread_of(current_tid());
+	if (thread)
+		tell_work(thread, key_of(req));
+	return 0;
+}
+
+static __always_inline int works_on(__u64 work)
+{
+	return works((void *)(work - bpf_core_field_offset(struct nvmet_req, f.work)));
+}
+
+/* The command itself may be complete by now, and its place another's. */
+static __always_inline int rests(void)
+{
+	struct thread *thread = thread_of(current_tid());
+
+	if (thread && thread->request_key)
+		tell_work(thread, 0);
+	return 0;
+}
+
+SEC("fentry/nvmet_bdev_execute_rw")
+int nvmet_disk_write(__u64 *ctx)
+{
+	return works((void *)argument_key(ctx, 0));
+}
+
+SEC("fexit/nvmet_bdev_execute_rw")
+int nvmet_disk_write_end(__u64 *ctx)
+{
+	(void)ctx;
+	return rests();
+}
+
+SEC("fentry/nvmet_bdev_execute_flush")
+int nvmet_disk_flush(__u64 *ctx)
+{
+	return works((void *)argument_key(ctx, 0));
+}
+
+SEC("fexit/nvmet_bdev_execute_flush")
+int nvmet_disk_flush_end(__u64 *ctx)
+{
+	(void)ctx;
+	return rests();
+}
+
+SEC("fentry/nvmet_bdev_execute_write_zeroes")
+int nvmet_disk_zero(__u64 *ctx)
+{
+	return works((void *)argument_key(ctx, 0));
+}
+
+SEC("fexit/nvmet_bdev_execute_write_zeroes")
+int nvmet_disk_zero_end(__u64 *ctx)
+{
+	(void)ctx;
+	return rests();
+}
+
+SEC("fentry/nvmet_bdev_execute_dsm")
+int nvmet_disk_discard(__u64 *ctx)
+{
+	return works((void *)argument_key(ctx, 0));
+}
+
+SEC("fexit/nvmet_bdev_execute_dsm")
+int nvmet_disk_discard_end(__u64 *ctx)
+{
+	(void)ctx;
+	return rests();
+}
+
+SEC("fentry/nvmet_file_execute_rw")
+int nvmet_file_write(__u64 *ctx)
+{
+	return works((void *)argument_key(ctx, 0));
+}
+
+SEC("fexit/nvmet_file_execute_rw")
+int nvmet_file_write_end(__u64 *ctx)
+{
+	(void)ctx;
+	return rests();
+}
+
+SEC("fentry/nvmet_file_buffered_io_work")
+int nvmet_file_buffered(__u64 *ctx)
+{
+	return works_on(argument_key(ctx, 0));
+}
+
+SEC("fexit/nvmet_file_buffered_io_work")
+int nvmet_file_buffered_end(__u64 *ctx)
+{
+	(void)ctx;
+	return rests();
+}
+
+SEC("fentry/nvmet_file_flush_work")
+int nvmet_file_flush(__u64 *ctx)
+{
+	return works_on(argument_key(ctx, 0));
+}
+
+SEC("fexit/nvmet_file_flush_work")
+int nvmet_file_flush_end(__u64 *ctx)
+{
+	(void)ctx;
+	return rests();
+}

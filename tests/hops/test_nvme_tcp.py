@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks by NVMe over TCP with known truth: each command is its own target's, or nobody's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iostrata.model import Breakdown
+from tests.fabric import (
+    EXPORT,
+    FLUSHER,
+    TARGET_DISK,
+    WORKER,
+    Clock,
+    Connection,
+    Costs,
+    Initiator,
+    Target,
+    found_in,
+    met,
+)
+from tests.stitch.test_truth import accounts
+from tests.synthetic import Request, Writer
+
+
+def clock(offset_ns: int) -> Clock:
+    return lambda time_ns: time_ns + offset_ns
+
+
+def drawn(random: Random) -> Costs:
+    """As long there as back, so that causality finds the very relation of the clocks."""
+    way = random.randint(20_000, 90_000)
+    disk = Request(scheduler=None, queue=random.randint(100, 900), sector=8 * random.randint(1, 9),
+                   device=random.randint(9_000, 400_000))  # fmt: skip
+    return Costs(
+        random.randint(100, 900), random.randint(9, 9_000), way, random.randint(9, 90_000),
+        random.randint(60, 900), disk, random.randint(2, 900), way, random.randint(9, 9_000),
+    )  # fmt: skip
+
+
+def crossing(breakdown: Breakdown) -> tuple[str, int, int, int]:
+    (found,) = breakdown.quality.crossings
+    return found.hop, found.asked, found.followed, found.ambiguous
+
+
+@pytest.mark.parametrize("head", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_row_is_met(tmp_path: Path, seed: int, head: bool) -> None:
+    """One number of 16 generations: what each command is known by comes again every 16th time."""
+    random = Random(seed)
+    target = Target(clock=clock(86_400_000_000_000))
+    initiator, to = Initiator(clock=clock(5_000_000), head=head), Connection(target)
+    writer = initiator.writer()
+    initiator.write(writer, to, [Costs()])
+    for number in range(150):
+        initiator.write(writer, to, [drawn(random)], flush=number % 3 == 0)
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 201, 201, 0)
+    for mine, true in met(found, 200, writer):
+        assert mine == true
+
+
+def test_a_write_that_takes_several_commands_is_followed_in_all(tmp_path: Path) -> None:
+    """The queue is deep: a worker is at one after the other, and each one's bios are its own."""
+    random, target = Random(1), Target()
+    initiator, to = Initiator(), Connection(target)
+    writer = initiator.writer()
+    for _ in range(40):
+        one = drawn(random)
+        disks = [Request(scheduler=None, sector=2048 * part, queue=one.disk.queue,
+                         device=random.randint(9_000, 400_000)) for part in range(4)]  # fmt: skip
+        parts = [replace(one, disk=disk, waits=one.waits + 2_000 * part)
+                 for part, disk in enumerate(disks)]  # fmt: skip
+        initiator.write(writer, to, parts)
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 160, 160, 0)
+    for mine, true in met(found, 200, writer):
+        assert mine == true
+
+
+def two(random: Random, *connections: Connection) -> tuple[list[Initiator], list[Writer]]:
+    """Two initiators that write the same places at the same times, each to its own target."""
+    initiators = [Initiator(f"initiator{number}") for number in range(2)]
+    writers = [each.writer(200 + number) for number, each in enumerate(initiators)]
+    for _ in range(120):
+        now = max(writer.now for writer in writers) + random.randint(1_000, 90_000)
+        for each, writer, to in zip(initiators, writers, connections, strict=True):
+            writer.now = now + random.randint(0, 9_000)
+            # One connection is one worker's at a time.
+            each.write(writer, to, [drawn(random)], worker=WORKER + writer.tid)
+    return initiators, writers
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"host": 9}, {"controller": 2}, {"queue": 2}, {"port": 40_001}, {"ends": 78}],
+    ids=lambda other: next(iter(other)),
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_what_two_number_alike_is_not_mixed(
+    tmp_path: Path, other: dict[str, int], together: bool
+) -> None:
+    """They differ in one thing only. ``together``: both are served by one target."""
+    one = Target("target0")
+    targets = [one, one if together else Target("target1")]
+    first = Connection(targets[0])
+    initiators, writers = two(Random(3), first, replace(first, target=targets[1], **other))
+    found = found_in(tmp_path, *initiators, *dict.fromkeys(targets))
+    assert sum(each.followed for each in found.quality.crossings) == 240
+    assert not any(each.ambiguous for each in found.quality.crossings)
+    for writer in writers:
+        for mine, true in met(found, writer.tid, writer):
+            assert mine == true
+
+
+def test_what_nothing_tells_apart_is_nobodys(tmp_path: Path) -> None:
+    """A machine and its copy, each with a target of its own, alike in all that is told of them."""
+    targets = [Target("target0"), Target("target1")]
+    first = Connection(targets[0], ends=0)
+    initiators, _ = two(Random(4), first, replace(first, target=targets[1]))
+    found = found_in(tmp_path, *initiators, *targets)
+    told = [(each.asked, each.followed, each.ambiguous) for each in found.quality.crossings]
+    assert told == [(120, 0, 120)] * 2
+    assert found.quality.unfollowed == len(found.writes)
+    rows = {layer.name for layer in found.layers if layer.machine.startswith("target")}
+    assert rows == {"target0/unfollowed", "target1/unfollowed"}
+
+
+@pytest.mark.parametrize("point", ["nvmet_req_init", "nvmet_req_complete", "nvme_complete_rq"])
+def test_what_was_lost_is_nobodys_and_no_others(tmp_path: Path, point: str) -> None:
+    random, target = Random(5), Target()
+    initiator, to = Initiator(), Connection(target)
+    writer = initiator.writer()
+    for number in range(200):
+        lost = point if number % 20 == 7 else ""
+        machine = initiator if point == "nvme_complete_rq" else target
+        machine.world.deaf_to = lost
+        initiator.write(writer, to, [drawn(random)])
+    found = found_in(tmp_path, initiator, target)
+    ours = crossing(found)
+    assert ours[2] == 190
+    for number, (mine, true) in enumerate(met(found, 200, writer)):
+        if number % 20 != 7:
+            assert mine == true
+        else:
+            assert not any(row.startswith("target/device") for row in mine)
+
+
+def test_a_target_that_was_recorded_late_has_what_it_saw(tmp_path: Path) -> None:
+    random, target = Random(6), Target()
+    initiator, to = Initiator(), Connection(target)
+    writer = initiator.writer()
+    for number in range(60):
+        target.world.deaf_to = "*" if number < 20 else ""
+        initiator.write(writer, to, [drawn(random)])
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found)[2] == 40
+    accounts_of = met(found, 200, writer)
+    early = [mine for mine, true in accounts_of if mine != true]
+    assert early == [mine for mine, _ in accounts_of[:20]]
+    for mine in early:
+        assert not any(row.startswith("target/device") for row in mine)
+
+
+def test_without_the_target_it_is_one_row(tmp_path: Path) -> None:
+    initiator, to = Initiator(), Connection(Target())
+    writer = initiator.writer()
+    for _ in range(5):
+        initiator.write(writer, to, [Costs()])
+    found = found_in(tmp_path, initiator)
+    (mine,) = accounts(found).values()
+    costs = Costs()
+    assert all(
+        (account["initiator.call"], account["initiator.submit"], account["initiator.complete"])
+        == (costs.there + costs.served + costs.back, costs.submit, costs.complete)
+        for account in mine
+    )
+    assert not any(row.startswith(("network", "device")) for account in mine for row in account)
+
+
+def test_a_kernel_that_does_not_tell_when_it_sends(tmp_path: Path) -> None:
+    initiator, to = Initiator(), Connection(Target())
+    initiator.world.deaf_to = "nvme_tcp_send"
+    writer = initiator.writer()
+    initiator.write(writer, to, [Costs()])
+    (mine,) = accounts(found_in(tmp_path, initiator)).values()
+    costs = Costs()
+    assert mine[0]["initiator.submit"] == costs.submit // 3
+    assert mine[0]["initiator.call"] == (
+        costs.submit - costs.submit // 3 + costs.there + costs.served + costs.back
+    )
+
+
+class Exporter(Target):
+    """Its namespace is a file, which another worker synchronises."""
+
+    def _flush(self, queued: int, disk: Request, worker: int) -> None:
+        world, done = self.world, queued + disk.queue + disk.device
+        (key,) = {event["request_key"] for event in self.world.builder._rows["nvmet_req_init"][-1:]}
+        world.emit("nvmet_work", queued, FLUSHER, request_key=key)
+        world.emit("ext4_sync_file", done, FLUSHER, enter_ns=queued, inode=EXPORT,
+                   dev=TARGET_DISK, request_key=0, result=0, datasync=1)  # fmt: skip
+        world.emit("nvmet_work", done + 1, FLUSHER, request_key=0)
+
+
+def test_a_file_is_synchronised_by_whoever_is_at_the_command(tmp_path: Path) -> None:
+    target = Exporter()
+    initiator, to = Initiator(), Connection(target)
+    writer = initiator.writer()
+    for _ in range(5):
+        initiator.write(writer, to, [Costs()], flush=True)
+    costs = Costs()
+    for mine in accounts(found_in(tmp_path, initiator, target))[200]:
+        assert mine["target/fs"] == costs.disk.queue + costs.disk.device
+        assert mine["target/device.data"] == costs.disk.device

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop nvme-tcp: an initiator's trace in, the commands that it sent out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, at
+from iostrata.hops.hop import Asks
+from iostrata.hops.nvme_tcp.commands import ENDS, NUMBERS, connections_of, keys_of
+from iostrata.stitch import OP_READ, last_hit, requests_of, whole
+from iostrata.trace import Trace
+
+
+def asks_of(upper: Trace) -> Asks:
+    """Each is a request of the disk: what writes, flushes or discards."""
+    window = whole(upper)
+    requests = requests_of(window)[0]
+    done = window.columns("nvme_complete_rq", "request_key", *NUMBERS, *ENDS)
+    last = AsOf(done["request_key"], done["time_ns"])
+    found = last.at_or_before(requests.key, requests.complete_ns)
+    seen = (at(done["time_ns"], found) >= requests.issue_ns) & (requests.operation != OP_READ)
+    rows = np.flatnonzero((found >= 0) & seen)
+    done = {name: column[found[rows]] for name, column in done.items()}
+    points = ("nvme_setup_cmd", "nvme_tcp_send")
+    sent = np.maximum(*(last_hit(window, point, requests) for point in points))
+    told = np.where(sent >= 0, sent, requests.issue_ns)
+    heard, none = (
+        last_hit(window, "nvme_complete_rq", requests, told),
+        np.zeros(len(rows), np.int64),
+    )
+    return Asks(
+        identity=requests.key[rows],
+        begin_ns=requests.issue_ns[rows],
+        end_ns=requests.complete_ns[rows],
+        key=keys_of(done),
+        group=connections_of(done),
+        shared=none.astype(np.bool_),
+        told_ns=told[rows],
+        heard_ns=heard[rows],
+        offset_bytes=none,
+        size_bytes=none,
+    )

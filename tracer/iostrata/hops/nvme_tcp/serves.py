@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop nvme-tcp: a target's trace in, the commands that it carried out out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at, columns_of
+from iostrata.hops.hop import Serves
+from iostrata.hops.nvme_tcp.commands import ENDS, NUMBERS, OPCODE_FLUSH, connections_of, keys_of
+from iostrata.stitch import Columns, Pieces
+from iostrata.trace import Trace
+
+
+def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
+    """A serve begins as the command is there; its piece, as a worker begins to carry it out."""
+    begun = columns_of(lower.points["nvmet_req_init"], "tid", "request_key", "ready_ns", *NUMBERS)
+    done = columns_of(
+        lower.points["nvmet_req_complete"], "request_key", "offset_bytes", "size_bytes", "dev",
+        "opcode", *NUMBERS, *ENDS,
+    )  # fmt: skip
+    began = _begins(begun, done)
+    rows = np.flatnonzero(began >= 0)
+    begun = {name: column[began[rows]] for name, column in begun.items()}
+    done = {name: column[rows] for name, column in done.items()}
+    there, ready, end = begun["time_ns"], begun["ready_ns"], done["time_ns"]
+    worker, taken = _taken(lower, begun, end)
+    number, none = np.arange(len(rows)), np.zeros(len(rows), np.int64)
+    pieces = Pieces(number, worker, taken, end, done["dev"], done["request_key"])
+    serves = Serves(
+        begin_ns=np.where((ready > 0) & (ready < there), ready, there),
+        end_ns=end,
+        key=keys_of(done),
+        group=connections_of(done),
+        shared=none.astype(np.bool_),
+        piece=number,
+        agent=none,
+        flush=done["opcode"] == OPCODE_FLUSH,
+        offset_bytes=done["offset_bytes"],
+        size_bytes=done["size_bytes"],
+    )
+    return serves, pieces
+
+
+def _begins(begun: Columns, done: Columns) -> Ints:
+    """Of each command that is complete, the row of its begin, -1: it was not seen.
+
+    Its control block is used again at once, and other commands have its identifier.
+    """
+    first = AsOf(begun["request_key"], begun["time_ns"])
+    found = first.at_or_before(done["request_key"], done["time_ns"])
+    before = AsOf(done["request_key"], done["time_ns"]).at_or_before(
+        done["request_key"], done["time_ns"] - 1
+    )
+    mine = at(begun["time_ns"], found) >= at(done["time_ns"], before)
+    return np.where(mine & (at(keys_of(begun), found) == keys_of(done)), found, -1)
+
+
+def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints]:
+    """Who began to carry each one out, and when; of what was not seen, who read it, and when."""
+    work = columns_of(lower.points["nvmet_work"], "tid", "request_key")
+    found = AsOf(work["request_key"], work["time_ns"]).at_or_after(
+        begun["request_key"], begun["time_ns"]
+    )
+    when = at(work["time_ns"], found)
+    seen = (when >= 0) & (when <= end_ns)
+    return (
+        np.where(seen, at(work["tid"], found), begun["tid"]),
+        np.where(seen, when, begun["time_ns"]),
+    )

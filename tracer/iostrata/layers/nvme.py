@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVMe over TCP: an initiator's disks, and a target in the kernel."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Programs, Stage, Visibility
+
+HOP: Final = "nvme-tcp"
+
+NVME: Final = Declaration(
+    stages=(
+        Stage("initiator.submit", ("nvme_setup_cmd", "nvme_tcp_send")),
+        Stage("initiator.call", ("nvme_complete_rq",)),
+        Stage("initiator.complete"),
+    ),
+    programs=(Programs("nvme", hop=HOP), Programs("nvmet", serves=HOP)),
+    visibility=(
+        Visibility(
+            "nvme",
+            ("nvme",),
+            "the time of a disk by NVMe over TCP cannot be told from its target's",
+            absent="NVMe is not loaded with BTF: connect before recording, what comes later is not "
+            "seen",
+        ),
+        Visibility(
+            "nvmet",
+            ("nvmet",),
+            "what this machine does for others as a target of NVMe over TCP is not seen",
+            absent="no target of NVMe is loaded with BTF: this machine is none",
+        ),
+    ),
+)

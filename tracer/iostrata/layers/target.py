@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The far side of a disk that another machine serves: what a target in the kernel does itself.
+
+Which points say so is each transport's own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row
+
+TARGET: Final = Declaration(
+    rows=(
+        Row(
+            "target.queue",
+            "OS",
+            "command there until the target began to carry it out",
+            ("nvmet_req_init", "nvmet_work"),
+            "the target's worker is late: its CPU is busy, or other commands are before it. Or the "
+            "data is still on its way: what is larger than a command carries is asked for first.",
+            "#b0bec5",
+            "net",
+        ),
+        Row(
+            "target",
+            "OS",
+            "in the target, outside its file system, block layer and device",
+            ("nvmet_work", "nvmet_req_complete"),
+            "the target's own work for a command: its CPU is busy.",
+            "#78909c",
+            "net",
+        ),
+    ),
+    ranks=(
+        Rank("target.queue", "target.queue", Depth.WAY),
+        Rank("target", "target", Depth.FLOOR),
+    ),
+)
