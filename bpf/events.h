@@ -637,6 +637,37 @@ struct nvme_event {
 	unsigned char fua;
 };
 
+/* A command of iSCSI, at its initiator: handed to the connection, or answered. */
+struct iscsi_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* as in request_event */
+	unsigned int dev;
+	unsigned int itt;        /* the initiator's number of it, as on the wire */
+	unsigned int connection; /* as in rpc_event; 0: not known */
+	unsigned short ends;     /* as in rpc_event */
+};
+
+/* A command of iSCSI that this machine's target has: it is there, or complete. */
+struct target_event {
+	EVENT_HEADER;
+	unsigned long long command_key;
+	unsigned long long offset_bytes; /* on its disk, once it is complete */
+	unsigned int size_bytes;         /* 0: it only makes durable */
+	unsigned int itt;                /* as in iscsi_event */
+	unsigned int connection;         /* as in rpc_event */
+	unsigned short ends;             /* as in rpc_event */
+	unsigned short lun;
+	unsigned short r2t_count; /* so often it was asked for more data */
+	unsigned char opcode;     /* of SCSI */
+	unsigned char fua;
+};
+
+/* A PDU of such a command is with the connection. */
+struct target_sent_event {
+	EVENT_HEADER;
+	unsigned long long command_key; /* as in target_event */
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -712,7 +743,13 @@ struct nvme_event {
 	P(nvme_complete_rq, nvme_event)             \
 	P(nvmet_req_init, nvme_event)               \
 	P(nvmet_req_complete, nvme_event)           \
-	P(nvmet_work, uring_work_event)
+	P(nvmet_work, uring_work_event)             \
+	P(iscsi_sent, iscsi_event)                  \
+	P(iscsi_answered, iscsi_event)              \
+	P(target_sequencer_start, target_event)     \
+	P(target_cmd_complete, target_event)        \
+	P(target_work, uring_work_event)            \
+	P(target_sent, target_sent_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -54,6 +54,8 @@ def test_verdicts() -> None:
         "loop": "absent",
         "nvme": "absent",
         "nvmet": "absent",
+        "iscsi": "absent",
+        "target": "absent",
         "nbd": "absent",
         "virtiofs": "absent",
         "data": "no",

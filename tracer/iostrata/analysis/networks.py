@@ -26,7 +26,7 @@ FABRICS: Final = {"tcp": "TCP", "rdma": "RDMA", "fc": "Fibre Channel"}
 
 
 # Points of drivers that say when a request was sent and answered: rows of its own have its time.
-TELLING: Final = ("nbd_header_received", "nvme_complete_rq")
+TELLING: Final = ("nbd_header_received", "nvme_complete_rq", "iscsi_answered")
 
 
 def network_disks(trace: Trace) -> Iterator[str]:

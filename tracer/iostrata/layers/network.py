@@ -13,17 +13,41 @@ NETWORK: Final = Declaration(
             "network.there",
             "network",
             "call sent until the server had all of it",
-            ("rpc_call", "svc_call", "nvme_tcp_send", "nvmet_req_init"),
+            (
+                "rpc_call",
+                "svc_call",
+                "nvme_tcp_send",
+                "nvmet_req_init",
+                "iscsi_sent",
+                "target_work",
+            ),
             "the way to the server: distance, a full queue or switch, a slow receiver. Large "
             "writes take longer by their bytes.",
             "#7cb342",
             "net",
         ),
         Row(
+            "network.r2t",
+            "network",
+            "command there until the target had all the data that it asked for",
+            ("target_sequencer_start", "target_work"),
+            "writes are larger than what goes with a command (ImmediateData, FirstBurstLength), or "
+            "than the target asks for at once (MaxBurstLength): each time takes a round trip.",
+            "#a5d267",
+            "net",
+        ),
+        Row(
             "network.back",
             "network",
             "reply sent until the client had it",
-            ("rpc_call", "svc_call", "nvmet_req_complete", "nvme_complete_rq"),
+            (
+                "rpc_call",
+                "svc_call",
+                "nvmet_req_complete",
+                "nvme_complete_rq",
+                "target_sent",
+                "iscsi_answered",
+            ),
             "the way back. A delay in the server's own send queue is here, too.",
             "#558b2f",
             "net",
@@ -31,6 +55,7 @@ NETWORK: Final = Declaration(
     ),
     ranks=(
         Rank("network.there", "network.there", Depth.WAY),
+        Rank("network.r2t", "network.r2t", Depth.WAY),
         Rank("network.back", "network.back", Depth.WAY),
     ),
 )

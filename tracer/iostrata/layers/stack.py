@@ -21,6 +21,7 @@ from iostrata.layers.declaration import Depth
 from iostrata.layers.device import DEVICE
 from iostrata.layers.fs import FS
 from iostrata.layers.initiator import INITIATOR
+from iostrata.layers.iscsi import ISCSI
 from iostrata.layers.journal import JOURNAL
 from iostrata.layers.lock import LOCK
 from iostrata.layers.nbd import NBD
@@ -53,6 +54,7 @@ LAYERS: Final = (
     BLOCK,
     INITIATOR,
     NVME,
+    ISCSI,
     NBD,
     VIRTIOFS,
     DEVICE,

@@ -23,6 +23,7 @@ Place = tuple[str, str]
 
 # The segments of a machine that is all there is.
 PLAIN: Final = frozenset({"OS", "device"})
+INDENT: Final = "  "
 NAME_WIDTH: Final = 18
 WIDEST_NAME: Final = 24
 
@@ -54,8 +55,9 @@ def headed(layers: Iterable[Layer]) -> bool:
 
 def name_width(layers: Iterable[Layer]) -> int:
     """Of the column that holds titles and rows: as wide as it must be, as narrow as it was."""
-    longest = max(map(len, _titles(layers).values()), default=0)
-    return min(max(NAME_WIDTH, longest), WIDEST_NAME)
+    listed = list(layers)
+    names = [*_titles(listed).values(), *(INDENT + layer.row for layer in listed)]
+    return min(max(NAME_WIDTH, *map(len, names)) if names else NAME_WIDTH, WIDEST_NAME)
 
 
 def subtotal_of(segments: Iterable[S], place: Place) -> S | None:

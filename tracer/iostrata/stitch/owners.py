@@ -20,6 +20,8 @@ from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
+# At which command a target's worker is.
+WORK = ("nvmet_work", "target_work")
 # Those with a point at the return.
 WHOLE = SYNCS[:2]
 
@@ -65,7 +67,7 @@ class Owners:
         self._stages = [
             (Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls]), calls)
         ]
-        if len(window.trace.points["nvmet_work"]):
+        if any(len(window.trace.points[point]) for point in WORK):
             self._stages.append(_carried_out(window))
         self.syncs = self._syncs(window)
         requests = np.flatnonzero(pieces.request_key != 0)
@@ -135,7 +137,8 @@ class Owners:
 def _carried_out(window: Window) -> tuple[Containing, Ints]:
     """A target's worker is at what it says, until it says something else or that is complete."""
     pieces = window.pieces
-    work = window.columns("nvmet_work", "tid", "request_key")
+    told = [window.columns(point, "tid", "request_key") for point in WORK]
+    work = {name: np.concatenate([one[name] for one in told]) for name in told[0]}
     begin = work["time_ns"]
     following = at(begin, AsOf(work["tid"], begin).at_or_after(work["tid"], begin + 1))
     piece = AsOf(pieces.request_key, pieces.begin_ns).at_or_before(work["request_key"], begin)

@@ -85,6 +85,12 @@ POINTS: dict[str, int] = {
     "nvmet_req_init": 72,
     "nvmet_req_complete": 73,
     "nvmet_work": 74,
+    "iscsi_sent": 75,
+    "iscsi_answered": 76,
+    "target_sequencer_start": 77,
+    "target_cmd_complete": 78,
+    "target_work": 79,
+    "target_sent": 80,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -162,6 +168,12 @@ STRUCT_OF: dict[str, str] = {
     "nvmet_req_init": "nvme_event",
     "nvmet_req_complete": "nvme_event",
     "nvmet_work": "uring_work_event",
+    "iscsi_sent": "iscsi_event",
+    "iscsi_answered": "iscsi_event",
+    "target_sequencer_start": "target_event",
+    "target_cmd_complete": "target_event",
+    "target_work": "uring_work_event",
+    "target_sent": "target_sent_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -705,6 +717,40 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("command", "<u2", 60),
         ("opcode", "<u1", 62),
         ("fua", "<u1", 63),
+    ),
+    "iscsi_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("dev", "<u4", 24),
+        ("itt", "<u4", 28),
+        ("connection", "<u4", 32),
+        ("ends", "<u2", 36),
+    ),
+    "target_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("command_key", "<u8", 16),
+        ("offset_bytes", "<u8", 24),
+        ("size_bytes", "<u4", 32),
+        ("itt", "<u4", 36),
+        ("connection", "<u4", 40),
+        ("ends", "<u2", 44),
+        ("lun", "<u2", 46),
+        ("r2t_count", "<u2", 48),
+        ("opcode", "<u1", 50),
+        ("fua", "<u1", 51),
+    ),
+    "target_sent_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("command_key", "<u8", 16),
     ),
 }
 

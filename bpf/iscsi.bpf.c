@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * An initiator's commands of iSCSI: handed to the connection, answered.  Their only tracepoints are
+ * texts for who debugs; the number that both ends know a command by is libiscsi's own.
+ */
+#include "block.bpf.h"
+#include "socket.bpf.h"
+
+#define OPCODE 0x3f /* of the first byte of a header */
+#define SCSI_COMMAND 0x01
+#define SCSI_RESPONSE 0x21
+#define TASK_NUMBER 0x1fff /* of a tag: ISCSI_ITT_MASK */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct iscsi_hdr {
+	__u8 opcode;
+	__be32 itt;
+};
+
+struct iscsi_task {
+	struct iscsi_hdr *hdr;
+	struct scsi_cmnd *sc;
+	struct iscsi_conn *conn;
+};
+
+struct iscsi_session {
+	int cmds_max;
+	struct iscsi_task **cmds;
+};
+
+struct iscsi_conn {
+	void *dd_data;
+	struct iscsi_session *session;
+};
+
+struct iscsi_tcp_conn {
+	void *dd_data;
+};
+
+struct iscsi_sw_tcp_conn {
+	struct socket *sock;
+};
+
+#pragma clang attribute pop
+
+static __always_inline int command_emit(struct iscsi_task *task, __be32 itt, struct sock *socket,
+					__u32 point)
+{
+	struct scsi_cmnd *command = PEEK(task, sc);
+	struct request *rq;
+	union event *e;
+	__u32 dev;
+
+	/* None of a session's own. */
+	if (!command)
+		return 0;
+	rq = (void *)command - bpf_core_type_size(struct request);
+	if (!is_recorded(PEEK(rq, cmd_flags), PEEK(rq, bio)))
+		return 0;
+	dev = request_dev_of(rq);
+	if (!(watch_of(dev) & WATCH_DISK))
+		return 0;
+	e = emit_reserve(point);
+	if (!e)
+		return 0;
+	e->iscsi_sent.request_key = (__u64)rq;
+	e->iscsi_sent.dev = dev;
+	e->iscsi_sent.itt = bpf_ntohl(itt);
+	e->iscsi_sent.connection = connection_of(socket);
+	e->iscsi_sent.ends = ends_of_socket(socket);
+	emit_submit(e, point);
+	return 0;
+}
+
+/* All of a PDU is with the connection: of a command, with what data goes with that. */
+SEC("fexit/iscsi_sw_tcp_pdu_xmit")
+int iscsi_sent(__u64 *ctx)
+{
+	struct iscsi_task *task = (void *)argument_key(ctx, 0);
+	struct iscsi_hdr *header = PEEK(task, hdr);
+	struct iscsi_sw_tcp_conn *connection;
+	struct iscsi_tcp_conn *transport;
+
+	if ((int)ctx[1] || (PEEK(header, opcode) & OPCODE) != SCSI_COMMAND)
+		return 0;
+	transport = BPF_CORE_READ(task, conn, dd_data);
+	connection = PEEK(transport, dd_data);
+	return command_emit(task, PEEK(header, itt), BPF_CORE_READ(connection, sock, sk),
+			    POINT_iscsi_sent);
+}
+
+/* Of any transport, of whose connections nothing is known here. */
+SEC("fentry/iscsi_complete_pdu")
+int iscsi_answered(__u64 *ctx)
+{
+	struct iscsi_conn *connection = (void *)argument_key(ctx, 0);
+	struct iscsi_hdr *header = (void *)argument_key(ctx, 1);
+	struct iscsi_session *session = PEEK(connection, session);
+	struct iscsi_task *task = NULL;
+	__be32 itt = PEEK(header, itt);
+	__u32 number = itt & TASK_NUMBER;
+
+	if ((PEEK(header, opcode) & OPCODE) != SCSI_RESPONSE ||
+	    number >= (__u32)PEEK(session, cmds_max))
+		return 0;
+	bpf_probe_read_kernel(&task, sizeof(task), PEEK(session, cmds) + number);
+	return command_emit(task, itt, NULL, POINT_iscsi_answered);
+}

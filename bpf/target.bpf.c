@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The kernel's own SCSI target, for iSCSI: a command there, carried out, complete, answered.  A
+ * connection's receiving thread carries its commands out: what that does meanwhile is theirs.
+ */
+#include "socket.bpf.h"
+#include "watch.bpf.h"
+
+#define SCSI_COMMAND 0x01 /* of iSCSI; these are of SCSI: */
+#define WRITE_6 0x0a
+#define WRITE_10 0x2a
+#define WRITE_12 0xaa
+#define WRITE_16 0x8a
+#define WRITE_VERIFY_10 0x2e
+#define WRITE_VERIFY_16 0x8e
+#define WRITE_SAME_10 0x41
+#define WRITE_SAME_16 0x93
+#define UNMAP 0x42
+#define SYNCHRONIZE_CACHE_10 0x35
+#define SYNCHRONIZE_CACHE_16 0x91
+#define FUA 0x08 /* of a write's second byte, but WRITE_6's */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct target_core_fabric_ops {
+	const char *fabric_name;
+};
+
+struct se_dev_attrib {
+	__u32 block_size;
+};
+
+struct se_device {
+	struct se_dev_attrib dev_attrib;
+};
+
+struct se_cmd {
+	__u32 data_length;
+	__u64 orig_fe_lun;
+	struct se_device *se_dev;
+	const struct target_core_fabric_ops *se_tfo;
+	unsigned char *t_task_cdb;
+	unsigned long long t_task_lba;
+};
+
+/* The initiator's types have these names without the t, and before v5.19 the target's had, too:
+ * of such a kernel nothing is told. */
+struct iscsit_conn {
+	struct socket *sock;
+};
+
+struct iscsit_cmd {
+	__u8 iscsi_opcode;
+	__be32 init_task_tag;
+	__u32 r2t_sn;
+	struct iscsit_conn *conn;
+	struct se_cmd se_cmd;
+};
+
+#pragma clang attribute pop
+
+static __always_inline __u8 opcode_of(struct se_cmd *command)
+{
+	__u8 opcode = 0;
+
+	bpf_probe_read_kernel(&opcode, sizeof(opcode), PEEK(command, t_task_cdb));
+	return opcode;
+}
+
+/* Whether the command writes, discards, or makes durable. */
+static __always_inline bool writes(__u8 opcode)
+{
+	switch (opcode) {
+	case WRITE_6:
+	case WRITE_10:
+	case WRITE_12:
+	case WRITE_16:
+	case WRITE_VERIFY_10:
+	case WRITE_VERIFY_16:
+	case WRITE_SAME_10:
+	case WRITE_SAME_16:
+	case UNMAP:
+	case SYNCHRONIZE_CACHE_10:
+	case SYNCHRONIZE_CACHE_16:
+		return true;
+	}
+	return false;
+}
+
+static __always_inline bool is_of_iscsi(struct se_cmd *command)
+{
+	const union {
+		char text[8];
+		__u64 number;
+	} wanted = { "iSCSI" };
+	__u64 name = 0;
+
+	bpf_probe_read_kernel_str(&name, sizeof(name), BPF_CORE_READ(command, se_tfo, fabric_name));
+	return name == wanted.number;
+}
+
+static __always_inline bool is_of_interest(struct se_cmd *command)
+{
+	return bpf_core_type_exists(struct iscsit_cmd) && writes(opcode_of(command)) &&
+	       is_of_iscsi(command);
+}
+
+static __always_inline struct iscsit_cmd *whole_of(struct se_cmd *command)
+{
+	return (void *)command - bpf_core_field_offset(struct iscsit_cmd, se_cmd);
+}
+
+static __always_inline bool has_fua(struct se_cmd *command)
+{
+	__u8 head[2] = {};
+
+	bpf_probe_read_kernel(&head, sizeof(head), PEEK(command, t_task_cdb));
+	return head[0] != WRITE_6 && head[1] & FUA;
+}
+
+/* Where it writes is known once it is parsed. */
+static __always_inline int command_emit(struct se_cmd *command, __u32 point)
+{
+	bool parsed = point == POINT_target_cmd_complete;
+	struct iscsit_cmd *whole = whole_of(command);
+	struct sock *socket = BPF_CORE_READ(whole, conn, sock, sk);
+	__u8 opcode = opcode_of(command);
+	bool flush = opcode == SYNCHRONIZE_CACHE_10 || opcode == SYNCHRONIZE_CACHE_16;
+	union event *e = emit_reserve(point);
+
+	if (!e)
+		return 0;
+	e->target_cmd_complete.command_key = (__u64)command;
+	e->target_cmd_complete.offset_bytes = 0;
+	if (parsed)
+		e->target_cmd_complete.offset_bytes =
+			PEEK(command, t_task_lba) *
+			BPF_CORE_READ(command, se_dev, dev_attrib.block_size);
+	e->target_cmd_complete.size_bytes = flush ? 0 : PEEK(command, data_length);
+	e->target_cmd_complete.itt = bpf_ntohl(PEEK(whole, init_task_tag));
+	e->target_cmd_complete.connection = connection_served(socket);
+	e->target_cmd_complete.ends = ends_served(socket);
+	e->target_cmd_complete.lun = PEEK(command, orig_fe_lun);
+	e->target_cmd_complete.r2t_count = PEEK(whole, r2t_sn);
+	e->target_cmd_complete.opcode = opcode;
+	e->target_cmd_complete.fua = !flush && has_fua(command);
+	emit_submit(e, point);
+	return 0;
+}
+
+SEC("tp_btf/target_sequencer_start")
+int target_begin(__u64 *ctx)
+{
+	struct se_cmd *command = (void *)argument_key(ctx, 0);
+
+	return is_of_interest(command) ? command_emit(command, POINT_target_sequencer_start) : 0;
+}
+
+SEC("tp_btf/target_cmd_complete")
+int target_end(__u64 *ctx)
+{
+	struct se_cmd *command = (void *)argument_key(ctx, 0);
+
+	return is_of_interest(command) ? command_emit(command, POINT_target_cmd_complete) : 0;
+}
+
+/* The current thread, if it receives a connection's commands; recorded from its first one on. */
+static __always_inline struct thread *receiver_admit(void)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of((__u32)ids);
+
+	if (thread && thread->kind == THREAD_SERVER)
+		return thread;
+	if (!current_has_name_of(DUTY_target))
+		return NULL;
+	if (!thread)
+		return thread_add(ids, ids >> 32, THREAD_SERVER);
+	thread->kind = THREAD_SERVER;
+	thread->announced = 0;
+	return thread;
+}
+
+static __always_inline void tell_work(struct thread *thread, __u64 command_key)
+{
+	union event *e = emit_reserve(POINT_target_work);
+
+	if (!e)
+		return;
+	thread->request_key = command_key;
+	e->target_work.request_key = command_key;
+	emit_submit(e, POINT_target_work);
+}
+
+/* All of its data is there. */
+SEC("fentry/target_execute_cmd")
+int target_execute(__u64 *ctx)
+{
+	struct se_cmd *command = (void *)argument_key(ctx, 0);
+	struct thread *thread = is_of_interest(command) ? receiver_admit() : NULL;
+
+	if (!thread)
+		return 0;
+	thread_announce(thread);
+	tell_work(thread, (__u64)command);
+	return 0;
+}
+
+/* The command itself may be complete by now, and its place another's. */
+SEC("fexit/target_execute_cmd")
+int target_rest(__u64 *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+
+	(void)ctx;
+	if (thread && thread->kind == THREAD_SERVER && thread->request_key)
+		tell_work(thread, 0);
+	return 0;
+}
+
+/* All of a PDU is with the connection, be it the response, or one that asks for more data. */
+SEC("fexit/iscsit_xmit_pdu")
+int target_answer(__u64 *ctx)
+{
+	struct iscsit_cmd *whole = (void *)argument_key(ctx, 1);
+	struct se_cmd *command = &whole->se_cmd;
+	union event *e;
+
+	if (PEEK(whole, iscsi_opcode) != SCSI_COMMAND || !is_of_interest(command))
+		return 0;
+	e = emit_reserve(POINT_target_sent);
+	if (!e)
+		return 0;
+	e->target_sent.command_key = (__u64)command;
+	emit_submit(e, POINT_target_sent);
+	return 0;
+}

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks by iSCSI with known truth: which command is whose, and where each spent its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iostrata.model import Breakdown
+from tests.iscsi import Costs, Machine, Session, analysed, clock, drawn, offsets, truth_of
+from tests.stitch.test_truth import accounts
+from tests.synthetic import O_DSYNC, Writer
+
+APART = clock(5_000_000, 0), clock(86_400_000_000_000, 0)
+
+
+def pair(*clocks: object) -> Session:
+    one, other = clocks or (int, int)
+    return Session(Machine("initiator", one), Machine("target", other))  # type: ignore[arg-type]
+
+
+def same(found: Iterable[dict[str, int]], truth: Iterable[dict[str, int]], target: str) -> None:
+    """Only the clocks' relation splits the way there from the way back."""
+    for account, true in zip(found, truth, strict=True):
+        for rows in (account, true):
+            ways = (rows.pop(f"{target}/network.{way}", 0) for way in ("there", "back"))
+            rows["way"] = sum(ways)
+        assert account == true
+
+
+def followed(breakdown: Breakdown) -> list[tuple[int, int]]:
+    return [(one.asked, one.followed) for one in breakdown.quality.crossings]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
+    """Of a disk (even seeds) or a file; three tags for some hundred commands."""
+    random, session = Random(seed), pair(*APART)
+    writer, places, file = session.writer(), offsets(), seed % 2 == 1
+    session.write(writer, next(places), Costs())
+    for number in range(40):
+        flush = drawn(random, file) if number % 3 == 0 else None
+        costs = drawn(random, file, large=number % 4 == 0)
+        # Written again and again: the tag tells, not the place.
+        session.write(writer, random.randint(0, 3) * 8192, costs, flush)
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(41 + 14, 41 + 14)]
+    assert found.quality.crossings[0].hop == "iscsi"
+    same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
+
+
+def rounds(random: Random, sessions: list[Session], count: int = 25) -> list[Writer]:
+    writers = [session.writer() for session in sessions]
+    for _ in range(count):
+        for session, writer in zip(sessions, writers, strict=True):
+            session.write(writer, random.randint(0, 3) * 8192, drawn(random))
+    return writers
+
+
+@pytest.mark.parametrize("addressed", [True, False])
+def test_sessions_number_alike(tmp_path: Path, addressed: bool) -> None:
+    """Two initiators of one target use the same tags at the same time; their ports differ, or
+    where these are the same as well, their addresses."""
+    target = Machine("target", clock(10**12, 0))
+    sessions = [
+        Session(
+            Machine(f"i{n}", clock(n * 10**9, 0)), target, n, 40_000 if addressed else 40_000 + n,
+            addresses=7 + n if addressed else 0,
+        )
+        for n in range(2)
+    ]  # fmt: skip
+    writers = rounds(Random(1), sessions)
+    found = analysed(tmp_path, *(session.initiator for session in sessions), target)
+    assert followed(found) == [(25, 25), (25, 25)]
+    for session, writer in zip(sessions, writers, strict=True):
+        name = session.initiator.name
+        same(accounts(found)[writer.tid], truth_of(writer, name), "target")
+
+
+def test_targets_number_alike(tmp_path: Path) -> None:
+    """One initiator has a disk of each of two: the same tags, from ports of its own."""
+    initiator = Machine("initiator", clock(10**9, 0))
+    sessions = [
+        Session(initiator, Machine(f"t{n}", clock(n * 10**12, 0)), n, 40_000 + n, addresses=7 + n)
+        for n in range(2)
+    ]
+    writers = rounds(Random(2), sessions)
+    found = analysed(tmp_path, initiator, *(session.target for session in sessions))
+    assert followed(found) == [(25, 25), (25, 25)]
+    for session, writer in zip(sessions, writers, strict=True):
+        same(accounts(found)[writer.tid], truth_of(writer, "initiator"), session.target.name)
+
+
+def test_several_commands_are_under_way_at_once(tmp_path: Path) -> None:
+    """The target's thread is at the second while the disk is at the first, and this ends last."""
+    session, places = pair(), offsets()
+    slow = Costs()
+    slow.disk.device = 400_000
+    first, second = session.writer(), session.writer(tid=300)
+    for number in range(5):
+        begin = 1_000_000 * (number + 1)
+        first.now, second.now = begin, begin + 30_000
+        session.write(first, next(places), slow)
+        session.write(second, next(places), Costs())
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(10, 10)]
+    for writer in (first, second):
+        same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
+
+
+def test_a_write_is_split_and_all_of_it_is_followed(tmp_path: Path) -> None:
+    """Two commands of one write, with data that the target asks for: the last one holds it."""
+    session, writer = pair(), None
+    writer = session.writer()
+    for number in range(4):
+        offset = number * 16_384
+        writer.enter()
+        writer.cpu(4_000)
+        begin = writer.now
+        session.request(writer, begin, offset, Costs(r2t=40_000))
+        writer.account.clear()
+        writer.account["syscall"] = 4_000
+        done = session.request(writer, begin + 200_000, offset + 8192, Costs(r2t=40_000))
+        writer._wait(done - begin, 1_000, 2_000)
+        writer.cpu(1_500)
+        writer.leave("pwrite64", flags=O_DSYNC, result=16_384, size=16_384)
+        writer.finish()
+        writer.now += 10_000
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(8, 8)]
+    assert all(one["target/network.r2t"] == 80_000 for one in accounts(found)[writer.tid])
+
+
+def test_a_tag_that_was_not_seen_is_told_by_its_place(tmp_path: Path) -> None:
+    session, places = pair(*APART), offsets()
+    writer = session.writer()
+    for number in range(12):
+        session.unseen = frozenset({"iscsi_sent"}) if number % 3 == 2 else frozenset()
+        session.write(writer, next(places), Costs())
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(12, 12)]
+    for number, account in enumerate(accounts(found)[writer.tid]):
+        # Nothing tells when it was with the connection: that is the network's, with the way.
+        assert ("initiator/initiator.submit" in account) == (number % 3 != 2)
+        assert account["target/device.data"] == 30_000
+
+
+def test_without_tags_one_place_at_once_is_ambiguous(tmp_path: Path) -> None:
+    """Two threads write the same place of one disk at once: whose is whose, nothing tells."""
+    session, places = pair(), offsets()
+    first, second = session.writer(), session.writer(tid=300)
+    for _ in range(6):
+        session.write(first, next(places), Costs())
+    second.now = first.now + 40_000
+    session.unseen = frozenset({"iscsi_sent"})
+    for writer in (first, second):
+        session.write(writer, 1 << 20, Costs(there=150_000))
+    session.unseen = frozenset()
+    session.write(first, next(places), Costs())
+    found = analysed(tmp_path, session.initiator, session.target)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (9, 7, 2)
+    one, other = accounts(found)[first.tid], accounts(found)[second.tid]
+    lost = ["target/unfollowed" in account for account in [*one, *other]]
+    assert lost == [False] * 6 + [True, False, True]
+
+
+@pytest.mark.parametrize("deaf", ["target_sequencer_start", "target_cmd_complete"])
+def test_what_the_target_did_not_tell_is_not_followed(tmp_path: Path, deaf: str) -> None:
+    """Its recorder was late: one honest row, and a number."""
+    random, session, places = Random(3), pair(*APART), offsets()
+    writer = session.writer()
+    for number in range(10):
+        session.target.world.deaf_to = deaf if number < 4 else ""
+        session.write(writer, next(places), drawn(random))
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(10, 6)]
+    for number, account in enumerate(accounts(found)[writer.tid]):
+        lost = account.get("target/unfollowed", 0)
+        assert (lost > 100_000) == (number < 4)
+        assert ("target/device.data" in account) == (number >= 4)
+
+
+def test_without_the_target_it_is_one_row(tmp_path: Path) -> None:
+    session, places = pair(), offsets()
+    writer = session.writer()
+    for _ in range(5):
+        session.write(writer, next(places), Costs())
+    found = analysed(tmp_path, session.initiator)
+    assert not found.quality.crossings
+    for account, true in zip(
+        accounts(found)[writer.tid], truth_of(writer, "", several=False), strict=True
+    ):
+        beyond = sum(ns for row, ns in true.items() if row.startswith("target/"))
+        assert account["initiator.call"] == beyond
+        assert (account["initiator.submit"], account["initiator.complete"]) == (3_000, 2_000)
+
+
+def test_a_target_alone_has_its_commands(tmp_path: Path) -> None:
+    session, places = pair(), offsets()
+    writer = session.writer()
+    for _ in range(5):
+        session.write(writer, next(places), Costs(), Costs())
+    found = analysed(tmp_path, session.target)
+    assert len(found.writes.tid) == 10
+    assert sorted(found.writes.size_bytes.tolist()) == [0] * 5 + [8192] * 5

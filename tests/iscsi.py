@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initiators and targets of iSCSI with known truth: each machine has a clock of its own.
+
+As in ``synthetic``: every step knows how long it kept the write where. A session's thread on the
+target takes one command up after the other; what it has asked its disk for goes on without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, cycle
+from pathlib import Path
+from random import Random
+
+from iostrata.analysis import analyse
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from tests.stitch.test_truth import conserves
+from tests.synthetic import (
+    FLUSH_OP,
+    NO_SECTOR,
+    O_DSYNC,
+    PREFLUSH,
+    SYNC,
+    WRITE,
+    Request,
+    World,
+    Writer,
+    device,
+    submit,
+)
+
+LUN, DISK = device(8, 0), device(259, 0)
+PORT = 3260
+WRITE_10, SYNCHRONIZE_CACHE = 0x2A, 0x35
+SERVER_KIND = 5
+RECEIVED, WOKEN = 900, 400
+"""From the thread's wake-up to its having the header; from then to its sleep for more data."""
+Clock = Callable[[int], int]
+
+
+def clock(offset_ns: int, drift_ppm: int) -> Clock:
+    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
+
+
+@dataclass
+class Costs:
+    """Where a request of the initiator's disk spends its time, in ns.
+
+    ``r2t``: from the target's having the command until it had the data that it asked for; 0: all
+    went with the command. ``slept``: the backend is a file, for which the thread sleeps.
+    """
+
+    queue: int = 700
+    submit: int = 3_000
+    there: int = 50_000
+    r2t: int = 0
+    runqueue: int = 2_500
+    parse: int = 4_000
+    disk: Request = field(default_factory=lambda: Request(scheduler=None))
+    finish: int = 6_000
+    reply: int = 7_000
+    back: int = 50_000
+    complete: int = 2_000
+    slept: bool = False
+
+
+def drawn(random: Random, slept: bool = False, large: bool = False) -> Costs:
+    def some(upto: int) -> int:
+        return random.randint(100, upto)
+
+    way = random.randint(30_000, 90_000)
+    disk = Request(
+        scheduler=None, queue=some(900), device=some(99_000), sector=random.randint(1, 99) * 16
+    )
+    return Costs(
+        some(900), some(9_000), way, WOKEN + some(90_000) if large else 0, some(9_000),
+        RECEIVED + some(9_000), disk, some(9_000), some(9_000), way, some(9_000), slept,
+    )  # fmt: skip
+
+
+@dataclass
+class Machine:
+    name: str
+    clock: Clock = int
+
+    def __post_init__(self) -> None:
+        self.world = World(clock=self.clock)
+
+
+@dataclass
+class Session:
+    """A disk of an initiator's, which is a target's. ``tags``: the ITTs that it uses in turn.
+
+    ``addresses``: what both ends make of their addresses. ``number``: of the session on its
+    machines, each of which has threads and disks of its own. ``unseen``: points of which no event
+    of the initiator's is seen.
+    """
+
+    initiator: Machine
+    target: Machine
+    number: int = 0
+    port: int = 40_000
+    tags: Sequence[int] = (0x61, 0x62, 0x63)
+    addresses: int = 7
+    unseen: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.lun, self.disk = LUN + 16 * self.number, DISK + self.number
+        self.initiator.world.builder.block(self.lun, f"sd{'ab'[self.number]}")
+        self.target.world.builder.block(self.disk, f"nvme{self.number}n1")
+        self.receiver = Writer(
+            self.target.world, 700 + 4 * self.number, self.disk, 0, floor="target",
+            kind=SERVER_KIND,
+        )  # fmt: skip
+        self.place = {"connection": self.port << 16 | PORT, "ends": self.addresses}
+        self.next_tag = cycle(self.tags)
+        self.idle_ns = 1_000
+
+    def writer(self, now: int = 1_000_000, tid: int = 0) -> Writer:
+        return Writer(self.initiator.world, tid or 200 + 8 * self.number, self.lun, now)
+
+    def write(self, writer: Writer, offset: int, costs: Costs, flush: Costs | None = None) -> None:
+        """One O_DSYNC write; ``flush``: of the disk's cache, after it."""
+        writer.enter()
+        writer.cpu(4_000)
+        self._one(writer, offset, costs)
+        if flush:
+            self._one(writer, 0, flush, flush=True)
+        writer.cpu(1_500)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.finish()
+        writer.now += 10_000
+
+    def _one(self, writer: Writer, offset: int, costs: Costs, flush: bool = False) -> None:
+        complete = self.request(writer, writer.now, offset, costs, flush=flush)
+        writer._wait(complete - writer.now, 1_000, 2_000)
+
+    def request(
+        self, writer: Writer, queued: int, offset: int, costs: Costs, flush: bool = False
+    ) -> int:
+        """When it was complete; the account is the writer's."""
+        world, issued = self.initiator.world, queued + costs.queue
+        sent, itt = issued + costs.submit, next(self.next_tag)
+        answered = self.served(sent, itt, offset, costs, flush, writer.account) + costs.back
+        complete = answered + costs.complete
+        rq = world.pointer("rq", queued, complete + 1)
+        size = 0 if flush else 8192
+        place = {"dev": self.lun, "sector": 0 if flush else offset // 512, "size_bytes": size}
+        asked = {"bio_key": rq + 8, "flags": WRITE | (PREFLUSH if flush else 0), **place}
+        keys = {"request_key": rq, "bio_key": 0 if flush else rq + 8, **place}
+        keys |= {"flags": FLUSH_OP, "sector": NO_SECTOR} if flush else {"flags": WRITE}
+        wire = {"request_key": rq, "dev": self.lun, "itt": itt}
+        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, **asked)
+        world.emit("block_rq_issue", issued, writer.tid, **keys)
+        if "iscsi_sent" not in self.unseen:
+            world.emit("iscsi_sent", sent, 66, **wire, **self.place)
+        if "iscsi_answered" not in self.unseen:
+            world.emit("iscsi_answered", answered, 0, **wire)
+        world.emit("block_rq_complete", complete, 0, **keys)
+        if flush:
+            done = {"request_key": rq + 64, "bio_key": rq + 8, "flags": asked["flags"], **place}
+            world.emit("block_rq_complete", complete, 0, **done)
+        writer.account += Counter({
+            "block.Q2D": costs.queue, "initiator.submit": costs.submit,
+            self._row("network.back"): costs.back, "initiator.complete": costs.complete,
+        })  # fmt: skip
+        return complete
+
+    def _row(self, row: str) -> str:
+        return f"{self.target.name}/{row}"
+
+    def served(
+        self, sent: int, itt: int, offset: int, costs: Costs, flush: bool, account: Counter[str]
+    ) -> int:
+        """The target's thread with the command; when the response was with the connection."""
+        world, tid = self.target.world, self.receiver.tid
+        there = sent + costs.there
+        begun = there + costs.runqueue + RECEIVED
+        if costs.r2t:
+            self._sleeps(there, 300)
+            begun = there + 300 + RECEIVED
+            self.idle_ns, there = begun + WOKEN, begun + costs.r2t
+        self._sleeps(there, costs.runqueue)
+        execute = there + costs.runqueue + costs.parse
+        # What was there already when it had been at another command is taken up at once.
+        key = world.pointer("cmd", begun, execute + 10_000_000)
+        told = {"command_key": key, "itt": itt, "lun": 0, **self.place}
+        told |= {"opcode": SYNCHRONIZE_CACHE if flush else WRITE_10, "size_bytes": 0}
+        if not flush:
+            told |= {"size_bytes": 8192, "r2t_count": int(costs.r2t > 0)}
+        world.emit("target_sequencer_start", begun, tid, **told)
+        world.emit("target_work", execute, tid, request_key=key)
+        own: Counter[str] = Counter()
+        done, rest = self._disk(execute + 500, costs, flush, own)
+        world.emit("target_work", rest, tid, request_key=0)
+        self.idle_ns = rest + 200
+        complete = done + costs.finish
+        place = {} if flush else {"offset_bytes": offset}
+        world.emit("target_cmd_complete", complete, 88, **told, **place)
+        answer = complete + costs.reply
+        world.emit("target_sent", answer, tid + 1, command_key=key)
+        own["target"] = answer - there - costs.runqueue - sum(own.values())
+        own |= Counter({"target.queue": costs.runqueue})
+        if costs.r2t:
+            own |= Counter({"network.r2t": costs.r2t, "network.there": begun - sent})
+        else:
+            own["network.there"] = costs.there
+        account += Counter({self._row(row): ns for row, ns in own.items()})
+        return answer
+
+    def _sleeps(self, wake_ns: int, runqueue: int) -> None:
+        """The thread had nothing to do, or no data, until then."""
+        thread = replace(self.receiver, now=wake_ns + runqueue)
+        thread._resume(self.idle_ns, wake_ns, 0, state=1)
+
+    def _disk(self, now: int, costs: Costs, flush: bool, own: Counter[str]) -> tuple[int, int]:
+        """When the disk had done it, and when the thread was done with it."""
+        thread = replace(self.receiver, now=now, account=Counter())
+        if costs.slept:
+            if flush:
+                thread.flush()
+            else:
+                thread.data(costs.disk)
+            own += thread.account
+            return thread.now, thread.now + 300
+        if flush:
+            own += Counter({"block.Q2D": 800, "device.flush": 30_000})
+            return self._flushed(now, 800, 30_000), now + 1_000
+        own += (spent := submit(self.target.world, self.disk, thread.tid, now, costs.disk))
+        return now + sum(spent.values()), now + 1_000
+
+    def _flushed(self, queued: int, queue: int, took: int) -> int:
+        world, done = self.target.world, queued + queue + took
+        bio = world.pointer("flush", queued, done + 1)
+        flags = WRITE | SYNC | PREFLUSH
+        own = {"request_key": 0xFFFF_8881_1111_0000 + self.disk, "bio_key": 0, "sector": NO_SECTOR}
+        own |= {"dev": self.disk, "size_bytes": 0, "flags": FLUSH_OP | PREFLUSH}
+        asked = {"bio_key": bio, "sector": 0, "dev": self.disk, "size_bytes": 0, "flags": flags}
+        tid = self.receiver.tid
+        world.emit("block_bio_queue", queued, tid, kernel_thread=1, **asked)
+        world.emit("block_rq_issue", queued + queue, 77, **own)
+        world.emit("block_rq_complete", done, 0, **own)
+        world.emit("block_rq_complete", done, 0, request_key=bio + 64, **asked)
+        return done
+
+
+def truth_of(writer: Writer, machine: str, several: bool = True) -> list[dict[str, int]]:
+    """``several``: machines were recorded, by whose names the rows are told apart."""
+    own = f"{machine}/" if several else ""
+    return [
+        {row if "/" in row else own + row: ns for row, ns in account.items() if ns}
+        for account in writer.truth
+    ]
+
+
+def analysed(path: Path, *machines: Machine) -> Breakdown:
+    for machine in machines:
+        machine.world.builder.write(path / machine.name)
+    described = [{"name": m.name, "role": "local", "directory": m.name} for m in machines]
+    text = {"format": "iostrata.recording/1", "created": "", "machines": described}
+    (path / "recording.json").write_text(json.dumps(text))
+    breakdown = analyse(open_recording(path))
+    conserves(breakdown)
+    return breakdown
+
+
+def offsets() -> Iterator[int]:
+    """Places on the disk, each for one write."""
+    return count(0, 8192)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hop from a disk by iSCSI to the kernel's own target (LIO).
+
+Its wire key is the initiator's tag of a command (ITT), which both ends know; it is used again at
+once, which time settles. All sessions number alike: a connection's addresses and ports tell them
+apart. A command whose tag was not seen is known by its place on the disk, if only one there is.
+"""
+
+from __future__ import annotations
+
+from iostrata.hops.connections import ports_of, whole_number
+from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.hops.iscsi.asks import asks_of
+from iostrata.hops.iscsi.crossing import crossing_of
+from iostrata.hops.iscsi.serves import serves_of
+from iostrata.stitch import Pieces, Spans
+from iostrata.trace import Trace
+
+
+class Iscsi(Hop):
+    """A command of SCSI, carried out by the thread that receives it."""
+
+    name = "iscsi"
+    floor = "target"
+    names = (whole_number, ports_of)
+
+    def asks(self, upper: Trace) -> Asks:
+        return asks_of(upper)
+
+    def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
+        return serves_of(lower)
+
+    def crossing(self, link: Link, held: Held) -> Spans:
+        return crossing_of(link, held)

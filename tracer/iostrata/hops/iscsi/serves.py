@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop iscsi: a target's trace in, the commands that it carried out out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at
+from iostrata.hops.connections import number_of
+from iostrata.hops.hop import Serves
+from iostrata.stitch import Columns, Pieces, sleeps_of, whole
+from iostrata.trace import Trace
+
+SYNCHRONIZE_CACHE: Final = (0x35, 0x91)
+
+
+def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
+    """A serve begins as the last of its data is there; its piece, as a thread takes that up.
+
+    The serve ends with the command, the piece as the response is with the connection: the
+    initiator may have that before the sender returns.
+    """
+    window = whole(lower)
+    begun = window.columns("target_sequencer_start", "tid", "command_key", "itt")
+    done = window.columns(
+        "target_cmd_complete", "command_key", "itt", "connection", "ends", "offset_bytes",
+        "size_bytes", "opcode",
+    )  # fmt: skip
+    began = begins(begun, done)
+    rows = np.flatnonzero(began >= 0)
+    done = {name: column[rows] for name, column in done.items()}
+    begun = {name: column[began[rows]] for name, column in begun.items()}
+    end, key = done["time_ns"], done["command_key"]
+    tid, there, taken = _taken(lower, begun, end)
+    none = np.zeros(len(rows), np.int64)
+    pieces = Pieces(np.arange(len(rows)), tid, taken, _answered(lower, begun, end), none, key)
+    serves = Serves(
+        begin_ns=there,
+        end_ns=end,
+        key=done["itt"],
+        group=number_of(done["connection"], done["ends"]),
+        shared=none.astype(np.bool_),
+        piece=np.arange(len(rows)),
+        agent=none,
+        flush=np.isin(done["opcode"], SYNCHRONIZE_CACHE),
+        offset_bytes=done["offset_bytes"],
+        size_bytes=done["size_bytes"],
+    )
+    return serves, pieces
+
+
+def begins(begun: Columns, done: Columns) -> Ints:
+    """Of each command that is complete, the row of its begin, -1: it was not seen.
+
+    Its place in memory is used again at once, and so is its tag.
+    """
+    key, time = done["command_key"], done["time_ns"]
+    found = AsOf(begun["command_key"], begun["time_ns"]).at_or_before(key, time)
+    before = AsOf(key, time).at_or_before(key, time - 1)
+    mine = (found >= 0) & (at(begun["time_ns"], found) >= at(time, before))
+    return np.where(mine & (at(begun["itt"], found) == done["itt"]), found, -1)
+
+
+def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """Who carries each command out, when the last of its data was there, and was taken up.
+
+    A thread that had to wait for some of it slept since it was at another command: who let it go
+    on was the data. If it did not sleep, all was there when it came to it.
+    """
+    window = whole(lower)
+    work = window.columns("target_work", "tid", "request_key")
+    by_key = AsOf(work["request_key"], work["time_ns"])
+    found = by_key.at_or_after(begun["command_key"], begun["time_ns"])
+    seen = (found >= 0) & (at(work["time_ns"], found) <= end_ns)
+    tid = np.where(seen, at(work["tid"], found), begun["tid"])
+    execute = np.where(seen, at(work["time_ns"], found), begun["time_ns"])
+    before = at(work["time_ns"], AsOf(work["tid"], work["time_ns"]).at_or_before(tid, execute - 1))
+    sleeps = sleeps_of(window)
+    asleep = sleeps.rows(np.flatnonzero(sleeps.asleep))
+    slept = AsOf(asleep.tid, asleep.on_ns).at_or_before(tid, execute)
+    waited = at(asleep.off_ns, slept) >= np.maximum(before, 0)
+    waited &= slept >= 0
+    at_once = np.maximum(begun["time_ns"], before)
+    there = np.where(waited, at(asleep.wake_ns, slept), at_once)
+    return tid, there, np.where(waited, at(asleep.on_ns, slept), at_once)
+
+
+def _answered(lower: Trace, begun: Columns, end_ns: Ints) -> Ints:
+    """When the response was with the connection; of what was not seen, when it was complete."""
+    sent = whole(lower).columns("target_sent", "command_key")
+    begins_again = AsOf(begun["command_key"], begun["time_ns"]).following()
+    found = AsOf(sent["command_key"], sent["time_ns"]).at_or_after(begun["command_key"], end_ns)
+    time = at(sent["time_ns"], found)
+    return np.where((found >= 0) & (time < begins_again), time, end_ns)
