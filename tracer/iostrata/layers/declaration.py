@@ -7,8 +7,9 @@ Everything that is said of a layer anywhere (tables, colours, pages of the docs,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, auto
+
+from msgspec import Struct
 
 
 class Depth(IntEnum):
@@ -44,8 +45,7 @@ class Depth(IntEnum):
     """By a driver to another machine, that has the device."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row of the table.
 
     ``segment``: ``OS`` (of its machine), ``upper OS`` (of the machine that the hop
@@ -69,8 +69,7 @@ class Row:
     contended: bool = False
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(Struct, frozen=True):
     """One level of the stack; ``row``: the table row that it credits, None the residual.
 
     ``wakes``: its end wakes who sleeps. ``asks``: it waits for what is below the machine.
@@ -83,8 +82,7 @@ class Rank:
     asks: bool = False
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """A part of a request's time in its device, credited to a rank.
 
     From the end of the stage before it (the first: from the issue) to the last hit of any
@@ -96,8 +94,7 @@ class Stage:
     ends: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Programs:
+class Programs(Struct, frozen=True):
     """The BPF programs whose names begin with ``prefix`` and an underscore.
 
     They have nothing to see, and may be missing, unless one of ``mounts`` (file systems) is
@@ -114,8 +111,7 @@ class Programs:
     serves: str = ""
 
 
-@dataclass(frozen=True)
-class Visibility:
+class Visibility(Struct, frozen=True):
     """What ``doctor`` says of a layer: which of its probes work, and what it means to miss them.
 
     ``prefixes``: of its programs; ``programs``: or those very ones, which it needs all.
@@ -136,8 +132,7 @@ class Visibility:
     role: str = ""
 
 
-@dataclass(frozen=True)
-class Observer:
+class Observer(Struct, frozen=True):
     """Points of which one must have been hit, or else ``name`` was not observed.
 
     ``reason``: why not; ``merged_into``: what shows its time then. ``detail``: asked of
@@ -153,8 +148,7 @@ class Observer:
     given: str = ""
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """All that is declared of one layer; what it has none of is empty."""
 
     rows: tuple[Row, ...] = ()
