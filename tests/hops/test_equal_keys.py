@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,10 @@ from random import Random
 
 import pytest
 
+from iostrata.attribute import summarise
 from iostrata.model import Breakdown
+from iostrata.report import json as report
+from iostrata.report import table
 from tests.hops.test_graph import accounts_of, clock, found_in
 from tests.network import Call, Connection, Disk, Machine, Served, Stretch, recorded
 from tests.network import drawn as call
@@ -172,6 +176,28 @@ def test_a_connection_that_is_changed_on_the_way(
     breakdown = found_in(recorded(tmp_path, client, near, far))
     assert untrue(breakdown, [client]) == 0
     assert breakdown.quality.unfollowed == 0
+    changed = {one.lower: one.readdressed for one in breakdown.quality.crossings}
+    assert changed == {"near": 0, "far": 40 if address else 0}
+
+
+def test_a_copy_of_the_client_between_it_and_the_server_is_no_secret(tmp_path: Path) -> None:
+    """It was not recorded: its calls have the xids and the ports of those that they are for."""
+    random = Random(3)
+    client, copy, server = (
+        Machine(name, some_clock(random), xid=XID, address=name)
+        for name in ("client", "copy", "server")
+    )
+    now = 1_000_000
+    for _ in range(20):
+        beyond = call(random, server, [Disk(device=random.randint(999, 90_000))])
+        now = client.write(400, now, [call(random, copy, [beyond])]) + random.randint(999, 90_000)
+    summary = summarise(found_in(recorded(tmp_path, client, server)))
+    (crossing,) = summary.quality.crossings
+    assert (crossing.followed, crossing.readdressed) == (20, 20)
+    said = "addresses client and server know different ones of what carried 20 of these"
+    assert said in " ".join(table.plain(summary).split())
+    (told,) = json.loads(report.render(summary))["quality"]["crossings"]
+    assert told["readdressed"] == 20
 
 
 # -- what is said of what was not found -------------------------------------------------

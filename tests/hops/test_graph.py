@@ -288,6 +288,23 @@ def test_a_guest_that_fits_another_ones_disk_by_chance_is_no_rival(tmp_path: Pat
     assert crossing.followed == 100
 
 
+def test_a_guest_that_recorded_nothing_says_so(tmp_path: Path) -> None:
+    """What its host did for it is taken for its twin's, whose own host was not recorded."""
+    here, there = Chain(APART), Chain((clock(10**9), clock(5), clock(9)), vm=1)
+    for chain in (here, there):
+        random, writer = Random(7), chain.writer(1_000_000)
+        for _ in range(40):
+            chain.durable_write(writer, 8192, drawn(random, 16))
+            writer.now += random.randint(0, 50_000)
+    here.guest.builder = Chain(APART).guest.builder
+    quality = found_in(recording_of(tmp_path, [here, there])).quality
+    assert (quality.crossings[0].upper, quality.crossings[0].followed) == ("guest1", 40)
+    assert quality.apart == (
+        "guest0: it recorded nothing that it asked of another machine; what that did for it may be "
+        "taken for what it did for another guest that asked the same",
+    )
+
+
 def summed(account: dict[str, int] | Counter[str], guest: str) -> dict[str, int]:
     """The rows that only the clocks' relation splits, as one."""
     ways = {f"{guest}/virtio.submit": "down", "host/vmm.submit": "down",

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints, distinct
-from iostrata.hops import HOPS, Graph, Link
+from iostrata.hops import HOPS, Graph, Link, readdressed
 from iostrata.layers import HOPS as HOP_RANKS
 from iostrata.layers import ROWS, STACK, Row
 from iostrata.model import Crossing, Layer
@@ -150,6 +150,7 @@ def _crossing(link: Link) -> Crossing:
         drift_ppm=clock.drift_ppm,
         contradiction=clock.contradiction or "",
         bypassed=tuple(link.upper.facts.device_name(int(group)) for group in link.bypassed),
+        readdressed=readdressed(link),
     )
 
 
@@ -167,9 +168,9 @@ def path_of(
     reached = {trace.machine: trace for reach in (first, *below) for trace in reach}
     members = tuple(Member(trace, roles[number[name]]) for name, trace in reached.items())
     untied = [
-        f"{name}: nothing ties its events to another machine's"
-        for name in number
-        if name not in reached
+        f"{trace.machine}: {_why_apart(trace, role)}"
+        for trace, role in zip(graph.machines, roles, strict=True)
+        if trace.machine not in reached
     ]
     noted = {name: f"{name}: {notes[place]}" for name, place in number.items() if notes[place]}
     return Path(
@@ -178,3 +179,12 @@ def path_of(
         (*untied, *(note for name, note in noted.items() if name not in reached)),
         tuple(note for name, note in noted.items() if name in reached),
     )
+
+
+def _why_apart(trace: Trace, role: str) -> str:
+    if any(hop.asker == role and not len(hop.asks(trace)) for hop in HOPS):
+        return (
+            "it recorded nothing that it asked of another machine; what that did for it may be "
+            f"taken for what it did for another {role} that asked the same"
+        )
+    return "nothing ties its events to another machine's"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines and what one does for the other, to spans of the write that asked."""
 
+from iostrata.hops.connections import readdressed
 from iostrata.hops.evidence import Witnesses
 from iostrata.hops.graph import Graph, graph_of
 from iostrata.hops.hop import Link, Node
@@ -10,5 +11,5 @@ from iostrata.hops.served import units_of_served
 
 __all__ = [
     "HOPS", "Graph", "Lifted", "Link", "Node", "View", "Witnesses", "graph_of",
-    "lift", "units_of_served",
+    "lift", "readdressed", "units_of_served",
 ]  # fmt: skip

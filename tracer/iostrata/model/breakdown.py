@@ -126,6 +126,8 @@ class Crossing:
     ``clock``: where the relation of their clocks comes from, ``bound_ns``: how far it
     may be off, ``drift_ppm``. ``contradiction``: what speaks against it, or empty.
     ``bypassed``: disks of the upper machine of whose requests the lower one saw none.
+    ``readdressed``: of what was followed, what went through connections of which the two
+    machines know different addresses.
     """
 
     hop: str
@@ -139,6 +141,7 @@ class Crossing:
     drift_ppm: float
     contradiction: str = ""
     bypassed: tuple[str, ...] = ()
+    readdressed: int = 0
 
 
 @dataclass(frozen=True)

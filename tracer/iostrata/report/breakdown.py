@@ -177,6 +177,8 @@ class Crossing(Struct, frozen=True):
 
     ``followed``: of those ``asked``, found below by their key; ``ambiguous``: it fitted twice.
     ``bypassed``: disks of whose requests the lower machine saw none; only there if there are any.
+    ``readdressed``: of those followed, what went through connections of which the two machines
+    know different addresses; only there if there are any.
     """
 
     hop: str
@@ -187,6 +189,7 @@ class Crossing(Struct, frozen=True):
     ambiguous: Count
     clock: Clock
     bypassed: list[str] | UnsetType = UNSET
+    readdressed: Count | UnsetType = UNSET
 
 
 class LeftOver(Struct, frozen=True):

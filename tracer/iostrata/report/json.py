@@ -226,6 +226,7 @@ def _crossing(crossing: model.Crossing) -> Crossing:
             contradiction=crossing.contradiction or None,
         ),
         bypassed=list(crossing.bypassed) or UNSET,
+        readdressed=crossing.readdressed or UNSET,
     )
 
 

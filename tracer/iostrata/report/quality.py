@@ -53,6 +53,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "hop", list(_crossing(crossing)), ""
         if crossing.contradiction:
             yield "clocks", [crossing.contradiction], "bold red"
+        if crossing.readdressed:
+            yield "addresses", [_readdressed(crossing)], "yellow"
         for disk in crossing.bypassed:
             yield "bypassed", [_bypassed(crossing, disk)], "yellow"
     for machine, hidden_ns in quality.hidden.items():
@@ -114,6 +116,14 @@ def _crossing(crossing: Crossing) -> Iterator[str]:
         yield f"{crossing.ambiguous} left untied, as their key fits twice"
     bound = units.duration(crossing.bound_ns)
     yield f"each way ±{bound} (clocks by {crossing.clock}, drift {crossing.drift_ppm:.1f} ppm)"
+
+
+def _readdressed(crossing: Crossing) -> str:
+    return (
+        f"{crossing.upper} and {crossing.lower} know different ones of what carried "
+        f"{crossing.readdressed} of these: a router changes them, or they are a copy's of "
+        f"{crossing.upper}"
+    )
 
 
 def _bypassed(crossing: Crossing, disk: str) -> str:
