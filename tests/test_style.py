@@ -34,6 +34,7 @@ ALLOWED: Final = {
     "attribute": STAGES - {"trace", "hops"},
     "report": FOUNDATION | {"layers"},
     "recording": FOUNDATION | {"trace"},
+    "script": FOUNDATION | {"trace"},
     "record": FOUNDATION | {"layers", "recording", "trace"},
     "analysis": STAGES | {"clock", "recording"},
     "export": STAGES | {"analysis", "__version__"},

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.networks import network_disks
@@ -22,7 +23,7 @@ from iostrata.hops import HOPS
 from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
-from iostrata.trace import Trace
+from iostrata.trace import Trace, by_script
 from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
@@ -178,11 +179,12 @@ def _not_observed(
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)
     yield from _not_told(trace)
+    yield from coarser(trace)
     detail = bool(trace.env.get("detail"))
     yield from _limits(trace, shares)
     yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
     for observer in OBSERVERS:
-        asked = observer.detail is None or observer.detail == detail
+        asked = observer.detail is None or (observer.detail == detail and not by_script(trace.env))
         asked &= not observer.given or len(trace.points[observer.given]) > 0
         if asked and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
@@ -311,6 +313,7 @@ def _cost(trace: Trace) -> Cost:
         duration_ns=trace.end_ns - trace.begin_ns,
         bpf_ns=bpf,
         recorder_cpu_ns=cpu,
+        unmeasured="bpftrace" if by_script(trace.env) else "",
     )
 
 
@@ -323,4 +326,5 @@ def _together(costs: Sequence[Cost]) -> Cost:
         duration_ns=max(cost.duration_ns for cost in costs),
         bpf_ns=None if None in bpf else sum(ns for ns in bpf if ns is not None),
         recorder_cpu_ns=None if None in cpu else sum(ns for ns in cpu if ns is not None),
+        unmeasured=next((cost.unmeasured for cost in costs if cost.unmeasured), ""),
     )

@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Final
 
 import typer
@@ -25,8 +26,8 @@ from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 
 COMMANDS: Final = (
-    "run", "record", "join", "replay", "estimate", "timeline", "top", "compare", "export", "html",
-    "dump", "bench", "doctor", "lab",
+    "run", "record", "join", "import", "replay", "estimate", "timeline", "top", "compare", "export",
+    "html", "dump", "bench", "doctor", "lab",
 )  # fmt: skip
 # These end with a command line: no option of ours is looked for in it.
 RUNNERS: Final = ("run", "record")
@@ -115,6 +116,7 @@ def application(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     app.callback()(_top)
     for name in commands:
         app.command(
+            name,
             cls=TwoSides if name == "compare" else None,
             context_settings={"allow_interspersed_args": name not in RUNNERS},
         )(function_of(name))
@@ -123,7 +125,9 @@ def application(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 
 def function_of(command: str) -> Callable[..., int]:
     """Loaded now: what other commands need is not."""
-    function: Callable[..., int] = getattr(import_module(f"iostrata.cli.{command}"), command)
+    # A word of Python's own is no name there.
+    name = f"{command}_" if iskeyword(command) else command
+    function: Callable[..., int] = getattr(import_module(f"iostrata.cli.{name}"), name)
     return function
 
 

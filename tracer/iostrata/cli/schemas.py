@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from iostrata.bench import Bench
 from iostrata.cli.doctor_json import Doctor
+from iostrata.cli.import_json import Import
 from iostrata.cli.lab_json import Lab
 from iostrata.report import Breakdown, Comparison, Estimate, Timelines
 
@@ -25,6 +26,7 @@ DOCUMENTS: Final[tuple[type[Struct], ...]] = (
     Bench,
     Doctor,
     Lab,
+    Import,
 )
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

@@ -95,12 +95,16 @@ class NotObserved:
 
 @dataclass(frozen=True)
 class Cost:
-    """What recording cost; None where it was not measured."""
+    """What recording cost; None where it was not measured.
+
+    ``unmeasured``: the tool whose cost is not known; empty: iostrata's own recorder was there.
+    """
 
     events: int
     duration_ns: int
     bpf_ns: int | None
     recorder_cpu_ns: int | None
+    unmeasured: str = ""
 
     @property
     def events_per_s(self) -> float:

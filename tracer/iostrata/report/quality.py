@@ -136,7 +136,9 @@ def _bypassed(crossing: Crossing, disk: str) -> str:
 def _cost(cost: Cost, writes: int, plain: bool) -> Iterator[str]:
     """``plain``: there were writes besides the synchronous ones, which cost something, too."""
     bpf_ns = cost.bpf_ns_a_write(writes)
-    if bpf_ns is None:
+    if cost.unmeasured:
+        yield f"{cost.unmeasured}'s not measured"
+    elif bpf_ns is None:
         yield "BPF time not measured (--stats)"
     else:
         which = "a synchronous write (what plain ones took is in it)" if plain else "a write"

@@ -7,10 +7,12 @@ from iostrata.trace.clocks import TscOffset
 from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
-from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file, read_small
+from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file, open_regular, read_small
 from iostrata.trace.follow import Follower
 from iostrata.trace.losses import UNKNOWN_POINT
+from iostrata.trace.metadata import Clock
 from iostrata.trace.names import ProcessNames, ThreadNames
+from iostrata.trace.origin import UNSEEN_CALLS, by_script
 from iostrata.trace.paths import FileNames, file_names
 from iostrata.trace.points import Points
 from iostrata.trace.pseudonyms import Pseudonyms
@@ -18,11 +20,13 @@ from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.redact import redact_trace
 from iostrata.trace.stream import RECORDER_CPU
 from iostrata.trace.wallclock import realtime_of
+from iostrata.trace.write import block_fact, with_fields, write_trace
 
 __all__ = [
-    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_POINT",
-    "BlockDevice", "Echo", "Facts", "FileNames", "Follower", "Mount", "Points", "ProcessNames",
-    "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "count", "dump", "echo_lines", "file_names",
-    "is_trace_file", "layout", "parse_mount", "read_small", "read_trace", "realtime_of",
-    "redact_trace",
+    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_POINT", "UNSEEN_CALLS",
+    "BlockDevice", "Clock", "Echo", "Facts", "FileNames", "Follower", "Mount", "Points",
+    "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
+    "count", "dump", "echo_lines", "file_names", "is_trace_file", "layout", "open_regular",
+    "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace", "with_fields",
+    "write_trace",
 ]  # fmt: skip

@@ -29,6 +29,7 @@ from iostrata.trace.losses import (
     read_refused,
 )
 from iostrata.trace.metadata import Clock, Metadata, parse
+from iostrata.trace.origin import unread
 from iostrata.trace.points import Points
 from iostrata.trace.stream import (
     RECORDER_CPU,
@@ -115,6 +116,7 @@ def assemble(
             *cut.damage,
             *full_tables(points["full"]),
             *early_end(points["end"]),
+            *unread(metadata.env),
             *facts_damage,
         ),
         facts=facts,

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace writing: columns of events to a machine's directory, as the recorder writes it.
 
-For synthetic recordings: tests and generators state what happened, and every
-later stage reads it as if a kernel had said it.
+For what another tool recorded, and for synthetic recordings: tests and generators state
+what happened, and every later stage reads it as if a kernel had said it.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -29,7 +29,7 @@ from iostrata.trace.facts import (
     Mount,
     device_numbers,
 )
-from iostrata.trace.metadata import FORMAT_VERSION, Clock, render
+from iostrata.trace.metadata import EVENT_HEADER, FORMAT_VERSION, Clock, render
 from iostrata.trace.stream import (
     CRC_AT,
     HEAD,
@@ -133,6 +133,20 @@ def as_events(
             found[name] = found["time_ns"]
     found["point"] = number
     return found
+
+
+def with_fields(dtype: np.dtype[np.void], names: Collection[str]) -> np.dtype[np.void]:
+    """An event of its own header and a few of its fields, where the metadata's rules put those."""
+    fields: Mapping[str, Any] = dtype.fields or {}
+    kept = [name for name in dtype.names or () if name in EVENT_HEADER or name in names]
+    kinds, offsets, at = [fields[name][0] for name in kept], [], 0
+    for kind in kinds:
+        at = -(-at // kind.alignment) * kind.alignment
+        offsets.append(at)
+        at += kind.itemsize
+    return np.dtype(
+        {"names": kept, "formats": kinds, "offsets": offsets, "itemsize": layout.EVENT_BYTES}
+    )
 
 
 def begins(point: str, dtype: np.dtype[np.void]) -> frozenset[str]:
@@ -323,9 +337,7 @@ class TraceBuilder:
         if self._mounts:
             facts["mountinfo"] = "".join(map(mount_line, self._mounts))
         if self._blocks:
-            facts["block"] = "\n".join(
-                ["\t".join(BLOCK_COLUMNS), *map(block_line, self._blocks), ""]
-            )
+            facts["block"] = block_fact(self._blocks)
         if self._apic_ids:
             rows = (CPU_COLUMNS, *self._apic_ids.items())
             facts["cpus"] = "".join(f"{cpu}\t{apic_id}\n" for cpu, apic_id in rows)
@@ -377,6 +389,11 @@ def mount_line(mount: Mount) -> str:
         f"1 1 {device_numbers(mount.device_key)} {root} {point} {mount.options} - "
         f"{mount.file_system} {source} {mount.options}\n"
     )
+
+
+def block_fact(blocks: Iterable[BlockDevice]) -> str:
+    """The text of the fact: a head, and a line each."""
+    return "\n".join(["\t".join(BLOCK_COLUMNS), *map(block_line, blocks), ""])
 
 
 def block_line(block: BlockDevice) -> str:
