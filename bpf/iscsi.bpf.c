@@ -73,8 +73,9 @@ static __always_inline int command_emit(struct iscsi_task *task, __be32 itt, str
 	return 0;
 }
 
-/* All of a PDU is with the connection: of a command, with what data goes with that. */
-SEC("fexit/iscsi_sw_tcp_pdu_xmit")
+/* A PDU goes to the connection, of a command with what data goes with that; once more where that
+ * was full.  The network's own work for it may be done by this very thread, or later by others. */
+SEC("fentry/iscsi_sw_tcp_pdu_xmit")
 int iscsi_sent(__u64 *ctx)
 {
 	struct iscsi_task *task = (void *)argument_key(ctx, 0);
@@ -82,7 +83,7 @@ int iscsi_sent(__u64 *ctx)
 	struct iscsi_sw_tcp_conn *connection;
 	struct iscsi_tcp_conn *transport;
 
-	if ((int)ctx[1] || (PEEK(header, opcode) & OPCODE) != SCSI_COMMAND)
+	if ((PEEK(header, opcode) & OPCODE) != SCSI_COMMAND)
 		return 0;
 	transport = BPF_CORE_READ(task, conn, dd_data);
 	connection = PEEK(transport, dd_data);

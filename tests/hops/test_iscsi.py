@@ -80,6 +80,30 @@ def test_sessions_number_alike(tmp_path: Path, addressed: bool) -> None:
         same(accounts(found)[writer.tid], truth_of(writer, name), "target")
 
 
+@pytest.mark.parametrize("addressed", [True, False])
+def test_sessions_do_the_same_at_the_same_time(tmp_path: Path, addressed: bool) -> None:
+    """What the target's disks had of it differs; nothing but the connections tells whose it was."""
+    target = Machine("target")
+    sessions = [
+        Session(
+            Machine(f"i{n}"), target, n, 40_000 if addressed else 40_000 + n,
+            addresses=7 + n if addressed else 0,
+        )
+        for n in range(2)
+    ]  # fmt: skip
+    writers = [session.writer() for session in sessions]
+    for session, writer, queue in zip(sessions, writers, (300, 10_300), strict=True):
+        for number in range(8):
+            costs = Costs()
+            costs.disk.queue, costs.disk.device = queue, 30_300 + number * 500 - queue
+            session.write(writer, number * 8192, costs)
+    found = analysed(tmp_path, *(session.initiator for session in sessions), target)
+    assert followed(found) == [(8, 8), (8, 8)]
+    for session, writer in zip(sessions, writers, strict=True):
+        name = session.initiator.name
+        same(accounts(found)[writer.tid], truth_of(writer, name), "target")
+
+
 def test_targets_number_alike(tmp_path: Path) -> None:
     """One initiator has a disk of each of two: the same tags, from ports of its own."""
     initiator = Machine("initiator", clock(10**9, 0))
