@@ -64,6 +64,36 @@ def test_every_row_is_met(tmp_path: Path, seed: int, head: bool) -> None:
         assert mine == true
 
 
+def test_like_clockwork_the_generation_tells_which_use_it_is(tmp_path: Path) -> None:
+    """Each write is as the one before it, and no clocks tell when anything was."""
+    target = Target(clock=clock(86_400_000_000_000))
+    initiator, to = Initiator(clock=clock(5_000_000)), Connection(target)
+    writer = initiator.writer()
+    for _ in range(80):
+        initiator.write(writer, to, [Costs()])
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 80, 80, 0)
+    for mine, true in met(found, 200, writer):
+        assert mine == true
+
+
+def test_a_target_alone_tells_what_it_served(tmp_path: Path) -> None:
+    """Also where a command's begin was lost, and its control block is the one's before it."""
+    random, target = Random(7), Target()
+    initiator, to = Initiator(), Connection(target)
+    writer = initiator.writer()
+    drawn_costs = [drawn(random) for _ in range(60)]
+    for number, costs in enumerate(drawn_costs):
+        target.world.deaf_to = "nvmet_req_init" if number % 20 == 7 else ""
+        initiator.write(writer, to, [costs])
+    found = found_in(tmp_path, target)
+    seen = [costs for number, costs in enumerate(drawn_costs) if number % 20 != 7]
+    assert [
+        account["device.data"] for served in accounts(found).values() for account in served
+    ] == [costs.disk.device for costs in seen]
+    assert found.writes.latency_ns.tolist() == [costs.served - costs.waits for costs in seen]
+
+
 def test_a_write_that_takes_several_commands_is_followed_in_all(tmp_path: Path) -> None:
     """The queue is deep: a worker is at one after the other, and each one's bios are its own."""
     random, target = Random(1), Target()
@@ -83,15 +113,23 @@ def test_a_write_that_takes_several_commands_is_followed_in_all(tmp_path: Path) 
 
 
 def two(random: Random, *connections: Connection) -> tuple[list[Initiator], list[Writer]]:
-    """Two initiators that write the same places at the same times, each to its own target."""
+    """Two initiators that write the same places at the same times, each to its own target.
+
+    What one target serves would do for the other's initiator just as well.
+    """
     initiators = [Initiator(f"initiator{number}") for number in range(2)]
     writers = [each.writer(200 + number) for number, each in enumerate(initiators)]
     for _ in range(120):
-        now = max(writer.now for writer in writers) + random.randint(1_000, 90_000)
-        for each, writer, to in zip(initiators, writers, connections, strict=True):
-            writer.now = now + random.randint(0, 9_000)
+        now, costs = (
+            max(writer.now for writer in writers) + random.randint(1_000, 90_000),
+            drawn(random),
+        )
+        for number, each in enumerate(initiators):
+            writers[number].now = now
+            disk = replace(costs.disk, device=costs.disk.device + 300 * number)
             # One connection is one worker's at a time.
-            each.write(writer, to, [drawn(random)], worker=WORKER + writer.tid)
+            each.write(writers[number], connections[number], [replace(costs, disk=disk)],
+                       worker=WORKER + number)  # fmt: skip
     return initiators, writers
 
 
@@ -127,7 +165,7 @@ def test_what_nothing_tells_apart_is_nobodys(tmp_path: Path) -> None:
     assert told == [(120, 0, 120)] * 2
     assert found.quality.unfollowed == len(found.writes)
     rows = {layer.name for layer in found.layers if layer.machine.startswith("target")}
-    assert rows == {"target0/unfollowed", "target1/unfollowed"}
+    assert {row.partition("/")[2] for row in rows} == {"unfollowed"}
 
 
 @pytest.mark.parametrize("point", ["nvmet_req_init", "nvmet_req_complete", "nvme_complete_rq"])
@@ -187,12 +225,31 @@ def test_a_kernel_that_does_not_tell_when_it_sends(tmp_path: Path) -> None:
     initiator.world.deaf_to = "nvme_tcp_send"
     writer = initiator.writer()
     initiator.write(writer, to, [Costs()])
-    (mine,) = accounts(found_in(tmp_path, initiator)).values()
+    found = found_in(tmp_path, initiator)
+    assert "network.there" in {gap.merged_into for gap in found.quality.not_observed}
+    (mine,) = accounts(found).values()
     costs = Costs()
     assert mine[0]["initiator.submit"] == costs.submit // 3
     assert mine[0]["initiator.call"] == (
         costs.submit - costs.submit // 3 + costs.there + costs.served + costs.back
     )
+
+
+def test_a_kernel_that_does_not_tell_which_command_is_carried_out(tmp_path: Path) -> None:
+    """The disk's time is in the target's row then, which is said."""
+    target = Target()
+    initiator, to = Initiator(), Connection(target)
+    target.world.deaf_to = "nvmet_work"
+    writer = initiator.writer()
+    for _ in range(5):
+        initiator.write(writer, to, [Costs()])
+    found = found_in(tmp_path, initiator, target)
+    costs = Costs()
+    for mine in accounts(found)[200]:
+        assert mine["target/target"] == costs.served - costs.waits // 2
+        assert not any(row.startswith("target/device") for row in mine)
+    (said,) = (gap for gap in found.quality.not_observed if gap.merged_into == "target")
+    assert said.layer == "what commands are carried out by on target"
 
 
 class Exporter(Target):

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Programs, Stage, Visibility
+from iostrata.layers.declaration import Declaration, Observer, Programs, Stage, Visibility
 
 HOP: Final = "nvme-tcp"
+UNTRACED: Final = "functions cannot be traced (fentry), or have other names"
 
 NVME: Final = Declaration(
     stages=(
@@ -29,6 +30,22 @@ NVME: Final = Declaration(
             ("nvmet",),
             "what this machine does for others as a target of NVMe over TCP is not seen",
             absent="no target of NVMe is loaded with BTF: this machine is none",
+        ),
+    ),
+    observers=(
+        Observer(
+            "when commands of NVMe are sent",
+            ("nvme_tcp_send",),
+            UNTRACED,
+            "network.there",
+            given="nvme_complete_rq",
+        ),
+        Observer(
+            "what commands are carried out by",
+            ("nvmet_work",),
+            UNTRACED,
+            "target",
+            given="nvmet_req_complete",
         ),
     ),
 )

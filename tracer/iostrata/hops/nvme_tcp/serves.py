@@ -45,15 +45,11 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
 def _begins(begun: Columns, done: Columns) -> Ints:
     """Of each command that is complete, the row of its begin, -1: it was not seen.
 
-    Its control block is used again at once, and other commands have its identifier.
+    Its control block is used again at once, by a command that has another identifier.
     """
     first = AsOf(begun["request_key"], begun["time_ns"])
     found = first.at_or_before(done["request_key"], done["time_ns"])
-    before = AsOf(done["request_key"], done["time_ns"]).at_or_before(
-        done["request_key"], done["time_ns"] - 1
-    )
-    mine = at(begun["time_ns"], found) >= at(done["time_ns"], before)
-    return np.where(mine & (at(keys_of(begun), found) == keys_of(done)), found, -1)
+    return np.where(at(keys_of(begun), found) == keys_of(done), found, -1)
 
 
 def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints]:
