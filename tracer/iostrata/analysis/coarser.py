@@ -23,6 +23,7 @@ def coarser(trace: Trace) -> Iterator[NotObserved]:
     yield NotObserved(
         "kernel workers", "not by bpftrace's script: what they did for a write", "unattributed"
     )
+    yield NotObserved("bpftrace", "when it has a writer's CPU: that is in any row", "")
     if any(mount.file_system == "xfs" for mount in trace.facts.mounts) and len(
         trace.points["xfs_file_fsync"]
     ):

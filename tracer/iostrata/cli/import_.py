@@ -66,7 +66,7 @@ def import_(
     \b
       iostrata import --script > iostrata.bt
       scp iostrata.bt root@db:
-      ssh root@db bpftrace iostrata.bt postgres > out.txt
+      ssh root@db nice -n 19 bpftrace iostrata.bt postgres > out.txt
       iostrata import out.txt -o DIR
       iostrata replay DIR
 
