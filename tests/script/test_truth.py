@@ -199,6 +199,23 @@ def test_flushes_end_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -
         assert rows["residual"] == 0
 
 
+def test_what_has_data_and_asks_for_a_flush_ends_at_its_place(tmp_path: Path) -> None:
+    """A journal's last block, which ends without data once the flush behind it is done."""
+    lines = f"""\
+thread 0 0 1 900 1 1 {"61" * 16} {"61" * 16}
+block_bio_queue 1 0 1 10000 266338304 0 0 FWS 0
+block_bio_queue 2 0 7 11000 266338304 96 8 FWFSM 1
+tracepoint:block:block_rq_complete 3 0 0 50000 266338304 104 0 WSM
+tracepoint:block:block_rq_complete 4 0 0 61000 266338304 0 0 WS
+end 80000
+@n[0]: 5
+"""
+    (trace,) = open_recording(imported(BEGIN + lines, tmp_path)).traces()
+    queued = trace.points["block_bio_queue"]["bio_key"].tolist()
+    assert len(set(queued)) == 2
+    assert trace.points["block_rq_complete"]["bio_key"].tolist() == queued[::-1]
+
+
 def test_what_the_script_does_not_tell_is_said(tmp_path: Path) -> None:
     world, _ = writes()
     text = printed(world) + "@unseen[tracepoint:syscalls:sys_enter_io_uring_enter]: 12\n"
@@ -229,6 +246,7 @@ def test_no_time_is_left_over_of_a_row_that_is_not_told(tmp_path: Path) -> None:
     """Fields that the script does not know are not there, instead of zero."""
     world, _ = writes()
     (trace,) = open_recording(imported(printed(world), tmp_path)).traces()
+    assert set(trace.points["syscall"]["offset_bytes"].tolist()) == {-1}
     assert "above_key" not in trace.points["block_bio_queue"].fields
     assert "waker_context" not in trace.points["sched_resume"].fields
     assert "by_kernel_thread" not in trace.points["block_rq_complete"].fields

@@ -105,6 +105,14 @@ _CALLS: Final = {
     "msync": CALL_MSYNC,
     "sync": CALL_SYNC,
 }
+
+
+def _of_call(number: int) -> dict[str, int]:
+    """Only of a range is it told where."""
+    placed = number == CALL_SYNC_FILE_RANGE
+    return {"call": number} | ({} if placed else {"offset_bytes": -1})
+
+
 _OF_CALL: Final = {
     "enter_ns": _NS,
     "tgid": _TID,
@@ -128,7 +136,7 @@ _COMMIT_POINTS: Final = (
 
 WORDS: Final[Mapping[str, Word]] = {
     **{
-        f"sys_exit_{name}": Word("syscall", _OF_CALL, {"call": number}, ("enter_ns",))
+        f"sys_exit_{name}": Word("syscall", _OF_CALL, _of_call(number), ("enter_ns",))
         for name, number in _CALLS.items()
     },
     "ext4_sync_file": Word(
