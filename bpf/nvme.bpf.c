@@ -106,7 +106,7 @@ int nvme_setup(__u64 *ctx)
 	struct request *rq = ARGUMENT(struct request *, 0);
 	struct nvme_command *command = ARGUMENT(struct nvme_command *, 1);
 
-	if (!rq || !tcp_request(argument_key(ctx, 0)))
+	if (!rq || !command || !tcp_request(argument_key(ctx, 0)))
 		return 0;
 	return wire_emit(rq, PEEK(command, common.command_id), POINT_nvme_setup_cmd);
 }
