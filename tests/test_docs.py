@@ -21,7 +21,7 @@ from typer.main import get_command
 from iostrata.cli import application, schemas
 from iostrata.layers import ROWS
 from iostrata.layers.page import page
-from iostrata.trace.facts import BLOCK_COLUMNS
+from iostrata.trace.fact_files import BLOCK_COLUMNS
 from iostrata.trace.layout import DTYPES, POINTS
 from iostrata.trace.metadata import EVENT_HEADER, PACKET_FIELDS
 from tests.test_readme import BLOCK, ROOT

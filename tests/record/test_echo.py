@@ -12,7 +12,7 @@ import pytest
 from iostrata.record import echo
 from iostrata.record.echo import Echoes, checksum_of, is_reply, request, servers, write_echoes
 from iostrata.trace.echo import Echo
-from iostrata.trace.facts import read_facts
+from iostrata.trace.fact_files import read_facts
 
 
 def sent(address: str) -> int | None:

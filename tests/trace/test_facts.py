@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from iostrata.trace.clocks import TscOffset
-from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key, read_facts
+from iostrata.trace.fact_files import read_facts
+from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key
 from iostrata.trace.read import read_trace
 from iostrata.trace.write import TraceBuilder
 
@@ -132,10 +133,8 @@ def test_clocks(tmp_path: Path) -> None:
     assert facts.exchange.remote_ns.tolist() == [500, 510]
     assert facts.exchange.received_ns.tolist() == [12, 22]
     assert defects == [
-        "facts/tsc: line 4 is no virtual CPU's offset",
-        "facts/tsc: line 5 is no virtual CPU's offset",
-        "facts/exchange: line 3 is no exchange of clocks",
-        "facts/exchange: line 4 is no exchange of clocks",
+        "facts/tsc: line 4 is no virtual CPU's offset, nor is one more",
+        "facts/exchange: line 3 is no exchange of clocks, nor is one more",
     ]
 
 
@@ -144,7 +143,7 @@ def test_a_clock_that_no_machine_has_is_no_exchange(tmp_path: Path) -> None:
     rows = [f"1\t{(1 << 63) - 1}\t2", f"1\t5\t{1 << 62}", "-9\t5\t7", "3\t-1\t4", "3\t0\t4"]
     facts, defects = read_facts(facts_directory(tmp_path, exchange="\n".join([*rows, ""])))
     assert facts.exchange.sent_ns.tolist() == [3]
-    assert len(defects) == 4
+    assert defects == ["facts/exchange: line 1 is no exchange of clocks, nor are 3 more"]
 
 
 def test_a_file_system_with_a_number_of_its_own_is_named_by_its_disk() -> None:
@@ -214,7 +213,25 @@ def test_what_a_qemu_limits(tmp_path: Path) -> None:
     lines = "70\tvm1\n71\t-\n70\tvm1\nx\tvm2\n73\n"
     facts, defects = read_facts(facts_directory(tmp_path, throttled=lines))
     assert facts.throttled == {70: "vm1", 71: ""}
-    assert defects == [f"facts/throttled: line {number} is no virtual machine" for number in (4, 5)]
+    assert defects == ["facts/throttled: line 4 is no virtual machine, nor is one more"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "what"),
+    [
+        ("mountinfo", "mount"), ("block", "block device"), ("cpus", "CPU"),
+        ("tsc", "virtual CPU's offset"), ("exchange", "exchange of clocks"), ("stacks", "stack"),
+        ("cgroups", "control group"), ("connections", "connection"), ("echoes", "echo"),
+        ("overlays", "overlay"), ("throttled", "virtual machine"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path: Path) -> None:
+    lines = "a\tb\tc\n" + "nonsense\n" * 5000
+    facts, defects = read_facts(facts_directory(tmp_path, **{fact: lines}))
+    first = 2 if fact in ("block", "connections") else 1
+    assert defects == [f"facts/{fact}: line {first} is no {what}, nor are {5001 - first} more"]
+    assert vars(facts).keys() == vars(Facts()).keys()
+    assert not any(len(one) for one in vars(facts).values())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from iostrata.trace.cells import count
 from iostrata.trace.clocks import TscOffset
 from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
-from iostrata.trace.facts import BlockDevice, Facts, Mount, parse_mount
+from iostrata.trace.fact_files import parse_mount
+from iostrata.trace.facts import BlockDevice, Facts, Mount
 from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file, open_regular, read_small
 from iostrata.trace.follow import Follower
 from iostrata.trace.losses import UNKNOWN_POINT

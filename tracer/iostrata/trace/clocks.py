@@ -14,7 +14,7 @@ from iostrata.trace.cells import integer
 from iostrata.trace.times import LATEST_NS
 
 ABSENT = "-"
-EXCHANGE_COLUMNS = ("sent_ns", "remote_ns", "received_ns")
+EXCHANGE_COLUMNS = "sent_ns\tremote_ns\treceived_ns"
 UNSCALED_BITS = (32, 48)
 """KVM's tsc ratios are fixed-point numbers near 1: 32 bits of fraction on AMD, 48 on Intel."""
 RATIO_RANGE_BITS = 6

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine's facts: the text files beside its trace to mounts, block devices and clocks.
+"""A machine's facts: its mounts, block devices and clocks, and what they say of each other.
 
 ``device_key`` is the kernel's own encoding everywhere: major << 20 | minor.
 A fact that was not recorded is missing, never guessed.
@@ -8,45 +8,13 @@ A fact that was not recorded is missing, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from iostrata.foreign import shown
-from iostrata.trace.cells import count, integer
-from iostrata.trace.clocks import (
-    EXCHANGE_COLUMNS,
-    Exchange,
-    TscOffset,
-    exchange_of,
-    parse_exchange,
-    parse_tsc,
-)
-from iostrata.trace.echo import ECHOES, HEAD, Echo, parse_echo
-from iostrata.trace.files import MOST_FACT_BYTES, read_small
-
-ABSENT = "-"
-BLOCK_COLUMNS = (
-    "dev",
-    "name",
-    "parent_dev",
-    "scheduler",
-    "write_cache",
-    "fua",
-    "rotational",
-    "logical_block_size",
-    "backing",
-    "lower_devs",
-    "backing_inode",
-    "transport",
-    "queue_limits",
-)
-CPU_COLUMNS = ("cpu", "apic_id")
-CPU_BITS = 16
-"""No kernel has more CPUs: there is a row for each below the last."""
-OVERLAY_COLUMNS = ("dev", "upper_dev")
-STACK_COLUMNS = "stack\tfunctions"
-CGROUP_COLUMNS = "cgroup\tpath"
+from iostrata.trace.cells import integer
+from iostrata.trace.clocks import Exchange, TscOffset, exchange_of
+from iostrata.trace.echo import Echo
 
 
 @dataclass(frozen=True)
@@ -215,206 +183,6 @@ def device_numbers(key: int) -> str:
     return f"{key >> 20}:{key & 0xFFFFF}"
 
 
-def read_facts(directory: Path) -> tuple[Facts, list[str]]:
-    """The facts, and one line for each that cannot be understood."""
-    defects: list[str] = []
-    mounts: list[Mount] = []
-    blocks: dict[int, BlockDevice] = {}
-    for number, line in read_lines(directory / "mountinfo", defects):
-        try:
-            mounts.append(parse_mount(line))
-        except (ValueError, IndexError):
-            defects.append(f"facts/mountinfo: line {number} is no mount")
-    columns: list[str] = []
-    for number, line in read_lines(directory / "block", defects):
-        if not columns:
-            columns = line.split("\t")
-            continue
-        try:
-            block = parse_block(columns, line)
-            blocks[block.device_key] = block
-        except (ValueError, KeyError):
-            defects.append(f"facts/block: line {number} is no block device")
-    facts = Facts(
-        mounts=tuple(mounts),
-        blocks=blocks,
-        apic_ids=read_apic_ids(directory, defects),
-        tsc=read_tsc(directory, defects),
-        exchange=read_exchange(directory, defects),
-        stacks=read_stacks(directory, defects),
-        cgroups=read_cgroups(directory, defects),
-        least_rtt_us=read_least_rtt(directory, defects),
-        echoes=tuple(read_echoes(directory, defects)),
-        overlays=read_overlays(directory, defects),
-        throttled=read_throttled(directory, defects),
-    )
-    return facts, defects
-
-
-def read_echoes(directory: Path, defects: list[str]) -> Iterator[Echo]:
-    for number, line in read_lines(directory / ECHOES, defects):
-        if line == HEAD:
-            continue
-        try:
-            yield parse_echo(line)
-        except ValueError:
-            defects.append(f"facts/{ECHOES}: line {number} is no echo")
-
-
-def read_least_rtt(directory: Path, defects: list[str]) -> dict[int, int]:
-    least = {}
-    columns: list[str] = []
-    for number, line in read_lines(directory / "connections", defects):
-        if not columns:
-            columns = line.split("\t")
-            continue
-        try:
-            row = dict(zip(columns, line.split("\t"), strict=True))
-            if row["min_rtt_us"] != ABSENT:
-                connection = integer(row["local_port"], 16) << 16 | integer(row["port"], 16)
-                least[connection] = integer(row["min_rtt_us"], 32)
-        except (ValueError, KeyError):
-            defects.append(f"facts/connections: line {number} is no connection")
-    return least
-
-
-def read_apic_ids(directory: Path, defects: list[str]) -> dict[int, int]:
-    ids = {}
-    for number, line in read_lines(directory / "cpus", defects):
-        if line.split() == list(CPU_COLUMNS):
-            continue
-        try:
-            cpu, apic_id = line.split()
-            ids[count(cpu, CPU_BITS)] = count(apic_id, 32)
-        except ValueError:
-            defects.append(f"facts/cpus: line {number} is no CPU")
-    return ids
-
-
-def read_overlays(directory: Path, defects: list[str]) -> dict[int, int]:
-    overlays = {}
-    for number, line in read_lines(directory / "overlays", defects):
-        if line.split("\t") == list(OVERLAY_COLUMNS):
-            continue
-        try:
-            overlay, upper = (integer(cell, 32) for cell in line.split("\t"))
-            overlays[overlay] = upper
-        except ValueError:
-            defects.append(f"facts/overlays: line {number} is no overlay")
-    return overlays
-
-
-def read_stacks(directory: Path, defects: list[str]) -> dict[int, tuple[str, ...]]:
-    stacks = {}
-    for number, line in read_lines(directory / "stacks", defects):
-        if line == STACK_COLUMNS:
-            continue
-        stack, _, functions = line.partition("\t")
-        if not re.fullmatch(r"[0-9]{1,10}", stack):
-            defects.append(f"facts/stacks: line {number} is no stack")
-            continue
-        stacks[int(stack)] = tuple(functions.split())
-    return stacks
-
-
-def read_cgroups(directory: Path, defects: list[str]) -> dict[int, str]:
-    cgroups = {}
-    for number, line in read_lines(directory / "cgroups", defects):
-        if line == CGROUP_COLUMNS:
-            continue
-        cgroup, _, path = line.partition("\t")
-        if not cgroup.isdecimal():
-            defects.append(f"facts/cgroups: line {number} is no control group")
-            continue
-        cgroups[int(cgroup)] = path
-    return cgroups
-
-
-def read_throttled(directory: Path, defects: list[str]) -> dict[int, str]:
-    throttled = {}
-    for number, line in read_lines(directory / "throttled", defects):
-        pid, tab, name = line.partition("\t")
-        try:
-            if not tab:
-                raise ValueError
-            throttled[integer(pid, 32)] = "" if name == ABSENT else shown(name)
-        except ValueError:
-            defects.append(f"facts/throttled: line {number} is no virtual machine")
-    return throttled
-
-
-def read_tsc(directory: Path, defects: list[str]) -> tuple[TscOffset, ...]:
-    offsets = []
-    for number, line in read_lines(directory / "tsc", defects):
-        try:
-            offsets.append(parse_tsc(line))
-        except ValueError:
-            defects.append(f"facts/tsc: line {number} is no virtual CPU's offset")
-    return tuple(offsets)
-
-
-def read_exchange(directory: Path, defects: list[str]) -> Exchange:
-    rows = []
-    for number, line in read_lines(directory / "exchange", defects):
-        if line.split() == list(EXCHANGE_COLUMNS):
-            continue
-        try:
-            rows.append(parse_exchange(line))
-        except ValueError:
-            defects.append(f"facts/exchange: line {number} is no exchange of clocks")
-    return exchange_of(rows)
-
-
-def read_lines(path: Path, defects: list[str]) -> Iterator[tuple[int, str]]:
-    """Each line that is not empty, with its number; nothing where there is no such file."""
-    try:
-        text = read_small(path, MOST_FACT_BYTES).decode(errors="surrogateescape")
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        defects.append(f"facts/{path.name}: cannot be read ({error.strerror})")
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line:
-            yield number, line
-
-
-def parse_mount(line: str) -> Mount:
-    """One line of /proc/PID/mountinfo (proc_pid_mountinfo(5))."""
-    before, _, after = line.partition(" - ")
-    mount, kind = before.split(" "), after.split(" ")
-    return Mount(
-        device_key(mount[2]), unescape(mount[4]), shown(kind[0]), unescape(kind[1]), kind[2],
-        unescape(mount[3]),
-    )  # fmt: skip
-
-
 def unescape(text: str) -> str:
+    """A word of mountinfo, in which spaces are ``\\040``."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
-
-
-def parse_block(columns: list[str], line: str) -> BlockDevice:
-    values = dict(zip(columns, line.split("\t"), strict=True))
-    known = {name: value for name, value in values.items() if value != ABSENT}
-    lower = known.get("lower_devs", "")
-    return BlockDevice(
-        device_key=integer(values["dev"], 32),
-        name=shown(values["name"]),
-        parent_key=integer(known.get("parent_dev", "0"), 32),
-        scheduler=known.get("scheduler", ""),
-        write_cache=known.get("write_cache", ""),
-        fua=boolean(known.get("fua")),
-        rotational=boolean(known.get("rotational")),
-        logical_block_bytes=integer(known["logical_block_size"], 32)
-        if "logical_block_size" in known
-        else None,
-        backing=known.get("backing", ""),
-        lower_keys=tuple(integer(key, 32) for key in lower.split(",") if key),
-        backing_inode=integer(known["backing_inode"], 64) if "backing_inode" in known else None,
-        transport=shown(known.get("transport", "")),
-        queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
-    )
-
-
-def boolean(text: str | None) -> bool | None:
-    return None if text is None else text == "1"

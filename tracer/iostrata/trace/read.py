@@ -15,7 +15,8 @@ from pathlib import Path
 from iostrata.errors import RecordingError
 from iostrata.foreign import shown
 from iostrata.trace import layout
-from iostrata.trace.facts import Facts, read_facts
+from iostrata.trace.fact_files import read_facts
+from iostrata.trace.facts import Facts
 from iostrata.trace.files import read_small
 from iostrata.trace.losses import (
     Cut,

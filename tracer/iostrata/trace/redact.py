@@ -16,8 +16,9 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.trace import facts as fact
+from iostrata.trace import fact_files as fact
 from iostrata.trace.echo import ECHOES
+from iostrata.trace.facts import device_numbers, unescape
 from iostrata.trace.files import FACTS, METADATA
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import EVENT_HEADER, Metadata, render
@@ -216,8 +217,8 @@ def _mount(line: str, blocks: frozenset[str], names: Pseudonyms) -> str | None:
         source = names.address(mount.source)
     words = [word for word in mount.options.split(",") if word in ("rw", "ro", "sync")]
     upper = [word for word in mount.options.split(",") if word.startswith("upperdir=")]
-    words += [f"upperdir={_path(fact.unescape(word[9:]), names)}" for word in upper]
-    numbers = fact.device_numbers(mount.device_key)
+    words += [f"upperdir={_path(unescape(word[9:]), names)}" for word in upper]
+    numbers = device_numbers(mount.device_key)
     root, point = (_path(text, names) for text in (mount.root, mount.mount_point))
     options = ",".join(words) or "rw"
     return f"1 1 {numbers} {root} {point} rw - {mount.file_system} {source} {options}"

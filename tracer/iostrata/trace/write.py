@@ -19,16 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from iostrata.columns import distinct
 from iostrata.trace import layout
-from iostrata.trace.facts import (
+from iostrata.trace.fact_files import (
     ABSENT,
     BLOCK_COLUMNS,
     CGROUP_COLUMNS,
     CPU_COLUMNS,
     STACK_COLUMNS,
-    BlockDevice,
-    Mount,
-    device_numbers,
 )
+from iostrata.trace.facts import BlockDevice, Mount, device_numbers
 from iostrata.trace.metadata import EVENT_HEADER, FORMAT_VERSION, Clock, render
 from iostrata.trace.stream import (
     CRC_AT,
@@ -339,8 +337,8 @@ class TraceBuilder:
         if self._blocks:
             facts["block"] = block_fact(self._blocks)
         if self._apic_ids:
-            rows = (CPU_COLUMNS, *self._apic_ids.items())
-            facts["cpus"] = "".join(f"{cpu}\t{apic_id}\n" for cpu, apic_id in rows)
+            lines = (f"{cpu}\t{apic_id}" for cpu, apic_id in self._apic_ids.items())
+            facts["cpus"] = "\n".join((CPU_COLUMNS, *lines, ""))
         if self._stacks:
             lines = (f"{number}\t{' '.join(names)}" for number, names in self._stacks.items())
             facts["stacks"] = "\n".join((STACK_COLUMNS, *lines, ""))

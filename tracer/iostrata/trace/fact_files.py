@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text files beside a trace in, the machine's facts and what is wrong with the files out.
+
+A line that cannot be understood is left out, and a file with any is one defect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from iostrata.foreign import shown
+from iostrata.trace.cells import count, integer
+from iostrata.trace.clocks import EXCHANGE_COLUMNS, exchange_of, parse_exchange, parse_tsc
+from iostrata.trace.echo import ECHOES, HEAD, parse_echo
+from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key, unescape
+from iostrata.trace.files import MOST_FACT_BYTES, read_small
+
+Parsed = TypeVar("Parsed")
+
+ABSENT = "-"
+BLOCK_COLUMNS = (
+    "dev",
+    "name",
+    "parent_dev",
+    "scheduler",
+    "write_cache",
+    "fua",
+    "rotational",
+    "logical_block_size",
+    "backing",
+    "lower_devs",
+    "backing_inode",
+    "transport",
+    "queue_limits",
+)
+CPU_COLUMNS = "cpu\tapic_id"
+CPU_BITS = 16
+"""No kernel has more CPUs: there is a row for each below the last."""
+OVERLAY_COLUMNS = "dev\tupper_dev"
+STACK_COLUMNS = "stack\tfunctions"
+CGROUP_COLUMNS = "cgroup\tpath"
+
+
+def read_facts(directory: Path) -> tuple[Facts, list[str]]:
+    """The facts, and one line for each file that cannot be understood, or not all of it."""
+    files = _Files(directory)
+    mounts = files.lines("mountinfo", "mount", parse_mount)
+    blocks = files.table("block", "block device", parse_block)
+    facts = Facts(
+        mounts=tuple(mounts),
+        blocks={block.device_key: block for block in blocks},
+        apic_ids=dict(files.lines("cpus", "CPU", _cpu, CPU_COLUMNS)),
+        tsc=tuple(files.lines("tsc", "virtual CPU's offset", parse_tsc)),
+        exchange=exchange_of(
+            files.lines("exchange", "exchange of clocks", parse_exchange, EXCHANGE_COLUMNS)
+        ),
+        stacks=dict(files.lines("stacks", "stack", _stack, STACK_COLUMNS)),
+        cgroups=dict(files.lines("cgroups", "control group", _cgroup, CGROUP_COLUMNS)),
+        least_rtt_us=dict(filter(None, files.table("connections", "connection", _least_rtt))),
+        echoes=tuple(files.lines(ECHOES, "echo", parse_echo, HEAD)),
+        overlays=dict(files.lines("overlays", "overlay", _overlay, OVERLAY_COLUMNS)),
+        throttled=dict(files.lines("throttled", "virtual machine", _throttled)),
+    )
+    return facts, files.defects
+
+
+class _Files:
+    """Those of a directory; ``defects``: of the ones read so far."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.defects: list[str] = []
+
+    def lines(
+        self, name: str, what: str, parse: Callable[[str], Parsed], head: str = ""
+    ) -> list[Parsed]:
+        """What each line says, but for the head."""
+        lines = read_lines(self._directory / name, self.defects)
+        return self._parsed(name, what, parse, ((n, line) for n, line in lines if line != head))
+
+    def table(
+        self, name: str, what: str, parse: Callable[[Mapping[str, str]], Parsed]
+    ) -> list[Parsed]:
+        """What each row says, by the names of the columns, which are in the first line."""
+        lines = read_lines(self._directory / name, self.defects)
+        columns = next(lines, (0, ""))[1].split("\t")
+
+        def parse_row(line: str) -> Parsed:
+            return parse(dict(zip(columns, line.split("\t"), strict=True)))
+
+        return self._parsed(name, what, parse_row, lines)
+
+    def _parsed(
+        self, name: str, what: str, parse: Callable[[str], Parsed], lines: Iterable[tuple[int, str]]
+    ) -> list[Parsed]:
+        found, broken = [], []
+        for number, line in lines:
+            try:
+                found.append(parse(line))
+            except (ValueError, KeyError, IndexError):
+                broken.append(number)
+        if broken:
+            more = len(broken) - 1
+            others = f", nor {'is one' if more == 1 else f'are {more}'} more" if more else ""
+            self.defects.append(f"facts/{name}: line {broken[0]} is no {what}{others}")
+        return found
+
+
+def read_lines(path: Path, defects: list[str]) -> Iterator[tuple[int, str]]:
+    """Each line that is not empty, with its number; nothing where there is no such file."""
+    try:
+        text = read_small(path, MOST_FACT_BYTES).decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        defects.append(f"facts/{path.name}: cannot be read ({error.strerror})")
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line:
+            yield number, line
+
+
+def parse_mount(line: str) -> Mount:
+    """One line of /proc/PID/mountinfo (proc_pid_mountinfo(5))."""
+    before, _, after = line.partition(" - ")
+    mount, kind = before.split(" "), after.split(" ")
+    return Mount(
+        device_key(mount[2]), unescape(mount[4]), shown(kind[0]), unescape(kind[1]), kind[2],
+        unescape(mount[3]),
+    )  # fmt: skip
+
+
+def parse_block(values: Mapping[str, str]) -> BlockDevice:
+    known = {name: value for name, value in values.items() if value != ABSENT}
+    lower = known.get("lower_devs", "")
+    return BlockDevice(
+        device_key=integer(values["dev"], 32),
+        name=shown(values["name"]),
+        parent_key=integer(known.get("parent_dev", "0"), 32),
+        scheduler=known.get("scheduler", ""),
+        write_cache=known.get("write_cache", ""),
+        fua=_boolean(known.get("fua")),
+        rotational=_boolean(known.get("rotational")),
+        logical_block_bytes=integer(known["logical_block_size"], 32)
+        if "logical_block_size" in known
+        else None,
+        backing=known.get("backing", ""),
+        lower_keys=tuple(integer(key, 32) for key in lower.split(",") if key),
+        backing_inode=integer(known["backing_inode"], 64) if "backing_inode" in known else None,
+        transport=shown(known.get("transport", "")),
+        queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
+    )
+
+
+def _boolean(text: str | None) -> bool | None:
+    return None if text is None else text == "1"
+
+
+def _cpu(line: str) -> tuple[int, int]:
+    cpu, apic_id = line.split()
+    return count(cpu, CPU_BITS), count(apic_id, 32)
+
+
+def _stack(line: str) -> tuple[int, tuple[str, ...]]:
+    stack, _, functions = line.partition("\t")
+    return count(stack, 64), tuple(functions.split())
+
+
+def _cgroup(line: str) -> tuple[int, str]:
+    cgroup, _, path = line.partition("\t")
+    return count(cgroup, 64), path
+
+
+def _least_rtt(row: Mapping[str, str]) -> tuple[int, int] | None:
+    if row["min_rtt_us"] == ABSENT:
+        return None
+    connection = integer(row["local_port"], 16) << 16 | integer(row["port"], 16)
+    return connection, integer(row["min_rtt_us"], 32)
+
+
+def _overlay(line: str) -> tuple[int, int]:
+    overlay, upper = (integer(cell, 32) for cell in line.split("\t"))
+    return overlay, upper
+
+
+def _throttled(line: str) -> tuple[int, str]:
+    pid, tab, name = line.partition("\t")
+    if not tab:
+        raise ValueError(line)
+    return integer(pid, 32), "" if name == ABSENT else shown(name)
