@@ -20,37 +20,28 @@ from iostrata.model.breakdown import (
     Who,
     Writes,
 )
+from iostrata.model.comparison import Change, ChangeRow, ComparedGroup, Comparison, Regression
+from iostrata.model.estimate import Basis, Estimate, Guess
 from iostrata.model.series import Repeated, Series, SeriesGroup, SeriesRow
 from iostrata.model.summary import (
-    Basis,
     Cause,
-    Change,
-    ChangeRow,
-    ComparedGroup,
-    Comparison,
-    Estimate,
-    Evidence,
     Excess,
     Fact,
     Figures,
-    Guess,
-    Lane,
     LiveSummary,
     Onset,
     Part,
     Period,
-    Regression,
     Row,
     SegmentRow,
-    Step,
     Sum,
     Summary,
     Table,
     Tail,
     TailRow,
     TailSegment,
-    Timeline,
 )
+from iostrata.model.timeline import Evidence, Lane, Step, Timeline
 
 __all__ = [
     "UNKNOWN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",

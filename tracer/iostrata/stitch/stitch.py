@@ -26,6 +26,7 @@ from iostrata.stitch.awaited import Waiting, edges_of, edges_of_commits, numbere
 from iostrata.stitch.behind import Behind, nothing_behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
+from iostrata.stitch.endings import endings_of
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.owners import Owners, Syncs
@@ -56,7 +57,7 @@ from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Numbers, Waited, behind_of
-from iostrata.stitch.wakers import Explained, Tied, Wakers, endings_of
+from iostrata.stitch.wakers import Explained, Tied, Wakers
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT

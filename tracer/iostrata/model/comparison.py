@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two sides of runs, layer by layer: what changed."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from iostrata.model.breakdown import Layer, Quality
+
+
+class Change(Struct, frozen=True):
+    """One row of a comparison, from side A to side B, in ns: means over a side's runs.
+
+    ``low_ns``..``high_ns``: the confidence interval of ``change_ns``, which is
+    signed. ``share``: the change as a part of A's total mean (of A's own value
+    for the total's percentiles); ``detectable``: the least rise that would probably
+    be found, likewise. ``verdict``: ``slower``, ``faster``; ``same``: all runs agree;
+    ``noise``: any change is small; ``unclear``: it may be large or none; empty: not judged.
+    """
+
+    a_ns: float
+    b_ns: float
+    change_ns: float
+    low_ns: float
+    high_ns: float
+    share: float
+    detectable: float
+    verdict: str
+
+    @property
+    def real(self) -> bool:
+        return self.verdict in ("slower", "faster")
+
+
+class ChangeRow(Struct, frozen=True):
+    """``layer`` None: unattributed. ``unlike``: not all runs observed it alike."""
+
+    layer: Layer | None
+    change: Change
+    unlike: bool
+
+
+class ComparedGroup(Struct, frozen=True):
+    """Writes of one kind in all runs. Law: the rows' changes add up to the total's.
+
+    ``known``: there is enough for the intervals to mean something. ``needed_runs``: of
+    each side, to find a change of the total that is not small; None: not known, or hundreds.
+    """
+
+    name: str
+    count_a: int
+    count_b: int
+    known: bool
+    total: Change
+    p50: Change
+    p99: Change
+    rows: tuple[ChangeRow, ...]
+    needed_runs: int | None
+
+
+class Regression(Struct, frozen=True):
+    """``row``: ``total``, ``p99`` or a layer's name."""
+
+    group: str
+    row: str
+    share: float
+
+
+class Comparison(Struct, frozen=True):
+    """Two sides of one run or more each, layer by layer.
+
+    ``confidence``: that all intervals hold; ``power``: how probably what is ``detectable``
+    is found. ``judged``: both sides have runs enough for a verdict. ``only_a``, ``only_b``:
+    groups that no run of the other has; ``not_in_all``: those that some runs of a side have.
+    ``mixes``: columns (``method``, ``size``) of which the two hold different parts.
+    ``one_after_the_other``: no run of one side was made between those of the other.
+    ``small``: the share below which a change does not matter; ``limit``: that above which
+    a real change for the worse is a regression; None: nothing is.
+    """
+
+    confidence: float
+    power: float
+    grouped_by: str
+    runs_a: int
+    runs_b: int
+    judged: bool
+    groups: tuple[ComparedGroup, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    not_in_all: tuple[str, ...]
+    mixes: tuple[str, ...]
+    one_after_the_other: bool
+    small: float
+    limit: float | None
+    regressions: tuple[Regression, ...]
+    quality_a: tuple[Quality, ...]
+    quality_b: tuple[Quality, ...]

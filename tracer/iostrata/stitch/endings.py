@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: what ended, by whom and where: requests, bios, calls and commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at, joined
+from iostrata.stitch.bios import Bios, Carried, roots
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.rpc import Calls
+from iostrata.stitch.window import Columns, Window
+
+# An interrupt that completed a request wakes who waits for it before it does anything else.
+SOON_NS: Final = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Endings:
+    """What ended, and on which thread and CPU: one row each.
+
+    ``bio``, ``call``, ``commit``: the row of the one that it is, -1 in the others; a bio's
+    is that of the whole one. ``request``: of a bio's, the row of what carried its data.
+    ``since_ns``: when the device was done with it, or else it ended. ``itself``: 0 where
+    that thread did not end it, but was interrupted.
+    """
+
+    tid: Ints
+    cpu: Ints
+    time_ns: Ints
+    since_ns: Ints
+    bio: Ints
+    request: Ints
+    call: Ints
+    commit: Ints
+    itself: Ints
+
+
+def endings_of(
+    window: Window,
+    bios: Bios,
+    carried: Carried,
+    requests: Requests,
+    completed: Columns,
+    calls: Calls,
+) -> Endings:
+    """Completions of requests and bios, of calls, and of journal commits."""
+    bare = window.columns("block_bio_complete", "tid", "cpu", "bio_key")
+    request = np.full(len(completed["time_ns"]), -1)
+    ended = np.flatnonzero(requests.completion >= 0)
+    request[requests.completion[ended]] = ended
+    carrier = np.full(len(requests.key), -1)
+    carrier[carried.request[::-1]] = carried.bio[::-1]
+    bio = at(carrier, request)
+    # Few have no request that was issued: those behind a flush.
+    alone = np.flatnonzero(bio < 0)
+    bio[alone] = _bio_of(bios, {name: column[alone] for name, column in completed.items()})
+    parts = (
+        _flushed(_of_block(completed, bio, request), bios, requests),
+        _of_block(bare, _bio_of(bios, bare), np.full(len(bare["tid"]), -1)),
+        _other("call", calls.end_tid, calls.end_ns),
+        _other("commit", window.commits.waker, window.commits.end_ns),
+    )
+    endings = Endings(**joined(parts))
+    return replace(endings, bio=at(roots(bios.parent), endings.bio))
+
+
+def _bio_of(bios: Bios, events: Columns) -> Ints:
+    return bios.by_key.at_or_before(events["bio_key"], events["time_ns"])
+
+
+def _of_block(events: Columns, bio: Ints, request: Ints) -> Endings:
+    none = np.full(len(bio), -1)
+    known = np.flatnonzero(bio >= 0)
+    time = events["time_ns"]
+    # A thread of a program completes nothing either, unless it polls for what it asked for itself.
+    itself = events.get("by_kernel_thread", np.ones(len(bio), np.int64))
+    found = Endings(events["tid"], events["cpu"], time, time, bio, request, none, none, itself)
+    return Endings(**{name: column[known] for name, column in vars(found).items()})
+
+
+def _other(kind: str, tid: Ints, time_ns: Ints) -> Endings:
+    none = np.full(len(tid), -1)
+    kinds = dict.fromkeys(("bio", "request", "call", "commit"), none)
+    kinds[kind] = np.arange(len(tid))
+    return Endings(tid, none, time_ns, time_ns, **kinds, itself=np.ones(len(tid), np.int64))
+
+
+def _flushed(endings: Endings, bios: Bios, requests: Requests) -> Endings:
+    """A bio that asked for a flush ends behind the block layer's own request for that."""
+    asked = np.flatnonzero(bios.wants_flush[endings.bio])
+    bio, time = endings.bio[asked], endings.time_ns[asked]
+    flushes = np.flatnonzero(requests.flush)
+    last = AsOf(requests.device_key[flushes], requests.complete_ns[flushes])
+    flush = at(flushes, last.at_or_before(bios.device_key[bio], time))
+    done, data = at(requests.complete_ns, flush), at(requests.complete_ns, bios.request[bio])
+    behind = (data < time) & (done > data) & (time - done <= SOON_NS)
+    since = endings.time_ns.copy()
+    since[asked[behind]] = done[behind]
+    return replace(endings, since_ns=since)
