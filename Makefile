@@ -8,6 +8,7 @@
 #   make schema  the JSON Schemas anew, docs/schema
 #   make docs    the page of the layers anew, docs/layers.md
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
+#   make test-kernels  what each kernel of the lab can observe, and its tables (long)
 #   make test-oracles   blktrace and others beside it, on virtual machines (long)
 #   make test-databases  real databases recorded here, as root (installs them: some GB)
 #   make test-distributions  both commands of the README on fresh systems, as root (long)
@@ -31,7 +32,7 @@ DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go
 	rocksdb-tools sysbench
 DISTRIBUTION_PACKAGES := $(BUILD_PACKAGES) debian-archive-keyring debootstrap git
 
-.PHONY: all demo test test-lab fuzz test-databases test-distributions bench man docs schema lint native install clean
+.PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench man docs schema lint native install clean
 all: install
 
 demo: install
@@ -46,6 +47,9 @@ test: .stamps/lab-packages .stamps/python-dev native
 
 test-lab: .stamps/lab-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m lab tests/lab
+
+test-kernels: .stamps/lab-packages .stamps/python-dev native
+	$(BIN)/python -m pytest -m kernels tests/kernels
 
 test-oracles: .stamps/lab-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m lab tests/lab/test_oracles.py tests/lab/test_tools.py

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kernel of the lab: each probe loads there or says why not, and tables are lawful.
+
+IOSTRATA_REWRITE=1 writes anew what doctor says.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from iostrata.lab.kernels import SUITES
+from tests.lab.test_machines import lab, run
+
+pytestmark = pytest.mark.kernels
+GOLDEN = Path(__file__).parent / "golden"
+# A guest's file system, its host with QEMU and an NFS client, its server: all points at once.
+SCENARIO, MACHINES = "kvm-nfs", ("guest", "host", "server")
+
+
+def seen_by(machine: str) -> str:
+    """Doctor's table of layers there, without what is of that machine's hardware or release."""
+    done = lab("exec", machine, "--", sys.executable, "-m", "iostrata", "doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, layers, *_ = done.stdout.split("\n\n")
+    return f"{machine}\n\n{layers}\n"
+
+
+@pytest.mark.parametrize("kernel", SUITES)
+def test_each_probe_loads_or_says_why_not(kernel: str) -> None:
+    try:
+        done = lab("up", SCENARIO, "--kernel", kernel)
+        assert done.returncode == 0, done.stderr
+        found = "\n".join(map(seen_by, MACHINES))
+    finally:
+        lab("down", SCENARIO)
+    golden = GOLDEN / f"{kernel}.txt"
+    if os.environ.get("IOSTRATA_REWRITE"):
+        golden.write_text(found)
+    assert found == golden.read_text()
+
+
+@pytest.mark.parametrize("scenario", ["local", "nfs", "kvm-local"])
+@pytest.mark.parametrize("kernel", SUITES)
+def test_tables_are_lawful(kernel: str, scenario: str, tmp_path: Path) -> None:
+    """Everything followed, explained and observed, by the scenario's own checks."""
+    found = run(scenario, tmp_path, "--kernel", kernel, "--round", "fdatasync")
+    assert found["passed"]
+    assert all(machine["kernel"].startswith(kernel) for machine in found["machines"])
