@@ -203,7 +203,7 @@ class Member:
         """Whether it has ended badly since it was last asked; ``note`` then says how."""
         if self.running or self.note:
             return False
-        seconds = f" after {self.status.last.seconds:.0f} s" if self.status.last else ""
+        seconds = f" (after {self.status.last.seconds:.0f} s)" if self.status.last else ""
         if error := self.error():
             self.note = f"{error}{seconds}"
         return bool(self.note)
