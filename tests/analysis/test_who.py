@@ -11,9 +11,10 @@ import pytest
 from msgspec import UNSET
 
 from iostrata.analysis import analyse, timelines
+from iostrata.analysis.who import Names
 from iostrata.attribute.choice import Choice
 from iostrata.attribute.summarise import summarise
-from iostrata.model import Breakdown, Quality
+from iostrata.model import UNKNOWN, Breakdown, Crowd, Quality, Who
 from iostrata.recording import open_recording
 from iostrata.report import json as json_report
 from iostrata.report import table, timeline_json, verdict, waterfall
@@ -47,9 +48,21 @@ def analysed(world: World, path: Path) -> Breakdown:
     return analyse(open_recording(path))
 
 
+def test_who_has_the_most_of_a_crowd_has_one_number() -> None:
+    """A crowd stands for its first member until its time is shared."""
+    names = Names()
+    one, other, third = (Who("local", name) for name in ("one", "other", "third"))
+    crowd, alone = names.numbers([Crowd((one, other), (60, 40)), third]).tolist()
+    parts = [number for number, _ in names.shared(crowd, np.array([100]))]
+    known, number = names.distinct()
+    assert known == (UNKNOWN, one, third, other)
+    assert [known[number[each]] for each in (*parts, alone)] == [one, other, third]
+
+
 def told(breakdown: Breakdown) -> dict[str, Counter[str]]:
     """ns by row and process; each row's parts must be its time, in every write."""
     behind = breakdown.behind
+    assert len(set(behind.names)) == len(behind.names)
     found: dict[str, Counter[str]] = {}
     for number, layer in enumerate(breakdown.layers):
         mine = np.flatnonzero(behind.layer == number)

@@ -279,7 +279,8 @@ def _behind(credit: _Credit, layers: Sequence[Layer], found: Prepared) -> Behind
     )
     number = {layer: row for row, layer in enumerate(layers)}
     layer_of = [number.get(layer, -1) if layer else -1 for layer in found.path.layers]
-    return Behind(write, np.array(layer_of, np.int64)[place], who, time, credit.names.all)
+    names, number_of = credit.names.distinct()
+    return Behind(write, np.array(layer_of, np.int64)[place], number_of[who], time, names)
 
 
 def _add(times: dict[int, Ints], place: int, write: Ints, time: Ints, count: int) -> None:

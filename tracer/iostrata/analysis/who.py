@@ -33,9 +33,11 @@ class Names:
         self._numbers: dict[Who | Crowd, int] = {UNKNOWN: 0}
         self._names: list[Who | Crowd] = [UNKNOWN]
 
-    @property
-    def all(self) -> tuple[Who, ...]:
-        return tuple(self.whom(number) for number in range(len(self._names)))
+    def distinct(self) -> tuple[tuple[Who, ...], Ints]:
+        """Everyone once, and the place there of each number's: a crowd has no name of its own."""
+        found = [self.whom(number) for number in range(len(self._names))]
+        place = {who: place for place, who in enumerate(dict.fromkeys(found))}
+        return tuple(place), np.array([place[who] for who in found], np.int64)
 
     def whom(self, number: int) -> Who:
         """Who it is, of a crowd the one who has the most."""
