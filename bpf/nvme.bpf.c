@@ -120,6 +120,7 @@ int nvme_complete(__u64 *ctx)
 	struct nvme_command *command;
 	struct nvme_ctrl *controller;
 	struct sock *socket;
+	__u64 ready_ns;
 	union event *e;
 	uuid_t id = {};
 	__u32 dev;
@@ -135,11 +136,13 @@ int nvme_complete(__u64 *ctx)
 	queue = PEEK(request, queue);
 	socket = socket_of(request);
 	BPF_CORE_READ_INTO(&id, controller, opts, host, id);
+	/* Before the event has its own time: more may come in meanwhile. */
+	ready_ns = transport_ready_ns((__u64)socket);
 	e = emit_reserve(POINT_nvme_complete_rq);
 	if (!e)
 		return 0;
 	e->nvme_complete_rq.request_key = argument_key(ctx, 0);
-	e->nvme_complete_rq.ready_ns = transport_ready_ns((__u64)socket);
+	e->nvme_complete_rq.ready_ns = ready_ns;
 	e->nvme_complete_rq.offset_bytes = 0;
 	e->nvme_complete_rq.size_bytes = 0;
 	e->nvme_complete_rq.dev = dev;

@@ -108,6 +108,8 @@ static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
 	__u8 opcode = PEEK(command, common.opcode);
 	bool placed = ns && (opcode == NVME_WRITE || opcode == NVME_WRITE_ZEROES);
 	__u32 shift = placed ? PEEK(ns, blksize_shift) & 63 : 0;
+	/* Before the event has its own time: more may come in meanwhile. */
+	__u64 ready_ns = transport_ready_ns((__u64)socket);
 	union event *e = emit_reserve(point);
 	uuid_t id = {};
 
@@ -115,7 +117,7 @@ static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
 		return;
 	bpf_core_read(&id, sizeof(id), &controller->hostid);
 	e->nvmet_req_init.request_key = key_of(req);
-	e->nvmet_req_init.ready_ns = transport_ready_ns((__u64)socket);
+	e->nvmet_req_init.ready_ns = ready_ns;
 	e->nvmet_req_init.offset_bytes = placed ? PEEK(command, rw.slba) << shift : 0;
 	e->nvmet_req_init.size_bytes = placed ? ((__u32)PEEK(command, rw.length) + 1) << shift : 0;
 	e->nvmet_req_init.dev = dev_of(ns);
