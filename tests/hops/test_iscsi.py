@@ -158,6 +158,28 @@ def test_a_write_is_split_and_all_of_it_is_followed(tmp_path: Path) -> None:
     assert all(one["target/network.r2t"] == 80_000 for one in accounts(found)[writer.tid])
 
 
+def test_what_is_sent_while_another_is_awaited_holds_the_time(tmp_path: Path) -> None:
+    """The first of a write's two commands is with its target while the second is sent."""
+    session = pair()
+    writer = session.writer()
+    for number in range(4):
+        writer.enter()
+        offset, begin = number * 16_384, writer.now
+        session.request(writer, begin, offset, Costs())
+        writer.account.clear()
+        done = session.request(writer, begin + 15_000, offset + 8192, Costs())
+        alone = dict(writer.account)
+        writer._wait(done - begin, 1_000, 2_000)
+        writer.leave("pwrite64", flags=O_DSYNC, result=16_384, size=16_384)
+        writer.finish()
+        writer.now += 10_000
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(8, 8)]
+    for account in accounts(found)[writer.tid]:
+        assert account["initiator/initiator.submit"] >= alone["initiator.submit"]
+        assert "initiator/initiator.call" not in account
+
+
 def test_a_tag_that_was_not_seen_is_told_by_its_place(tmp_path: Path) -> None:
     session, places = pair(*APART), offsets()
     writer = session.writer()

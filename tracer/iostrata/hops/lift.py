@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, changes, distinct, joined
+from iostrata.columns import Ints, at, changes, distinct, joined, pair_key
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Context, Held, Link, Node
-from iostrata.layers import RANK, STACK, Depth
+from iostrata.layers import LAYERS, RANK, STACK, Depth
 from iostrata.stitch import Audit, Behind, Edges, SpanList, Spans, Window, follow, stitch, window_of
 
 # Ranks of spans that wait for something below the machine.
@@ -28,6 +28,7 @@ NONE: Final = np.zeros(0, np.int64)
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
+STAGES = np.array([RANK[stage.rank] for layer in LAYERS for stage in layer.stages])
 CALLS = np.array([number for number in ASKING if STACK[number].depth == Depth.AWAY])
 
 
@@ -97,6 +98,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
             until_ns[asking[mine]] = until[mine]
+            _leave(found.spans, asking[mine], until_ns)
         lifting.beside(link, window)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
@@ -130,6 +132,17 @@ def critical(asks: Spans) -> Ints:
     until = np.empty(len(asks), np.int64)
     until[order] = np.clip(np.where(changes(owner), end, before), begin, end)
     return until
+
+
+def _leave(spans: Spans, asking: Ints, until_ns: Ints) -> None:
+    """The stages of what was asked for hold its time no longer than that itself does."""
+    key = pair_key(spans.owner, spans.of)
+    stages = np.flatnonzero(np.isin(spans.rank, STAGES) & np.isin(key, key[asking]))
+    asked, row = np.unique(key[asking], return_inverse=True)
+    last = np.full(len(asked), np.iinfo(np.int64).min)
+    np.maximum.at(last, row, until_ns[asking])
+    left = last[np.searchsorted(asked, key[stages])]
+    until_ns[stages] = np.clip(left, spans.begin_ns[stages], until_ns[stages])
 
 
 class _Lifting:
