@@ -8,7 +8,7 @@
 #   make schema  the JSON Schemas anew, docs/schema
 #   make docs    the page of the layers anew, docs/layers.md
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
-#   make test-kernels  what each kernel of the lab can observe, and its tables (long)
+#   make test-kernels  what becomes of each program on each kernel, and its tables (long)
 #   make test-oracles   blktrace and others beside it, on virtual machines (long)
 #   make test-databases  real databases recorded here, as root (installs them: some GB)
 #   make test-distributions  both commands of the README on fresh systems, as root (long)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kernel of the lab: each probe loads there or says why not, and tables are lawful.
 
-IOSTRATA_REWRITE=1 writes anew what doctor says.
+IOSTRATA_REWRITE=1 writes anew what became of each.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from iostrata.lab.kernels import SUITES
+from iostrata.lab.record import RECORDER
 from tests.lab.test_machines import lab, run
 
 pytestmark = pytest.mark.kernels
@@ -22,11 +22,10 @@ SCENARIO, MACHINES = "kvm-nfs", ("guest", "host", "server")
 
 
 def seen_by(machine: str) -> str:
-    """Doctor's table of layers there, without what is of that machine's hardware or release."""
-    done = lab("exec", machine, "--", sys.executable, "-m", "iostrata", "doctor")
+    """What becomes of each program there: its name, its point, its layer, and why not."""
+    done = lab("exec", machine, "--", RECORDER, "--probes")
     assert done.returncode == 0, done.stdout + done.stderr
-    _, layers, *_ = done.stdout.split("\n\n")
-    return f"{machine}\n\n{layers}\n"
+    return f"{machine}\n{done.stdout}"
 
 
 @pytest.mark.parametrize("kernel", SUITES)
@@ -39,6 +38,7 @@ def test_each_probe_loads_or_says_why_not(kernel: str) -> None:
         lab("down", SCENARIO)
     golden = GOLDEN / f"{kernel}.txt"
     if os.environ.get("IOSTRATA_REWRITE"):
+        golden.parent.mkdir(exist_ok=True)
         golden.write_text(found)
     assert found == golden.read_text()
 
