@@ -7,6 +7,7 @@
 #   make man     the manual page anew, docs/iostrata.1
 #   make schema  the JSON Schemas anew, docs/schema
 #   make docs    the page of the layers anew, docs/layers.md
+#   make native-arm64  the recorder for another type of CPU, bpf/build/arm64/iostrata-record
 #   make test-lab  every scenario, on virtual machines of every kernel (long)
 #   make test-kernels  what becomes of each program on each kernel, and its tables (long)
 #   make test-oracles   blktrace and others beside it, on virtual machines (long)
@@ -22,17 +23,23 @@ BIN := $(VENV)/bin
 
 BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev libzstd-dev \
 	zlib1g-dev make gcc pkgconf
+# What is here to build for another type of CPU, and what it is built against, which is unpacked.
+CROSS_PACKAGES := $(BUILD_PACKAGES) lld
+CROSS_LIBRARIES = libbpf-dev libc6-dev libelf-dev libgcc-$(shell gcc -dumpversion)-dev libzstd-dev \
+	zlib1g-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium \
 	dmsetup e2fsprogs fio git groff-base openssh-client openssh-server procps strace \
 	util-linux xfsprogs
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
 	nfs-kernel-server qemu-system-x86
+# Machines of each architecture, and what their recorders are built by.
+KERNEL_PACKAGES := $(LAB_PACKAGES) $(CROSS_PACKAGES) qemu-system-arm
 DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go iproute2 \
 	mariadb-client-core mariadb-server-core nodejs postgresql python3-lmdb redis-tools \
 	rocksdb-tools sysbench
 DISTRIBUTION_PACKAGES := $(BUILD_PACKAGES) debian-archive-keyring debootstrap git
 
-.PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench man docs schema lint native install clean
+.PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench man docs schema lint native native-arm64 install clean
 all: install
 
 demo: install
@@ -45,10 +52,10 @@ test: .stamps/lab-packages .stamps/python-dev native
 	$(BIN)/python -m pytest --numprocesses 2 $(ALONE:%=--ignore=%)
 	$(BIN)/python -m pytest $(ALONE)
 
-test-lab: .stamps/lab-packages .stamps/python-dev native
+test-lab: .stamps/kernel-packages .stamps/python-dev native native-arm64
 	$(BIN)/python -m pytest -m lab tests/lab
 
-test-kernels: .stamps/lab-packages .stamps/python-dev native
+test-kernels: .stamps/kernel-packages .stamps/python-dev native native-arm64
 	$(BIN)/python -m pytest -m kernels tests/kernels
 
 test-oracles: .stamps/lab-packages .stamps/python-dev native
@@ -84,9 +91,18 @@ install: .stamps/python native
 native: .stamps/build-packages
 	$(MAKE) --no-print-directory -C bpf
 
+native-arm64: .stamps/sysroot-arm64
+	$(MAKE) --no-print-directory -C bpf ARCH=arm64
+
+.stamps/sysroot-arm64: Makefile | .stamps/cross-packages .stamps/python
+	$(BIN)/python -m iostrata.lab.sysroot arm64 $@ $(CROSS_LIBRARIES)
+	@touch $@
+
 .stamps/build-packages: PACKAGES = $(BUILD_PACKAGES)
 .stamps/test-packages: PACKAGES = $(TEST_PACKAGES)
+.stamps/cross-packages: PACKAGES = $(CROSS_PACKAGES)
 .stamps/lab-packages: PACKAGES = $(LAB_PACKAGES)
+.stamps/kernel-packages: PACKAGES = $(KERNEL_PACKAGES)
 .stamps/database-packages: PACKAGES = $(DATABASE_PACKAGES)
 .stamps/distribution-packages: PACKAGES = $(DISTRIBUTION_PACKAGES)
 .stamps/%-packages: Makefile .ci/packages

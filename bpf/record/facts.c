@@ -384,7 +384,7 @@ int facts_follow(const struct facts *facts, int directory_fd)
 		append_blocks(facts, blocks);
 	if (mounts)
 		append_mounts(mounts);
-	if ((blocks && fclose(blocks)) | (mounts && fclose(mounts)))
+	if ((blocks ? fclose(blocks) : 0) | (mounts ? fclose(mounts) : 0))
 		error = -errno;
 	return error;
 }

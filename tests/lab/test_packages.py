@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from iostrata.lab import packages
-from iostrata.lab.packages import fetched, installed
+from iostrata.lab.packages import BASE, fetched, fetched_root, installed
 from tests.lab.test_parts import Heard
 
 STATUS = """Package: fio
@@ -43,12 +43,14 @@ def package(place: Path, name: str, *files: str) -> Path:
 
 
 class Archive:
-    """Of packages made here; ``asked``: for which."""
+    """Of packages made here; ``asked``: for which, ``architectures``: of which."""
 
     asked: ClassVar[list[Sequence[str]]] = []
+    architectures: ClassVar[list[str]] = []
 
-    def __init__(self, place: Path, what: str) -> None:
+    def __init__(self, place: Path, what: str, suite: str = "", architecture: str = "") -> None:
         self._place = place
+        self.architectures.append(architecture)
         place.mkdir()
 
     def download_with_needs(self, names: Sequence[str]) -> list[Path]:
@@ -67,6 +69,7 @@ def test_what_is_lacking_is_fetched_once_and_put_where_root_has_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(packages, "DPKG", tmp_path)
     monkeypatch.setattr(packages, "Archive", Archive)
+    monkeypatch.setattr(Archive, "asked", [])
     (tmp_path / "status").write_text(STATUS)
     assert fetched(["fio"], Heard()) is None
     first = fetched(["fio", "daemon"], told := Heard())
@@ -82,3 +85,23 @@ def test_what_is_lacking_is_fetched_once_and_put_where_root_has_it(
     assert len(Archive.asked) == 1
     (tmp_path / "status").write_text(STATUS.replace("3", "4"))
     assert fetched(["daemon"], Heard()) != first
+
+
+def test_a_root_of_another_architecture_has_all_that_the_lab_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is installed here, which is not for it."""
+    if not Path("/usr/bin/dpkg-deb").exists():
+        pytest.skip("dpkg-deb is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(packages, "Archive", Archive)
+    monkeypatch.setattr(Archive, "asked", [])
+    monkeypatch.setattr(Archive, "architectures", [])
+    first = fetched_root("arm64", ["fio"], told := Heard())
+    assert Archive.asked == [sorted(["fio", *BASE])]
+    assert Archive.architectures == ["arm64"]
+    assert "arm64" in told.lines[0]
+    assert (first / "usr" / "sbin" / "daemon").read_text() == "daemon"
+    assert fetched_root("arm64", ["fio"], Heard()) == first
+    assert fetched_root("arm64", ["fio", "strace"], Heard()) != first
+    assert len(Archive.asked) == 2

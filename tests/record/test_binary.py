@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from iostrata.errors import RecorderError
-from iostrata.record import find_recorder
+from iostrata.record import find_recorder, recorder
 
 PT_LOAD: Final = 1
 PT_INTERP: Final = 3
@@ -41,3 +43,21 @@ def test_it_needs_no_library_and_is_hardened() -> None:
     assert not any(
         kind == PT_LOAD and flags & EXECUTABLE and flags & WRITABLE for kind, flags in found
     )
+
+
+def test_one_for_another_type_of_cpu_is_built_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(recorder, "BUILT", tmp_path / "iostrata-record")
+    with pytest.raises(RecorderError, match="of another type: aarch64") as error:
+        find_recorder("aarch64")
+    assert error.value.hint.startswith("make native-arm64 ")
+    built = tmp_path / "arm64" / "iostrata-record"
+    built.parent.mkdir()
+    built.touch(os.X_OK << 6)
+    assert find_recorder("aarch64") == built
+    # What a machine says that it is leads to no other file.
+    with pytest.raises(RecorderError, match="of another type: arm64") as error:
+        find_recorder("arm64")
+    assert error.value.hint.startswith("build iostrata-record there ")

@@ -2,7 +2,8 @@
 """Lab stage: names of Debian's packages in, their files out.
 
 The archive is the one that this machine's apt uses; its own configuration and lists are not
-touched, nothing is installed.
+touched, nothing is installed. Packages of another architecture are found as on a machine of it on
+which nothing is installed.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 class Archive:
     """apt with its lists in ``place``. ``suite``: of Debian; else the sources of this machine.
 
-    Errors: LabError, named by ``what`` is being fetched.
+    ``architecture``: another one than this machine's, as Debian calls it. Errors: LabError, named
+    by ``what`` is being fetched.
     """
 
-    def __init__(self, place: Path, what: str, suite: str = "") -> None:
+    def __init__(self, place: Path, what: str, suite: str = "", architecture: str = "") -> None:
         self.suite = suite
         self._place = place
         self._what = what
@@ -37,6 +39,13 @@ class Archive:
             "-oAPT::Sandbox::User=root",
             "-oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
         ]
+        if architecture:
+            (place / "status").touch()
+            self._options += [
+                f"-oAPT::Architecture={architecture}",
+                f"-oAPT::Architectures={architecture}",
+                f"-oDir::State::status={place / 'status'}",
+            ]
         if suite:
             sources = place / "sources.list"
             sources.write_text(f"deb [signed-by={KEYRING}] {_mirror()} {suite} main\n")

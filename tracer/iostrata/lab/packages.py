@@ -21,6 +21,11 @@ from iostrata.lab.tools import run_tool
 DPKG: Final = Path("/var/lib/dpkg")
 # Which are links into /usr in the root of this machine.
 MERGED: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+# What the lab itself runs on a machine, of a root that has nothing yet.
+BASE: Final = (
+    *("base-files", "bash", "busybox-static", "coreutils", "dash", "findutils", "grep"),
+    *("iproute2", "kmod", "mount", "procps", "sed", "tar", "util-linux"),
+)
 # dpkg-deb -x makes directories of those links.
 UNPACK: Final = (
     'set -o pipefail; dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink -C "$2"'
@@ -43,7 +48,23 @@ def fetched(names: Sequence[str], listener: LabListener) -> Path | None:
     with locked():
         if not directory.is_dir():
             listener.say(f"fetching Debian's {', '.join(lacking)} into {directory}")
-            _fetch(lacking, directory)
+            unpack(lacking, directory)
+    return directory
+
+
+def fetched_root(architecture: str, names: Sequence[str], listener: LabListener) -> Path:
+    """A root of another architecture, with the packages and all that they need.
+
+    From the cache, if it was fetched before. No package is set up in it, which would take running
+    its programs. Errors: LabError.
+    """
+    wanted = sorted({*BASE, *names})
+    content = hashlib.sha256(" ".join(wanted).encode()).hexdigest()[:16]
+    directory = cache() / "packages" / f"{architecture}-{content}"
+    with locked():
+        if not directory.is_dir():
+            listener.say(f"fetching a root of Debian's {architecture} into {directory}")
+            unpack(wanted, directory, architecture)
     return directory
 
 
@@ -61,8 +82,11 @@ def files_of(name: str) -> list[Path]:
     return [path for path in paths if path.is_file() and "share" not in path.parts]
 
 
-def _fetch(names: Sequence[str], directory: Path) -> None:
-    """Unpacks beside ``directory`` and moves there, so that it is complete or absent."""
+def unpack(names: Sequence[str], directory: Path, architecture: str = "") -> None:
+    """Those packages and what they need. ``architecture``: another one than this machine's.
+
+    Beside ``directory``, and then moved there, so that it is complete or absent. Errors: LabError.
+    """
     directory.parent.mkdir(parents=True, exist_ok=True)
     what = f"fetching {', '.join(names)}"
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".") as place:
@@ -70,7 +94,7 @@ def _fetch(names: Sequence[str], directory: Path) -> None:
         for name in MERGED:
             (root / "usr" / name).mkdir(parents=True)
             (root / name).symlink_to(f"usr/{name}")
-        archive = Archive(Path(place) / "apt", what)
+        archive = Archive(Path(place) / "apt", what, architecture=architecture)
         for package in archive.download_with_needs(names):
             run_tool("bash", "-c", UNPACK, "bash", str(package), str(root), what=what)
         root.rename(directory)

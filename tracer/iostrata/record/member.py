@@ -60,6 +60,7 @@ class Member:
     note: str = ""
     boot_id: str = ""
     directory: str = ""
+    architecture: str = ""
     recorder: str = ""
     is_ready: bool = False
     fetched: bool = False
@@ -89,6 +90,7 @@ class Member:
             done = transport.run(["sh", "-c", CHECK, "sh", *transport.places], CHECK_LIMIT_S)
             found = facts_of(done.output)
             self.boot_id, self.directory = found.get("boot", ""), found.get("directory", "")
+            self.architecture = found.get("architecture", "")
             check_machine(found, transport)
 
     def install(self) -> None:
@@ -98,7 +100,7 @@ class Member:
             return
         self.recorder = f"{self.directory}/{NAME}"
         with self._named():
-            source, transport = find_recorder(), self.planned.transport
+            source, transport = find_recorder(self.architecture), self.planned.transport
             transport.put(source, self.recorder)
             said = transport.run(["sha256sum", self.recorder], CHECK_LIMIT_S).output
             # A shell there may say more, such as a greeting.

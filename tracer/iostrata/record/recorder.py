@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import platform
 import re
 import select
 import shutil
@@ -25,6 +26,8 @@ from iostrata.record.status import Progress, RecorderListener, Status
 NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
 BUILT: Final = Path(__file__).parents[3] / "bpf" / "build" / NAME
+# Where others than this machine's are built, beside it: by what uname calls their type of CPU.
+OTHERS: Final = {"x86_64": "x86", "aarch64": "arm64"}
 # The process stays the same one, and the environment, but for what names the user.
 AS_USER: Final = """
 gid=$(id -g -- "$0") && home=$(getent passwd -- "$0" | cut -d: -f6) &&
@@ -88,14 +91,32 @@ class Outcome:
     last: Progress | None
 
 
-def find_recorder() -> Path:
-    """The recorder of this installation, else the one built in this repository."""
+def find_recorder(machine: str = "") -> Path:
+    """The recorder of this installation, else the one built in this repository.
+
+    ``machine``: of another type of CPU than this one's, as uname calls it. Errors: RecorderError.
+    """
+    if machine not in ("", platform.machine()):
+        return _other_recorder(machine)
     for path in (PACKAGED, BUILT):
         if os.access(path, os.X_OK):
             return path
     raise RecorderError(
         f"the recorder is missing: there is no {PACKAGED}",
         "reinstall iostrata; in its source tree: make -C bpf",
+    )
+
+
+def _other_recorder(machine: str) -> Path:
+    build = ""
+    if machine in OTHERS:
+        path = BUILT.parent / OTHERS[machine] / NAME
+        if os.access(path, os.X_OK):
+            return path
+        build = f"make native-{OTHERS[machine]} in the source tree here, or "
+    raise RecorderError(
+        f"its CPU is of another type: {machine}, and the recorder here is for {platform.machine()}",
+        f"{build}build iostrata-record there (make -C bpf), record by hand, and use iostrata join",
     )
 
 

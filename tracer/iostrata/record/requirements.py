@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from iostrata.errors import PermissionDenied, RecorderError
 from iostrata.record.diagnosis import Verdict
+from iostrata.record.recorder import find_recorder
 from iostrata.record.transport import Transport
 
 # What is said of the machine, then a directory in which a program may be written and run, and
@@ -40,12 +40,7 @@ def check_machine(found: dict[str, str], transport: Transport) -> None:
     """RecorderError, PermissionDenied: no recorder can run there."""
     if "architecture" not in found:
         raise RecorderError("it runs no commands", "sh, id, uname and mktemp must be there")
-    if found["architecture"] != platform.machine():
-        raise RecorderError(
-            f"its CPU is of another type: {found['architecture']}, and the recorder here is for "
-            f"{platform.machine()}",
-            "build iostrata-record there (make -C bpf), record by hand, and use iostrata join",
-        )
+    find_recorder(found["architecture"])
     if found.get("user") != "0":
         raise PermissionDenied(
             f"recording with eBPF needs root, and it is entered as user {found.get('user')}",
