@@ -264,7 +264,7 @@ int block_bio_remap(__u64 *ctx)
 static __always_inline bool is_by_kernel_thread(const void *ctx)
 {
 	if (!current_is_kernel_thread() ||
-	    !on_own_stack(ctx, (struct task_struct *)bpf_get_current_task()))
+	    in_interrupt(ctx, (struct task_struct *)bpf_get_current_task()))
 		return false;
 	thread_serve();
 	return true;

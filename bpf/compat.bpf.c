@@ -7,38 +7,11 @@
 #include "syscall.bpf.h"
 #include "compat.bpf.h"
 
-/* arch/x86/entry/syscalls/syscall_32.tbl */
-enum compat_call {
-	COMPAT_WRITE = 4,
-	COMPAT_SYNC = 36,
-	COMPAT_FSYNC = 118,
-	COMPAT_MSYNC = 144,
-	COMPAT_WRITEV = 146,
-	COMPAT_FDATASYNC = 148,
-	COMPAT_PWRITE64 = 181,
-	COMPAT_SENDFILE = 187,
-	COMPAT_SENDFILE64 = 239,
-	COMPAT_SPLICE = 313,
-	COMPAT_SYNC_FILE_RANGE = 314,
-	COMPAT_FALLOCATE = 324,
-	COMPAT_PWRITEV = 334,
-	COMPAT_SYNCFS = 344,
-	COMPAT_COPY_FILE_RANGE = 377,
-	COMPAT_PWRITEV2 = 379,
-};
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct pt_regs {
-	unsigned long bp;
-	unsigned long bx;
-	unsigned long cx;
-	unsigned long dx;
-	unsigned long si;
-	unsigned long di;
-};
-
-#pragma clang attribute pop
+#ifdef __TARGET_ARCH_arm64
+#include "aarch32.bpf.h"
+#else
+#include "ia32.bpf.h"
+#endif
 
 /* Two registers as one number. */
 static __always_inline __u64 wide(__u64 low, __u64 high)
@@ -68,8 +41,9 @@ struct plan {
 
 static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *regs)
 {
-	struct plan plan = { .descriptor = regs->bx, .offset_bytes = -1 };
-	__u64 second = regs->cx, third = regs->dx, fourth = regs->si, fifth = regs->di;
+	struct plan plan = { .descriptor = FIRST(regs), .offset_bytes = -1 };
+	__u64 second = SECOND(regs), third = THIRD(regs), fourth = FOURTH(regs),
+	      fifth = FIFTH(regs), sixth = SIXTH(regs);
 
 	switch (number) {
 	case COMPAT_WRITE:
@@ -82,7 +56,7 @@ static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *r
 	case COMPAT_PWRITE64:
 		plan.call = CALL_PWRITE64;
 		plan.size_bytes = third;
-		plan.offset_bytes = wide(fourth, fifth);
+		plan.offset_bytes = EVEN ? wide(fifth, sixth) : wide(fourth, fifth);
 		break;
 	case COMPAT_PWRITEV:
 		plan.call = CALL_PWRITEV;
@@ -91,7 +65,7 @@ static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *r
 	case COMPAT_PWRITEV2:
 		plan.call = CALL_PWRITEV2;
 		plan.offset_bytes = wide(fourth, fifth);
-		plan.rwf = regs->bp;
+		plan.rwf = sixth;
 		break;
 	case COMPAT_FSYNC:
 		plan.call = CALL_FSYNC;
@@ -104,9 +78,9 @@ static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *r
 		break;
 	case COMPAT_SYNC_FILE_RANGE:
 		plan.call = CALL_SYNC_FILE_RANGE;
-		plan.offset_bytes = wide(second, third);
-		plan.size_bytes = part_bytes(wide(fourth, fifth));
-		plan.rwf = regs->bp;
+		plan.offset_bytes = EVEN ? wide(third, fourth) : wide(second, third);
+		plan.size_bytes = part_bytes(EVEN ? wide(fifth, sixth) : wide(fourth, fifth));
+		plan.rwf = EVEN ? second : sixth;
 		break;
 	case COMPAT_FALLOCATE:
 		plan.call = CALL_FALLOCATE;

@@ -5,7 +5,13 @@
 
 #include "thread.bpf.h"
 
-#define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
+#ifdef __TARGET_ARCH_arm64
+#define COMPAT_STATE flags
+#define COMPAT_BIT (1u << 22) /* TIF_32BIT, arch/arm64/include/asm/thread_info.h */
+#else
+#define COMPAT_STATE status
+#define COMPAT_BIT 2 /* TS_COMPAT, arch/x86/include/asm/thread_info.h */
+#endif
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -19,14 +25,14 @@ static __always_inline bool current_is_compat(void)
 {
 	struct task_struct___compat *task;
 
-	if (!bpf_core_field_exists(struct thread_info, status))
+	if (!bpf_core_field_exists(struct thread_info, COMPAT_STATE))
 		return false;
 	if (!bpf_helper_exists(get_current_task_btf)) {
 		task = (struct task_struct___compat *)bpf_get_current_task();
-		return PEEK(task, thread_info.status) & TS_COMPAT;
+		return PEEK(task, thread_info.COMPAT_STATE) & COMPAT_BIT;
 	}
 	task = (struct task_struct___compat *)bpf_get_current_task_btf();
-	return task->thread_info.status & TS_COMPAT;
+	return task->thread_info.COMPAT_STATE & COMPAT_BIT;
 }
 
 /* The recorder attaches the points of 32-bit programs' calls. */
@@ -37,7 +43,7 @@ static __always_inline void compat_begins(void)
 		ring_wake();
 }
 
-/* A 64-bit program can make such calls, too (int 0x80).  Nothing tells of them before the points
+/* A 64-bit program can make such calls, too (int 0x80 of x86).  Nothing tells of them before the points
  * are attached, but that they reach a disk. */
 static __always_inline void compat_notice(void)
 {

@@ -1,15 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Whether a thread does something itself, or an interrupt that came upon it.
- * The kernel's own count of that is a variable whose address many kernels do
- * not tell (CONFIG_KALLSYMS_ALL).  But interrupts, and soft ones after them,
- * have stacks of their own, except where they come upon a program in user mode
- * (x86), or where a thread does nothing but serve soft ones.
+ * On x86 the kernel's own count of that is a variable whose address many
+ * kernels do not tell (CONFIG_KALLSYMS_ALL).  But interrupts, and soft ones
+ * after them, have stacks of their own, except where they come upon a program
+ * in user mode, or where a thread does nothing but serve soft ones.  On arm64
+ * each task has the count.
  */
 #ifndef IOSTRATA_INTERRUPT_BPF_H
 #define IOSTRATA_INTERRUPT_BPF_H
 
 #include "thread.bpf.h"
+
+#ifdef __TARGET_ARCH_arm64
+
+/* linux/preempt.h: a non-maskable interrupt, an interrupt, a soft one that is served. */
+#define INTERRUPTS 0xff0100
+
+static __always_inline bool in_interrupt(const void *ctx, struct task_struct *task)
+{
+	(void)ctx;
+	return PEEK(task, thread_info.preempt_count) & INTERRUPTS;
+}
+
+static __always_inline enum wake_context wake_context(const void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	return in_interrupt(ctx, task) ? WAKE_INTERRUPT : WAKE_THREAD;
+}
+
+#else
 
 /* The smallest of the kernels' task stacks (THREAD_SIZE).  What lies deeper in a larger one is
  * taken for an interrupt, which only makes less of it known. */
@@ -23,12 +44,13 @@ struct task_struct___stack {
 
 #pragma clang attribute pop
 
-/* Whether a program's context, which the kernel makes on the stack it is on, is on the task's. */
-static __always_inline bool on_own_stack(const void *ctx, struct task_struct *task)
+/* Whether a program's context, which the kernel makes on the stack it is on, is not on the
+ * task's. */
+static __always_inline bool in_interrupt(const void *ctx, struct task_struct *task)
 {
 	__u64 stack = (__u64)PEEK((struct task_struct___stack *)task, stack);
 
-	return pointer_key(ctx) - stack < STACK_BYTES;
+	return pointer_key(ctx) - stack >= STACK_BYTES;
 }
 
 /* "ksoftirq", as its first eight characters are in memory. */
@@ -47,7 +69,7 @@ static __always_inline enum wake_context wake_context(const void *ctx)
 	__u32 flags = PEEK(task, flags);
 	struct thread *thread;
 
-	if (!on_own_stack(ctx, task))
+	if (in_interrupt(ctx, task))
 		return WAKE_INTERRUPT;
 	if (flags & PF_KTHREAD)
 		return serves_soft_interrupts(task) ? WAKE_INTERRUPT : WAKE_THREAD;
@@ -57,5 +79,7 @@ static __always_inline enum wake_context wake_context(const void *ctx)
 	thread = thread_of(current_tid());
 	return thread && thread->enter_ns ? WAKE_THREAD : WAKE_UNKNOWN;
 }
+
+#endif
 
 #endif

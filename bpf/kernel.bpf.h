@@ -184,7 +184,9 @@ struct css_set {
 };
 
 struct thread_info {
-	__u32 status; /* x86 only */
+	unsigned long flags;
+	__u32 status;        /* x86 only */
+	__u64 preempt_count; /* arm64 only */
 	unsigned int cpu;
 };
 

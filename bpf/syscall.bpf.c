@@ -186,6 +186,9 @@ int syscall_enter_ftruncate(struct enter_context *ctx)
 	return changed(ctx, OPEN_OF_SYNC_INODE, CALL_FTRUNCATE, ctx->args[1]);
 }
 
+/* A program's address, which may have a tag (arm64's TBI, x86's LAM). */
+#define UNTAGGED(address) ((address) & ~(0xffull << 56))
+
 struct mapped {
 	struct file_identity identity;
 	__u64 address;
@@ -226,7 +229,7 @@ static __always_inline bool mapped_find(struct mapped *mapped)
 SEC("tp")
 int syscall_enter_msync(struct enter_context *ctx)
 {
-	struct mapped mapped = { .address = ctx->args[0], .offset_bytes = -1 };
+	struct mapped mapped = { .address = UNTAGGED(ctx->args[0]), .offset_bytes = -1 };
 	__u64 length = ctx->args[1];
 	struct thread *thread;
 	bool known;

@@ -75,8 +75,8 @@ static bool test_cmpxchg(void)
 	return fd >= 0;
 }
 
-/* Whether programs may be attached to the kernel's functions: not under lockdown. */
-static bool test_fentry(const struct btf *btf)
+/* Whether programs may be attached to the kernel's functions: -EPERM under lockdown. */
+static int test_fentry(const struct btf *btf)
 {
 	const struct bpf_insn instructions[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0 },
@@ -86,10 +86,20 @@ static bool test_fentry(const struct btf *btf)
 		    .attach_btf_id = btf__find_by_name_kind(btf, "vfs_fsync", BTF_KIND_FUNC));
 	int fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry", "GPL", instructions,
 			       sizeof(instructions) / sizeof(instructions[0]), &options);
+	int error = fd < 0 ? -EPERM : 0;
 
+	/* There kernels before Linux 2aa6ac03516d (in v6.4) load what they cannot attach. */
+#ifdef __aarch64__
+	int link = fd < 0 ? -1 : bpf_raw_tracepoint_open(NULL, fd);
+
+	if (link >= 0)
+		close(link);
+	else if (!error)
+		error = -EOPNOTSUPP;
+#endif
 	if (fd >= 0)
 		close(fd);
-	return fd >= 0;
+	return error;
 }
 
 int kernel_open(struct kernel *kernel)
@@ -100,7 +110,7 @@ int kernel_open(struct kernel *kernel)
 	if (!btf)
 		return -errno;
 	kernel->has_cmpxchg = test_cmpxchg();
-	kernel->has_fentry = test_fentry(btf);
+	kernel->fentry_error = test_fentry(btf);
 	kernel->has_rdonly_cast = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
 	kernel->block_rq_argument = argument_count(btf, "block_rq_issue") > 1;
 	kernel->block_bio_argument = argument_count(btf, "block_bio_queue") > 1;

@@ -84,7 +84,7 @@ int session_load(struct session *session)
 		if (session->options.ringbuf)
 			session->kernel.has_cmpxchg = false;
 		session->probes.has_cmpxchg = session->kernel.has_cmpxchg;
-		session->probes.has_fentry = session->kernel.has_fentry;
+		session->probes.fentry_error = session->kernel.fentry_error;
 		kernel_mount_tracefs();
 		error = probes_load(&session->probes, &session->options, prepare, session);
 	}

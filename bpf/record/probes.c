@@ -53,6 +53,14 @@ static const char *const of_who[] = { "data", "journal_handle" };
 /* Attached when what they look at is there, as each of their hits costs everybody. */
 static const char *const of_compat[] = { "compat" };
 
+/* KVM's points have other arguments, and other meanings, on each type of CPU. */
+static const char *const of_x86[] = { "kvm" };
+#ifdef __x86_64__
+#define ON_X86 true
+#else
+#define ON_X86 false
+#endif
+
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
@@ -255,10 +263,14 @@ static int leave_out_hopeless(struct probes *probes)
 				again |= leave_out(
 					probes, probe->program, -ESRCH,
 					"not in this kernel, or in a module that is not loaded or has no BTF");
-			else if (probe->function && !probes->has_fentry)
+			else if (probe->function && probes->fentry_error)
 				again |= leave_out(
-					probes, probe->program, -EPERM,
+					probes, probe->program, probes->fentry_error,
 					"this kernel lets no program look at its functions");
+			else if (!ON_X86 && NAMES(of_x86, probe))
+				again |=
+					leave_out(probes, probe->program, -EOPNOTSUPP,
+						  "what KVM tells is not read on this type of CPU");
 		}
 	}
 	return error;
@@ -404,6 +416,14 @@ const struct probe *probes_replacement(const struct probes *probes, const struct
 	return NULL;
 }
 
+static const char *error_name(int error)
+{
+	const char *name = strerrorname_np(-error);
+
+	/* The kernel's own ENOTSUPP, 524, which the C library does not know. */
+	return name ? name : "ENOTSUPP";
+}
+
 static void report_one(const struct probes *probes, const struct probe *probe, FILE *out)
 {
 	const struct probe *other = probes_replacement(probes, probe);
@@ -414,7 +434,7 @@ static void report_one(const struct probes *probes, const struct probe *probe, F
 	else if (other)
 		fprintf(out, "unused\t%s takes its place\n", other->program);
 	else
-		fprintf(out, "%s\t%s\n", probe->error ? strerrorname_np(-probe->error) : "ok",
+		fprintf(out, "%s\t%s\n", probe->error ? error_name(probe->error) : "ok",
 			probe->text);
 }
 

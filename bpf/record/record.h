@@ -81,7 +81,7 @@ bool output_gone(int directory_fd);
 /* kernel.c */
 struct kernel {
 	bool has_cmpxchg;
-	bool has_fentry;
+	int fentry_error; /* -errno: no program can be attached to a function */
 	bool has_rdonly_cast;
 	bool block_rq_argument;
 	bool block_bio_argument;
@@ -134,7 +134,7 @@ struct attached {
 struct probes {
 	struct iostrata *skeleton;
 	bool has_cmpxchg; /* this kernel */
-	bool has_fentry;
+	int fentry_error;
 	struct probe *list;
 	unsigned int count;
 	struct attached *links;
