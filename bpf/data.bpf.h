@@ -18,18 +18,33 @@ static __always_inline struct dirtier *dirtier_of(__u64 inode_key)
 	return &dirtiers[inode_key * 11400714819323198485ull >> (64 - DIRTIERS_BITS)];
 }
 
+/* Behind all pages: a mask, which clears the low bits of a page's address, is larger. */
+#define PAGES_END (-1ull << 29)
+
+static __always_inline struct page *folio_first(struct page *page)
+{
+	struct page___info *info = (void *)page;
+	__u64 head;
+
+	if (bpf_core_field_exists(info->compound_info))
+		head = PEEK(info, compound_info);
+	else
+		head = PEEK(page, compound_head);
+	if (!(head & COMPOUND_TAIL))
+		return page;
+	head -= COMPOUND_TAIL;
+	return (struct page *)(head >= PAGES_END ? head & (__u64)page : head);
+}
+
 /* The file that a bio's first page belongs to, 0: none. */
 static __always_inline __u64 bio_inode(struct bio *bio)
 {
 	struct page *page = BPF_CORE_READ(bio, bi_io_vec, bv_page);
-	__u64 head, mapping;
+	__u64 mapping;
 
 	if (!page)
 		return 0;
-	head = PEEK(page, compound_head);
-	if (head & COMPOUND_TAIL)
-		page = (struct page *)(head - COMPOUND_TAIL);
-	mapping = (__u64)PEEK(page, mapping);
+	mapping = (__u64)PEEK(folio_first(page), mapping);
 	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
 		return 0;
 	return (__u64)PEEK((struct address_space *)mapping, host);

@@ -175,6 +175,10 @@ struct page {
 	struct address_space *mapping;
 };
 
+struct page___info {
+	unsigned long compound_info; /* compound_head on v7.2: that, or a mask that leads there */
+};
+
 struct bio_vec {
 	struct page *bv_page;
 };

@@ -43,14 +43,15 @@ def check_series(series: str) -> None:
         )
 
 
-def kernel(series: str, listener: LabListener) -> Kernel:
+def kernel(series: str, listener: LabListener, architecture: str = "amd64") -> Kernel:
     """The newest kernel of that series, from the cache if it was fetched before."""
     check_series(series)
-    directory = cache() / "kernels" / series
+    name = series if architecture == "amd64" else f"{series}-{architecture}"
+    directory = cache() / "kernels" / name
     with locked():
         if not directory.is_dir():
-            listener.say(f"fetching Debian's kernel {series} into {directory}")
-            _fetch(series, directory)
+            listener.say(f"fetching Debian's kernel {name} into {directory}")
+            _fetch(series, architecture, directory)
         return _unpacked(series, directory)
 
 
@@ -64,13 +65,14 @@ def _unpacked(series: str, directory: Path) -> Kernel:
     raise LabError(f"{directory} holds no kernel", f"rm -r {directory}")
 
 
-def _fetch(series: str, directory: Path) -> None:
+def _fetch(series: str, architecture: str, directory: Path) -> None:
     """Unpacks beside ``directory`` and moves there, so that it is complete or absent."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{series}-") as place:
-        archive = Archive(Path(place), f"fetching kernel {series}", SUITES[series])
+        what = f"fetching kernel {series}"
+        archive = Archive(Path(place), what, SUITES[series], architecture)
         unpacked = Path(place) / "unpacked"
-        for package in archive.download(_packages(archive, series)):
+        for package in archive.download(_packages(archive, series, architecture)):
             run_tool("dpkg-deb", "-x", str(package), str(unpacked), what="unpacking the kernel")
         if not (unpacked / "lib").exists():
             (unpacked / "lib").symlink_to("usr/lib")
@@ -80,9 +82,8 @@ def _fetch(series: str, directory: Path) -> None:
         unpacked.rename(directory)
 
 
-def _packages(archive: Archive, series: str) -> list[str]:
+def _packages(archive: Archive, series: str, architecture: str) -> list[str]:
     """The image of the newest release, and the packages that newer ones are split into."""
-    architecture = run_tool("dpkg", "--print-architecture", what="fetching a kernel").strip()
     pattern = (
         rf"^linux-(image|base|binary|modules)-{re.escape(series)}\.[-+.0-9deb]+-{architecture}$"
     )
