@@ -17,6 +17,7 @@ import pytest
 
 from iostrata.errors import LabError
 from iostrata.lab import qemu
+from iostrata.lab.architecture import ARCHITECTURES
 from iostrata.lab.control import Control
 from iostrata.lab.decompress import decompressed
 from iostrata.lab.initramfs import archive
@@ -25,7 +26,7 @@ from iostrata.lab.links import Plug
 from iostrata.lab.port import Port, make_port
 from iostrata.lab.process import process
 from iostrata.lab.scenario import Fio
-from iostrata.lab.tools import check_tools
+from iostrata.lab.tools import ALWAYS, check_tools
 from iostrata.lab.topology import Disk, Machine
 from iostrata.lab.workload import Witness, command, preparation, witness
 from iostrata.record.status import Progress
@@ -73,9 +74,26 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "virtserialport,chardev=guest.control,name=guest.control" in line
 
 
+def test_command_line_of_another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is emulated, whatever this machine can do for its own."""
+    monkeypatch.setenv(qemu.ACCELERATOR, "kvm")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    machine = Machine(name="local", architecture="arm64", poll=True)
+    kernel = Kernel("6.1", "6.1.0-arm64", Path("/cache/vmlinuz"), Path("/cache/lib/modules"))
+    words = qemu.command_line(machine, kernel, [], {}, {}, None, Path("/cache/root"))
+    line = " ".join(words)
+    assert words[0] == "qemu-system-aarch64"
+    assert "-machine virt,gic-version=max -accel tcg,thread=multi -cpu neoverse-n1 " in line
+    assert "-append console=ttyAMA0 quiet panic=-1 mitigations=off nohlt " in line
+    assert "mount_tag=root,path=/cache/root,security_model=none,readonly=on" in line
+    assert qemu.racing(Machine(name="local", architecture="arm64", cpus=2))
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert "-accel kvm -cpu host " in " ".join(qemu.command_line(machine, kernel, [], {}, {}))
+
+
 def test_a_cpu_that_is_never_halted() -> None:
     line = " ".join(qemu.nested_command_line(Machine(name="guest", nested="host", poll=True)))
-    assert f"-append {qemu.BOOT} idle=poll " in line
+    assert f"-append {ARCHITECTURES['amd64'].boot} idle=poll " in line
 
 
 @pytest.mark.parametrize(
@@ -141,8 +159,8 @@ def test_other_kernels_are_taken_as_they_are(data: bytes, tmp_path: Path) -> Non
 def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iostrata.lab.tools.PATH", "/nonexistent")
     with pytest.raises(LabError, match="busybox") as error:
-        check_tools()
-    assert error.value.hint == "sudo apt-get install qemu-system-x86 busybox-static kmod"
+        check_tools(["qemu-system-aarch64", *ALWAYS])
+    assert error.value.hint == "sudo apt-get install qemu-system-arm busybox-static kmod"
 
 
 @pytest.fixture

@@ -196,6 +196,11 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
         "machines[3].nested: there is no machine guest",
         "known machines: host, server",
     ),
+    "a nested machine of another architecture": (
+        lambda found: found["machines"][1].update(architecture="arm64"),
+        "machines[0].nested: both must be amd64",
+        'architecture = "amd64"',
+    ),
     "a nested machine with a disk": (
         lambda found: found["machines"][0].update(disks=[{"name": "data"}]),
         "machines[0].disks: it is nested",

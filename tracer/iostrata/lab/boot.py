@@ -40,7 +40,7 @@ def boot(
     ``nested``: the machines within it, for which it gets kernels, a root and directories.
     """
     (directory / qemu.EXCHANGE).mkdir(parents=True)
-    (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel))
+    (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel, software.busybox))
     ports = dict(_ports(nested))
     for path in ports.values():
         (directory / path).parent.mkdir(exist_ok=True)
@@ -52,7 +52,9 @@ def boot(
     for within in list(nested.values())[:1]:  # they share it
         handed_on[qemu.ROOT] = directory / qemu.ROOT
         root_image(handed_on[qemu.ROOT], within.packages, within.unpacked)
-    words = qemu.command_line(machine, software.kernel, plugs, ports, handed_on, software.unpacked)
+    words = qemu.command_line(
+        *(machine, software.kernel, plugs, ports, handed_on, software.unpacked, software.root)
+    )
     with (directory / QEMU_LOG).open("wb") as log:
         started = subprocess.Popen(
             [find_tool(words[0]), *words[1:]],
@@ -94,7 +96,7 @@ def boot_nested(
     directory = host.exchange / machine.name
     (directory / qemu.EXCHANGE).mkdir()
     modules = (*NESTED_MODULES, *software.modules)
-    (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel, modules))
+    (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel, software.busybox, modules))
     words = shlex.join(qemu.nested_command_line(machine, plugs, slots))
     started = f"{words} & echo $! >{PID}; wait $!; echo $? >{ENDED}"
     host.command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,9 @@ from iostrata.lab.scenario import Injection, Scenario, with_keys, with_variant
 from iostrata.lab.steps import Service
 from iostrata.lab.steps.step import Ground
 from iostrata.layers import ROWS
+
+# The architecture whose machines the lab can put into another one.
+NESTABLE: Final = "amd64"
 
 
 def contradictions(scenario: Scenario) -> Problems:
@@ -38,13 +41,16 @@ def contradictions(scenario: Scenario) -> Problems:
 
 def _machines(scenario: Scenario) -> Problems:
     yield from repeated("machines", (machine.name for machine in scenario.machines))
-    carriers = [machine.name for machine in scenario.machines if not machine.nested]
+    carriers = {each.name: each for each in scenario.machines if not each.nested}
     for number, machine in enumerate(scenario.machines):
         key = f"machines[{number}]"
         if machine.nested:
             yield from unless_known(f"{key}.nested", machine.nested, carriers, "machine")
         if machine.nested and machine.disks:
             yield f"{key}.disks", "it is nested", "give it an image step instead"
+        pair = {machine.architecture, carriers.get(machine.nested or "", machine).architecture}
+        if machine.nested and pair != {NESTABLE}:
+            yield f"{key}.nested", f"both must be {NESTABLE}", f'architecture = "{NESTABLE}"'
 
 
 def _links(scenario: Scenario) -> Problems:

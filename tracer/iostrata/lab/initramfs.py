@@ -11,7 +11,6 @@ from typing import Final
 
 from iostrata.errors import LabError
 from iostrata.lab.kernels import Kernel
-from iostrata.lab.tools import find_tool
 
 HERE: Final = Path(__file__).parent
 # What it takes to reach root, ports, disks and links; the root's modprobe loads the rest.
@@ -32,7 +31,7 @@ DIRECTORIES: Final = ("bin", "proc", "sys", "dev", "modules", "lower", "packages
 TRAILER: Final = "TRAILER!!!"
 
 
-def initramfs(kernel: Kernel, more_modules: Iterable[str] = ()) -> bytes:
+def initramfs(kernel: Kernel, busybox: Path, more_modules: Iterable[str] = ()) -> bytes:
     """A cpio archive as the kernel takes it. ``more_modules``: with their parameters."""
     words = (module.partition(" ") for module in (*MODULES, *more_modules))
     given = {name.replace("-", "_"): parameters for name, _, parameters in words}
@@ -40,7 +39,7 @@ def initramfs(kernel: Kernel, more_modules: Iterable[str] = ()) -> bytes:
     files = {f"modules/{name}.ko": _module(path) for name, path in modules.items()}
     lines = (f"{name}.ko {given.get(_module_name(name), '')}\n" for name in modules)
     files["modules/order"] = "".join(lines).encode()
-    files["bin/busybox"] = Path(find_tool("busybox")).read_bytes()
+    files["bin/busybox"] = busybox.read_bytes()
     files["init"] = (HERE / "init.sh").read_bytes()
     files["agent"] = (HERE / "agent.sh").read_bytes()
     return archive(DIRECTORIES, files)

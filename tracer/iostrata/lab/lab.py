@@ -21,7 +21,7 @@ from iostrata.lab.scenario import Scenario
 from iostrata.lab.software import Software, software
 from iostrata.lab.standing import MachineState, new_state, write_state
 from iostrata.lab.steps.step import Site
-from iostrata.lab.tools import check_tools
+from iostrata.lab.tools import ALWAYS, check_tools
 from iostrata.lab.topology import Machine
 
 
@@ -63,7 +63,8 @@ def standing(
     """
     with ExitStack() as teardown:
         teardown.callback(directory.clear)
-        check_tools()
+        programs = (each.hardware.program for each in scenario.machines)
+        check_tools([*dict.fromkeys(programs), *ALWAYS])
         lab = Lab(scenario, software(scenario, listener), directory, keep)
         try:
             _boot(lab, listener, teardown)

@@ -7,7 +7,6 @@ All paths in it are relative to the machine's directory, QEMU's working director
 from __future__ import annotations
 
 import os
-import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,19 +17,13 @@ from iostrata.lab.kernels import Kernel
 from iostrata.lab.links import Plug
 from iostrata.lab.topology import Disk, Machine
 
-PROGRAM: Final = "qemu-system-x86_64"
 ACCELERATOR: Final = "IOSTRATA_LAB_ACCEL"
-ACCELERATORS: Final = {
-    "kvm": ("-accel", "kvm", "-cpu", "host"),
-    # With AMD's virtualization, so that machines can be nested.
-    "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max,+svm"),
-}
+ACCELERATORS: Final = ("kvm", "tcg")
 # Emulated KVM offers XSAVE, but not as the oldest and newest kernels need it; nor AVX without it.
 NESTED: Final = {
-    "kvm": ACCELERATORS["kvm"],
+    "kvm": ("-accel", "kvm", "-cpu", "host"),
     "tcg": ("-accel", "kvm", "-cpu", "host,-xsave,-avx"),
 }
-BOOT: Final = "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off"
 
 CONSOLE: Final = "console.log"
 INITRAMFS: Final = "initramfs"
@@ -66,6 +59,11 @@ def accelerator() -> str:
     return "tcg"
 
 
+def processor(machine: Machine) -> str:
+    """What runs that of a machine on this one."""
+    return "tcg" if machine.hardware.foreign else accelerator()
+
+
 def racing(machine: Machine) -> bool:
     """Whether its kernel may hang while probes are attached.
 
@@ -75,7 +73,7 @@ def racing(machine: Machine) -> bool:
     for ever. Nested machines have one emulator's thread between them, as have those with one CPU;
     ``thread=single`` is no way out: CPUs then wait up to 100 ms for their turn.
     """
-    return machine.cpus > 1 and not machine.nested and accelerator() == "tcg"
+    return machine.cpus > 1 and not machine.nested and processor(machine) == "tcg"
 
 
 def slot(name: str) -> str:
@@ -99,17 +97,17 @@ def command_line(
     ports: Mapping[str, str],
     handed_on: Mapping[str, Path],
     packages: Path | None = None,
+    root: Path = Path("/"),
 ) -> list[str]:
-    """Of a machine on this one, whose root it shares.
+    """Of a machine on this one, whose root it shares, or has another one.
 
     ``ports``: paths by name. ``handed_on``: files that it sees as disks that can't be written.
     ``packages``: files that it has above those of the root.
     """
-    if platform.machine() != "x86_64":
-        raise LabError(f"the lab's machines are x86_64, this one is {platform.machine()}")
+    accelerated = machine.hardware.accelerators[processor(machine)]
     return [
-        *_any(machine, ACCELERATORS[accelerator()], str(kernel.image), ports),
-        *_share("root", "/", ",readonly=on,multidevs=remap"),
+        *_any(machine, accelerated, str(kernel.image), ports),
+        *_share("root", str(root), ",readonly=on,multidevs=remap"),
         *_share("modules", str(kernel.modules), ",readonly=on"),
         *(_share("packages", str(packages), ",readonly=on") if packages else ()),
         *(word for disk in machine.disks for word in _disk(disk)),
@@ -139,10 +137,11 @@ def nested_command_line(
 def _any(
     machine: Machine, accelerator: Sequence[str], kernel: str, ports: Mapping[str, str]
 ) -> Iterator[str]:
-    yield from (PROGRAM, "-nodefaults", "-no-reboot", "-display", "none")
-    # Which starts a kernel and does nothing else, and that sooner.
-    yield from ("-machine", "q35,memory-backend=memory" if machine.shared_memory else "q35")
-    yield from ("-bios", "qboot.rom")
+    hardware = machine.hardware
+    yield from (hardware.program, "-nodefaults", "-no-reboot", "-display", "none")
+    memory = ",memory-backend=memory" if machine.shared_memory else ""
+    yield from ("-machine", f"{hardware.board}{memory}")
+    yield from hardware.firmware
     yield from accelerator
     yield from ("-name", f"{machine.name},debug-threads=on")
     yield from ("-smp", str(machine.cpus), "-m", str(machine.memory_mib))
@@ -150,7 +149,7 @@ def _any(
         size = f"size={machine.memory_mib}M"
         yield from ("-object", f"memory-backend-memfd,id=memory,share=on,{size}")
     yield from ("-serial", f"file:{CONSOLE}")
-    words = f"{BOOT} idle=poll" if machine.poll else BOOT
+    words = f"{hardware.boot} {hardware.poll}" if machine.poll else hardware.boot
     yield from ("-kernel", kernel, "-initrd", INITRAMFS, "-append", words)
     yield from _share("exchange", EXCHANGE, "")
     yield from ("-device", "virtio-serial-pci")

@@ -133,7 +133,7 @@ def _furnish(lab: Lab, listener: LabListener) -> None:
     build(list(below), lab.site)
     wait_for_nested(lab, listener)
     for declared in lab.scenario.machines:
-        lab.machines[declared.name].send(find_recorder(), RECORDER)
+        lab.machines[declared.name].send(find_recorder(declared.hardware.machine), RECORDER)
     build(lab.scenario.stack, lab.site)
 
 

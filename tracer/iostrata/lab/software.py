@@ -3,24 +3,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iostrata.errors import LabError
 from iostrata.lab.kernels import Kernel, kernel
 from iostrata.lab.listen import LabListener
-from iostrata.lab.packages import fetched
+from iostrata.lab.packages import fetched, fetched_root
 from iostrata.lab.scenario import Scenario
+from iostrata.lab.tools import find_tool
+from iostrata.lab.topology import Machine
 
 
 @dataclass(frozen=True)
 class Software:
-    """``modules``: with their parameters. ``unpacked``: packages that this machine lacks."""
+    """``modules``: with their parameters. ``unpacked``: packages that this machine lacks.
+
+    ``root``: what machines share of this one: its own root, or one of their architecture.
+    """
 
     kernel: Kernel
     modules: tuple[str, ...]
     packages: tuple[str, ...]
     unpacked: Path | None
+    root: Path = Path("/")
+
+    @property
+    def busybox(self) -> Path:
+        """One that needs no library."""
+        own = self.root == Path("/")
+        return Path(find_tool("busybox")) if own else self.root / "bin" / "busybox"
 
     def load_modules(self) -> str:
         """The command for a machine that did not come up with them."""
@@ -38,9 +51,23 @@ def software(scenario: Scenario, listener: LabListener) -> Mapping[str, Software
         names = sharing if machine.nested else [machine.name]
         packages = tuple(sorted({each for name in names for each in scenario.packages(name)}))
         found[machine.name] = Software(
-            kernel(machine.kernel, listener),
+            kernel(machine.kernel, listener, machine.architecture),
             tuple(scenario.modules(machine)),
             packages,
-            fetched(packages, listener),
+            *_root(machine, packages, listener),
         )
     return found
+
+
+def _root(
+    machine: Machine, packages: Sequence[str], listener: LabListener
+) -> tuple[Path | None, Path]:
+    """What goes above its root, and the root."""
+    if machine.hardware.foreign and machine.nested:
+        raise LabError(
+            f"machine {machine.name} is nested, and of {machine.architecture}",
+            f"run this lab on a machine of {machine.architecture}, whose programs it has",
+        )
+    if machine.hardware.foreign:
+        return None, fetched_root(machine.architecture, packages, listener)
+    return fetched(packages, listener), Path("/")

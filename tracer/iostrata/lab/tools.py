@@ -13,18 +13,19 @@ from iostrata.errors import LabError
 
 PACKAGES: Final = {
     "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-system-aarch64": "qemu-system-arm",
     "busybox": "busybox-static",
     "depmod": "kmod",
     "fio": "fio",
     "mkfs.ext4": "e2fsprogs",
     "ip": "iproute2",
 }
-ALWAYS: Final = ("qemu-system-x86_64", "busybox", "depmod")
+ALWAYS: Final = ("busybox", "depmod")
 # root's PATH has them, a user's may not.
 PATH: Final = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 
-def check_tools(names: Sequence[str] = ALWAYS) -> None:
+def check_tools(names: Sequence[str]) -> None:
     """LabError, which names the packages, if one of the programs is missing."""
     missing = [name for name in names if not shutil.which(name, path=PATH)]
     if missing:

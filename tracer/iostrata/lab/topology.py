@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from iostrata.lab.architecture import ARCHITECTURES, Architecture
 from iostrata.lab.schema import Address, Count, Module, Name, Strict
 
 
@@ -20,6 +21,7 @@ class Disk(Strict, frozen=True, kw_only=True):
 class Machine(Strict, frozen=True, kw_only=True):
     """``nested``: the machine in which this one runs.
 
+    ``architecture``: Debian's name of it; another one than this machine's is emulated.
     ``cpus``: on a machine that is not nested, more than one needs KVM (see ``qemu.racing``).
     ``poll``: its kernel waits without halting the CPU, which an emulator wakes the later the
     longer it was halted: what waits for a delayed part would seem delayed, too.
@@ -31,6 +33,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     name: Name
     role: Literal["local", "guest", "host", "server"] = "local"
     nested: Name | None = None
+    architecture: Literal["amd64", "arm64"] = "amd64"
     kernel: str = "6.1"
     cpus: Count = 1
     poll: bool = False
@@ -39,6 +42,10 @@ class Machine(Strict, frozen=True, kw_only=True):
     disks: tuple[Disk, ...] = ()
     modules: tuple[Module, ...] = ()
     observed: tuple[str, ...] = ()
+
+    @property
+    def hardware(self) -> Architecture:
+        return ARCHITECTURES[self.architecture]
 
     @property
     def carrier(self) -> str:
