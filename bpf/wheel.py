@@ -2,14 +2,16 @@
 """Build hook of the wheel: builds the recorder and puts it beside the Python that runs it.
 
 An editable install takes the recorder from bpf/build instead, so that ``make -C bpf``
-is all that a change to the recorder needs.
+is all that a change to the recorder needs. One that is built already, such as
+bpf/build/arm64/iostrata-record, is told by IOSTRATA_RECORDER; the wheel is for its type of CPU.
 """
 
 from __future__ import annotations
 
+import os
+import struct
 import subprocess
 from pathlib import Path
-from platform import machine
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -17,14 +19,20 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # The recorder is static: it needs no C library, old or new (PEP 600, PEP 656).
 PLATFORMS = "manylinux2014_{0}.musllinux_1_1_{0}"
 RECORDER = Path("bpf/build/iostrata-record")
+TOLD = "IOSTRATA_RECORDER"
+# e_machine of elf.h, to what uname calls it.
+MACHINES = {62: "x86_64", 183: "aarch64"}
 
 
 class RecorderHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return
-        subprocess.run(["make", "-C", str(Path(self.root, "bpf"))], check=True)
+        told = os.environ.get(TOLD)
+        if not told:
+            subprocess.run(["make", "-C", str(Path(self.root, "bpf"))], check=True)
+        recorder = Path(self.root, told or RECORDER)
+        (machine,) = struct.unpack_from("<H", recorder.read_bytes(), 18)
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{PLATFORMS.format(machine())}"
-        recorder = str(Path(self.root, RECORDER))
-        build_data["force_include"][recorder] = "iostrata/record/iostrata-record"
+        build_data["tag"] = f"py3-none-{PLATFORMS.format(MACHINES[machine])}"
+        build_data["force_include"][str(recorder)] = "iostrata/record/iostrata-record"
