@@ -52,14 +52,20 @@ static int prepare(struct iostrata *skeleton, void *context)
 
 static void explain_load(int error)
 {
+	char missing[64];
+
+	privileges_missing(missing, sizeof(missing));
 	if (geteuid())
 		fail("recording needs root (eBPF was refused: %s); try sudo", strerror(-error));
 	else if (access("/sys/kernel/btf/vmlinux", R_OK))
 		fail("this kernel has no BTF (/sys/kernel/btf/vmlinux): it must be built with "
 		     "CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels since 2021 are");
+	else if (*missing)
+		fail("eBPF was refused: root lacks %s here; give it to the container, or record outside",
+		     missing);
 	else
-		fail("eBPF programs cannot be loaded: %s; is CAP_BPF dropped (a container), or BPF "
-		     "forbidden by lockdown=confidentiality?",
+		fail("eBPF programs cannot be loaded: %s; is BPF forbidden, by "
+		     "lockdown=confidentiality or a container's seccomp filter?",
 		     strerror(-error));
 }
 

@@ -31,6 +31,17 @@
 /* The names of the kernel's functions, at the end. */
 #define KEPT_FOR_STACKS BIT(CAP_SYSLOG)
 
+/* Without these nothing is attached, in a container as well: the kernel lists its modules' BTF for
+ * CAP_SYS_ADMIN only, where libbpf 1.1 gives up, and what is to be kept has to be there. */
+static const struct {
+	int number;
+	const char *name;
+} to_attach[] = {
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN" },
+	{ CAP_BPF, "CAP_BPF" },
+	{ CAP_PERFMON, "CAP_PERFMON" },
+};
+
 #if defined(__x86_64__)
 #define OWN_ARCH AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
@@ -128,6 +139,24 @@ static int refuse_calls(void)
 		return -errno;
 #endif
 	return 0;
+}
+
+void privileges_missing(char *text, size_t size)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[2] = {};
+	size_t used = 0;
+
+	*text = 0;
+	if (syscall(SYS_capget, &head, sets))
+		return;
+	for (unsigned int i = 0; i < sizeof(to_attach) / sizeof(*to_attach) && used < size; i++) {
+		int number = to_attach[i].number;
+
+		if (!(sets[number / 32].effective >> number % 32 & 1))
+			used += snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+					 to_attach[i].name);
+	}
 }
 
 int privileges_drop(const struct options *options)

@@ -70,6 +70,8 @@ void options_describe_filter(const struct options *options, char *text, size_t s
 void options_describe_command(const struct options *options, char *text, size_t size);
 
 /* privileges.c */
+/* The names of what attaching takes and this process has not, "" if it has all. */
+void privileges_missing(char *text, size_t size);
 /* All that recording with these options needs no more; for ever. */
 int privileges_drop(const struct options *options);
 

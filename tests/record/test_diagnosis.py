@@ -94,7 +94,7 @@ def test_disks(tmp_path: Path) -> None:
     [
         ("0000000000000000", True, "needs root"),
         ("0000000000200000", True, None),
-        ("000000c000000000", True, None),
+        ("000000c000000000", True, "needs root"),
         ("0000008000000000", True, "needs root"),
         ("000001ffffffffff", False, "no BTF"),
     ],
