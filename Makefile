@@ -5,6 +5,8 @@
 #   make fuzz    recordings with something wrong in them, FUZZ_SECONDS long
 #   make bench   what recording and analysing cost
 #   make man     the manual page anew, docs/iostrata.1
+#   make dist    all that is given away, in dist/, each installed and tried, as root (long)
+#   make lock    the versions of packaging/requirements*.txt anew; UPGRADE=--upgrade: the newest
 #   make schema  the JSON Schemas anew, docs/schema
 #   make docs    the page of the layers anew, docs/layers.md
 #   make native-arm64  the recorder for another type of CPU, bpf/build/arm64/iostrata-record
@@ -38,8 +40,9 @@ DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go
 	mariadb-client-core mariadb-server-core nodejs postgresql python3-lmdb redis-tools \
 	rocksdb-tools sysbench
 DISTRIBUTION_PACKAGES := $(BUILD_PACKAGES) debian-archive-keyring debootstrap git
+DIST_PACKAGES := $(DISTRIBUTION_PACKAGES) catatonit podman rpm runc util-linux
 
-.PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench man docs schema lint native native-arm64 install clean
+.PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench dist lock man docs schema lint native native-arm64 install clean
 all: install
 
 demo: install
@@ -66,6 +69,14 @@ test-databases: .stamps/database-packages .stamps/python-dev native
 
 test-distributions: .stamps/distribution-packages .stamps/python-dev
 	$(BIN)/python -m pytest -m distributions tests/distributions
+
+dist: .stamps/dist-packages .stamps/python-dev .stamps/python-dist native
+	$(MAKE) -C packaging clean
+	$(MAKE) -C packaging
+	$(BIN)/python -m pytest -m dist tests/packaging
+
+lock: .stamps/python-dist
+	$(MAKE) -C packaging lock
 
 bench: .stamps/test-packages .stamps/python-dev native
 	set -e; for script in tests/benchmarks/*.py; do \
@@ -105,6 +116,7 @@ native-arm64: .stamps/sysroot-arm64
 .stamps/kernel-packages: PACKAGES = $(KERNEL_PACKAGES)
 .stamps/database-packages: PACKAGES = $(DATABASE_PACKAGES)
 .stamps/distribution-packages: PACKAGES = $(DISTRIBUTION_PACKAGES)
+.stamps/dist-packages: PACKAGES = $(DIST_PACKAGES)
 .stamps/%-packages: Makefile .ci/packages
 	@mkdir -p .stamps
 	.ci/packages $(PACKAGES)
@@ -115,14 +127,19 @@ native-arm64: .stamps/sysroot-arm64
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	@touch $@
 
-.stamps/python: .stamps/venv pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+# The versions that were tested together, and no other bytes.
+LOCKED := $(BIN)/python -m pip install --quiet --require-hashes --requirement
+
+.stamps/python: .stamps/venv pyproject.toml packaging/requirements.txt
+	$(LOCKED) packaging/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
-.stamps/python-dev: .stamps/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --group dev
+.stamps/python-dev .stamps/python-dist: .stamps/python-%: .stamps/python packaging/requirements-%.txt
+	$(LOCKED) packaging/requirements-$*.txt
 	@touch $@
 
 clean:
-	rm -rf .stamps $(VENV) dist
+	rm -rf .stamps $(VENV)
+	$(MAKE) --no-print-directory -C packaging clean
 	$(MAKE) --no-print-directory -C bpf clean
