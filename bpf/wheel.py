@@ -22,6 +22,8 @@ RECORDER = Path("bpf/build/iostrata-record")
 TOLD = "IOSTRATA_RECORDER"
 # e_machine of elf.h, to what uname calls it.
 MACHINES = {62: "x86_64", 183: "aarch64"}
+# What is linked into it (PEP 770), where `make dist` has asked the system.
+PARTS = Path("packaging/build/recorder.cdx.json")
 
 
 class RecorderHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -36,3 +38,5 @@ class RecorderHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{PLATFORMS.format(MACHINES[machine])}"
         build_data["force_include"][str(recorder)] = "iostrata/record/iostrata-record"
+        if not told and Path(self.root, PARTS).exists():
+            build_data["sbom_files"].append(str(PARTS))

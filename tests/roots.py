@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fresh Debian systems, each in a root made by debootstrap; the kernel is this machine's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
+
+
+def run(*command: str | Path, timeout_s: int = 300) -> str:
+    """What it says; it runs to its end, or the test fails with the last of it."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", timeout=timeout_s,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]
+    return done.stdout
+
+
+def mirror() -> str:
+    """Where this machine has its packages from: of several places that with the most."""
+    words = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    return statistics.mode(run(*words).split())
+
+
+@contextmanager
+def fresh_root(suite: str, packages: str, root: Path) -> Iterator[Path]:
+    """The smallest Debian and these packages, with this kernel's file systems while it lasts."""
+    if os.geteuid() or not shutil.which("debootstrap"):
+        pytest.skip("needs root and debootstrap")
+    include = f"--include={packages},ca-certificates"
+    run("debootstrap", "--variant=minbase", include, suite, root, mirror(), timeout_s=1800)
+    # What this machine trusts, as between it and the world there may be a proxy.
+    for name in (CERTIFICATES, "etc/resolv.conf"):
+        if Path("/", name).exists():
+            shutil.copyfile(Path("/", name), root / name)
+    mounted = []
+    try:
+        for name in ("proc", "sys", "dev"):
+            run("mount", "--rbind", f"/{name}", root / name)
+            mounted.append(root / name)
+            run("mount", "--make-rslave", root / name)
+        yield root
+    finally:
+        for place in mounted:
+            subprocess.run(["umount", "--recursive", place], check=True)
