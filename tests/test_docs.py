@@ -29,7 +29,7 @@ from tests.test_readme import BLOCK, ROOT
 PAGES: Final = sorted((ROOT / "docs").glob("*.md"))
 BESIDE: Final = (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 EVERYWHERE: Final = (*PAGES, *BESIDE, ROOT / "README.md")
-FOLDERS: Final = ("bpf", "docs", "scenarios", "tests", "tracer")
+FOLDERS: Final = ("bpf", "docs", "packaging", "scenarios", "tests", "tracer")
 
 # Of Python sessions, by their own and by what they import.
 NAMES: Final[dict[str, Any]] = {}
