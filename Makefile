@@ -40,7 +40,7 @@ DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go
 	mariadb-client-core mariadb-server-core nodejs postgresql python3-lmdb redis-tools \
 	rocksdb-tools sysbench
 DISTRIBUTION_PACKAGES := $(BUILD_PACKAGES) debian-archive-keyring debootstrap git
-DIST_PACKAGES := $(DISTRIBUTION_PACKAGES) catatonit podman rpm runc util-linux
+DIST_PACKAGES := $(DISTRIBUTION_PACKAGES) podman rpm runc util-linux
 
 .PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench dist lock man docs schema lint native native-arm64 install clean
 all: install

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image, and the DaemonSet's pod played by podman: there are no Kubernetes nodes here."""
+"""The image, and the DaemonSet's pod as a container of podman: there is no Kubernetes here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]
     settings = f"CONTAINERS_CONF={place}/containers.conf"
     ours = ("env", settings, "podman", "--root", f"{place}/root", "--runroot", f"{place}/run")
     yield ours
-    run(*ours, "pod", "rm", "--all", "--force", "--time", "0")
+    run(*ours, "rm", "--all", "--force", "--time", "0", "--volumes")
     run(*ours, "rmi", "--all", "--force")
     shutil.rmtree(place)
 
@@ -63,15 +63,28 @@ def image(podman: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> 
     return words[words.index("-t") + 1]
 
 
-def pod_of(image: str) -> dict[str, Any]:
-    """The pod that the DaemonSet starts on each node."""
+def pod_of(image: str) -> list[str]:
+    """What `podman run` is to be given for the pod that the DaemonSet starts on each node.
+
+    Podman 4.3 (Debian 12) plays no DaemonSets, and its pods have no hostPID.
+    """
     daemonset = yaml.safe_load((ROOT / "packaging/daemonset.yaml").read_text())
-    pod: dict[str, Any] = daemonset["spec"]["template"]
-    (container,) = pod["spec"]["containers"]
+    pod: dict[str, Any] = daemonset["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    context = container["securityContext"]
     assert container["image"] == image
-    container["image"] = f"localhost/{image}"
-    pod["metadata"]["name"] = daemonset["metadata"]["name"]
-    return {"apiVersion": "v1", "kind": "Pod", **pod}
+    assert (pod["hostPID"], pod["hostNetwork"], context["readOnlyRootFilesystem"]) == (True,) * 3
+    words = ["--pid", "host", "--network", "host", "--read-only", "--entrypoint", ""]
+    words += [f"--cap-drop={name}" for name in context["capabilities"]["drop"]]
+    words += [f"--cap-add={name}" for name in context["capabilities"]["add"]]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for mount in container["volumeMounts"]:
+        inside = mount["mountPath"]
+        if of_node := volumes[mount["name"]].get("hostPath"):
+            inside = f"{of_node['path']}:{inside}:ro"
+            inside += ",rslave" if mount.get("mountPropagation") == "HostToContainer" else ""
+        words += ["--volume", inside]
+    return [*words, f"localhost/{image}", *container["command"]]
 
 
 def test_the_image_runs(podman: tuple[str, ...], image: str) -> None:
@@ -83,13 +96,12 @@ def test_a_pod_records_its_node(podman: tuple[str, ...], image: str, tmp_path: P
     """A process outside, by the number that it has outside, on a file system that is outside."""
     if refused := refusal():
         pytest.skip(refused.why)
-    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod_of(image)))
-    run(*podman, "kube", "play", tmp_path / "pod.yaml")
+    run(*podman, "run", "--detach", "--name", "pod", *pod_of(image))
     write = "dd if=/dev/zero of=written bs=4k count=10 oflag=dsync status=none"
     loop = ["sh", "-c", f"while sleep 0.05; do {write}; done"]
     writer = subprocess.Popen(loop, cwd=tmp_path)
     try:
-        command = ["exec", "iostrata-iostrata", "iostrata", "run", "--pid", str(writer.pid)]
+        command = ["exec", "pod", "iostrata", "run", "--pid", str(writer.pid)]
         done = subprocess.run(
             [*podman, *command, "--duration", "2"],
             check=False, capture_output=True, text=True, timeout=120,
