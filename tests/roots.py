@@ -7,8 +7,6 @@ import os
 import shutil
 import statistics
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,24 +31,27 @@ def mirror() -> str:
     return statistics.mode(run(*words).split())
 
 
-@contextmanager
-def fresh_root(suite: str, packages: str, root: Path) -> Iterator[Path]:
-    """The smallest Debian and these packages, with this kernel's file systems while it lasts."""
+def fresh_root(suite: str, packages: str, root: Path) -> Path:
+    """The smallest Debian, and these packages."""
     if os.geteuid() or not shutil.which("debootstrap"):
         pytest.skip("needs root and debootstrap")
     include = f"--include={packages},ca-certificates"
-    run("debootstrap", "--variant=minbase", include, suite, root, mirror(), timeout_s=1800)
+    run("unshare", "--mount", "debootstrap", "--variant=minbase", include, suite, root, mirror(),
+        timeout_s=1800)  # fmt: skip
     # What this machine trusts, as between it and the world there may be a proxy.
     for name in (CERTIFICATES, "etc/resolv.conf"):
         if Path("/", name).exists():
             shutil.copyfile(Path("/", name), root / name)
-    mounted = []
-    try:
-        for name in ("proc", "sys", "dev"):
-            run("mount", "--rbind", f"/{name}", root / name)
-            mounted.append(root / name)
-            run("mount", "--make-rslave", root / name)
-        yield root
-    finally:
-        for place in mounted:
-            subprocess.run(["umount", "--recursive", place], check=True)
+    return root
+
+
+# The kernel's file systems are there for the command alone: whatever becomes of it, who removes
+# the root does not meet this machine's /dev.
+MOUNTED = (
+    'for name in proc sys dev; do mount --rbind "/$name" "$0/$name"; done; exec chroot "$0" "$@"'
+)
+
+
+def inside(root: Path, *command: str) -> tuple[str, ...]:
+    """The words that run a command in that root."""
+    return ("unshare", "--mount", "sh", "-ec", MOUNTED, str(root), *command)

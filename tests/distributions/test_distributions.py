@@ -3,30 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.roots import fresh_root, run
+from tests.roots import fresh_root, inside, run
 
 pytestmark = pytest.mark.distributions
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])
-def fresh(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
+def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with git and make, and a clone of what is committed."""
-    with fresh_root(request.param, "git,make", tmp_path_factory.mktemp(request.param)) as root:
-        run("git", "clone", "--quiet", ROOT, root / "root/iostrata")
-        yield root
+    root = fresh_root(request.param, "git,make", tmp_path_factory.mktemp(request.param))
+    run("git", "clone", "--quiet", ROOT, root / "root/iostrata")
+    return root
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_a_command_of_the_readme_does_all_by_itself(fresh: Path, target: str) -> None:
-    said = run("chroot", fresh, "make", "-C", "/root/iostrata", target, timeout_s=7000)
+    said = run(*inside(fresh, "make", "-C", "/root/iostrata", target), timeout_s=7000)
     assert {"demo": "synchronous writes", "test": " passed"}[target] in said
 
 

@@ -8,7 +8,6 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ import pytest
 
 from iostrata import __version__
 from tests.packaging.dist import BUNDLED, DIST, ROOT, artefact, readme, records, table
-from tests.roots import fresh_root, run
+from tests.roots import fresh_root, inside, run
 
 pytestmark = pytest.mark.dist
 PYTHON: Final = (sys.executable, "-m", "iostrata")
@@ -24,39 +23,37 @@ SUITES: Final = {"bookworm": "deb12", "trixie": "deb13"}
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def fresh(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
+def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A system with pipx and without a compiler, dist and a recording."""
-    with fresh_root(request.param, "pipx", tmp_path_factory.mktemp(request.param)) as root:
-        shutil.copytree(DIST, root / "dist")
-        shutil.copytree(ROOT / BUNDLED, root / "recording")
-        assert not (root / "usr/bin/cc").exists()
-        yield root
+    root = fresh_root(request.param, "pipx", tmp_path_factory.mktemp(request.param))
+    shutil.copytree(DIST, root / "dist")
+    shutil.copytree(ROOT / BUNDLED, root / "recording")
+    assert not (root / "usr/bin/cc").exists()
+    return root
 
 
-def inside(root: Path, command: str) -> str:
-    return run("chroot", root, "sh", "-c", f"cd / && {command}", timeout_s=1800)
+def does(root: Path, command: str) -> str:
+    return run(*inside(root, "sh", "-c", f"cd / && {command}"), timeout_s=1800)
 
 
 def works(root: Path, program: str) -> None:
-    there = ("chroot", root, program)
+    there = inside(root, program)
     assert table(*there, recording="/recording") == table(*PYTHON)
     records([*there, "run"])
 
 
 def test_the_wheel_is_installed_by_pipx(fresh: Path) -> None:
-    inside(fresh, readme("pipx"))
+    does(fresh, readme("pipx"))
     works(fresh, "/root/.local/bin/iostrata")
 
 
 def test_the_deb_is_installed_by_apt(fresh: Path, request: pytest.FixtureRequest) -> None:
     of_suite = SUITES[request.node.callspec.params["fresh"]]
-    inside(fresh, readme("apt").replace("deb13", of_suite).replace("install", "install --yes", 1))
+    does(fresh, readme("apt").replace("deb13", of_suite).replace("install", "install --yes", 1))
     works(fresh, "/usr/bin/iostrata")
-    inside(fresh, "iostrata-record --version")
+    does(fresh, "iostrata-record --version")
     assert (fresh / "usr/share/man/man1/iostrata.1").exists()
-    inside(fresh, "apt-get purge --yes iostrata")
+    does(fresh, "apt-get purge --yes iostrata")
     assert not (fresh / "usr/lib/iostrata").exists()
 
 

@@ -48,13 +48,10 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]
 @pytest.fixture(scope="module")
 def image(podman: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> str:
     """As README says, on a base made here instead of a registry's."""
-    with fresh_root("trixie", "apt", tmp_path_factory.mktemp("base")) as root:
-        packed = subprocess.Popen(
-            ["tar", "--one-file-system", "--directory", root, "--create", "."],
-            stdout=subprocess.PIPE,
-        )
-        subprocess.run([*podman, "import", "-", BASE], stdin=packed.stdout, check=True)
-        assert packed.wait() == 0
+    root = fresh_root("trixie", "apt", tmp_path_factory.mktemp("base"))
+    packed = subprocess.Popen(["tar", "--directory", root, "--create", "."], stdout=subprocess.PIPE)
+    subprocess.run([*podman, "import", "-", BASE], stdin=packed.stdout, check=True)
+    assert packed.wait() == 0
     program, *words = shlex.split(readme("podman"))
     assert program == "podman"
     own = ["--from", BASE, "--network", "host", "--isolation", "chroot"]
