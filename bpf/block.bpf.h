@@ -30,34 +30,44 @@ static __always_inline __u32 request_dev(struct request *rq)
 /* The same through a pointer that the verifier does not know the type of. */
 static __always_inline __u32 request_dev_of(struct request *rq)
 {
-	struct gendisk *disk;
-
 	if (bpf_core_field_exists(rq->q->disk))
-		disk = BPF_CORE_READ(rq, q, disk);
-	else
-		disk = PEEK((struct request___before *)rq, rq_disk);
-	return (__u32)PEEK(disk, major) << 20 | PEEK(disk, first_minor);
+		return disk_dev_of(BPF_CORE_READ(rq, q, disk));
+	return disk_dev_of(PEEK((struct request___before *)rq, rq_disk));
+}
+
+/* The watched disk of a request that is recorded, through such a pointer; 0: it is none. */
+static __always_inline __u32 recorded_disk_of(struct request *rq)
+{
+	__u32 dev;
+
+	if (!is_recorded(PEEK(rq, cmd_flags), PEEK(rq, bio)))
+		return 0;
+	dev = request_dev_of(rq);
+	return watch_of(dev) & WATCH_DISK ? dev : 0;
+}
+
+static __always_inline int wire_tell(__u64 request_key, __u64 wire_key, __u32 dev, __u32 point)
+{
+	union event *e = emit_reserve(point);
+
+	if (!e)
+		return 0;
+	e->nbd_payload_sent.request_key = request_key;
+	e->nbd_payload_sent.wire_key = wire_key;
+	e->nbd_payload_sent.dev = dev;
+	emit_submit(e, point);
+	return 0;
 }
 
 /* A driver that hands requests to another machine says where one is. */
 static __always_inline int wire_emit(struct request *rq, __u64 wire_key, __u32 point)
 {
-	union event *e;
 	__u32 dev;
 
 	if (!is_recorded(rq->cmd_flags, rq->bio))
 		return 0;
 	dev = request_dev(rq);
-	if (!(watch_of(dev) & WATCH_DISK))
-		return 0;
-	e = emit_reserve(point);
-	if (!e)
-		return 0;
-	e->nbd_payload_sent.request_key = (__u64)rq;
-	e->nbd_payload_sent.wire_key = wire_key;
-	e->nbd_payload_sent.dev = dev;
-	emit_submit(e, point);
-	return 0;
+	return watch_of(dev) & WATCH_DISK ? wire_tell((__u64)rq, wire_key, dev, point) : 0;
 }
 
 #endif

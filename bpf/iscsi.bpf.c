@@ -56,12 +56,8 @@ static __always_inline int command_emit(struct iscsi_task *task, __be32 itt, str
 	if (!command)
 		return 0;
 	rq = (void *)command - bpf_core_type_size(struct request);
-	if (!is_recorded(PEEK(rq, cmd_flags), PEEK(rq, bio)))
-		return 0;
-	dev = request_dev_of(rq);
-	if (!(watch_of(dev) & WATCH_DISK))
-		return 0;
-	e = emit_reserve(point);
+	dev = recorded_disk_of(rq);
+	e = dev ? emit_reserve(point) : NULL;
 	if (!e)
 		return 0;
 	e->iscsi_sent.request_key = (__u64)rq;

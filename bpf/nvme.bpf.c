@@ -191,7 +191,6 @@ int nvme_send(__u64 *ctx)
 	struct nvme_tcp_queue *queue = (void *)argument_key(ctx, 0);
 	struct nvme_tcp_request *request;
 	struct request *rq;
-	union event *e;
 	__u32 dev;
 
 	/* A controller's own queue has commands without a request. */
@@ -201,19 +200,11 @@ int nvme_send(__u64 *ctx)
 	if (!request || PEEK(request, state) != NVME_TCP_SEND_CMD_PDU)
 		return 0;
 	rq = (void *)request - sizeof_request();
-	if (!is_recorded(PEEK(rq, cmd_flags), PEEK(rq, bio)))
+	dev = recorded_disk_of(rq);
+	if (!dev)
 		return 0;
-	dev = request_dev_of(rq);
-	if (!(watch_of(dev) & WATCH_DISK))
-		return 0;
-	e = emit_reserve(POINT_nvme_tcp_send);
-	if (!e)
-		return 0;
-	e->nvme_tcp_send.request_key = (__u64)rq;
-	e->nvme_tcp_send.wire_key = BPF_CORE_READ(request, req.cmd, common.command_id);
-	e->nvme_tcp_send.dev = dev;
-	emit_submit(e, POINT_nvme_tcp_send);
-	return 0;
+	return wire_tell((__u64)rq, BPF_CORE_READ(request, req.cmd, common.command_id), dev,
+			 POINT_nvme_tcp_send);
 }
 
 SEC("fentry/nvme_tcp_data_ready")

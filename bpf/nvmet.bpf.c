@@ -79,13 +79,6 @@ static __always_inline struct sock *socket_of(struct nvmet_sq *sq)
 	return BPF_CORE_READ(queue, sock, sk);
 }
 
-static __always_inline __u32 disk_of(struct block_device *bdev)
-{
-	struct gendisk *disk = PEEK(bdev, bd_disk);
-
-	return (__u32)PEEK(disk, major) << 20 | PEEK(disk, first_minor);
-}
-
 /* Where a namespace lies: its disk, or its file's superblock; 0: there is none. */
 static __always_inline __u32 dev_of(struct nvmet_ns *ns)
 {
@@ -94,7 +87,8 @@ static __always_inline __u32 dev_of(struct nvmet_ns *ns)
 	if (!ns)
 		return 0;
 	bdev = PEEK(ns, bdev);
-	return bdev ? disk_of(bdev) : BPF_CORE_READ(ns, file, f_inode, i_sb, s_dev);
+	return bdev ? disk_dev_of(PEEK(bdev, bd_disk))
+		    : BPF_CORE_READ(ns, file, f_inode, i_sb, s_dev);
 }
 
 static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
@@ -159,20 +153,10 @@ int nvmet_ready(__u64 *ctx)
 	return 0;
 }
 
-static __always_inline void tell_work(struct thread *thread, __u64 request_key)
-{
-	union event *e = emit_reserve(POINT_nvmet_work);
-
-	if (!e)
-		return;
-	thread->request_key = request_key;
-	e->nvmet_work.request_key = request_key;
-	emit_submit(e, POINT_nvmet_work);
-}
-
 /* What a command is carried out on is watched from then on, and who does it is recorded. */
-static __always_inline int works(struct nvmet_req *req)
+static __always_inline int works(__u64 request)
 {
+	struct nvmet_req *req = (void *)request;
 	struct nvmet_ns *ns = PEEK(req, ns);
 	struct thread *thread;
 
@@ -187,13 +171,13 @@ static __always_inline int works(struct nvmet_req *req)
 	thread_serve();
 	thread = thread_of(current_tid());
 	if (thread)
-		tell_work(thread, key_of(req));
+		thread_works_on(thread, key_of(req), POINT_nvmet_work, 0);
 	return 0;
 }
 
 static __always_inline int works_on(__u64 work)
 {
-	return works((void *)(work - bpf_core_field_offset(struct nvmet_req, f.work)));
+	return works(work - bpf_core_field_offset(struct nvmet_req, f.work));
 }
 
 /* The command itself may be complete by now, and its place another's. */
@@ -202,97 +186,29 @@ static __always_inline int rests(void)
 	struct thread *thread = thread_of(current_tid());
 
 	if (thread && thread->request_key)
-		tell_work(thread, 0);
+		thread_works_on(thread, 0, POINT_nvmet_work, 0);
 	return 0;
 }
 
-SEC("fentry/nvmet_bdev_execute_rw")
-int nvmet_disk_write(__u64 *ctx)
-{
-	return works((void *)argument_key(ctx, 0));
-}
+/* While such a function runs, its thread is at the command that it is given. */
+#define CARRIES_OUT(name, function, begins)          \
+	SEC("fentry/" #function)                     \
+	int name(__u64 *ctx)                         \
+	{                                            \
+		return begins(argument_key(ctx, 0)); \
+	}                                            \
+                                                     \
+	SEC("fexit/" #function)                      \
+	int name##_end(__u64 *ctx)                   \
+	{                                            \
+		(void)ctx;                           \
+		return rests();                      \
+	}
 
-SEC("fexit/nvmet_bdev_execute_rw")
-int nvmet_disk_write_end(__u64 *ctx)
-{
-	(void)ctx;
-	return rests();
-}
-
-SEC("fentry/nvmet_bdev_execute_flush")
-int nvmet_disk_flush(__u64 *ctx)
-{
-	return works((void *)argument_key(ctx, 0));
-}
-
-SEC("fexit/nvmet_bdev_execute_flush")
-int nvmet_disk_flush_end(__u64 *ctx)
-{
-	(void)ctx;
-	return rests();
-}
-
-SEC("fentry/nvmet_bdev_execute_write_zeroes")
-int nvmet_disk_zero(__u64 *ctx)
-{
-	return works((void *)argument_key(ctx, 0));
-}
-
-SEC("fexit/nvmet_bdev_execute_write_zeroes")
-int nvmet_disk_zero_end(__u64 *ctx)
-{
-	(void)ctx;
-	return rests();
-}
-
-SEC("fentry/nvmet_bdev_execute_dsm")
-int nvmet_disk_discard(__u64 *ctx)
-{
-	return works((void *)argument_key(ctx, 0));
-}
-
-SEC("fexit/nvmet_bdev_execute_dsm")
-int nvmet_disk_discard_end(__u64 *ctx)
-{
-	(void)ctx;
-	return rests();
-}
-
-SEC("fentry/nvmet_file_execute_rw")
-int nvmet_file_write(__u64 *ctx)
-{
-	return works((void *)argument_key(ctx, 0));
-}
-
-SEC("fexit/nvmet_file_execute_rw")
-int nvmet_file_write_end(__u64 *ctx)
-{
-	(void)ctx;
-	return rests();
-}
-
-SEC("fentry/nvmet_file_buffered_io_work")
-int nvmet_file_buffered(__u64 *ctx)
-{
-	return works_on(argument_key(ctx, 0));
-}
-
-SEC("fexit/nvmet_file_buffered_io_work")
-int nvmet_file_buffered_end(__u64 *ctx)
-{
-	(void)ctx;
-	return rests();
-}
-
-SEC("fentry/nvmet_file_flush_work")
-int nvmet_file_flush(__u64 *ctx)
-{
-	return works_on(argument_key(ctx, 0));
-}
-
-SEC("fexit/nvmet_file_flush_work")
-int nvmet_file_flush_end(__u64 *ctx)
-{
-	(void)ctx;
-	return rests();
-}
+CARRIES_OUT(nvmet_disk_write, nvmet_bdev_execute_rw, works)
+CARRIES_OUT(nvmet_disk_flush, nvmet_bdev_execute_flush, works)
+CARRIES_OUT(nvmet_disk_zero, nvmet_bdev_execute_write_zeroes, works)
+CARRIES_OUT(nvmet_disk_discard, nvmet_bdev_execute_dsm, works)
+CARRIES_OUT(nvmet_file_write, nvmet_file_execute_rw, works)
+CARRIES_OUT(nvmet_file_buffered, nvmet_file_buffered_io_work, works_on)
+CARRIES_OUT(nvmet_file_flush, nvmet_file_flush_work, works_on)

@@ -93,23 +93,6 @@ static __always_inline struct thread *server_thread(void)
 	return thread && thread->kind == THREAD_SERVER ? thread : NULL;
 }
 
-/* The same, from its first call on; it may have been met syncing on another's behalf. */
-static __always_inline struct thread *server_thread_admit(void)
-{
-	__u64 ids = bpf_get_current_pid_tgid();
-	struct thread *thread = thread_of((__u32)ids);
-
-	if (thread && thread->kind == THREAD_SERVER)
-		return thread;
-	if (!current_has_name_of(DUTY_nfsd))
-		return NULL;
-	if (!thread)
-		return thread_add(ids, ids >> 32, THREAD_SERVER);
-	thread->kind = THREAD_SERVER;
-	thread->announced = 0;
-	return thread;
-}
-
 SEC("tp_btf/svcsock_data_ready")
 int svc_data_ready(__u64 *ctx)
 {
@@ -120,7 +103,7 @@ int svc_data_ready(__u64 *ctx)
 SEC("tp_btf/svc_xprt_dequeue")
 int svc_dequeue(__u64 *ctx)
 {
-	struct thread *thread = server_thread_admit();
+	struct thread *thread = server_admit(DUTY_nfsd);
 
 	if (!thread)
 		return 0;

@@ -164,45 +164,17 @@ int target_end(__u64 *ctx)
 	return is_of_interest(command) ? command_emit(command, POINT_target_cmd_complete) : 0;
 }
 
-/* The current thread, if it receives a connection's commands; recorded from its first one on. */
-static __always_inline struct thread *receiver_admit(void)
-{
-	__u64 ids = bpf_get_current_pid_tgid();
-	struct thread *thread = thread_of((__u32)ids);
-
-	if (thread && thread->kind == THREAD_SERVER)
-		return thread;
-	if (!current_has_name_of(DUTY_target))
-		return NULL;
-	if (!thread)
-		return thread_add(ids, ids >> 32, THREAD_SERVER);
-	thread->kind = THREAD_SERVER;
-	thread->announced = 0;
-	return thread;
-}
-
-static __always_inline void tell_work(struct thread *thread, __u64 command_key)
-{
-	union event *e = emit_reserve(POINT_target_work);
-
-	if (!e)
-		return;
-	thread->request_key = command_key;
-	e->target_work.request_key = command_key;
-	emit_submit(e, POINT_target_work);
-}
-
 /* All of its data is there. */
 SEC("fentry/target_execute_cmd")
 int target_execute(__u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
-	struct thread *thread = is_of_interest(command) ? receiver_admit() : NULL;
+	struct thread *thread = is_of_interest(command) ? server_admit(DUTY_target) : NULL;
 
 	if (!thread)
 		return 0;
 	thread_announce(thread);
-	tell_work(thread, (__u64)command);
+	thread_works_on(thread, (__u64)command, POINT_target_work, 0);
 	return 0;
 }
 
@@ -214,7 +186,7 @@ int target_rest(__u64 *ctx)
 
 	(void)ctx;
 	if (thread && thread->kind == THREAD_SERVER && thread->request_key)
-		tell_work(thread, 0);
+		thread_works_on(thread, 0, POINT_target_work, 0);
 	return 0;
 }
 

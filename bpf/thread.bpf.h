@@ -175,6 +175,37 @@ static __always_inline bool current_has_name_of(__u32 duty)
 	return wanted[0] && wanted[0] == *(__u64 *)comm && wanted[1] == *(__u64 *)(comm + 8);
 }
 
+/* The current thread, if it is one of the server's of a duty, from its first work on; it may have
+ * been met syncing on another's behalf.  NULL: it is not. */
+static __always_inline struct thread *server_admit(__u32 duty)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of((__u32)ids);
+
+	if (thread && thread->kind == THREAD_SERVER)
+		return thread;
+	if (!current_has_name_of(duty))
+		return NULL;
+	if (!thread)
+		return thread_add(ids, ids >> 32, THREAD_SERVER);
+	thread->kind = THREAD_SERVER;
+	thread->announced = 0;
+	return thread;
+}
+
+/* A worker is at another request than it was when this was said last; 0: at none. */
+static __always_inline void thread_works_on(struct thread *thread, __u64 request_key, __u32 point,
+					    __u64 now_ns)
+{
+	union event *e = emit_reserve_at(point, now_ns);
+
+	if (!e)
+		return;
+	thread->request_key = request_key;
+	e->io_uring_work.request_key = request_key;
+	emit_submit(e, point);
+}
+
 /* The current thread's state if it serves others; made when it is first met where its
  * process's first thread is known to. */
 static __always_inline struct thread *thread_that_serves(void)

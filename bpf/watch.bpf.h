@@ -55,6 +55,12 @@ static __always_inline __u32 disk_dev(struct gendisk *disk)
 	return (__u32)disk->major << 20 | disk->first_minor;
 }
 
+/* The same through a pointer that the verifier does not know the type of. */
+static __always_inline __u32 disk_dev_of(struct gendisk *disk)
+{
+	return (__u32)PEEK(disk, major) << 20 | PEEK(disk, first_minor);
+}
+
 /* The whole disk that holds a block device. */
 static __always_inline __u32 bdev_disk_dev(struct block_device *bdev)
 {

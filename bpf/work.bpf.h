@@ -133,7 +133,6 @@ static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct io_kiocb___work *req;
-	union event *e;
 
 	if (thread->kind != THREAD_WORKER || !(PEEK(task, flags) & PF_IO_WORKER))
 		return;
@@ -142,12 +141,7 @@ static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
 		req = NULL;
 	if (thread->request_key == (__u64)req)
 		return;
-	e = emit_reserve_at(POINT_io_uring_work, now_ns);
-	if (!e)
-		return;
-	thread->request_key = (__u64)req;
-	e->io_uring_work.request_key = (__u64)req;
-	emit_submit(e, POINT_io_uring_work);
+	thread_works_on(thread, (__u64)req, POINT_io_uring_work, now_ns);
 }
 
 static __always_inline struct worker *current_worker(struct task_struct *task)
