@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from tests.synthetic import O_DSYNC, Request, World, Writer, device
+from tests.synthetic import O_DSYNC, Clock, Request, World, Writer, clock, device
 
 GUEST_DISK, SERVER_DISK, NFS = device(253, 16), device(8, 0), device(0, 44)
 VMM, WORKER, MAIN_LOOP, VCPU, NFSD = 500, 501, 500, 504, 700
@@ -24,7 +24,6 @@ TASK = 0xFFFF_8884_0000_0000
 CONNECTION = 800 << 16 | 2049
 NPF, HALT, SVM = 0x400, 0x78, 2
 PWRITEV, FDATASYNC = 4, 7
-Clock = Callable[[int], int]
 
 
 @dataclass
@@ -44,10 +43,6 @@ class Costs:
     complete: int = 30_000
     inject: int = 20_000
     interrupt: int = 3_000
-
-
-def clock(offset_ns: int, drift_ppm: int) -> Clock:
-    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
 
 
 APART = (clock(5_000_000, 0), clock(3_600_000_000_000, 3), clock(86_400_000_000_000, -7))

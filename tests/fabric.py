@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,14 +18,23 @@ from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.trace.layout import THREAD_HELPER
 from tests.stitch.test_truth import accounts, conserves
-from tests.synthetic import FLUSH_OP, NO_SECTOR, O_DSYNC, Request, World, Writer, device, submit
+from tests.synthetic import (
+    FLUSH_OP,
+    NO_SECTOR,
+    O_DSYNC,
+    Clock,
+    Request,
+    World,
+    Writer,
+    device,
+    submit,
+)
 
 PATH, HEAD, TARGET_DISK = device(259, 1), device(259, 0), device(8, 0)
 WORKER, FLUSHER, EXPORT = 700, 701, 31
 FLUSH, WRITE = 0, 1
 EMPTY = 1 | 1 << 18
 GENERATIONS, HANDED_ON = 16, 90
-Clock = Callable[[int], int]
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, cycle
 from pathlib import Path
@@ -26,6 +26,7 @@ from tests.synthetic import (
     PREFLUSH,
     SYNC,
     WRITE,
+    Clock,
     Request,
     World,
     Writer,
@@ -39,11 +40,6 @@ WRITE_10, SYNCHRONIZE_CACHE = 0x2A, 0x35
 SERVER_KIND = 5
 RECEIVED, WOKEN = 900, 400
 """From the thread's wake-up to its having the header; from then to its sleep for more data."""
-Clock = Callable[[int], int]
-
-
-def clock(offset_ns: int, drift_ppm: int) -> Clock:
-    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
 
 
 @dataclass

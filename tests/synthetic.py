@@ -30,16 +30,24 @@ def device(major: int, minor: int) -> int:
     return major << 20 | minor
 
 
+Clock = Callable[[int], int]
+"""The world's time in, a machine's clock out."""
+
+
+def clock(offset_ns: int, drift_ppm: int = 0) -> Clock:
+    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
+
+
 @dataclass
 class World:
     """Emits events; pointers are reused as soon as they are free, as kernels do.
 
-    ``clock``: the world's time in, this machine's clock out. ``deaf_to``: a point, or ``*``.
+    ``deaf_to``: a point, or ``*``.
     """
 
     builder: TraceBuilder = field(default_factory=TraceBuilder)
     deaf_to: str = ""
-    clock: Callable[[int], int] = int
+    clock: Clock = int
     _in_use: dict[str, list[list[tuple[int, int]]]] = field(default_factory=dict)
 
     def emit(self, point: str, time_ns: int, tid: int, **fields: int | bytes) -> None:

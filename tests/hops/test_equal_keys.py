@@ -15,9 +15,10 @@ from iostrata.attribute import summarise
 from iostrata.model import Breakdown
 from iostrata.report import json as report
 from iostrata.report import table
-from tests.hops.test_graph import accounts_of, clock, found_in
+from tests.hops.test_graph import accounts_of, found_in
 from tests.network import Call, Connection, Disk, Machine, Served, Stretch, recorded
 from tests.network import drawn as call
+from tests.synthetic import clock
 
 XID = 1_000
 

@@ -23,10 +23,7 @@ from tests.chain import APART, Chain, Costs, drawn, recording_of
 from tests.network import Call, Disk, Machine, recorded
 from tests.network import drawn as call
 from tests.stitch.test_truth import conserves
-
-
-def clock(offset_ns: int, drift_ppm: int = 0):  # type: ignore[no-untyped-def]
-    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
+from tests.synthetic import clock
 
 
 def found_in(path: Path) -> Breakdown:
@@ -258,14 +255,20 @@ def test_ten_guests_on_one_host(tmp_path: Path) -> None:
                 assert abs(both[0][row] - ns) <= 2_000, row
 
 
-def test_of_guests_alike_like_clockwork_nothing_tells_which_one_is_here(tmp_path: Path) -> None:
-    """Two that write one place, at once and as quickly; the other one's host is not recorded."""
-    here, there = Chain(APART), Chain((clock(10**9), clock(5), clock(9)), vm=1)
-    for chain in (here, there):
-        random, writer = Random(7), chain.writer(1_000_000)
-        for _ in range(40):
+def guests(count: int, seeds: tuple[int, int]) -> tuple[Chain, Chain]:
+    """Two on hosts of their own that write one place, as quickly if their seeds are the same."""
+    chains = Chain(APART), Chain((clock(10**9), clock(5), clock(9)), vm=1)
+    for chain, seed in zip(chains, seeds, strict=True):
+        random, writer = Random(seed), chain.writer(1_000_000)
+        for _ in range(count):
             chain.durable_write(writer, 8192, drawn(random, 16))
             writer.now += random.randint(0, 50_000)
+    return chains
+
+
+def test_of_guests_alike_like_clockwork_nothing_tells_which_one_is_here(tmp_path: Path) -> None:
+    """Two that write one place, at once and as quickly; the other one's host is not recorded."""
+    here, there = guests(count=40, seeds=(7, 7))
     breakdown = found_in(recording_of(tmp_path, [here, there]))
     crossings = [one for one in breakdown.quality.crossings if one.lower == "host"]
     assert sum(one.followed for one in crossings) == 0
@@ -274,12 +277,7 @@ def test_of_guests_alike_like_clockwork_nothing_tells_which_one_is_here(tmp_path
 
 def test_a_guest_that_fits_another_ones_disk_by_chance_is_no_rival(tmp_path: Path) -> None:
     """The host of one of two guests is not recorded; both write one place, each in its own time."""
-    here, there = Chain(APART), Chain((clock(10**9), clock(5), clock(9)), vm=1)
-    for chain in (here, there):
-        random, writer = Random(chain.vm), chain.writer(1_000_000)
-        for _ in range(100):
-            chain.durable_write(writer, 8192, drawn(random, 16))
-            writer.now += random.randint(0, 50_000)
+    here, there = guests(count=100, seeds=(0, 1))
     breakdown = found_in(recording_of(tmp_path, [here, there]))
     (crossing,) = [
         one for one in breakdown.quality.crossings
@@ -290,12 +288,7 @@ def test_a_guest_that_fits_another_ones_disk_by_chance_is_no_rival(tmp_path: Pat
 
 def test_a_guest_that_recorded_nothing_says_so(tmp_path: Path) -> None:
     """What its host did for it is taken for its twin's, whose own host was not recorded."""
-    here, there = Chain(APART), Chain((clock(10**9), clock(5), clock(9)), vm=1)
-    for chain in (here, there):
-        random, writer = Random(7), chain.writer(1_000_000)
-        for _ in range(40):
-            chain.durable_write(writer, 8192, drawn(random, 16))
-            writer.now += random.randint(0, 50_000)
+    here, there = guests(count=40, seeds=(7, 7))
     here.guest.builder = Chain(APART).guest.builder
     quality = found_in(recording_of(tmp_path, [here, there])).quality
     assert (quality.crossings[0].upper, quality.crossings[0].followed) == ("guest1", 40)

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from iostrata.model import Breakdown
-from tests.iscsi import Costs, Machine, Session, analysed, clock, drawn, offsets, truth_of
+from tests.iscsi import Costs, Machine, Session, analysed, drawn, offsets, truth_of
 from tests.stitch.test_truth import accounts
-from tests.synthetic import O_DSYNC, Writer
+from tests.synthetic import O_DSYNC, Writer, clock
 
 APART = clock(5_000_000, 0), clock(86_400_000_000_000, 0)
 

@@ -21,11 +21,11 @@ from iostrata.hops.virtio import Virtio
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.trace.read import Trace
-from tests.chain import APART, GUEST_DISK, Chain, Costs, clock
+from tests.chain import APART, GUEST_DISK, Chain, Costs
 from tests.network import exchanged
 from tests.stitch.test_chain import analysed, only_thread, qualified, summed
 from tests.stitch.test_truth import conserves
-from tests.synthetic import O_DSYNC, Request, Writer, device
+from tests.synthetic import O_DSYNC, Request, Writer, clock, device
 
 # Long until the monitor takes it up, short below.
 HOT = Costs(vmm=500_000, client=20_000, there=5_000, svc_queue=1_000, svc=3_000, back=5_000,

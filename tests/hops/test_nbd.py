@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -17,15 +16,21 @@ from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.trace.layout import THREAD_DAEMON
 from tests.stitch.test_truth import accounts, conserves
-from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, O_DSYNC, Request, World, Writer, device
+from tests.synthetic import (
+    CALLS,
+    FLUSH_OP,
+    NO_SECTOR,
+    O_DSYNC,
+    Clock,
+    Request,
+    World,
+    Writer,
+    clock,
+    device,
+)
 
 DISK, SERVER_DISK = device(43, 0), device(8, 0)
 SERVER, EXPORT_INODE = 600, 31
-Clock = Callable[[int], int]
-
-
-def clock(offset_ns: int, drift_ppm: int) -> Clock:
-    return lambda time_ns: time_ns + offset_ns + time_ns * drift_ppm // 1_000_000
 
 
 @dataclass

@@ -15,7 +15,6 @@ from tests.fabric import (
     FLUSHER,
     TARGET_DISK,
     WORKER,
-    Clock,
     Connection,
     Costs,
     Initiator,
@@ -24,11 +23,7 @@ from tests.fabric import (
     met,
 )
 from tests.stitch.test_truth import accounts
-from tests.synthetic import Request, Writer
-
-
-def clock(offset_ns: int) -> Clock:
-    return lambda time_ns: time_ns + offset_ns
+from tests.synthetic import Request, Writer, clock
 
 
 def drawn(random: Random) -> Costs:

@@ -20,9 +20,9 @@ from iostrata.model import Breakdown, Quality
 from iostrata.recording import open_recording
 from iostrata.report import waterfall
 from iostrata.report.who import named
-from tests.chain import APART, GUEST_DISK, MAIN_LOOP, Chain, Clock, Costs, drawn
+from tests.chain import APART, GUEST_DISK, MAIN_LOOP, Chain, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves
-from tests.synthetic import World, Writer
+from tests.synthetic import Clock, World, Writer
 
 # Rows that lie between two machines' events: only the clocks' relation splits them.
 GUEST_HOST = (

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, changes, distinct, joined, pair_key
+from iostrata.columns import Ints, at, changes, distinct, joined, one_of, pair_key
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Context, Held, Link, Node
 from iostrata.layers import LAYERS, RANK, STACK, Depth
@@ -28,7 +28,7 @@ NONE: Final = np.zeros(0, np.int64)
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
-STAGES = np.array([RANK[stage.rank] for layer in LAYERS for stage in layer.stages])
+STAGES = np.array(sorted({RANK[stage.rank] for layer in LAYERS for stage in layer.stages}))
 CALLS = np.array([number for number in ASKING if STACK[number].depth == Depth.AWAY])
 
 
@@ -136,12 +136,15 @@ def critical(asks: Spans) -> Ints:
 
 def _leave(spans: Spans, asking: Ints, until_ns: Ints) -> None:
     """The stages of what was asked for hold its time no longer than that itself does."""
-    key = pair_key(spans.owner, spans.of)
-    stages = np.flatnonzero(np.isin(spans.rank, STAGES) & np.isin(key, key[asking]))
-    asked, row = np.unique(key[asking], return_inverse=True)
+    stages = np.flatnonzero(one_of(spans.rank, STAGES))
+    if not len(stages):
+        return
+    asked, row = np.unique(pair_key(spans.owner[asking], spans.of[asking]), return_inverse=True)
     last = np.full(len(asked), np.iinfo(np.int64).min)
     np.maximum.at(last, row, until_ns[asking])
-    left = last[np.searchsorted(asked, key[stages])]
+    key = pair_key(spans.owner[stages], spans.of[stages])
+    mine = one_of(key, asked)
+    stages, left = stages[mine], last[np.searchsorted(asked, key[mine])]
     until_ns[stages] = np.clip(left, spans.begin_ns[stages], until_ns[stages])
 
 

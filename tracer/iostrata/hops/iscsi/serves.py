@@ -10,6 +10,7 @@ import numpy as np
 from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Serves
+from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces, sleeps_of, whole
 from iostrata.trace import Trace
 
@@ -28,7 +29,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
         "target_cmd_complete", "command_key", "itt", "connection", "ends", "offset_bytes",
         "size_bytes", "opcode",
     )  # fmt: skip
-    began = begins(begun, done)
+    began = _begins(begun, done)
     rows = np.flatnonzero(began >= 0)
     done = {name: column[rows] for name, column in done.items()}
     begun = {name: column[began[rows]] for name, column in begun.items()}
@@ -51,7 +52,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     return serves, pieces
 
 
-def begins(begun: Columns, done: Columns) -> Ints:
+def _begins(begun: Columns, done: Columns) -> Ints:
     """Of each command that is complete, the row of its begin, -1: it was not seen.
 
     Its place in memory is used again at once, and so is its tag.
@@ -71,11 +72,7 @@ def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints
     """
     window = whole(lower)
     work = window.columns("target_work", "tid", "request_key")
-    by_key = AsOf(work["request_key"], work["time_ns"])
-    found = by_key.at_or_after(begun["command_key"], begun["time_ns"])
-    seen = (found >= 0) & (at(work["time_ns"], found) <= end_ns)
-    tid = np.where(seen, at(work["tid"], found), begun["tid"])
-    execute = np.where(seen, at(work["time_ns"], found), begun["time_ns"])
+    tid, execute = taken_up(work, begun["command_key"], begun, end_ns)
     before = at(work["time_ns"], AsOf(work["tid"], work["time_ns"]).at_or_before(tid, execute - 1))
     sleeps = sleeps_of(window)
     asleep = sleeps.rows(np.flatnonzero(sleeps.asleep))

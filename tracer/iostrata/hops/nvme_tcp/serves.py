@@ -8,6 +8,7 @@ import numpy as np
 from iostrata.columns import AsOf, Ints, at, columns_of
 from iostrata.hops.hop import Serves
 from iostrata.hops.nvme_tcp.commands import ENDS, NUMBERS, OPCODE_FLUSH, connections_of, keys_of
+from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces
 from iostrata.trace import Trace
 
@@ -24,7 +25,8 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     begun = {name: column[began[rows]] for name, column in begun.items()}
     done = {name: column[rows] for name, column in done.items()}
     there, ready, end = begun["time_ns"], begun["ready_ns"], done["time_ns"]
-    worker, taken = _taken(lower, begun, end)
+    work = columns_of(lower.points["nvmet_work"], "tid", "request_key")
+    worker, taken = taken_up(work, begun["request_key"], begun, end)
     number, none = np.arange(len(rows)), np.zeros(len(rows), np.int64)
     pieces = Pieces(number, worker, taken, end, done["dev"], done["request_key"])
     serves = Serves(
@@ -50,17 +52,3 @@ def _begins(begun: Columns, done: Columns) -> Ints:
     first = AsOf(begun["request_key"], begun["time_ns"])
     found = first.at_or_before(done["request_key"], done["time_ns"])
     return np.where(at(keys_of(begun), found) == keys_of(done), found, -1)
-
-
-def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints]:
-    """Who began to carry each one out, and when; of what was not seen, who read it, and when."""
-    work = columns_of(lower.points["nvmet_work"], "tid", "request_key")
-    found = AsOf(work["request_key"], work["time_ns"]).at_or_after(
-        begun["request_key"], begun["time_ns"]
-    )
-    when = at(work["time_ns"], found)
-    seen = (when >= 0) & (when <= end_ns)
-    return (
-        np.where(seen, at(work["tid"], found), begun["tid"]),
-        np.where(seen, when, begun["time_ns"]),
-    )
