@@ -69,6 +69,14 @@ def test_machines_of_one_recording_keep_their_exchange(here: Path) -> None:
     assert len(list((here / "again").rglob("exchange"))) == 2
 
 
+def test_more_machines_than_can_be_analysed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(here / "a", "vm")
+    machines = [f"g{number}:guest=a/local" for number in range(65)]
+    assert status_of(["join", *machines, "-o", "all"]) == 3
+    assert "65 machines, more than 64" in capsys.readouterr().err
+    assert not (here / "all" / "g0").exists()
+
+
 @pytest.mark.parametrize(
     ("host", "boot", "name", "status", "story"),
     [

@@ -87,6 +87,10 @@ def test_additions_of_a_later_version_are_ignored(recording: Path) -> None:
         ({"machines": [{"name": "g", "role": "guest", "directory": "g\0"}]}, "outside"),
         ({"machines": []}, "no machine"),
         (
+            {"machines": [{"name": f"g{n}", "role": "guest", "directory": "g"} for n in range(65)]},
+            "65 machines, more than 64",
+        ),
+        (
             {"machines": [{"name": "g", "role": "guest", "directory": d} for d in ("local", ".")]},
             "2 machines have one name, g",
         ),

@@ -10,7 +10,7 @@ from typing import Final
 
 from iostrata.errors import UsageError
 from iostrata.record import Local, Plan, Planned, Request, Ssh, Transport
-from iostrata.recording import MACHINE_NAME, ROLES
+from iostrata.recording import MACHINE_NAME, ROLES, check_number
 
 NAMED: Final = re.compile(
     rf"(?P<name>{MACHINE_NAME.pattern})(:(?P<role>\w+))?=(?P<value>.+)", re.ASCII
@@ -22,6 +22,7 @@ def plan(request: Request, texts: Sequence[str], workload_on: str) -> Plan:
     """``texts``: NAME[:ROLE]=local|ssh:DESTINATION. UsageError: one of them makes no sense."""
     machines = tuple(_machine(text, request.directory, len(texts) == 1) for text in texts)
     names = [machine.name for machine in machines]
+    check_number("--machine", len(names))
     check_unique(names)
     workload = workload_on or names[0]
     if workload not in names:

@@ -8,6 +8,8 @@ quickest exchanges are what bounds them; slow ones have no effect.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from iostrata.clock.causality import bound_by_causality
@@ -15,12 +17,14 @@ from iostrata.clock.corridor import Corridor
 from iostrata.clock.intervals import Intervals
 from iostrata.clock.line import Line
 from iostrata.clock.offer import Offer
-from iostrata.trace import Trace
+from iostrata.trace import Exchange, Trace
 
 
 def offers_of_exchange(upper: Trace, lower: Trace) -> list[Offer]:
     """One, where both machines' clocks were asked for and kept steady; else none."""
-    above, below = to_coordinator(upper), to_coordinator(lower)
+    above, below = (
+        to_coordinator(one.facts.exchange, one.begin_ns, one.end_ns) for one in (upper, lower)
+    )
     if not above or not below:
         return []
     up, down = above.middle, below.middle
@@ -28,14 +32,15 @@ def offers_of_exchange(upper: Trace, lower: Trace) -> list[Offer]:
     return [Offer(line, above.bound_ns + below.bound_ns)]
 
 
-def to_coordinator(trace: Trace) -> Corridor | None:
+# Found once a machine, and not for each other one it is held against.
+@lru_cache(maxsize=256)
+def to_coordinator(exchange: Exchange, begin_ns: int, end_ns: int) -> Corridor | None:
     """The lines from a machine's clock to the coordinator's, over all that was recorded."""
-    exchange = trace.facts.exchange
     number = np.arange(len(exchange))
     found = bound_by_causality(
         Intervals(number, exchange.sent_ns, exchange.received_ns),
         Intervals(number, exchange.remote_ns, exchange.remote_ns),
     )
-    if not found or found.contradiction or trace.begin_ns == trace.end_ns:
+    if not found or found.contradiction or begin_ns == end_ns:
         return None
-    return found.corridor.over(np.array((trace.begin_ns, trace.end_ns)))
+    return found.corridor.over(np.array((begin_ns, end_ns)))

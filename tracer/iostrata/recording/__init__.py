@@ -6,9 +6,11 @@ from iostrata.recording.ownership import give
 from iostrata.recording.recording import (
     FILE_NAME,
     MACHINE_NAME,
+    MOST_MACHINES,
     ROLES,
     RecordedMachine,
     Recording,
+    check_number,
     open_recording,
     runs_in,
     write_recording_json,
@@ -17,6 +19,7 @@ from iostrata.recording.redact import redact
 from iostrata.recording.removal import remove_recording, withdraw
 
 __all__ = [
-    "FILE_NAME", "MACHINE_NAME", "ROLES", "Part", "RecordedMachine", "Recording", "give", "join",
-    "open_recording", "redact", "remove_recording", "runs_in", "withdraw", "write_recording_json",
+    "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "Part", "RecordedMachine", "Recording",
+    "check_number", "give", "join", "open_recording", "redact", "remove_recording", "runs_in",
+    "withdraw", "write_recording_json",
 ]  # fmt: skip

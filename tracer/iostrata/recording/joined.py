@@ -21,6 +21,7 @@ from iostrata.recording.recording import (
     MACHINE_NAME,
     RecordedMachine,
     Recording,
+    check_number,
     write_recording_json,
 )
 from iostrata.trace import Trace, is_trace_file, read_trace, realtime_of
@@ -53,6 +54,7 @@ def join(parts: Sequence[Part], directory: Path, unsynchronised: bool) -> list[s
     tell whether they were recorded at the same time. Files are linked where they can be.
     Errors: RecordingError: they are no recordings of one run.
     """
+    check_number("join", len(parts))
     for part in parts:
         check_name(part)
     traces = [read_trace(part.path, part.name) for part in parts]

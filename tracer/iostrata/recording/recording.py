@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +23,8 @@ FILE_NAME = "recording.json"
 FORMAT_NAME = "iostrata.recording"
 FORMAT_VERSION = 1
 ROLES = frozenset({"local", "guest", "host", "server"})
+MOST_MACHINES: Final = 64
+"""Each is held against each other one: twice as many take four times as long."""
 # A machine's directory is named like it.
 MACHINE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -110,6 +113,7 @@ def read_recording_json(file: Path) -> Recording:
         raise RecordingError(
             f"{file} names no machine", "the recording was stopped before it began: record again"
         )
+    check_number(str(file), len(found.machines))
     for machine in found.machines:
         check_machine(file, machine)
     machines = tuple(map(_named, found.machines))
@@ -171,6 +175,14 @@ def check_machine(file: Path, machine: RecordedMachine) -> None:
         raise RecordingError(
             f"{file}: the trace of machine {machine.name} is missing: {inside}",
             "copy the whole recording, with every directory in it",
+        )
+
+
+def check_number(what: str, count: int) -> None:
+    if count > MOST_MACHINES:
+        raise RecordingError(
+            f"{what}: {count} machines, more than {MOST_MACHINES}, are not analysed together",
+            "`iostrata join` those that serve one another to a recording",
         )
 
 

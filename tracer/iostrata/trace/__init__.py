@@ -3,7 +3,7 @@
 
 from iostrata.trace import layout
 from iostrata.trace.cells import count
-from iostrata.trace.clocks import TscOffset
+from iostrata.trace.clocks import Exchange, TscOffset
 from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.fact_files import parse_mount
@@ -25,7 +25,7 @@ from iostrata.trace.write import block_fact, with_fields, write_trace
 
 __all__ = [
     "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_POINT", "UNSEEN_CALLS",
-    "BlockDevice", "Clock", "Echo", "Facts", "FileNames", "Follower", "Mount", "Points",
+    "BlockDevice", "Clock", "Echo", "Exchange", "Facts", "FileNames", "Follower", "Mount", "Points",
     "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
     "count", "dump", "echo_lines", "file_names", "is_trace_file", "layout", "open_regular",
     "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace", "with_fields",
