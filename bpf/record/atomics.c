@@ -43,7 +43,7 @@ static void replace_all(char *object)
 	}
 }
 
-struct iostrata *atomics_open_without(void)
+struct iostrata *atomics_open_without(const struct bpf_object_open_opts *options)
 {
 	struct iostrata *skeleton = calloc(1, sizeof(*skeleton));
 	char *object = NULL;
@@ -57,7 +57,7 @@ struct iostrata *atomics_open_without(void)
 		memcpy(object, skeleton->skeleton->data, skeleton->skeleton->data_sz);
 		replace_all(object);
 		skeleton->skeleton->data = object;
-		error = bpf_object__open_skeleton(skeleton->skeleton, NULL);
+		error = bpf_object__open_skeleton(skeleton->skeleton, options);
 	}
 	free(object);
 	if (!error)

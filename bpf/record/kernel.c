@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What this kernel can do, found by looking at it: the constants of the BPF programs. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -135,8 +136,9 @@ void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton)
 /* System call points are found through tracefs, which a small guest may not have mounted. */
 void kernel_mount_tracefs(void)
 {
-	if (access("/sys/kernel/tracing/events", F_OK) &&
-	    access("/sys/kernel/debug/tracing/events", F_OK) &&
+	/* With the capabilities of the recorder's file, too. */
+	if (faccessat(AT_FDCWD, "/sys/kernel/tracing/events", F_OK, AT_EACCESS) &&
+	    faccessat(AT_FDCWD, "/sys/kernel/debug/tracing/events", F_OK, AT_EACCESS) &&
 	    mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL))
 		warn("tracefs cannot be mounted (%s): system calls will not be seen; "
 		     "try: mount -t tracefs tracefs /sys/kernel/tracing",

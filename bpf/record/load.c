@@ -55,14 +55,14 @@ static void explain_load(int error)
 	char missing[64];
 
 	privileges_missing(missing, sizeof(missing));
-	if (geteuid())
-		fail("recording needs root (eBPF was refused: %s); try sudo", strerror(-error));
-	else if (access("/sys/kernel/btf/vmlinux", R_OK))
-		fail("this kernel has no BTF (/sys/kernel/btf/vmlinux): it must be built with "
-		     "CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels since 2021 are");
+	if (*missing && geteuid())
+		fail("recording needs root, or %s; try sudo", missing);
 	else if (*missing)
 		fail("eBPF was refused: root lacks %s here; give it to the container, or record outside",
 		     missing);
+	else if (access("/sys/kernel/btf/vmlinux", R_OK))
+		fail("this kernel has no BTF (/sys/kernel/btf/vmlinux): it must be built with "
+		     "CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels since 2021 are");
 	else
 		fail("eBPF programs cannot be loaded: %s; is BPF forbidden, by "
 		     "lockdown=confidentiality or a container's seccomp filter?",
@@ -72,6 +72,7 @@ static void explain_load(int error)
 int session_load(struct session *session)
 {
 	int error = facts_collect(&session->facts), cpus;
+	char missing[64];
 
 	if (error) {
 		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));
@@ -85,7 +86,8 @@ int session_load(struct session *session)
 	if (error)
 		return error;
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
-	error = geteuid() ? -EPERM : kernel_open(&session->kernel);
+	privileges_missing(missing, sizeof(missing));
+	error = *missing ? -EPERM : kernel_open(&session->kernel);
 	if (!error) {
 		if (session->options.ringbuf)
 			session->kernel.has_cmpxchg = false;

@@ -31,13 +31,11 @@
 /* The names of the kernel's functions, at the end. */
 #define KEPT_FOR_STACKS BIT(CAP_SYSLOG)
 
-/* Without these nothing is attached, in a container as well: the kernel lists its modules' BTF for
- * CAP_SYS_ADMIN only, where libbpf 1.1 gives up, and what is to be kept has to be there. */
+/* Without these nothing is attached, in a container as well. */
 static const struct {
 	int number;
 	const char *name;
 } to_attach[] = {
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN" },
 	{ CAP_BPF, "CAP_BPF" },
 	{ CAP_PERFMON, "CAP_PERFMON" },
 };
@@ -95,6 +93,31 @@ static const int refused[] = {
 
 #define REFUSED_COUNT (sizeof(refused) / sizeof(*refused))
 
+static bool has(int number)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[2] = {};
+
+	return !syscall(SYS_capget, &head, sets) && sets[number / 32].effective >> number % 32 & 1;
+}
+
+void privileges_missing(char *text, size_t size)
+{
+	size_t used = 0;
+
+	*text = 0;
+	for (unsigned int i = 0; i < sizeof(to_attach) / sizeof(*to_attach) && used < size; i++) {
+		if (!has(to_attach[i].number))
+			used += snprintf(text + used, size - used, "%s%s", used ? " and " : "",
+					 to_attach[i].name);
+	}
+}
+
+bool privileges_reach_modules(void)
+{
+	return has(CAP_SYS_ADMIN);
+}
+
 static int drop_capabilities(uint64_t kept)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -139,24 +162,6 @@ static int refuse_calls(void)
 		return -errno;
 #endif
 	return 0;
-}
-
-void privileges_missing(char *text, size_t size)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct sets[2] = {};
-	size_t used = 0;
-
-	*text = 0;
-	if (syscall(SYS_capget, &head, sets))
-		return;
-	for (unsigned int i = 0; i < sizeof(to_attach) / sizeof(*to_attach) && used < size; i++) {
-		int number = to_attach[i].number;
-
-		if (!(sets[number / 32].effective >> number % 32 & 1))
-			used += snprintf(text + used, size - used, "%s%s", used ? ", " : "",
-					 to_attach[i].name);
-	}
 }
 
 int privileges_drop(const struct options *options)

@@ -250,6 +250,10 @@ static int find_absent(struct probes *probes)
 /* Before anything is loaded, as each refusal costs a whole load. */
 static int leave_out_hopeless(struct probes *probes)
 {
+	const char *absent =
+		privileges_reach_modules()
+			? "not in this kernel, or in a module that is not loaded or has no BTF"
+			: "not in this kernel, or in a module: those are for CAP_SYS_ADMIN only";
 	int error = find_absent(probes);
 	bool again = !error;
 
@@ -260,9 +264,7 @@ static int leave_out_hopeless(struct probes *probes)
 			const struct probe *probe = &probes->list[i];
 
 			if (probe->absent)
-				again |= leave_out(
-					probes, probe->program, -ESRCH,
-					"not in this kernel, or in a module that is not loaded or has no BTF");
+				again |= leave_out(probes, probe->program, -ESRCH, absent);
 			else if (probe->function && probes->fentry_error)
 				again |= leave_out(
 					probes, probe->program, probes->fentry_error,
@@ -278,10 +280,15 @@ static int leave_out_hopeless(struct probes *probes)
 
 static int try_load(struct probes *probes, probes_prepare prepare, void *context)
 {
+	/* Else libbpf looks into modules for what it does not find, and gives up at the refusal. */
+	LIBBPF_OPTS(bpf_object_open_opts, options,
+		    .btf_custom_path =
+			    privileges_reach_modules() ? NULL : "/sys/kernel/btf/vmlinux");
 	struct bpf_program *program;
 	int error;
 
-	probes->skeleton = probes->has_cmpxchg ? iostrata__open() : atomics_open_without();
+	probes->skeleton = probes->has_cmpxchg ? iostrata__open_opts(&options)
+					       : atomics_open_without(&options);
 	if (!probes->skeleton)
 		return -errno;
 	bpf_object__for_each_program (program, probes->skeleton->obj) {

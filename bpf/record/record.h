@@ -70,8 +70,11 @@ void options_describe_filter(const struct options *options, char *text, size_t s
 void options_describe_command(const struct options *options, char *text, size_t size);
 
 /* privileges.c */
-/* The names of what attaching takes and this process has not, "" if it has all. */
+/* Root, or a file or service with the capabilities that loading programs takes: the names of those
+ * that this process has not, "" if it has them. */
 void privileges_missing(char *text, size_t size);
+/* Types of modules, and so programs for these, are for CAP_SYS_ADMIN (BPF_BTF_GET_FD_BY_ID). */
+bool privileges_reach_modules(void);
 /* All that recording with these options needs no more; for ever. */
 int privileges_drop(const struct options *options);
 
@@ -96,7 +99,8 @@ void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton);
 void kernel_mount_tracefs(void);
 
 /* atomics.c: the opened skeleton, without atomic operations that give a value back */
-struct iostrata *atomics_open_without(void);
+struct bpf_object_open_opts;
+struct iostrata *atomics_open_without(const struct bpf_object_open_opts *options);
 
 /* cpus.c: online CPUs are numbered below this; -errno, and said: not all could be recorded */
 int cpus_limit(const char *online);

@@ -90,11 +90,34 @@ def test_disks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "refused", "without"),
+    [
+        # As setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep writes it.
+        ("0100000204000000000000 00c0000000 00000000", False, 4),
+        # Permitted only: a program that knows nothing of them does not have them.
+        ("0000000204000000000000 00c0000000 00000000", True, 5),
+        ("01000002", True, 5),
+        ("", True, 5),
+    ],
+)
+def test_the_recorders_file_may_have_capabilities(
+    value: str, refused: bool, without: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "status").write_text("CapEff:\t0\n")
+    monkeypatch.setattr(permission, "STATUS", tmp_path / "status")
+    monkeypatch.setattr(permission, "BTF", tmp_path / "status")
+    monkeypatch.setattr(permission, "find_recorder", lambda: tmp_path / "status")
+    monkeypatch.setattr("os.getxattr", lambda file, name: bytes.fromhex(value))
+    assert (permission.refusal() is not None) == refused
+    assert len(permission.lacking()) == without
+
+
+@pytest.mark.parametrize(
     ("capabilities", "btf", "why"),
     [
         ("0000000000000000", True, "needs root"),
-        ("0000000000200000", True, None),
-        ("000000c000000000", True, "needs root"),
+        ("0000000000200000", True, "needs root"),
+        ("000000c000000000", True, None),
         ("0000008000000000", True, "needs root"),
         ("000001ffffffffff", False, "no BTF"),
     ],

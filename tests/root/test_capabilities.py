@@ -63,10 +63,8 @@ def test_a_pod_records_what_root_does(of_pod: list[str], disk: Path) -> None:
 
 
 def test_root_is_told_what_it_lacks(recorder: Path, of_pod: list[str], disk: Path) -> None:
-    less = with_only(name for name in of_pod if name != "SYS_ADMIN")
-    done = probes(recorder, *less)
-    # A newer libbpf goes on without the modules' programs.
-    assert done.stdout or "root lacks CAP_SYS_ADMIN here" in done.stderr
+    less = with_only(name for name in of_pod if name != "PERFMON")
+    assert "root lacks CAP_PERFMON here" in probes(recorder, *less).stderr
     done = iostrata("run", "--", "true", cwd=disk, before=less)
     assert done.returncode == 4
-    assert "needs root (in a container CAP_SYS_ADMIN, too)" in done.stderr
+    assert "needs root (or CAP_BPF and CAP_PERFMON)" in done.stderr

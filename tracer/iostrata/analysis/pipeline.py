@@ -23,7 +23,7 @@ from iostrata.attribute import attribute, joined_writes, sweep
 from iostrata.columns import Ints, distinct, integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
-from iostrata.model import Behind, Breakdown, Layer, Unseen, WaitSite, Writes
+from iostrata.model import Behind, Breakdown, Layer, Quality, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, units_of, windows
 from iostrata.trace import Trace, realtime_of
@@ -31,6 +31,8 @@ from iostrata.trace.layout import THREAD_TARGET
 
 NO_ROWS: Final = np.zeros(0, np.int64)
 KEPT_BYTES: Final = 16 << 20
+CALLS: Final = "syscall: "
+"""How what was not observed of system calls begins: without them there is no write."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +150,7 @@ def prepare(recording: Recording) -> Prepared:
         count += len(rows)
     kept = [top for top in kept if len(top.kept)]
     if not kept:
-        damage = quality_of(path, plain_writes, {}).damage
-        raise NothingToAnalyse(*_nothing(left_out, plain_writes, damage))
+        raise NothingToAnalyse(*_nothing(left_out, quality_of(path, plain_writes, {})))
     unsure = sum(unsure_syncs(top.trace, top.units, top.kept) for top in kept)
     return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure)
 
@@ -302,18 +303,22 @@ def _layers(credit: _Credit, found: Prepared) -> tuple[tuple[Layer, ...], NDArra
     return layers, columns.reshape(len(layers), len(found.writes))
 
 
-def _nothing(
-    left_out: Mapping[str, int], plain_writes: int, damage: Sequence[str]
-) -> tuple[str, str]:
+def _nothing(left_out: Mapping[str, int], quality: Quality) -> tuple[str, str]:
     if left_out:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
         return (
-            f"every synchronous write had to be left out: {'; '.join([reasons, *damage])}",
+            f"every synchronous write had to be left out: {'; '.join([reasons, *quality.damage])}",
             "copy the recording anew, whole and readable, or record again"
-            if damage
+            if quality.damage
             else WHAT_TO_DO.get(max(left_out, key=left_out.__getitem__), "record again"),
         )
-    plain = f" ({plain_writes} plain ones)" if plain_writes else ""
+    for gap in quality.not_observed:
+        if gap.layer.startswith(CALLS):
+            return (
+                f"the recording holds no synchronous write; {gap.layer}: {gap.reason}",
+                "`iostrata doctor` says what is needed, on the machine that was recorded",
+            )
+    plain = f" ({quality.plain_writes} plain ones)" if quality.plain_writes else ""
     return (
         f"the recording holds no synchronous write{plain}",
         "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "

@@ -13,7 +13,7 @@ from iostrata.cli import doctor_json
 from iostrata.cli.present import terminal_width
 from iostrata.cli.remarks import cautions, remarks
 from iostrata.errors import PermissionDenied
-from iostrata.record import Carried, Diagnosis, Disk, Probe, Verdict, diagnose
+from iostrata.record import BUYS, Carried, Diagnosis, Disk, Probe, Verdict, diagnose
 from iostrata.report import cut, labelled, wrapped
 from iostrata.units import duration
 
@@ -53,6 +53,8 @@ def lines(found: Diagnosis, width: int) -> Iterator[str]:
         yield from labelled("  try", [found.refusal.hint], width)
     else:
         yield from labelled("eBPF", ["allowed"], width)
+    for name in found.lacking:
+        yield from labelled("missing", [f"{name}: {BUYS[name][1]}"], width)
     yield ""
     yield f"{'layer':<12}{'seen':<11}by"
     for verdict in found.verdicts:

@@ -76,7 +76,10 @@ class Mount(Struct, frozen=True):
 
 
 class Doctor(Struct, frozen=True, tag_field="schema", tag="iostrata.doctor/1"):
-    """What this machine can observe. ``refused``: null where eBPF is allowed."""
+    """What this machine can observe. ``refused``: null where eBPF is allowed.
+
+    ``lacking``: capabilities that more could be observed with.
+    """
 
     observable: bool
     refused: Refused | None
@@ -84,6 +87,7 @@ class Doctor(Struct, frozen=True, tag_field="schema", tag="iostrata.doctor/1"):
     layers: list[Layer]
     disks: list[BlockDevice]
     mounts: list[Mount]
+    lacking: list[str]
 
 
 def render(found: Diagnosis) -> str:
@@ -107,6 +111,7 @@ def document(found: Diagnosis) -> Doctor:
         layers=[_layer(verdict, list(cautions(verdict, this))) for verdict in found.verdicts],
         disks=[_disk(disk) for disk in this.disks],
         mounts=[_mount(carried) for carried in found.mounts],
+        lacking=list(found.lacking),
     )
 
 

@@ -19,7 +19,7 @@ from iostrata.record.local import Local
 from iostrata.record.machines import Plan, record_machines
 from iostrata.record.member import Planned
 from iostrata.record.mounts import Carried, carried_mounts, write_connections
-from iostrata.record.permission import Refusal, check_ebpf, refusal
+from iostrata.record.permission import BUYS, Refusal, check_ebpf, refusal
 from iostrata.record.recorder import Outcome, Request, Target, find_recorder, found_command, record
 from iostrata.record.route import Connection, Route
 from iostrata.record.ssh import Ssh
@@ -29,8 +29,8 @@ from iostrata.record.targets import check_target
 from iostrata.record.transport import STATUS_TIME_LIMIT, Done, Transport
 
 __all__ = [
-    "MISSING", "STATUS_TIME_LIMIT", "Answer", "Carried", "Connection", "Diagnosis", "Disk", "Done",
-    "Echoes", "Interruption", "Local", "Outcome", "Plan", "Planned", "Probe", "Progress",
+    "BUYS", "MISSING", "STATUS_TIME_LIMIT", "Answer", "Carried", "Connection", "Diagnosis", "Disk",
+    "Done", "Echoes", "Interruption", "Local", "Outcome", "Plan", "Planned", "Probe", "Progress",
     "RecorderListener", "Refusal", "Request", "Route", "Ssh", "System", "Target", "Transport",
     "Verdict", "beside", "carried_mounts", "check_ebpf", "check_target",
     "diagnose", "find_recorder", "found_command", "read_probes", "record", "record_machines",

@@ -11,7 +11,7 @@ from typing import Final
 from iostrata.errors import RecorderError
 from iostrata.layers import VISIBILITY, Visibility
 from iostrata.record.mounts import Carried, carried_mounts
-from iostrata.record.permission import Refusal, refusal
+from iostrata.record.permission import Refusal, lacking, refusal
 from iostrata.record.recorder import find_recorder
 from iostrata.record.system import System, system
 
@@ -50,12 +50,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """``observable``: the path of a write on this machine can be seen."""
+    """``observable``: the path of a write on this machine can be seen.
+
+    ``lacking``: capabilities that more could be seen with.
+    """
 
     machine: System
     refusal: Refusal | None
     verdicts: tuple[Verdict, ...]
     mounts: tuple[Carried, ...] = ()
+    lacking: tuple[str, ...] = ()
 
     @property
     def observable(self) -> bool:
@@ -75,7 +79,8 @@ def diagnose() -> Diagnosis:
             probes = try_probes()
         except RecorderError as error:
             refused = Refusal(str(error), error.hint)
-    return Diagnosis(system(), refused, verdicts(probes), carried_mounts())
+    without = () if refused else lacking()
+    return Diagnosis(system(), refused, verdicts(probes), carried_mounts(), without)
 
 
 def try_probes() -> list[Probe]:

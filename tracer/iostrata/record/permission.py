@@ -3,15 +3,33 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
+from types import MappingProxyType
 from typing import Final
 
-from iostrata.errors import PermissionDenied
+from iostrata.errors import PermissionDenied, RecorderError
+from iostrata.record.recorder import find_recorder
 
 BTF: Final = Path("/sys/kernel/btf/vmlinux")
 STATUS: Final = Path("/proc/self/status")
 CAP_SYS_ADMIN: Final = 21
+CAP_PERFMON: Final = 38
+CAP_BPF: Final = 39
+BUYS: Final[Mapping[str, tuple[int, str]]] = MappingProxyType({
+    "CAP_DAC_READ_SEARCH": (2, "system calls (tracefs is root's): without them there is no write"),
+    "CAP_SYS_PTRACE": (19, "files that other users' processes have open, functions of daemons"),
+    "CAP_SYS_ADMIN": (CAP_SYS_ADMIN, "what is in modules, such as ext4, NFS and NVMe of Debian"),
+    "CAP_SYS_NICE": (23, "a recorder that is not kept waiting: a busy machine loses events"),
+    "CAP_SYSLOG": (34, "names of the kernel's functions (--why)"),
+})  # fmt: skip
+"""What more than loading programs takes: the capability's number, and what is not had without."""
+FILE_CAPABILITIES: Final = Struct("<5I")
+"""``struct vfs_cap_data``: revision and flags, then permitted and inheritable, twice 32 of each."""
+EFFECTIVE: Final = 1
 
 
 @dataclass(frozen=True)
@@ -22,9 +40,9 @@ class Refusal:
 
 def refusal() -> Refusal | None:
     """Why eBPF is refused here; None: nothing is known that stands in the way."""
-    if not _may_load(_capabilities()):
+    if not _may_load(_capabilities()) and not _may_load(_given()):
         return Refusal(
-            "recording with eBPF needs root (in a container CAP_SYS_ADMIN, too)",
+            "recording with eBPF needs root (or CAP_BPF and CAP_PERFMON)",
             "run it with sudo; `iostrata replay` needs no rights",
         )
     if not BTF.exists():
@@ -33,6 +51,12 @@ def refusal() -> Refusal | None:
             "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and most others have it)",
         )
     return None
+
+
+def lacking() -> tuple[str, ...]:
+    """Of ``BUYS``, what neither this process has nor the recorder's file gives."""
+    given = _capabilities() | _given()
+    return tuple(name for name, (bit, _) in BUYS.items() if not given >> bit & 1)
 
 
 def check_ebpf() -> None:
@@ -49,8 +73,18 @@ def _capabilities() -> int:
     return 0
 
 
+def _given() -> int:
+    """What the recorder's file gives to whoever may run it: see capabilities(7)."""
+    try:
+        value = os.getxattr(find_recorder(), "security.capability")
+    except (OSError, RecorderError):
+        return 0
+    if len(value) < FILE_CAPABILITIES.size:
+        return 0
+    magic, low, _, high, _ = FILE_CAPABILITIES.unpack_from(value)
+    return (high << 32 | low) if magic & EFFECTIVE else 0
+
+
 def _may_load(capabilities: int) -> bool:
-    """CAP_BPF and CAP_PERFMON, which it implies, are not enough: the kernel lists its modules' BTF
-    to it alone (bpf_obj_get_next_id).
-    """
-    return bool(capabilities >> CAP_SYS_ADMIN & 1)
+    """CAP_SYS_ADMIN implies both to the kernel, but the recorder keeps no more than these."""
+    return bool(capabilities >> CAP_BPF & 1 and capabilities >> CAP_PERFMON & 1)
