@@ -75,6 +75,11 @@ def failed(checks: Iterable[Check]) -> list[str]:
 
 def test_a_good_round() -> None:
     assert failed(of_round(WANTED, Measured(PLAIN, Witness(WRITES, 101_000)))) == []
+    # A program's own part of its mean is larger where all is slower.
+    slow = [(103_500, 2.0, []), (103_500, 1.0, ["mean"]), (150_000, 9.0, ["mean"])]
+    for mean_ns, pace, wrong in [*slow, (96_000, 2.0, ["mean"])]:
+        told = Measured(PLAIN, Witness(WRITES, mean_ns))
+        assert failed(of_round(WANTED, told, pace)) == wrong
 
 
 @pytest.mark.parametrize(

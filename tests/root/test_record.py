@@ -27,6 +27,8 @@ from tests.bench.test_bench import interrupted
 from tests.root.conftest import IOSTRATA, iostrata
 
 WRITES = 50
+# Sleeps of a run: some machines' kernels hide events while certain tasks have a CPU.
+UNSEEN = 2
 METHODS = {
     "fdatasync": ("0", "os.fdatasync(fd)"),
     "fsync": ("0", "os.fsync(fd)"),
@@ -69,6 +71,13 @@ def conserved(document: dict[str, Any]) -> bool:
     )
 
 
+def unseen_ns(document: dict[str, Any]) -> Any:
+    """Of a write, on average: sleeps whose end no tool was told of, which the table tells."""
+    unseen = document["quality"].get("unseen", [])
+    assert sum(sleeps["count"] for sleeps in unseen) <= UNSEEN
+    return sum(sleeps["time_ns"] for sleeps in unseen)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_write_is_found_and_adds_up(method: str, disk: Path) -> None:
     # A file that does not grow: what ends a growing one's writes are kernel workers, and how
@@ -85,7 +94,8 @@ def test_every_write_is_found_and_adds_up(method: str, disk: Path) -> None:
     layers = {layer["layer"] for layer in document["layers"]}
     assert {"syscall", "device.data"} <= layers
     # Milliseconds of a busy machine may be anywhere, but they are not allowed to be nowhere.
-    assert abs(document["residual"]["share"]) < Decimal("0.05")
+    left = document["residual"]["mean_ns"] - unseen_ns(document)
+    assert abs(left) < Decimal("0.05") * document["total_ns"]["mean"]
 
 
 def test_no_program_is_skipped(disk: Path) -> None:

@@ -24,15 +24,19 @@ NAMED = 0.95
 # No longer than it must: each may take a second where others want this disk as well.
 WRITER = """
 import os, sys, time
+from pathlib import Path
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 os.pwrite(fd, bytes(1 << 20), 0)
 os.fsync(fd)
+begun = Path(sys.argv[1] + ".begun")
+begun.touch()
 until = time.monotonic() + 20
 for number in range(int(sys.argv[2])):
     os.pwrite(fd, bytes(4096), number % 256 * 4096)
     os.fdatasync(fd)
     if time.monotonic() > until and number > 40:
         break
+begun.unlink()
 """
 # 4 ms on, 4 ms off.
 HOG = """
@@ -43,14 +47,20 @@ while True:
         pass
     time.sleep(0.004)
 """
-# Much data at a time, past the page cache.
+# Much data at a time, past the page cache, while the writer writes: programs that are not in the
+# cache yet, such as the one that records it, may take minutes to be read beside that.
 STREAM = """
-import mmap, os, sys
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+import mmap, os, sys, time
+from itertools import cycle
+begun = sys.argv[1] + ".begun"
+fd = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
 data = mmap.mmap(-1, 1 << 20)
-while True:
-    for place in range(32):
-        os.pwrite(fd, data, place << 20)
+while not os.path.exists(begun):
+    time.sleep(0.001)
+for place in cycle(range(32)):
+    if not os.path.exists(begun):
+        break
+    os.pwrite(fd, data, place << 20)
 """
 
 
@@ -127,7 +137,8 @@ def test_who_had_the_cpu(disk: Path, noisy: Path) -> None:
 def test_whose_requests_were_ahead(disk: Path, noisy: Path) -> None:
     # It has the disk only as often as it has a CPU.
     first = ("chrt", "-f", "1") if shutil.which("chrt") else ()
-    stream = neighbour(noisy, *first, sys.executable, "-c", STREAM, str(disk / "stream"))
+    files = str(disk / "file"), str(disk / "stream")
+    stream = neighbour(noisy, *first, sys.executable, "-c", STREAM, *files)
     while not (disk / "stream").exists():
         time.sleep(0.01)
     try:

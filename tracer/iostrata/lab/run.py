@@ -154,14 +154,14 @@ def _rounds(
     wanted, stack = lab.scenario.checks, lab.scenario.stack
     place = recordings / workload.name
     plain = _round(lab, stack, workload, place, listener)
-    found = tuple(checks.of_round(wanted, plain))
+    found = tuple(checks.of_round(wanted, plain, lab.pace.factor))
     yield RoundResult(workload.name, place, summarise(plain.breakdown, "method"), found)
     for injection in _injections(lab.scenario, workload, only):
         place = recordings / injection.name
         changed = with_keys(stack, {injection.step: injection.replace})
         delayed = _round(lab, changed, workload, place, listener, injection.kept)
         found = (
-            *checks.of_round(wanted, delayed),
+            *checks.of_round(wanted, delayed, lab.pace.factor),
             *checks.of_injection(wanted, injection, delayed, plain),
         )
         yield RoundResult(injection.name, place, summarise(delayed.breakdown, "method"), found)
