@@ -17,6 +17,8 @@ struct loop_cmd {
 
 #pragma clang attribute pop
 
+extern const volatile __u32 page_bytes;
+
 /* 1 where these points still have the queue as their first argument (removed by
  * Linux a54895fa057c, in v5.11 and v5.10.137); set by the recorder. */
 const volatile bool block_rq_argument = false;
@@ -94,6 +96,31 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point, boo
 	return 0;
 }
 
+/* Which part of a file a bio is to read.  Its pages follow one another there: readahead adds them
+ * in order, and what is not next on the disk as well begins another bio. */
+static __always_inline void bio_file_emit(struct bio *bio)
+{
+	struct inode *inode = (struct inode *)bio_inode(bio);
+	struct bio_vec *first = bio->bi_io_vec;
+	union event *e;
+	bool is_node;
+
+	/* A part of another bio (a split one, or a clone) begins anywhere among that one's pages. */
+	if (!inode || bio->bi_iter.bi_idx || bio->bi_iter.bi_bvec_done)
+		return;
+	e = emit_reserve(POINT_block_bio_file);
+	if (!e)
+		return;
+	is_node = (PEEK(inode, i_mode) & S_IFMT) == S_IFBLK;
+	e->block_bio_file.bio_key = (__u64)bio;
+	e->block_bio_file.inode = is_node ? 0 : PEEK(inode, i_ino);
+	e->block_bio_file.offset_bytes =
+		page_number(PEEK(first, bv_page)) * page_bytes + PEEK(first, bv_offset);
+	e->block_bio_file.dev = is_node ? PEEK(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
+	e->block_bio_file.size_bytes = bio->bi_iter.bi_size;
+	emit_submit(e, POINT_block_bio_file);
+}
+
 /* A recorded thread's first bio on a device makes that device watched. */
 static __always_inline bool bio_watched(__u32 dev)
 {
@@ -132,7 +159,10 @@ static __always_inline int bio_queued(struct bio *bio)
 		thread->slept = 0;
 		uring_work_tell(thread, bpf_ktime_get_ns());
 	}
-	return bio_emit(bio, dev, POINT_block_bio_queue, false);
+	bio_emit(bio, dev, POINT_block_bio_queue, false);
+	if (filter.reads && is_data_read(bio->bi_opf))
+		bio_file_emit(bio);
+	return 0;
 }
 
 SEC("tp_btf/block_bio_queue")

@@ -8,7 +8,7 @@
 
 /* Writes and flushes; and what a write may have to wait for: reads of metadata, and of what it
  * changes a part of, discards of what held some, and with --who whatever else the disk does before
- * it. */
+ * it. Of a read that is recorded the data may be on its way for another already. */
 static __always_inline bool is_recorded(__u32 flags, struct bio *bio)
 {
 	__u32 recorded = 1 << REQ_OP_WRITE | 1 << REQ_OP_FLUSH | 1 << REQ_OP_ZONE_APPEND |
@@ -16,7 +16,7 @@ static __always_inline bool is_recorded(__u32 flags, struct bio *bio)
 	__u32 operation = flags & REQ_OP_MASK;
 
 	if (operation == REQ_OP_READ)
-		return filter.who || !is_data_read(flags) || read_is_noted(bio);
+		return filter.who || filter.reads || !is_data_read(flags) || read_is_noted(bio);
 	return operation < 32 && (recorded >> operation & 1);
 }
 

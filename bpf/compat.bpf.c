@@ -39,6 +39,38 @@ struct plan {
 
 #define NO_FILE 0xffffffff
 
+/* Of those that read, beside plan_of(). */
+static __always_inline struct plan plan_of_read(__u32 number, const struct pt_regs *regs)
+{
+	struct plan plan = { .descriptor = FIRST(regs), .offset_bytes = -1 };
+	__u64 third = THIRD(regs), fourth = FOURTH(regs), fifth = FIFTH(regs), sixth = SIXTH(regs);
+
+	switch (number) {
+	case COMPAT_READ:
+		plan.call = CALL_READ;
+		plan.size_bytes = third;
+		break;
+	case COMPAT_READV:
+		plan.call = CALL_READV;
+		break;
+	case COMPAT_PREAD64:
+		plan.call = CALL_PREAD64;
+		plan.size_bytes = third;
+		plan.offset_bytes = EVEN ? wide(fifth, sixth) : wide(fourth, fifth);
+		break;
+	case COMPAT_PREADV:
+		plan.call = CALL_PREADV;
+		plan.offset_bytes = wide(fourth, fifth);
+		break;
+	case COMPAT_PREADV2:
+		plan.call = CALL_PREADV2;
+		plan.offset_bytes = wide(fourth, fifth);
+		plan.rwf = sixth;
+		break;
+	}
+	return plan;
+}
+
 static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *regs)
 {
 	struct plan plan = { .descriptor = FIRST(regs), .offset_bytes = -1 };
@@ -132,6 +164,8 @@ __noinline int compat_begin(__u32 call, __u32 rwf, __u32 descriptor, __u32 size_
 	}
 	if (!thread || (call == CALL_FALLOCATE && !(identity.open_flags & O_DSYNC)))
 		return 0;
+	if (call >= CALL_READ && call <= CALL_PREADV2 && !read_is_wanted(identity.open_flags))
+		return 0;
 	call_is(thread, call, offset_bytes, size_bytes, rwf);
 	call_begin(thread, &identity);
 	return 0;
@@ -145,6 +179,8 @@ int compat_enter(__u64 *ctx)
 	if (!current_is_compat())
 		return 0;
 	plan = plan_of(ctx[1], ARGUMENT(struct pt_regs *, 0));
+	if (filter.reads && !plan.call)
+		plan = plan_of_read(ctx[1], ARGUMENT(struct pt_regs *, 0));
 	if (plan.call)
 		compat_begin(plan.call, plan.rwf, plan.descriptor, plan.size_bytes,
 			     plan.offset_bytes);

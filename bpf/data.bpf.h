@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whose data it is that kernel threads write: a file's is of the thread that
- * made one of its pages dirty last, as pages bear nobody's name.
+ * Which part of which file a bio's pages hold; and whose data it is that kernel threads
+ * write: a file's is of the thread that made one of its pages dirty last, as pages bear
+ * nobody's name.
  */
 #ifndef IOSTRATA_DATA_BPF_H
 #define IOSTRATA_DATA_BPF_H
@@ -36,18 +37,31 @@ static __always_inline struct page *folio_first(struct page *page)
 	return (struct page *)(head >= PAGES_END ? head & (__u64)page : head);
 }
 
-/* The file that a bio's first page belongs to, 0: none. */
-static __always_inline __u64 bio_inode(struct bio *bio)
+/* The file that a page belongs to, 0: none. */
+static __always_inline __u64 page_inode(struct page *page)
 {
-	struct page *page = BPF_CORE_READ(bio, bi_io_vec, bv_page);
-	__u64 mapping;
+	__u64 mapping = page ? (__u64)PEEK(folio_first(page), mapping) : 0;
 
-	if (!page)
-		return 0;
-	mapping = (__u64)PEEK(folio_first(page), mapping);
 	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
 		return 0;
 	return (__u64)PEEK((struct address_space *)mapping, host);
+}
+
+static __always_inline __u64 bio_inode(struct bio *bio)
+{
+	return page_inode(BPF_CORE_READ(bio, bi_io_vec, bv_page));
+}
+
+/* Where in its file a page of one lies, in pages. */
+static __always_inline __u64 page_number(struct page *page)
+{
+	struct page *head = folio_first(page);
+	__u64 behind = ((__u64)page - (__u64)head) / bpf_core_type_size(struct page);
+
+	/* Linux 7b230db3b8d3, in v5.16 */
+	if (bpf_core_type_exists(struct folio))
+		return PEEK((struct folio *)head, index) + behind;
+	return PEEK(head, index) + behind;
 }
 
 /* Who wrote last to the file that a bio carries data of, 0: not known. */

@@ -25,12 +25,12 @@
 	unsigned short cpu;         \
 	unsigned int tid
 
-/* One system call that writes or makes durable, recorded when it returns. */
+/* One system call that writes, makes durable or reads, recorded when it returns. */
 struct syscall_event {
 	EVENT_HEADER;
 	unsigned long long enter_ns;
 	unsigned long long inode;
-	/* Of what is written or, where only a part is asked for, synchronised; -1: the file
+	/* Of what is written, read or, where only a part is asked for, synchronised; -1: the file
 	 * has none, or it is not known. */
 	long long offset_bytes;
 	unsigned int dev; /* of the file's superblock, kernel encoding (major << 20 | minor) */
@@ -67,6 +67,11 @@ enum call {
 	CALL_COPY_FILE_RANGE,
 	CALL_FALLOCATE, /* only of a file that is O_SYNC or O_DSYNC; size_bytes 0 */
 	CALL_FTRUNCATE, /* only of a file with OPEN_OF_SYNC_INODE: no flag of its own matters */
+	CALL_READ,      /* these five: only where reads are recorded */
+	CALL_READV,
+	CALL_PREAD64,
+	CALL_PREADV,
+	CALL_PREADV2,
 };
 
 /* A thread whose calls are recorded: once when it is first seen, again after exec. */
@@ -668,6 +673,17 @@ struct target_sent_event {
 	unsigned long long command_key; /* as in target_event */
 };
 
+/* Which part of a file the pages hold that a bio reads into: told behind block_bio_queue, only
+ * where reads are recorded. */
+struct bio_file_event {
+	EVENT_HEADER;
+	unsigned long long bio_key;
+	unsigned long long inode; /* 0: of a block device's node */
+	unsigned long long offset_bytes;
+	unsigned int dev; /* of the file's superblock, or the device itself */
+	unsigned int size_bytes;
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -749,7 +765,8 @@ struct target_sent_event {
 	P(target_sequencer_start, target_event)     \
 	P(target_cmd_complete, target_event)        \
 	P(target_work, uring_work_event)            \
-	P(target_sent, target_sent_event)
+	P(target_sent, target_sent_event)           \
+	P(block_bio_file, bio_file_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

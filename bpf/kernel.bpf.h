@@ -173,6 +173,11 @@ struct address_space {
 struct page {
 	unsigned long compound_head; /* of a page that is not its folio's first: that, and 1 */
 	struct address_space *mapping;
+	unsigned long index; /* of a folio's first page: that of the folio, where there are such */
+};
+
+struct folio {
+	unsigned long index; /* in pages, in its file */
 };
 
 struct page___info {
@@ -181,6 +186,7 @@ struct page___info {
 
 struct bio_vec {
 	struct page *bv_page;
+	unsigned int bv_offset; /* from the page's begin */
 };
 
 struct css_set {
@@ -217,6 +223,8 @@ struct task_struct___before {
 struct bvec_iter {
 	unsigned long long bi_sector;
 	unsigned int bi_size;
+	unsigned int bi_idx;
+	unsigned int bi_bvec_done;
 };
 
 struct bio {

@@ -212,6 +212,13 @@ struct flight {
 	unsigned int pad;
 };
 
+/* Which reads are recorded beside what writes or makes durable. */
+enum reads_recorded {
+	READS_NONE,
+	READS_DIRECT, /* past the page cache */
+	READS_EVERY,
+};
+
 struct cgroup_filter {
 	unsigned long long id;
 	unsigned int level;
@@ -241,7 +248,7 @@ struct filter {
 	unsigned int who;      /* note who has the CPUs */
 	unsigned int detail;   /* tell of each bio that got a request */
 	unsigned int names;    /* tell the files' */
-	unsigned int names_pad;
+	unsigned int reads;    /* enum reads_recorded */
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];
 };

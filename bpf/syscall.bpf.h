@@ -3,11 +3,18 @@
 #ifndef IOSTRATA_SYSCALL_BPF_H
 #define IOSTRATA_SYSCALL_BPF_H
 
+#include <asm/fcntl.h>
+
 #include "file.bpf.h"
 #include "task.bpf.h"
 
 #define MS_SYNC 4
-#define O_DSYNC 010000 /* a part of O_SYNC */
+
+/* Whether a read of a file so opened is recorded. */
+static __always_inline bool read_is_wanted(__u32 open_flags)
+{
+	return filter.reads == READS_EVERY || (filter.reads && open_flags & O_DIRECT);
+}
 
 static __always_inline bool call_writes(const struct thread *thread)
 {
@@ -15,7 +22,12 @@ static __always_inline bool call_writes(const struct thread *thread)
 	       (thread->call >= CALL_SENDFILE && thread->call <= CALL_COPY_FILE_RANGE);
 }
 
-/* Only files that are written durably have to have names. */
+static __always_inline bool call_reads(const struct thread *thread)
+{
+	return thread->call >= CALL_READ && thread->call <= CALL_PREADV2;
+}
+
+/* Files that are read, or written durably, have to have names. */
 static __always_inline bool call_is_durable(const struct thread *thread)
 {
 	return !call_writes(thread) || thread->open_flags & O_DSYNC || thread->rwf;
@@ -50,11 +62,11 @@ static __always_inline struct thread *caller(__u32 descriptor, struct file_ident
 	return thread && descriptor_identify(descriptor, identity) ? thread : NULL;
 }
 
-static __always_inline __s64 offset_written(const struct thread *thread, __s64 result)
+static __always_inline __s64 offset_moved(const struct thread *thread, __s64 result)
 {
 	if (thread->offset_bytes >= 0)
 		return thread->offset_bytes;
-	if (!call_writes(thread))
+	if (!call_writes(thread) && !call_reads(thread))
 		return -1;
 	return file_position(thread->file_key) - (result > 0 ? result : 0);
 }
@@ -68,7 +80,7 @@ static __always_inline void call_end(struct thread *thread, __s64 result)
 	if (e) {
 		e->syscall.enter_ns = thread->enter_ns;
 		e->syscall.inode = thread->inode;
-		e->syscall.offset_bytes = offset_written(thread, result);
+		e->syscall.offset_bytes = offset_moved(thread, result);
 		e->syscall.dev = thread->dev;
 		e->syscall.result = result;
 		e->syscall.size_bytes = thread->size_bytes;

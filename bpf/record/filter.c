@@ -57,6 +57,7 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.who = options->who,
 		.detail = options->detail,
 		.names = !options->no_names,
+		.reads = options->reads,
 	};
 	duties_tell(options->duties, filter);
 	for (unsigned int i = 0; i < options->comm_count; i++)

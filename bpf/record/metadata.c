@@ -121,7 +121,8 @@ static void print_environment(FILE *out, const struct options *options)
 	print_string(out, "command", line);
 	options_describe_filter(options, line, sizeof(line));
 	print_string(out, "filter", line);
-	fprintf(out, "\tdetail = %d;\n\tbuffer_kib = %u;\n", options->detail, options->buffer_kib);
+	fprintf(out, "\tdetail = %d;\n\treads = %u;\n\tbuffer_kib = %u;\n", options->detail,
+		options->reads, options->buffer_kib);
 	fputs("};\n\n", out);
 }
 

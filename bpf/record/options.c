@@ -19,6 +19,8 @@ static const char help[] =
 	"      --why            also record in which function of the kernel each sleep was\n"
 	"      --who            also record who had the CPUs and journals waited for\n"
 	"      --no-names       record no paths of files\n"
+	"      --op WHAT        sync (default), or besides: direct, what is read past the page cache;\n"
+	"                       read or all, whatever is read\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal, failed and done lines to\n"
 	"                       descriptor N (2: each behind a byte 0x1e, among COMMAND's own); stop\n"
@@ -63,6 +65,7 @@ enum option_key {
 	OPTION_WHY,
 	OPTION_WHO,
 	OPTION_NO_NAMES,
+	OPTION_OP,
 	OPTION_STATUS_FD,
 	OPTION_CONTROL_FD,
 	OPTION_PROBES,
@@ -88,6 +91,7 @@ static const struct option long_options[] = {
 	{ "why", no_argument, NULL, OPTION_WHY },
 	{ "who", no_argument, NULL, OPTION_WHO },
 	{ "no-names", no_argument, NULL, OPTION_NO_NAMES },
+	{ "op", required_argument, NULL, OPTION_OP },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
 	{ "control-fd", required_argument, NULL, OPTION_CONTROL_FD },
 	{ "probes", no_argument, NULL, OPTION_PROBES },
@@ -140,6 +144,26 @@ static int add_duty(struct options *options, const char *name)
 		return refuse("duty", name);
 	options->duties |= 1u << number;
 	return 0;
+}
+
+/* What is written or made durable is recorded with each of them. */
+static int set_op(struct options *options, const char *name)
+{
+	static const struct {
+		const char *name;
+		enum reads_recorded reads;
+	} ops[] = { { "sync", READS_NONE },
+		    { "direct", READS_DIRECT },
+		    { "read", READS_EVERY },
+		    { "all", READS_EVERY } };
+
+	for (unsigned int i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		if (strcmp(ops[i].name, name))
+			continue;
+		options->reads = ops[i].reads;
+		return 0;
+	}
+	return refuse("op", name);
 }
 
 static int parse_number(struct options *options, int key, const char *value)
@@ -207,6 +231,8 @@ static int parse_one(struct options *options, int key, const char *value)
 	case OPTION_NO_NAMES:
 		options->no_names = true;
 		return 0;
+	case OPTION_OP:
+		return set_op(options, value);
 	case OPTION_PROBES:
 		options->probes = true;
 		return 0;

@@ -40,6 +40,10 @@ static const struct {
 	    "fallocate", "ftruncate" } },
 	{ "syscall_enter_msync", "sys_enter_", { "msync" } },
 	{ "syscall_enter_msync_blind", "sys_enter_", { "msync" } },
+	{ "read_enter", "sys_enter_", { "read", "readv" } },
+	{ "read_enter_at", "sys_enter_", { "pread64", "preadv" } },
+	{ "read_enter_with_flags", "sys_enter_", { "preadv2" } },
+	{ "read_exit", "sys_exit_", { "read", "readv", "pread64", "preadv", "preadv2" } },
 };
 
 #define FAN_OUTS (sizeof(fan_outs) / sizeof(fan_outs[0]))
@@ -49,6 +53,9 @@ static const char *const details[] = { "block_rq_insert", "kvm_inject" };
 
 /* Only with --who. */
 static const char *const of_who[] = { "data", "journal_handle" };
+
+/* Only where reads are recorded (--op). */
+static const char *const of_reads[] = { "read" };
 
 /* Attached when what they look at is there, as each of their hits costs everybody. */
 static const char *const of_compat[] = { "compat" };
@@ -176,6 +183,8 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 	if (NAMES(details, probe) && !options->detail)
 		return false;
 	if (NAMES(of_who, probe) && !options->who)
+		return false;
+	if (NAMES(of_reads, probe) && !options->reads)
 		return false;
 	return duties_want(options->duties, probe);
 }

@@ -56,8 +56,9 @@ struct options {
 	bool why;
 	bool who;
 	bool no_names;
-	bool probes;  /* --probes: only load and attach */
-	bool ringbuf; /* --ringbuf: as on a kernel without compare-and-exchange */
+	unsigned int reads; /* enum reads_recorded */
+	bool probes;        /* --probes: only load and attach */
+	bool ringbuf;       /* --ringbuf: as on a kernel without compare-and-exchange */
 	unsigned int buffer_kib;
 	double duration_s;
 	int control_fd;

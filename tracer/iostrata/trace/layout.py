@@ -91,6 +91,7 @@ POINTS: dict[str, int] = {
     "target_cmd_complete": 78,
     "target_work": 79,
     "target_sent": 80,
+    "block_bio_file": 81,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -174,6 +175,7 @@ STRUCT_OF: dict[str, str] = {
     "target_cmd_complete": "target_event",
     "target_work": "uring_work_event",
     "target_sent": "target_sent_event",
+    "block_bio_file": "bio_file_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -752,6 +754,17 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("command_key", "<u8", 16),
     ),
+    "bio_file_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("bio_key", "<u8", 16),
+        ("inode", "<u8", 24),
+        ("offset_bytes", "<u8", 32),
+        ("dev", "<u4", 40),
+        ("size_bytes", "<u4", 44),
+    ),
 }
 
 CALL_WRITE = 1
@@ -773,6 +786,11 @@ CALL_SPLICE = 16
 CALL_COPY_FILE_RANGE = 17
 CALL_FALLOCATE = 18
 CALL_FTRUNCATE = 19
+CALL_READ = 20
+CALL_READV = 21
+CALL_PREAD64 = 22
+CALL_PREADV = 23
+CALL_PREADV2 = 24
 
 THREAD_TARGET = 1
 THREAD_JOURNAL = 2
