@@ -37,7 +37,7 @@ struct syscall_event {
 	int result;       /* bytes, 0, or -errno */
 	unsigned int size_bytes; /* asked for; of a part to be synchronised, 0: to the end */
 	unsigned int tgid;
-	unsigned int open_flags; /* struct file's f_flags, and OPEN_OF_SYNC_INODE */
+	unsigned int open_flags; /* struct file's f_flags, and OPEN_OF_... below */
 	unsigned char call;      /* enum call */
 	unsigned char rwf; /* the RWF_ flags of pwritev2, the flags of sync_file_range and msync */
 	unsigned short pad;
@@ -46,6 +46,9 @@ struct syscall_event {
 /* In open_flags: whatever the file was opened with, what is written to it is durable as with
  * O_DSYNC, by its mount (sync) or an attribute of its own (IS_SYNC in linux/fs.h). */
 #define OPEN_OF_SYNC_INODE 0x80000000u
+
+/* In open_flags as well: it is a block device's node; dev is the device itself. */
+#define OPEN_OF_DEVICE 0x40000000u
 
 enum call {
 	CALL_WRITE = 1,

@@ -196,6 +196,8 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	identity->file_key = (__u64)file;
 	identity->inode = LOOK(inode, i_ino);
 	identity->open_flags = LOOK(file, f_flags);
+	if (!sb)
+		identity->open_flags |= OPEN_OF_DEVICE;
 	if (format == S_IFREG && sb &&
 	    (LOOK(inode, i_flags) & S_SYNC || LOOK(sb, s_flags) & SB_SYNCHRONOUS))
 		identity->open_flags |= OPEN_OF_SYNC_INODE;

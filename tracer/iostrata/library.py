@@ -33,13 +33,16 @@ class Recording(recording.Recording):
     ``created`` (ISO 8601): None, None and empty where a recorder was run by hand.
     """
 
-    def analyse(self) -> Breakdown:
+    def analyse(self, op: str = "sync") -> Breakdown:
         """Where each synchronous write spent its time; reads all of the traces.
 
+        ``op``: ``read``: where each read did instead; only of what was recorded with --op read.
+
         Errors: RecordingError if one of them cannot be read, NothingToAnalyse if they hold no
-        synchronous write, or none that is whole.
+        synchronous write (or read), or none that is whole; UsageError if reads of several
+        machines are asked for.
         """
-        return Breakdown(**vars(analysis.analyse(self)))
+        return Breakdown(**vars(analysis.analyse(self, model.Op(op))))
 
 
 @dataclass(frozen=True)

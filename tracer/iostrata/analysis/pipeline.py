@@ -16,6 +16,7 @@ from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import quality_of
+from iostrata.analysis.reading import check_reads, no_reads, with_served
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
 from iostrata.analysis.unsure import unsure_syncs
 from iostrata.analysis.who import Names, told_apart, told_in
@@ -23,9 +24,9 @@ from iostrata.attribute import attribute, joined_writes, sweep
 from iostrata.columns import Ints, distinct, integers
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
-from iostrata.model import Behind, Breakdown, Layer, Quality, Unseen, WaitSite, Writes
+from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import Audit, Pieces, Units, units_of, windows
+from iostrata.stitch import Audit, Pieces, Units, reads_of, units_of, windows
 from iostrata.trace import Trace, realtime_of
 from iostrata.trace.layout import THREAD_TARGET
 
@@ -63,7 +64,7 @@ class Prepared:
     """The machines of the writes' way and the writes, before anything is stitched.
 
     ``writes``: those kept of all tops, top by top. ``unsure_syncs``: those of them before which
-    calls were lost.
+    calls were lost. ``op``: what they are.
     """
 
     path: Path
@@ -72,18 +73,19 @@ class Prepared:
     left_out: Mapping[str, int]
     plain_writes: int
     unsure_syncs: int
+    op: Op = Op.SYNC
 
     def top_of(self, row: int) -> Top:
         """Whose write one of the ``Writes`` is."""
         return next(top for top in reversed(self.tops) if row >= top.first)
 
 
-def analyse(recording: Recording) -> Breakdown:
-    """Where each synchronous write of the recording spent its time.
+def analyse(recording: Recording, op: Op = Op.SYNC) -> Breakdown:
+    """Where each synchronous write of the recording, or each read, spent its time.
 
-    Errors: RecordingError, NothingToAnalyse.
+    Errors: RecordingError, NothingToAnalyse, UsageError.
     """
-    return breakdown_of(prepare(recording))
+    return breakdown_of(prepare(recording, op))
 
 
 def _keep_memory() -> None:
@@ -127,20 +129,28 @@ def breakdown_of(found: Prepared) -> Breakdown:
         left_over_share=asleep_ns / all_ns,
     )
     behind = _behind(credit, layers, found)
-    return Breakdown(found.writes, layers, time_ns, residual, found.left_out, quality, behind)
+    writes = with_served(found.writes, credit.served) if found.op is Op.READ else found.writes
+    return Breakdown(writes, layers, time_ns, residual, found.left_out, quality, behind, found.op)
 
 
-def prepare(recording: Recording) -> Prepared:
-    """The recording's writes, and what their events are in; errors as ``analyse``."""
+def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
+    """The recording's writes, or reads, and what their events are in; errors as ``analyse``."""
     _keep_memory()
     traces = recording.traces()
-    graph = graph_of(traces)
-    tops, unfinished, plain_writes = _tops(graph)
+    left_out: Counter[str] = Counter()
+    plain_writes = 0
+    if op is Op.READ:
+        check_reads(traces)
+        graph = graph_of(traces)
+        tops = _read_tops(graph, left_out)
+    else:
+        graph = graph_of(traces)
+        tops, unfinished, plain_writes = _tops(graph)
+        left_out += Counter({UNFINISHED: unfinished})
     roles = [machine.role for machine in recording.machines]
     notes = [machine.note for machine in recording.machines]
     path = path_of(graph, roles, notes, [top.trace for top in tops])
     path = replace(path, apart=(*path.apart, *_absent(recording)))
-    left_out: Counter[str] = Counter({UNFINISHED: unfinished} if unfinished else {})
     kept: list[Top] = []
     count = 0
     for top in tops:
@@ -150,9 +160,24 @@ def prepare(recording: Recording) -> Prepared:
         count += len(rows)
     kept = [top for top in kept if len(top.kept)]
     if not kept:
-        raise NothingToAnalyse(*_nothing(left_out, quality_of(path, plain_writes, {})))
+        quality = quality_of(path, plain_writes, {})
+        if op is Op.READ:
+            raise no_reads(left_out, quality.damage)
+        raise NothingToAnalyse(*_nothing(left_out, quality))
     unsure = sum(unsure_syncs(top.trace, top.units, top.kept) for top in kept)
-    return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure)
+    unsure *= op is Op.SYNC
+    return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure, op)
+
+
+def _read_tops(graph: Graph, left_out: Counter[str]) -> list[Top]:
+    """Each machine with reads; adds to ``left_out`` what is none, by reason."""
+    tops = []
+    for trace in graph.machines:
+        units, pieces, reads, nothing = reads_of(trace)
+        left_out.update(nothing)
+        node = graph.node(trace, pieces, "syscall", reads)
+        tops.append(Top(node, units, pieces, NO_ROWS))
+    return tops
 
 
 def _tops(graph: Graph) -> tuple[list[Top], int, int]:
@@ -205,7 +230,8 @@ class _Credit:
     ``missed``: of each write, whether something of it was found on no machine.
     ``sites``: ns that they slept for no cause that was observed, by where. ``unseen``: by machine,
     of how many sleeps nobody was seen to end them, and their ns. ``behind``: writes,
-    their place, who was behind it (of ``names``) and ns; a row a piece.
+    their place, who was behind it (of ``names``) and ns; a row a piece. ``served``: of each
+    read, from where, -1: it is none.
     """
 
     time_ns: dict[int, Ints]
@@ -217,12 +243,14 @@ class _Credit:
     missed: NDArray[np.bool_]
     behind: list[tuple[Ints, Ints, Ints, Ints]]
     names: Names
+    served: Ints
 
 
 def _credit(found: Prepared) -> _Credit:
     missed = np.zeros(len(found.writes), np.bool_)
     unseen: dict[str, Ints] = defaultdict(lambda: np.zeros(2, np.int64))
-    credit = _Credit({}, Counter(), [], Counter(), Counter(), unseen, missed, [], Names())
+    served = np.full(len(found.writes), -1)
+    credit = _Credit({}, Counter(), [], Counter(), Counter(), unseen, missed, [], Names(), served)
     told = told_in(found.path)
     for top in found.tops:
         write_of_unit = np.full(len(top.units), -1)
@@ -257,6 +285,8 @@ def _add_window(
         credit.unseen[machine] += np.array([count, ns])
     credit.ties.update(+lifted.ties)
     credit.audits.extend(lifted.audits)
+    read = np.flatnonzero(own[: len(lifted.served)] >= 0)
+    credit.served[own[read]] = lifted.served[read]
     missing = own[lifted.missed]
     credit.missed[missing[missing >= 0]] = True
     hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)

@@ -19,11 +19,11 @@ from iostrata.attribute.who import own_of, parts_of
 from iostrata.cgroups import container_of, virtual_machine_of
 from iostrata.columns import Ints, coded, distinct
 from iostrata.errors import UsageError
-from iostrata.model import Breakdown, Row, SegmentRow, Summary, Table, Writes
+from iostrata.model import Breakdown, Row, SegmentRow, Served, Summary, Table, Writes
 
 GROUPINGS = (
     "method", "size", "process", "file_system", "device", "machine", "file", "directory", "thread",
-    "comm", "cgroup", "container", "vm",
+    "comm", "cgroup", "container", "vm", "served",
 )  # fmt: skip
 # Of which the summary says how many writes have each name: there are not too many of these.
 COMPOSED = GROUPINGS[:6]
@@ -71,7 +71,21 @@ def summarise(breakdown: Breakdown, by: str = "") -> Summary:
         composition={name: _composition(breakdown.writes, name) for name in COMPOSED},
         onset=onset,
         period=period,
+        op=breakdown.op,
+        served=_served(breakdown.writes),
     )
+
+
+def _served(writes: Writes) -> tuple[Served, ...]:
+    """From where reads were, most first; of writes nothing."""
+    if "served" not in writes.codes:
+        return ()
+    codes, found = writes.codes["served"], []
+    for code in distinct(codes).tolist():
+        took = writes.latency_ns[codes == code]
+        share = len(took) / len(codes)
+        found.append(Served(writes.names["served"][code], len(took), share, float(took.mean())))
+    return tuple(sorted(found, key=lambda one: -one.count))
 
 
 def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
@@ -145,6 +159,8 @@ def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
     if by == "size":
         sizes, codes = coded(writes.size_bytes)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
+    if by == "served" and by not in writes.codes:
+        raise UsageError("writes are not served from anywhere", "--by served is for --op read")
     column, name_of = DERIVED.get(by, (by, str))
     texts = [name_of(text) for text in writes.names[column]]
     names = list(dict.fromkeys(texts))

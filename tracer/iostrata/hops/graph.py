@@ -24,7 +24,7 @@ from iostrata.hops.names import Way, told_apart
 from iostrata.hops.registry import HOPS
 from iostrata.hops.rivals import Told, Vote, in_contest, in_doubt
 from iostrata.layers import STACK
-from iostrata.stitch import Pieces, commits_of
+from iostrata.stitch import Pieces, Reads, commits_of
 from iostrata.trace import Trace
 
 LEAST_SHARE: Final = 0.1
@@ -54,9 +54,9 @@ class Graph:
     def links_of(self, upper: Trace) -> tuple[Link, ...]:
         return self._from[upper.machine]
 
-    def node(self, trace: Trace, pieces: Pieces, floor: str) -> Node:
-        """A top's own writes."""
-        return Node(trace, pieces, commits_of(trace), self.machines.index(trace), floor)
+    def node(self, trace: Trace, pieces: Pieces, floor: str, reads: Reads | None = None) -> Node:
+        """A top's own writes, or reads."""
+        return Node(trace, pieces, commits_of(trace), self.machines.index(trace), floor, reads)
 
     def level(self, depth: int, place: int) -> int:
         """What is added to the ranks of what was found so deep: the deeper holds the time."""

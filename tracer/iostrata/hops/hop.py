@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 from iostrata.clock import Alignment
 from iostrata.columns import AsOf, Ints, at, ranges
 from iostrata.model import NotObserved
-from iostrata.stitch import NO_COMMITS, NO_PIECES, Asked, Behind, Commits, Pieces, Spans, Window
+from iostrata.stitch import (
+    NO_COMMITS,
+    NO_PIECES,
+    Asked,
+    Behind,
+    Commits,
+    Pieces,
+    Reads,
+    Spans,
+    Window,
+)
 from iostrata.trace import Trace
 
 
@@ -106,7 +116,8 @@ class Pairs:
 class Node:
     """What a machine did of one kind: its own writes, or what it served by one hop.
 
-    ``place``: a number for it among all of a graph.
+    ``place``: a number for it among all of a graph. ``reads``: what the pieces read, None: they
+    are no reads.
     """
 
     trace: Trace
@@ -114,6 +125,7 @@ class Node:
     commits: Commits
     place: int
     floor: str = "syscall"
+    reads: Reads | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,18 @@ from iostrata.columns import Ints, at, changes, distinct, joined, one_of, pair_k
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Context, Held, Link, Node
 from iostrata.layers import LAYERS, RANK, STACK, Depth
-from iostrata.stitch import Audit, Behind, Edges, SpanList, Spans, Window, follow, stitch, window_of
+from iostrata.stitch import (
+    Audit,
+    Behind,
+    Edges,
+    SpanList,
+    Spans,
+    Stitched,
+    Window,
+    follow,
+    stitch,
+    window_of,
+)
 
 # Ranks of spans that wait for something below the machine.
 NONE: Final = np.zeros(0, np.int64)
@@ -59,7 +70,8 @@ class Lifted:
     ``hidden``: when something was awaited of a machine (the rank is its place in the graph)
     behind what was awaited longer. ``views``: where those are, by number. ``audits``: of each
     machine's part of it. ``missed``: the pieces (rows) that asked for anything, be it hidden, of
-    which nothing was found on the machines to which such leads.
+    which nothing was found on the machines to which such leads. ``served``: of each read, from
+    where: a code into ``SERVED``.
     """
 
     spans: Spans
@@ -68,6 +80,7 @@ class Lifted:
     views: tuple[View, ...]
     ties: Counter[str]
     audits: tuple[Audit, ...]
+    served: Ints
 
 
 def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Lifted:
@@ -75,11 +88,12 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
 
     ``way``: the links that led from the top to it.
     """
-    window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor)
+    reads = node.reads.rows(rows) if node.reads else None
+    window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor, reads)
     found = stitch(window)
     until_ns = found.spans.end_ns.copy()
     own = replace(found.spans, of=np.arange(len(found.spans)), end_ns=until_ns)
-    lifting = _Lifting(graph, way, found.ties, found.audit)
+    lifting = _Lifting(graph, way, found)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
     calls = np.isin(own.rank, CALLS)
@@ -151,19 +165,20 @@ def _leave(spans: Spans, asking: Ints, until_ns: Ints) -> None:
 class _Lifting:
     """Collects what some pieces of a machine did there and below."""
 
-    def __init__(
-        self, graph: Graph, way: tuple[Link, ...], ties: Counter[str], audit: Audit
-    ) -> None:
+    def __init__(self, graph: Graph, way: tuple[Link, ...], found: Stitched) -> None:
         self.views: list[View] = []
         self._graph, self._way = graph, way
-        self._audits = [audit]
-        self._spans, self._hidden, self._ties = SpanList(), SpanList(), Counter(ties)
+        self._audits, self._read_from = [found.audit], found.served
+        self._spans, self._hidden, self._ties = SpanList(), SpanList(), Counter(found.ties)
         self._missed: list[Ints] = []
 
     def lifted(self) -> Lifted:
         spans, hidden = self._spans.collect(), self._hidden.collect()
         missed = distinct(np.concatenate([NONE, *self._missed]))
-        return Lifted(spans, hidden, missed, tuple(self.views), self._ties, tuple(self._audits))
+        return Lifted(
+            spans, hidden, missed, tuple(self.views), self._ties, tuple(self._audits),
+            self._read_from,
+        )  # fmt: skip
 
     def missing(self, pieces: Ints) -> None:
         """Pieces of which something was asked for, and nothing of it was found."""

@@ -23,11 +23,23 @@ DEVICE: Final = Declaration(
         Row(
             "device.read",
             "device",
-            "issued to completed: data read, of which a write changes a part",
+            "issued to completed: data read; of a write, that of which it changes a part",
             ("block_rq_issue", "block_rq_complete", "block_rq_requeue"),
             "writes change parts of pages that are not cached: write whole ones, at multiples of "
-            "their size. Or what is copied (sendfile, copy_file_range) is not cached.",
+            "their size. Or what is copied (sendfile, copy_file_range) is not cached. Of reads: "
+            "what they read is not cached, and was not read ahead.",
             "#90caf9",
+            "data",
+            contended=True,
+        ),
+        Row(
+            "device.readahead",
+            "device",
+            "until data was read that was on its way already: asked for by another read",
+            ("block_rq_issue", "block_rq_complete", "block_bio_file"),
+            "the program reads one part of a file after the other faster than the disk: readahead "
+            "is behind (`read_ahead_kb`). Or several read the same at once.",
+            "#bbdefb",
             "data",
             contended=True,
         ),
@@ -70,6 +82,7 @@ DEVICE: Final = Declaration(
         Rank("timed.data", "device.data", Depth.BY_TIME, wakes=True),
         Rank("timed.meta", "device.meta", Depth.BY_TIME, wakes=True),
         Rank("timed.flush", "device.flush", Depth.BY_TIME, wakes=True),
+        Rank("device.readahead", "device.readahead", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.read", "device.read", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.flush", "device.flush", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.meta", "device.meta", Depth.DEVICE, wakes=True, asks=True),

@@ -27,6 +27,7 @@ from iostrata.layers.lock import LOCK
 from iostrata.layers.nbd import NBD
 from iostrata.layers.network import NETWORK
 from iostrata.layers.nvme import NVME
+from iostrata.layers.read import READ
 from iostrata.layers.rpc import RPC
 from iostrata.layers.svc import SVC
 from iostrata.layers.syscall import SYSCALL
@@ -45,6 +46,7 @@ LAYERS: Final = (
     SVC,
     TARGET,
     SYSCALL,
+    READ,
     FS,
     RPC,
     LOCK,

@@ -3,19 +3,30 @@
 
 A *write* is one synchronous write: everything between a caller asking for
 durability and getting it. Its latency is the time the caller spent in the
-system calls that belong to it (its *pieces*).
+system calls that belong to it (its *pieces*). Where it was asked for reads, a
+*write* is a read: one call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints
+
+
+class Op(StrEnum):
+    """What a breakdown is of."""
+
+    SYNC = "sync"
+    """Synchronous writes."""
+    READ = "read"
+    """Calls that read a file."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,8 @@ class Writes:
     None where clocks were not sampled. ``codes`` of ``machine``, ``method``, ``process``,
     ``file_system``, ``device``: int32, into the ``names`` of that column.
     ``size_bytes``, ``durable_writes``: what it made durable, by whomever it was written:
-    bytes, and how many writes; ``pieces``: the caller's own calls.
+    bytes, and how many writes; ``pieces``: the caller's own calls. Of reads ``served`` as well:
+    the furthest place that it waited for.
     """
 
     begin_ns: Ints
@@ -291,6 +303,7 @@ class Breakdown:
     ``time_ns``: int64, shape (layers, writes). ``residual_ns``: int64, shape
     (writes,), signed. Law: ``time_ns.sum(0) + residual_ns == writes.latency_ns``.
     ``left_out``: writes not analysed, by reason. ``behind``: who had what they waited for.
+    ``op``: what "writes" are here.
     """
 
     writes: Writes
@@ -300,3 +313,4 @@ class Breakdown:
     left_out: Mapping[str, int]
     quality: Quality
     behind: Behind = field(default_factory=Behind)
+    op: Op = Op.SYNC

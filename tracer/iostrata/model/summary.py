@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from iostrata.model.bins import Bin, OverTime
-from iostrata.model.breakdown import Layer, Quality, Who
+from iostrata.model.breakdown import Layer, Op, Quality, Who
 
 
 class Figures(Struct, frozen=True):
@@ -167,12 +167,22 @@ class Period(Struct, frozen=True):
     share: float
 
 
+class Served(Struct, frozen=True):
+    """The reads that one place served, and how long each took, in ns. ``share``: of all reads."""
+
+    name: str
+    count: int
+    share: float
+    mean_ns: float
+
+
 class Summary(Struct, frozen=True):
     """All that a report may print: computed once, rendered many times.
 
     ``composition``: for each column of codes (``method``, ``size`` ...) how many
     of the analysed writes have each name, most frequent first. ``onset``, ``period``: where
     it is proven that there is one. ``histogram``, ``over_time``: if they were asked for.
+    ``op``: what is summed up; ``served``: of reads, from where, most first.
     """
 
     overall: Table
@@ -185,6 +195,8 @@ class Summary(Struct, frozen=True):
     period: Period | None = None
     histogram: tuple[Bin, ...] = ()
     over_time: OverTime | None = None
+    op: Op = Op.SYNC
+    served: tuple[Served, ...] = ()
 
 
 class Fact(Struct, frozen=True):

@@ -5,18 +5,29 @@ from iostrata.stitch.account import units_of
 from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.stitch.behind import Behind
 from iostrata.stitch.bios import bios_of
-from iostrata.stitch.calls import ENGINES, EVERY_DEVICE, METHOD, METHODS, O_DSYNC, Pieces, Units
+from iostrata.stitch.calls import (
+    ENGINES,
+    EVERY_DEVICE,
+    METHOD,
+    METHODS,
+    O_DSYNC,
+    Pieces,
+    Reads,
+    Units,
+)
 from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
+from iostrata.stitch.pages import SERVED
 from iostrata.stitch.people import told
+from iostrata.stitch.reads import reads_of
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import OP_READ, OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import rpc_calls_of
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
-from iostrata.stitch.stitch import Asked, stitch
+from iostrata.stitch.stitch import Asked, Stitched, stitch
 from iostrata.stitch.submissions import pieces_of, submissions_of
 from iostrata.stitch.turns import UNASKED
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
@@ -31,10 +42,11 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
-    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
-    "OP_READ", "OP_WRITE", "O_DSYNC", "UNASKED", "Activities", "Asked", "Audit", "Behind",
-    "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Requests", "Sleeps",
-    "SpanList", "Spans", "Units", "Window", "behind_cpus", "bios_of", "commits_of", "downs_of",
-    "follow", "last_hit", "on_the_way", "pieces_of", "requests_of", "rpc_calls_of", "sleeps_of",
-    "stacking", "stitch", "submissions_of", "told", "units_of", "whole", "window_of", "windows",
+    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES",
+    "NO_SPANS", "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities", "Asked",
+    "Audit", "Behind", "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces",
+    "Reads", "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Units", "Window",
+    "behind_cpus", "bios_of", "commits_of", "downs_of", "follow", "last_hit", "on_the_way",
+    "pieces_of", "reads_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

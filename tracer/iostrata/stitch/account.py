@@ -46,7 +46,7 @@ def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
     Also how many synchronous requests did not end here, and how many plain writes
     nobody synchronised.
     """
-    others = _serving(trace)
+    others = serving(trace)
     submissions = submissions_of(trace)
     submissions = submissions.rows(np.flatnonzero(~one_of(submissions.tgid, others)))
     requests, unfinished = operations_of_requests(submissions)
@@ -56,7 +56,7 @@ def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
     return units, pieces, unfinished, plain
 
 
-def _serving(trace: Trace) -> Ints:
+def serving(trace: Trace) -> Ints:
     """The processes that serve other machines: what they write is those machines'."""
     threads = columns_of(trace.points["thread"], "tgid", "kind")
     return distinct(threads["tgid"][threads["kind"] >= THREAD_VMM])

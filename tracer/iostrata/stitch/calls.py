@@ -50,6 +50,8 @@ METHODS: Final = (
     "sync",
     "syncfs",
     "sync_inode",
+    "read",
+    "read_direct",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine; behind these come those of what machines do for others.
@@ -121,6 +123,28 @@ class Pieces:
     def rows(self, rows: Ints) -> Pieces:
         """Some of the pieces, in the order of ``rows``."""
         return Pieces(**{name: column[rows] for name, column in vars(self).items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Reads:
+    """What of its file each piece read, where pieces are reads; rows as of the pieces.
+
+    ``inode`` 0: a block device's node. ``offset_bytes`` -1: not known. ``direct``: past the
+    page cache (O_DIRECT). ``reach_ns``: no bio takes longer that any may wait for.
+    """
+
+    inode: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
+    direct: NDArray[np.bool_]
+    reach_ns: int
+
+    def rows(self, rows: Ints) -> Reads:
+        """Of some of the pieces, in the order of ``rows``."""
+        return Reads(
+            self.inode[rows], self.offset_bytes[rows], self.size_bytes[rows], self.direct[rows],
+            self.reach_ns,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from iostrata.stitch.endings import endings_of
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.owners import Owners, Syncs
+from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, queued_before
 from iostrata.stitch.people import told
 from iostrata.stitch.reconnects import downs_of
 from iostrata.stitch.requests import Requests, requests_of
@@ -62,6 +63,8 @@ from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT
 
+READ, AHEAD = RANK["device.read"], RANK["device.readahead"]
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:
@@ -80,7 +83,8 @@ class Stitched:
     """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
 
     ``asked``: what ``spans.of`` are rows of; beyond it, as ``Numbers`` has them. ``audit``: what
-    else went on meanwhile. ``behind``: who had what spans waited for.
+    else went on meanwhile. ``behind``: who had what spans waited for. ``served``: of each piece
+    that is a read, from where (a code into ``SERVED``); empty: they are none.
     """
 
     spans: Spans
@@ -88,6 +92,7 @@ class Stitched:
     ties: Counter[str]
     audit: Audit
     behind: Behind
+    served: Ints
 
 
 def stitch(window: Window) -> Stitched:
@@ -98,7 +103,8 @@ def stitch(window: Window) -> Stitched:
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
     root = roots(bios.parent)
-    piece_of_bio = np.where(bios.read, -1, owners.find(bios.tid, bios.begin_ns))[root]
+    piece_of_bio = owners.find(bios.tid, bios.begin_ns)
+    piece_of_bio = np.where(bios.read & ~own_reads(window, piece_of_bio), -1, piece_of_bio)[root]
     commit_of_bio = _commit_of_bio(window, bios)[root]
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
     stack = Stack(bios, requests, workers, keyed, window.trace.facts)
@@ -141,7 +147,14 @@ def stitch(window: Window) -> Stitched:
     explained = wakers.explain(
         np.where(idle, -1, owner_of_sleep), carried, (piece_of_bio, activity_of_bio)
     )
-    others = _Others(bios, root, requests, carried, journal, stack.stacked, calls, hindered)
+    served = np.zeros(0, np.int64)
+    if window.reads is not None:
+        found_reads = awaited(window, bios, sleeps, piece_of_sleep, piece_of_bio, explained)
+        explained, served = found_reads.explained, found_reads.served
+        cached = np.flatnonzero(served == PAGE_CACHE)
+        began, ended = window.pieces.begin_ns[cached], window.pieces.end_ns[cached]
+        spans.add(cached, "read.cached", began, ended)
+    others = _Others(window, bios, root, requests, carried, journal, stack.stacked, calls, hindered)
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
     spans.extend(late_for(issuers(bios, carried, requests, piece_of_bio), sleeps, first_sleep))
@@ -175,8 +188,9 @@ def stitch(window: Window) -> Stitched:
         above, kinds = stack.edges(
             requests, carried, (piece_of_bio, activity_of_bio), journal, first_request
         )
-        above = Edges(**joined([above, others.edges(explained.bios, first_request)]))
-        kinds = np.append(kinds, np.full(len(above.write) - len(kinds), RANK["device.data"]))
+        beside, kinds_beside = others.edges(explained.bios, first_request)
+        above = Edges(**joined([above, beside]))
+        kinds = np.append(kinds, kinds_beside)
         spans.extend(_up(inside.collect(), edges, above, kinds, first_commit))
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
@@ -200,7 +214,8 @@ def stitch(window: Window) -> Stitched:
     if told(window.trace):
         waited = Waited(numbers, every_sleep, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)
-    return Stitched(found, asked, ties, audit(window, sleeps, owner, went_on, found), behind)
+    left = audit(window, sleeps, owner, went_on, found)
+    return Stitched(found, asked, ties, left, behind, served)
 
 
 def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
@@ -277,6 +292,7 @@ class _Others:
 
     def __init__(
         self,
+        window: Window,
         bios: Bios,
         root: Ints,
         requests: Requests,
@@ -286,6 +302,7 @@ class _Others:
         calls: Calls,
         hindered: Hindered,
     ) -> None:
+        self._window = window
         self._bios, self._root, self._requests = bios, root, requests
         self._carried, self._journal = carried, journal
         self._stacked, self._calls, self._hindered = stacked, calls, hindered
@@ -305,7 +322,12 @@ class _Others:
             self._bios, self._requests, self._carried,
             np.where(one_of(self._root, tied.row), self._root, -1), none, self._stacked,
         )  # fmt: skip
-        spans.extend(follow(alone, edges_of(tied, tied.row)))
+        ahead = queued_before(self._window, self._bios, tied)
+
+        def seen(rank: Ranks, edge: Ints) -> Ranks:
+            return np.where(ahead[edge] & (rank == READ), AHEAD, rank).astype(np.int16)
+
+        spans.extend(follow(alone, edges_of(tied, tied.row), seen))
         tied = explained.calls
         called = spans_of_calls(
             self._calls, np.arange(len(self._calls)), len(self._requests.key), self._hindered
@@ -313,8 +335,8 @@ class _Others:
         spans.extend(follow(called, edges_of(tied, tied.row)))
         return spans.collect()
 
-    def edges(self, tied: Tied, first: int) -> Edges:
-        """To what is below the bios, where those are on stacked devices.
+    def edges(self, tied: Tied, first: int) -> tuple[Edges, Ints]:
+        """To what is below the bios, where those are on stacked devices; and as what it is seen.
 
         ``first``: the number of the first request among activities. What is below a commit's
         bios is the commit's, and a journal's: it has edges of its own.
@@ -328,12 +350,14 @@ class _Others:
         first_of = np.searchsorted(roots_of, tied.row, side="left")
         count = np.searchsorted(roots_of, tied.row, side="right") - first_of
         tie = np.repeat(np.arange(len(tied.row)), count)
-        return Edges(
+        edges = Edges(
             request[order][np.repeat(first_of, count) + ranges(count)] + first,
             tied.owner[tie],
             tied.begin_ns[tie],
             tied.end_ns[tie],
         )
+        ahead = queued_before(self._window, self._bios, tied)[tie]
+        return edges, np.where(ahead, AHEAD, RANK["device.data"])
 
 
 def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: int) -> Spans:
@@ -347,6 +371,7 @@ def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: in
     def seen(rank: Ranks, edge: Ints) -> Ranks:
         lower = seen_from_above(rank)
         lower = np.where(lower == RANK["device.data"], kind[edge], lower)
+        lower = np.where((lower == READ) & (kind[edge] == AHEAD), AHEAD, lower)
         return np.where(kind[edge] >= 0, lower, rank).astype(np.int16)
 
     result, met = SpanList(), set()

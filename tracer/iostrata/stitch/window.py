@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints
-from iostrata.stitch.calls import Pieces
+from iostrata.stitch.calls import Pieces, Reads
 from iostrata.stitch.journal import Commits
 from iostrata.trace import Trace
 
@@ -34,7 +34,8 @@ NO_COMMITS: Final = Commits(**{column.name: np.zeros(0, np.int64) for column in 
 class Window:
     """``pieces`` and ``commits`` as rows of their own; events of ``begin_ns`` .. ``end_ns``.
 
-    ``floor``: name of the rank that a piece has where no layer is at work.
+    ``floor``: name of the rank that a piece has where no layer is at work. ``reads``: what the
+    pieces read, None: they are no reads.
     """
 
     trace: Trace
@@ -43,6 +44,7 @@ class Window:
     begin_ns: int
     end_ns: int
     floor: str = OWN_FLOOR
+    reads: Reads | None = None
 
     @property
     def serves(self) -> bool:
@@ -76,7 +78,13 @@ def windows(pieces: Pieces) -> Iterator[Ints]:
         first = last
 
 
-def window_of(trace: Trace, pieces: Pieces, commits: Commits, floor: str = OWN_FLOOR) -> Window:
+def window_of(
+    trace: Trace,
+    pieces: Pieces,
+    commits: Commits,
+    floor: str = OWN_FLOOR,
+    reads: Reads | None = None,
+) -> Window:
     """The window of some pieces.
 
     The margins are the longest of the pieces, so that whatever was in flight when
@@ -84,6 +92,7 @@ def window_of(trace: Trace, pieces: Pieces, commits: Commits, floor: str = OWN_F
     """
     begin, end = int(pieces.begin_ns.min()), int(pieces.end_ns.max())
     margin = int((pieces.end_ns - pieces.begin_ns).max()) + MARGIN_NS
+    margin += reads.reach_ns if reads else 0
     reaching = (commits.end_ns >= begin) & (commits.begin_ns <= end)
     inside = commits.rows(np.flatnonzero(reaching))
     return Window(
@@ -93,6 +102,7 @@ def window_of(trace: Trace, pieces: Pieces, commits: Commits, floor: str = OWN_F
         max(min(begin - margin, int(inside.begin_ns.min(initial=begin))), 0),
         max(end + margin, int(inside.end_ns.max(initial=end))),
         floor,
+        reads,
     )
 
 
