@@ -52,7 +52,10 @@ def test_it_fits(recording: str, width: int, blocks: bool) -> None:
     breakdown = iostrata.open(recording).analyse()
     bins = histogram(breakdown)
     course = over_time(breakdown, spread.intervals(width))
-    lines = [*spread.histogram(bins, width, blocks), *spread.over_time(course, width, blocks)]
+    lines = [
+        *spread.histogram(bins, "write", width, blocks),
+        *spread.over_time(course, width, blocks),
+    ]
     assert max(len(line.plain.rstrip()) for line in lines) <= width
     assert [one.count for one in bins] == [
         int(line.plain.split()[2]) for line in lines[1 : len(bins) + 1]

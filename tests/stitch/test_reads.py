@@ -155,11 +155,14 @@ def test_a_sleep_that_nothing_explains_is_told_of_nothing() -> None:
     reader.cpu(500)
     reader.done(0, PAGE, "not told")
     reader.now += 100
-    for hold_up in (lambda: asleep_for_a_peer(reader, 9_000), lambda: reader.preempted(7_000)):
+    for preempted in (False, True):
         reader.enter()
         reader.floor = "read.cached"
         reader.cpu(400)
-        hold_up()
+        if preempted:
+            reader.preempted(7_000)
+        else:
+            asleep_for_a_peer(reader, 9_000)
         reader.cpu(600)
         reader.done(0, PAGE, "page cache")
         reader.now += 100

@@ -58,6 +58,7 @@ class Breakdown(model.Breakdown):
     lost, the recording is damaged, or too much could not be tied to any write.
     ``behind``: who had what was waited for; ``write``, ``layer`` and ``who`` are rows, the last
     of ``behind.names``; of each layer that it tells of, a write's times there add up.
+    ``op``: ``sync``, or ``read``: then each "write" is a call that read.
     """
 
     def to_arrow(self) -> pyarrow.Table:

@@ -97,7 +97,7 @@ def over_time(breakdown: Breakdown, intervals: int) -> OverTime:
 
     return OverTime(
         edges_s=stack.edges,
-        writes_per_s=Course("writes/s", tuple((counts / seconds).tolist())),
+        writes_per_s=Course(f"{breakdown.op.word}s/s", tuple((counts / seconds).tolist())),
         mean_ns=course("total", total),
         shares=tuple(
             course(names[row], means[row] / np.maximum(total, 1e-9))

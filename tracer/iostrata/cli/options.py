@@ -32,11 +32,18 @@ class By(StrEnum):
     CGROUP = "cgroup"
     CONTAINER = "container"
     VM = "vm"
+    SERVED = "served"
+
+
+class Operations(StrEnum):
+    SYNC = "sync"
+    READ = "read"
+    ALL = "all"
 
 
 GROUPS: Final = (
     "method, size, process, thread, comm (of the thread), file, directory, file_system, device, "
-    "cgroup, container, vm, machine"
+    "cgroup, container, vm, machine; reads also by served (from where)"
 )
 
 Command = Annotated[
@@ -76,6 +83,20 @@ Why = Annotated[
         "--why",
         help="In which function of the kernel each sleep was: explains what is unattributed.",
     ),
+]
+RecordOp = Annotated[
+    Operations,
+    typer.Option(
+        "--op", help="Record synchronous writes, and with read or all every read besides."
+    ),
+]
+RunOp = Annotated[
+    Operations,
+    typer.Option("--op", help="Record and show synchronous writes, reads, or a table of each."),
+]
+Op = Annotated[
+    Operations,
+    typer.Option("--op", help="Of synchronous writes, of reads, or a table of each."),
 ]
 NoNames = Annotated[
     bool, typer.Option("--no-names", help="Record no paths of files: numbers stand for them.")

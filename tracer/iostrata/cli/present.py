@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import dataclass
+from dataclasses import replace as replace_wishes
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +16,13 @@ from rich.console import Console
 import iostrata
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
-from iostrata.errors import STATUS_LOSSES, UsageError
-from iostrata.model import Breakdown, Summary
+from iostrata.cli.story import complain
+from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
+from iostrata.model import Breakdown, Op, Summary
 from iostrata.report import REPORTS, spread, table
 
 STDOUT: Final = "-"
+EACH: Final = "all"
 WIDEST: Final = 120
 
 
@@ -35,8 +38,14 @@ class Wishes:
     histogram: bool = False
     over_time: bool = False
     wanted: Wanted = ALL
+    op: str = Op.SYNC.value
 
     def __post_init__(self) -> None:
+        if self.op == EACH and (self.json or self.csv):
+            raise UsageError(
+                "--json and --csv are of one kind: --op all prints a table of each",
+                "give --op sync or --op read",
+            )
         if self.json and self.json == self.csv != STDOUT:
             raise UsageError("--json and --csv cannot both be in one file", "give each its own")
         if self.json == self.csv == STDOUT:
@@ -53,7 +62,36 @@ class Wishes:
 
 def present(recording: Path, wishes: Wishes) -> int:
     """Analyses and reports; the exit status says whether anything was lost."""
-    breakdown = chosen(iostrata.open(recording).analyse(), wishes.wanted)
+    if wishes.op == EACH:
+        return _present_each(recording, wishes)
+    return _show(_found(recording, wishes), wishes)
+
+
+def _present_each(recording: Path, wishes: Wishes) -> int:
+    """A table of each kind that there is; of what there is none of, a line says why."""
+    statuses: list[int] = []
+    missing: list[NothingToAnalyse] = []
+    for op in Op:
+        try:
+            found = _found(recording, replace_wishes(wishes, op=op.value))
+        except NothingToAnalyse as none:
+            missing.append(none)
+            continue
+        if statuses:
+            sys.stdout.write("\n")
+        statuses.append(_show(found, wishes))
+    if not statuses:
+        raise missing[0]
+    for one in missing:
+        complain(str(one), one.hint)
+    return max(statuses)
+
+
+def _found(recording: Path, wishes: Wishes) -> Breakdown:
+    return chosen(iostrata.open(recording).analyse(wishes.op), wishes.wanted)
+
+
+def _show(breakdown: Breakdown, wishes: Wishes) -> int:
     summary = summarise(breakdown, wishes.by)
     if wishes.histogram:
         summary = replace(summary, histogram=histogram(breakdown))

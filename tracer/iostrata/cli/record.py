@@ -61,6 +61,7 @@ def record(
     detail: options.Detail = False,
     why: options.Why = False,
     who: options.RecordWho = False,
+    op: options.RecordOp = options.Operations.SYNC,
     no_names: options.NoNames = False,
     ping: options.Ping = False,
     stats: options.Stats = False,
@@ -87,6 +88,13 @@ def record(
         --machine guest=ssh:root@vm1 --machine host=local \\
         --machine nas:server=ssh:root@nas --workload-on guest -- fio job.fio
 
+    --op read records every read of a file as well, of one machine: that costs
+    more, as programs read much.
+
+    \b
+      sudo iostrata record -o /var/tmp/db --op read -- fio job.fio
+      iostrata replay /var/tmp/db --op read
+
     One recording says nothing of how the next would differ. --repeat makes
     several, each from the recorder's start to its end, and ends with the first
     that fails:
@@ -108,7 +116,13 @@ def record(
         stats=stats,
         duration_s=duration,
         buffer_kib=buffer,
+        op=op.value,
     )
+    if machine and op is not options.Operations.SYNC:
+        raise UsageError(
+            f"--op {op}: reads are not followed from machine to machine yet",
+            "record one machine, without --machine",
+        )
     if workload_on and not machine:
         raise UsageError("--workload-on is for several machines", "name them with --machine")
     several = plan(request, machine, workload_on) if machine else None

@@ -19,6 +19,7 @@ def replay(
     who: options.Who = False,
     histogram: options.Histogram = False,
     over_time: options.OverTime = False,
+    op: options.Op = options.Operations.SYNC,
     json: options.Json = "",
     csv: options.Csv = "",
 ) -> int:
@@ -31,6 +32,8 @@ def replay(
     --slower-than; of these, those for which all of it holds. The rows are then
     of these writes, and add up for each; what is below the table, of all.
 
+    Of reads instead (--op read), where the recording was asked for them.
+
     \b
       iostrata replay /var/tmp/db
       iostrata replay /var/tmp/db --by process
@@ -38,6 +41,7 @@ def replay(
       iostrata replay /var/tmp/db --histogram --over-time
       iostrata replay /var/tmp/db --from 30s --to 35s --slower-than 10ms
       iostrata replay /var/tmp/db --from 14:03:20 --file '*/pg_wal/*'
+      iostrata replay /var/tmp/db --op read --by served
       iostrata replay /var/tmp/db --json - | jq .layers
     """
     wanted = filters.wanted(since, until, process, to_file, slower_than)
@@ -50,5 +54,6 @@ def replay(
         histogram=histogram,
         over_time=over_time,
         wanted=wanted,
+        op=op.value,
     )
     return present(recording, wishes)

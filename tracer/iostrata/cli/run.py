@@ -44,6 +44,7 @@ def run(
     user: options.User = None,
     detail: options.Detail = False,
     why: options.Why = False,
+    op: options.RunOp = options.Operations.SYNC,
     no_names: options.NoNames = False,
     ping: options.Ping = False,
     stats: options.Stats = True,
@@ -70,6 +71,12 @@ def run(
       sudo iostrata run --comm postgres --duration 10 --by directory
       sudo iostrata run --comm postgres --duration 10 --json out.json
 
+    With --op read the table is of the reads instead: what they waited for, and
+    how many of them the page cache, readahead and the device served.
+
+    \b
+      sudo iostrata run --op read --by served -- fio job.fio
+
     One recording says nothing of how the next would differ. --repeat makes
     several and prints one table of them all: of each row the mean, the interval
     that holds the mean of all such runs, the least and the most of them. With -o
@@ -80,7 +87,7 @@ def run(
       sudo iostrata run --repeat 5 -o after -- fio job.fio
       iostrata compare before after
     """
-    wishes = Wishes(by.value if by else "", json, csv, tail, who, histogram, over_time)
+    wishes = Wishes(by.value if by else "", json, csv, tail, who, histogram, over_time, op=op.value)
     request = Request(
         directory=Path(),
         command=tuple(command or ()),
@@ -93,6 +100,7 @@ def run(
         stats=stats,
         duration_s=duration,
         buffer_kib=buffer,
+        op=op.value,
     )
     request = checked(request)
     if repeat > 1:
@@ -119,6 +127,8 @@ class Runs:
 
 
 def _check_series(wishes: Wishes) -> None:
+    if wishes.op != "sync":
+        raise UsageError("--repeat is of synchronous writes only", "leave --op or --repeat out")
     if replace(wishes, by="") != Wishes(""):
         raise UsageError(
             "--repeat prints one table of all runs, and of other reports --by only",

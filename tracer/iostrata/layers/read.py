@@ -16,7 +16,7 @@ READ: Final = Declaration(
             ("syscall", "block_bio_file"),
             "reads are larger, or more of them are served from memory: that is the least that a "
             "read can take. Fewer and larger reads, or a mapping, save calls.",
-            "#78909c",
+            "#607d8b",
             "cpu",
         ),
     ),

@@ -50,7 +50,7 @@ __all__ = [
     "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Crowd", "Estimate", "Evidence",
     "Excess", "Fact", "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary",
     "NotObserved", "Onset", "Op", "OverTime", "Part", "Period", "Quality", "Regression", "Repeated",
-    "Row", "SegmentRow", "Selection", "Series", "SeriesGroup", "SeriesRow", "Served", "Stack", "Step", "Sum",
-    "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen",
+    "Row", "SegmentRow", "Selection", "Series", "SeriesGroup", "SeriesRow", "Served", "Stack",
+    "Step", "Sum", "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen",
     "WaitSite", "Who", "Writes",
 ]  # fmt: skip

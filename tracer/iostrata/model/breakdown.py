@@ -28,6 +28,11 @@ class Op(StrEnum):
     READ = "read"
     """Calls that read a file."""
 
+    @property
+    def word(self) -> str:
+        """One of what it is of."""
+        return "read" if self is Op.READ else "write"
+
 
 @dataclass(frozen=True)
 class Layer:

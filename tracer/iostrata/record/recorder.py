@@ -60,7 +60,8 @@ class Request:
     """``directory``: where the recorder puts this machine's trace. ``duration_s`` 0: no end.
 
     ``duties``: what this machine does that is to be recorded. ``user``: whose the command is;
-    None: the recorder's.
+    None: the recorder's. ``op``: what is recorded besides synchronous writes, as the recorder's
+    option has it.
     """
 
     directory: Path
@@ -76,6 +77,7 @@ class Request:
     buffer_kib: int = 0
     force: bool = False
     user: str | None = None
+    op: str = "sync"
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ def arguments(request: Request) -> list[str]:
     words += ["--why"] if request.why else []
     words += ["--who"] if request.who else []
     words += [] if request.names else ["--no-names"]
+    words += [] if request.op == "sync" else ["--op", request.op]
     words += ["--stats"] if request.stats else []
     words += ["--force"] if request.force else []
     words += ["--buffer", str(request.buffer_kib)] if request.buffer_kib else []

@@ -292,6 +292,19 @@ class Bin(Struct, frozen=True):
     most_in_share: Share
 
 
+class Served(Struct, frozen=True):
+    """The reads of which this is the furthest place that they waited for.
+
+    ``name``: ``page cache``, ``readahead under way``, ``device``, ``kernel`` (what it makes up
+    itself), ``not told``. ``share``: of all reads. ``mean_ns``: of one's latency.
+    """
+
+    name: str
+    reads: Count
+    share: Share
+    mean_ns: Ns
+
+
 class RowOverTime(Struct, frozen=True):
     """Its part of the latency in each stretch of time; null where there is no write."""
 
@@ -316,7 +329,9 @@ class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iost
     """Where the synchronous writes of a recording spent their time: all of them, then by group.
 
     ``grouped_by``: the column (``method``, ``process``, ...). ``verdict``: in plain words, a
-    sentence each. ``histogram``, ``over_time``: with --histogram and --over-time.
+    sentence each. ``histogram``, ``over_time``: with --histogram and --over-time. ``op``: what all
+    of it is of instead, whatever "writes" says: ``read``: of calls that read; then ``served`` tells
+    from where.
     """
 
     writes: Writes
@@ -332,3 +347,5 @@ class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iost
     verdict: list[str]
     histogram: list[Bin] | UnsetType = UNSET
     over_time: OverTime | UnsetType = UNSET
+    op: str | UnsetType = UNSET
+    served: list[Served] | UnsetType = UNSET

@@ -32,6 +32,7 @@ from iostrata.report.breakdown import (
     SegmentExcess,
     SegmentFigures,
     Selection,
+    Served,
     Slow,
     Sum,
     Table,
@@ -62,6 +63,12 @@ def document(summary: model.Summary) -> Breakdown:
         verdict=verdict.sentences(summary),
         histogram=[_bin(one) for one in summary.histogram] or UNSET,
         over_time=_over_time(summary.over_time) if summary.over_time else UNSET,
+        op=UNSET if summary.op is model.Op.SYNC else summary.op.value,
+        served=[
+            Served(one.name, one.count, rounded_share(one.share), rounded_ns(one.mean_ns))
+            for one in summary.served
+        ]
+        or UNSET,
     )
 
 

@@ -25,13 +25,15 @@ ROW_WIDTH: Final = 24
 
 @dataclass(frozen=True)
 class Column:
+    """``title``: empty: what is counted."""
+
     title: str
     width: int
     cell: Callable[[Table, Unit], str]
 
 
 COLUMNS: Final = (
-    Column("writes", 8, lambda table, _: str(table.count)),
+    Column("", 8, lambda table, _: str(table.count)),
     Column("share", 7, lambda table, _: share(table.share)),
     Column("mean", 8, lambda table, unit: unit.text(table.total.mean_ns, 7)),
     Column("p99", 8, lambda table, unit: unit.text(table.total.p99_ns, 7)),
@@ -47,7 +49,8 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
     names = max(*(len(group.name) for group in shown), len(_title(summary, unit)))
     rows = room - ROW_WIDTH >= min(names, ENOUGH)
     names = min(names, room - (ROW_WIDTH if rows else 0))
-    head = "".join(f"{column.title:>{column.width}}" for column in columns)
+    count = f"{summary.op.word}s"
+    head = "".join(f"{column.title or count:>{column.width}}" for column in columns)
     yield Text(f"{_title(summary, unit):<{names}}{head}{'  most in' if rows else ''}", style="dim")
     shorten = tail_of if summary.grouped_by in PATHS else cut
     for group in shown:

@@ -25,7 +25,7 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
     for number, groups in enumerate(_blocks(summary.groups, width - names)):
         if number:
             yield Text()
-        yield from _block(f"{unit.name}, by {summary.grouped_by}", groups, shown, unit)
+        yield from _block(summary, groups, shown, unit)
 
 
 def _blocks(groups: Sequence[Table], width: int) -> Iterator[Sequence[Table]]:
@@ -41,7 +41,7 @@ def _blocks(groups: Sequence[Table], width: int) -> Iterator[Sequence[Table]]:
 
 
 def _block(
-    title: str, groups: Sequence[Table], shown: Sequence[Layer], unit: Unit
+    summary: Summary, groups: Sequence[Table], shown: Sequence[Layer], unit: Unit
 ) -> Iterator[Text]:
     names = name_width(shown)
 
@@ -62,8 +62,9 @@ def _block(
         found = subtotal_of(group.segments, section.place)
         return time(group, found.figures.mean_ns) if found else ""
 
+    title = f"{unit.name}, by {summary.grouped_by}"
     yield line(title, "dim", lambda group: cut(group.name, _width(group) - 1))
-    yield line("writes", "", lambda group: str(group.count))
+    yield line(f"{summary.op.word}s", "", lambda group: str(group.count))
     yield line("total p99", "", lambda group: time(group, group.total.p99_ns))
     yield line("total mean", "bold", lambda group: time(group, group.total.mean_ns))
     indent = "" if headed(shown) else "  "

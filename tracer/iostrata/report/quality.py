@@ -10,7 +10,17 @@ from typing import Final
 from rich.text import Text
 
 from iostrata import units
-from iostrata.model import Cost, Crossing, LeftOver, Quality, Summary, Unseen, WaitSite
+from iostrata.model import (
+    Cost,
+    Crossing,
+    LeftOver,
+    Op,
+    Quality,
+    Served,
+    Summary,
+    Unseen,
+    WaitSite,
+)
 
 LABEL_WIDTH: Final = 12
 SITES: Final = 5
@@ -24,18 +34,20 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
 
 
 def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
-    quality, count = summary.quality, summary.overall.count
+    quality, count, word = summary.quality, summary.overall.count, summary.op.word
     if quality.selection:
         words = ", ".join(quality.selection.by)
         of = quality.selection.of
-        yield "selected", [f"{count} of {of} writes: {words}; what follows is of all"], "yellow"
+        yield "selected", [f"{count} of {of} {word}s: {words}; what follows is of all"], "yellow"
         count = of
     left_out = sum(summary.left_out.values())
-    yield "analysed", [f"{count} of {count + left_out} writes"], ""
+    yield "analysed", [f"{count} of {count + left_out} {word}s"], ""
     if left_out:
         yield "left out", _counts(summary.left_out), "yellow"
     if quality.crossings:
-        yield "followed", [f"{count - quality.unfollowed} of {count} writes, all the way down"], ""
+        yield "followed", [f"{count - quality.unfollowed} of {count} {word}s, all the way down"], ""
+    if summary.served:
+        yield "served from", [_served(one) for one in summary.served], ""
     if quality.lost:
         yield "lost", [f"{sum(quality.lost.values())} events", *_counts(quality.lost)], "bold red"
     else:
@@ -45,7 +57,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     if quality.unsure_syncs:
         yield "sizes", [_unsure(quality.unsure_syncs)], "yellow"
     for left in quality.left_over:
-        yield "left over", [_left_over(left, quality)], "bold red" if quality.doubtful else "yellow"
+        style = "bold red" if quality.doubtful else "yellow"
+        yield "left over", [_left_over(left, quality, word)], style
     for gap in quality.not_observed:
         merged = f"; its time is in {gap.merged_into}" if gap.merged_into else ""
         yield "not seen", [f"{gap.layer}: {gap.reason}{merged}"], "yellow"
@@ -58,13 +71,13 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         for disk in crossing.bypassed:
             yield "bypassed", [_bypassed(crossing, disk)], "yellow"
     for machine, hidden_ns in quality.hidden.items():
-        yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a write, behind others"], ""
+        yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a {word}, behind others"], ""
     for unseen in quality.unseen:
-        yield "not seen", [_unseen(unseen, quality)], "yellow"
+        yield "not seen", [_unseen(unseen, quality, word)], "yellow"
     for site in _largest(quality.sites):
         where = f"{site.machine}: " if quality.crossings else ""
         took = units.duration(site.time_ns)
-        yield "asleep in", [f"{where}{site.site}: {took} a write, unattributed"], ""
+        yield "asleep in", [f"{where}{site.site}: {took} a {word}, unattributed"], ""
     for machine in quality.apart:
         yield "apart", [machine], "yellow"
     for disk in quality.virtual:
@@ -76,7 +89,12 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     if quality.plain_writes:
         yield "plain", [f"{quality.plain_writes} writes without sync, not analysed"], ""
     if quality.cost:
-        yield "own cost", list(_cost(quality.cost, count + left_out, quality.plain_writes > 0)), ""
+        yield "own cost", list(_cost(quality.cost, summary, count + left_out)), ""
+
+
+def _served(one: Served) -> str:
+    """So many were, and how long one took there."""
+    return f"{one.name} {one.share:.1%} ({one.count}, {units.duration(one.mean_ns)} each)"
 
 
 def _largest(sites: Sequence[WaitSite]) -> Iterator[WaitSite]:
@@ -90,20 +108,20 @@ def _unsure(count: int) -> str:
     return f"{syncs} may be of more writes, or fewer, than was seen: calls before {them} were lost"
 
 
-def _left_over(left: LeftOver, quality: Quality) -> str:
+def _left_over(left: LeftOver, quality: Quality, word: str) -> str:
     """How much went on beside writes that slept for nothing that is known to be theirs."""
     where = f"{left.machine}: " if quality.crossings else ""
     kind = left.kind if left.count == 1 else units.plural(left.kind)
     return (
-        f"{where}{left.count} {kind}, {units.duration(left.time_ns)}, while writes slept on "
+        f"{where}{left.count} {kind}, {units.duration(left.time_ns)}, while {word}s slept on "
         f"{left.place}"
     )
 
 
-def _unseen(unseen: Unseen, quality: Quality) -> str:
+def _unseen(unseen: Unseen, quality: Quality, word: str) -> str:
     where = f"{unseen.machine}: " if quality.crossings else ""
     sleeps = "one sleep" if unseen.count == 1 else f"{unseen.count} sleeps"
-    return f"{where}who ended {sleeps}: {units.duration(unseen.time_ns)} a write, unattributed"
+    return f"{where}who ended {sleeps}: {units.duration(unseen.time_ns)} a {word}, unattributed"
 
 
 def _crossing(crossing: Crossing) -> Iterator[str]:
@@ -133,15 +151,19 @@ def _bypassed(crossing: Crossing, disk: str) -> str:
     )
 
 
-def _cost(cost: Cost, writes: int, plain: bool) -> Iterator[str]:
-    """``plain``: there were writes besides the synchronous ones, which cost something, too."""
-    bpf_ns = cost.bpf_ns_a_write(writes)
+def _cost(cost: Cost, summary: Summary, count: int) -> Iterator[str]:
+    """``count``: of what the cost is told a piece; what was recorded besides is in it, too."""
+    bpf_ns, word = cost.bpf_ns_a_write(count), summary.op.word
     if cost.unmeasured:
         yield f"{cost.unmeasured}'s not measured"
     elif bpf_ns is None:
         yield "BPF time not measured (--stats)"
     else:
-        which = "a synchronous write (what plain ones took is in it)" if plain else "a write"
+        which = f"a {word}"
+        if summary.op is not Op.SYNC:
+            which += " (what writes took is in it)"
+        elif summary.quality.plain_writes:
+            which = "a synchronous write (what plain ones took is in it)"
         yield f"{units.duration(bpf_ns)} of BPF {which}"
     if cost.recorder_share is not None:
         yield f"recorder {cost.recorder_share:.1%} of a core"

@@ -37,7 +37,7 @@ def _names(width: int) -> int:
     return NAME_WIDTH if width >= NARROW else NARROW_NAME_WIDTH
 
 
-def histogram(bins: Sequence[Bin], width: int, blocks: bool) -> Iterator[Text]:
+def histogram(bins: Sequence[Bin], word: str, width: int, blocks: bool) -> Iterator[Text]:
     """A line a bin; the first to go is which row most of it is in, then the sum up to it."""
     room = width - 2 * EDGE_WIDTH - COUNT_WIDTH - SHARE_WIDTH - 1
     sums = room - SHARE_WIDTH >= NARROWEST_BAR
@@ -45,7 +45,7 @@ def histogram(bins: Sequence[Bin], width: int, blocks: bool) -> Iterator[Text]:
     mostly = room - MOSTLY_WIDTH >= NARROWEST_BAR
     room = min(room - (MOSTLY_WIDTH if mostly else 0), WIDEST_BAR)
     unit = unit_for(bins[0].low)
-    title = f"{unit.name + ', from':>{EDGE_WIDTH}}{'to':>{EDGE_WIDTH}}{'writes':>{COUNT_WIDTH}}"
+    title = f"{unit.name + ', from':>{EDGE_WIDTH}}{'to':>{EDGE_WIDTH}}{word + 's':>{COUNT_WIDTH}}"
     title += f"{'share':>{SHARE_WIDTH}}" + (f"{'up to':>{SHARE_WIDTH}}" if sums else "")
     yield Text(title + (f"{'':<{room + 2}}most in" if mostly else ""), style="dim")
     largest = max(one.share for one in bins)

@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
-from iostrata.model import Figures, Layer, Part, Row, Summary, Table
+from iostrata.model import Figures, Layer, Op, Part, Row, Summary, Table
 from iostrata.report import listing, matrix, quality, spread, tail, verdict, who
 from iostrata.report.bars import bar
 from iostrata.report.quantity import Unit, cut, share, unit_for
@@ -60,7 +60,7 @@ def render(
         *(Text(line, style="bold") for line in headline(summary, width)),
         *_verdict(summary, width),
         Text(),
-        *_main(summary.overall, width, blocks, with_who),
+        *_main(summary, width, blocks, with_who),
     ]
     if len(summary.groups) > 1:
         listed = summary.grouped_by in listing.LISTED
@@ -68,7 +68,7 @@ def render(
     if with_tail:
         lines += [Text(), *tail.lines(summary, width)]
     if summary.histogram:
-        lines += [Text(), *spread.histogram(summary.histogram, width, blocks)]
+        lines += [Text(), *spread.histogram(summary.histogram, summary.op.word, width, blocks)]
     if summary.over_time:
         lines += [Text(), *spread.over_time(summary.over_time, width, blocks)]
     lines += [Text(), *quality.lines(summary, width)]
@@ -87,7 +87,8 @@ def _verdict(summary: Summary, width: int) -> Iterator[Text]:
 def headline(summary: Summary, width: int) -> list[str]:
     """How many writes, who made them, where; then how and of what size."""
     count, of = summary.overall.count, summary.composition
-    who = f"{count} synchronous write{'s' if count != 1 else ''}"
+    what = f"synchronous {summary.op.word}" if summary.op is Op.SYNC else summary.op.word
+    who = f"{count} {what}{'s' if count != 1 else ''}"
     for column, word in (("process", "by"), ("file_system", "on"), ("device", "to")):
         if of.get(column):
             who += f" {word} {_names(tuple(of[column]))}"
@@ -100,11 +101,12 @@ def _names(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-def _main(table: Table, width: int, blocks: bool, with_who: bool) -> Iterator[Text]:
+def _main(summary: Summary, width: int, blocks: bool, with_who: bool) -> Iterator[Text]:
+    table = summary.overall
     names = name_width(row.layer for row in table.rows)
     columns, bar_width = _fit(width - names)
     unit = unit_for(table.total.mean_ns)
-    line = _Line(names, columns, unit, bar_width, blocks)
+    line = _Line(names, columns, f"{unit.name} a {summary.op.word}", unit, bar_width, blocks)
     yield line.titles()
     yield line.of("total", table.total, "bold")
     yield from _rows(table, line, with_who)
@@ -154,12 +156,13 @@ def _fit(width: int) -> tuple[tuple[Column, ...], int]:
 class _Line:
     name_width: int
     columns: Sequence[Column]
+    title: str
     unit: Unit
     bar_width: int
     blocks: bool
 
     def titles(self) -> Text:
-        text = f"{self.unit.name + ' a write':<{self.name_width}}{'share':>{SHARE_WIDTH}}"
+        text = f"{self.title:<{self.name_width}}{'share':>{SHARE_WIDTH}}"
         text += "".join(f"{column.title:>{FIGURE_WIDTH}}" for column in self.columns)
         return Text(text, style="dim")
 

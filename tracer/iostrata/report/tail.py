@@ -18,7 +18,7 @@ FIGURE_WIDTH: Final = 9
 COLUMNS: Final = ("typical", "slow", "more", "share", "leads")
 
 
-LEGEND: Final = "leads: how many of the slow writes lose most of their time in that row"
+LEGEND: Final = "leads: how many of the slow {}s lose most of their time in that row"
 
 
 def lines(summary: Summary, width: int) -> Iterator[Text]:
@@ -29,17 +29,19 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
             yield Text()
         name = f"{table.name}: " if len(tables) > 1 else ""
         if table.tail:
-            yield from _section(name, table, table.tail, width)
+            yield from _section(name, table, table.tail, summary.op.word, width)
         else:
-            text = f"{name}{table.count} writes are too few to tell a tail from the rest"
+            count = f"{table.count} {summary.op.word}s"
+            text = f"{name}{count} are too few to tell a tail from the rest"
             yield from (Text(line, style="dim") for line in wrapped(text, width))
+    legend = LEGEND.format(summary.op.word)
     if any(table.tail for table in tables):
-        yield from (Text(line, style="dim") for line in wrapped(LEGEND, width))
+        yield from (Text(line, style="dim") for line in wrapped(legend, width))
 
 
-def _section(name: str, table: Table, tail: Tail, width: int) -> Iterator[Text]:
+def _section(name: str, table: Table, tail: Tail, word: str, width: int) -> Iterator[Text]:
     title = (
-        f"{name}the slowest {tail.slow} of {table.count} writes "
+        f"{name}the slowest {tail.slow} of {table.count} {word}s "
         f"({units.duration(tail.slow_from_ns)} and more) beside the middle {tail.typical} "
         f"({units.duration(tail.typical_from_ns)} to {units.duration(tail.typical_to_ns)})"
     )
@@ -56,7 +58,7 @@ def _section(name: str, table: Table, tail: Tail, width: int) -> Iterator[Text]:
         return text
 
     head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in columns)
-    yield Text(f"{unit.name + ' a write':<{names}}{head}", style="dim")
+    yield Text(f"{f'{unit.name} a {word}':<{names}}{head}", style="dim")
     yield line("total", tail.total, "bold")
     indent = "" if headed(layers) else "  "
     for section in sections(tail.rows, lambda row: row.layer):

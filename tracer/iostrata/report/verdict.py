@@ -34,7 +34,7 @@ def sentences(summary: Summary) -> list[str]:
     found = [first, *_tail(table), *_over_time(summary)]
     if not mostly and table.residual.share >= UNEXPLAINED:
         found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
-    return [*found, *_doubts(summary.quality)]
+    return [*found, *_doubts(summary)]
 
 
 def _unexplained(table: Table, quality: Quality) -> str:
@@ -45,13 +45,14 @@ def _unexplained(table: Table, quality: Quality) -> str:
     return f"{text}; {_listed(some)}." if some else f"{text}."
 
 
-def _doubts(quality: Quality) -> Iterator[str]:
+def _doubts(summary: Summary) -> Iterator[str]:
+    quality = summary.quality
     if quality.lost or quality.damage:
         yield "Events are missing, so this may be wrong: see the lines below the table."
     elif quality.doubtful:
         yield (
-            "Much went on meanwhile that no write could be tied to, so this may be wrong: see "
-            "what is left over below the table."
+            f"Much went on meanwhile that no {summary.op.word} could be tied to, so this may be "
+            "wrong: see what is left over below the table."
         )
 
 
@@ -91,7 +92,7 @@ def _over_time(summary: Summary) -> Iterator[str]:
     if since := summary.onset:
         where = _changed(since.row, since.share)
         seconds = since.at_ns / 1e9
-        yield f"From {seconds:.1f} s on writes take {since.times:.1f} x as long{where}."
+        yield f"From {seconds:.1f} s on {summary.op.word}s take {since.times:.1f} x as long{where}."
     if every := summary.period:
         where = _changed(every.row, every.share)
         seconds = every.period_ns / 1e9

@@ -42,11 +42,11 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
-    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES",
-    "NO_SPANS", "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities", "Asked",
-    "Audit", "Behind", "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces",
-    "Reads", "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Units", "Window",
-    "behind_cpus", "bios_of", "commits_of", "downs_of", "follow", "last_hit", "on_the_way",
-    "pieces_of", "reads_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
-    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
+    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
+    "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities", "Asked", "Audit", "Behind",
+    "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Reads", "Requests",
+    "Sleeps", "SpanList", "Spans", "Stitched", "Units", "Window", "behind_cpus", "bios_of",
+    "commits_of", "downs_of", "follow", "last_hit", "on_the_way", "pieces_of", "reads_of",
+    "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told",
+    "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip
