@@ -131,6 +131,41 @@ def test_pages_that_another_thread_asked_for() -> None:
     holds(world, first, second)
 
 
+def test_pages_that_another_thread_asks_for_meanwhile() -> None:
+    """The one that comes to them second waits, though its call began first."""
+    world = reading_world()
+    first, second = (Reader(world, tid, DISK, 10_000 + tid) for tid in (100, 200))
+    second.enter()
+    second.cpu(1_000)
+    first.enter()
+    first.now = second.now
+    first.account["syscall"] += 900
+    flight = first.ask(0, 8 * PAGE, device=60_000)
+    second.wait(flight, "device.readahead")
+    second.done(4 * PAGE, PAGE, "readahead under way")
+    first.wait(flight, "device.read")
+    first.done(0, PAGE, "device")
+    found = analysed(world)
+    assert dict(zip(found.writes.tid.tolist(), served(found), strict=True)) == {
+        100: "device",
+        200: "readahead under way",
+    }
+
+
+def test_what_is_still_on_its_way_was_not_waited_for() -> None:
+    """Its page was cut off and is read anew, by another thread, as it returns."""
+    world = reading_world()
+    reader, other = Reader(world, 100, DISK, 10_000), Reader(world, 200, DISK, 10_500)
+    reader.enter()
+    reader.floor = "read.cached"
+    reader.cpu(2_000)
+    other.enter()
+    other.wait(other.ask(0, PAGE, device=90_000), "device.read")
+    other.done(0, PAGE, "device")
+    reader.done(0, PAGE, "page cache")
+    holds(world, reader, other)
+
+
 def test_another_file_and_another_part_are_nobodys_here() -> None:
     """The same disk is busy meanwhile, with pages that the read has no need of."""
     world = reading_world()

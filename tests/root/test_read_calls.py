@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads on the real kernel, held against what the program, the kernel and the disk counted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iostrata as library
+from iostrata.columns import integers
+from iostrata.model import Breakdown
+from iostrata.trace.layout import CALL_READ
+from tests.root.conftest import iostrata
+from tests.root.test_queue_limits import SERVICE_S, SlowDisk, slow
+from tests.root.test_record import good
+
+__all__ = ["slow"]
+
+PAGE = 4096
+NO_DISK = "/dev/null"
+"""Counts nothing."""
+
+# Says of each page, before it reads it, whether the page cache has it (mincore(2)); and what the
+# kernel counted: of this process's calls, and of the disk.
+READER = """
+import ctypes, json, mmap, os, sys
+path, stat, how, places = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
+size = os.lseek(os.open(path, os.O_RDONLY), 0, os.SEEK_END)
+fd = os.open(path, os.O_RDWR | (os.O_DIRECT if how == "direct" else 0))
+os.fsync(fd)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL if how == "ahead" else os.POSIX_FADV_RANDOM)
+memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+libc, there, data = ctypes.CDLL(None), ctypes.c_ubyte(), mmap.mmap(-1, 4096)
+calls, disk = os.open("/proc/self/io", os.O_RDONLY), os.open(stat, os.O_RDONLY)
+
+def counted():
+    of_disk = os.pread(disk, 4096, 0).split() or 4 * [0]
+    of_calls = dict(line.split(b": ") for line in os.pread(calls, 4096, 0).splitlines())
+    return [int(of_calls[b"syscr"]), int(of_disk[0]), int(of_disk[3])]
+
+cached, before = [], counted()
+for place in places:
+    libc.mincore(ctypes.c_void_p(address + place * 4096), ctypes.c_size_t(1), ctypes.byref(there))
+    cached.append(there.value & 1)
+    os.preadv(fd, [data], place * 4096)
+after = counted()
+with open(sys.argv[5], "w") as file:
+    json.dump({"cached": cached, "counted": [b - a for a, b in zip(before, after)]}, file)
+"""
+
+
+@dataclass(frozen=True)
+class Said:
+    """Of each page read, whether it was in memory; how many calls, requests, and their ms."""
+
+    cached: list[int]
+    calls: int
+    requests: int
+    request_ms: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """The reads of one file, in order: from where, and ns by row, a row a read."""
+
+    served: list[str]
+    rows: dict[str, list[int]]
+    latency_ns: list[int]
+    residual_ns: list[int]
+    methods: set[str]
+
+
+def recorded(file: str, stat: str, how: str, places: list[int], to: Path) -> tuple[Said, Found]:
+    """What the reader said, and what was found of the same reads."""
+    said = to / "said"
+    done = iostrata("record", "-o", str(to / "recording"), "--op", "read", "--", sys.executable,
+                    "-c", READER, file, stat, how, json.dumps(places), str(said))  # fmt: skip
+    good(done.returncode, done.stderr)
+    told = json.loads(said.read_text())
+    found = library.open(to / "recording").analyse("read")
+    total = found.time_ns.sum(axis=0) + found.residual_ns
+    assert total.tolist() == found.writes.latency_ns.tolist()
+    # Around them it reads the counters once more each, behind those of the disk.
+    return Said(told["cached"], *told["counted"]), of_file(found, file)
+
+
+def of_file(found: Breakdown, file: str) -> Found:
+    reads = found.writes
+    number = reads.names["file"].index(file)
+    mine = np.flatnonzero(reads.codes["file"] == number)
+    return Found(
+        [reads.names["served"][code] for code in reads.codes["served"][mine].tolist()],
+        {layer.name: found.time_ns[row, mine].tolist() for row, layer in enumerate(found.layers)},
+        reads.latency_ns[mine].tolist(),
+        found.residual_ns[mine].tolist(),
+        {reads.names["method"][code] for code in reads.codes["method"][mine].tolist()},
+    )
+
+
+def test_cold_and_warm(disk: Path) -> None:
+    """Each read is served from where the kernel says that its page is, and waits accordingly."""
+    file = disk / "data"
+    file.write_bytes(bytes(256 * PAGE))
+    cold = [37 * number % 256 for number in range(40)]
+    said, found = recorded(str(file), NO_DISK, "random", cold + cold, disk)
+    assert said.cached == 40 * [0] + 40 * [1]
+    assert [name == "page cache" for name in found.served] == [bool(one) for one in said.cached]
+    assert Counter(found.served) == {"device": 40, "page cache": 40}
+    assert all(ns > 0 for ns in found.rows["device.read"][:40])
+    assert not any(found.rows["device.read"][40:])
+    assert not any(found.rows["read.cached"][:40])
+    assert all(ns > 0 for ns in found.rows["read.cached"][40:])
+    # Every call: its own, and those that read the counters the first time.
+    assert said.calls == len(found.served) + 2
+
+
+def test_a_disk_of_known_service_time(slow: SlowDisk, disk: Path) -> None:
+    """As many requests as the disk counted, and as long; what it had served is not asked for."""
+    stat = f"/sys/class/block/{Path(slow.path).name}/stat"
+    cold = [11 * number for number in range(12)]
+    said, found = recorded(slow.path, stat, "random", cold + cold, disk)
+    assert Counter(found.served) == {"device": said.requests, "page cache": 12}
+    assert said.requests == 12
+    reads = [ns for ns in found.rows["device.read"] if ns]
+    assert len(reads) == 12
+    assert min(reads) >= 0.95e9 * SERVICE_S
+    # The disk counts each from when there was a request for it.
+    queued = sum(sum(ns) for name, ns in found.rows.items() if name.startswith("block."))
+    assert abs(sum(reads) + queued - said.request_ms * 1e6) <= 0.05 * sum(reads) + queued + 12e6
+    assert sum(found.residual_ns) <= 0.02 * sum(found.latency_ns)
+
+
+def test_readahead_is_told_from_what_was_asked_for(slow: SlowDisk, disk: Path) -> None:
+    """One page after the other, faster than the disk: most are there, or on their way."""
+    stat = f"/sys/class/block/{Path(slow.path).name}/stat"
+    said, found = recorded(slow.path, stat, "ahead", list(range(96)), disk)
+    served = Counter(found.served)
+    assert set(served) == {"device", "page cache", "readahead under way"}
+    # What was not in memory may be there by the time of the read; what was, still is.
+    assert all(
+        name == "page cache" for name, there in zip(found.served, said.cached, strict=True) if there
+    )
+    assert served["device"] <= said.requests < 96
+    waited = [ns for ns in found.rows["device.readahead"] if ns]
+    assert len(waited) == served["readahead under way"]
+    assert sum(found.residual_ns) <= 0.02 * sum(found.latency_ns)
+
+
+def test_past_the_page_cache(disk: Path) -> None:
+    """O_DIRECT asks the device each time."""
+    file = disk / "data"
+    file.write_bytes(bytes(64 * PAGE))
+    places = [5, 9, 5, 9, 33]
+    _, found = recorded(str(file), NO_DISK, "direct", places, disk)
+    assert found.served == 5 * ["device"]
+    assert found.methods == {"read_direct"}
+    assert all(ns > 0 for ns in found.rows["device.read"])
+
+
+def test_without_it_nothing_is_there(disk: Path) -> None:
+    """No program of it is attached, and no read is recorded."""
+    trace = disk / "recording"
+    program = "import os; fd = os.open('data', os.O_RDWR | os.O_CREAT); os.write(fd, b'a'); " \
+              "os.fsync(fd); os.pread(fd, 1, 0)"  # fmt: skip
+    done = iostrata("record", "-o", str(trace), "--", sys.executable, "-c", program, cwd=disk)
+    good(done.returncode, done.stderr)
+    (found,) = library.open(trace).traces()
+    programs = [bytes(name) for name in found.points["probe"]["program"].tolist()]
+    assert any(name.startswith(b"syscall_") for name in programs)
+    assert not any(name.startswith(b"read_") for name in programs)
+    assert len(found.points["syscall"])
+    assert integers(found.points["syscall"]["call"]).max() < CALL_READ
+    assert not len(found.points["block_bio_file"])
+    refused = iostrata("replay", str(trace), "--op", "read")
+    assert refused.returncode == 5
+    assert "--op read" in refused.stderr
+
+
+def test_both_tables(disk: Path) -> None:
+    """--op all prints one of the writes, then one of the reads."""
+    program = "import os; fd = os.open('data', os.O_RDWR | os.O_CREAT); os.write(fd, b'a'); " \
+              "os.fsync(fd); os.pread(fd, 1, 0)"  # fmt: skip
+    done = iostrata("run", "--op", "all", "--", sys.executable, "-c", program, cwd=disk)
+    good(done.returncode, done.stderr)
+    heads = [line for line in done.stdout.splitlines() if " by python" in line]
+    assert [line.split(" by ")[0].lstrip("0123456789 ") for line in heads] == [
+        "synchronous write", "reads",
+    ]  # fmt: skip
+    of_reads = done.stdout.index(heads[1])
+    assert "us a read" not in done.stdout[:of_reads]
+    assert "served from" not in done.stdout[:of_reads]
+    assert "served from" in done.stdout[of_reads:]
+
+
+@pytest.mark.parametrize("arguments", [("--machine", "local=local"), ("--repeat", "2")])
+def test_what_is_not_there_yet_is_refused(arguments: tuple[str, str], disk: Path) -> None:
+    command = "run" if arguments[0] == "--repeat" else "record"
+    where = ["-o", str(disk / "recording")]
+    done = iostrata(command, *where, "--op", "read", *arguments, "--", "true")
+    assert done.returncode == 2
+    assert "--op" in done.stderr
+    assert not (disk / "recording").exists()
