@@ -74,12 +74,18 @@ static __always_inline struct kioctx *context_of(__u64 id)
 	return context;
 }
 
-static __always_inline bool is_durable_write(__u32 opcode)
+static __always_inline bool block_reads(__u32 opcode)
+{
+	return opcode == IOCB_CMD_PREAD || opcode == IOCB_CMD_PREADV;
+}
+
+/* Of what reads, that is asked again where its file is known. */
+static __always_inline bool block_is_recorded(__u32 opcode)
 {
 	__u32 wanted = 1 << IOCB_CMD_PWRITE | 1 << IOCB_CMD_PWRITEV | 1 << IOCB_CMD_FSYNC |
 		       1 << IOCB_CMD_FDSYNC;
 
-	return opcode < 32 && (wanted >> opcode & 1);
+	return (opcode < 32 && (wanted >> opcode & 1)) || (filter.reads && block_reads(opcode));
 }
 
 /* One of the results that io_getevents returns. */
@@ -103,7 +109,9 @@ static __always_inline void submit_emit(const struct thread *thread, __u64 key, 
 	e->aio_submit.offset_bytes = block->aio_offset;
 	e->aio_submit.dev = file->dev;
 	e->aio_submit.open_flags = file->open_flags;
-	e->aio_submit.size_bytes = block->aio_lio_opcode == IOCB_CMD_PWRITE ? block->aio_nbytes : 0;
+	e->aio_submit.size_bytes = 0;
+	if (block->aio_lio_opcode == IOCB_CMD_PWRITE || block->aio_lio_opcode == IOCB_CMD_PREAD)
+		e->aio_submit.size_bytes = block->aio_nbytes;
 	e->aio_submit.opcode = block->aio_lio_opcode;
 	e->aio_submit.rwf = block->aio_rw_flags;
 	e->aio_submit.order = order;
@@ -130,7 +138,7 @@ static __always_inline void complete_emit(__u64 enter_ns, __u64 key, __s64 resul
 static __always_inline bool block_read(struct iocb *block, __u64 address, __u32 point)
 {
 	if (!bpf_probe_read_user(block, sizeof(*block), (void *)address))
-		return is_durable_write(block->aio_lio_opcode);
+		return block_is_recorded(block->aio_lio_opcode);
 	emit_lost(bpf_get_smp_processor_id(), point);
 	return false;
 }
@@ -158,6 +166,8 @@ int aio_block(__u64 context, __u32 order, __u32 point)
 	opened = file_of_descriptor(block.aio_fildes);
 	if (!opened || !file_identify(opened, &file))
 		return 0;
+	if (filter.reads && block_reads(block.aio_lio_opcode) && !read_is_wanted(file.open_flags))
+		return 0;
 	if (point == POINT_aio_submit)
 		file_tell(&file);
 	key = aio_key(context, done.address);
@@ -181,7 +191,7 @@ int aio_expect(__u64 context, __u32 order)
 			    (void *)(thread->scratch[1] + order * sizeof(address)));
 	/* What cannot be read is counted when it has been submitted. */
 	if (bpf_probe_read_user(&block, sizeof(block), (void *)address) ||
-	    !is_durable_write(block.aio_lio_opcode))
+	    !block_is_recorded(block.aio_lio_opcode))
 		return 0;
 	key = aio_key(context, address);
 	bpf_map_update_elem(&aio_expected, &key, &order, BPF_ANY);

@@ -149,8 +149,8 @@ static __always_inline int bio_queued(struct bio *bio)
 	compat_notice();
 	dev = bio_dev(bio);
 	/* That somebody else reads from a disk makes it nobody's who writes. */
-	if (!for_call && is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK)
-						   : !bio_watched(dev))
+	if (!filter.reads && !for_call && is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK)
+								    : !bio_watched(dev))
 		return 0;
 	task_tell();
 	thread_serve();

@@ -3,6 +3,8 @@
 #ifndef IOSTRATA_FILE_BPF_H
 #define IOSTRATA_FILE_BPF_H
 
+#include <asm/fcntl.h>
+
 #include "watch.bpf.h"
 
 /* dev: of the file's superblock; of a block device's node, the device itself. */
@@ -12,6 +14,12 @@ struct file_identity {
 	__u32 dev;
 	__u32 open_flags;
 };
+
+/* Whether a read of a file so opened is recorded. */
+static __always_inline bool read_is_wanted(__u32 open_flags)
+{
+	return filter.reads == READS_EVERY || (filter.reads && open_flags & O_DIRECT);
+}
 
 /* Where the current process keeps the descriptor's file, NULL: beyond its table. */
 static __always_inline struct file **file_place(__u32 descriptor)

@@ -3,18 +3,10 @@
 #ifndef IOSTRATA_SYSCALL_BPF_H
 #define IOSTRATA_SYSCALL_BPF_H
 
-#include <asm/fcntl.h>
-
 #include "file.bpf.h"
 #include "task.bpf.h"
 
 #define MS_SYNC 4
-
-/* Whether a read of a file so opened is recorded. */
-static __always_inline bool read_is_wanted(__u32 open_flags)
-{
-	return filter.reads == READS_EVERY || (filter.reads && open_flags & O_DIRECT);
-}
 
 static __always_inline bool call_writes(const struct thread *thread)
 {

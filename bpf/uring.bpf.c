@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * io_uring: requests that write or make durable are submitted, queued to a
+ * io_uring: requests that write, make durable or read are submitted, queued to a
  * worker, completed; and the io_uring_enter calls around them.  All points take
  * the request itself since Linux 48863ffd3e81 (in v6.0); earlier kernels have
  * other arguments and refuse these programs.
@@ -118,6 +118,8 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 
 	if (file && !file_identify(file, &identity))
 		return 0;
+	if (filter.reads && file && request_reads(opcode) && !read_is_wanted(identity.open_flags))
+		return 0;
 	if (point == POINT_io_uring_submit_req)
 		file_tell(&identity);
 	e = emit_reserve(point);
@@ -141,7 +143,7 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 		e->io_uring_submit_req.size_bytes = part_bytes(size);
 	} else {
 		e->io_uring_submit_req.rwf = PEEK((struct io_rw *)req, flags);
-		if (opcode != IORING_OP_WRITEV)
+		if (opcode != IORING_OP_WRITEV && opcode != IORING_OP_READV)
 			e->io_uring_submit_req.size_bytes = PEEK((struct io_rw *)req, len);
 		e->io_uring_submit_req.offset_bytes = PEEK((struct io_rw *)req, kiocb.ki_pos);
 	}
@@ -173,7 +175,7 @@ static __always_inline int submitted(struct io_kiocb *req)
 	__u32 opcode = req->opcode;
 	struct thread *thread;
 
-	if (!request_is_durable(opcode))
+	if (!request_is_recorded(opcode))
 		return 0;
 	thread = thread_admit();
 	if (thread && request_emit(req, opcode, -1, POINT_io_uring_submit_req))
@@ -200,7 +202,7 @@ int uring_queue_async_work(__u64 *ctx)
 	struct io_kiocb *req = ARGUMENT(struct io_kiocb *, 0);
 	__u32 opcode = req->opcode;
 
-	if (!request_is_durable(opcode) || !thread_of(current_tid()))
+	if (!request_is_recorded(opcode) || !thread_of(current_tid()))
 		return 0;
 	request_emit(req, opcode, -1, POINT_io_uring_queue_async_work);
 	return 0;
@@ -217,7 +219,7 @@ int uring_complete(__u64 *ctx)
 	if (!req)
 		return 0;
 	opcode = PEEK(req, opcode);
-	if (!request_is_durable(opcode))
+	if (!request_is_recorded(opcode))
 		return 0;
 	submitter = thread_of(submitter_tid(req));
 	if (!submitter || !submitter->kind)

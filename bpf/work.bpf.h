@@ -11,10 +11,13 @@
 #include "watch.bpf.h"
 
 enum uring_opcode {
+	IORING_OP_READV = 1,
 	IORING_OP_WRITEV = 2,
 	IORING_OP_FSYNC = 3,
+	IORING_OP_READ_FIXED = 4,
 	IORING_OP_WRITE_FIXED = 5,
 	IORING_OP_SYNC_FILE_RANGE = 8,
+	IORING_OP_READ = 22,
 	IORING_OP_WRITE = 23,
 };
 
@@ -119,12 +122,20 @@ static __always_inline __u64 uring_worked_on(struct task_struct *task)
 	return (__u64)work - bpf_core_field_offset(struct io_kiocb___work, work);
 }
 
-static __always_inline bool request_is_durable(__u32 opcode)
+static __always_inline bool request_reads(__u32 opcode)
+{
+	__u32 reads = 1 << IORING_OP_READV | 1 << IORING_OP_READ_FIXED | 1 << IORING_OP_READ;
+
+	return opcode < 32 && (reads >> opcode & 1);
+}
+
+/* Of what reads, that is asked again where its file is known. */
+static __always_inline bool request_is_recorded(__u32 opcode)
 {
 	__u32 wanted = 1 << IORING_OP_WRITEV | 1 << IORING_OP_FSYNC | 1 << IORING_OP_WRITE_FIXED |
 		       1 << IORING_OP_SYNC_FILE_RANGE | 1 << IORING_OP_WRITE;
 
-	return opcode < 32 && (wanted >> opcode & 1);
+	return (opcode < 32 && (wanted >> opcode & 1)) || (filter.reads && request_reads(opcode));
 }
 
 /* Which request the current thread is at, if it is a worker of io_uring and that has changed: no
@@ -137,7 +148,7 @@ static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
 	if (thread->kind != THREAD_WORKER || !(PEEK(task, flags) & PF_IO_WORKER))
 		return;
 	req = (struct io_kiocb___work *)uring_worked_on(task);
-	if (req && !request_is_durable(PEEK(req, opcode)))
+	if (req && !request_is_recorded(PEEK(req, opcode)))
 		req = NULL;
 	if (thread->request_key == (__u64)req)
 		return;

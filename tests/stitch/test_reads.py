@@ -18,10 +18,10 @@ from iostrata.errors import NothingToAnalyse, UsageError
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.stitch import window
-from iostrata.trace.layout import CALL_PREAD64, WAKE_INTERRUPT
+from iostrata.trace.layout import CALL_PREAD64, THREAD_JOURNAL, WAKE_INTERRUPT
 from tests.reading import O_DIRECT, OPEN_OF_DEVICE, STRANGER, Reader, reading_world
 from tests.stitch.test_truth import accounts, asleep_for_a_peer, conserves
-from tests.synthetic import O_DSYNC, Request, World, Writer, device
+from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device
 
 DISK = device(8, 0)
 PAGE = 4096
@@ -284,6 +284,22 @@ def test_what_read_nothing_is_counted() -> None:
     assert found.op is Op.READ
 
 
+def test_a_commit_that_waits_for_the_same_disk() -> None:
+    """Who is let go by a read's completion need not be a read: here a journal's thread is."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    reader.enter()
+    flight = reader.ask(0, PAGE, device=90_000)
+    commit = Commit(world, DISK, 20_000, transaction=5, tid=900).run(4_000, 200_000, [])
+    world.target(900, kind=THREAD_JOURNAL)
+    world.emit("sched_resume", flight.complete + 900, 900, off_ns=30_000, state=2, waker_tid=0,
+               wake_ns=flight.complete + 300, waker_context=2, subject_tid=900)  # fmt: skip
+    reader.wait(flight, "device.read")
+    reader.cpu(commit.end - reader.now)
+    reader.done(0, PAGE, "device")
+    holds(world, reader)
+
+
 def test_writes_and_reads_do_not_meet() -> None:
     """Each table is of its own calls: a write has waited for a disk that a read waited for, too."""
     world = reading_world()
@@ -330,6 +346,12 @@ def test_recordings_without_reads_are_refused(tmp_path: Path) -> None:
     world.builder.write(tmp_path / "empty")
     with pytest.raises(NothingToAnalyse, match="no read of a file"):
         analyse(open_recording(tmp_path / "empty"), Op.READ)
+    world = reading_world()
+    Reader(world, 100, DISK, 10_000).missed(0, PAGE)
+    world.builder.write(tmp_path / "reads")
+    with pytest.raises(NothingToAnalyse, match="no synchronous write") as told:
+        analyse(open_recording(tmp_path / "reads"))
+    assert told.value.hint.endswith("replay --op read")
 
 
 def test_a_writes_sort_needs_reads(tmp_path: Path) -> None:

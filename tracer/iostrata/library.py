@@ -36,7 +36,8 @@ class Recording(recording.Recording):
     def analyse(self, op: str = "sync") -> Breakdown:
         """Where each synchronous write spent its time; reads all of the traces.
 
-        ``op``: ``read``: where each read did instead; only of what was recorded with --op read.
+        ``op``: ``read``: where each read did instead, ``direct``: whatever has O_DIRECT; only of
+        what was recorded with that --op.
 
         Errors: RecordingError if one of them cannot be read, NothingToAnalyse if they hold no
         synchronous write (or read), or none that is whole; UsageError if reads of several
@@ -58,7 +59,8 @@ class Breakdown(model.Breakdown):
     lost, the recording is damaged, or too much could not be tied to any write.
     ``behind``: who had what was waited for; ``write``, ``layer`` and ``who`` are rows, the last
     of ``behind.names``; of each layer that it tells of, a write's times there add up.
-    ``op``: ``sync``, or ``read``: then each "write" is a call that read.
+    ``op``: ``sync``; ``read``, ``direct``: then each "write" is a call or request that read, or
+    one with O_DIRECT.
     """
 
     def to_arrow(self) -> pyarrow.Table:

@@ -16,8 +16,8 @@ from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import quality_of
-from iostrata.analysis.reading import check_reads, no_reads, with_served
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
+from iostrata.analysis.transfers import check_recorded, none_found, other_ops, with_served
 from iostrata.analysis.unsure import unsure_syncs
 from iostrata.analysis.who import Names, told_apart, told_in
 from iostrata.attribute import attribute, joined_writes, sweep
@@ -26,7 +26,7 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import Audit, Pieces, Units, reads_of, units_of, windows
+from iostrata.stitch import Audit, Pieces, Units, direct_of, reads_of, units_of, windows
 from iostrata.trace import Trace, realtime_of
 from iostrata.trace.layout import THREAD_TARGET
 
@@ -139,14 +139,13 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     traces = recording.traces()
     left_out: Counter[str] = Counter()
     plain_writes = 0
-    if op is Op.READ:
-        check_reads(traces)
-        graph = graph_of(traces)
-        tops = _read_tops(graph, left_out)
-    else:
-        graph = graph_of(traces)
+    check_recorded(traces, op)
+    graph = graph_of(traces)
+    if op is Op.SYNC:
         tops, unfinished, plain_writes = _tops(graph)
-        left_out += Counter({UNFINISHED: unfinished})
+    else:
+        tops, unfinished = _transfer_tops(graph, op, left_out)
+    left_out += Counter({UNFINISHED: unfinished})
     roles = [machine.role for machine in recording.machines]
     notes = [machine.note for machine in recording.machines]
     path = path_of(graph, roles, notes, [top.trace for top in tops])
@@ -161,23 +160,28 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     kept = [top for top in kept if len(top.kept)]
     if not kept:
         quality = quality_of(path, plain_writes, {})
-        if op is Op.READ:
-            raise no_reads(left_out, quality.damage)
-        raise NothingToAnalyse(*_nothing(left_out, quality))
+        if op is not Op.SYNC:
+            raise none_found(op, left_out, quality.damage)
+        raise NothingToAnalyse(*_nothing(left_out, quality, other_ops(traces)))
     unsure = sum(unsure_syncs(top.trace, top.units, top.kept) for top in kept)
     unsure *= op is Op.SYNC
     return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure, op)
 
 
-def _read_tops(graph: Graph, left_out: Counter[str]) -> list[Top]:
-    """Each machine with reads; adds to ``left_out`` what is none, by reason."""
-    tops = []
+def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> tuple[list[Top], int]:
+    """Each machine with what read, or passed the page cache by; how much did not end here.
+
+    Adds to ``left_out`` what is none of it, by reason.
+    """
+    tops, unfinished = [], 0
     for trace in graph.machines:
-        units, pieces, reads, nothing = reads_of(trace)
+        found = reads_of(trace) if op is Op.READ else direct_of(trace)
+        units, pieces, reads, without_end, nothing = found
         left_out.update(nothing)
+        unfinished += without_end
         node = graph.node(trace, pieces, "syscall", reads)
         tops.append(Top(node, units, pieces, NO_ROWS))
-    return tops
+    return tops, unfinished
 
 
 def _tops(graph: Graph) -> tuple[list[Top], int, int]:
@@ -333,7 +337,9 @@ def _layers(credit: _Credit, found: Prepared) -> tuple[tuple[Layer, ...], NDArra
     return layers, columns.reshape(len(layers), len(found.writes))
 
 
-def _nothing(left_out: Mapping[str, int], quality: Quality) -> tuple[str, str]:
+def _nothing(
+    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]
+) -> tuple[str, str]:
     if left_out:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
         return (
@@ -351,7 +357,9 @@ def _nothing(left_out: Mapping[str, int], quality: Quality) -> tuple[str, str]:
     plain = f" ({quality.plain_writes} plain ones)" if quality.plain_writes else ""
     return (
         f"the recording holds no synchronous write{plain}",
-        "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
+        f"it was asked for other kinds: iostrata replay --op {others[0]}"
+        if others
+        else "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
         "check that the filter names the process that makes them",
     )
 

@@ -38,6 +38,7 @@ class By(StrEnum):
 class Operations(StrEnum):
     SYNC = "sync"
     READ = "read"
+    DIRECT = "direct"
     ALL = "all"
 
 
@@ -87,16 +88,26 @@ Why = Annotated[
 RecordOp = Annotated[
     Operations,
     typer.Option(
-        "--op", help="Record synchronous writes, and with read or all every read besides."
+        "--op",
+        help="Record besides synchronous writes: read or all, every read; direct, those with "
+        "O_DIRECT.",
     ),
 ]
 RunOp = Annotated[
     Operations,
-    typer.Option("--op", help="Record and show synchronous writes, reads, or a table of each."),
+    typer.Option(
+        "--op",
+        help="Record and show synchronous writes, reads, or what is read and written with O_DIRECT "
+        "(direct); all: a table of each.",
+    ),
 ]
 Op = Annotated[
     Operations,
-    typer.Option("--op", help="Of synchronous writes, of reads, or a table of each."),
+    typer.Option(
+        "--op",
+        help="Of synchronous writes, of reads, or of what is read and written with O_DIRECT "
+        "(direct); all: a table of each.",
+    ),
 ]
 NoNames = Annotated[
     bool, typer.Option("--no-names", help="Record no paths of files: numbers stand for them.")

@@ -44,7 +44,7 @@ class Wishes:
         if self.op == EACH and (self.json or self.csv):
             raise UsageError(
                 "--json and --csv are of one kind: --op all prints a table of each",
-                "give --op sync or --op read",
+                "give --op sync, read or direct",
             )
         if self.json and self.json == self.csv != STDOUT:
             raise UsageError("--json and --csv cannot both be in one file", "give each its own")

@@ -89,7 +89,7 @@ def record(
         --machine nas:server=ssh:root@nas --workload-on guest -- fio job.fio
 
     --op read records every read of a file as well, of one machine: that costs
-    more, as programs read much.
+    more, as programs read much. --op direct records those with O_DIRECT only.
 
     \b
       sudo iostrata record -o /var/tmp/db --op read -- fio job.fio

@@ -32,7 +32,8 @@ def replay(
     --slower-than; of these, those for which all of it holds. The rows are then
     of these writes, and add up for each; what is below the table, of all.
 
-    Of reads instead (--op read), where the recording was asked for them.
+    Of reads instead (--op read), or of what has O_DIRECT (--op direct), where
+    the recording was asked for it.
 
     \b
       iostrata replay /var/tmp/db

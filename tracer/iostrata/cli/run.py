@@ -72,7 +72,8 @@ def run(
       sudo iostrata run --comm postgres --duration 10 --json out.json
 
     With --op read the table is of the reads instead: what they waited for, and
-    how many of them the page cache, readahead and the device served.
+    how many of them the page cache, readahead and the device served. With --op
+    direct it is of what is read and written with O_DIRECT, by whatever engine.
 
     \b
       sudo iostrata run --op read --by served -- fio job.fio

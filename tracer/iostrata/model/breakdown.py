@@ -26,12 +26,14 @@ class Op(StrEnum):
     SYNC = "sync"
     """Synchronous writes."""
     READ = "read"
-    """Calls that read a file."""
+    """Calls and requests that read a file."""
+    DIRECT = "direct"
+    """Those that read or write past the page cache (O_DIRECT)."""
 
     @property
     def word(self) -> str:
         """One of what it is of."""
-        return "read" if self is Op.READ else "write"
+        return {Op.SYNC: "write", Op.READ: "read", Op.DIRECT: "transfer"}[self]
 
 
 @dataclass(frozen=True)

@@ -329,9 +329,9 @@ class Breakdown(Struct, frozen=True, kw_only=True, tag_field="schema", tag="iost
     """Where the synchronous writes of a recording spent their time: all of them, then by group.
 
     ``grouped_by``: the column (``method``, ``process``, ...). ``verdict``: in plain words, a
-    sentence each. ``histogram``, ``over_time``: with --histogram and --over-time. ``op``: what all
-    of it is of instead, whatever "writes" says: ``read``: of calls that read; then ``served`` tells
-    from where.
+    sentence each. ``histogram``, ``over_time``: with --histogram and --over-time. ``op``: what
+    all of it is of instead, whatever "writes" says: ``read``: what reads, and ``served`` tells from
+    where; ``direct``: what has O_DIRECT.
     """
 
     writes: Writes

@@ -34,6 +34,7 @@ COLUMNS: Final = (
     Column("p99", lambda figures: figures.p99_ns),
     Column("max", lambda figures: figures.max_ns),
 )
+KINDS: Final = {Op.SYNC: "synchronous ", Op.READ: "", Op.DIRECT: "direct "}
 # What is a part of what.
 INDENTS: Final = {"GAVG": "", "KAVG": "  ", "QAVG": "    ", "DAVG": "  "}
 # The first to go is the first that a narrow terminal can do without.
@@ -87,7 +88,7 @@ def _verdict(summary: Summary, width: int) -> Iterator[Text]:
 def headline(summary: Summary, width: int) -> list[str]:
     """How many writes, who made them, where; then how and of what size."""
     count, of = summary.overall.count, summary.composition
-    what = f"synchronous {summary.op.word}" if summary.op is Op.SYNC else summary.op.word
+    what = f"{KINDS[summary.op]}{summary.op.word}"
     who = f"{count} {what}{'s' if count != 1 else ''}"
     for column, word in (("process", "by"), ("file_system", "on"), ("device", "to")):
         if of.get(column):

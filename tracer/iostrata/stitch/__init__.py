@@ -20,7 +20,7 @@ from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import SERVED
 from iostrata.stitch.people import told
-from iostrata.stitch.reads import reads_of
+from iostrata.stitch.reads import direct_of, reads_of
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import OP_READ, OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import rpc_calls_of
@@ -46,7 +46,7 @@ __all__ = [
     "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities", "Asked", "Audit", "Behind",
     "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Reads", "Requests",
     "Sleeps", "SpanList", "Spans", "Stitched", "Units", "Window", "behind_cpus", "bios_of",
-    "commits_of", "downs_of", "follow", "last_hit", "on_the_way", "pieces_of", "reads_of",
-    "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told",
-    "units_of", "whole", "window_of", "windows",
+    "commits_of", "direct_of", "downs_of", "follow", "last_hit", "on_the_way", "pieces_of",
+    "reads_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of",
+    "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -52,6 +52,7 @@ METHODS: Final = (
     "sync_inode",
     "read",
     "read_direct",
+    "write_direct",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine; behind these come those of what machines do for others.

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, pair_key
+from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, pair_key, ranges
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
+from iostrata.stitch.submissions import URING_READS, URING_WRITES
 from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
@@ -154,20 +155,35 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
         return Submitting(requests, requests, requests, requests)
     pieces = window.pieces
     key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
-    uring = _after(window.columns("io_uring_submit_req", "request_key"), key, begin)
-    aio = _of_batches(window, key, begin)
-    submitted = np.where(uring >= 0, uring, aio)
+    uring = window.columns("io_uring_submit_req", "tid", "request_key", "opcode")
+    blocks, start = _of_batches(window)
+    found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
+    aio = at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))
+    after = _after(uring, key, begin)
+    submitted = np.where(after >= 0, after, aio)
     known = np.flatnonzero((submitted >= 0) & (submitted <= pieces.end_ns[requests]))
     requests, begin = requests[known], submitted[known]
     tid, end = pieces.tid[requests], pieces.end_ns[requests]
     handed = window.columns("io_uring_queue_async_work", "tid")
-    for other, time in ((tid, begin), (handed["tid"], handed["time_ns"])):
+    # What it submits besides is another's, whether that is one of these pieces or not.
+    data = one_of(uring["opcode"], (*URING_WRITES, *URING_READS))
+    for other, time in (
+        (tid, begin),
+        (handed["tid"], handed["time_ns"]),
+        (uring["tid"][data], uring["time_ns"][data] - 1),
+        (blocks["tid"][start >= 0], start[start >= 0] - 1),
+    ):
         following = at(time, AsOf(other, time).at_or_after(tid, begin + 1))
         end = np.minimum(end, np.where(following >= 0, following, NEVER))
     calls = window.columns("syscall", "tid", "enter_ns")
     inside = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"]).find(tid, begin)
     # None of a thread of the kernel (SQPOLL), nor of what an older recording was told of.
     end = np.minimum(end, np.where(inside >= 0, at(calls["time_ns"], inside), NEVER))
+    if window.reads is not None:
+        # It has nothing to do behind its bios; the submitter may wait in that call for others'.
+        bios = window.columns("block_bio_queue", "tid")
+        last = at(bios["time_ns"], AsOf(bios["tid"], bios["time_ns"]).at_or_before(tid, end))
+        end = np.where(last >= begin, last, end)
     return Submitting(tid, begin, end, requests)
 
 
@@ -177,8 +193,8 @@ def _after(events: Columns, key: Ints, time: Ints) -> Ints:
     return at(events["time_ns"], found)
 
 
-def _of_batches(window: Window, key: Ints, begin: Ints) -> Ints:
-    """When io_submit came to each control block; -1 where nothing tells.
+def _of_batches(window: Window) -> tuple[Columns, Ints]:
+    """The control blocks, and when io_submit came to each; -1 where nothing tells.
 
     A call that submits one block is that block's from its entry on. In a batch
     only order ties blocks and bios: the n-th block begins where the n-th bio
@@ -189,17 +205,21 @@ def _of_batches(window: Window, key: Ints, begin: Ints) -> Ints:
         np.stack([blocks["tid"], blocks["enter_ns"]], axis=1), axis=0, return_inverse=True
     )
     count = np.bincount(batch, minlength=len(calls))
+    # Its place among those that are recorded: a call may have others.
+    place_of = np.empty(len(batch), np.int64)
+    place_of[np.lexsort((blocks["order"], batch))] = ranges(count)
+    # Of what reads there are blocks where its bios count, too.
+    reads = bool(window.trace.env.get("reads"))
     until = np.zeros(len(calls), np.int64)
     until[batch] = blocks["time_ns"]
     bios = window.columns("block_bio_queue", "tid", "size_bytes", "flags")
     call = Containing(calls[:, 0], calls[:, 1], until).find(bios["tid"], bios["time_ns"])
-    data = np.flatnonzero((call >= 0) & (bios["size_bytes"] > 0) & ~reads_data(bios["flags"]))
+    counts = (bios["size_bytes"] > 0) & (reads | ~reads_data(bios["flags"]))
+    data = np.flatnonzero((call >= 0) & counts)
     data = data[np.argsort(call[data], kind="stable")]
     carried = np.bincount(call[data], minlength=len(calls))
     first = np.cumsum(carried) - carried
-    place = np.minimum(first[batch] + blocks["order"], max(len(data) - 1, 0))
+    place = np.minimum(first[batch] + place_of, max(len(data) - 1, 0))
     ordered = at(bios["time_ns"], at(data, place))
     ordered = np.where(carried[batch] == count[batch], ordered, -1)
-    start = np.where(count[batch] == 1, blocks["enter_ns"], ordered)
-    found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
-    return at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))
+    return blocks, np.where(count[batch] == 1, blocks["enter_ns"], ordered)

@@ -102,7 +102,8 @@ def awaited(
         bios=ties,
         ended=explained.ended | ended,
     )
-    untold = np.zeros(len(window.pieces), np.bool_)
+    # Past the page cache there is nothing but the device to tell of.
+    untold = window.reads.direct.copy()
     untold[piece_of_sleep[sleeps.asleep & ~explained.ended & (piece_of_sleep >= 0)]] = True
     untold[asker[(asker >= 0) & ~of_its_file & (piece_of_bio < 0)]] = True
     return Awaited(explained, _served(window, bios, ties, piece_of_bio, untold))
@@ -130,18 +131,20 @@ def _are_made_up(facts: Facts, device_key: Ints) -> NDArray[np.bool_]:
 
 
 def _by_itself(window: Window, bios: Bios, piece: Ints, bio: Ints) -> NDArray[np.bool_]:
-    """Whether the piece's own call asked for the bio."""
+    """Whether the piece's own call asked for the bio; who is no piece (a commit) has no call."""
     pieces, begin = window.pieces, bios.begin_ns[bio]
-    itself: NDArray[np.bool_] = bios.tid[bio] == pieces.tid[piece]
-    itself &= (begin >= pieces.begin_ns[piece]) & (begin <= pieces.end_ns[piece])
+    piece = np.where(piece < len(pieces), piece, -1)
+    itself: NDArray[np.bool_] = bios.tid[bio] == at(pieces.tid, piece)
+    itself &= (begin >= at(pieces.begin_ns, piece)) & (begin <= at(pieces.end_ns, piece))
     return itself
 
 
 def _asker(window: Window, bios: Bios) -> Ints:
     """Of each bio of a file's data, the piece in whose call it was asked for, -1: in none."""
     pieces = window.pieces
-    calls = Containing(pieces.tid, pieces.begin_ns, pieces.end_ns)
-    return np.where(bios.read, calls.find(bios.tid, bios.begin_ns), -1)
+    own = np.flatnonzero(pieces.request_key == 0)
+    calls = Containing(pieces.tid[own], pieces.begin_ns[own], pieces.end_ns[own])
+    return np.where(bios.read, at(own, calls.find(bios.tid, bios.begin_ns)), -1)
 
 
 def _file_of(window: Window, reads: Reads) -> Ints:

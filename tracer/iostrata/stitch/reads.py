@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: calls in, the reads among them out: each is a unit of its own."""
+"""Stage stitch: calls and requests in, those that read, or pass the page cache by, out.
+
+Each is a unit of its own, from its begin to its end as the caller sees them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, columns_of
+from iostrata.columns import AsOf, Ints, at, columns_of, joined, one_of
 from iostrata.stitch.account import serving
 from iostrata.stitch.calls import METHOD, Pieces, Reads, Units
 from iostrata.stitch.requests import reads_data
+from iostrata.stitch.submissions import submissions_of
 from iostrata.trace import Trace
-from iostrata.trace.layout import CALL_PREADV2, CALL_READ
+from iostrata.trace.layout import CALL_PREADV2, CALL_PWRITEV2, CALL_READ, CALL_WRITE
 
 OPEN_OF_DEVICE: Final = 0x40000000
 """Of the recorder: a block device's node (events.h)."""
@@ -21,51 +27,142 @@ OPEN_OF_DEVICE: Final = 0x40000000
 O_DIRECT: Final = {"aarch64": 0o200000}
 O_DIRECT_ELSEWHERE: Final = 0o40000
 AT_THE_END: Final = "nothing left to read: the file's end"
+CACHED_REQUESTS: Final = "by io_uring or libaio through the page cache: not followed yet"
 
 
-def reads_of(trace: Trace) -> tuple[Units, Pieces, Reads, Counter[str]]:
-    """Each call that read anything, or failed. Also how many did neither, and why."""
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """Calls and asynchronous requests that read or write: one row each.
+
+    ``request_key``: 0 of a call. ``end_ns`` -1: not seen. ``direct``: past the page cache.
+    """
+
+    begin_ns: Ints
+    end_ns: Ints
+    tid: Ints
+    tgid: Ints
+    device_key: Ints
+    inode: Ints
+    open_flags: Ints
+    offset_bytes: Ints
+    result: Ints
+    engine: Ints
+    request_key: Ints
+    read: NDArray[np.bool_]
+    direct: NDArray[np.bool_]
+
+    def where(self, keep: NDArray[np.bool_]) -> Transfers:
+        rows = np.flatnonzero(keep)
+        return Transfers(**{name: column[rows] for name, column in vars(self).items()})
+
+
+Found = tuple[Units, Pieces, Reads, int, Counter[str]]
+
+
+def reads_of(trace: Trace) -> Found:
+    """Whatever read a file, or failed to; what of it did not end here; and what is no read."""
+    found = _transfers(trace)
+    found = found.where(found.read)
+    cached = ~found.direct & (found.request_key != 0)
+    return _units(trace, found.where(~cached), int(np.count_nonzero(cached)))
+
+
+def direct_of(trace: Trace) -> Found:
+    """Whatever passed the page cache by (O_DIRECT), reading or writing; the rest as above."""
+    found = _transfers(trace)
+    return _units(trace, found.where(found.direct), 0)
+
+
+def _units(trace: Trace, found: Transfers, cached: int) -> Found:
+    unfinished = int(np.count_nonzero(found.end_ns < 0))
+    found = found.where(found.end_ns >= 0)
+    nothing = found.read & (found.result == 0)
+    none = Counter({AT_THE_END: int(np.count_nonzero(nothing)), CACHED_REQUESTS: cached})
+    # What wrote nothing, as nothing was asked for, is no write.
+    found = found.where(found.result != 0)
+    zero, one = np.zeros(len(found.tid), np.int64), np.ones(len(found.tid), np.int64)
+    method = np.where(found.direct, METHOD["read_direct"], METHOD["read"])
+    size = np.maximum(found.result, 0)
+    units = Units(
+        begin_ns=found.begin_ns,
+        end_ns=found.end_ns,
+        latency_ns=found.end_ns - found.begin_ns,
+        tid=found.tid,
+        tgid=found.tgid,
+        size_bytes=size,
+        durable_writes=zero,
+        pieces=one,
+        device_key=found.device_key,
+        inode=found.inode,
+        offset_bytes=found.offset_bytes,
+        method=np.where(found.read, method, METHOD["write_direct"]),
+        engine=found.engine,
+        failed=found.result < 0,
+        since_ns=found.begin_ns,
+    )
+    pieces = Pieces(
+        np.arange(len(zero)), found.tid, found.begin_ns, found.end_ns, found.device_key,
+        found.request_key,
+    )  # fmt: skip
+    inode = np.where((found.open_flags & OPEN_OF_DEVICE) != 0, 0, found.inode)
+    reads = Reads(inode, found.offset_bytes, size, found.direct, _longest(trace))
+    return units, pieces, reads, unfinished, +none
+
+
+def _transfers(trace: Trace) -> Transfers:
+    """Those of processes that serve other machines are not this one's."""
+    found = Transfers(**joined([_of_calls(trace), _of_requests(trace)]))
+    return found.where(~one_of(found.tgid, serving(trace)))
+
+
+def _of_calls(trace: Trace) -> Transfers:
     calls = columns_of(
         trace.points["syscall"], "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags",
         "result", "offset_bytes",
     )  # fmt: skip
-    mine = (calls["call"] >= CALL_READ) & (calls["call"] <= CALL_PREADV2)
-    mine &= ~np.isin(calls["tgid"], serving(trace))
-    nothing = mine & (calls["result"] == 0)
-    rows = np.flatnonzero(mine & ~nothing)
-    units, reads = _units(trace, {name: column[rows] for name, column in calls.items()})
-    pieces = Pieces(
-        np.arange(len(rows)), units.tid, units.begin_ns, units.end_ns, units.device_key,
-        np.zeros(len(rows), np.int64),
-    )  # fmt: skip
-    count = int(np.count_nonzero(nothing))
-    return units, pieces, reads, Counter({AT_THE_END: count} if count else {})
-
-
-def _units(trace: Trace, calls: dict[str, Ints]) -> tuple[Units, Reads]:
-    begin, end, flags = calls["enter_ns"], calls["time_ns"], calls["open_flags"]
-    size = np.maximum(calls["result"], 0)
-    direct = (flags & O_DIRECT.get(str(trace.env.get("architecture")), O_DIRECT_ELSEWHERE)) != 0
-    none, one = np.zeros(len(begin), np.int64), np.ones(len(begin), np.int64)
-    units = Units(
-        begin_ns=begin,
-        end_ns=end,
-        latency_ns=end - begin,
+    read = (calls["call"] >= CALL_READ) & (calls["call"] <= CALL_PREADV2)
+    writes = (calls["call"] >= CALL_WRITE) & (calls["call"] <= CALL_PWRITEV2)
+    zero = np.zeros(len(read), np.int64)
+    return Transfers(
+        begin_ns=calls["enter_ns"],
+        end_ns=calls["time_ns"],
         tid=calls["tid"],
         tgid=calls["tgid"],
-        size_bytes=size,
-        durable_writes=none,
-        pieces=one,
         device_key=calls["dev"],
         inode=calls["inode"],
+        open_flags=calls["open_flags"],
         offset_bytes=calls["offset_bytes"],
-        method=np.where(direct, METHOD["read_direct"], METHOD["read"]),
-        engine=none,
-        failed=calls["result"] < 0,
-        since_ns=begin,
-    )
-    inode = np.where((flags & OPEN_OF_DEVICE) != 0, 0, calls["inode"])
-    return units, Reads(inode, calls["offset_bytes"], size, direct, _longest(trace))
+        result=calls["result"],
+        engine=zero,
+        request_key=zero,
+        read=read,
+        direct=_are_direct(trace, calls["open_flags"]),
+    ).where(read | writes)
+
+
+def _of_requests(trace: Trace) -> Transfers:
+    found = submissions_of(trace, reads=True)
+    return Transfers(
+        begin_ns=found.begin_ns,
+        end_ns=found.end_ns,
+        tid=found.tid,
+        tgid=found.tgid,
+        device_key=found.device_key,
+        inode=found.inode,
+        open_flags=found.open_flags,
+        offset_bytes=found.offset_bytes,
+        result=found.result,
+        engine=found.engine,
+        request_key=found.key,
+        read=found.read,
+        direct=_are_direct(trace, found.open_flags),
+    ).where(~found.flush)
+
+
+def _are_direct(trace: Trace, open_flags: Ints) -> NDArray[np.bool_]:
+    flag = O_DIRECT.get(str(trace.env.get("architecture")), O_DIRECT_ELSEWHERE)
+    direct: NDArray[np.bool_] = (open_flags & flag) != 0
+    return direct
 
 
 def _longest(trace: Trace) -> int:

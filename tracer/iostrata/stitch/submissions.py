@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: io_uring and libaio events in, their synchronous writes out.
+"""Stage stitch: io_uring and libaio events in, their requests out.
 
 An asynchronous request is one piece of its own, from its submission to its
 completion as the caller sees it (libaio: until io_getevents returned it).
@@ -43,23 +43,25 @@ IO_URING, LIBAIO = 1, 2
 # io_uring_op of linux/io_uring.h and IOCB_CMD_ of linux/aio_abi.h
 URING_FSYNC, URING_SYNC_FILE_RANGE = 3, 8
 URING_WRITES: Final = (2, 5, 23)
+URING_READS: Final = (1, 4, 22)
 URING_FSYNC_DATASYNC: Final = 1
 # Of the recorder: flags of the request, beside its own (events.h).
 RWF_OF_LINKED: Final = 0x40000000
 RWF_OF_SILENT: Final = 0x80000000
 AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
+AIO_READS: Final = (0, 7)
 
 
 @dataclass(frozen=True, eq=False)
 class Submissions:
-    """Requests that were submitted to write or to make durable: one row each.
+    """Requests that were submitted to write, to make durable or to read: one row each.
 
     ``begin_ns``, ``end_ns``: as the submitter sees it, -1: no completion here.
     ``method``: code into ``METHODS``, ``PLAIN``: a write that nothing makes durable by
     itself. ``flush``: it only makes durable; ``offset_bytes`` and ``size_bytes`` are of
     what it is asked for then, 0: to the end. ``offset_bytes`` -1: not known.
-    ``effect_ns``: as in ``Operations``.
+    ``effect_ns``: as in ``Operations``. ``read``: it reads; ``method`` says nothing then.
     """
 
     engine: Ints
@@ -76,6 +78,8 @@ class Submissions:
     method: Ints
     flush: NDArray[np.bool_]
     result: Ints
+    read: NDArray[np.bool_]
+    open_flags: Ints
 
     def __len__(self) -> int:
         return len(self.key)
@@ -84,9 +88,10 @@ class Submissions:
         return Submissions(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def submissions_of(trace: Trace) -> Submissions:
-    """The requests of both engines."""
-    return Submissions(**joined((_of_uring(trace), _of_aio(trace))))
+def submissions_of(trace: Trace, reads: bool = False) -> Submissions:
+    """The requests of both engines; those that read if they are asked for."""
+    found = Submissions(**joined((_of_uring(trace), _of_aio(trace))))
+    return found if reads or not found.read.any() else found.rows(np.flatnonzero(~found.read))
 
 
 def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
@@ -179,8 +184,10 @@ def _of_uring(trace: Trace) -> Submissions:
         method=method,
         flush=flush,
         result=np.where(silent >= 0, submitted["size_bytes"], at(completed["result"], done)),
+        read=one_of(opcode, URING_READS),
+        open_flags=known["open_flags"],
     )
-    found = found.rows(np.flatnonzero(flush | one_of(opcode, URING_WRITES)))
+    found = found.rows(np.flatnonzero(flush | found.read | one_of(opcode, URING_WRITES)))
     return Submissions(**joined([found, _refused(trace, completed, done)]))
 
 
@@ -222,6 +229,8 @@ def _refused(trace: Trace, completed: dict[str, Ints], done: Ints) -> Submission
         method=np.where(fsync, METHOD["fsync"], METHOD["sync_file_range"]),
         flush=np.ones(len(rows), np.bool_),
         result=refused["result"],
+        read=np.zeros(len(rows), np.bool_),
+        open_flags=refused["open_flags"],
     )
 
 
@@ -289,5 +298,7 @@ def _of_aio(trace: Trace) -> Submissions:
         method=method,
         flush=flush,
         result=at(completed["result"], done),
+        read=one_of(opcode, AIO_READS),
+        open_flags=submitted["open_flags"],
     )
-    return found.rows(np.flatnonzero(flush | one_of(opcode, AIO_WRITES)))
+    return found.rows(np.flatnonzero(flush | found.read | one_of(opcode, AIO_WRITES)))

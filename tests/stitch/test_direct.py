@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What passes the page cache by, of any engine: each transfer has the requests of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.errors import NothingToAnalyse
+from iostrata.model import Breakdown, Op
+from iostrata.recording import open_recording
+from iostrata.trace.layout import CALL_IO_URING_ENTER, CALL_PREAD64
+from tests.reading import EVERY, O_DIRECT, Reader, reading_world
+from tests.stitch.test_truth import accounts, conserves
+from tests.stitch.test_truth import analysed as of_writes
+from tests.synthetic import O_DSYNC, Request, World, Writer, device, submit
+
+DISK = device(8, 0)
+PAGE = 4096
+PREAD, PWRITE, FDSYNC = 0, 1, 3
+DIRECT_ONLY = 1
+
+
+def analysed(world: World, op: Op) -> Breakdown:
+    with tempfile.TemporaryDirectory() as directory:
+        world.builder.write(Path(directory) / "machine")
+        found = analyse(open_recording(Path(directory) / "machine"), op)
+    conserves(found)
+    return found
+
+
+def batch(world: World, enter: int, blocks: list[tuple[int, int, int]], flags: int) -> None:
+    """One io_submit: opcode, key, and when its bio is queued (0: it has none) of each block."""
+    end = max(time for _, _, time in blocks) + 1_000
+    for order, (opcode, key, queued) in enumerate(blocks):
+        if queued:
+            request = Request(queue=200, scheduler=None, device=20_000 + 1_000 * order,
+                              read=opcode == PREAD, sector=8_000 + 64 * order)  # fmt: skip
+            submit(world, DISK, 100, queued, request)
+        world.emit("aio_submit", end, 100, enter_ns=enter, iocb_key=key, inode=12, dev=DISK,
+                   open_flags=flags, size_bytes=8192, opcode=opcode, order=order)  # fmt: skip
+
+
+def collected(world: World, time: int, keys: dict[int, int]) -> None:
+    for key, result in keys.items():
+        world.emit("aio_complete", time, 100, enter_ns=time - 3_000, iocb_key=key, inode=12,
+                   dev=DISK, result=result)  # fmt: skip
+
+
+def test_a_batch_of_both_kinds() -> None:
+    """libaio: reads and writes go with one call; the n-th has the n-th bio, whichever it is."""
+    world = reading_world()
+    world.target(100)
+    batch(world, 1_000, [(PREAD, 0x10, 2_000), (PWRITE, 0x20, 4_000), (PREAD, 0x30, 6_000)],
+          O_DIRECT)  # fmt: skip
+    collected(world, 40_000, {0x10: 8192, 0x20: 8192, 0x30: 4096})
+    found = analysed(world, Op.DIRECT)
+    names = [found.writes.names["method"][code] for code in found.writes.codes["method"]]
+    assert names == ["libaio:read_direct", "libaio:write_direct", "libaio:read_direct"]
+    assert found.writes.size_bytes.tolist() == [8192, 8192, 4096]
+    rows = ("device.read", "device.data", "device.read")
+    for number, (account, row) in enumerate(zip(accounts(found)[100], rows, strict=True)):
+        took = 20_000 + 1_000 * number
+        complete = 2_000 + 2_000 * number + 200 + took
+        assert account[row] == took
+        assert account["block.Q2D"] == 200
+        assert account["wakeup.reap"] == 40_000 - complete
+        assert set(account) <= {row, "block.Q2D", "wakeup.reap", "syscall", "residual"}
+    reads = analysed(world, Op.READ)
+    assert accounts(reads)[100] == [accounts(found)[100][0], accounts(found)[100][2]]
+    assert {reads.writes.names["served"][code] for code in reads.writes.codes["served"]} == {
+        "device"
+    }
+
+
+def test_blocks_that_are_not_recorded_keep_their_place() -> None:
+    """Synchronous writes behind a read that nobody recorded: its bio was none of theirs before."""
+    world = World()
+    world.target(100)
+    batch(world, 1_000, [(PREAD, 0x10, 2_000), (PWRITE, 0x20, 4_000), (PWRITE, 0x30, 6_000)],
+          O_DIRECT | O_DSYNC)  # fmt: skip
+    events = world.builder._rows["aio_submit"]
+    events[:] = [event for event in events if event["iocb_key"] != 0x10]
+    collected(world, 40_000, {0x20: 8192, 0x30: 8192})
+    found = of_writes(world)
+    assert [account["device.data"] for account in accounts(found)[100]] == [21_000, 22_000]
+    assert all(account["block.Q2D"] == 200 for account in accounts(found)[100])
+
+
+def test_io_uring_reads_past_the_cache() -> None:
+    """From the submitter's call on until it has the result; those through the cache are counted."""
+    world = reading_world()
+    world.target(100)
+    at = {"inode": 12, "dev": DISK, "opcode": 22, "size_bytes": 8192}
+    world.emit("io_uring_submit_req", 2_000, 100, request_key=0x70, open_flags=O_DIRECT, **at)
+    submit(world, DISK, 100, 2_500,
+           Request(queue=300, scheduler=None, device=20_000, read=True))  # fmt: skip
+    world.emit("io_uring_submit_req", 3_500, 100, request_key=0x80, open_flags=0, **at)
+    world.emit("syscall", 5_000, 100, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=100)
+    for key, flags in ((0x80, 0), (0x70, O_DIRECT)):
+        world.emit("io_uring_complete", 26_000, 100, request_key=key, open_flags=flags, result=8192,
+                   **at)  # fmt: skip
+    found = analysed(world, Op.READ)
+    assert accounts(found)[100] == [{
+        "syscall": 1_500, "block.Q2D": 300, "device.read": 20_000, "wakeup.reap": 3_200,
+    }]  # fmt: skip
+    assert found.left_out == {"by io_uring or libaio through the page cache: not followed yet": 1}
+    assert analysed(world, Op.DIRECT).left_out == {}
+
+
+def test_who_submits_may_wait_for_another() -> None:
+    """In the same call: what ends that sleep is the other's, whose row it stays in."""
+    world = reading_world()
+    world.target(100)
+    for key, opcode, submitted, device_ns in ((0x70, 23, 2_000, 20_000), (0x80, 22, 3_000, 60_000)):
+        world.emit("io_uring_submit_req", submitted, 100, request_key=key, open_flags=O_DIRECT,
+                   inode=12, dev=DISK, opcode=opcode, size_bytes=8192)  # fmt: skip
+        submit(world, DISK, 100, submitted + 300, Request(
+            queue=200, scheduler=None, device=device_ns, read=opcode == 22, sector=64 * key,
+        ))  # fmt: skip
+    world.emit("sched_resume", 24_500, 100, off_ns=4_000, wake_ns=23_000, waker_tid=0, state=1,
+               waker_context=2, subject_tid=100)  # fmt: skip
+    for key, opcode, end in ((0x70, 23, 25_000), (0x80, 22, 70_000)):
+        world.emit("io_uring_complete", end, 100, request_key=key, open_flags=O_DIRECT, inode=12,
+                   dev=DISK, opcode=opcode, result=8192)  # fmt: skip
+        world.emit("syscall", end + 500, 100, call=CALL_IO_URING_ENTER, tgid=100,
+                   enter_ns=1_500 if key == 0x70 else 26_000)  # fmt: skip
+    write, read = accounts(analysed(world, Op.DIRECT))[100]
+    assert write["device.data"] == 20_000
+    assert read["device.read"] == 60_000
+    assert "device.data" not in read
+    assert "wakeup.interrupt" not in read
+
+
+def test_system_calls_that_need_no_sync() -> None:
+    """Reads and writes past the cache are transfers, durable or not; others are none."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    reader.missed(0, PAGE)
+    reader.enter()
+    reader.cpu(400)
+    reader.wait(reader.ask(0, PAGE, told=False), "device.read")
+    reader.done(0, PAGE, "device", flags=O_DIRECT, call=CALL_PREAD64)
+    writer = Writer(world, 200, DISK, 12_000)
+    for flags, result in ((O_DIRECT, 8192), (0, 8192), (O_DIRECT, 0), (O_DIRECT, -5)):
+        writer.enter()
+        writer.cpu(500)
+        if flags and result > 0:
+            writer.data(Request(scheduler=None))
+        writer.leave("pwrite64", flags=flags, result=result, size=8192)
+        writer.finish()
+        writer.now += 100
+    found = analysed(world, Op.DIRECT)
+    assert accounts(found) == {100: [dict(reader.truth[1])], 200: [dict(writer.truth[0])]}
+    assert found.left_out == {"the call failed": 1}
+    assert "served" not in found.writes.codes
+
+
+def test_past_the_cache_without_a_request() -> None:
+    """A hole, or a file system that does not tell of its requests: nothing says what served it."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    reader.enter()
+    reader.cpu(2_000)
+    reader.done(0, PAGE, "not told", flags=O_DIRECT)
+    found = analysed(world, Op.READ)
+    assert accounts(found) == {100: [{"syscall": 2_000}]}
+    assert [found.writes.names["served"][code] for code in found.writes.codes["served"]] == [
+        "not told"
+    ]
+
+
+def test_what_has_no_end_is_counted() -> None:
+    world = reading_world()
+    world.target(100)
+    batch(world, 1_000, [(PREAD, 0x10, 2_000), (PREAD, 0x20, 4_000)], O_DIRECT)
+    collected(world, 40_000, {0x10: 8192})
+    found = analysed(world, Op.DIRECT)
+    assert len(found.writes) == 1
+    assert found.left_out == {"completion not seen": 1}
+
+
+def test_which_recordings_have_it(tmp_path: Path) -> None:
+    """One that was asked for O_DIRECT has not every read; one of every read has these."""
+    for recorded in (0, DIRECT_ONLY, EVERY):
+        world = World()
+        world.builder.env["reads"] = recorded
+        reader = Reader(world, 100, DISK, 10_000)
+        reader.enter()
+        reader.wait(reader.ask(0, PAGE, told=False), "device.read")
+        reader.done(0, PAGE, "device", flags=O_DIRECT)
+        path = tmp_path / str(recorded)
+        world.builder.write(path)
+        for op, needed in ((Op.DIRECT, DIRECT_ONLY), (Op.READ, EVERY)):
+            if recorded >= needed:
+                assert len(analyse(open_recording(path), op).writes) == 1
+                continue
+            with pytest.raises(NothingToAnalyse, match="not asked for") as refused:
+                analyse(open_recording(path), op)
+            assert f"--op {op}" in refused.value.hint
+
+
+def test_another_processor_has_another_flag(tmp_path: Path) -> None:
+    """0o40000 is O_DIRECTORY on arm64, where O_DIRECT is 0o200000."""
+    world = reading_world()
+    world.builder.env["architecture"] = "aarch64"
+    reader = Reader(world, 100, DISK, 10_000)
+    for flags in (0o40000, 0o200000):
+        reader.enter()
+        reader.wait(reader.ask(0, PAGE, told=False), "device.read")
+        reader.done(0, PAGE, "device", flags=flags)
+        reader.now += 100
+    assert len(analysed(world, Op.DIRECT).writes) == 1

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other kinds than synchronous writes: whether a recording has them, and what served reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import Ints
+from iostrata.errors import NothingToAnalyse, UsageError
+from iostrata.model import Op, Writes
+from iostrata.stitch import SERVED
+from iostrata.trace import Trace
+
+# What must have been recorded for each: of ``enum reads_recorded`` (bpf/shared.h), which a
+# trace's environment tells.
+NEEDED: Final = {Op.SYNC: 0, Op.DIRECT: 1, Op.READ: 2}
+KIND: Final = {Op.READ: "reads", Op.DIRECT: "reads with O_DIRECT"}
+NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
+
+
+def check_recorded(traces: Sequence[Trace], op: Op) -> None:
+    """Errors: NothingToAnalyse, UsageError."""
+    if op is not Op.SYNC and len(traces) > 1:
+        raise UsageError(
+            f"--op {op} is not followed from machine to machine yet",
+            "ask the recording of one machine alone: give its directory",
+        )
+    if any(int(trace.env.get("reads", 0)) < NEEDED[op] for trace in traces):
+        raise NothingToAnalyse(
+            f"the recording holds no {KIND[op]}: it was not asked for them",
+            f"record with --op {op}",
+        )
+
+
+def other_ops(traces: Sequence[Trace]) -> list[Op]:
+    """Beside synchronous writes, what the recording was asked for."""
+    recorded = min(int(trace.env.get("reads", 0)) for trace in traces)
+    return [op for op in (Op.READ, Op.DIRECT) if recorded >= NEEDED[op]]
+
+
+def none_found(op: Op, left_out: Mapping[str, int], damage: Sequence[str]) -> NothingToAnalyse:
+    reasons = [f"{reason} ({count})" for reason, count in left_out.items()]
+    if not reasons and not damage:
+        return NothingToAnalyse(
+            f"the recording holds no {NONE_OF[op]}",
+            "pipes, sockets and terminals do not count; check that the filter names the process",
+        )
+    return NothingToAnalyse(
+        f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}",
+        "record again, with a larger --buffer where events were lost",
+    )
+
+
+def with_served(reads: Writes, served: Ints) -> Writes:
+    """The reads, with the place that served each as one more column of names."""
+    codes = {**reads.codes, "served": served.astype(np.int32)}
+    return replace(reads, codes=codes, names={**reads.names, "served": SERVED})
