@@ -239,6 +239,19 @@ def test_metadata_is_no_data() -> None:
     holds(world, reader)
 
 
+def test_what_the_file_system_reads_ahead_of_itself() -> None:
+    """Inode tables, without the mark of metadata: in the pages of its device's node."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    reader.enter()
+    reader.floor = "read.cached"
+    reader.cpu(300)
+    reader.ask(1 << 30, 8 * PAGE, inode=0, device=90_000)
+    reader.cpu(2_000)
+    reader.done(0, PAGE, "page cache")
+    holds(world, reader)
+
+
 def test_a_raw_disk_is_another_file_than_those_on_it() -> None:
     """Their numbers are the same; where their pages lie, is not."""
     world = reading_world()

@@ -79,7 +79,9 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
             continue
         if statuses:
             sys.stdout.write("\n")
-        statuses.append(_show(found, wishes))
+        only_of_reads = wishes.by == "served" and op is not Op.READ
+        own = replace_wishes(wishes, by="") if only_of_reads else wishes
+        statuses.append(_show(found, own))
     if not statuses:
         raise missing[0]
     for one in missing:

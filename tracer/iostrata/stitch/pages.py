@@ -105,7 +105,10 @@ def awaited(
     # Past the page cache there is nothing but the device to tell of.
     untold = window.reads.direct.copy()
     untold[piece_of_sleep[sleeps.asleep & ~explained.ended & (piece_of_sleep >= 0)]] = True
-    untold[asker[(asker >= 0) & ~of_its_file & (piece_of_bio < 0)]] = True
+    # What its file system reads ahead of itself (inode tables) is on the same disk's node.
+    around = files.told & (files.key == at(_node_of(window), asker))
+    unknown = (asker >= 0) & ~of_its_file & ~around & (piece_of_bio < 0)
+    untold[asker[unknown]] = True
     return Awaited(explained, _served(window, bios, ties, piece_of_bio, untold))
 
 
@@ -150,6 +153,11 @@ def _asker(window: Window, bios: Bios) -> Ints:
 def _file_of(window: Window, reads: Reads) -> Ints:
     """Of each piece, its file by one key."""
     return pair_key(window.pieces.device_key, reads.inode)
+
+
+def _node_of(window: Window) -> Ints:
+    """Of each piece, by one key the node of the device that its file is on."""
+    return pair_key(window.pieces.device_key, np.zeros(len(window.pieces), np.int64))
 
 
 def _files(window: Window, bios: Bios) -> Files:
