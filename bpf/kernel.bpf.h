@@ -204,7 +204,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
-	int on_rq;
+	unsigned char on_rq; /* on v7.2; before, of an int the lowest byte */
 	int pid;
 	int tgid;
 	struct css_set *cgroups;

@@ -134,7 +134,7 @@ int wakeup_migrate(__u64 *ctx)
 	union event *e;
 	__u32 cpu;
 
-	if (!filter.who || !thread || !thread->off_ns || !task->on_rq)
+	if (!filter.who || !thread || !thread->off_ns || !PEEK(task, on_rq))
 		return 0;
 	since_ns = runnable_since(thread);
 	if (!since_ns)
