@@ -6,17 +6,16 @@ IOSTRATA_REWRITE=1 writes anew what is not.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from iostrata.lab.kernels import kernel
 from tests.kernels.relocations import lacks
+from tests.kernels.test_kernels import held_against_golden
 from tests.lab.test_parts import Heard
 
 pytestmark = pytest.mark.kernels
-GOLDEN = Path(__file__).parent / "golden"
 BUILT = Path(__file__).parents[2] / "bpf" / "build" / "arm64" / "iostrata.o"
 
 
@@ -25,7 +24,4 @@ def test_what_the_programs_ask_for_is_there(series: str, tmp_path: Path) -> None
     """But for what other kernels have instead, and for KVM's types of x86's processors."""
     lines = lacks(kernel(series, Heard(), "arm64"), BUILT, tmp_path)
     found = "".join(f"{line}\n" for line in lines)
-    golden = GOLDEN / f"relocations-arm64-{series}.txt"
-    if os.environ.get("IOSTRATA_REWRITE"):
-        golden.write_text(found)
-    assert found == golden.read_text()
+    held_against_golden(f"relocations-arm64-{series}", found)
