@@ -29,7 +29,7 @@ BUILD_PACKAGES := python3-venv clang llvm bpftool libbpf-dev libelf-dev libzstd-
 CROSS_PACKAGES := $(BUILD_PACKAGES) lld
 CROSS_LIBRARIES = libbpf-dev libc6-dev libelf-dev libgcc-$(shell gcc -dumpversion)-dev libzstd-dev \
 	zlib1g-dev
-TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium \
+TEST_PACKAGES := $(BUILD_PACKAGES) bpftrace babeltrace2 btrfs-progs chromium clang-tidy \
 	dmsetup e2fsprogs fio git groff-base openssh-client openssh-server procps strace \
 	util-linux xfsprogs
 LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \

@@ -108,7 +108,7 @@ void loop_tell(const struct session *session)
 	const struct rings *rings = &session->rings;
 
 	status_line("progress %llu %llu %.1f", (unsigned long long)rings->event_count,
-		    (unsigned long long)(rings_lost(rings) + rings->missed_count),
+		    (unsigned long long)rings_lost(rings) + rings->missed_count,
 		    (now_ns() - session->begin_ns) / (double)NSEC_PER_SEC);
 }
 

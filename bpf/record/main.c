@@ -28,8 +28,9 @@ static bool attached_any(const struct probes *probes)
 
 static int map_threads(struct session *session)
 {
-	session->threads = mmap(NULL, MAX_THREADS * sizeof(struct thread), PROT_READ | PROT_WRITE,
-				MAP_SHARED, bpf_map__fd(session->probes.skeleton->maps.threads), 0);
+	session->threads =
+		mmap(NULL, (size_t)MAX_THREADS * sizeof(struct thread), PROT_READ | PROT_WRITE,
+		     MAP_SHARED, bpf_map__fd(session->probes.skeleton->maps.threads), 0);
 	if (session->threads == MAP_FAILED) {
 		session->threads = NULL;
 		fail("the table of threads cannot be mapped: %s", strerror(errno));

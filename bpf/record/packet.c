@@ -59,7 +59,8 @@ void stream_add(struct stream *stream, const union event *event)
 	while (at && events[at - 1].syscall.time_ns > event->syscall.time_ns)
 		at--;
 	if (at + 1 < stream->count)
-		memmove(&events[at + 1], &events[at], (stream->count - 1 - at) * EVENT_BYTES);
+		memmove(&events[at + 1], &events[at],
+			(size_t)(stream->count - 1 - at) * EVENT_BYTES);
 	memcpy(&events[at], event, EVENT_BYTES);
 }
 

@@ -174,7 +174,7 @@ static bool names(const char *const *list, unsigned int count, const struct prob
 	return false;
 }
 
-#define NAMES(list, probe) names(list, sizeof(list) / sizeof(list[0]), probe)
+#define NAMES(list, probe) names(list, sizeof(list) / sizeof((list)[0]), probe)
 
 static bool is_wanted(const struct probe *probe, const struct options *options)
 {

@@ -65,7 +65,9 @@ static int symbols_read(struct symbols *symbols)
 			error = symbols_add(symbols, address, name);
 	}
 	fclose(in);
-	qsort(symbols->list, symbols->count, sizeof(*symbols->list), by_address);
+	/* Without CAP_SYSLOG all addresses are 0. */
+	if (symbols->count)
+		qsort(symbols->list, symbols->count, sizeof(*symbols->list), by_address);
 	return error;
 }
 
