@@ -26,9 +26,11 @@ from tests.record.test_binary import PT_INTERP, headers
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ("LICENSE", "README.md", "bpf", "docs", "pyproject.toml", "scenarios", "tracer")
 ELF: Final = b"\x7fELF"
+# e_machine of elf.h.
+MACHINES: Final = {"x86_64": 62, "aarch64": 183}
 
 
-def build(place: Path, changed_s: int) -> Path:
+def build(place: Path, changed_s: int, **told: str) -> Path:
     """A wheel of a copy of the sources at ``place``, which were changed at that time."""
     place.mkdir(parents=True)
     for name in SOURCES:
@@ -42,7 +44,7 @@ def build(place: Path, changed_s: int) -> Path:
         os.utime(path, (changed_s, changed_s))
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "--target", "wheel"],
-        cwd=place, check=True, capture_output=True, timeout=300,
+        cwd=place, check=True, capture_output=True, timeout=300, env=os.environ | told,
     )  # fmt: skip
     (wheel,) = place.joinpath("dist").iterdir()
     return wheel
@@ -74,6 +76,19 @@ def test_an_index_takes_it(wheels: tuple[Path, Path]) -> None:
     }  # fmt: skip
 
 
+def test_a_recorder_for_another_cpu_makes_a_wheel_for_that(
+    wheels: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (other,) = set(MACHINES) - {platform.machine()}
+    foreign = bytearray(find_recorder().read_bytes())
+    struct.pack_into("<H", foreign, 18, MACHINES[other])
+    (tmp_path / "foreign").write_bytes(foreign)
+    wheel = build(tmp_path / "a", 1_000_000_000, IOSTRATA_RECORDER=str(tmp_path / "foreign"))
+    assert wheel.name == wheels[0].name.replace(platform.machine(), other)
+    with ZipFile(wheel) as opened:
+        assert opened.read("iostrata/record/iostrata-record") == foreign
+
+
 def test_nothing_in_it_needs_a_library(wheels: tuple[Path, Path]) -> None:
     """What its tags promise of old and new C libraries, and of musl's."""
     with ZipFile(wheels[0]) as wheel:
@@ -84,7 +99,7 @@ def test_nothing_in_it_needs_a_library(wheels: tuple[Path, Path]) -> None:
     assert recorder.external_attr >> 16 & 0o777 == 0o755
     assert PT_INTERP not in dict(headers(binary))
     (machine,) = struct.unpack_from("<H", binary, 18)
-    assert machine == {"x86_64": 62, "aarch64": 183}[platform.machine()]
+    assert machine == MACHINES[platform.machine()]
 
 
 def test_it_says_what_others_made_of_it(wheels: tuple[Path, Path]) -> None:
