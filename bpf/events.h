@@ -281,7 +281,7 @@ struct aio_complete_event {
 	int result;
 };
 
-/* The NFS client makes a call: to write, or to commit what was written. */
+/* The NFS client makes a call: to write, to commit what was written, or to read. */
 struct nfs_call_event {
 	EVENT_HEADER; /* tid: of the thread that the call is made for, or of a flusher */
 	unsigned long long call_key; /* as in rpc_event */
@@ -296,6 +296,7 @@ struct nfs_call_event {
 enum nfs_operation {
 	NFS_WRITE = 1,
 	NFS_COMMIT,
+	NFS_READ, /* only where reads are recorded */
 };
 
 /* A remote procedure call that the NFS client made, recorded when it has ended. */

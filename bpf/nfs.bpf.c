@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The NFS client: files synced, and the calls that write or commit on watched mounts. */
+/* The NFS client: files synced, and the calls that write, commit or read on watched mounts. */
 #include "rpc.bpf.h"
 #include "work.bpf.h"
 
@@ -138,4 +138,29 @@ int nfs_commit_end(__u64 *ctx)
 	struct nfs_commit_data *commit = ARGUMENT(struct nfs_commit_data *, 1);
 
 	return task && commit && is_watched(commit->inode) ? rpc_ended(task) : 0;
+}
+
+SEC("tp_btf/nfs_initiate_read")
+int nfs_read_begin(__u64 *ctx)
+{
+	struct nfs_pgio_header *read = ARGUMENT(struct nfs_pgio_header *, 0);
+	union event *e = read ? call_reserve(read->inode, (__u64)&read->task) : NULL;
+
+	if (!e)
+		return 0;
+	e->nfs_call.offset_bytes = read->args.offset;
+	e->nfs_call.size_bytes = read->args.count;
+	e->nfs_call.stable = 0;
+	e->nfs_call.operation = NFS_READ;
+	emit_submit(e, POINT_nfs_call);
+	return 0;
+}
+
+SEC("tp_btf/nfs_readpage_done")
+int nfs_read_end(__u64 *ctx)
+{
+	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
+	struct nfs_pgio_header *read = ARGUMENT(struct nfs_pgio_header *, 1);
+
+	return task && read && is_watched(read->inode) ? rpc_ended(task) : 0;
 }

@@ -55,7 +55,7 @@ static const char *const details[] = { "block_rq_insert", "kvm_inject" };
 static const char *const of_who[] = { "data", "journal_handle" };
 
 /* Only where reads are recorded (--op). */
-static const char *const of_reads[] = { "read" };
+static const char *const of_reads[] = { "read", "nfs_read_begin", "nfs_read_end" };
 
 /* Attached when what they look at is there, as each of their hits costs everybody. */
 static const char *const of_compat[] = { "compat" };

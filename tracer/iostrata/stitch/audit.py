@@ -25,10 +25,18 @@ from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace import Facts
-from iostrata.trace.layout import NFS_COMMIT, THREAD_SERVER, THREAD_TARGET, THREAD_VMM
+from iostrata.trace.layout import (
+    NFS_COMMIT,
+    NFS_READ,
+    NFS_WRITE,
+    THREAD_SERVER,
+    THREAD_TARGET,
+    THREAD_VMM,
+)
 
-KINDS: Final = ("request", "flush", "WRITE call", "COMMIT call", "journal commit")
-REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT = range(len(KINDS))
+KINDS: Final = ("request", "flush", "WRITE call", "COMMIT call", "journal commit", "READ call")
+REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL = range(len(KINDS))
+KIND_OF_CALL: Final = {NFS_WRITE: WRITE_CALL, NFS_COMMIT: COMMIT_CALL, NFS_READ: READ_CALL}
 
 # Ranks of what a write itself has under way below its machine's software.
 UNDER_WAY: Final = np.array(
@@ -122,7 +130,7 @@ def activities_of(
             requests.complete_ns, requests.device_key, own[: len(requests.key)], others,
         ),
         Activities(
-            np.where(calls.operation == NFS_COMMIT, COMMIT_CALL, WRITE_CALL), calls.key,
+            _kinds_of_calls(calls), calls.key,
             calls.begin_ns, calls.end_ns, calls.device_key, own[len(requests.key) :],
             one_of(calls.tid, apart),
         ),
@@ -133,6 +141,13 @@ def activities_of(
         ),
     )  # fmt: skip
     return Activities(**joined(parts))
+
+
+def _kinds_of_calls(calls: Calls) -> Ints:
+    kinds = np.full(len(calls), WRITE_CALL)
+    for operation, kind in KIND_OF_CALL.items():
+        kinds[calls.operation == operation] = kind
+    return kinds
 
 
 def _others(window: Window) -> Ints:

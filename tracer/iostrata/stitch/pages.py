@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: reads and the bios of their files in, which read waited for which bios out.
+"""Stage stitch: reads, and the bios and calls of their files in, which read waited for which out.
 
-A read through the page cache waits for pages, whoever asked the disk for them: itself, an
-earlier read (readahead), or another thread. Which pages a bio reads is told with it: that is
-the key. What a read asks for beyond its own pages (readahead), it does not wait for.
+A read through the page cache waits for pages, whoever asked the disk (or an NFS server) for
+them: itself, an earlier read (readahead), or another thread. Which pages a bio, or a call,
+reads is told with it: that is the key. What a read asks for beyond its own pages (readahead),
+it does not wait for.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Containing, Ints, at, distinct, joined, overlapping, pair_key
 from iostrata.stitch.bios import Bios
-from iostrata.stitch.calls import Reads
 from iostrata.stitch.endings import SOON_NS
+from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace import Facts
+from iostrata.trace.layout import NFS_READ
 
-SERVED: Final = ("page cache", "readahead under way", "device", "kernel", "not told")
-PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD = range(len(SERVED))
+SERVED: Final = ("page cache", "readahead under way", "device", "kernel", "not told", "server")
+PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD, SERVER = range(len(SERVED))
 
 # What the kernel makes up as it is read: no disk is behind it.
 MADE_UP: Final = frozenset(
@@ -47,13 +49,21 @@ class Awaited:
 
 
 @dataclass(frozen=True, eq=False)
-class Files:
-    """Of each bio, which part of a file it reads; ``told`` False: it is not known."""
+class Asked:
+    """Bios, or calls of the NFS client, that read a part of a file: one row each.
 
-    told: NDArray[np.bool_]
-    key: Ints
+    ``row``: of the bios or calls. ``file``: by one key; ``low``, ``high``: bytes from, to (not
+    with). ``tid``: who asked, ``begin_ns``, ``end_ns``: from when on until it was there, -1: it
+    was not seen.
+    """
+
+    row: Ints
+    file: Ints
     low: Ints
     high: Ints
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
 
 
 def own_reads(window: Window, owner: Ints) -> NDArray[np.bool_]:
@@ -69,63 +79,85 @@ def queued_before(window: Window, bios: Bios, tied: Tied) -> NDArray[np.bool_]:
     if window.reads is None:
         return np.zeros(len(tied.row), np.bool_)
     mine = tied.owner < len(window.pieces)
-    return mine & bios.read[tied.row] & ~_by_itself(window, bios, tied.owner, tied.row)
+    tid, begin = bios.tid[tied.row], bios.begin_ns[tied.row]
+    return mine & bios.read[tied.row] & ~_by_itself(window, tied.owner, tid, begin)
 
 
 def awaited(
     window: Window,
     bios: Bios,
+    calls: Calls,
     sleeps: Sleeps,
     piece_of_sleep: Ints,
-    piece_of_bio: Ints,
+    owners: tuple[Ints, Ints],
     explained: Explained,
 ) -> Awaited:
-    """Of a window of reads. ``piece_of_bio``: of those that are known to be awaited already.
-
-    ``piece_of_sleep``: whose each sleep is, -1: nobody's.
+    """Of a window of reads. ``owners``: of each bio, and of each call, the piece that is known to
+    have waited for it; ``piece_of_sleep``: whose each sleep is; -1: nobody's.
     """
     assert window.reads is not None
-    files = _files(window, bios)
-    keyed = _needed(window, window.reads, bios, files)
-    asker = _asker(window, bios)
-    of_its_file = files.told & (files.key == at(_file_of(window, window.reads), asker))
-    # Other reads may be complete just before it is let go: what it asked for beyond its own pages,
-    # and others' on the same disk.
-    tied = explained.bios
-    chance = (asker[tied.row] == tied.owner) & of_its_file[tied.row]
-    chance |= files.told[tied.row] & np.isin(tied.owner, keyed.owner)
-    ties = Tied(**joined([tied.rows(np.flatnonzero(~chance)), keyed]))
-    woken, ended = _woken(keyed, bios, sleeps, piece_of_sleep)
+    of_bios, of_calls = _bios_of_files(window, bios), _calls_of_files(calls)
+    bios_needed, calls_needed = (_needed(window, asked) for asked in (of_bios, of_calls))
+    keyed = np.concatenate([bios_needed.owner, calls_needed.owner])
+    ties, called = (
+        Tied(**joined([_without_chance(window, tied, asked, keyed), needed]))
+        for tied, asked, needed in (
+            (explained.bios, of_bios, bios_needed),
+            (explained.calls, of_calls, calls_needed),
+        )
+    )
+    woken, ended = SpanList(), explained.ended.copy()
+    for needed in (bios_needed, calls_needed):
+        ended |= _woken(woken, needed, sleeps, piece_of_sleep)
     explained = replace(
         explained,
-        spans=Spans(**joined([explained.spans, woken])),
+        spans=Spans(**joined([explained.spans, woken.collect()])),
         bios=ties,
-        ended=explained.ended | ended,
+        calls=called,
+        ended=ended,
     )
     # Past the page cache there is nothing but the device to tell of.
     untold = window.reads.direct.copy()
-    untold[piece_of_sleep[sleeps.asleep & ~explained.ended & (piece_of_sleep >= 0)]] = True
-    # What its file system reads ahead of itself (inode tables) is on the same disk's node.
-    around = files.told & (files.key == at(_node_of(window), asker))
-    unknown = (asker >= 0) & ~of_its_file & ~around & (piece_of_bio < 0)
-    untold[asker[unknown]] = True
-    return Awaited(explained, _served(window, bios, ties, piece_of_bio, untold))
-
-
-def _served(
-    window: Window, bios: Bios, ties: Tied, piece_of_bio: Ints, untold: NDArray[np.bool_]
-) -> Ints:
-    """The furthest that each read waited for."""
+    untold[piece_of_sleep[sleeps.asleep & ~ended & (piece_of_sleep >= 0)]] = True
+    untold[_of_unknown_files(window, bios, of_bios, owners[0])] = True
     served = np.full(len(window.pieces), PAGE_CACHE)
     served[_are_made_up(window.trace.facts, window.pieces.device_key)] = KERNEL
     served[untold] = UNTOLD
-    of_read = (ties.owner < len(window.pieces)) & bios.read[ties.row]
-    ties = ties.rows(np.flatnonzero(of_read))
-    itself = _by_itself(window, bios, ties.owner, ties.row)
-    served[ties.owner[~itself]] = READAHEAD
-    served[ties.owner[itself]] = DEVICE
-    served[piece_of_bio[(piece_of_bio >= 0) & bios.read]] = DEVICE
-    return served
+    for tied, known, place, reading, tid, begin in (
+        (ties, owners[0], DEVICE, bios.read, bios.tid, bios.begin_ns),
+        (called, owners[1], SERVER, calls.operation == NFS_READ, calls.tid, calls.begin_ns),
+    ):
+        mine = tied.rows(np.flatnonzero((tied.owner < len(served)) & reading[tied.row]))
+        itself = _by_itself(window, mine.owner, tid[mine.row], begin[mine.row])
+        served[mine.owner[~itself]] = READAHEAD
+        served[mine.owner[itself]] = place
+        served[known[(known >= 0) & reading]] = place
+    return Awaited(explained, served)
+
+
+def _without_chance(window: Window, tied: Tied, asked: Asked, keyed: Ints) -> Tied:
+    """Other reads may be complete just before a reader is let go: what it asked for beyond its
+    own pages, and others' on the same disk. ``keyed``: who waited for anything by its pages."""
+    row = np.full(int(max(tied.row.max(initial=-1), asked.row.max(initial=-1))) + 1, -1)
+    row[asked.row] = np.arange(len(asked.row))
+    told = row[tied.row]
+    asker = _asker(window, at(asked.tid, told), at(asked.begin_ns, told))
+    own = (asker == tied.owner) & (at(asked.file, told) == at(_file_of(window), asker))
+    chance = (told >= 0) & (own | np.isin(tied.owner, keyed))
+    return tied.rows(np.flatnonzero(~chance))
+
+
+def _of_unknown_files(window: Window, bios: Bios, of_bios: Asked, piece_of_bio: Ints) -> Ints:
+    """The pieces that asked a disk for data of which it is not known whether it is theirs."""
+    file = np.full(len(bios), -1)
+    file[of_bios.row] = of_bios.file
+    asker = np.where(bios.read & (piece_of_bio < 0), _asker(window, bios.tid, bios.begin_ns), -1)
+    # What its file system reads ahead of itself (inode tables) is on the same disk's node.
+    node = pair_key(window.pieces.device_key, np.zeros(len(window.pieces), np.int64))
+    known = np.zeros(len(bios), np.bool_)
+    known[of_bios.row] = True
+    known &= (file == at(_file_of(window), asker)) | (file == at(node, asker))
+    return asker[(asker >= 0) & ~known]
 
 
 def _are_made_up(facts: Facts, device_key: Ints) -> NDArray[np.bool_]:
@@ -133,82 +165,78 @@ def _are_made_up(facts: Facts, device_key: Ints) -> NDArray[np.bool_]:
     return np.isin(device_key, made_up)
 
 
-def _by_itself(window: Window, bios: Bios, piece: Ints, bio: Ints) -> NDArray[np.bool_]:
-    """Whether the piece's own call asked for the bio; who is no piece (a commit) has no call."""
-    pieces, begin = window.pieces, bios.begin_ns[bio]
+def _by_itself(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> NDArray[np.bool_]:
+    """Whether the piece's own call asked; who is no piece (a commit) has no call."""
+    pieces = window.pieces
     piece = np.where(piece < len(pieces), piece, -1)
-    itself: NDArray[np.bool_] = bios.tid[bio] == at(pieces.tid, piece)
-    itself &= (begin >= at(pieces.begin_ns, piece)) & (begin <= at(pieces.end_ns, piece))
+    itself: NDArray[np.bool_] = tid == at(pieces.tid, piece)
+    itself &= (begin_ns >= at(pieces.begin_ns, piece)) & (begin_ns <= at(pieces.end_ns, piece))
     return itself
 
 
-def _asker(window: Window, bios: Bios) -> Ints:
-    """Of each bio of a file's data, the piece in whose call it was asked for, -1: in none."""
+def _asker(window: Window, tid: Ints, time_ns: Ints) -> Ints:
+    """The piece that is a thread's call at a time, -1: none is."""
     pieces = window.pieces
     own = np.flatnonzero(pieces.request_key == 0)
     calls = Containing(pieces.tid[own], pieces.begin_ns[own], pieces.end_ns[own])
-    return np.where(bios.read, at(own, calls.find(bios.tid, bios.begin_ns)), -1)
+    return at(own, calls.find(tid, time_ns))
 
 
-def _file_of(window: Window, reads: Reads) -> Ints:
+def _file_of(window: Window) -> Ints:
     """Of each piece, its file by one key."""
-    return pair_key(window.pieces.device_key, reads.inode)
+    assert window.reads is not None
+    return pair_key(window.pieces.device_key, window.reads.inode)
 
 
-def _node_of(window: Window) -> Ints:
-    """Of each piece, by one key the node of the device that its file is on."""
-    return pair_key(window.pieces.device_key, np.zeros(len(window.pieces), np.int64))
+def _bios_of_files(window: Window, bios: Bios) -> Asked:
+    told = window.columns("block_bio_file", "bio_key", "inode", "offset_bytes", "dev", "size_bytes")
+    found = bios.by_key.at_or_before(told["bio_key"], told["time_ns"])
+    rows = np.flatnonzero(found >= 0)
+    row = found[rows]
+    low = told["offset_bytes"][rows]
+    return Asked(
+        row, pair_key(told["dev"][rows], told["inode"][rows]), low, low + told["size_bytes"][rows],
+        bios.tid[row], bios.begin_ns[row], bios.life_end_ns[row],
+    )  # fmt: skip
 
 
-def _files(window: Window, bios: Bios) -> Files:
-    events = window.columns(
-        "block_bio_file", "bio_key", "inode", "offset_bytes", "dev", "size_bytes"
-    )
-    row = bios.by_key.at_or_before(events["bio_key"], events["time_ns"])
-    rows = np.flatnonzero(row >= 0)
-    row = row[rows]
-    told = np.zeros(len(bios), np.bool_)
-    key, low, high = (np.full(len(bios), -1) for _ in range(3))
-    told[row] = True
-    key[row] = pair_key(events["dev"][rows], events["inode"][rows])
-    low[row] = events["offset_bytes"][rows]
-    high[row] = low[row] + events["size_bytes"][rows]
-    return Files(told, key, low, high)
+def _calls_of_files(calls: Calls) -> Asked:
+    row = np.flatnonzero(calls.operation == NFS_READ)
+    low = calls.offset_bytes[row]
+    return Asked(
+        row, pair_key(calls.device_key[row], calls.inode[row]), low, low + calls.size_bytes[row],
+        calls.tid[row], calls.begin_ns[row], calls.end_ns[row],
+    )  # fmt: skip
 
 
-def _needed(window: Window, reads: Reads, bios: Bios, files: Files) -> Tied:
-    """Reads and the bios that were under way to pages of theirs, and there before they ended."""
-    pieces = window.pieces
+def _needed(window: Window, asked: Asked) -> Tied:
+    """Reads, and what was under way to pages of theirs, and there before they ended."""
+    reads, pieces = window.reads, window.pieces
+    assert reads is not None
     mine = np.flatnonzero(~reads.direct & (reads.offset_bytes >= 0))
-    theirs = np.flatnonzero(files.told & (bios.life_end_ns >= 0))
+    theirs = np.flatnonzero(asked.end_ns >= 0)
     left, right = overlapping(
-        _file_of(window, reads)[mine],
-        pieces.begin_ns[mine],
-        pieces.end_ns[mine],
-        files.key[theirs],
-        bios.begin_ns[theirs],
-        bios.life_end_ns[theirs],
-    )
-    piece, bio = mine[left], theirs[right]
+        _file_of(window)[mine], pieces.begin_ns[mine], pieces.end_ns[mine],
+        asked.file[theirs], asked.begin_ns[theirs], asked.end_ns[theirs],
+    )  # fmt: skip
+    piece, one = mine[left], theirs[right]
     low = reads.offset_bytes[piece]
-    needed = (files.low[bio] < low + reads.size_bytes[piece]) & (files.high[bio] > low)
-    needed &= bios.life_end_ns[bio] <= pieces.end_ns[piece]
-    piece, bio = piece[needed], bio[needed]
-    begin = np.maximum(pieces.begin_ns[piece], bios.begin_ns[bio])
-    return Tied(piece, bio, begin, bios.life_end_ns[bio])
+    needed = (asked.low[one] < low + reads.size_bytes[piece]) & (asked.high[one] > low)
+    needed &= asked.end_ns[one] <= pieces.end_ns[piece]
+    piece, one = piece[needed], one[needed]
+    begin = np.maximum(pieces.begin_ns[piece], asked.begin_ns[one])
+    return Tied(piece, asked.row[one], begin, asked.end_ns[one])
 
 
-def _woken(
-    ties: Tied, bios: Bios, sleeps: Sleeps, piece_of_sleep: Ints
-) -> tuple[Spans, NDArray[np.bool_]]:
-    """From when the pages were there until the sleeper was let go; and which sleeps ended so."""
-    spans, ended = SpanList(), np.zeros(len(sleeps), np.bool_)
+def _woken(spans: SpanList, ties: Tied, sleeps: Sleeps, piece_of_sleep: Ints) -> NDArray[np.bool_]:
+    """Adds from when the pages were there until the sleeper was let go; says which sleeps ended
+    so."""
+    ended = np.zeros(len(sleeps), np.bool_)
     slept = np.flatnonzero(sleeps.asleep & (piece_of_sleep >= 0))
     during = Containing(piece_of_sleep[slept], sleeps.off_ns[slept], sleeps.wake_ns[slept])
-    done = bios.life_end_ns[ties.row]
-    sleep = at(slept, during.find(ties.owner, done))
-    soon = (sleep >= 0) & (at(sleeps.wake_ns, sleep) - done <= SOON_NS)
-    sleep, done = sleep[soon], done[soon]
+    sleep = at(slept, during.find(ties.owner, ties.end_ns))
+    soon = (sleep >= 0) & (at(sleeps.wake_ns, sleep) - ties.end_ns <= SOON_NS)
+    sleep, done = sleep[soon], ties.end_ns[soon]
     spans.add(piece_of_sleep[sleep], "wakeup.interrupt", done, sleeps.wake_ns[sleep])
     ended[sleep] = True
-    return spans.collect(), ended
+    return ended

@@ -26,7 +26,7 @@ class Calls:
     ``tid``: of the thread that made it, ``end_tid``: of the one that found it ended.
     ``reply_ns``: its reply was there (the transport had data, or, where that is
     not known, the reply was matched to the call). ``ends``: of the connection's addresses,
-    as in struct rpc_event; 0: not known.
+    as in struct rpc_event; 0: not known. ``offset_bytes``, ``size_bytes``: of the file.
     """
 
     key: Ints
@@ -42,6 +42,8 @@ class Calls:
     ends: Ints
     operation: Ints
     end_tid: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
 
     def __len__(self) -> int:
         return len(self.key)
@@ -52,7 +54,9 @@ class Calls:
 
 def rpc_calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
-    made = window.columns("nfs_call", "tid", "call_key", "dev", "inode", "operation")
+    made = window.columns(
+        "nfs_call", "tid", "call_key", "dev", "inode", "operation", "offset_bytes", "size_bytes"
+    )
     later = tuple({"ends"} & set(window.trace.points["rpc_call"].fields))
     ended = window.columns(
         "rpc_call", "tid", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection",
@@ -80,6 +84,8 @@ def rpc_calls_of(window: Window) -> Calls:
         ends=ended["ends"][rows] if later else np.zeros(len(rows), np.int64),
         operation=made["operation"][call],
         end_tid=ended["tid"][rows],
+        offset_bytes=made["offset_bytes"][call],
+        size_bytes=made["size_bytes"][call],
     )
 
 

@@ -61,7 +61,7 @@ from iostrata.stitch.turns import Numbers, Waited, behind_of
 from iostrata.stitch.wakers import Explained, Tied, Wakers
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
-from iostrata.trace.layout import WAKE_INTERRUPT
+from iostrata.trace.layout import NFS_READ, WAKE_INTERRUPT
 
 READ, AHEAD = RANK["device.read"], RANK["device.readahead"]
 
@@ -121,6 +121,8 @@ def stitch(window: Window) -> Stitched:
     calls = rpc_calls_of(window)
     hindered = Hindered(waits_of(window, calls), downs_of(window.trace))
     caller = owners_of_calls(calls, owners)
+    reading = calls.operation == NFS_READ
+    caller = np.where(reading & ~own_reads(window, caller), -1, caller)
     spans.extend(spans_of_calls(calls, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
     first_sleep = numbers.sleep
@@ -149,7 +151,9 @@ def stitch(window: Window) -> Stitched:
     )
     served = np.zeros(0, np.int64)
     if window.reads is not None:
-        found_reads = awaited(window, bios, sleeps, piece_of_sleep, piece_of_bio, explained)
+        found_reads = awaited(
+            window, bios, calls, sleeps, piece_of_sleep, (piece_of_bio, caller), explained
+        )
         explained, served = found_reads.explained, found_reads.served
         cached = np.flatnonzero(served == PAGE_CACHE)
         began, ended = window.pieces.begin_ns[cached], window.pieces.end_ns[cached]

@@ -9,10 +9,13 @@ from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Asks
 from iostrata.stitch import rpc_calls_of, whole
 from iostrata.trace import Trace
+from iostrata.trace.layout import NFS_READ
 
 
 def asks_of(upper: Trace) -> Asks:
     calls = rpc_calls_of(whole(upper))
+    # A server tells of no reads.
+    calls = calls.rows(np.flatnonzero(calls.operation != NFS_READ))
     return Asks(
         identity=calls.key,
         begin_ns=calls.send_ns,
