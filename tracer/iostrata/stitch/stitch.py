@@ -13,29 +13,28 @@ pieces first, then commits, then requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, ranges
+from iostrata.columns import AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
-from iostrata.stitch.awaited import Waiting, edges_of, edges_of_commits, numbered
+from iostrata.stitch.awaited import Waiting, edges_of_commits, numbered
 from iostrata.stitch.behind import Behind, nothing_behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
+from iostrata.stitch.others import AHEAD, READ, Others
 from iostrata.stitch.owners import Owners, Syncs
-from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, queued_before
+from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads
 from iostrata.stitch.people import told
 from iostrata.stitch.reconnects import downs_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import (
-    Calls,
     Hindered,
     owners_of_calls,
     rpc_calls_of,
@@ -58,12 +57,10 @@ from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
 from iostrata.stitch.stacked import Stack, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Numbers, Waited, behind_of
-from iostrata.stitch.wakers import Explained, Tied, Wakers
+from iostrata.stitch.wakers import Wakers
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import NFS_READ, WAKE_INTERRUPT
-
-READ, AHEAD = RANK["device.read"], RANK["device.readahead"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +155,7 @@ def stitch(window: Window) -> Stitched:
         cached = np.flatnonzero(served == PAGE_CACHE)
         began, ended = window.pieces.begin_ns[cached], window.pieces.end_ns[cached]
         spans.add(cached, "read.cached", began, ended)
-    others = _Others(window, bios, root, requests, carried, journal, stack.stacked, calls, hindered)
+    others = Others(window, bios, root, requests, carried, journal, stack.stacked, calls, hindered)
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
     spans.extend(late_for(issuers(bios, carried, requests, piece_of_bio), sleeps, first_sleep))
@@ -289,79 +286,6 @@ def _activity_spans(
     journal = in_commit & (bios.meta | bios.wants_flush[stack.root])
     spans.extend(spans_of_bios(bios, requests, carried, activity_of_bio, journal, stack.stacked))
     return spans.collect()
-
-
-class _Others:
-    """What was waited for although others asked for it, as spans of those who waited."""
-
-    def __init__(
-        self,
-        window: Window,
-        bios: Bios,
-        root: Ints,
-        requests: Requests,
-        carried: Carried,
-        journal: NDArray[np.bool_],
-        stacked: Ints,
-        calls: Calls,
-        hindered: Hindered,
-    ) -> None:
-        self._window = window
-        self._bios, self._root, self._requests = bios, root, requests
-        self._carried, self._journal = carried, journal
-        self._stacked, self._calls, self._hindered = stacked, calls, hindered
-
-    def spans_of(self, explained: Explained, owners: Iterable[Ints]) -> Spans:
-        """``owners``: of each bio, whose own spans have it already."""
-        spans = SpanList()
-        spans.extend(explained.spans)
-        if not len(explained.bios.row) and not len(explained.calls.row):
-            return spans.collect()
-        tied = explained.bios
-        own = np.logical_or.reduce([of_bio[tied.row] == tied.owner for of_bio in owners])
-        # What a commit consists of, it is waited for as a commit.
-        tied = tied.rows(np.flatnonzero(~own & ~self._journal[tied.row]))
-        none = np.zeros(len(self._bios), np.bool_)
-        alone = spans_of_bios(
-            self._bios, self._requests, self._carried,
-            np.where(one_of(self._root, tied.row), self._root, -1), none, self._stacked,
-        )  # fmt: skip
-        ahead = queued_before(self._window, self._bios, tied)
-
-        def seen(rank: Ranks, edge: Ints) -> Ranks:
-            return np.where(ahead[edge] & (rank == READ), AHEAD, rank).astype(np.int16)
-
-        spans.extend(follow(alone, edges_of(tied, tied.row), seen))
-        tied = explained.calls
-        called = spans_of_calls(
-            self._calls, np.arange(len(self._calls)), len(self._requests.key), self._hindered
-        )
-        spans.extend(follow(called, edges_of(tied, tied.row)))
-        return spans.collect()
-
-    def edges(self, tied: Tied, first: int) -> tuple[Edges, Ints]:
-        """To what is below the bios, where those are on stacked devices; and as what it is seen.
-
-        ``first``: the number of the first request among activities. What is below a commit's
-        bios is the commit's, and a journal's: it has edges of its own.
-        """
-        tied = tied.rows(np.flatnonzero(~self._journal[tied.row]))
-        on_stacked = one_of(self._requests.device_key, self._stacked)[self._carried.request]
-        below = on_stacked & one_of(self._root[self._carried.bio], tied.row)
-        bio, request = self._carried.bio[below], self._carried.request[below]
-        order = np.argsort(self._root[bio], kind="stable")
-        roots_of = self._root[bio][order]
-        first_of = np.searchsorted(roots_of, tied.row, side="left")
-        count = np.searchsorted(roots_of, tied.row, side="right") - first_of
-        tie = np.repeat(np.arange(len(tied.row)), count)
-        edges = Edges(
-            request[order][np.repeat(first_of, count) + ranges(count)] + first,
-            tied.owner[tie],
-            tied.begin_ns[tie],
-            tied.end_ns[tie],
-        )
-        ahead = queued_before(self._window, self._bios, tied)[tie]
-        return edges, np.where(ahead, AHEAD, RANK["device.data"])
 
 
 def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: int) -> Spans:

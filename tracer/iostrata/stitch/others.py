@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: what was waited for although others asked for it in, spans of who waited out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints, one_of, ranges
+from iostrata.layers import RANK
+from iostrata.stitch.awaited import edges_of
+from iostrata.stitch.bios import Bios, Carried
+from iostrata.stitch.blockio import spans_of_bios
+from iostrata.stitch.pages import queued_before
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.rpc import Calls, Hindered, spans_of_calls
+from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
+from iostrata.stitch.wakers import Explained, Tied
+from iostrata.stitch.window import Window
+
+READ, AHEAD = RANK["device.read"], RANK["device.readahead"]
+
+
+class Others:
+    """What was waited for although others asked for it, as spans of those who waited."""
+
+    def __init__(
+        self,
+        window: Window,
+        bios: Bios,
+        root: Ints,
+        requests: Requests,
+        carried: Carried,
+        journal: NDArray[np.bool_],
+        stacked: Ints,
+        calls: Calls,
+        hindered: Hindered,
+    ) -> None:
+        self._window = window
+        self._bios, self._root, self._requests = bios, root, requests
+        self._carried, self._journal = carried, journal
+        self._stacked, self._calls, self._hindered = stacked, calls, hindered
+
+    def spans_of(self, explained: Explained, owners: Iterable[Ints]) -> Spans:
+        """``owners``: of each bio, whose own spans have it already."""
+        spans = SpanList()
+        spans.extend(explained.spans)
+        if not len(explained.bios.row) and not len(explained.calls.row):
+            return spans.collect()
+        tied = explained.bios
+        own = np.logical_or.reduce([of_bio[tied.row] == tied.owner for of_bio in owners])
+        # What a commit consists of, it is waited for as a commit.
+        tied = tied.rows(np.flatnonzero(~own & ~self._journal[tied.row]))
+        none = np.zeros(len(self._bios), np.bool_)
+        alone = spans_of_bios(
+            self._bios, self._requests, self._carried,
+            np.where(one_of(self._root, tied.row), self._root, -1), none, self._stacked,
+        )  # fmt: skip
+        ahead = queued_before(self._window, self._bios, tied)
+
+        def seen(rank: Ranks, edge: Ints) -> Ranks:
+            return np.where(ahead[edge] & (rank == READ), AHEAD, rank).astype(np.int16)
+
+        spans.extend(follow(alone, edges_of(tied, tied.row), seen))
+        tied = explained.calls
+        called = spans_of_calls(
+            self._calls, np.arange(len(self._calls)), len(self._requests.key), self._hindered
+        )
+        spans.extend(follow(called, edges_of(tied, tied.row)))
+        return spans.collect()
+
+    def edges(self, tied: Tied, first: int) -> tuple[Edges, Ints]:
+        """To what is below the bios, where those are on stacked devices; and as what it is seen.
+
+        ``first``: the number of the first request among activities. What is below a commit's
+        bios is the commit's, and a journal's: it has edges of its own.
+        """
+        tied = tied.rows(np.flatnonzero(~self._journal[tied.row]))
+        on_stacked = one_of(self._requests.device_key, self._stacked)[self._carried.request]
+        below = on_stacked & one_of(self._root[self._carried.bio], tied.row)
+        bio, request = self._carried.bio[below], self._carried.request[below]
+        order = np.argsort(self._root[bio], kind="stable")
+        roots_of = self._root[bio][order]
+        first_of = np.searchsorted(roots_of, tied.row, side="left")
+        count = np.searchsorted(roots_of, tied.row, side="right") - first_of
+        tie = np.repeat(np.arange(len(tied.row)), count)
+        edges = Edges(
+            request[order][np.repeat(first_of, count) + ranges(count)] + first,
+            tied.owner[tie],
+            tied.begin_ns[tie],
+            tied.end_ns[tie],
+        )
+        ahead = queued_before(self._window, self._bios, tied)[tie]
+        return edges, np.where(ahead, AHEAD, RANK["device.data"])
