@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.lab.read import IN_TREE
 from iostrata.lab.record import RECORDER
 from iostrata.lab.standing import find_machine
 from iostrata.trace import layout, read_trace
@@ -80,3 +81,14 @@ def test_tables_are_lawful(series: str, tmp_path: Path) -> None:
     assert found["passed"]
     assert [machine["kernel"].endswith("arm64") for machine in found["machines"]] == [True]
     assert all(machine["kernel"].startswith(series) for machine in found["machines"])
+
+
+def test_a_known_delay_is_found_in_the_device(tmp_path: Path) -> None:
+    """As on amd64: the scenario with another processor."""
+    declared = (IN_TREE / "local-delay.toml").read_text()
+    scenario = tmp_path / "delay-arm64.toml"
+    machine = 'name = "local"\n'
+    scenario.write_text(declared.replace(machine, f'{machine}architecture = "arm64"\n', 1))
+    found = run(str(scenario), tmp_path, "--kernel", "6.12", "--round", "delay-8ms")
+    assert found["passed"]
+    assert found["machines"][0]["kernel"].endswith("-arm64")
