@@ -215,9 +215,17 @@ def _needed(window: Window, asked: Asked) -> Tied:
     assert reads is not None
     mine = np.flatnonzero(~reads.direct & (reads.offset_bytes >= 0))
     theirs = np.flatnonzero(asked.end_ns >= 0)
+    # One time after the other for each file: there may be as many files as reads.
+    _, file = np.unique(
+        np.concatenate([_file_of(window)[mine], asked.file[theirs]]), return_inverse=True
+    )
+    begin = np.concatenate([pieces.begin_ns[mine], asked.begin_ns[theirs]])
+    end = np.concatenate([pieces.end_ns[mine], asked.end_ns[theirs]])
+    apart = file * (end.max(initial=0) - begin.min(initial=0) + 1)
+    begin, end, few = begin + apart, end + apart, len(mine)
+    key = np.zeros(len(begin), np.int64)
     left, right = overlapping(
-        _file_of(window)[mine], pieces.begin_ns[mine], pieces.end_ns[mine],
-        asked.file[theirs], asked.begin_ns[theirs], asked.end_ns[theirs],
+        key[:few], begin[:few], end[:few], key[few:], begin[few:], end[few:]
     )  # fmt: skip
     piece, one = mine[left], theirs[right]
     low = reads.offset_bytes[piece]
