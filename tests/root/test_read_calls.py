@@ -68,14 +68,35 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The reads of one file, in order: from where, and ns by row, a row a read."""
+class Read:
+    """One read of the file: from where, and ns by row."""
 
-    served: list[str]
-    rows: dict[str, list[int]]
-    latency_ns: list[int]
-    residual_ns: list[int]
-    methods: set[str]
+    place: int
+    served: str
+    rows: dict[str, int]
+    latency_ns: int
+    method: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """The reads of the file, in order. ``missing``: so many at most were left out.
+
+    ``unseen``: of so many sleeps this kernel told nobody the end, as some keep their tracepoints
+    silent while certain programs have a CPU: such a read cannot be told.
+    """
+
+    reads: list[Read]
+    missing: int
+    unseen: int
+
+    def by_place(self, places: list[int]) -> list[Read | None]:
+        """Of each place that was read, in that order; None: it was left out."""
+        left = list(self.reads)
+        found = [left.pop(0) if left and left[0].place == place else None for place in places]
+        assert not left
+        assert found.count(None) <= self.missing
+        return found
 
 
 def recorded(file: str, stat: str, how: str, places: list[int], to: Path) -> tuple[Said, Found]:
@@ -88,21 +109,37 @@ def recorded(file: str, stat: str, how: str, places: list[int], to: Path) -> tup
     found = library.open(to / "recording").analyse("read")
     total = found.time_ns.sum(axis=0) + found.residual_ns
     assert total.tolist() == found.writes.latency_ns.tolist()
-    # Around them it reads the counters once more each, behind those of the disk.
     return Said(told["cached"], *told["counted"]), of_file(found, file)
 
 
 def of_file(found: Breakdown, file: str) -> Found:
     reads = found.writes
-    number = reads.names["file"].index(file)
-    mine = np.flatnonzero(reads.codes["file"] == number)
+    names, codes = reads.names, reads.codes
+    mine = np.flatnonzero(codes["file"] == names["file"].index(file)).tolist()
+    rows = [*(layer.name for layer in found.layers), "unattributed"]
+    times = np.vstack([found.time_ns, found.residual_ns])
     return Found(
-        [reads.names["served"][code] for code in reads.codes["served"][mine].tolist()],
-        {layer.name: found.time_ns[row, mine].tolist() for row, layer in enumerate(found.layers)},
-        reads.latency_ns[mine].tolist(),
-        found.residual_ns[mine].tolist(),
-        {reads.names["method"][code] for code in reads.codes["method"][mine].tolist()},
+        [
+            Read(
+                int(reads.offset_bytes[number]) // PAGE,
+                names["served"][codes["served"][number]],
+                dict(zip(rows, times[:, number].tolist(), strict=True)),
+                int(reads.latency_ns[number]),
+                names["method"][codes["method"][number]],
+            )
+            for number in mine
+        ],
+        sum(count for why, count in found.left_out.items() if "lost" in why),
+        sum(one.count for one in found.quality.unseen),
     )
+
+
+def told(reads: list[Read | None], unseen: int) -> list[Read]:
+    """Those of which it can be told what served them: all but as many as the kernel hid."""
+    some = [read for read in reads if read and read.served != "not told"]
+    assert sum(read is not None for read in reads) - len(some) <= unseen
+    assert len(some) >= 0.8 * len(reads)
+    return some
 
 
 def test_cold_and_warm(disk: Path) -> None:
@@ -112,14 +149,17 @@ def test_cold_and_warm(disk: Path) -> None:
     cold = [37 * number % 256 for number in range(40)]
     said, found = recorded(str(file), NO_DISK, "random", cold + cold, disk)
     assert said.cached == 40 * [0] + 40 * [1]
-    assert [name == "page cache" for name in found.served] == [bool(one) for one in said.cached]
-    assert Counter(found.served) == {"device": 40, "page cache": 40}
-    assert all(ns > 0 for ns in found.rows["device.read"][:40])
-    assert not any(found.rows["device.read"][40:])
-    assert not any(found.rows["read.cached"][:40])
-    assert all(ns > 0 for ns in found.rows["read.cached"][40:])
-    # Every call: its own, and those that read the counters the first time.
-    assert said.calls == len(found.served) + 2
+    reads = found.by_place(cold + cold)
+    for read in told(reads[:40], found.unseen):
+        assert read.served == "device"
+        assert read.rows["device.read"] > 0
+        assert not read.rows["read.cached"]
+    for read in told(reads[40:], 0):
+        assert read.served == "page cache"
+        assert not read.rows["device.read"]
+        assert read.rows["read.cached"] > 0
+    # Its own calls, and one of each counter.
+    assert said.calls == 80 + 2
 
 
 def test_a_disk_of_known_service_time(slow: SlowDisk, disk: Path) -> None:
@@ -127,42 +167,51 @@ def test_a_disk_of_known_service_time(slow: SlowDisk, disk: Path) -> None:
     stat = f"/sys/class/block/{Path(slow.path).name}/stat"
     cold = [11 * number for number in range(12)]
     said, found = recorded(slow.path, stat, "random", cold + cold, disk)
-    assert Counter(found.served) == {"device": said.requests, "page cache": 12}
     assert said.requests == 12
-    reads = [ns for ns in found.rows["device.read"] if ns]
-    assert len(reads) == 12
-    assert min(reads) >= 0.95e9 * SERVICE_S
-    # The disk counts each from when there was a request for it.
-    queued = sum(sum(ns) for name, ns in found.rows.items() if name.startswith("block."))
-    assert abs(sum(reads) + queued - said.request_ms * 1e6) <= 0.05 * sum(reads) + queued + 12e6
-    assert sum(found.residual_ns) <= 0.02 * sum(found.latency_ns)
+    reads = found.by_place(cold + cold)
+    waited = told(reads[:12], found.unseen)
+    assert {read.served for read in waited} == {"device"}
+    assert {read.served for read in told(reads[12:], 0)} == {"page cache"}
+    took = [read.rows["device.read"] for read in waited]
+    assert min(took) >= 0.95e9 * SERVICE_S
+    # The disk counts each from when there was a request for it, in whole ms.
+    queued = sum(ns for read in waited for row, ns in read.rows.items() if row.startswith("block."))
+    counted = said.request_ms * 1e6 * len(waited) / 12
+    assert abs(sum(took) + queued - counted) <= 0.1 * counted + queued + 12e6
+    assert sum(read.rows["unattributed"] for read in waited) <= 0.02 * sum(took)
 
 
 def test_readahead_is_told_from_what_was_asked_for(slow: SlowDisk, disk: Path) -> None:
     """One page after the other, faster than the disk: most are there, or on their way."""
     stat = f"/sys/class/block/{Path(slow.path).name}/stat"
     said, found = recorded(slow.path, stat, "ahead", list(range(96)), disk)
-    served = Counter(found.served)
+    reads = found.by_place(list(range(96)))
+    some = told(reads, found.unseen)
+    served = Counter(read.served for read in some)
     assert set(served) == {"device", "page cache", "readahead under way"}
     # What was not in memory may be there by the time of the read; what was, still is.
-    assert all(
-        name == "page cache" for name, there in zip(found.served, said.cached, strict=True) if there
-    )
+    for read, there in zip(reads, said.cached, strict=True):
+        assert not there or read is None or read.served == "page cache"
     assert served["device"] <= said.requests < 96
-    waited = [ns for ns in found.rows["device.readahead"] if ns]
-    assert len(waited) == served["readahead under way"]
-    assert sum(found.residual_ns) <= 0.02 * sum(found.latency_ns)
+    for read in some:
+        assert (read.rows["device.readahead"] > 0) >= (read.served == "readahead under way")
+        assert (read.rows["device.read"] > 0) == (read.served == "device")
+    took = sum(read.latency_ns for read in some)
+    assert sum(read.rows["unattributed"] for read in some) <= 0.02 * took
 
 
 def test_past_the_page_cache(disk: Path) -> None:
     """O_DIRECT asks the device each time."""
     file = disk / "data"
     file.write_bytes(bytes(64 * PAGE))
-    places = [5, 9, 5, 9, 33]
+    places = [5, 9, 5, 9, 33, 5, 9, 5, 9, 33]
     _, found = recorded(str(file), NO_DISK, "direct", places, disk)
-    assert found.served == 5 * ["device"]
-    assert found.methods == {"read_direct"}
-    assert all(ns > 0 for ns in found.rows["device.read"])
+    reads = found.by_place(places)
+    some = [read for read in reads if read]
+    assert {read.method for read in some} == {"read_direct"}
+    assert {read.served for read in some} == {"device"}
+    # What hides the end of a sleep hides that of its request.
+    assert sum(read.rows["device.read"] > 0 for read in some) >= len(some) - found.unseen
 
 
 def test_without_it_nothing_is_there(disk: Path) -> None:
