@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from iostrata.analysis import analyse
-from iostrata.attribute import summarise
+from iostrata.analysis import analyse, timelines
+from iostrata.attribute import Choice, summarise
 from iostrata.errors import NothingToAnalyse, UsageError
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
+from iostrata.report import timeline_json, waterfall
 from iostrata.stitch import window
 from iostrata.trace.layout import CALL_PREAD64, THREAD_JOURNAL, WAKE_INTERRUPT
 from tests.reading import O_DIRECT, OPEN_OF_DEVICE, STRANGER, Reader, reading_world
@@ -345,6 +346,26 @@ def test_sums_by_place() -> None:
         ("device", 1, 0.25, float(sum(reader.truth[0].values()))),
     ]
     assert [group.name for group in found.groups] == ["device", "page cache"]
+
+
+def test_a_read_as_a_waterfall(tmp_path: Path) -> None:
+    """Step by step, with the request that it waited for; the page cache's needs none."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    reader.missed(3 * PAGE, PAGE)
+    reader.cached(3 * PAGE, PAGE, duration=1_700)
+    world.builder.write(tmp_path / "machine")
+    seen = timelines(open_recording(tmp_path / "machine"), Choice(numbers=(1, 2)), op=Op.READ)
+    missed, cached = seen.timelines
+    assert [(step.layer.name, step.end_ns - step.begin_ns) for step in missed.steps if step.layer] \
+        == [("syscall", 700), ("block.Q2D", 300), ("device.read", 30_000),
+            ("wakeup.interrupt", 1_000), ("wakeup.runqueue", 2_000), ("syscall", 900)]  # fmt: skip
+    assert missed.steps[2].evidence.request_key is not None
+    assert [step.layer.name for step in cached.steps if step.layer] == ["read.cached"]
+    assert "read 1 of 2" in waterfall.render(seen.timelines, seen.quality).plain
+    assert {write.op for write in timeline_json.document(seen.timelines, seen.quality).writes} == {
+        "read"
+    }
 
 
 def test_recordings_without_reads_are_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from iostrata.analysis.who import CONTENDED, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints
 from iostrata.hops import Witnesses, lift
-from iostrata.model import Lane, Quality, Step, Timeline
+from iostrata.model import Lane, Op, Quality, Step, Timeline
 from iostrata.recording import Recording
 from iostrata.stitch import windows
 
@@ -33,9 +33,9 @@ class Seen:
     quality: Quality
 
 
-def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL) -> Seen:
+def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL, op: Op = Op.SYNC) -> Seen:
     """Errors: RecordingError, NothingToAnalyse, UsageError."""
-    found = prepare(recording)
+    found = prepare(recording, op)
     quality = quality_of(found.path, found.plain_writes, {})
     return Seen(timelines_of(found, choice, wanted), quality)
 
@@ -112,6 +112,7 @@ def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, steps: list[
             evidence = structs.replace(evidence, who=None)
         relative.append(Step(step.layer, since, until, since - int(away[call]), evidence))
     return Timeline(
+        op=found.op,
         number=row + 1,
         of=len(writes),
         why=chosen.why,

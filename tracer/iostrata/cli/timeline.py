@@ -14,7 +14,8 @@ from iostrata.attribute import Choice, percentile
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, has_blocks, terminal_width
-from iostrata.errors import STATUS_LOSSES
+from iostrata.errors import STATUS_LOSSES, UsageError
+from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
 
@@ -47,6 +48,7 @@ def timeline(
     process: filters.Process = None,
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
+    op: options.Op = options.Operations.SYNC,
     steps: Annotated[
         int,
         typer.Option("--steps", metavar="N", min=0, help="List the N longest steps of each."),
@@ -69,15 +71,22 @@ def timeline(
       iostrata timeline /var/tmp/db --slowest 5 --steps 0
       iostrata timeline /var/tmp/db --near p99 --by method
       iostrata timeline /var/tmp/db --process postgres --from 30s --to 35s
+      iostrata timeline /var/tmp/db --op read --slowest 3
       iostrata timeline /var/tmp/db --id 4711 --json - | jq .writes
     """
     check_directory(json)
+    if op is options.Operations.ALL or by is options.By.SERVED:
+        raise UsageError(
+            "single writes and reads are chosen among those of one kind, and by what is known of "
+            "all of them",
+            "give --op sync, read or direct, and another --by",
+        )
     wanted = filters.wanted(since, until, process, to_file, slower_than)
     percentiles = tuple(percentile(text) for text in near or ())
     if not (slowest or percentiles or number):
         slowest, percentiles = 1, (50.0, 99.0)
     choice = Choice(slowest or 0, percentiles, tuple(number or ()), by.value if by else "")
-    seen = timelines(open_recording(recording), choice, wanted)
+    seen = timelines(open_recording(recording), choice, wanted, Op(op.value))
     if json == STDOUT:
         sys.stdout.write(timeline_json.render(seen.timelines, seen.quality))
     else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from iostrata.model.breakdown import Layer, Who
+from iostrata.model.breakdown import Layer, Op, Who
 
 
 class Evidence(Struct, frozen=True):
@@ -64,7 +64,8 @@ class Timeline(Struct, frozen=True):
     ``number``: 1 for the first of the recording's ``of`` analysed writes. ``why``:
     what it was chosen for. ``begin_ns``: CLOCK_MONOTONIC; ``realtime_ns``: since
     1970, None where the recording has no clock sample. ``calls_ns``: begin of each
-    call, without the caller's own time between them, which is ``caller_ns``.
+    call, without the caller's own time between them, which is ``caller_ns``. ``op``: what the
+    "write" is.
     """
 
     number: int
@@ -83,3 +84,4 @@ class Timeline(Struct, frozen=True):
     calls_ns: tuple[int, ...]
     lanes: tuple[Lane, ...]
     steps: tuple[Step, ...]
+    op: Op = Op.SYNC

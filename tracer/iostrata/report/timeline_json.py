@@ -63,6 +63,7 @@ class Write(Struct, frozen=True):
     ``begin_ns``: CLOCK_MONOTONIC; ``realtime_ns``: since 1970. ``file``: its path when it was
     written, else its device and inode. ``caller_ns``: the caller's own time between the calls. The
     steps neither overlap nor leave a gap within a call: their durations add up to ``latency_ns``.
+    ``op``: what it is instead of a synchronous write: ``read``, ``direct``.
     """
 
     id: Count
@@ -84,6 +85,7 @@ class Write(Struct, frozen=True):
     caller_ns: int
     layers: list[LayerTime]
     steps: list[Step]
+    op: str | UnsetType = UNSET
 
 
 class Quality(Struct, frozen=True):
@@ -131,6 +133,7 @@ def _write(timeline: model.Timeline) -> Write:
             Step(*place(step.layer), step.begin_ns, step.end_ns, **_evidence(step.evidence))
             for step in timeline.steps
         ],
+        op=UNSET if timeline.op is model.Op.SYNC else timeline.op.value,
     )
 
 

@@ -55,7 +55,8 @@ def render(
 
 def _head(timeline: Timeline, width: int) -> Iterator[Text]:
     why = f", {timeline.why}" if timeline.why else ""
-    title = f"{units.duration(timeline.latency_ns)}: write {timeline.number} of {timeline.of}{why}"
+    which = f"{timeline.op.word} {timeline.number} of {timeline.of}{why}"
+    title = f"{units.duration(timeline.latency_ns)}: {which}"
     yield from (Text(line, style="bold") for line in wrapped(title, width))
     names, where = timeline.names, _file(timeline)
     if timeline.offset_bytes >= 0:
