@@ -39,6 +39,7 @@ def test_verdicts() -> None:
     assert seen == {
         "syscall": "yes",
         "32-bit": "no",
+        "reads": "no",
         "fs": "no",
         "journal": "no",
         "block": "yes",
