@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of real kernels that were asked for reads: dd of a file that is not in memory.
+
+Each is of Linux 6.1 in the lab: 64 kB at a time from ext4 (with O_DIRECT, too), and over NFS.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.attribute import summarise
+from iostrata.model import Breakdown, Op
+from iostrata.recording import open_recording
+from iostrata.report import json, table
+
+RECORDINGS = Path(__file__).parent / "recordings" / "reads"
+OPS = {"ext4": Op.READ, "ext4_direct": Op.DIRECT, "nfs": Op.READ}
+
+
+def found(name: str) -> Breakdown:
+    return analyse(open_recording(RECORDINGS / name), OPS[name])
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_the_table_is_as_it_was(name: str) -> None:
+    """IOSTRATA_REWRITE=1 writes the tables anew; read what changed."""
+    by = "served" if OPS[name] is Op.READ else "method"
+    text = table.render(summarise(found(name), by), 80).plain
+    golden = RECORDINGS / f"{name}.txt"
+    if os.environ.get("IOSTRATA_REWRITE"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_read_adds_up(name: str) -> None:
+    breakdown = found(name)
+    layers = breakdown.time_ns.sum(axis=0)
+    assert np.array_equal(layers + breakdown.residual_ns, breakdown.writes.latency_ns)
+    assert (breakdown.time_ns >= 0).all()
+    assert (breakdown.residual_ns >= 0).all()
+    assert breakdown.residual_ns.sum() <= 0.01 * breakdown.writes.latency_ns.sum()
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_the_same_recording_gives_the_same_bytes(name: str) -> None:
+    once, again = (json.render(summarise(found(name))) for _ in range(2))
+    assert once == again
+
+
+def test_all_of_the_file_was_read() -> None:
+    """As many bytes as dd said."""
+    for name, size_bytes in (("ext4", 8_000_000), ("ext4_direct", 8_000_000), ("nfs", 4_000_000)):
+        reads = found(name).writes
+        number = next(n for n, path in enumerate(reads.names["file"]) if path.endswith("/ff"))
+        assert reads.size_bytes[reads.codes["file"] == number].sum() == size_bytes
