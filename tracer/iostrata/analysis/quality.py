@@ -16,6 +16,7 @@ from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.networks import network_disks
 from iostrata.analysis.path import Path
+from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import shown
@@ -27,7 +28,6 @@ from iostrata.trace import Trace, by_script
 from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
-    THREAD_WORKER,
     UNSEEN_COMPAT,
     UNSEEN_SYNC,
     UNSEEN_UNDECIDED,
@@ -45,7 +45,6 @@ WITHOUT_CALLS: Final = {
 
 
 # What io_uring names the kernel's thread that looks for requests.
-SQ_THREAD: Final = b"iou-sqp-"
 
 
 # What may be in a row that holds less of the time is not worth a line.
@@ -164,6 +163,14 @@ def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
         yield NotObserved("fs", f"no point of {kind} is recorded", "syscall and unattributed")
 
 
+def _files_taken_for_one(trace: Trace) -> Iterator[NotObserved]:
+    """Each subvolume of a btrfs numbers its files anew, and all are of one superblock."""
+    keys = distinct(integers(trace.points["syscall"]["dev"])).tolist()
+    if any(trace.facts.file_system(key) == "btrfs" for key in keys):
+        what = "files of one number in several subvolumes are taken for one file"
+        yield NotObserved("btrfs subvolumes", what, "")
+
+
 def _unknown_mounts(trace: Trace, keys: Sequence[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
     seen = {key for point in SYNCS for key in integers(trace.points[point]["dev"]).tolist()}
@@ -178,6 +185,7 @@ def _not_observed(
 ) -> Iterator[NotObserved]:
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)
+    yield from _files_taken_for_one(trace)
     yield from _not_told(trace)
     yield from coarser(trace)
     detail = bool(trace.env.get("detail"))
@@ -233,12 +241,8 @@ def _not_told(trace: Trace) -> Iterator[NotObserved]:
     if UNSEEN_SYNC in unseen:
         what = f"{unseen[UNSEEN_SYNC][0]} left out, as they are for all disks (--device)"
         yield NotObserved("calls of sync", what, "")
-    threads = trace.points["thread"]
-    # One that was met at its birth had its program's name; no other worker submits anything.
-    polls = np.char.startswith(threads["comm"].astype("S16"), SQ_THREAD)
-    polls |= integers(threads["kind"]) == THREAD_WORKER
     submitted = integers(trace.points["io_uring_submit_req"]["tid"])
-    polled = int(np.isin(submitted, integers(threads["subject_tid"])[polls]).sum())
+    polled = int(np.isin(submitted, polling_threads(trace)).sum())
     if polled:
         what = f"how long {polled} requests waited for the kernel's thread to take them (SQPOLL)"
         yield NotObserved("io_uring", f"{what}: it is in no latency", "")

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.analysis.left_out import WHAT_TO_DO
 from iostrata.columns import Ints
 from iostrata.errors import NothingToAnalyse, UsageError
 from iostrata.model import Op, Writes
@@ -49,9 +50,10 @@ def none_found(op: Op, left_out: Mapping[str, int], damage: Sequence[str]) -> No
             f"the recording holds no {NONE_OF[op]}",
             "pipes, sockets and terminals do not count; check that the filter names the process",
         )
+    most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(
         f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}",
-        "record again, with a larger --buffer where events were lost",
+        WHAT_TO_DO.get(most, "record again, with a larger --buffer where events were lost"),
     )
 
 
