@@ -18,7 +18,7 @@ from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.report import json, table
 
-RECORDINGS = Path(__file__).parent / "recordings" / "reads"
+RECORDINGS = Path(__file__).parent / "recordings_of_reads"
 OPS = {"ext4": Op.READ, "ext4_direct": Op.DIRECT, "nfs": Op.READ}
 
 
