@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Containing, Ints, at, distinct, joined, overlapping, pair_key
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.calls import Pieces, Reads
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.rpc import Calls
 from iostrata.stitch.spans import SpanList, Spans
@@ -66,6 +67,21 @@ class Asked:
     end_ns: Ints
 
 
+class _Readers:
+    """A window's pieces as reads. ``file``: of each, by one key."""
+
+    def __init__(self, pieces: Pieces, reads: Reads) -> None:
+        self.pieces, self.reads = pieces, reads
+        self.file = pair_key(pieces.device_key, reads.inode)
+        self._calls = np.flatnonzero(pieces.request_key == 0)
+        calls = self._calls
+        self._during = Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls])
+
+    def asker(self, tid: Ints, time_ns: Ints) -> Ints:
+        """The piece that is a thread's call at a time, -1: none is."""
+        return at(self._calls, self._during.find(tid, time_ns))
+
+
 def own_reads(window: Window, owner: Ints) -> NDArray[np.bool_]:
     """Which owners of bios waited for all that they read: reads past the page cache."""
     if window.reads is None:
@@ -96,11 +112,12 @@ def awaited(
     have waited for it; ``piece_of_sleep``: whose each sleep is; -1: nobody's.
     """
     assert window.reads is not None
+    readers = _Readers(window.pieces, window.reads)
     of_bios, of_calls = _bios_of_files(window, bios), _calls_of_files(calls)
-    bios_needed, calls_needed = (_needed(window, asked) for asked in (of_bios, of_calls))
+    bios_needed, calls_needed = (_needed(readers, asked) for asked in (of_bios, of_calls))
     keyed = np.concatenate([bios_needed.owner, calls_needed.owner])
     ties, called = (
-        Tied(**joined([_without_chance(window, tied, asked, keyed), needed]))
+        Tied(**joined([_without_chance(readers, tied, asked, keyed), needed]))
         for tied, asked, needed in (
             (explained.bios, of_bios, bios_needed),
             (explained.calls, of_calls, calls_needed),
@@ -119,7 +136,7 @@ def awaited(
     # Past the page cache there is nothing but the device to tell of.
     untold = window.reads.direct.copy()
     untold[piece_of_sleep[sleeps.asleep & ~ended & (piece_of_sleep >= 0)]] = True
-    untold[_of_unknown_files(window, bios, of_bios, owners[0])] = True
+    untold[_of_unknown_files(readers, bios, of_bios, owners[0])] = True
     served = np.full(len(window.pieces), PAGE_CACHE)
     served[_are_made_up(window.trace.facts, window.pieces.device_key)] = KERNEL
     served[untold] = UNTOLD
@@ -135,28 +152,29 @@ def awaited(
     return Awaited(explained, served)
 
 
-def _without_chance(window: Window, tied: Tied, asked: Asked, keyed: Ints) -> Tied:
+def _without_chance(readers: _Readers, tied: Tied, asked: Asked, keyed: Ints) -> Tied:
     """Other reads may be complete just before a reader is let go: what it asked for beyond its
     own pages, and others' on the same disk. ``keyed``: who waited for anything by its pages."""
     row = np.full(int(max(tied.row.max(initial=-1), asked.row.max(initial=-1))) + 1, -1)
     row[asked.row] = np.arange(len(asked.row))
     told = row[tied.row]
-    asker = _asker(window, at(asked.tid, told), at(asked.begin_ns, told))
-    own = (asker == tied.owner) & (at(asked.file, told) == at(_file_of(window), asker))
+    asker = readers.asker(at(asked.tid, told), at(asked.begin_ns, told))
+    own = (asker == tied.owner) & (at(asked.file, told) == at(readers.file, asker))
     chance = (told >= 0) & (own | np.isin(tied.owner, keyed))
     return tied.rows(np.flatnonzero(~chance))
 
 
-def _of_unknown_files(window: Window, bios: Bios, of_bios: Asked, piece_of_bio: Ints) -> Ints:
+def _of_unknown_files(readers: _Readers, bios: Bios, of_bios: Asked, piece_of_bio: Ints) -> Ints:
     """The pieces that asked a disk for data of which it is not known whether it is theirs."""
     file = np.full(len(bios), -1)
     file[of_bios.row] = of_bios.file
-    asker = np.where(bios.read & (piece_of_bio < 0), _asker(window, bios.tid, bios.begin_ns), -1)
+    asker = np.where(bios.read & (piece_of_bio < 0), readers.asker(bios.tid, bios.begin_ns), -1)
     # What its file system reads ahead of itself (inode tables) is on the same disk's node.
-    node = pair_key(window.pieces.device_key, np.zeros(len(window.pieces), np.int64))
+    device = readers.pieces.device_key
+    node = pair_key(device, np.zeros(len(device), np.int64))
     known = np.zeros(len(bios), np.bool_)
     known[of_bios.row] = True
-    known &= (file == at(_file_of(window), asker)) | (file == at(node, asker))
+    known &= (file == at(readers.file, asker)) | (file == at(node, asker))
     return asker[(asker >= 0) & ~known]
 
 
@@ -172,20 +190,6 @@ def _by_itself(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> NDArra
     itself: NDArray[np.bool_] = tid == at(pieces.tid, piece)
     itself &= (begin_ns >= at(pieces.begin_ns, piece)) & (begin_ns <= at(pieces.end_ns, piece))
     return itself
-
-
-def _asker(window: Window, tid: Ints, time_ns: Ints) -> Ints:
-    """The piece that is a thread's call at a time, -1: none is."""
-    pieces = window.pieces
-    own = np.flatnonzero(pieces.request_key == 0)
-    calls = Containing(pieces.tid[own], pieces.begin_ns[own], pieces.end_ns[own])
-    return at(own, calls.find(tid, time_ns))
-
-
-def _file_of(window: Window) -> Ints:
-    """Of each piece, its file by one key."""
-    assert window.reads is not None
-    return pair_key(window.pieces.device_key, window.reads.inode)
 
 
 def _bios_of_files(window: Window, bios: Bios) -> Asked:
@@ -209,15 +213,14 @@ def _calls_of_files(calls: Calls) -> Asked:
     )  # fmt: skip
 
 
-def _needed(window: Window, asked: Asked) -> Tied:
+def _needed(readers: _Readers, asked: Asked) -> Tied:
     """Reads, and what was under way to pages of theirs, and there before they ended."""
-    reads, pieces = window.reads, window.pieces
-    assert reads is not None
+    reads, pieces = readers.reads, readers.pieces
     mine = np.flatnonzero(~reads.direct & (reads.offset_bytes >= 0))
     theirs = np.flatnonzero(asked.end_ns >= 0)
     # One time after the other for each file: there may be as many files as reads.
     _, file = np.unique(
-        np.concatenate([_file_of(window)[mine], asked.file[theirs]]), return_inverse=True
+        np.concatenate([readers.file[mine], asked.file[theirs]]), return_inverse=True
     )
     begin = np.concatenate([pieces.begin_ns[mine], asked.begin_ns[theirs]])
     end = np.concatenate([pieces.end_ns[mine], asked.end_ns[theirs]])
