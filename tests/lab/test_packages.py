@@ -61,15 +61,22 @@ class Archive:
         ]
 
 
-def test_what_is_lacking_is_fetched_once_and_put_where_root_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of Debian's; a cache of one's own."""
     if not Path("/usr/bin/dpkg-deb").exists():
         pytest.skip("dpkg-deb is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(packages, "DPKG", tmp_path)
     monkeypatch.setattr(packages, "Archive", Archive)
     monkeypatch.setattr(Archive, "asked", [])
+    monkeypatch.setattr(Archive, "architectures", [])
+
+
+@pytest.mark.usefixtures("archive")
+def test_what_is_lacking_is_fetched_once_and_put_where_root_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "DPKG", tmp_path)
     (tmp_path / "status").write_text(STATUS)
     assert fetched(["fio"], Heard()) is None
     first = fetched(["fio", "daemon"], told := Heard())
@@ -87,16 +94,9 @@ def test_what_is_lacking_is_fetched_once_and_put_where_root_has_it(
     assert fetched(["daemon"], Heard()) != first
 
 
-def test_a_root_of_another_architecture_has_all_that_the_lab_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("archive")
+def test_a_root_of_another_architecture_has_all_that_the_lab_runs() -> None:
     """Whatever is installed here, which is not for it."""
-    if not Path("/usr/bin/dpkg-deb").exists():
-        pytest.skip("dpkg-deb is not installed")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(packages, "Archive", Archive)
-    monkeypatch.setattr(Archive, "asked", [])
-    monkeypatch.setattr(Archive, "architectures", [])
     first = fetched_root("arm64", ["fio"], told := Heard())
     assert Archive.asked == [sorted(["fio", *BASE])]
     assert Archive.architectures == ["arm64"]
