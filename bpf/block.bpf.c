@@ -108,6 +108,8 @@ static __always_inline void bio_file_emit(struct bio *bio)
 	/* A part of another bio (a split one, or a clone) begins anywhere among that one's pages. */
 	if (!inode || bio->bi_iter.bi_idx || bio->bi_iter.bi_bvec_done)
 		return;
+	if (!page_is_locked(PEEK(first, bv_page)))
+		return;
 	e = emit_reserve(POINT_block_bio_file);
 	if (!e)
 		return;

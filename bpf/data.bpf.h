@@ -52,6 +52,18 @@ static __always_inline __u64 bio_inode(struct bio *bio)
 	return page_inode(BPF_CORE_READ(bio, bi_io_vec, bv_page));
 }
 
+/* Whether a page of the page cache is being read into (or written).  What O_DIRECT reads into may
+ * be a file's page as well, that of its buffer: nobody holds its lock for that.  PG_locked is the
+ * first flag, and the flags are the first word of struct page, on all kernels; their type is
+ * another one since v6.18 (memdesc_flags_t). */
+static __always_inline bool page_is_locked(struct page *page)
+{
+	unsigned long flags = 0;
+
+	bpf_probe_read_kernel(&flags, sizeof(flags), folio_first(page));
+	return flags & 1;
+}
+
 /* Where in its file a page of one lies, in pages. */
 static __always_inline __u64 page_number(struct page *page)
 {

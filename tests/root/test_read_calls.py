@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import numpy as np
 import pytest
@@ -54,6 +55,26 @@ for place in places:
 after = counted()
 with open(sys.argv[5], "w") as file:
     json.dump({"cached": cached, "counted": [b - a for a, b in zip(before, after)]}, file)
+"""
+
+
+FILLED = 20
+# Fills pages of the second file from the first one, past the page cache, while it reads them all.
+FILLER = f"""
+import mmap, os, sys
+from threading import Thread
+source = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+buffer = os.open(sys.argv[2], os.O_RDWR)
+size = 4 << 20
+os.pwrite(buffer, bytes(size), 0)
+memory = memoryview(mmap.mmap(buffer, size))
+def fill():
+    for place in range(0, {FILLED} * 4096, 4096):
+        os.preadv(source, [memory[place:place + 4096]], place)
+filler = Thread(target=fill)
+filler.start()
+while filler.is_alive():
+    os.pread(buffer, size, 0)
 """
 
 
@@ -198,6 +219,24 @@ def test_readahead_is_told_from_what_was_asked_for(slow: SlowDisk, disk: Path) -
         assert (read.rows["device.read"] > 0) == (read.served == "device")
     took = sum(read.latency_ns for read in some)
     assert sum(read.rows["unattributed"] for read in some) <= 0.02 * took
+
+
+def test_what_is_read_into_a_file_s_pages_is_no_read_of_that_file(
+    slow: SlowDisk, disk: Path
+) -> None:
+    """O_DIRECT into a mapped file in memory, which another thread reads meanwhile."""
+    with NamedTemporaryFile(dir="/dev/shm") as buffer:
+        done = iostrata("record", "-o", str(disk / "recording"), "--op", "read", "--",
+                        sys.executable, "-c", FILLER, slow.path, buffer.name)  # fmt: skip
+        good(done.returncode, done.stderr)
+    found = library.open(disk / "recording").analyse("read")
+    filled, read = of_file(found, slow.path).reads, of_file(found, buffer.name).reads
+    waited = sum(each.rows["device.read"] > 0 for each in filled if each.method == "read_direct")
+    assert waited >= 0.8 * FILLED
+    assert read
+    for each in read:
+        assert not [row for row, ns in each.rows.items() if ns and row.startswith("device")]
+        assert each.served not in ("device", "readahead under way")
 
 
 def test_past_the_page_cache(disk: Path) -> None:
