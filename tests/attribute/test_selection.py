@@ -16,8 +16,9 @@ from iostrata.analysis import analyse
 from iostrata.attribute.selection import WallTime, Wanted, chosen, joined, select
 from iostrata.attribute.summarise import grouping, summarise
 from iostrata.errors import NothingToAnalyse, UsageError
-from iostrata.model import Breakdown, Summary
+from iostrata.model import Behind, Breakdown, Summary, Who
 from iostrata.recording import open_recording
+from iostrata.report import table
 from tests.attribute.test_tail import breakdown
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -135,6 +136,28 @@ def test_processes_of_one_name_are_one_group() -> None:
     assert groups(summarise(whole, "process")) == [("fio", 40), ("odd (name) (102)", 20)]
     one = chosen(whole, Wanted(processes=("100",)))
     assert groups(summarise(one, "process")) == [("fio (100)", 20)]
+
+
+def test_what_is_told_of_a_selection_is_its_own() -> None:
+    """Its headline and its verdict: whose the writes are, and who else was in their way."""
+    whole = mixed()
+    others = Behind(
+        write=np.tile(np.arange(60), 3),
+        layer=np.repeat(np.arange(3), 60),
+        who=np.zeros(180, np.int64),
+        time_ns=whole.time_ns.ravel(),
+        names=(Who("local", "fio"),),
+    )
+    whole = replace(whole, behind=others)
+    assert summarise(whole).composition["process"] == {"fio": 40, "odd (name) (102)": 20}
+    some = summarise(chosen(whole, Wanted(processes=("102",), files=("vda:12",))))
+    assert some.composition["process"] == {"odd (name) (102)": 5}
+    assert some.composition["device"] == {"vda": 5}
+    assert "fio" not in " ".join(table.headline(some, 80))
+    # All processes of the recording were taken for the selection's own.
+    assert [one.behind.who.process for one in some.overall.causes if one.behind] == ["fio"]
+    own = summarise(chosen(whole, Wanted(processes=("100",)))).overall
+    assert not any(one.behind for one in own.causes)
 
 
 def test_files_of_one_directory_are_one_group() -> None:

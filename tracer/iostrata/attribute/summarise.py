@@ -126,7 +126,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         residual=figures(breakdown.residual_ns[writes], mean),
         segments=segments,
         tail=slow,
-        causes=causes(rows, slow, own_of(breakdown.writes)),
+        causes=causes(rows, slow, own_of(breakdown.writes, writes)),
         operators=operators(breakdown, writes, mean),
         share=float(total.sum()) / max(float(breakdown.writes.latency_ns.sum()), 1.0),
     )
@@ -172,4 +172,6 @@ def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
 def _composition(writes: Writes, by: str) -> dict[str, int]:
     codes, names = grouping(writes, by)
     counts = np.bincount(codes, minlength=len(names))
-    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable")}
+    order = np.argsort(-counts, kind="stable")
+    # Of a selection's writes, none may have a name that others of the recording have.
+    return {names[code]: int(counts[code]) for code in order.tolist() if counts[code]}

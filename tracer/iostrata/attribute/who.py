@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from iostrata.attribute.selection import process_name
-from iostrata.columns import Ints
+from iostrata.columns import Ints, distinct
 from iostrata.model import UNKNOWN, Breakdown, Part, Row, Who, Writes
 
 IDLE = "idle"
@@ -52,9 +52,11 @@ def together(rows: Iterable[Row]) -> tuple[Part, ...]:
     return in_order(parts.values())
 
 
-def own_of(writes: Writes) -> frozenset[str]:
-    """The names of the processes that the writes are of."""
-    return frozenset(process_name(text) for text in writes.names["process"])
+def own_of(writes: Writes, rows: Ints) -> frozenset[str]:
+    """The names of the processes that some writes (row indices) are of."""
+    names = writes.names["process"]
+    codes = distinct(writes.codes["process"][rows])
+    return frozenset(process_name(names[code]) for code in codes.tolist())
 
 
 def leader(parts: Iterable[Part], own: frozenset[str], half_of: float) -> Part | None:
