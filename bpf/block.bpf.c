@@ -2,6 +2,7 @@
 /* The block layer: bios queued, split and remapped; requests issued and completed. */
 #include "block.bpf.h"
 #include "data.bpf.h"
+#include "inode.bpf.h"
 #include "interrupt.bpf.h"
 #include "task.bpf.h"
 #include "throttle.bpf.h"
@@ -115,7 +116,7 @@ static __always_inline void bio_file_emit(struct bio *bio)
 		return;
 	is_node = (PEEK(inode, i_mode) & S_IFMT) == S_IFBLK;
 	e->block_bio_file.bio_key = (__u64)bio;
-	e->block_bio_file.inode = is_node ? 0 : PEEK(inode, i_ino);
+	e->block_bio_file.inode = is_node ? 0 : inode_number((__u64)inode);
 	e->block_bio_file.offset_bytes =
 		page_number(PEEK(first, bv_page)) * page_bytes + PEEK(first, bv_offset);
 	e->block_bio_file.dev = is_node ? PEEK(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);

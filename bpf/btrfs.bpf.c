@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* btrfs: a file's sync begins (older kernels have no point at its end). */
+#include "inode.bpf.h"
 #include "work.bpf.h"
 
 static __always_inline int btrfs_sync(__u64 *ctx)
@@ -14,7 +15,7 @@ static __always_inline int btrfs_sync(__u64 *ctx)
 	e = emit_reserve(POINT_btrfs_sync_file);
 	if (!e)
 		return 0;
-	e->btrfs_sync_file.inode = inode->i_ino;
+	e->btrfs_sync_file.inode = inode_number(pointer_key(inode));
 	e->btrfs_sync_file.request_key = request_worked_on(thread, inode);
 	e->btrfs_sync_file.dev = inode->i_sb->s_dev;
 	e->btrfs_sync_file.datasync = ctx[1];

@@ -29,7 +29,7 @@
 struct syscall_event {
 	EVENT_HEADER;
 	unsigned long long enter_ns;
-	unsigned long long inode;
+	unsigned long long inode; /* on btrfs see SUBVOLUME_SHIFT */
 	/* Of what is written, read or, where only a part is asked for, synchronised; -1: the file
 	 * has none, or it is not known. */
 	long long offset_bytes;
@@ -49,6 +49,10 @@ struct syscall_event {
 
 /* In open_flags as well: it is a block device's node; dev is the device itself. */
 #define OPEN_OF_DEVICE 0x40000000u
+
+/* Each subvolume of a btrfs numbers its files anew: above a file's number is its subvolume's, as
+ * `btrfs subvolume list` has it (5: the topmost; 0: this kernel does not tell). */
+#define SUBVOLUME_SHIFT 40
 
 enum call {
 	CALL_WRITE = 1,
@@ -682,7 +686,7 @@ struct target_sent_event {
 struct bio_file_event {
 	EVENT_HEADER;
 	unsigned long long bio_key;
-	unsigned long long inode; /* 0: of a block device's node */
+	unsigned long long inode; /* as in syscall_event; 0: of a block device's node */
 	unsigned long long offset_bytes;
 	unsigned int dev; /* of the file's superblock, or the device itself */
 	unsigned int size_bytes;

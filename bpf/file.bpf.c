@@ -4,6 +4,7 @@
  * a kernel function into no more than one.
  */
 #include "file.bpf.h"
+#include "inode.bpf.h"
 
 /* Whether the verifier can be told what an address points to, which makes reading there
  * a plain load (since Linux a35b9af4ec2c, in v6.2); set by the recorder. */
@@ -195,6 +196,8 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	}
 	identity->file_key = (__u64)file;
 	identity->inode = LOOK(inode, i_ino);
+	if (sb && may_have_subvolumes(identity->dev) && LOOK(sb, s_magic) == BTRFS_MAGIC)
+		identity->inode |= subvolume_bits(LOOK_KEY(file, f_inode));
 	identity->open_flags = LOOK(file, f_flags);
 	if (!sb)
 		identity->open_flags |= OPEN_OF_DEVICE;

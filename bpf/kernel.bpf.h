@@ -79,6 +79,19 @@ struct inode {
 	struct super_block *i_sb;
 };
 
+struct btrfs_key {
+	__u64 objectid;
+};
+
+struct btrfs_root {
+	struct btrfs_key root_key;
+};
+
+struct btrfs_inode {
+	struct btrfs_root *root;
+	struct inode vfs_inode;
+};
+
 struct qstr {
 	__u64 hash_len; /* the length in the high half */
 	const unsigned char *name;

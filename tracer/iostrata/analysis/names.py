@@ -13,7 +13,7 @@ from iostrata.columns import AsOf, Ints, at, coded, pair_key
 from iostrata.foreign import shown
 from iostrata.hops import HOPS
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units
-from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names
+from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names, inode_numbers
 
 NO_FILE: Final = "unknown"
 NO_CGROUP: Final = "unknown"
@@ -50,6 +50,7 @@ def names_of(
 def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
     """The path that each write's file had when the write ended; else its device and number."""
     device, inode = units.device_key[kept], units.inode[kept]
+    number = inode_numbers(trace.facts, device, inode)
     told = file_names(trace.points["file_name"], trace.facts)
     row = told.rows(device, inode, units.end_ns[kept])
     # What has a path by that, what has none by its number: each text is made once.
@@ -62,7 +63,7 @@ def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
     def text(write: int) -> str:
         if row[write] >= 0:
             return told.paths[int(row[write])]
-        return _number(trace, int(device[write]), int(inode[write]))
+        return _number(trace, int(device[write]), int(number[write]))
 
     return _same_texts([text(write) for write in one_of.tolist()], which)
 

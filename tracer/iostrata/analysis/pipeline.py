@@ -27,7 +27,7 @@ from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, direct_of, reads_of, units_of, windows
-from iostrata.trace import Trace, realtime_of
+from iostrata.trace import Trace, inode_numbers, realtime_of
 from iostrata.trace.layout import THREAD_TARGET
 
 NO_ROWS: Final = np.zeros(0, np.int64)
@@ -384,7 +384,7 @@ def _writes_of(top: Top) -> Writes:
         durable_writes=units.durable_writes[kept],
         pieces=units.pieces[kept],
         device_key=device,
-        inode=units.inode[kept],
+        inode=inode_numbers(trace.facts, device, units.inode[kept]),
         offset_bytes=units.offset_bytes[kept],
         codes=codes,
         names=names,

@@ -24,7 +24,7 @@ from iostrata.hops import HOPS
 from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
-from iostrata.trace import Trace, by_script
+from iostrata.trace import Trace, by_script, untold_subvolumes
 from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
@@ -164,9 +164,9 @@ def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
 
 
 def _files_taken_for_one(trace: Trace) -> Iterator[NotObserved]:
-    """Each subvolume of a btrfs numbers its files anew, and all are of one superblock."""
-    keys = distinct(integers(trace.points["syscall"]["dev"])).tolist()
-    if any(trace.facts.file_system(key) == "btrfs" for key in keys):
+    """Where a kernel does not tell the subvolume, or an older recorder did not."""
+    calls = columns_of(trace.points["syscall"], "dev", "inode")
+    if untold_subvolumes(trace.facts, calls["dev"], calls["inode"]).any():
         what = "files of one number in several subvolumes are taken for one file"
         yield NotObserved("btrfs subvolumes", what, "")
 

@@ -20,6 +20,7 @@ from iostrata.trace.pseudonyms import Pseudonyms
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.redact import redact_trace
 from iostrata.trace.stream import RECORDER_CPU
+from iostrata.trace.subvolumes import inode_numbers, untold_subvolumes
 from iostrata.trace.wallclock import realtime_of
 from iostrata.trace.write import block_fact, with_fields, write_trace
 
@@ -27,7 +28,7 @@ __all__ = [
     "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_POINT", "UNSEEN_CALLS",
     "BlockDevice", "Clock", "Echo", "Exchange", "Facts", "FileNames", "Follower", "Mount", "Points",
     "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
-    "count", "dump", "echo_lines", "file_names", "is_trace_file", "layout", "open_regular",
-    "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace", "with_fields",
-    "write_trace",
+    "count", "dump", "echo_lines", "file_names", "inode_numbers", "is_trace_file", "layout",
+    "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
+    "untold_subvolumes", "with_fields", "write_trace",
 ]  # fmt: skip
