@@ -9,46 +9,100 @@
 
 #include "record.h"
 
-static bool is_trace_file(const char *name)
+/* In the head of the metadata of each trace of ours. */
+#define OURS "iostrata_format"
+
+static bool is_made_of(const char *text, const char *letters)
 {
-	return !strcmp(name, "metadata") || !strcmp(name, "recorder") || !strncmp(name, "cpu_", 4);
+	return *text && !text[strspn(text, letters)];
 }
 
-/* Nothing in it is another's; a link is removed, not what it leads to. */
+static bool is_stream(const char *name)
+{
+	return !strncmp(name, "cpu_", 4) && is_made_of(name + 4, "0123456789");
+}
+
+static bool is_fact(const char *name)
+{
+	return is_made_of(name, "abcdefghijklmnopqrstuvwxyz_");
+}
+
+static bool is_ours(int directory_fd)
+{
+	int fd = openat(directory_fd, "metadata", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char head[4096];
+	ssize_t got = -1;
+	struct stat status;
+
+	if (fd < 0)
+		return false;
+	if (!fstat(fd, &status) && S_ISREG(status.st_mode))
+		got = read(fd, head, sizeof(head));
+	close(fd);
+	return got > 0 && memmem(head, got, OURS, strlen(OURS));
+}
+
+/* What is named like a fact; others in there keep the directory.  A link is not followed. */
 static void remove_facts(int directory_fd)
 {
 	int fd = openat(directory_fd, "facts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *facts = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 
-	while (facts && (entry = readdir(facts)))
-		unlinkat(fd, entry->d_name, 0);
+	while (facts && (entry = readdir(facts))) {
+		if (is_fact(entry->d_name))
+			unlinkat(fd, entry->d_name, 0);
+	}
 	if (facts)
 		closedir(facts);
 	unlinkat(directory_fd, "facts", facts ? AT_REMOVEDIR : 0);
 }
 
-/* Removes an old trace; -ENOTEMPTY: there is one (or something else) and force is off. */
+static bool is_empty(DIR *directory)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(directory))) {
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			return false;
+	}
+	return true;
+}
+
+/* The metadata last: what is left of a removal that was interrupted is ours still. */
+static int remove_trace(int directory_fd, DIR *directory)
+{
+	struct dirent *entry;
+
+	rewinddir(directory);
+	while ((entry = readdir(directory))) {
+		if (is_stream(entry->d_name) && unlinkat(directory_fd, entry->d_name, 0))
+			return -errno;
+	}
+	remove_facts(directory_fd);
+	if (unlinkat(directory_fd, "recorder", 0) && errno != ENOENT)
+		return -errno;
+	return unlinkat(directory_fd, "metadata", 0) ? -errno : 0;
+}
+
+/* Removes an old trace; -ENOTEMPTY: there is one (or something else) and force is off;
+ * -EEXIST: what is there is none of ours. */
 static int clear(int directory_fd, bool force)
 {
 	int fd = dup(directory_fd);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
 	int error = 0;
 
 	if (!directory)
 		return -errno;
-	while (!error && (entry = readdir(directory))) {
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
+	if (!is_empty(directory)) {
 		if (!force)
 			error = -ENOTEMPTY;
-		else if (is_trace_file(entry->d_name) && unlinkat(directory_fd, entry->d_name, 0))
-			error = -errno;
+		else
+			error = is_ours(directory_fd) ? remove_trace(directory_fd, directory)
+						      : -EEXIST;
 	}
 	closedir(directory);
-	if (!error && force)
-		remove_facts(directory_fd);
 	return error;
 }
 
@@ -76,6 +130,9 @@ int output_open(const struct options *options)
 	close(fd);
 	if (error == -ENOTEMPTY)
 		fail("%s is not empty: choose another directory, or --force to replace the trace in it",
+		     options->directory);
+	else if (error == -EEXIST)
+		fail("%s holds something else than a trace of ours: choose another directory",
 		     options->directory);
 	else
 		fail("%s cannot be cleared: %s", options->directory, strerror(-error));
