@@ -6,7 +6,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,20 +19,25 @@ import pytest
 from iostrata.cli import status_of
 from iostrata.record.machines import END_LIMIT_S, Plan, stop
 from iostrata.record.permission import BTF
+from iostrata.record.place import KEEPER
 from iostrata.record.recorder import Request
 from iostrata.record.ssh import Ssh, SshSession
 from tests.cli.recordings import small_recording
 from tests.record.far import Far, set_up
 
 pytestmark = pytest.mark.skipif(not BTF.exists(), reason="this kernel has no BTF")
+PATIENCE_S = 60
 RECORD = ("record", "-o", "out", "--machine", "guest=ssh:vm", "--machine", "server=ssh:nas")
 
 
 @pytest.fixture
-def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Far:
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
     monkeypatch.chdir(tmp_path)
     small_recording(tmp_path / "far" / "trace")
-    return set_up(tmp_path, monkeypatch, "vm", "nas")
+    far = set_up(tmp_path, monkeypatch, "vm", "nas")
+    yield far
+    for keeper in keepers(far.places):
+        os.killpg(keeper, signal.SIGKILL)
 
 
 def recorded() -> dict[str, Any]:
@@ -69,6 +77,7 @@ def test_both_are_recorded(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
         assert [row[1] for row in rows] == sorted(row[1] for row in rows)
     assert status_of(["replay", "out/guest"]) == 0
     assert far.left_over() == []
+    eventually(lambda: not keepers(far.places))
 
 
 def test_a_workload_below_and_a_duration(far: Far) -> None:
@@ -118,6 +127,53 @@ def test_what_a_machine_cannot_do_is_said_before_anything_runs(
     assert not Path("ran").exists()
     assert not Path("out").exists()
     assert far.left_over() == []
+
+
+def test_a_greeting_names_no_directory(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
+    """What it names would be removed at the end."""
+    precious = far.places.parent / "precious"
+    precious.mkdir()
+    far.says("nas", "mktemp", "exit 1")
+    far.says("nas", "cat", f"echo boot; echo directory {precious}")
+    assert status_of([*RECORD, "--", "true"]) == 6
+    assert "a program can be written and run in none of" in capfd.readouterr().err
+    assert precious.exists()
+
+
+def test_who_is_killed_leaves_keepers_there(far: Far) -> None:
+    """They remove what was made there when nobody comes back for it."""
+    far.happens("nas", "touch $MACHINE/recording")
+    pid = os.fork()
+    if not pid:
+        status_of([*RECORD, "--", "sleep", "60"])
+        os._exit(0)
+    try:
+        eventually((far.directory / "nas" / "recording").exists)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    first, second = far.left_over()
+    for place in (first, second):
+        assert (far.places / place / "trace" / "metadata").exists()
+        assert len(keepers(far.places / place)) == 1
+
+
+def keepers(place: Path) -> list[int]:
+    """Processes that are keepers of that directory, or of one in it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes()
+            if KEEPER.encode() in words and bytes(place) in words:
+                found.append(int(process.name))
+    return found
+
+
+def eventually(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_a_place_that_is_full_is_left_for_another(
@@ -252,6 +308,7 @@ def test_a_machine_that_stays_away_is_absent(far: Far, capfd: pytest.CaptureFixt
     assert "Connection refused; what it recorded is in nas:" in capfd.readouterr().err
     assert names("machines") == ["guest"]
     assert names("absent") == ["server"]
+    assert len(keepers(far.places)) == 1
     # Not tidied up: it is all there is of that machine.
     (place,) = far.left_over()
     assert place in recorded()["absent"][0]["note"]

@@ -27,6 +27,7 @@ class LabTransport:
     """The Transport of the record stage, over the machine's ports and what it exchanges."""
 
     places = ("/run",)
+    is_far = False
 
     def __init__(self, machine: RunningMachine) -> None:
         self.machine = machine

@@ -16,6 +16,8 @@ from iostrata.record.transport import STATUS_TIME_LIMIT, Done
 class Local:
     """``place``: where its temporary directory is made; best on the disk of the recording."""
 
+    is_far = False
+
     def __init__(self, place: Path) -> None:
         self.places = (str(place),)
 

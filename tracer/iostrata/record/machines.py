@@ -17,6 +17,7 @@ from iostrata.record.interruption import Answer, Interruption
 from iostrata.record.local import Local
 from iostrata.record.member import Member, Planned
 from iostrata.record.mounts import carried_mounts, write_connections
+from iostrata.record.place import KEPT
 from iostrata.record.recorder import Outcome, Request, Target
 from iostrata.record.requirements import blind_spots
 from iostrata.record.status import Progress
@@ -183,7 +184,8 @@ def fetch(
         except IostrataError as error:
             member.abandoned = True
             where = f"{member.planned.transport}:{member.directory}"
-            listener.warn(f"{error}; what it recorded is in {where}")
+            until = f", for {KEPT}" if member.planned.transport.is_far else ""
+            listener.warn(f"{error}; what it recorded is in {where}{until}")
             member.note = "; ".join(filter(None, [member.note, f"not fetched from {where}"]))
         if member.fetched and member.note != before:
             listener.warn(f"machine {member.name}: {member.note}")

@@ -14,6 +14,7 @@ from typing import Final
 from iostrata.errors import IostrataError, RecorderError
 from iostrata.record.diagnosis import Verdict, read_probes, verdicts
 from iostrata.record.exchange import Probe, write_exchange
+from iostrata.record.place import KEEPER, TIDY, directory_of
 from iostrata.record.recorder import NAME, Request, arguments, find_recorder
 from iostrata.record.requirements import CHECK, check_machine, check_visibility, facts_of
 from iostrata.record.status import Progress, Status
@@ -51,7 +52,8 @@ class Planned:
 class Member:
     """``note``: what is wrong with its recording, or empty. ``boot_id`` and ``directory``: there.
 
-    ``abandoned``: its trace could not be fetched, and stays there.
+    ``abandoned``: its trace could not be fetched, and stays there. ``keeper``: the process there
+    that removes the directory if we never do; empty: none.
 
     Errors of all methods: IostrataError, with the machine's name.
     """
@@ -60,6 +62,7 @@ class Member:
     note: str = ""
     boot_id: str = ""
     directory: str = ""
+    keeper: str = ""
     architecture: str = ""
     recorder: str = ""
     is_ready: bool = False
@@ -87,9 +90,10 @@ class Member:
         """That a recorder can run there; makes a directory for it."""
         with self._named():
             transport = self.planned.transport
-            done = transport.run(["sh", "-c", CHECK, "sh", *transport.places], CHECK_LIMIT_S)
-            found = facts_of(done.output)
-            self.boot_id, self.directory = found.get("boot", ""), found.get("directory", "")
+            words = ["sh", "-c", CHECK, "sh", KEEPER if transport.is_far else ""]
+            found = facts_of(transport.run([*words, *transport.places], CHECK_LIMIT_S).output)
+            self.boot_id, self.keeper = found.get("boot", ""), found.get("keeper", "")
+            self.directory = directory_of(found, transport.places)
             self.architecture = found.get("architecture", "")
             check_machine(found, transport)
 
@@ -229,7 +233,8 @@ class Member:
             self.session.close()
         if self.directory and not self.abandoned:
             with suppress(RecorderError):
-                self.planned.transport.run(["rm", "-rf", self.directory], CHECK_LIMIT_S)
+                words = ["sh", "-c", TIDY, "sh", self.directory, self.keeper]
+                self.planned.transport.run(words, CHECK_LIMIT_S)
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from iostrata.errors import PermissionDenied, RecorderError
 from iostrata.record.diagnosis import Verdict
+from iostrata.record.place import directory_of
 from iostrata.record.recorder import find_recorder
 from iostrata.record.transport import Transport
 
 # What is said of the machine, then a directory in which a program may be written and run, and
-# 16 MiB more: the recorder's size and a little of a trace.
+# 16 MiB more: the recorder's size and a little of a trace. $1: its keeper, or empty.
 CHECK: Final = """
 echo "user $(id -u)"
 echo "architecture $(uname -m)"
@@ -20,11 +21,16 @@ echo "boot $(cat /proc/sys/kernel/random/boot_id)"
 [ -r /sys/kernel/btf/vmlinux ] && echo "btf yes"
 [ "$(id -u)" = 0 ] || exit 0
 umask 077
+keeper=$1
+shift
 for place; do
     made=$(mktemp -d "$place/iostrata-XXXXXX") || continue
+    if [ "$keeper" ]; then
+        (cd / && exec setsid sh -c "$keeper" sh "$made" 600) </dev/null >/dev/null 2>&1 &
+    fi
     printf '#!/bin/sh\\n' >"$made/try" && chmod 700 "$made/try" && "$made/try" &&
         head -c 16777216 /dev/zero >"$made/try" && rm "$made/try" &&
-        echo "directory $made" && exit 0
+        echo "directory $made" && echo "keeper $!" && exit 0
     rm -r "$made"
 done 2>/dev/null
 """
@@ -36,7 +42,7 @@ def facts_of(output: str) -> dict[str, str]:
     return {name: value for name, _, value in words}
 
 
-def check_machine(found: dict[str, str], transport: Transport) -> None:
+def check_machine(found: Mapping[str, str], transport: Transport) -> None:
     """RecorderError, PermissionDenied: no recorder can run there."""
     if "architecture" not in found:
         raise RecorderError("it runs no commands", "sh, id, uname and mktemp must be there")
@@ -51,7 +57,7 @@ def check_machine(found: dict[str, str], transport: Transport) -> None:
             "its kernel has no BTF (/sys/kernel/btf/vmlinux is missing)",
             "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and most others have it)",
         )
-    if "directory" not in found:
+    if not directory_of(found, transport.places):
         raise RecorderError(
             f"a program can be written and run in none of {', '.join(transport.places)}",
             "free some space there, or mount one without noexec",

@@ -30,7 +30,7 @@ OPTIONS: Final = (
     "ServerAliveCountMax=3",
 )
 STATUS_SSH: Final = 255
-# The recorder's 3 MB, by a slow way.
+# The recorder's 7 MB, by a slow way.
 PUT_LIMIT_S: Final = 600.0
 # Before each of the recorder's lines on standard error, among the command's own.
 MARK: Final = b"\x1e"
@@ -43,6 +43,7 @@ class Ssh:
     """
 
     places = ("/var/tmp", "/tmp", "/root")
+    is_far = True
 
     def __init__(self, destination: str) -> None:
         if not destination or destination.startswith("-"):

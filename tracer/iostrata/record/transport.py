@@ -58,6 +58,11 @@ class Transport(Protocol):
         """Directories there in which a temporary one may be made, best first."""
         ...
 
+    @property
+    def is_far(self) -> bool:
+        """Whether who records can be cut off from it: then it tidies up by itself, later."""
+        ...
+
     def run(self, words: Sequence[str], limit_s: float) -> Done:
         """Runs a command there, without input."""
         ...
