@@ -63,6 +63,34 @@ def test_any_range_is_a_part_of_the_whole(seed: int, counts: dict[str, int]) -> 
                 assert np.array_equal(np.concatenate((before, after)), points[field])
 
 
+def test_the_values_of_a_field_are_those_of_its_column(tmp_path: Path) -> None:
+    events = random_events(3, {"syscall": 300, "block_rq_issue": 5})
+    trace = read_trace(write(tmp_path, events, 10))
+    for name in events:
+        for field in ("dev", "tid"):
+            points = trace.points[name]
+            assert points.values(field) == frozenset(points[field].tolist())
+    assert trace.points["block_getrq"].values("dev") == frozenset()
+
+
+def test_pages_of_a_file_stay_while_they_are_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "SPAN_BYTES", 100 * 64)
+    trace = read_trace(write(tmp_path, random_events(4, {"syscall": 1000}), 10))
+    one = max(trace.streams, key=lambda stream: stream.slot_count)
+    slots = next(iter(one.slots.values()))
+    one.looked_at = None
+    for _ in range(10):
+        one.release(slots[20:50])
+        one.release(slots[10:30])
+        assert one.looked_at == (slots[10], slots[49])
+    one.release(slots[100:200])
+    assert one.looked_at is None
+    one.release(slots[:0])
+    assert one.looked_at is None
+
+
 @pytest.mark.parametrize("span", [64, 640, 1 << 20])
 def test_the_size_of_a_span_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: int

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -153,27 +153,37 @@ def _virtual(path: Path) -> Iterator[str]:
 def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     """The file systems on which something was made durable, and that have no points here."""
     known = frozenset().union(*(each.mounts for each in PROGRAMS)) | NO_SYNC_OF_ITS_OWN
+    if not _strange(trace, trace.points["syscall"].values("dev"), known):
+        # Mostly so, and then each call need not be looked at.
+        return
     calls = columns_of(trace.points["syscall"], "dev", "call", "open_flags")
     syncs = (calls["call"] >= CALL_FSYNC) & (calls["call"] <= CALL_MSYNC)
     syncs |= (calls["call"] < CALL_FSYNC) & ((calls["open_flags"] & O_DSYNC) != 0)
     keys = distinct(calls["dev"][syncs]).tolist()
-    kinds = sorted({trace.facts.file_system(key) for key in keys} - known)
-    kinds += [f"what is mounted at {name}" for name in _unknown_mounts(trace, keys)]
-    for kind in kinds:
+    for kind in _strange(trace, keys, known):
         yield NotObserved("fs", f"no point of {kind} is recorded", "syscall and unattributed")
+
+
+def _strange(trace: Trace, keys: Collection[int], known: frozenset[str]) -> list[str]:
+    """What no point is of, of all that some devices have on them."""
+    kinds = sorted({trace.facts.file_system(key) for key in keys} - known)
+    return kinds + [f"what is mounted at {name}" for name in _unknown_mounts(trace, keys)]
 
 
 def _files_taken_for_one(trace: Trace) -> Iterator[NotObserved]:
     """Where a kernel does not tell the subvolume, or an older recorder did not."""
+    keys = trace.points["syscall"].values("dev")
+    if not any(trace.facts.file_system(key) == "btrfs" for key in keys):
+        return
     calls = columns_of(trace.points["syscall"], "dev", "inode")
     if untold_subvolumes(trace.facts, calls["dev"], calls["inode"]).any():
         what = "files of one number in several subvolumes are taken for one file"
         yield NotObserved("btrfs subvolumes", what, "")
 
 
-def _unknown_mounts(trace: Trace, keys: Sequence[int]) -> Iterator[str]:
+def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
-    seen = {key for point in SYNCS for key in integers(trace.points[point]["dev"]).tolist()}
+    seen = frozenset().union(*(trace.points[point].values("dev") for point in SYNCS))
     for key in keys if trace.facts.mounts else ():
         anonymous = key and not key >> MINOR_BITS
         if anonymous and key not in seen and trace.facts.file_system(key) == "unknown":
@@ -205,9 +215,9 @@ def _limits(trace: Trace, shares: Mapping[tuple[str, str], float]) -> Iterator[N
     row = BEFORE_REQUESTS[slept or bool(trace.env.get("detail"))]
     if shares.get((trace.machine, row), 0) < OF_NOTE:
         return
-    used = distinct(integers(trace.points["block_getrq" if slept else "block_rq_issue"]["dev"]))
+    used = sorted(trace.points["block_getrq" if slept else "block_rq_issue"].values("dev"))
     disks: dict[tuple[str, ...], list[str]] = {}
-    for block in (trace.facts.blocks[key] for key in used.tolist() if key in trace.facts.blocks):
+    for block in (trace.facts.blocks[key] for key in used if key in trace.facts.blocks):
         disks.setdefault(block.queue_limits, []).append(block.name)
     for limits, names in sorted(disks.items()):
         where = ", ".join(names)

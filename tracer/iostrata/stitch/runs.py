@@ -39,6 +39,8 @@ class Runs:
 
 def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
     """Those of some pieces; of ``synced`` a file system's sync tells where no worker does."""
+    if not len(requests):
+        return Runs(requests, requests, requests, requests, requests, requests, requests > 0)
     told = _told(window, requests)
     others = requests[~one_of(requests, np.concatenate([told.piece[told.own], synced]))]
     return Runs(**joined([told, _completed(window, others)]))

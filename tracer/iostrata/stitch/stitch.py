@@ -94,7 +94,7 @@ class Stitched:
 
 def stitch(window: Window) -> Stitched:
     """Ties the events of a window to the pieces of its writes."""
-    owners, sleeps = Owners(window), sleeps_of(window)
+    sleeps, owners = sleeps_of(window), Owners(window)
     window = replace(window, commits=begun(window.commits, sleeps))
     requests, completed = requests_of(window)
     bios, carried = bios_of(window, requests, completed)

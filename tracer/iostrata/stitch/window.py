@@ -9,7 +9,7 @@ pieces, ordered by begin, and all events of the time that can matter to them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
@@ -45,6 +45,7 @@ class Window:
     end_ns: int
     floor: str = OWN_FLOOR
     reads: Reads | None = None
+    _read: dict[tuple[str, str], Ints] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def serves(self) -> bool:
@@ -52,7 +53,10 @@ class Window:
         return self.floor != OWN_FLOOR
 
     def columns(self, point: str, *fields: str) -> Columns:
-        """The point's events of the window: ``time_ns`` and the fields, int64, in time order."""
+        """The point's events of the window: ``time_ns`` and the fields, int64, in time order.
+
+        Each is read once, whoever asks: nobody may write to it.
+        """
         events = self.trace.points[point]
         if not len(events):
             # Most points are of kinds of work that a recording does not have.
@@ -60,7 +64,12 @@ class Window:
         first, last = np.searchsorted(
             events.time_ns, np.array([self.begin_ns, self.end_ns + 1], np.uint64)
         ).tolist()
-        return events.integers(*fields, begin=first, end=last)
+        missing = [field for field in fields if (point, field) not in self._read]
+        found = events.integers(*missing, begin=first, end=last)
+        for name in missing:
+            found[name].flags.writeable = False
+            self._read[point, name] = found[name]
+        return {"time_ns": found["time_ns"]} | {name: self._read[point, name] for name in fields}
 
 
 def whole(trace: Trace) -> Window:

@@ -105,9 +105,17 @@ class Points:
         return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
 
     def values(self, field: str) -> frozenset[int]:
-        """The different values of a field of few; kept after the first use."""
+        """The different values of a field of few, in no order; kept after the first use."""
         if field not in self._values:
-            self._values[field] = frozenset(distinct(self[field]).tolist())
+            found: set[int] = set()
+            if len(self):
+                self._check(field)
+            for part in self._order():
+                column = part.stream.events(self.dtype)[field]
+                for slots, _ in spans(part, 0, len(part.slots)):
+                    found.update(distinct(column[slots]).tolist())
+                    part.stream.release(slots)
+            self._values[field] = frozenset(found)
         return self._values[field]
 
     def _gather(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
@@ -121,8 +129,7 @@ class Points:
                     where = places[piece : piece + PIECE_EVENTS].astype(np.intp) - begin
                     for field, column in found.items():
                         column[where] = events[field][slot]
-                if len(slots):
-                    part.stream.release(abs(int(slots[-1]) - int(slots[0])) * EVENT_BYTES)
+                part.stream.release(slots)
 
     def source(self, begin: int, end: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
         """Which stream (its place among this point's) and slot each event of a range is in."""

@@ -99,7 +99,7 @@ class Stream:
     times: dict[int, Times] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
-    looked_at: int = 0
+    looked_at: tuple[int, int] | None = None
 
     def column(self, fmt: str | np.dtype[Any], offset: int) -> NDArray[Any]:
         """One field of every slot: a strided view of the file."""
@@ -115,15 +115,20 @@ class Stream:
         """All slots as events of a type that fills one: a view of the file."""
         return np.frombuffer(self.mapped or b"", dtype, self.slot_count)
 
-    def release(self, looked_at: int) -> None:
+    def release(self, slots: Slots | NDArray[np.int64]) -> None:
         """Let go of the file's pages: they stay in the page cache, not in this process.
 
-        ``looked_at``: bytes since the last call; only what adds up to a span is worth it.
+        ``slots``: those looked at since the last call, the outermost first and last. Only what
+        reaches over a span is worth it: what is looked at again and again stays.
         """
-        self.looked_at += looked_at
-        if self.looked_at >= SPAN_BYTES and isinstance(self.mapped, mmap.mmap):
+        if not len(slots):
+            return
+        ends = int(slots[0]), int(slots[-1]), *(self.looked_at or ())
+        self.looked_at = min(ends), max(ends)
+        far = (max(ends) - min(ends)) * EVENT_BYTES >= SPAN_BYTES
+        if far and isinstance(self.mapped, mmap.mmap):
             self.mapped.madvise(mmap.MADV_DONTNEED)
-            self.looked_at = 0
+            self.looked_at = None
 
 
 def stream_cpu(name: str) -> int | None:
@@ -376,7 +381,7 @@ class Walk:
             number = int(numbers[begin])
             self._slots.setdefault(number, []).append(ordered[begin:end])
             self._times.setdefault(number, []).append(times[begin:end])
-        self._stream.release(total * EVENT_BYTES)
+        self._stream.release(slots)
 
     def _wrong(
         self,

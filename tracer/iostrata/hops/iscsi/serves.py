@@ -70,6 +70,9 @@ def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints
     A thread that had to wait for some of it slept since it was at another command: who let it go
     on was the data. If it did not sleep, all was there when it came to it.
     """
+    if not len(end_ns):
+        # Mostly it is no target: nobody's sleep is asked for.
+        return end_ns, end_ns, end_ns
     window = whole(lower)
     work = window.columns("target_work", "tid", "request_key")
     tid, execute = taken_up(work, begun["command_key"], begun, end_ns)
