@@ -78,10 +78,21 @@
     };
   };
 
+  // Where a table goes on behind its edge, that edge fades: a number cut in two is no number.
+  const fade = () => document.querySelectorAll(".wide").forEach((box) => {
+    const hidden = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    box.classList.toggle("more", hidden > 1);
+  });
+
   const all = (width) => document.querySelectorAll(".chart").forEach((box) => draw(box, width));
   let waiting = 0;
   const later = () => { clearTimeout(waiting); waiting = setTimeout(all, 100); };
   all();
+  fade();
+  // Neither event bubbles.
+  addEventListener("scroll", fade, true);
+  addEventListener("toggle", fade, true);
+  addEventListener("resize", fade);
   // A canvas is not laid out anew for paper: it is drawn for it, in the colours of paper.
   // Nobody can open anything there, so all is open.
   let closed = [];
