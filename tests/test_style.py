@@ -17,11 +17,12 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "tracer" / "iostrata"
 
 # What each part of the package may import of the others; a part may always import itself.
-FOUNDATION: Final = frozenset({"cgroups", "columns", "errors", "foreign", "model", "units"})
+FOUNDATION: Final = frozenset({"cgroups", "columns", "crew", "errors", "foreign", "model", "units"})
 STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "hops", "attribute"}
 ALLOWED: Final = {
     "cgroups": frozenset[str](),
     "columns": frozenset[str](),
+    "crew": frozenset[str](),
     "model": frozenset({"columns"}),
     "errors": frozenset[str](),
     "foreign": frozenset[str](),

@@ -33,17 +33,18 @@ class Recording(recording.Recording):
     ``created`` (ISO 8601): None, None and empty where a recorder was run by hand.
     """
 
-    def analyse(self, op: str = "sync") -> Breakdown:
+    def analyse(self, op: str = "sync", jobs: int = 1) -> Breakdown:
         """Where each synchronous write spent its time; reads all of the traces.
 
         ``op``: ``read``: where each read did instead, ``direct``: whatever has O_DIRECT; only of
-        what was recorded with that --op.
+        what was recorded with that --op. ``jobs``: of a large recording, parts are analysed by so
+        many processes, forked from this one; the result is the same.
 
         Errors: RecordingError if one of them cannot be read, NothingToAnalyse if they hold no
         synchronous write (or read), or none that is whole; UsageError if reads of several
         machines are asked for.
         """
-        return Breakdown(**vars(analysis.analyse(self, model.Op(op))))
+        return Breakdown(**vars(analysis.analyse(self, model.Op(op), jobs)))
 
 
 @dataclass(frozen=True)

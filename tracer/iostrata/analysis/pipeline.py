@@ -11,19 +11,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.earned import Earned, earned
 from iostrata.analysis.left_out import UNFINISHED, WHAT_TO_DO, left_out_of
 from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import quality_of
-from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
+from iostrata.analysis.sites import Sites
 from iostrata.analysis.transfers import check_recorded, none_found, other_ops, with_served
 from iostrata.analysis.unsure import unsure_syncs
-from iostrata.analysis.who import Names, told_apart, told_in
-from iostrata.attribute import attribute, joined_writes, sweep
-from iostrata.columns import Ints, distinct, integers
+from iostrata.analysis.who import Names, told_in
+from iostrata.attribute import joined_writes
+from iostrata.columns import Ints, integers
+from iostrata.crew import each
 from iostrata.errors import NothingToAnalyse
-from iostrata.hops import HOPS, Graph, Node, graph_of, lift, units_of_served
+from iostrata.hops import HOPS, Graph, Node, graph_of, units_of_served
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, direct_of, reads_of, units_of, windows
@@ -80,12 +82,14 @@ class Prepared:
         return next(top for top in reversed(self.tops) if row >= top.first)
 
 
-def analyse(recording: Recording, op: Op = Op.SYNC) -> Breakdown:
+def analyse(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Breakdown:
     """Where each synchronous write of the recording, or each read, spent its time.
+
+    ``jobs``: by so many processes; whatever their number, the result is the same.
 
     Errors: RecordingError, NothingToAnalyse, UsageError.
     """
-    return breakdown_of(prepare(recording, op))
+    return breakdown_of(prepare(recording, op), jobs)
 
 
 def _keep_memory() -> None:
@@ -98,9 +102,9 @@ def _keep_memory() -> None:
     np.empty(KEPT_BYTES, np.uint8)
 
 
-def breakdown_of(found: Prepared) -> Breakdown:
-    """Where each of the writes spent its time."""
-    credit = _credit(found)
+def breakdown_of(found: Prepared, jobs: int = 1) -> Breakdown:
+    """Where each of the writes spent its time. ``jobs``: as for ``analyse``."""
+    credit = _credit(found, jobs)
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
     left, background, asleep_ns = left_over(credit.audits)
@@ -250,59 +254,46 @@ class _Credit:
     served: Ints
 
 
-def _credit(found: Prepared) -> _Credit:
+def _credit(found: Prepared, jobs: int) -> _Credit:
     missed = np.zeros(len(found.writes), np.bool_)
     unseen: dict[str, Ints] = defaultdict(lambda: np.zeros(2, np.int64))
     served = np.full(len(found.writes), -1)
     credit = _Credit({}, Counter(), [], Counter(), Counter(), unseen, missed, [], Names(), served)
     told = told_in(found.path)
+    # Who is met first has the lower number, and of two at once the higher one holds the time.
+    jobs = 1 if told else jobs
+    every: list[tuple[Top, Ints, Ints]] = []
     for top in found.tops:
         write_of_unit = np.full(len(top.units), -1)
         write_of_unit[top.kept] = top.first + np.arange(len(top.kept))
         write = write_of_unit[top.pieces.unit]
-        for rows in windows(top.pieces):
-            _add_window(credit, found, top, rows, write[rows], told)
+        every += [(top, rows, write) for rows in windows(top.pieces)]
+
+    def window(one: tuple[Top, Ints, Ints]) -> Earned:
+        top, rows, write = one
+        return earned(found.path, top.node, rows, write[rows], told, credit.names)
+
+    for one in each(window, every, jobs):
+        _add_window(credit, one)
     return credit
 
 
-def _add_window(
-    credit: _Credit, found: Prepared, top: Top, rows: Ints, own: Ints, told: frozenset[int]
-) -> None:
-    """What a window comes to. It is let go of before the next: memory is that of one.
-
-    ``own``: the write that each of its pieces, ``rows``, is of.
-    """
-    lifted = lift(found.path.graph, top.node, rows)
-    apart = told_apart(lifted, credit.names)
-    held = sweep(apart.spans, top.pieces.begin_ns[rows], top.pieces.end_ns[rows])
-    for level, time in attribute(held, len(rows)).items():
-        place = int(apart.ranks[level]) % len(found.path.layers)
-        _add(credit.time_ns, place, own, time, len(found.writes))
-        if place in told:
-            credit.behind.extend(
-                _held_by(place, who, own, part)
-                for who, part in credit.names.shared(int(apart.who[level]), time)
-            )
-    asleep = asleep_of(lifted, held, apart.ranks, own)
-    credit.sites.update(sites_of(asleep))
-    for machine, count, ns in unseen_of(asleep):
+def _add_window(credit: _Credit, one: Earned) -> None:
+    for place, time in one.time_ns.items():
+        _add(credit.time_ns, place, one.own, time, len(credit.missed))
+    credit.behind.extend(one.behind)
+    sites, unseen = one.asleep
+    credit.sites.update(sites)
+    for machine, count, ns in unseen:
         credit.unseen[machine] += np.array([count, ns])
-    credit.ties.update(+lifted.ties)
-    credit.audits.extend(lifted.audits)
-    read = np.flatnonzero(own[: len(lifted.served)] >= 0)
-    credit.served[own[read]] = lifted.served[read]
-    missing = own[lifted.missed]
+    credit.ties.update(+one.ties)
+    credit.audits.extend(one.audits)
+    read = np.flatnonzero(one.own[: len(one.served)] >= 0)
+    credit.served[one.own[read]] = one.served[read]
+    missing = one.own[one.missed]
     credit.missed[missing[missing >= 0]] = True
-    hidden = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
-    for place in distinct(hidden.rank).tolist():
-        mine = hidden.where(hidden.rank == place)
-        link = found.path.graph.links[place - len(found.path.graph.machines)]
-        credit.hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
-
-
-def _held_by(place: int, who: int, write: Ints, time: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    rows = np.flatnonzero((write >= 0) & (time != 0))
-    return write[rows], np.full(len(rows), place), np.full(len(rows), who), time[rows]
+    for machine, ns in one.hidden.items():
+        credit.hidden[machine] += ns
 
 
 def _behind(credit: _Credit, layers: Sequence[Layer], found: Prepared) -> Behind:

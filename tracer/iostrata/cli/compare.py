@@ -55,6 +55,7 @@ def compare(
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
     json: options.JsonOnly = "",
+    jobs: options.Jobs = 0,
 ) -> int:
     """Compare runs of two sides, layer by layer, with confidence.
 
@@ -103,7 +104,7 @@ def compare(
             "record them with --repeat 5, or leave --fail-above out",
         )
     group = by.value if by else ""
-    a, b = ([_run(path, group, wanted) for path in side] for side in (of_a, of_b))
+    a, b = ([_run(path, group, wanted, jobs) for path in side] for side in (of_a, of_b))
     result = compared(a, b, group, limit)
     _check_common(result)
     if json == STDOUT:
@@ -120,10 +121,10 @@ def compare(
     return STATUS_LOSSES if any(one.doubtful for one in qualities) else 0
 
 
-def _run(path: Path, by: str, wanted: Wanted) -> Run:
+def _run(path: Path, by: str, wanted: Wanted, jobs: int) -> Run:
     """Only figures are kept of each: many runs need no more memory than one."""
     recording = iostrata.open(path)
-    return run_of(chosen(recording.analyse(), wanted), by, recording.created)
+    return run_of(chosen(recording.analyse(jobs=jobs), wanted), by, recording.created)
 
 
 def _limit(text: str) -> float | None:

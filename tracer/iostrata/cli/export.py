@@ -31,6 +31,7 @@ from iostrata.export import (
     write_parquet,
     write_perfetto,
 )
+from iostrata.model import Breakdown
 from iostrata.recording import Recording, open_recording, redact
 
 MOST: Final = 10_000
@@ -75,6 +76,7 @@ def export(
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    jobs: options.Jobs = 0,
     quiet: options.Quiet = False,
 ) -> int:
     """Export a recording for Perfetto, SQL and spreadsheets.
@@ -130,7 +132,7 @@ def export(
         with _named(perfetto, story) as file:
             write_perfetto(file, found, rows, slices_of(found, rows))
     if parquet or csv:
-        _tables(found, chosen, parquet, csv, story)
+        _tables(select(breakdown_of(found, jobs), chosen), chosen, parquet, csv, story)
     quality = quality_of(found.path, found.plain_writes, {})
     if spans:
         with _named(spans, story) as file:
@@ -158,8 +160,7 @@ def _redact(recording: Recording, directory: Path, story: Story) -> None:
     story.say(f"wrote {directory}: iostrata replay {directory}")
 
 
-def _tables(found: Prepared, rows: Ints, parquet: File, csv: File, story: Story) -> None:
-    breakdown = select(breakdown_of(found), rows)
+def _tables(breakdown: Breakdown, rows: Ints, parquet: File, csv: File, story: Story) -> None:
     if parquet:
         with _named(parquet, story) as file:
             write_parquet(file, [columns(breakdown, rows + 1)], breakdown.quality)

@@ -48,6 +48,7 @@ def html(
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    jobs: options.Jobs = 0,
     quiet: options.Quiet = False,
 ) -> int:
     """Make one HTML page of a recording.
@@ -66,7 +67,7 @@ def html(
     wanted = filters.wanted(since, until, process, to_file, slower_than)
     opened = open_recording(recording)
     found = prepare(opened)
-    breakdown = chosen(breakdown_of(found), wanted)
+    breakdown = chosen(breakdown_of(found, jobs), wanted)
     shown = Page(
         name=recording.resolve().name,
         summary=summarise(breakdown, by.value if by else ""),

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from iostrata.crew import cpus
 from iostrata.errors import UsageError
 
 # The recorder's own limits (bpf/record/options.c).
@@ -251,6 +252,18 @@ Csv = Annotated[
         metavar="FILE",
         show_default=False,
         help="Write the result as CSV; - is standard output, without the table.",
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="N",
+        min=0,
+        callback=lambda jobs: jobs or cpus(),
+        show_default=False,
+        help="Analyse a large recording by so many processes (0: one for each CPU).",
     ),
 ]
 Quiet = Annotated[

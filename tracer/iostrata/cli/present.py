@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as replace_wishes
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ import iostrata
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.story import complain
+from iostrata.crew import cpus
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
 from iostrata.model import Breakdown, Op, Summary
 from iostrata.report import REPORTS, spread, table
@@ -39,6 +40,7 @@ class Wishes:
     over_time: bool = False
     wanted: Wanted = ALL
     op: str = Op.SYNC.value
+    jobs: int = field(default_factory=cpus)
 
     def __post_init__(self) -> None:
         if self.op == EACH and (self.json or self.csv):
@@ -90,7 +92,7 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
 
 
 def _found(recording: Path, wishes: Wishes) -> Breakdown:
-    return chosen(iostrata.open(recording).analyse(wishes.op), wishes.wanted)
+    return chosen(iostrata.open(recording).analyse(wishes.op, wishes.jobs), wishes.wanted)
 
 
 def _show(breakdown: Breakdown, wishes: Wishes) -> int:

@@ -22,6 +22,7 @@ def replay(
     op: options.Op = options.Operations.SYNC,
     json: options.Json = "",
     csv: options.Csv = "",
+    jobs: options.Jobs = 0,
 ) -> int:
     """Analyse a recording and print its table.
 
@@ -56,5 +57,6 @@ def replay(
         over_time=over_time,
         wanted=wanted,
         op=op.value,
+        jobs=jobs,
     )
     return present(recording, wishes)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes do what one does: the same, in the same order, and none of them stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iostrata import crew
+from iostrata.analysis import analyse
+from iostrata.model import Op
+from iostrata.recording import open_recording
+
+RECORDINGS = Path(__file__).parent / "recordings"
+
+
+def children() -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 50])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 11])
+def test_each_in_order(jobs: int, count: int) -> None:
+    before = children()
+    pieces = list(range(count))
+    found = list(crew.each(lambda piece: (piece, os.getpid()), pieces, jobs))
+    assert [piece for piece, _ in found] == pieces
+    helped = {pid for _, pid in found} - {os.getpid()}
+    assert len(helped) == (min(jobs, count - 1) if jobs > 1 and count >= crew.FEWEST else 0)
+    assert children() == before
+
+
+def test_what_a_process_does_not_finish_is_done_here() -> None:
+    own = os.getpid()
+
+    def work(piece: int) -> int:
+        if piece == 5 and os.getpid() != own:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if piece == 4 and os.getpid() != own:
+            raise ValueError("here it is told to nobody")
+        return piece * piece
+
+    assert list(crew.each(work, list(range(9)), 2)) == [piece * piece for piece in range(9)]
+
+
+def test_an_error_is_that_of_one_process() -> None:
+    before = children()
+
+    def work(piece: int) -> int:
+        if piece == 5:
+            raise ValueError(f"of {piece}")
+        return piece
+
+    found = crew.each(work, list(range(9)), 2)
+    assert [next(found) for _ in range(5)] == list(range(5))
+    with pytest.raises(ValueError, match="of 5"):
+        next(found)
+    assert children() == before
+
+
+def test_where_there_can_be_no_more_processes_one_is_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> int:
+        raise BlockingIOError
+
+    before = children()
+    monkeypatch.setattr(os, "fork", refused)
+    assert list(crew.each(str, list(range(9)), 2)) == [str(piece) for piece in range(9)]
+    assert children() == before
+
+
+def same(one: Any, other: Any) -> None:
+    if isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        for name, value in one.items():
+            same(value, other[name])
+    elif hasattr(one, "__dict__"):
+        same(vars(one), vars(other))
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("name", ["four_methods", "kvm_nfs", "xfs_log", "asynchronous"])
+def test_the_analysis_is_the_same_by_several_processes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iostrata.stitch.window.WINDOW_PIECES", 10)
+    forked: list[int] = []
+    fork = os.fork
+
+    def counted() -> int:
+        forked.append(0)
+        return fork()
+
+    alone = analyse(open_recording(RECORDINGS / name))
+    monkeypatch.setattr(os, "fork", counted)
+    together = analyse(open_recording(RECORDINGS / name), Op.SYNC, 3)
+    assert len(forked) == 3
+    same(SimpleNamespace(found=alone), SimpleNamespace(found=together))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pieces of work in, what each comes to out, in their order: by several processes at once.
+
+Each process is this one's copy: what is there when they begin is shared, and what a piece
+comes to is sent here. What nothing came of is done here instead, where what went wrong
+becomes an error: nobody has to know in which process that was.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, TypeVar
+
+FEWEST: Final = 4
+"""So few pieces are done before others have begun."""
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+def cpus() -> int:
+    """How many processes can run at once."""
+    return len(os.sched_getaffinity(0))
+
+
+def each(
+    work: Callable[[Piece], Result], pieces: Sequence[Piece], jobs: int = 1
+) -> Iterator[Result]:
+    """What the work makes of each of the pieces.
+
+    The first is always done here: what all need is read by then, and shared.
+    """
+    yield from map(work, pieces[:1])
+    rest = pieces[1:]
+    crew: list[_Worker] = []
+    try:
+        if jobs > 1 and len(pieces) >= FEWEST:
+            _begin(crew, work, rest, min(jobs, len(rest)))
+        for number, piece in enumerate(rest):
+            found = crew[number % len(crew)].next() if crew else []
+            yield found[0] if found else work(piece)
+    finally:
+        for worker in crew:
+            worker.end()
+
+
+@dataclass(frozen=True)
+class _Worker:
+    pid: int
+    pipe: BinaryIO
+
+    def next(self) -> list[Any]:
+        """What came of its next piece; nothing, if it has ended."""
+        try:
+            return [pickle.load(self.pipe)]
+        except (EOFError, pickle.UnpicklingError):
+            return []
+
+    def end(self) -> None:
+        self.pipe.close()
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def _begin(
+    crew: list[_Worker], work: Callable[[Piece], Result], pieces: Sequence[Piece], jobs: int
+) -> None:
+    """Each takes its turn at the pieces. Where there can be no more processes, nobody does."""
+    for number in range(jobs):
+        source, target = os.pipe()
+        try:
+            with warnings.catch_warnings():
+                # NumPy has threads; none of them holds anything while this one is here.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+        except OSError:
+            os.close(source)
+            os.close(target)
+            while crew:
+                crew.pop().end()
+            return
+        if not pid:
+            for worker in crew:
+                worker.pipe.close()
+            os.close(source)
+            _work(work, pieces[number::jobs], target)
+        os.close(target)
+        crew.append(_Worker(pid, os.fdopen(source, "rb")))
+
+
+def _work(work: Callable[[Piece], Result], pieces: Sequence[Piece], target: int) -> None:
+    """Ends this process, whatever happens, and quietly."""
+    try:
+        with os.fdopen(target, "wb") as pipe:
+            for piece in pieces:
+                pickle.dump(work(piece), pipe, protocol=pickle.HIGHEST_PROTOCOL)
+                pipe.flush()
+    finally:
+        os._exit(0)
