@@ -19,7 +19,7 @@ from tests.stitch.test_wakers import IDLE, KWORKER, Sleeper, resume
 from tests.synthetic import Commit, Request, World, Writer, submit
 
 CPU = KWORKER % 4
-PREEMPTED, INTERRUPTIBLE = 0, 1
+PREEMPTED, INTERRUPTIBLE, UNINTERRUPTIBLE = 0, 1, 2
 URING = WRITER + 4
 
 
@@ -89,6 +89,32 @@ def test_nobody_is_seen_in_the_log_of_xfs(asked: bool, tmp_path: Path) -> None:
     assert ("who is in XFS's log" in gaps) == asked
     if asked:
         assert told(found)["journal.logging"] == {"unknown": 50_900}
+
+
+def test_what_a_worker_of_io_uring_sleeps_for_is_waited_for(tmp_path: Path) -> None:
+    """Its second request is behind the first one's on the disk, and then behind the worker."""
+    world = World()
+    world.target(WRITER)
+    for tid, kind in ((WRITER, 1), (URING, THREAD_WORKER)):
+        world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=tid, kind=kind, comm=b"writer",
+                   process=b"writer")  # fmt: skip
+    sync = {"opcode": 3, "inode": 12, "dev": DISK, "size_bytes": 0}
+    for key, time in ((0x70, 2_000), (0x80, 3_000)):
+        world.emit("io_uring_submit_req", time, WRITER, request_key=key, **sync)
+        world.emit("io_uring_queue_async_work", time + 500, WRITER, request_key=key, **sync)
+    resume(world, URING, 500, 2_700, 3_700, WRITER, context=WAKE_THREAD)
+    submit(world, DISK, URING, 5_000, Request(queue=500, scheduler=None, device=20_000))
+    resume(world, URING, 6_000, 25_500, 29_500, state=UNINTERRUPTIBLE)
+    run(world, 20_000, 29_000, cpu=URING % 4)
+    for key, time in ((0x70, 40_000), (0x80, 44_000)):
+        world.emit("io_uring_complete", time, URING, result=0, request_key=key, **sync)
+    world.emit("syscall", 45_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["device.data"] == {"writer": 20_000 + 19_500}
+    # It had been let go before the second one was handed over, and then began the first.
+    assert found["wakeup.worker"] == {
+        "hog/noisy": 3_500, "writer": 10_500, "unknown": 200 + 200 + 2_300 + 500,
+    }  # fmt: skip
 
 
 def test_a_worker_of_io_uring_is_at_what_comes_first(tmp_path: Path) -> None:

@@ -84,6 +84,35 @@ def test_a_worker_has_one_request_after_the_other() -> None:
     }  # fmt: skip
 
 
+def test_what_waits_for_a_worker_waits_for_what_that_waits_for() -> None:
+    """One worker for both (writes to the cache of one file): the second waits for the disk, too,
+    while the worker is asleep for the first one, and else for the worker."""
+    world = worlds()
+    for key, enter in ((0x70, 1_000), (0x80, 3_000)):
+        handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
+    world.emit("syscall", 5_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, WORKER, 500, 3_500, 6_000, WRITER, INTERRUPTIBLE)
+    for key, begin in ((0x70, 7_000), (0x80, 32_000)):
+        world.emit("io_uring_work", begin, WORKER, request_key=key)
+        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
+        resumes(world, WORKER, begin + 1_000, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
+        world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
+                   opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+    breakdown = analysed(world)
+    conserves(breakdown)
+    found = accounts(breakdown)[WRITER]
+    assert found[0] == {
+        "syscall": 2_000 + 1_000 + 2_000, "wakeup.worker": 500, "block.Q2D": 500,
+        "device.data": 20_000, "wakeup.interrupt": 100, "wakeup.runqueue": 2_500 + 1_400,
+    }  # fmt: skip
+    # Handed over at 5000, when the worker waited for a CPU; taken up at 31000.
+    assert found[1] == {
+        "syscall": 4_000 + 1_000 + 2_000, "wakeup.worker": 1_000 + 2_000 + 1_400 + 2_000,
+        "wakeup.runqueue": 1_400, "wakeup.interrupt": 2 * 100, "block.Q2D": 500,
+        "device.data": 19_500 + 20_000,
+    }  # fmt: skip
+
+
 def test_a_worker_copies_before_its_file_system_syncs() -> None:
     """What it did before the sync is not what the request waited for the worker."""
     world = worlds()

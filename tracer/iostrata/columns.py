@@ -319,6 +319,21 @@ def overlapping(
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
+def outside(
+    begins: Ints, ends: Ints, row: Ints, gap_begins: Ints, gap_ends: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """What is left of some times (row, from when to when) without gaps in them (``row``: in which).
+
+    Gaps of one row lie within it and do not overlap; what is left may be empty.
+    """
+    every = np.arange(len(begins))
+    number, since, until = (
+        np.append(*pair) for pair in ((every, row), (begins, gap_ends), (ends, gap_begins))
+    )
+    first, last = np.lexsort((since, number)), np.lexsort((until, number))
+    return number[first], since[first], until[last]
+
+
 def ranges(counts: Ints) -> Ints:
     """0..n-1 for each n, one after the other: ``[2, 3] -> [0, 1, 0, 1, 2]``."""
     ends = np.cumsum(counts)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * requests FILE MODE COUNT: io_uring requests for a file, one after the other.
+ * requests FILE MODE COUNT: io_uring requests for a file, in so many rounds.
  *
  * defer: a write and an fsync, of a ring whose submitter completes what workers have done
  * range: likewise a write, not directly, and a sync_file_range behind it, both run by workers
  * worker: synchronous writes, directly, that a worker begins
  * refused: an fsync with a flag that there is not
  * cancelled: an fsync behind a write that fails
+ * direct, cached: so many synchronous writes at once; of the latter a worker has one after the other
+ * polled-direct, polled-cached: the same, submitted by the kernel's own thread
  * silent: a write, whose completion is not asked for, and an fsync behind it
  */
 #include <fcntl.h>
@@ -14,6 +16,7 @@
 #include "ring.h"
 
 #define SIZE 8192
+#define DEPTH 4
 #define DEFER (IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN)
 
 static char buffer[SIZE] __attribute__((aligned(4096)));
@@ -65,6 +68,20 @@ static void worker(int fd, int number)
 	one();
 }
 
+static void direct(int fd, int number)
+{
+	for (int place = 0; place < DEPTH; place++)
+		write_of(fd, 2 * (number * DEPTH + place))->rw_flags = RWF_DSYNC;
+	ring_enter(DEPTH, DEPTH);
+	ring_reap();
+}
+
+static void cached(int fd, int number)
+{
+	check(!fcntl(fd, F_SETFL, 0), "fcntl");
+	direct(fd, number);
+}
+
 static void refused(int fd, int number)
 {
 	(void)number;
@@ -97,8 +114,16 @@ static const struct mode {
 	void (*run)(int fd, int number);
 	int flags; /* of the ring */
 } modes[] = {
-	{ "defer", defer, DEFER }, { "range", range, DEFER },     { "worker", worker, 0 },
-	{ "refused", refused, 0 }, { "cancelled", cancelled, 0 }, { "silent", silent, 0 },
+	{ "defer", defer, DEFER },
+	{ "range", range, DEFER },
+	{ "worker", worker, 0 },
+	{ "direct", direct, 0 },
+	{ "cached", cached, 0 },
+	{ "polled-direct", direct, IORING_SETUP_SQPOLL },
+	{ "polled-cached", cached, IORING_SETUP_SQPOLL },
+	{ "refused", refused, 0 },
+	{ "cancelled", cancelled, 0 },
+	{ "silent", silent, 0 },
 };
 
 int main(int argc, char **argv)

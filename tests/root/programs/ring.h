@@ -61,6 +61,8 @@ static void ring_enter(int count, int wait)
 {
 	int flags = wait ? IORING_ENTER_GETEVENTS : 0;
 
+	if (parameters.flags & IORING_SETUP_SQPOLL)
+		flags |= IORING_ENTER_SQ_WAKEUP;
 	check(syscall(SYS_io_uring_enter, ring, count, wait, flags, NULL, 0) == count,
 	      "io_uring_enter");
 }

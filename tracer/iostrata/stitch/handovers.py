@@ -8,6 +8,7 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.occupied import Handed, followed
 from iostrata.stitch.owners import Owners, Submitting
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.spans import SpanList
@@ -63,7 +64,12 @@ def handovers(
     sleep = at(woken, AsOf(sleeps.tid[woken], sleeps.on_ns[woken]).at_or_before(tid, begin))
     runnable = np.clip(at(sleeps.wake_ns, sleep), since, begin)
     on = np.clip(at(sleeps.on_ns, sleep), since, begin)
-    spans.add(piece, "wakeup.worker", since, runnable)
+    handed_over = Handed(piece, tid, since, begin)
+    through, (waiting, free, taken) = followed(handed_over, runnable, runs, sleeps, collected)
+    spans.extend(through)
+    # Behind a sleep of its it was at work: it had or wanted a CPU.
+    at_work = np.where(free > since[waiting], tid[waiting] + numbers.thread, -1)
+    spans.add(piece[waiting], "wakeup.worker", free, taken, at_work)
     spans.add(piece, "wakeup.worker", runnable, on, sleep + numbers.sleep)
     spans.add(piece, "wakeup.worker", on, begin, tid + numbers.thread)
     if window.serves:

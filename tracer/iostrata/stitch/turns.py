@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, overlapping
+from iostrata.columns import AsOf, Ints, at, outside, overlapping
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.behind import Behind, Parts, Turns, during, in_order
 from iostrata.stitch.bios import DEPTH, Bios, Carried
@@ -108,7 +108,7 @@ def _behind_cpus(window: Window, spans: Spans, waited: Waited, people: People) -
     row, kept = overlapping(tid, begin, end, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
     off = np.maximum(begin[row], sleeps.runnable_ns[kept])
     on = np.minimum(end[row], sleeps.on_ns[kept])
-    worker, since, until = _outside(begin, end, row, off, on)
+    worker, since, until = outside(begin, end, row, off, on)
     sleep = np.append(spans.of[span] - numbers.sleep, kept)
     begin, end = np.append(spans.begin_ns[span], off), np.append(spans.end_ns[span], on)
     wait, cpu, begin, end = cpus_waited_for(window, begin, end, sleep, sleeps)
@@ -117,16 +117,6 @@ def _behind_cpus(window: Window, spans: Spans, waited: Waited, people: People) -
         during(*waits, cpus_of(window, sleeps, people)),
         (work[worker], since, until, people.threads(tid[worker], since)),
     ]
-
-
-def _outside(
-    begin_ns: Ints, end_ns: Ints, row: Ints, off_ns: Ints, on_ns: Ints
-) -> tuple[Ints, Ints, Ints]:
-    """What is left of some times (row, from when to when) without their gaps."""
-    every = np.arange(len(begin_ns))
-    number, since = np.append(every, row), np.append(begin_ns, on_ns)
-    first, last = np.lexsort((since, number)), np.lexsort((np.append(end_ns, off_ns), number))
-    return number[first], since[first], np.append(end_ns, off_ns)[last]
 
 
 def _held(spans: Spans, waited: Waited, people: People) -> Parts:
