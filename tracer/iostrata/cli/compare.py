@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-import iostrata
+from iostrata.analysis import analysed
 from iostrata.attribute import FEWEST_RUNS, Run, Wanted, chosen, run_of
 from iostrata.attribute import compare as compared
 from iostrata.cli import filters, options
@@ -19,6 +19,7 @@ from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.sides import sides
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, UsageError
 from iostrata.model import Comparison
+from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
 
 
@@ -56,6 +57,7 @@ def compare(
     slower_than: filters.SlowerThan = "",
     json: options.JsonOnly = "",
     jobs: options.Jobs = 0,
+    no_cache: options.NoCache = False,
 ) -> int:
     """Compare runs of two sides, layer by layer, with confidence.
 
@@ -104,7 +106,9 @@ def compare(
             "record them with --repeat 5, or leave --fail-above out",
         )
     group = by.value if by else ""
-    a, b = ([_run(path, group, wanted, jobs) for path in side] for side in (of_a, of_b))
+    a, b = (
+        [_run(path, group, wanted, jobs, not no_cache) for path in side] for side in (of_a, of_b)
+    )
     result = compared(a, b, group, limit)
     _check_common(result)
     if json == STDOUT:
@@ -121,10 +125,11 @@ def compare(
     return STATUS_LOSSES if any(one.doubtful for one in qualities) else 0
 
 
-def _run(path: Path, by: str, wanted: Wanted, jobs: int) -> Run:
+def _run(path: Path, by: str, wanted: Wanted, jobs: int, cached: bool) -> Run:
     """Only figures are kept of each: many runs need no more memory than one."""
-    recording = iostrata.open(path)
-    return run_of(chosen(recording.analyse(jobs=jobs), wanted), by, recording.created)
+    recording = open_recording(path)
+    found = analysed(recording, jobs=jobs, cached=cached)
+    return run_of(chosen(found, wanted), by, recording.created)
 
 
 def _limit(text: str) -> float | None:

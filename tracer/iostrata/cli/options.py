@@ -266,6 +266,14 @@ Jobs = Annotated[
         help="Analyse a large recording by so many processes (0: one for each CPU).",
     ),
 ]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache",
+        help="Analyse anew, and keep nothing: of a large recording of your own, what it came to "
+        "is kept beside it.",
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress on standard error, only errors.")
 ]

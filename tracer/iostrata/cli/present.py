@@ -13,13 +13,14 @@ from typing import Final
 from msgspec.structs import replace
 from rich.console import Console
 
-import iostrata
+from iostrata.analysis import analysed
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.story import complain
 from iostrata.crew import cpus
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
 from iostrata.model import Breakdown, Op, Summary
+from iostrata.recording import open_recording
 from iostrata.report import REPORTS, spread, table
 
 STDOUT: Final = "-"
@@ -41,6 +42,7 @@ class Wishes:
     wanted: Wanted = ALL
     op: str = Op.SYNC.value
     jobs: int = field(default_factory=cpus)
+    cached: bool = True
 
     def __post_init__(self) -> None:
         if self.op == EACH and (self.json or self.csv):
@@ -92,7 +94,8 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
 
 
 def _found(recording: Path, wishes: Wishes) -> Breakdown:
-    return chosen(iostrata.open(recording).analyse(wishes.op, wishes.jobs), wishes.wanted)
+    found = analysed(open_recording(recording), Op(wishes.op), wishes.jobs, wishes.cached)
+    return chosen(found, wishes.wanted)
 
 
 def _show(breakdown: Breakdown, wishes: Wishes) -> int:

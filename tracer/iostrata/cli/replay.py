@@ -23,6 +23,7 @@ def replay(
     json: options.Json = "",
     csv: options.Csv = "",
     jobs: options.Jobs = 0,
+    no_cache: options.NoCache = False,
 ) -> int:
     """Analyse a recording and print its table.
 
@@ -58,5 +59,6 @@ def replay(
         wanted=wanted,
         op=op.value,
         jobs=jobs,
+        cached=not no_cache,
     )
     return present(recording, wishes)

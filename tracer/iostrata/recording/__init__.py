@@ -4,6 +4,7 @@
 from iostrata.recording.joined import Part, join
 from iostrata.recording.ownership import give
 from iostrata.recording.recording import (
+    ANALYSIS,
     FILE_NAME,
     MACHINE_NAME,
     MOST_MACHINES,
@@ -19,7 +20,7 @@ from iostrata.recording.redact import redact
 from iostrata.recording.removal import remove_recording, withdraw
 
 __all__ = [
-    "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "Part", "RecordedMachine", "Recording",
-    "check_number", "give", "join", "open_recording", "redact", "remove_recording", "runs_in",
-    "withdraw", "write_recording_json",
+    "ANALYSIS", "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "Part", "RecordedMachine",
+    "Recording", "check_number", "give", "join", "open_recording", "redact", "remove_recording",
+    "runs_in", "withdraw", "write_recording_json",
 ]  # fmt: skip

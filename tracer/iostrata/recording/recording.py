@@ -20,6 +20,8 @@ from iostrata.foreign import shown
 from iostrata.trace import Trace, read_small, read_trace
 
 FILE_NAME = "recording.json"
+ANALYSIS: Final = ".analysis-{}"
+"""What was made of one, by its kind, is kept beside it."""
 FORMAT_NAME = "iostrata.recording"
 FORMAT_VERSION = 1
 ROLES = frozenset({"local", "guest", "host", "server"})

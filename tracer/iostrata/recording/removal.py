@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.errors import IostrataError, UsageError
-from iostrata.recording.recording import FILE_NAME, decode
+from iostrata.model import Op
+from iostrata.recording.recording import ANALYSIS, FILE_NAME, decode
 from iostrata.trace import FACTS, METADATA, OURS, is_trace_file
 
 HEAD_BYTES: Final = 4096
 
 
 def remove_recording(directory: Path) -> None:
-    """recording.json and the traces beside it; nothing else that may lie there.
+    """recording.json, the traces beside it and what was made of them; nothing else that is there.
 
     Errors: RecordingError, it is none of ours; UsageError, it cannot be removed. Then
     nothing of what is not ours is gone.
@@ -33,6 +34,9 @@ def remove_recording(directory: Path) -> None:
             for machine in machines:
                 if "/" not in machine.directory:
                     _remove_trace(machine.directory, fd)
+            for op in Op:
+                with suppress(FileNotFoundError):
+                    os.unlink(ANALYSIS.format(op), dir_fd=fd)
             os.unlink(FILE_NAME, dir_fd=fd)
     except OSError as error:
         raise UsageError(

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A large recording in, its Breakdown out: made once, kept beside it, and taken from there.
+
+It is kept only in a directory of one's own in which nobody else may write, and taken only from
+there: a recording may come from anybody. What is read are numbers and a schema's values, never
+code, and whatever others rest on is checked. It is of the very files that were read, by inode,
+size and times (what is copied or changed has others), and of the very program: else it is as if
+there were none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import struct
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+import iostrata
+from iostrata.analysis.pipeline import analyse
+from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
+from iostrata.recording import ANALYSIS, Recording
+
+MAGIC: Final = b"iostrata analysis 1\n"
+HEAD: Final = struct.Struct("<20sIQ")
+"""``MAGIC``, the CRC-32 of all that follows, how long the ``Head`` is."""
+MOST_HEAD_BYTES: Final = 64 << 20
+LARGE_BYTES: Final = 32 << 20
+"""What is smaller is analysed about as soon as it is looked up."""
+MOST_BYTES: Final = 1 << 30
+"""More is not kept."""
+SETTLED_NS: Final = 2_000_000_000
+"""What was changed so recently may change again, and the file system's clock not tell it."""
+NARROW: Final = np.dtype("<i4")
+WIDE: Final = np.dtype("<i8")
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """``narrow``: its numbers are kept in 32 bits."""
+
+    name: str
+    length: int
+    narrow: bool
+
+
+class Head(msgspec.Struct, frozen=True):
+    """All of a Breakdown but its columns, which follow in this order."""
+
+    key: bytes
+    columns: tuple[Column, ...]
+    layers: tuple[Layer, ...]
+    names: dict[str, tuple[str, ...]]
+    left_out: dict[str, int]
+    quality: Quality
+    who: tuple[Who, ...]
+    op: Op
+
+
+def analysed(
+    recording: Recording, op: Op = Op.SYNC, jobs: int = 1, cached: bool = True
+) -> Breakdown:
+    """As ``analyse``, or what that came to before. ``cached``: that may be taken, and kept."""
+    key = _key(recording, op) if cached else b""
+    if key and (known := _taken(recording.path, op, key)):
+        return known
+    breakdown = analyse(recording, op, jobs)
+    # What was written to meanwhile was perhaps read before.
+    if key and key == _key(recording, op):
+        _keep(recording.path, key, breakdown)
+    return breakdown
+
+
+def _key(recording: Recording, op: Op) -> bytes:
+    """The same for the same files and the same program; empty: nothing is to be kept of these."""
+    files = _told(
+        path
+        for place in (".", *(machine.directory for machine in recording.machines))
+        for pattern in ("*", "*/*")
+        for path in (recording.path / place).glob(pattern)
+    )
+    changed = max((found.st_ctime_ns for found in files.values()), default=0)
+    size = sum(found.st_size for found in files.values())
+    if size < LARGE_BYTES or changed + SETTLED_NS > time.time_ns():
+        return b""
+    key = hashlib.sha256(f"{op} {np.__version__} {recording.path!r}\n".encode())
+    files |= _told(Path(iostrata.__file__).parent.rglob("*.py"))
+    for path, found in sorted(files.items()):
+        told = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        key.update(f"{path.name!r} {told}\n".encode())
+    return key.digest()
+
+
+def _told(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
+    """What is known of files, of which none is hidden."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            if not path.name.startswith(".") and stat.S_ISREG((status := path.stat()).st_mode):
+                found[path] = status
+    return found
+
+
+def _own(directory: Path) -> int:
+    """The directory, open. OSError: somebody else may write there."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not _is_own(os.fstat(fd)):
+        os.close(fd)
+        raise PermissionError
+    return fd
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _taken(directory: Path, op: Op, key: bytes) -> Breakdown | None:
+    """What is kept there, if it is of these files, and whole."""
+    with suppress(OSError, ValueError, msgspec.MsgspecError):
+        within = _own(directory)
+        try:
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            fd = os.open(ANALYSIS.format(op), flags, dir_fd=within)
+        finally:
+            os.close(within)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            if stat.S_ISREG(found.st_mode) and _is_own(found):
+                return _read(file, found.st_size, op, key)
+    return None
+
+
+def _read(file: BinaryIO, size: int, op: Op, key: bytes) -> Breakdown:
+    """ValueError: it is none, or of something else."""
+    magic, told_crc, head_bytes = HEAD.unpack(file.read(HEAD.size).ljust(HEAD.size))
+    _check(magic == MAGIC and head_bytes <= min(size, MOST_HEAD_BYTES))
+    text = file.read(head_bytes)
+    head = msgspec.msgpack.decode(text, type=Head)
+    _check(head.key == key and head.op is op)
+    lengths = [(column.length, NARROW if column.narrow else WIDE) for column in head.columns]
+    _check(all(length >= 0 for length, _ in lengths))
+    told = sum(length * kind.itemsize for length, kind in lengths)
+    _check(HEAD.size + head_bytes + told == size)
+    crc, columns = zlib.crc32(text), Columns()
+    for column, (length, kind) in zip(head.columns, lengths, strict=True):
+        values = file.read(length * kind.itemsize)
+        crc = zlib.crc32(values, crc)
+        columns[column.name] = np.frombuffer(values, kind)
+    _check(crc == told_crc)
+    return _breakdown(head, columns)
+
+
+def _keep(directory: Path, key: bytes, breakdown: Breakdown) -> None:
+    """Whole or not at all; a directory that cannot be written to has none."""
+    with suppress(OSError, UnicodeEncodeError):
+        within = _own(directory)
+        name = ANALYSIS.format(breakdown.op)
+        part = f"{name}.{secrets.token_hex(4)}"
+        try:
+            flags = os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(part, flags, 0o600, dir_fd=within), "wb") as file:
+                _write(file, key, breakdown)
+            os.rename(part, name, src_dir_fd=within, dst_dir_fd=within)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=within)
+            raise
+        finally:
+            os.close(within)
+
+
+def _write(file: BinaryIO, key: bytes, breakdown: Breakdown) -> None:
+    columns = {name: _narrowed(column) for name, column in _columns(breakdown).items()}
+    if sum(column.nbytes for column in columns.values()) > MOST_BYTES:
+        raise OSError
+    head = msgspec.msgpack.encode(
+        Head(
+            key,
+            tuple(
+                Column(name, len(column), column.dtype == NARROW)
+                for name, column in columns.items()
+            ),
+            breakdown.layers,
+            dict(breakdown.writes.names),
+            dict(breakdown.left_out),
+            breakdown.quality,
+            breakdown.behind.names,
+            breakdown.op,
+        )
+    )
+    crc = zlib.crc32(head)
+    for column in columns.values():
+        crc = zlib.crc32(column.data, crc)
+    file.write(HEAD.pack(MAGIC, crc, len(head)))
+    file.write(head)
+    for column in columns.values():
+        file.write(column.data)
+
+
+def _narrowed(column: NDArray[Any]) -> NDArray[Any]:
+    """In 32 bits, where they are enough: mostly, of times that something took."""
+    narrow = np.iinfo(NARROW)
+    least, most = int(column.min(initial=0)), int(column.max(initial=0))
+    kind = NARROW if narrow.min <= least and most <= narrow.max else WIDE
+    return column.ravel().astype(kind, casting="same_kind")
+
+
+def _columns(breakdown: Breakdown) -> Columns:
+    """By the names of their places."""
+    parts: dict[str, Mapping[str, Any]] = {
+        "writes": vars(breakdown.writes),
+        "codes": breakdown.writes.codes,
+        "behind": vars(breakdown.behind),
+        "": {"time_ns": breakdown.time_ns, "residual_ns": breakdown.residual_ns},
+    }
+    return {
+        f"{part}.{name}": column
+        for part, values in parts.items()
+        for name, column in values.items()
+        if isinstance(column, np.ndarray)
+    }
+
+
+def _breakdown(head: Head, columns: Columns) -> Breakdown:
+    """ValueError: it does not fit together."""
+    parts: dict[str, Columns] = {"writes": {}, "codes": {}, "behind": {}, "": {}}
+    for place, column in columns.items():
+        part, _, name = place.rpartition(".")
+        _check(part in parts)
+        parts[part][name] = column.astype(np.int32 if part == "codes" else np.int64)
+    own, codes, behind = parts["writes"], parts["codes"], parts["behind"]
+    told = {field.name for field in fields(Writes)} - {"codes", "names", "realtime_ns"}
+    _check(own.keys() - {"realtime_ns"} == told and codes.keys() == head.names.keys())
+    _check(behind.keys() == {field.name for field in fields(Behind)} - {"names"})
+    _check(parts[""].keys() == {"time_ns", "residual_ns"})
+    count = len(own["begin_ns"])
+    _check(all(len(column) == count for column in (*own.values(), *codes.values())))
+    _check(len({len(column) for column in behind.values()}) == 1)
+    for name, code in codes.items():
+        _within(code, 0, len(head.names[name]))
+    _within(behind["write"], 0, count)
+    _within(behind["layer"], -1, len(head.layers))
+    _within(behind["who"], 0, len(head.who))
+    time_ns, residual = parts[""]["time_ns"], parts[""]["residual_ns"]
+    _check(len(time_ns) == len(head.layers) * count and len(residual) == count)
+    time_ns = time_ns.reshape(len(head.layers), count)
+    _check(bool((time_ns.sum(axis=0) + residual == own["latency_ns"]).all()))
+    return Breakdown(
+        writes=Writes(**own, codes=codes, names=head.names),
+        layers=head.layers,
+        time_ns=time_ns,
+        residual_ns=residual,
+        left_out=head.left_out,
+        quality=head.quality,
+        behind=Behind(**behind, names=head.who),
+        op=head.op,
+    )
+
+
+def _within(values: NDArray[Any], least: int, end: int) -> None:
+    _check(least <= int(values.min(initial=least)) and int(values.max(initial=least)) < max(end, 1))
+
+
+def _check(fits: bool) -> None:
+    if not fits:
+        raise ValueError
