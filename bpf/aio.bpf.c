@@ -169,7 +169,7 @@ int aio_block(__u64 context, __u32 order, __u32 point)
 	if (filter.reads && block_reads(block.aio_lio_opcode) && !read_is_wanted(file.open_flags))
 		return 0;
 	if (point == POINT_aio_submit)
-		file_tell(&file);
+		file_tell(&file, 0);
 	key = aio_key(context, done.address);
 	if (point == POINT_aio_submit)
 		submit_emit(thread, key, order, &block, &file);

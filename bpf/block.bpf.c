@@ -22,12 +22,12 @@ extern const volatile __u32 page_bytes;
 
 /* 1 where these points still have the queue as their first argument (removed by
  * Linux a54895fa057c, in v5.11 and v5.10.137); set by the recorder. */
-const volatile bool block_rq_argument = false;
-const volatile bool block_bio_argument = false;
+extern const volatile bool block_rq_argument;
+extern const volatile bool block_bio_argument;
 
 /* Whether block_rq_complete says -errno or blk_status_t (since Linux 8a7d267b4a2d,
  * in v5.16); set by the recorder. */
-const volatile bool block_status_argument = true;
+extern const volatile bool block_status_argument;
 
 static __always_inline __u32 bio_dev(struct bio *bio)
 {
@@ -52,7 +52,7 @@ static __always_inline __u64 request_above(struct bio *bio)
 	       bpf_core_type_size(struct request);
 }
 
-static __always_inline void held_emit(struct bio *bio)
+static __noinline void held_emit(struct bio *bio)
 {
 	union event *e = emit_reserve(POINT_block_bio_held);
 
@@ -73,7 +73,7 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point, boo
 	__u32 data_tid = 0;
 	union event *e;
 
-	if (point == POINT_block_bio_queue && kernel_thread) {
+	if (unlikely(point == POINT_block_bio_queue && kernel_thread)) {
 		above_key = request_above(bio);
 		held = current_dispatches_throttled();
 		if (held)
@@ -155,12 +155,14 @@ static __always_inline int bio_queued(struct bio *bio)
 	if (!filter.reads && !for_call && is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK)
 								    : !bio_watched(dev))
 		return 0;
-	task_tell();
 	thread_serve();
 	thread = thread_of(current_tid());
-	if (thread) {
+	if (likely(thread)) {
+		thread_tell(thread);
 		thread->slept = 0;
-		uring_work_tell(thread, bpf_ktime_get_ns());
+		uring_work_tell(thread, 0);
+	} else {
+		task_tell();
 	}
 	bio_emit(bio, dev, POINT_block_bio_queue, false);
 	if (filter.reads && is_data_read(bio->bi_opf))
@@ -296,16 +298,16 @@ int block_bio_remap(__u64 *ctx)
 /* Whether a kernel thread itself is at a request, which is recorded from then on. */
 static __always_inline bool is_by_kernel_thread(const void *ctx)
 {
-	if (!current_is_kernel_thread() ||
-	    in_interrupt(ctx, (struct task_struct *)bpf_get_current_task()))
+	if (!current_is_kernel_thread() || in_interrupt(ctx))
 		return false;
-	thread_serve();
+	thread_help(1);
 	return true;
 }
 
-/* ctx: of a program at which it matters who is at the request, or NULL. */
-static __always_inline int request_emit(const void *ctx, struct request *rq, int error,
-					__u32 size_bytes, __u32 point)
+/* ctx: of a program at which it matters who is at the request, or NULL.  The disk, 0: it is not
+ * recorded. */
+static __always_inline __u32 request_emit(const void *ctx, struct request *rq, int error,
+					  __u32 size_bytes, __u32 point)
 {
 	bool by_kernel_thread = false;
 	__u32 flags = rq->cmd_flags;
@@ -321,7 +323,7 @@ static __always_inline int request_emit(const void *ctx, struct request *rq, int
 		by_kernel_thread = is_by_kernel_thread(ctx);
 	e = emit_reserve(point);
 	if (!e)
-		return 0;
+		return dev;
 	e->block_rq_issue.request_key = (__u64)rq;
 	e->block_rq_issue.bio_key = (__u64)rq->bio;
 	e->block_rq_issue.sector = rq->__sector;
@@ -332,12 +334,13 @@ static __always_inline int request_emit(const void *ctx, struct request *rq, int
 	e->block_rq_issue.internal_flags = rq->rq_flags;
 	e->block_rq_issue.by_kernel_thread = by_kernel_thread;
 	emit_submit(e, point);
-	return 0;
+	return dev;
 }
 
 static __always_inline int request_event(struct request *rq, __u32 point)
 {
-	return request_emit(NULL, rq, 0, rq->__data_len, point);
+	request_emit(NULL, rq, 0, rq->__data_len, point);
+	return 0;
 }
 
 /* Not static: see watch_add. */
@@ -358,17 +361,11 @@ __noinline int request_bio(__u64 request_key, __u64 bio_key, __u32 dev)
 }
 
 /* What was merged into a request: the points of merging do not say into which. */
-static __always_inline void request_bios(struct request *rq, __u64 request_key)
+static __noinline void request_bios(__u64 request_key, __u32 dev)
 {
-	struct bio *bio = PEEK(rq, bio);
-	__u32 dev;
+	struct request *rq = (struct request *)request_key;
+	struct bio *bio = BPF_CORE_READ(rq, bio, bi_next);
 
-	bio = bio ? PEEK(bio, bi_next) : NULL;
-	if (!bio || !is_recorded(rq->cmd_flags, rq->bio))
-		return;
-	dev = request_dev(rq);
-	if (!(watch_of(dev) & WATCH_DISK))
-		return;
 	for (__u32 i = 0; i < MAX_MERGED && bio; i++) {
 		request_bio(request_key, (__u64)bio, dev);
 		bio = PEEK(bio, bi_next);
@@ -378,9 +375,10 @@ static __always_inline void request_bios(struct request *rq, __u64 request_key)
 static __always_inline int request_issued(__u64 *ctx, __u32 argument)
 {
 	struct request *rq = ARGUMENT(struct request *, argument);
+	__u32 dev = request_emit(ctx, rq, 0, rq->__data_len, POINT_block_rq_issue);
 
-	request_emit(ctx, rq, 0, rq->__data_len, POINT_block_rq_issue);
-	request_bios(rq, argument_key(ctx, argument));
+	if (dev && unlikely(rq->bio && rq->bio->bi_next))
+		request_bios(argument_key(ctx, argument), dev);
 	return 0;
 }
 

@@ -23,16 +23,9 @@ struct task_struct___compat {
 
 static __always_inline bool current_is_compat(void)
 {
-	struct task_struct___compat *task;
-
 	if (!bpf_core_field_exists(struct thread_info, COMPAT_STATE))
 		return false;
-	if (!bpf_helper_exists(get_current_task_btf)) {
-		task = (struct task_struct___compat *)bpf_get_current_task();
-		return PEEK(task, thread_info.COMPAT_STATE) & COMPAT_BIT;
-	}
-	task = (struct task_struct___compat *)bpf_get_current_task_btf();
-	return task->thread_info.COMPAT_STATE & COMPAT_BIT;
+	return CURRENT(struct task_struct___compat, thread_info.COMPAT_STATE) & COMPAT_BIT;
 }
 
 /* The recorder attaches the points of 32-bit programs' calls. */

@@ -78,7 +78,7 @@ static __always_inline void not_seen(__u32 kind, __u32 dev)
 }
 
 /* The recorder sleeps until a good part of a ring has been filled. */
-static __always_inline void ring_wake(void)
+static __noinline void ring_wake(void)
 {
 	__u32 nothing = 0;
 
@@ -102,17 +102,23 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 	__u64 head = *(volatile __u64 *)&ring->head;
 
 	/* Brought online since: its place would be in another CPU's ring. */
-	if (cpu >= MAX_CPUS)
+	if (unlikely(cpu >= MAX_CPUS))
 		return NULL;
 
+#pragma clang loop unroll(disable)
 	for (int attempt = 0; attempt < 4; attempt++) {
 		__u64 seen;
 
-		if (head - *(volatile __u64 *)&ring->tail >= ring_slots)
-			return NULL;
+		if (unlikely((__s64)(head - *(volatile __u64 *)&ring->limit) >= 0)) {
+			__u64 limit = *(volatile __u64 *)&ring->tail + ring_slots;
+
+			if ((__s64)(head - limit) >= 0)
+				return NULL;
+			*(volatile __u64 *)&ring->limit = limit;
+		}
 		seen = __sync_val_compare_and_swap(&ring->head, head, head + 1);
-		if (seen == head) {
-			if (!(head & (ring_slots / WAKE_PARTS - 1)))
+		if (likely(seen == head)) {
+			if (unlikely(!(head & (ring_slots / WAKE_PARTS - 1))))
 				ring_wake();
 			return ring_slot(cpu, head);
 		}
@@ -127,13 +133,13 @@ static __always_inline union event *emit_reserve_at(__u32 point, __u64 time_ns)
 	__u32 cpu = bpf_get_smp_processor_id();
 	union event *event;
 
-	if (!rings[cpu & (MAX_CPUS - 1)].recording)
+	if (unlikely(!rings[cpu & (MAX_CPUS - 1)].recording))
 		return NULL;
 	if (has_cmpxchg)
 		event = ring_reserve(cpu);
 	else
 		event = bpf_ringbuf_reserve(&ringbuf, sizeof(union event), 0);
-	if (!event) {
+	if (unlikely(!event)) {
 		emit_lost(cpu, point);
 		return NULL;
 	}

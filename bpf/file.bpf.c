@@ -8,7 +8,7 @@
 
 /* Whether the verifier can be told what an address points to, which makes reading there
  * a plain load (since Linux a35b9af4ec2c, in v6.2); set by the recorder. */
-const volatile bool has_rdonly_cast = false;
+extern const volatile bool has_rdonly_cast;
 extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 
 /* An address, to be read with LOOK: the type must be the kernel's own, not a module's. */
@@ -183,13 +183,13 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 		return false;
 	}
 	bits = watch_of(identity->dev);
-	if (filter.device && !(bits & WATCH_ALLOWED)) {
+	if (unlikely(filter.device && !(bits & WATCH_ALLOWED))) {
 		__u64 sb_key = sb ? LOOK_KEY(inode, i_sb) : 0;
 
 		if (bits & WATCH_OTHER || !file_system_allowed(sb_key, identity->dev))
 			return false;
 	}
-	if (sb && !(bits & WATCH_FS)) {
+	if (unlikely(sb && !(bits & WATCH_FS))) {
 		if (LOOK(sb, s_magic) == OVERLAY_MAGIC)
 			overlay_note(LOOK_KEY(inode, i_sb), identity->dev);
 		watch_file_system(sb, identity->dev);
@@ -247,7 +247,7 @@ static __always_inline __u64 name_tag(const struct file_identity *identity, __u6
 	return ((tag ^ identity->dev) * NAME_PRIME) | 1;
 }
 
-void file_tell(const struct file_identity *identity)
+__u64 file_tell(const struct file_identity *identity, __u64 last)
 {
 	__u64 place = (identity->inode ^ (__u64)identity->dev << 32) * NAME_PRIME;
 	struct file *file = (struct file *)identity->file_key;
@@ -256,17 +256,20 @@ void file_tell(const struct file_identity *identity)
 	__u64 *told, tag, key;
 
 	if (!filter.names || !file)
-		return;
+		return 0;
 	key = LOOK_KEY(file, f_path.dentry);
 	dentry = TYPED(struct dentry, key);
 	tag = name_tag(identity, key, dentry);
+	if (likely(tag == last))
+		return tag;
 	told = &named[place >> (64 - NAMED_BITS)];
 	if (*told == tag)
-		return;
+		return tag;
 	*told = tag;
 	sb = LOOK(dentry, d_sb);
 	if (!file_name_tell(key, identity->inode, identity->dev, LOOK(sb, s_dev)))
 		*told = 0;
+	return *told;
 }
 
 long long file_position(__u64 file_key)

@@ -62,8 +62,9 @@ static __always_inline __u32 part_bytes(__u64 length)
 	return length > 0xffffffff ? 0 : length;
 }
 
-/* Tells a file's path, unless it was told of under this name. */
-void file_tell(const struct file_identity *identity) __hidden;
+/* Tells a file's path, unless it was told of under this name; last: what the call before this
+ * one returned to the caller, or 0. */
+__u64 file_tell(const struct file_identity *identity, __u64 last) __hidden;
 
 /* Tells a path in parts; 0: not all of it.  Not hidden: see watch_add. */
 int file_name_tell(__u64 dentry_key, __u64 inode, __u32 dev, __u32 root_dev);

@@ -17,17 +17,15 @@
 /* linux/preempt.h: a non-maskable interrupt, an interrupt, a soft one that is served. */
 #define INTERRUPTS 0xff0100
 
-static __always_inline bool in_interrupt(const void *ctx, struct task_struct *task)
+static __always_inline bool in_interrupt(const void *ctx)
 {
 	(void)ctx;
-	return PEEK(task, thread_info.preempt_count) & INTERRUPTS;
+	return CURRENT(struct task_struct, thread_info.preempt_count) & INTERRUPTS;
 }
 
 static __always_inline enum wake_context wake_context(const void *ctx)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-
-	return in_interrupt(ctx, task) ? WAKE_INTERRUPT : WAKE_THREAD;
+	return in_interrupt(ctx) ? WAKE_INTERRUPT : WAKE_THREAD;
 }
 
 #else
@@ -46,33 +44,35 @@ struct task_struct___stack {
 
 /* Whether a program's context, which the kernel makes on the stack it is on, is not on the
  * task's. */
-static __always_inline bool in_interrupt(const void *ctx, struct task_struct *task)
+static __always_inline bool in_interrupt(const void *ctx)
 {
-	__u64 stack = (__u64)PEEK((struct task_struct___stack *)task, stack);
+	__u64 begin = (__u64)CURRENT(struct task_struct___stack, stack), end = begin + STACK_BYTES;
 
-	return pointer_key(ctx) - stack >= STACK_BYTES;
+	/* The verifier lets a pointer be compared, not counted with. */
+	barrier_var(end);
+	return (__u64)ctx < begin || (__u64)ctx >= end;
 }
 
 /* "ksoftirq", as its first eight characters are in memory. */
-static __always_inline bool serves_soft_interrupts(struct task_struct *task)
+static __always_inline bool current_serves_soft_interrupts(void)
 {
 	char wanted[8] = { 'k', 's', 'o', 'f', 't', 'i', 'r', 'q' };
-	char comm[8];
+	char comm[16];
 
-	bpf_core_read(comm, sizeof(comm), &task->comm);
+	bpf_get_current_comm(comm, sizeof(comm));
 	return *(__u64 *)comm == *(__u64 *)wanted;
 }
 
 static __always_inline enum wake_context wake_context(const void *ctx)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	__u32 flags = PEEK(task, flags);
 	struct thread *thread;
+	__u32 flags;
 
-	if (in_interrupt(ctx, task))
+	if (in_interrupt(ctx))
 		return WAKE_INTERRUPT;
+	flags = CURRENT(struct task_struct, flags);
 	if (flags & PF_KTHREAD)
-		return serves_soft_interrupts(task) ? WAKE_INTERRUPT : WAKE_THREAD;
+		return current_serves_soft_interrupts() ? WAKE_INTERRUPT : WAKE_THREAD;
 	if (flags & PF_IO_WORKER)
 		return WAKE_THREAD;
 	/* Only in a system call it is told from an interrupt. */

@@ -15,6 +15,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
 #define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
@@ -322,23 +325,28 @@ static __always_inline __u64 pointer_key(const void *pointer)
 /* Whether this kernel's BPF has a helper: bpf_helper_exists(get_current_task_btf). */
 #define bpf_helper_exists(name) bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_##name)
 
+/* Reads one member of the current task, of whichever flavour: a plain load where BPF has a helper
+ * for it (since Linux 3ca1032ab7ab, in v5.11). */
+#define CURRENT(type, member)                                                 \
+	({                                                                    \
+		__typeof__(((type *)0)->member) value = 0;                    \
+		if (bpf_helper_exists(get_current_task_btf))                  \
+			value = ((type *)bpf_get_current_task_btf())->member; \
+		else                                                          \
+			value = PEEK((type *)bpf_get_current_task(), member); \
+		value;                                                        \
+	})
+
 static __always_inline __u32 current_tid(void)
 {
 	if (bpf_helper_exists(get_current_task_btf))
-		return ((struct task_struct *)bpf_get_current_task_btf())->pid;
+		return CURRENT(struct task_struct, pid);
 	return bpf_get_current_pid_tgid();
 }
 
 static __always_inline bool current_is_kernel_thread(void)
 {
-	struct task_struct *task;
-
-	if (bpf_helper_exists(get_current_task_btf)) {
-		task = (struct task_struct *)bpf_get_current_task_btf();
-		return task->flags & PF_KTHREAD;
-	}
-	task = (struct task_struct *)bpf_get_current_task();
-	return PEEK(task, flags) & PF_KTHREAD;
+	return CURRENT(struct task_struct, flags) & PF_KTHREAD;
 }
 
 #endif

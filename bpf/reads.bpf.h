@@ -67,7 +67,7 @@ static __always_inline void read_forget(__u32 flags, struct bio *bio)
 {
 	__u64 bio_key, *place;
 
-	if (!reads_noted || !is_data_read(flags))
+	if (!is_data_read(flags) || !reads_noted)
 		return;
 	bio_key = pointer_key(bio);
 	place = read_place(bio_key);

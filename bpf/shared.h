@@ -34,12 +34,14 @@
 /* One ring's positions; each on a cache line of its own. */
 struct ring {
 	unsigned long long head; /* next to be reserved */
-	unsigned int recording;  /* 0: nothing is emitted, as nobody reads (any more) */
+	unsigned long long
+		limit; /* below it there is room: tail, when it was looked at last, and a lap */
+	unsigned int recording; /* 0: nothing is emitted, as nobody reads (any more) */
 	unsigned int recording_pad;
-	unsigned long long head_pad[6];
+	unsigned long long head_pad[5];
 	unsigned long long tail; /* all before it have been read */
 	unsigned long long tail_pad[7];
-};
+} __attribute__((aligned(64)));
 
 /* How often a table had no room, and for what last. */
 struct full {
@@ -48,8 +50,8 @@ struct full {
 	unsigned int pad;
 };
 
-/* A recorded thread.  All zero in a free place.  What sched_switch needs comes
- * first, so that it touches one cache line. */
+/* A recorded thread.  All zero in a free place.  What is used together is on one cache line: what
+ * sched_switch needs, what a system call does, and the rest. */
 struct thread {
 	/* off the CPU; off_ns 0: it runs */
 	unsigned long long off_ns;
@@ -63,6 +65,7 @@ struct thread {
 	unsigned char compat : 1;    /* its calls are a 32-bit program's, and that was said */
 	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
 	unsigned char slept : 1;     /* since it queued a bio last */
+	unsigned char told : 1;      /* who it is as a task */
 	unsigned char waker_context; /* enum wake_context */
 	unsigned char useless_runs;  /* of a helper, since it was of use */
 	unsigned short waker_cpu;
@@ -71,22 +74,30 @@ struct thread {
 	/* the call that it is in, or a loop device's work; enter_ns 0: in none */
 	unsigned char call;
 	unsigned char rwf;
-	unsigned int dev;
 	unsigned long long enter_ns;
+
+	/* when it could run last: its queue, and for how long that had been throttled */
+	unsigned long long queue_key;
+	unsigned long long throttled_ns;
+
+	/* the rest of its call, and what its file was called when that was told of last */
+	unsigned long long name_tag;
 	unsigned long long file_key;
 	unsigned long long inode;
 	long long offset_bytes;
 	unsigned int open_flags;
 	unsigned int size_bytes;
-
+	unsigned int dev;
 	unsigned int tgid;
 
 	/* in its file system's sync */
+	unsigned long long sync_enter_ns;
 	unsigned int sync_transaction;
 	unsigned int sync_datasync;
+
 	/* its io_uring_enter concerned a recorded request; another thread may say so at any time */
 	unsigned int uring_concerned;
-	unsigned long long sync_enter_ns;
+	unsigned int pad;
 
 	unsigned long long request_key; /* what a worker of io_uring was said to be at last */
 
@@ -101,11 +112,7 @@ struct thread {
 
 	/* when it was moved last from one CPU's queue to another's */
 	unsigned long long moved_ns;
-
-	/* when it could run last: its queue, and for how long that had been throttled */
-	unsigned long long queue_key;
-	unsigned long long throttled_ns;
-};
+} __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */
 #define RUNS 128
@@ -233,12 +240,11 @@ struct duty_filter {
 };
 
 /* Which threads are recorded.  Of the workload: kinds of filters that are asked for must all
- * match. */
+ * match.  What most hits look at comes first, for one cache line. */
 struct filter {
 	unsigned int duties; /* bits: those asked for */
 	/* bits: kinds of threads which all threads of a process are if its first one is */
 	unsigned int process_kinds;
-	struct duty_filter duty[DUTY_count];
 	unsigned int tree;   /* only threads in the table (a process tree) */
 	unsigned int device; /* only devices with WATCH_ALLOWED */
 	unsigned int comm_count;
@@ -249,6 +255,7 @@ struct filter {
 	unsigned int detail;   /* tell of each bio that got a request */
 	unsigned int names;    /* tell the files' */
 	unsigned int reads;    /* enum reads_recorded */
+	struct duty_filter duty[DUTY_count];
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];
 };

@@ -32,7 +32,7 @@ static __always_inline void call_begin(struct thread *thread, const struct file_
 	thread->dev = file->dev;
 	thread->open_flags = file->open_flags;
 	if (call_is_durable(thread))
-		file_tell(file);
+		thread->name_tag = file_tell(file, thread->name_tag);
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
 }

@@ -29,8 +29,9 @@ static __always_inline __u64 cgroup_number(struct cgroup *group)
 	return cgroup_note(BPF_CORE_READ(group, kn, id) | hierarchy << CGROUP_ID_BITS);
 }
 
-static __always_inline void task_emit(struct task_struct *task)
+static __noinline void task_emit(void)
 {
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	union event *e = emit_reserve(POINT_task);
 
 	if (!e)
@@ -50,24 +51,42 @@ static __always_inline void task_tell(void)
 {
 	__u32 tid = current_tid(), *told = &told_tasks[tid & (TOLD_TASKS - 1)];
 
-	if (*told == tid)
+	if (likely(*told == tid))
 		return;
 	*told = tid;
-	task_emit((struct task_struct *)bpf_get_current_task());
+	task_emit();
+}
+
+/* The same of the current thread, which is recorded. */
+static __always_inline void thread_tell(struct thread *thread)
+{
+	if (likely(thread->told))
+		return;
+	thread->told = 1;
+	task_tell();
 }
 
 /* Says once who the current thread is, as what is recorded and as a task. */
+static __noinline void caller_meet(struct thread *thread)
+{
+	task_tell();
+	thread_announce(thread);
+}
+
 static __always_inline void caller_announce(struct thread *thread)
 {
-	if (!thread->announced)
-		task_tell();
-	thread_announce(thread);
+	if (unlikely(!thread->announced))
+		caller_meet(thread);
 }
 
 /* A new name, or a number that is free again. */
 static __always_inline void task_forget(__u32 tid)
 {
+	struct thread *thread = thread_of(tid);
+
 	told_tasks[tid & (TOLD_TASKS - 1)] = 0;
+	if (thread)
+		thread->told = 0;
 }
 
 #endif

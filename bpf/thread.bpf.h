@@ -36,19 +36,21 @@ static __always_inline struct thread *thread_at(__u32 index)
 /* The thread's state, NULL: it is not recorded. */
 static __always_inline struct thread *thread_of(__u32 tid)
 {
-	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+	__u32 place = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
 
 	if (!tid)
 		return NULL;
-	if (thread_owner[first] == tid)
-		return thread_at(first);
-	if (thread_owner[first + 1] == tid)
-		return thread_at(first + 1);
-	if (thread_owner[first + 2] == tid)
-		return thread_at(first + 2);
-	if (thread_owner[first + 3] == tid)
-		return thread_at(first + 3);
-	return NULL;
+	if (unlikely(thread_owner[place] != tid)) {
+		if (thread_owner[place + 1] == tid)
+			place += 1;
+		else if (thread_owner[place + 2] == tid)
+			place += 2;
+		else if (thread_owner[place + 3] == tid)
+			place += 3;
+		else
+			return NULL;
+	}
+	return thread_at(place);
 }
 
 /* Targets matter while they are in a call; those that work for them, always. */

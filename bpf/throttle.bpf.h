@@ -105,28 +105,41 @@ static __always_inline void throttle_begin(struct thread *thread, struct task_st
  * known (state.bpf.c).  Not hidden: the verifier looks at it once. */
 __u64 limiting_cgroup(__u64 queue_key);
 
-/* It runs again: for how long a limit kept it; what it was moved to is not compared. */
-static __always_inline void throttle_end(struct thread *thread, struct task_struct *task,
-					 __u64 since_ns, __u64 now_ns)
+/* It runs again: for how long a limit kept it, 0: none did; what it was moved to is not compared. */
+static __always_inline __u64 throttle_kept_ns(const struct thread *thread, struct task_struct *task)
 {
 	struct cfs_rq *queue = throttled_queue(task);
-	__u64 kept_ns;
-	union event *e;
+	__s64 kept_ns;
 
 	if (!queue || thread->queue_key != (__u64)queue)
-		return;
+		return 0;
 	kept_ns = throttled_ns(queue) - thread->throttled_ns;
-	if (!kept_ns || (__s64)kept_ns < 0)
-		return;
-	e = emit_reserve_at(POINT_sched_throttled, now_ns);
+	return kept_ns > 0 ? kept_ns : 0;
+}
+
+/* Seldom: out of the way of what is not limited. */
+static __noinline void throttle_tell(const struct thread *thread, __u32 tid, __u64 since_ns,
+				     __u64 kept_ns, __u64 now_ns)
+{
+	union event *e = emit_reserve_at(POINT_sched_throttled, now_ns);
+
 	if (!e)
 		return;
 	e->sched_throttled.since_ns = since_ns;
 	e->sched_throttled.throttled_ns = kept_ns;
-	e->sched_throttled.subject_tid = task->pid;
+	e->sched_throttled.subject_tid = tid;
 	e->sched_throttled.pad = 0;
-	e->sched_throttled.cgroup = limiting_cgroup((__u64)queue);
+	e->sched_throttled.cgroup = limiting_cgroup(thread->queue_key);
 	emit_submit(e, POINT_sched_throttled);
+}
+
+static __always_inline void throttle_end(const struct thread *thread, struct task_struct *task,
+					 __u64 since_ns, __u64 now_ns)
+{
+	__u64 kept_ns = throttle_kept_ns(thread, task);
+
+	if (unlikely(kept_ns))
+		throttle_tell(thread, task->pid, since_ns, kept_ns, now_ns);
 }
 
 /* "kthrotld", as it is in memory: its worker hands on what blk-throttle held back. */

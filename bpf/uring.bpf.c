@@ -121,7 +121,7 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 	if (filter.reads && file && request_reads(opcode) && !read_is_wanted(identity.open_flags))
 		return 0;
 	if (point == POINT_io_uring_submit_req)
-		file_tell(&identity);
+		file_tell(&identity, 0);
 	e = emit_reserve(point);
 	if (!e)
 		return 0;

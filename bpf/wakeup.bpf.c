@@ -15,7 +15,7 @@
 
 /* Whether sched_switch says the state that prev leaves in (since Linux
  * fa2c3254d7cf, in v5.18); set by the recorder. */
-const volatile bool switch_state_argument = true;
+extern const volatile bool switch_state_argument;
 
 static __always_inline __u32 task_state(struct task_struct *task)
 {
@@ -37,6 +37,12 @@ static __always_inline __u64 runnable_since(const struct thread *thread)
 	return thread->off_state ? thread->wake_ns : thread->off_ns;
 }
 
+/* Out of the way of all who have been. */
+static __noinline void announce_late(struct thread *thread)
+{
+	thread_announce(thread);
+}
+
 static __always_inline void resumed(struct thread *thread, struct task_struct *task, __u32 tid,
 				    __u64 now_ns)
 {
@@ -52,7 +58,7 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 	 * the CPU, which looking for another task delays (newidle_balance of kernel/sched/fair.c). */
 	if (thread->off_state && !thread->wake_ns && thread->let_go)
 		since_ns = thread->wake_ns = thread->off_ns;
-	if (since_ns < thread->moved_ns)
+	if (filter.who && since_ns < thread->moved_ns)
 		since_ns = thread->moved_ns;
 	if (filter.who && since_ns && (!idle_ns || idle_ns > since_ns))
 		runs_tell(cpu, since_ns, now_ns, idle_ns ? 2 : 1);
@@ -77,41 +83,52 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 	thread->off_ns = 0;
 }
 
+/* It is off the CPU, in thread->off_state. */
+static __always_inline void left(struct thread *thread, __u64 now_ns)
+{
+	if (thread->kind >= THREAD_VMM && !thread->announced)
+		announce_late(thread);
+	uring_work_tell(thread, now_ns);
+	if (thread->off_state)
+		thread->slept = 1;
+	thread->wake_ns = 0;
+	thread->off_ns = now_ns;
+}
+
 SEC("tp_btf/sched_switch")
 int wakeup_switch(__u64 *ctx)
 {
 	bool preempted = ctx[0];
 	struct task_struct *prev = ARGUMENT(struct task_struct *, 1);
 	struct task_struct *next = ARGUMENT(struct task_struct *, 2);
-	struct thread *thread = thread_of(prev->pid);
-	__u32 next_tid = next->pid;
-	__u64 now_ns = bpf_ktime_get_ns();
+	struct thread *before = thread_of(prev->pid), *after = thread_of(next->pid);
+	struct woken *woken = NULL;
+	__u64 now_ns;
 
+	if (!after && next->flags & PF_WQ_WORKER)
+		woken = woken_waiting(next->pid);
+	/* Most are nobody's here. */
+	if (!filter.who && !before && !after && !woken)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
 	if (filter.who)
 		run_begins(runs_of(bpf_get_smp_processor_id()), next, now_ns);
-	if (thread && thread_at_work(thread)) {
-		if (thread->kind >= THREAD_VMM)
-			thread_announce(thread);
-		uring_work_tell(thread, now_ns);
+	if (before && thread_at_work(before)) {
 		if (preempted)
-			thread->off_state = 0;
+			before->off_state = 0;
 		else
-			thread->off_state = switch_state_argument ? ctx[3] : task_state(prev);
-		if (thread->off_state)
-			thread->slept = 1;
-		thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
-		thread->wake_ns = 0;
-		thread->off_ns = now_ns;
-		if (!thread->off_state)
-			throttle_begin(thread, prev);
-		if (is_useless(thread))
+			before->off_state = switch_state_argument ? ctx[3] : task_state(prev);
+		left(before, now_ns);
+		before->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
+		if (!before->off_state)
+			throttle_begin(before, prev);
+		if (is_useless(before))
 			thread_remove(prev->pid);
 	}
-	thread = thread_of(next_tid);
-	if (thread && thread->off_ns)
-		resumed(thread, next, next_tid, now_ns);
-	if (!thread && next->flags & PF_WQ_WORKER)
-		woken_runs(next_tid, now_ns);
+	if (after && after->off_ns)
+		resumed(after, next, next->pid, now_ns);
+	if (woken)
+		woken->on_ns = now_ns;
 	return 0;
 }
 
@@ -162,7 +179,7 @@ static __always_inline void waker_tell(void)
 	struct thread *waker = thread_of(current_tid());
 
 	if (waker)
-		uring_work_tell(waker, bpf_ktime_get_ns());
+		uring_work_tell(waker, 0);
 }
 
 /* Who lets a thread go that is not off the CPU is kept, too: the last one before it leaves. */

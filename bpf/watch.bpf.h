@@ -47,7 +47,8 @@ int thread_help(__u32 serves);
 
 static __always_inline void thread_serve(void)
 {
-	thread_help(1);
+	if (current_is_kernel_thread())
+		thread_help(1);
 }
 
 static __always_inline __u32 disk_dev(struct gendisk *disk)

@@ -30,13 +30,12 @@ static __always_inline void woken_note(__u64 *ctx, __u32 tid, __u32 state)
 	last->waker_context = wake_context(ctx);
 }
 
-/* It runs. */
-static __always_inline void woken_runs(__u32 tid, __u64 now_ns)
+/* What was noted of a worker that has not run since, NULL: nothing. */
+static __always_inline struct woken *woken_waiting(__u32 tid)
 {
 	struct woken *last = woken_of(tid);
 
-	if (last->tid == tid && !last->on_ns)
-		last->on_ns = now_ns;
+	return last->tid == tid && !last->on_ns ? last : NULL;
 }
 
 /* It is recorded from now on. */

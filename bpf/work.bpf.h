@@ -138,14 +138,12 @@ static __always_inline bool request_is_recorded(__u32 opcode)
 	return (opcode < 32 && (wanted >> opcode & 1)) || (filter.reads && request_reads(opcode));
 }
 
-/* Which request the current thread is at, if it is a worker of io_uring and that has changed: no
- * point of the kernel tells, and the request may be completed by another thread. */
-static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
+static __noinline void uring_worker_tell(struct thread *thread, __u64 now_ns)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct io_kiocb___work *req;
 
-	if (thread->kind != THREAD_WORKER || !(PEEK(task, flags) & PF_IO_WORKER))
+	if (!(PEEK(task, flags) & PF_IO_WORKER))
 		return;
 	req = (struct io_kiocb___work *)uring_worked_on(task);
 	if (req && !request_is_recorded(PEEK(req, opcode)))
@@ -153,6 +151,15 @@ static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
 	if (thread->request_key == (__u64)req)
 		return;
 	thread_works_on(thread, (__u64)req, POINT_io_uring_work, now_ns);
+}
+
+/* Which request the current thread is at, if it is a worker of io_uring and that has changed: no
+ * point of the kernel tells, and the request may be completed by another thread.  now_ns 0: of
+ * this moment. */
+static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
+{
+	if (unlikely(thread->kind == THREAD_WORKER))
+		uring_worker_tell(thread, now_ns);
 }
 
 static __always_inline struct worker *current_worker(struct task_struct *task)
