@@ -8,34 +8,53 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import iostrata
+from tests.root import test_queue_limits, test_who_slow_disk
 from tests.root.conftest import iostrata as run
+from tests.root.test_queue_limits import SlowDisk
+from tests.root.test_queue_limits import slow as disk_only
 from tests.root.test_record import good
 from tests.root.test_uring import requests
-from tests.root.test_who_slow_disk import SERVICE_S, slow
+from tests.root.test_who_slow_disk import slow
 
-__all__ = ["requests", "slow"]
+__all__ = ["disk_only", "requests", "slow"]
 
 DEPTH, ROUNDS = 4, 3
 SIZE = 8192
 
 
-@pytest.mark.parametrize("mode", ["cached"])
-def test_all_of_them_wait_for_the_disk(requests: Path, slow: Path, mode: str) -> None:
-    file, recording = slow / mode, slow.with_name(f"{mode}-recording")
-    with file.open("wb") as written:
-        written.write(bytes(2 * ROUNDS * DEPTH * SIZE))
-        written.flush()
-        os.fsync(written.fileno())
-    done = run("record", "-o", str(recording), "--", str(requests), str(file), mode, str(ROUNDS))
+def waited_for_disk(requests: Path, file: str, mode: str, to: Path) -> NDArray[np.float64]:
+    """Seconds of the first, the second ... of a round to be complete."""
+    done = run("record", "-o", str(to), "--", str(requests), file, mode, str(ROUNDS))
     good(done.returncode, done.stderr)
-    found = iostrata.open(recording).analyse()
+    found = iostrata.open(to).analyse()
     assert not found.left_out
     assert len(found.writes) == DEPTH * ROUNDS
     rows = zip(found.layers, found.time_ns, strict=True)
     device = sum(times for layer, times in rows if layer.row.startswith("device."))
-    # One worker has one after the other, and each takes the disk two requests: data and a flush.
-    of_round = np.median(np.sort(device.reshape(ROUNDS, DEPTH)), axis=0)
-    known = 2e9 * SERVICE_S * (1 + np.arange(DEPTH))
-    assert (of_round >= 0.95 * known).all(), of_round / known
+    of_round: NDArray[np.float64] = np.median(np.sort(device.reshape(ROUNDS, DEPTH)), axis=0) / 1e9
+    return of_round
+
+
+@pytest.mark.parametrize("mode", ["cached", "polled-cached"])
+def test_a_worker_has_one_after_the_other(requests: Path, slow: Path, mode: str) -> None:
+    """Of a file. Each takes the disk two requests: data and a flush."""
+    file = slow / mode
+    with file.open("wb") as written:
+        written.write(bytes(2 * ROUNDS * DEPTH * SIZE))
+        written.flush()
+        os.fsync(written.fileno())
+    found = waited_for_disk(requests, str(file), mode, slow.with_name(f"{mode}-recording"))
+    known = 2 * test_who_slow_disk.SERVICE_S * (1 + np.arange(DEPTH))
+    assert (found >= 0.95 * known).all(), found / known
+
+
+def test_the_disk_has_one_after_the_other(
+    requests: Path, disk_only: SlowDisk, tmp_path: Path
+) -> None:
+    """That of the kernel's own thread (SQPOLL), which completes them all."""
+    found = waited_for_disk(requests, disk_only.path, "polled-direct", tmp_path / "recording")
+    known = test_queue_limits.SERVICE_S * (1 + np.arange(DEPTH))
+    assert (found >= 0.95 * known).all(), found / known

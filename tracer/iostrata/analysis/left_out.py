@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.analysis.polling import at_once
 from iostrata.columns import Ints, meets
 from iostrata.hops import Graph, Link
 from iostrata.stitch import Units
@@ -19,11 +18,9 @@ FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 BEGUN = "begun before the trace"
-AT_ONCE = "several at once by io_uring's thread (SQPOLL)"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",
     LOST: "record again, with a larger --buffer",
-    AT_ONCE: "record it at depth 1, or without SQPOLL: which of them its thread was at is not told",
     UNFINISHED: "record until the program has ended: a request ends with its completion",
 }
 
@@ -40,7 +37,6 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
         FAILED: units.failed,
         LOST: touched,
         BEGUN: begun,
-        AT_ONCE: at_once(trace, units.tid, units.begin_ns, units.end_ns),
     }
     for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
         reasons[reason] = reasons.get(reason, False) | some

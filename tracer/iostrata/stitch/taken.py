@@ -51,4 +51,6 @@ def _workers(window: Window) -> Ints:
     if not len(threads):
         return np.zeros(0, np.int64)
     tid, kind = integers(threads["subject_tid"]), integers(threads["kind"])
-    return distinct(tid[kind == THREAD_WORKER])
+    # The one that submits (SQPOLL) is no worker: it completes what it did not run.
+    submits = window.columns("io_uring_submit_req", "tid")["tid"]
+    return distinct(tid[(kind == THREAD_WORKER) & ~one_of(tid, submits)])
