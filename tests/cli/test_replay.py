@@ -94,6 +94,9 @@ def test_dump(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 5
     assert all(" block_rq_issue " in line for line in lines)
     assert status_of(["dump", recording, "--point", "nonsense"]) == 2
+    most = ["--limit", "9" * 30]
+    assert status_of(["dump", recording, *most]) == status_of(["dump", recording]) == 0
+    assert status_of(["dump", recording, "--tid", "9" * 30]) == 0
 
 
 def test_a_reader_that_goes_away(recording: str) -> None:

@@ -191,6 +191,7 @@ Repeat = Annotated[
         "--repeat",
         metavar="N",
         min=1,
+        max=1000,
         show_default=False,
         help="So many recordings, one after the other: DIR/1, DIR/2, ... for compare.",
     ),

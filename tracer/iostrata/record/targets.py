@@ -17,6 +17,9 @@ PROC: Final = Path("/proc")
 CGROUPS: Final = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
 """Where version 2 may be: beside version 1, or alone."""
 
+DEVICES: Final = Path("/sys/dev/block")
+MOST_MINORS: Final = 1 << 20
+
 COMM_BYTES: Final = 15
 
 
@@ -60,7 +63,8 @@ def _check_cgroup(name: str) -> None:
 
 
 def _check_device(name: str) -> None:
-    if re.fullmatch(r"\d+:\d+", name):
+    if numbers := re.fullmatch(r"([0-9]+):([0-9]+)", name):
+        _check_number(name, *map(int, numbers.groups()))
         return
     # A name without a directory is first of all the kernel's own.
     places = [Path(name)] if "/" in name else [Path("/dev") / name, Path(name)]
@@ -74,6 +78,13 @@ def _check_device(name: str) -> None:
     raise UsageError(
         f"--device {name}: {what}", "give a disk or a partition: /dev/vda, vda1; lsblk lists them"
     )
+
+
+def _check_number(name: str, major: int, minor: int) -> None:
+    """What has no disk, such as a tmpfs, has a number behind 0 that is in no list."""
+    known = (DEVICES / f"{major}:{minor}").exists() if major else minor < MOST_MINORS
+    if not known:
+        raise UsageError(f"--device {name}: there is none", "lsblk lists them")
 
 
 def _check_names(target: Target) -> None:

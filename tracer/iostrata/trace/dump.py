@@ -8,6 +8,7 @@ fields' own names; identities and flags in hex, devices and calls by name, and
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any
@@ -71,7 +72,7 @@ def dump(
         for ranges in chunks(chosen, begin_ns, end_ns)
         for line in chunk_lines(trace, ranges, tids)
     )
-    return islice(lines, limit)
+    return islice(lines, None if limit is None else min(limit, sys.maxsize))
 
 
 Ranges = list[tuple[Points, int, int]]
