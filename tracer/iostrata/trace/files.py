@@ -32,19 +32,38 @@ def is_trace_file(name: str) -> bool:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A file, to be read. OSError: there is none, or it is something else."""
+    """A file, to be read. OSError: there is none, or it is something else.
+
+    That is not even opened: a watchdog begins with it to count, a tape is rewound after it.
+    """
+    _check_regular(path.stat(), path)
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    try:
+        _check_regular(os.fstat(fd), path)
+    except OSError:
         os.close(fd)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise
     return os.fdopen(fd, "rb")
+
+
+def read_begin(path: Path, most_bytes: int) -> bytes:
+    """So much of a file, and no more than it says it has. OSError, as of ``open_regular``.
+
+    What says it is empty, and is not, is the kernel's: /proc/kmsg forgets what was read.
+    """
+    with open_regular(path) as file:
+        size = min(os.fstat(file.fileno()).st_size, most_bytes)
+        return file.read(size) if size else b""
 
 
 def read_small(path: Path, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
     """All of a file. OSError, as well if it is longer than any such file is."""
-    with open_regular(path) as file:
-        long = os.fstat(file.fileno()).st_size > most_bytes
-        data = b"" if long else file.read()
-    if long:
+    data = read_begin(path, most_bytes + 1)
+    if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is longer than {most_bytes >> 20} MiB", str(path))
     return data
+
+
+def _check_regular(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import distinct
-from iostrata.trace.files import open_regular
+from iostrata.trace.files import open_regular, read_begin
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.times import LATEST_NS, Expected, impossible
 
@@ -167,8 +167,7 @@ def good_packets(data: Data, uuid: bytes) -> Iterator[Packet]:
 
 def first_time(path: Path, uuid: bytes) -> int:
     """When a stream file's first packet begins, as far as its head can be read; else never."""
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
+    head = read_begin(path, HEAD_BYTES)
     if len(head) < HEAD_BYTES:
         return UNTIL_END
     magic, found, _, begin_ns, *_ = HEAD.unpack_from(head)
