@@ -15,20 +15,20 @@ from iostrata.analysis.path import Path
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
 from iostrata.analysis.who import Names, told_apart
 from iostrata.attribute import attribute, sweep
-from iostrata.columns import Ints, distinct
+from iostrata.columns import Ints, coded, distinct
 from iostrata.hops import Node, lift
 from iostrata.stitch import Audit
 
 
 @dataclass(frozen=True, eq=False)
 class Earned:
-    """What one window comes to; its rows are its pieces.
+    """What one window comes to.
 
-    ``own``: the write that each of its pieces is of, below 0: of none that is kept. ``time_ns``:
-    by place, of each piece. ``missed``: pieces.
+    ``writes``: those that any of its pieces is of, each once. ``time_ns``: by place, of each of
+    them. ``missed``: writes. ``served``: of reads, and from where.
     """
 
-    own: Ints
+    writes: Ints
     time_ns: dict[int, Ints]
     behind: list[tuple[Ints, Ints, Ints, Ints]]
     asleep: tuple[Sites, list[tuple[str, int, int]]]
@@ -36,7 +36,7 @@ class Earned:
     audits: tuple[Audit, ...]
     hidden: Counter[str]
     missed: Ints
-    served: Ints
+    served: tuple[Ints, Ints]
 
 
 def earned(
@@ -44,16 +44,21 @@ def earned(
 ) -> Earned:
     """What some of a node's pieces come to, those of a window. Memory is that of one.
 
-    ``own``: as above. ``told``: the places of which it is told who is behind them.
+    ``own``: the write that each is of, below 0: of none that is kept. ``told``: the places of
+    which it is told who is behind them.
     """
     lifted = lift(path.graph, node, rows)
     apart = told_apart(lifted, names)
     held = sweep(apart.spans, node.pieces.begin_ns[rows], node.pieces.end_ns[rows])
+    kept = np.flatnonzero(own >= 0)
+    writes, write = coded(own[kept])
     times: dict[int, Ints] = {}
     behind: list[tuple[Ints, Ints, Ints, Ints]] = []
     for level, time in attribute(held, len(rows)).items():
         place = int(apart.ranks[level]) % len(path.layers)
-        times[place] = times[place] + time if place in times else time
+        # Sums of float64 are exact: they are below 2**53 ns (104 days).
+        of_write = np.bincount(write, time[kept], len(writes)).astype(np.int64)
+        times[place] = times[place] + of_write if place in times else of_write
         if place in told:
             behind.extend(
                 _held_by(place, who, own, part)
@@ -66,9 +71,10 @@ def earned(
         mine = concealed.where(concealed.rank == place)
         link = path.graph.links[place - len(path.graph.machines)]
         hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
+    missed, read = own[lifted.missed], kept[kept < len(lifted.served)]
     return Earned(
-        own, times, behind, (sites_of(asleep), list(unseen_of(asleep))), lifted.ties,
-        lifted.audits, hidden, lifted.missed, lifted.served,
+        writes, times, behind, (sites_of(asleep), list(unseen_of(asleep))), lifted.ties,
+        lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
     )  # fmt: skip
 
 

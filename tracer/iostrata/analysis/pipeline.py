@@ -280,7 +280,9 @@ def _credit(found: Prepared, jobs: int) -> _Credit:
 
 def _add_window(credit: _Credit, one: Earned) -> None:
     for place, time in one.time_ns.items():
-        _add(credit.time_ns, place, one.own, time, len(credit.missed))
+        if place not in credit.time_ns:
+            credit.time_ns[place] = np.zeros(len(credit.missed), np.int64)
+        credit.time_ns[place][one.writes] += time
     credit.behind.extend(one.behind)
     sites, unseen = one.asleep
     credit.sites.update(sites)
@@ -288,10 +290,9 @@ def _add_window(credit: _Credit, one: Earned) -> None:
         credit.unseen[machine] += np.array([count, ns])
     credit.ties.update(+one.ties)
     credit.audits.extend(one.audits)
-    read = np.flatnonzero(one.own[: len(one.served)] >= 0)
-    credit.served[one.own[read]] = one.served[read]
-    missing = one.own[one.missed]
-    credit.missed[missing[missing >= 0]] = True
+    reads, served = one.served
+    credit.served[reads] = served
+    credit.missed[one.missed] = True
     for machine, ns in one.hidden.items():
         credit.hidden[machine] += ns
 
@@ -307,14 +308,6 @@ def _behind(credit: _Credit, layers: Sequence[Layer], found: Prepared) -> Behind
     layer_of = [number.get(layer, -1) if layer else -1 for layer in found.path.layers]
     names, number_of = credit.names.distinct()
     return Behind(write, np.array(layer_of, np.int64)[place], number_of[who], time, names)
-
-
-def _add(times: dict[int, Ints], place: int, write: Ints, time: Ints, count: int) -> None:
-    """Writes below 0 are not kept."""
-    kept = write >= 0
-    if place not in times:
-        times[place] = np.zeros(count, np.int64)
-    np.add.at(times[place], write[kept], time[kept])
 
 
 def _layers(credit: _Credit, found: Prepared) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
