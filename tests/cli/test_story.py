@@ -55,3 +55,22 @@ def test_nothing_to_the_quiet(clock: list[float], capsys: pytest.CaptureFixture[
     clock[0] += story.PLAIN_EVERY_S
     told.progress(Progress(50, 0, 10))
     assert capsys.readouterr().err == ""
+
+
+def test_how_far_an_analysis_is_on_a_terminal_and_only_there(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for terminal in (False, True):
+        if terminal:
+            monkeypatch.setenv("FORCE_COLOR", "1")
+        told = Story(alone=True)
+        told.analysed(0.0)
+        clock[0] += 0.1
+        told.analysed(0.1)
+        clock[0] += 5.9
+        told.analysed(0.75)
+        told.stop()
+        text = capsys.readouterr().err
+        assert ("analysing: 75%, 2 s left" in text) == terminal
+        assert "10%" not in text

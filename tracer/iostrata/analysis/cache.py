@@ -17,7 +17,7 @@ import stat
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import iostrata
-from iostrata.analysis.pipeline import analyse
+from iostrata.analysis.pipeline import analyse, nobody
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
 from iostrata.recording import ANALYSIS, Recording
 
@@ -70,13 +70,17 @@ class Head(msgspec.Struct, frozen=True):
 
 
 def analysed(
-    recording: Recording, op: Op = Op.SYNC, jobs: int = 1, cached: bool = True
+    recording: Recording,
+    op: Op = Op.SYNC,
+    jobs: int = 1,
+    cached: bool = True,
+    heard: Callable[[float], None] = nobody,
 ) -> Breakdown:
     """As ``analyse``, or what that came to before. ``cached``: that may be taken, and kept."""
     key = _key(recording, op) if cached else b""
     if key and (known := _taken(recording.path, op, key)):
         return known
-    breakdown = analyse(recording, op, jobs)
+    breakdown = analyse(recording, op, jobs, heard)
     # What was written to meanwhile was perhaps read before.
     if key and key == _key(recording, op):
         _keep(recording.path, key, breakdown)

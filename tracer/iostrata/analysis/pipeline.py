@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -82,14 +82,24 @@ class Prepared:
         return next(top for top in reversed(self.tops) if row >= top.first)
 
 
-def analyse(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Breakdown:
+def nobody(share: float) -> None:
+    """Hears how much is done."""
+
+
+def analyse(
+    recording: Recording,
+    op: Op = Op.SYNC,
+    jobs: int = 1,
+    heard: Callable[[float], None] = nobody,
+) -> Breakdown:
     """Where each synchronous write of the recording, or each read, spent its time.
 
-    ``jobs``: by so many processes; whatever their number, the result is the same.
+    ``jobs``: by so many processes; whatever their number, the result is the same. ``heard``: is
+    told now and then which part of what was read is done, from 0 to 1.
 
     Errors: RecordingError, NothingToAnalyse, UsageError.
     """
-    return breakdown_of(prepare(recording, op), jobs)
+    return breakdown_of(prepare(recording, op), jobs, heard)
 
 
 def _keep_memory() -> None:
@@ -102,9 +112,11 @@ def _keep_memory() -> None:
     np.empty(KEPT_BYTES, np.uint8)
 
 
-def breakdown_of(found: Prepared, jobs: int = 1) -> Breakdown:
-    """Where each of the writes spent its time. ``jobs``: as for ``analyse``."""
-    credit = _credit(found, jobs)
+def breakdown_of(
+    found: Prepared, jobs: int = 1, heard: Callable[[float], None] = nobody
+) -> Breakdown:
+    """Where each of the writes spent its time. ``jobs``, ``heard``: as for ``analyse``."""
+    credit = _credit(found, jobs, heard)
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
     left, background, asleep_ns = left_over(credit.audits)
@@ -254,7 +266,7 @@ class _Credit:
     served: Ints
 
 
-def _credit(found: Prepared, jobs: int) -> _Credit:
+def _credit(found: Prepared, jobs: int, heard: Callable[[float], None]) -> _Credit:
     missed = np.zeros(len(found.writes), np.bool_)
     unseen: dict[str, Ints] = defaultdict(lambda: np.zeros(2, np.int64))
     served = np.full(len(found.writes), -1)
@@ -273,8 +285,12 @@ def _credit(found: Prepared, jobs: int) -> _Credit:
         top, rows, write = one
         return earned(found.path, top.node, rows, write[rows], told, credit.names)
 
-    for one in each(window, every, jobs):
+    done, of = 0, sum(len(rows) for _, rows, _ in every)
+    heard(0.0)
+    for (_, rows, _), one in zip(every, each(window, every, jobs), strict=True):
         _add_window(credit, one)
+        done += len(rows)
+        heard(done / of)
     return credit
 
 

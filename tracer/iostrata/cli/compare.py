@@ -10,15 +10,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from iostrata.analysis import analysed
 from iostrata.attribute import FEWEST_RUNS, Run, Wanted, chosen, run_of
 from iostrata.attribute import compare as compared
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
-from iostrata.cli.present import STDOUT, terminal_width
+from iostrata.cli.present import STDOUT, terminal_width, told
 from iostrata.cli.sides import sides
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, UsageError
-from iostrata.model import Comparison
+from iostrata.model import Comparison, Op
 from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
 
@@ -128,7 +127,7 @@ def compare(
 def _run(path: Path, by: str, wanted: Wanted, jobs: int, cached: bool) -> Run:
     """Only figures are kept of each: many runs need no more memory than one."""
     recording = open_recording(path)
-    found = analysed(recording, jobs=jobs, cached=cached)
+    found = told(recording, Op.SYNC, jobs, cached)
     return run_of(chosen(found, wanted), by, recording.created)
 
 

@@ -16,11 +16,11 @@ from rich.console import Console
 from iostrata.analysis import analysed
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
-from iostrata.cli.story import complain
+from iostrata.cli.story import Story, complain
 from iostrata.crew import cpus
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
 from iostrata.model import Breakdown, Op, Summary
-from iostrata.recording import open_recording
+from iostrata.recording import Recording, open_recording
 from iostrata.report import REPORTS, spread, table
 
 STDOUT: Final = "-"
@@ -94,8 +94,18 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
 
 
 def _found(recording: Path, wishes: Wishes) -> Breakdown:
-    found = analysed(open_recording(recording), Op(wishes.op), wishes.jobs, wishes.cached)
-    return chosen(found, wishes.wanted)
+    return chosen(
+        told(open_recording(recording), Op(wishes.op), wishes.jobs, wishes.cached), wishes.wanted
+    )
+
+
+def told(recording: Recording, op: Op, jobs: int, cached: bool) -> Breakdown:
+    """What a recording came to; how far it is until then is shown on a terminal."""
+    story = Story(alone=True)
+    try:
+        return analysed(recording, op, jobs, cached, story.analysed)
+    finally:
+        story.stop()
 
 
 def _show(breakdown: Breakdown, wishes: Wishes) -> int:

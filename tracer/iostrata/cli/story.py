@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Where lines stay, so often.
 PLAIN_EVERY_S: Final = 10.0
+MOMENT_S: Final = 0.5
 
 
 class Story:
@@ -31,7 +32,8 @@ class Story:
         self.quiet = quiet
         self._alone = alone
         self._limit_s = limit_s
-        self._plain_at = time.monotonic() + PLAIN_EVERY_S
+        self._since = time.monotonic()
+        self._plain_at = self._since + PLAIN_EVERY_S
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._live: Live | None = None
         if alone and not quiet and self._console.is_terminal:
@@ -74,6 +76,16 @@ class Story:
     def warn(self, text: str) -> None:
         """Of a result that is less than it should be."""
         self._console.print(f"iostrata: warning: {lines(text)}", markup=False)
+
+    def analysed(self, share: float) -> None:
+        """How much of a recording is: on a terminal, if it takes a moment."""
+        now = time.monotonic()
+        if not share:
+            self._since = now
+        elif self._live and now - self._since >= MOMENT_S:
+            left = (now - self._since) * (1 - share) / share
+            self._live.start()
+            self._live.update(Text(f"analysing: {share:.0%}, {left:.0f} s left"), refresh=True)
 
     def _now(self, text: str) -> None:
         if self._live:
