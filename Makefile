@@ -3,7 +3,7 @@
 #   make demo    record a benchmark of synchronous writes here and print its table
 #   make test    every test and linter
 #   make fuzz    recordings with something wrong in them, FUZZ_SECONDS long
-#   make bench   what recording and analysing cost
+#   make bench   what recording and analysing cost; AGAINST=COMMIT: beside that one's recorder
 #   make man     the manual page anew, docs/iostrata.1
 #   make dist    all that is given away, in dist/, each installed and tried, as root (long)
 #   make lock    the versions of packaging/requirements*.txt anew; UPGRADE=--upgrade: the newest
@@ -79,8 +79,9 @@ lock: .stamps/python-dist
 	$(MAKE) -C packaging lock
 
 bench: .stamps/test-packages .stamps/python-dev native
-	set -e; for script in tests/benchmarks/*.py; do \
+	set -e; for script in $(filter-out %/recorders.py,$(wildcard tests/benchmarks/*.py)); do \
 		$(BIN)/python -m "tests.benchmarks.$$(basename "$$script" .py)"; done
+	$(BIN)/python -m tests.benchmarks.recorders $(AGAINST)
 
 fuzz: .stamps/test-packages .stamps/python-dev
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
