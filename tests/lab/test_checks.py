@@ -149,6 +149,40 @@ def test_what_a_round_varies_by_is_allowed_for(ns: int, wrong: list[str]) -> Non
     assert f"noise {3 * ns / 3_000_000:.1%}" in found[1].wanted
 
 
+MANY = {f"guest/row{number}": 200_000 + number * 10_000 for number in range(10)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "factor", "wrong"),
+    [
+        (10, 2, []),
+        (10, 0.5, []),
+        (10, 1, []),
+        # Of few rows nobody knows which is the odd one.
+        (6, 2, ["found elsewhere"]),
+    ],
+)
+@pytest.mark.parametrize("displaced", [False, True])
+def test_all_else_may_be_slower(
+    rows: int, factor: float, wrong: list[str], displaced: bool
+) -> None:
+    """As all rows that were not delayed are, but none by more than the others."""
+    plain = dict(list(MANY.items())[:rows])
+    slow = {row: int(ns * factor) for row, ns in plain.items()}
+    if displaced:
+        slow["guest/row3"] += 300_000
+        wrong = ["found elsewhere"]
+    found = list(
+        of_injection(
+            WANTED, INJECTION,
+            measured({**slow, "device.data": 3_080_000}),
+            measured({**plain, "device.data": 80_000}),
+        )
+    )  # fmt: skip
+    assert failed(found) == wrong
+    assert (f"{factor:.2f} x" in found[1].found) == (rows > 6 and factor != 1)
+
+
 @pytest.mark.parametrize(
     ("pattern", "wrong"),
     [

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,9 @@ RESIDUAL: Final = "unattributed"
 TYPICAL: Final = (10, 90)
 # What a round varies by is seen in the means of so many parts of it, one after the other.
 PARTS: Final = 4
+# What all else took longer by is the median of so many rows at least, each with such a share.
+ENOUGH: Final = 8
+LARGE: Final = 0.005
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,9 @@ def of_injection(
     """Where the injected delay was found: in its rows, and in which other row most.
 
     What the kernel itself knows of one round needs no other: all else may take longer, too.
-    Two rounds differ by what others do on this machine meanwhile, too. That is no more than
-    what the means of a round's own parts differ by; as much is allowed for, and said.
+    Two rounds differ by what others do on this machine meanwhile, too. Where most other rows
+    took longer by one factor, so may each. Beyond that it is no more than what the means of a
+    round's own parts differ by; as much is allowed for. Both are said.
     """
     if delayed.kept_ns is not None:
         yield from _of_kept(wanted, injection, delayed.breakdown, delayed.kept_ns)
@@ -114,8 +119,13 @@ def of_injection(
         means_ns(each.breakdown, np.ones(len(each.breakdown.writes), np.bool_))
         for each in (plain, delayed)
     )
-    more = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
-    rows = {row for row in more if any(_matches(row, pattern) for pattern in injection.rows)}
+    all_rows = {**before, **after}
+    rows = {row for row in all_rows if any(_matches(row, pattern) for pattern in injection.rows)}
+    slower = _slower(before, after, rows)
+    more = {
+        row: after.get(row, 0) - before.get(row, 0) * (1 if row in rows else slower)
+        for row in all_rows
+    }
 
     def noise(rows: Collection[str]) -> float:
         rounds = (plain.breakdown, delayed.breakdown)
@@ -133,9 +143,23 @@ def of_injection(
     yield Check(
         "found elsewhere",
         abs(share) <= wanted.elsewhere + varies,
-        f"{share:+.2%} in {row}",
+        f"{share:+.2%} in {row}" + (f" beside {slower:.2f} x" if slower != 1 else ""),
         f"<= {wanted.elsewhere:.0%}, noise {varies:.1%}",
     )
+
+
+def _slower(before: dict[str, float], after: dict[str, float], delayed: Collection[str]) -> float:
+    """By which factor all that was not delayed took longer, 1: there are too few rows to tell.
+
+    A delay that is credited to the wrong row changes one of them, and so no median.
+    """
+    least = LARGE * sum(before.values())
+    ratios = [
+        after.get(row, 0) / ns
+        for row, ns in before.items()
+        if row not in delayed and row != RESIDUAL and ns >= least
+    ]
+    return median(ratios) if len(ratios) >= ENOUGH else 1.0
 
 
 def _of_kept(
