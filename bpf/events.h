@@ -99,6 +99,7 @@ enum thread_kind {
 	THREAD_SERVER,     /* serves other machines' calls (nfsd) */
 	THREAD_DAEMON,     /* of a process that serves other machines (virtiofsd) */
 	THREAD_HELPER,     /* of the kernel, and has let a recorded thread go on, or did its work */
+	THREAD_FUSE,       /* of a process that serves a file system on this machine */
 };
 
 /* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns
@@ -692,6 +693,27 @@ struct bio_file_event {
 	unsigned int size_bytes;
 };
 
+/* A request of a file system whose daemon is in user space (FUSE), answered by this thread. */
+struct fuse_event {
+	EVENT_HEADER;
+	unsigned long long unique; /* the request's number in its file system's connection */
+	unsigned long long send_ns;
+	unsigned long long offset_bytes; /* of a write */
+	unsigned int size_bytes;
+	unsigned int dev; /* of the file system's superblock: its connection */
+	unsigned int asking_tid;
+	unsigned int opcode; /* enum fuse_opcode of linux/fuse.h */
+	int error;
+};
+
+/* A daemon's thread has taken a request up. */
+struct fuse_take_event {
+	EVENT_HEADER;
+	unsigned long long unique; /* as in fuse_event; 0: not told (it was spliced) */
+	unsigned int dev;
+	unsigned int opcode;
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -774,7 +796,9 @@ struct bio_file_event {
 	P(target_cmd_complete, target_event)        \
 	P(target_work, uring_work_event)            \
 	P(target_sent, target_sent_event)           \
-	P(block_bio_file, bio_file_event)
+	P(block_bio_file, bio_file_event)           \
+	P(fuse_request, fuse_event)                 \
+	P(fuse_take, fuse_take_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

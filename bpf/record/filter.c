@@ -60,6 +60,8 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.reads = options->reads,
 	};
 	duties_tell(options->duties, filter);
+	if (fuse_is_served(options))
+		filter->process_kinds |= 1u << THREAD_FUSE;
 	for (unsigned int i = 0; i < options->comm_count; i++)
 		strncpy(filter->comms[i], options->comms[i], sizeof(filter->comms[i]) - 1);
 	for (unsigned int i = 0; i < options->cgroup_count; i++) {

@@ -44,6 +44,7 @@ static const struct {
 	{ "read_enter_at", "sys_enter_", { "pread64", "preadv" } },
 	{ "read_enter_with_flags", "sys_enter_", { "preadv2" } },
 	{ "read_exit", "sys_exit_", { "read", "readv", "pread64", "preadv", "preadv2" } },
+	{ "fuse_taken", "sys_exit_", { "read", "readv", "splice" } },
 };
 
 #define FAN_OUTS (sizeof(fan_outs) / sizeof(fan_outs[0]))
@@ -56,6 +57,9 @@ static const char *const of_who[] = { "data", "journal_handle" };
 
 /* Only where reads are recorded (--op). */
 static const char *const of_reads[] = { "read", "nfs_read_begin", "nfs_read_end" };
+
+/* Only where a file system's daemon may run: each of their hits costs everybody. */
+static const char *const of_fuse[] = { "fuse_taken" };
 
 /* Attached when what they look at is there, as each of their hits costs everybody. */
 static const char *const of_compat[] = { "compat" };
@@ -185,6 +189,8 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 	if (NAMES(of_who, probe) && !options->who)
 		return false;
 	if (NAMES(of_reads, probe) && !options->reads)
+		return false;
+	if (NAMES(of_fuse, probe) && !fuse_is_served(options))
 		return false;
 	return duties_want(options->duties, probe);
 }

@@ -197,6 +197,9 @@ int duties_each(unsigned int number, void (*found)(pid_t pid, void *context), vo
 /* Their threads, as recorded ones. */
 int duties_add(unsigned int asked, struct iostrata *skeleton, struct thread *threads);
 
+/* fuse.c */
+bool fuse_is_served(const struct options *options);
+
 /* facts.c */
 struct block_fact {
 	unsigned int dev;

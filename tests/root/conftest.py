@@ -100,10 +100,10 @@ def overlay(disk: Path) -> Iterator[Path]:
         yield merged
 
 
-def serve_slowly(image: Path, seconds: float, stack: ExitStack) -> None:
-    """From now on each request to that file takes as long, one at a time (FUSE)."""
+def serve_slowly(image: Path, seconds: float, stack: ExitStack, *how: str) -> int:
+    """From now on each request to that file takes as long, one at a time (FUSE); its process."""
     first = ("chrt", "-f", "5") if shutil.which("chrt") else ()
-    serve = (*first, sys.executable, str(HERE / "slow_file.py"), str(image), str(seconds))
+    serve = (*first, sys.executable, str(HERE / "slow_file.py"), str(image), str(seconds), *how)
     server = subprocess.Popen(serve, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     stack.enter_context(server)
     assert server.stdin
@@ -111,6 +111,7 @@ def serve_slowly(image: Path, seconds: float, stack: ExitStack) -> None:
     stack.callback(server.stdin.close)
     if not server.stdout.readline():
         pytest.skip("no file can be mounted by FUSE here")
+    return server.pid
 
 
 def remove_group(group: Path) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mounts a file over itself by FUSE: each request takes as long as told, one at a time.
 
-``python3 slow_file.py FILE SECONDS``. A loop device on it is a disk whose service time is
-known. It says a line when it is mounted, and unmounts when its input ends. FILE-served has a line
-of each request that was served: when, CLOCK_MONOTONIC.
+``python3 slow_file.py FILE SECONDS [busy]``. A loop device on it is a disk whose service time is
+known: it sleeps as long, or computes. It says a line when it is mounted, and unmounts when its
+input ends. FILE-served has a line of each request that was served: when, CLOCK_MONOTONIC. What is
+written is durable.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Slow:
     """Serves the requests of one file (``image``)."""
 
-    def __init__(self, image: int, seconds: float, log: int) -> None:
-        self._image, self._seconds, self._log = image, seconds, log
+    def __init__(self, image: int, seconds: float, log: int, busy: bool) -> None:
+        self._image, self._seconds, self._log, self._busy = image, seconds, log, busy
         self._does: dict[int, Callable[[bytes], bytes]] = {
             INIT: lambda _: struct.pack("<IIIIHHIIHHI28x", 7, 31, MOST, BIG_WRITES, 0, 0, MOST,
                                         1, 0, 0, 0),
@@ -61,7 +62,10 @@ class Slow:
         os.write(device, ANSWER.pack(ANSWER.size + len(data), error, unique) + data)
 
     def _wait(self) -> None:
-        time.sleep(self._seconds)
+        until = time.thread_time() + self._seconds
+        while self._busy and time.thread_time() < until:
+            pass
+        time.sleep(0 if self._busy else self._seconds)
         os.write(self._log, b"%d\n" % time.monotonic_ns())
 
     def _status(self, _: bytes) -> bytes:
@@ -93,11 +97,12 @@ def mount(path: str, device: int) -> None:
         raise OSError(ctypes.get_errno(), "mount")
 
 
-def main(path: str, seconds: float) -> None:
-    image, device = os.open(path, os.O_RDWR), os.open("/dev/fuse", os.O_RDWR)
+def main(path: str, seconds: float, *how: str) -> None:
+    image, device = os.open(path, os.O_RDWR | os.O_DSYNC), os.open("/dev/fuse", os.O_RDWR)
     mount(path, device)
     print("mounted", flush=True)
-    slow = Slow(image, seconds, os.open(f"{path}-served", os.O_WRONLY | os.O_CREAT))
+    slow = Slow(image, seconds, os.open(f"{path}-served", os.O_WRONLY | os.O_CREAT),
+                how == ("busy",))  # fmt: skip
     while True:
         ready = select.select([device, sys.stdin], [], [])[0]
         if device in ready:
@@ -108,4 +113,4 @@ def main(path: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    main(sys.argv[1], float(sys.argv[2]), *sys.argv[3:])

@@ -150,6 +150,11 @@ def _virtual(path: Path) -> Iterator[str]:
         yield from (where + disk for disk in network_disks(member.trace))
 
 
+def _type(file_system: str) -> str:
+    """Without what is behind it in user space: "fuse.sshfs"."""
+    return file_system.partition(".")[0]
+
+
 def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     """The file systems on which something was made durable, and that have no points here."""
     known = frozenset().union(*(each.mounts for each in PROGRAMS)) | NO_SYNC_OF_ITS_OWN
@@ -166,7 +171,7 @@ def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
 
 def _strange(trace: Trace, keys: Collection[int], known: frozenset[str]) -> list[str]:
     """What no point is of, of all that some devices have on them."""
-    kinds = sorted({trace.facts.file_system(key) for key in keys} - known)
+    kinds = sorted({_type(trace.facts.file_system(key)) for key in keys} - known)
     return kinds + [f"what is mounted at {name}" for name in _unknown_mounts(trace, keys)]
 
 
@@ -286,7 +291,7 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
 
     Virtqueues split the way to a host that was recorded; without one there is no such way.
     """
-    mounted = {mount.file_system for mount in trace.facts.mounts}
+    mounted = {_type(mount.file_system) for mount in trace.facts.mounts}
     disks = {block.name for block in trace.facts.blocks.values()}
     kinds = integers(trace.points["thread"]["kind"])
     hops = {each.hop for each in path.crossings if each.upper == trace.machine}

@@ -62,9 +62,10 @@ def timeline(
     more of its time the layer held. Below are the steps in order of time, and
     what was behind each: size at disk:sector or at an offset in the file, rq =
     the kernel's request pointer (as in iostrata dump), transaction = the
-    journal's, xid and ports = of a remote call. Between two machines: by which
-    hop, and how far their clocks may be off. The caller's own time between the
-    calls of a write is cut out of the strips.
+    journal's, xid and ports = of a remote call, unique = of a file system's
+    request of its daemon (FUSE). Between two machines: by which hop, and how
+    far their clocks may be off. The caller's own time between the calls of a
+    write is cut out of the strips.
 
     \b
       iostrata timeline /var/tmp/db

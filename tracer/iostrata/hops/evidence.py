@@ -22,12 +22,13 @@ from iostrata.hops.lift import Lifted, View
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
 from iostrata.stitch import (
+    FUSE_REQUEST,
     UNASKED,
     Owners,
     Spans,
     bios_of,
+    calls_of,
     requests_of,
-    rpc_calls_of,
 )
 from iostrata.trace import layout
 
@@ -121,7 +122,7 @@ class Witness:
         self._window, self._spans, self._rows = view.window, view.spans, view.rows
         self._requests, completed = requests_of(view.window)
         self._bios, _ = bios_of(view.window, self._requests, completed)
-        self._calls = rpc_calls_of(view.window)
+        self._calls = calls_of(view.window)
         self._bio_piece = Owners(view.window).find(self._bios.tid, self._bios.queue_ns)
         self._entered = view.window.columns("syscall", "tid", "enter_ns", "call")
         self._served = view.window.columns("svc_call", "tid", "xid", "connection")
@@ -153,6 +154,8 @@ class Witness:
         requests, first = self._requests, int(asked[0])
         if first >= len(requests.key):
             call = first - len(requests.key)
+            if self._calls.operation[call] >= FUSE_REQUEST:
+                return Evidence(unique=int(self._calls.xid[call]))
             return Evidence(
                 xid=int(self._calls.xid[call]), connection=int(self._calls.connection[call])
             )

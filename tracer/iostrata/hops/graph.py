@@ -168,7 +168,7 @@ def _ways(hop: Hop, machines: Sequence[Trace]) -> Iterator[Way]:
     served = [(lower, *hop.serves(lower)) for lower in machines]
     served = [one for one in served if len(one[1])]
     for upper in machines:
-        lowers = [one for one in served if hop.loops or one[0] is not upper]
+        lowers = [one for one in served if (hop.loops if one[0] is upper else not hop.within)]
         asks = hop.asks(upper) if lowers else None
         if asks is not None and len(asks):
             for lower, serves, pieces in lowers:

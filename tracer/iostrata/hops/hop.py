@@ -214,18 +214,19 @@ class Hop(ABC):
     """A kind of crossing.
 
     ``floor``: the rank of a piece of the lower machine where no layer is at work.
-    ``loops``: a machine may lead to itself by it. ``exclusive``: what one group of the lower
-    machine serves is one group of one machine's. ``skips``: a group of asks may be carried
-    out past the lower machine, which sees nothing of it then. ``names``: what two machines
-    may have in common of a group, which is a connection's number, the surest first. ``asker``: the
-    role of a machine that has nothing but this to ask; ``way``: the segment between the two;
-    ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name where
-    no lower machine was recorded.
+    ``loops``: a machine may lead to itself by it; ``within``: to itself only. ``exclusive``: what
+    one group of the lower machine serves is one group of one machine's. ``skips``: a group of asks
+    may be carried out past the lower machine, which sees nothing of it then. ``names``: what two
+    machines may have in common of a group, which is a connection's number, the surest first.
+    ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
+    the two; ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name
+    where no lower machine was recorded.
     """
 
     name: str
     floor = "syscall"
     loops = True
+    within = False
     exclusive = False
     skips = False
     names: tuple[Name, ...] = ()

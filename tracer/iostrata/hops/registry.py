@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from iostrata.hops.fuse import Fuse
 from iostrata.hops.hop import Hop
 from iostrata.hops.iscsi import Iscsi
 from iostrata.hops.nbd import Nbd
@@ -12,4 +13,4 @@ from iostrata.hops.nfs import Nfs
 from iostrata.hops.nvme_tcp import NvmeTcp
 from iostrata.hops.virtio import Virtio
 
-HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi())
+HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse())

@@ -20,6 +20,7 @@ from iostrata.layers.block import BLOCK
 from iostrata.layers.declaration import Depth
 from iostrata.layers.device import DEVICE
 from iostrata.layers.fs import FS
+from iostrata.layers.fuse import FUSE
 from iostrata.layers.initiator import INITIATOR
 from iostrata.layers.iscsi import ISCSI
 from iostrata.layers.journal import JOURNAL
@@ -45,6 +46,7 @@ LAYERS: Final = (
     UNFOLLOWED,
     SVC,
     TARGET,
+    FUSE,
     SYSCALL,
     READ,
     FS,

@@ -17,8 +17,9 @@ class Evidence(Struct, frozen=True):
     sectors from the start of that disk. ``request_key``: the kernel's pointer.
     ``transaction``: of the journal. ``more``: requests beside this one. ``offset_bytes``:
     in the file that the call is for. ``xid`` and ``connection`` (client's port << 16 |
-    server's): of the remote call. ``hop``, ``bound_ns``: of a way between two machines,
-    how far its ends may be off. ``who``: another process that had what was waited for.
+    server's): of the remote call. ``unique``: of a file system's request. ``hop``, ``bound_ns``:
+    of a way between two machines, how far its ends may be off. ``who``: another process that had
+    what was waited for.
     """
 
     call: str | None = None
@@ -31,6 +32,7 @@ class Evidence(Struct, frozen=True):
     offset_bytes: int | None = None
     xid: int | None = None
     connection: int | None = None
+    unique: int | None = None
     hop: str | None = None
     bound_ns: int | None = None
     who: Who | None = None

@@ -28,9 +28,10 @@ class Step(Struct, frozen=True):
     A key that is not known is left out. ``sector``: of 512 bytes, on the disk ``device``.
     ``request_key``: the kernel's pointer, hexadecimal. ``transaction``: of the journal.
     ``more``: requests beside this one. ``offset_bytes``: in the file. ``connection``: of the
-    call ``xid``, the client's port << 16 | the server's. ``hop``: between two machines, whose
-    clocks' relation may be off by ``bound_ns``. ``behind``: another process that had what was
-    waited for, in control group ``cgroup`` of version 2; ``idle``: nobody had.
+    call ``xid``, the client's port << 16 | the server's. ``unique``: the number of a file
+    system's request of its daemon. ``hop``: between two machines, whose clocks' relation may be
+    off by ``bound_ns``. ``behind``: another process that had what was waited for, in control
+    group ``cgroup`` of version 2; ``idle``: nobody had.
     """
 
     layer: str
@@ -48,6 +49,7 @@ class Step(Struct, frozen=True):
     offset_bytes: int | UnsetType = UNSET
     xid: int | UnsetType = UNSET
     connection: int | UnsetType = UNSET
+    unique: int | UnsetType = UNSET
     hop: str | UnsetType = UNSET
     bound_ns: int | UnsetType = UNSET
     behind: str | UnsetType = UNSET

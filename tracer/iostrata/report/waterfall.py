@@ -218,7 +218,8 @@ def _step(step: Step, title: str, columns: _Columns) -> Text:
 def described(evidence: Evidence) -> str:
     """What is behind a step: ``8k at vda:4096 rq ffff888000014000`` is size, disk, sector and
     request, ``8k at 152k`` size and offset in the file; ``xid 6f 800:2049 nfs ±2.00 us`` is
-    call, ports, hop and clocks' bound; ``behind stress-ng`` who had what was waited for."""
+    call, ports, hop and clocks' bound; ``unique 12`` a file system's request of its daemon;
+    ``behind stress-ng`` who had what was waited for."""
     parts = [evidence.call or ""]
     if evidence.who:
         parts.append(f"behind {who.named(evidence.who)}")
@@ -234,6 +235,8 @@ def described(evidence: Evidence) -> str:
         parts.append(f"xid {evidence.xid:x}")
     if evidence.connection is not None:
         parts.append(f"{evidence.connection >> 16}:{evidence.connection & 0xFFFF}")
+    if evidence.unique is not None:
+        parts.append(f"unique {evidence.unique}")
     if evidence.request_key is not None:
         parts.append(f"rq {evidence.request_key:x}")
     if evidence.more:

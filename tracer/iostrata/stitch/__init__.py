@@ -16,6 +16,7 @@ from iostrata.stitch.calls import (
     Units,
 )
 from iostrata.stitch.cpus import behind_cpus
+from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import SERVED
@@ -23,7 +24,7 @@ from iostrata.stitch.people import told
 from iostrata.stitch.reads import direct_of, reads_of
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import OP_READ, OP_WRITE, Requests, requests_of
-from iostrata.stitch.rpc import rpc_calls_of
+from iostrata.stitch.rpc import FUSE_REQUEST, Calls, rpc_calls_of
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
@@ -42,11 +43,12 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
-    "ENGINES", "EVERY_DEVICE", "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS",
-    "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities", "Asked", "Audit", "Behind",
-    "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Reads", "Requests",
-    "Sleeps", "SpanList", "Spans", "Stitched", "Units", "Window", "behind_cpus", "bios_of",
-    "commits_of", "direct_of", "downs_of", "follow", "last_hit", "on_the_way", "pieces_of",
-    "reads_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of",
-    "told", "units_of", "whole", "window_of", "windows",
+    "DAEMON", "ENGINES", "EVERY_DEVICE", "FUSE_REQUEST", "KINDS", "METHOD", "METHODS", "NO_COMMITS",
+    "NO_PIECES", "NO_SPANS", "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities",
+    "Asked", "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "Owners",
+    "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Units", "Window",
+    "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "follow",
+    "fuse_calls_of", "last_hit", "on_the_way", "pieces_of", "reads_of", "requests_of",
+    "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told", "units_of",
+    "whole", "window_of", "windows",
 ]  # fmt: skip

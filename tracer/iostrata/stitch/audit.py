@@ -20,7 +20,7 @@ from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.rpc import Calls
+from iostrata.stitch.rpc import FUSE_REQUEST, Calls
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -29,15 +29,20 @@ from iostrata.trace.layout import (
     NFS_COMMIT,
     NFS_READ,
     NFS_WRITE,
+    THREAD_FUSE,
     THREAD_SERVER,
     THREAD_TARGET,
     THREAD_VMM,
 )
 
-KINDS: Final = ("request", "flush", "WRITE call", "COMMIT call", "journal commit", "READ call")
-REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL = range(len(KINDS))
+KINDS: Final = (
+    "request", "flush", "WRITE call", "COMMIT call", "journal commit", "READ call", "FUSE request",
+)  # fmt: skip
+REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL, FUSE_CALL = range(len(KINDS))
 KIND_OF_CALL: Final = {NFS_WRITE: WRITE_CALL, NFS_COMMIT: COMMIT_CALL, NFS_READ: READ_CALL}
 
+# What these do is told apart from what any other does.
+APART: Final = (THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_FUSE)
 # Ranks of what a write itself has under way below its machine's software.
 UNDER_WAY: Final = np.array(
     [rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK]
@@ -145,6 +150,7 @@ def activities_of(
 
 def _kinds_of_calls(calls: Calls) -> Ints:
     kinds = np.full(len(calls), WRITE_CALL)
+    kinds[calls.operation >= FUSE_REQUEST] = FUSE_CALL
     for operation, kind in KIND_OF_CALL.items():
         kinds[calls.operation == operation] = kind
     return kinds
@@ -153,7 +159,7 @@ def _kinds_of_calls(calls: Calls) -> Ints:
 def _others(window: Window) -> Ints:
     """Threads whose own work is told apart from any other's."""
     threads = window.trace.points["thread"]
-    told = one_of(integers(threads["kind"]), (THREAD_TARGET, THREAD_VMM, THREAD_SERVER))
+    told = one_of(integers(threads["kind"]), APART)
     tids: Ints = distinct(integers(threads["subject_tid"])[told])
     return tids
 

@@ -8,15 +8,21 @@ is, RPC's says when it was sent and answered. Both bear the task's pointer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, pair_key
+from iostrata.layers import RANK
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.reconnects import Downs
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import RPC_WAIT_DELAY, RPC_WAIT_RECOVERY
+
+FUSE_REQUEST: Final = 1 << 16
+"""From here on operations are no calls of NFS, but requests of FUSE: its opcodes."""
+NO_CONNECTION: Final = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +150,8 @@ def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, hindered: Hindered
     spans = SpanList()
     asks, waits = first_ask + np.arange(len(calls)), hindered.waits
     spans.add(owner, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
-    spans.add(owner, "rpc.call", calls.send_ns, calls.reply_ns, asks)
+    away = np.where(calls.operation >= FUSE_REQUEST, RANK["fuse.call"], RANK["rpc.call"])
+    spans.add(owner, away.astype(np.int16), calls.send_ns, calls.reply_ns, asks)
     spans.add(owner, "rpc.reply", calls.reply_ns, calls.end_ns, asks)
     for rank, reason in (("rpc.recovery", RPC_WAIT_RECOVERY), ("rpc.delay", RPC_WAIT_DELAY)):
         some = waits.reason == reason

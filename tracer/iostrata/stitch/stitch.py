@@ -26,6 +26,7 @@ from iostrata.stitch.behind import Behind, nothing_behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.endings import endings_of
+from iostrata.stitch.fuse import calls_of, spans_of_daemon
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.others import AHEAD, READ, Others
@@ -37,7 +38,6 @@ from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import (
     Hindered,
     owners_of_calls,
-    rpc_calls_of,
     spans_of_calls,
     waits_of,
 )
@@ -115,7 +115,7 @@ def stitch(window: Window) -> Stitched:
     spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     journal = commit_of_bio >= 0
     spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
-    calls = rpc_calls_of(window)
+    calls = calls_of(window)
     hindered = Hindered(waits_of(window, calls), downs_of(window.trace))
     caller = owners_of_calls(calls, owners)
     reading = calls.operation == NFS_READ
@@ -125,6 +125,7 @@ def stitch(window: Window) -> Stitched:
     first_sleep = numbers.sleep
     next_ns = next_of(owners.runs, sleeps)
     spans.extend(run_queue(sleeps.since(next_ns), piece_of_sleep, first_sleep))
+    spans.extend(spans_of_daemon(window, owners, sleeps, piece_of_sleep))
     # A worker that slept already did not sleep for what came next.
     piece_of_sleep = np.where(next_ns > sleeps.off_ns, -1, piece_of_sleep)
     commits_used = np.zeros(0, np.int64)

@@ -92,6 +92,8 @@ POINTS: dict[str, int] = {
     "target_work": 79,
     "target_sent": 80,
     "block_bio_file": 81,
+    "fuse_request": 82,
+    "fuse_take": 83,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -176,6 +178,8 @@ STRUCT_OF: dict[str, str] = {
     "target_work": "uring_work_event",
     "target_sent": "target_sent_event",
     "block_bio_file": "bio_file_event",
+    "fuse_request": "fuse_event",
+    "fuse_take": "fuse_take_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -765,6 +769,29 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("dev", "<u4", 40),
         ("size_bytes", "<u4", 44),
     ),
+    "fuse_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("unique", "<u8", 16),
+        ("send_ns", "<u8", 24),
+        ("offset_bytes", "<u8", 32),
+        ("size_bytes", "<u4", 40),
+        ("dev", "<u4", 44),
+        ("asking_tid", "<u4", 48),
+        ("opcode", "<u4", 52),
+        ("error", "<i4", 56),
+    ),
+    "fuse_take_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("unique", "<u8", 16),
+        ("dev", "<u4", 24),
+        ("opcode", "<u4", 28),
+    ),
 }
 
 CALL_WRITE = 1
@@ -799,6 +826,7 @@ THREAD_VMM = 4
 THREAD_SERVER = 5
 THREAD_DAEMON = 6
 THREAD_HELPER = 7
+THREAD_FUSE = 8
 
 NFS_WRITE = 1
 NFS_COMMIT = 2

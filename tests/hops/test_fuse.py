@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File systems in user space and their daemons on one machine, with known truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from iostrata.trace.layout import THREAD_FUSE
+from tests.stitch.test_truth import accounts, conserves
+from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
+
+MOUNTS, DISK = (device(0, 40), device(0, 41)), device(8, 0)
+APP, DAEMON = 200, 600
+WRITE, FSYNC = 16, 20
+INTERRUPTIBLE = 1
+INTERRUPT, RUNQUEUE = 700, 1_100
+
+
+@dataclass
+class Costs:
+    """Where a request spends its time, in ns. ``disk`` None: the daemon writes nothing."""
+
+    queue: int = 9_000
+    before: int = 4_000
+    disk: Request | None = field(default_factory=lambda: Request(scheduler=None))
+    wait: int = 0
+    after: int = 3_000
+    spliced: bool = False
+
+
+@dataclass
+class Mounted:
+    """A file system of a machine, one of whose daemon's threads serves it."""
+
+    world: World
+    mount: int = MOUNTS[0]
+    daemon: int = DAEMON
+    unique: int = 0
+    free_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.world.target(self.daemon, kind=THREAD_FUSE, comm=b"daemon")
+
+    def app(self, tid: int = APP, now: int = 1_000_000) -> Writer:
+        return Writer(self.world, tid, DISK, now, file_device=self.mount)
+
+    def durable_write(self, app: Writer, *requests: Costs) -> None:
+        """One O_DSYNC write, of several requests one after the other."""
+        app.enter()
+        app.cpu(4_000)
+        for costs in requests:
+            self.request(app, costs)
+        app.cpu(1_500)
+        app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        app.finish()
+        app.now += 10_000
+
+    def request(self, app: Writer, costs: Costs) -> None:
+        send, self.unique = app.now, self.unique + 2
+        thread = self.served(send, self.unique, costs)
+        self.answered(thread, send, app.tid, self.unique)
+        wake = thread.now + INTERRUPT
+        app.now = wake + RUNQUEUE
+        self.world.emit("sched_resume", app.now, app.tid, off_ns=send + 300, wake_ns=wake,
+                        waker_tid=thread.tid, state=2, subject_tid=app.tid)  # fmt: skip
+        app.account += thread.account
+        app.account += Counter({"wakeup.interrupt": INTERRUPT, "wakeup.runqueue": RUNQUEUE})
+
+    def served(self, send: int, unique: int, costs: Costs) -> Writer:
+        """The daemon's thread as it answers; what it took is in its account."""
+        taken = max(send + costs.queue, self.free_ns)
+        self.world.emit("fuse_take", taken, self.daemon, unique=0 if costs.spliced else unique,
+                        dev=self.mount, opcode=0 if costs.spliced else WRITE)  # fmt: skip
+        thread = Writer(self.world, self.daemon, DISK, taken, kind=THREAD_FUSE)
+        thread.account["fuse.queue"] += taken - send
+        thread = replace(thread, floor="fuse.daemon", account=thread.account)
+        thread.cpu(costs.before)
+        if costs.disk:
+            thread.floor, thread._enter = "syscall", thread.now
+            thread.cpu(900)
+            thread.data(costs.disk)
+            thread.cpu(600)
+            thread.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+            thread.floor = "fuse.daemon"
+        if costs.wait:
+            self.chosen_wait(thread, costs.wait)
+        thread.cpu(costs.after)
+        self.free_ns = thread.now + 2_000
+        return thread
+
+    def chosen_wait(self, thread: Writer, duration: int) -> None:
+        off, wake = thread.now, thread.now + duration
+        thread.now = wake + RUNQUEUE
+        thread._resume(off, wake, 0, state=INTERRUPTIBLE)
+        thread.account += Counter({"fuse.wait": duration, "wakeup.runqueue": RUNQUEUE})
+
+    def answered(self, thread: Writer, send: int, asking: int, unique: int) -> None:
+        self.world.emit("fuse_request", thread.now, thread.tid, unique=unique, send_ns=send,
+                        offset_bytes=0, size_bytes=8192, dev=self.mount, asking_tid=asking,
+                        opcode=WRITE, error=0)  # fmt: skip
+
+
+def world() -> World:
+    found = World()
+    found.builder.block(DISK, "sda")
+    return found
+
+
+def analysed(world: World, path: Path) -> Breakdown:
+    breakdown = analyse(open_recording(write(world, path)))
+    conserves(breakdown)
+    return breakdown
+
+
+def holds(found: Breakdown, *apps: Writer) -> None:
+    mine = accounts(found)
+    for app in apps:
+        truth = [{row: ns for row, ns in account.items() if ns} for account in app.truth]
+        assert mine[app.tid] == truth
+
+
+def drawn(random: Random) -> Costs:
+    disk = Request(queue=random.randint(1, 900), scheduler=None,
+                   device=random.randint(9_000, 99_000), sector=random.randint(1, 9))  # fmt: skip
+    return Costs(
+        random.randint(1_000, 90_000), random.randint(1, 9_000), random.choice([disk, disk, None]),
+        random.choice([0, 70_000]), random.randint(1, 9_000), random.choice([True, False]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
+    """Read or spliced; a write may be of several requests, all of which are awaited."""
+    random, mounted = Random(seed), Mounted(world())
+    app = mounted.app()
+    for number in range(40):
+        mounted.durable_write(app, *(drawn(random) for _ in range(1 + number % 3)))
+    found = analysed(mounted.world, tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.hop, crossing.asked, crossing.followed) == ("fuse", 79, 79)
+    assert crossing.upper == crossing.lower
+    holds(found, app)
+
+
+def test_two_file_systems_number_their_requests_alike(tmp_path: Path) -> None:
+    """At the same time, by a daemon each."""
+    machine = world()
+    one, other = (Mounted(machine, mount, DAEMON + n) for n, mount in enumerate(MOUNTS))
+    first, second = one.app(), other.app(APP + 1, 1_000_500)
+    random = Random(7)
+    for _ in range(30):
+        one.durable_write(first, replace(drawn(random), disk=None))
+        other.durable_write(second, replace(drawn(random), disk=None))
+    found = analysed(machine, tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (60, 60, 0)
+    holds(found, first, second)
+
+
+def test_threads_of_one_daemon_and_requests_that_wait_for_them(tmp_path: Path) -> None:
+    """Two threads serve one file system that three ask: what is queued is taken up later."""
+    machine = world()
+    one = Mounted(machine)
+    other = Mounted(machine, daemon=DAEMON + 1)
+    apps = [one.app(APP + n, 1_000_000 + 500 * n) for n in range(3)]
+    for number in range(12):
+        for app, daemon in zip(apps, (one, other, one), strict=True):
+            other.unique = one.unique = max(one.unique, other.unique)
+            daemon.durable_write(app, Costs(disk=None, wait=30_000 if number % 2 else 0))
+    found = analysed(machine, tmp_path)
+    holds(found, *apps)
+    assert max(account["fuse.queue"] for account in apps[2].truth) > 30_000
+
+
+def test_what_was_spliced_while_another_was_under_way_is_not_guessed(tmp_path: Path) -> None:
+    """A thread takes two up and answers them in turn: the last that it took may be either."""
+    mounted = Mounted(world())
+    app, other = mounted.app(), mounted.app(APP + 1, 1_000_200)
+    mounted.durable_write(app, Costs())
+    spliced = {"unique": 0, "dev": MOUNTS[0], "opcode": 0}
+    for writer in (app, other):
+        writer.now = max(app.now, other.now)
+        writer.enter()
+        writer.cpu(4_000)
+    sent = {writer.tid: writer.now for writer in (app, other)}
+    for number in range(2):
+        mounted.world.emit("fuse_take", app.now + 5_000 + number * 2_000, DAEMON, **spliced)
+    for number, writer in enumerate((app, other)):
+        thread = Writer(mounted.world, DAEMON, DISK, writer.now + 50_000 + 3_000 * number, kind=8)
+        mounted.answered(thread, sent[writer.tid], writer.tid, 100 + number)
+        writer.sleep(thread.now + 700 - writer.now, waker=DAEMON, row="unfollowed", runqueue=900)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.account += Counter({"wakeup.interrupt": 700, "unfollowed": -700})
+        writer.finish()
+    found = analysed(mounted.world, tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed) == (3, 1)
+    holds(found, app, other)
+
+
+def test_without_its_threads_a_daemon_is_one_row(tmp_path: Path) -> None:
+    """It was mounted after the recording had begun; and that is said."""
+    machine = World(deaf_to="fuse_take")
+    machine.builder.block(DISK, "sda")
+    mounted = Mounted(machine)
+    app = mounted.app()
+    for _ in range(5):
+        mounted.durable_write(app, Costs(disk=None))
+    found = analysed(machine, tmp_path)
+    assert not found.quality.crossings
+    (mine,) = accounts(found).values()
+    assert all(account["fuse.call"] == 9_000 + 4_000 + 3_000 for account in mine)
+    assert "fuse.call" in {gap.merged_into for gap in found.quality.not_observed}
+
+
+def test_a_daemon_in_no_hurry_waits_for_a_disk_unseen(tmp_path: Path) -> None:
+    """A sleep that it did not choose (it reads) is not said to be one."""
+    mounted = Mounted(world())
+    app = mounted.app()
+    app.enter()
+    app.cpu(4_000)
+    send = app.now
+    mounted.world.emit("fuse_take", send + 1_000, DAEMON, unique=2, dev=MOUNTS[0], opcode=WRITE)
+    thread = Writer(mounted.world, DAEMON, DISK, send + 1_000, floor="fuse.daemon", kind=8)
+    thread.cpu(2_000)
+    thread.sleep(50_000, waker=0, row=None)
+    thread.cpu(1_000)
+    mounted.answered(thread, send, app.tid, 2)
+    wake = thread.now + INTERRUPT
+    app.now = wake + RUNQUEUE
+    mounted.world.emit("sched_resume", app.now, app.tid, off_ns=send + 300, wake_ns=wake,
+                       waker_tid=DAEMON, state=2, subject_tid=app.tid)  # fmt: skip
+    app.account += thread.account
+    app.account += Counter(
+        {"fuse.queue": 1_000, "wakeup.interrupt": INTERRUPT, "wakeup.runqueue": RUNQUEUE}
+    )
+    app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    app.finish()
+    holds(analysed(mounted.world, tmp_path), app)

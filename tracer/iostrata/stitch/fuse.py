@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: requests of file systems in user space (FUSE), and what their daemons do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import Containing, Ints, joined, pair_key
+from iostrata.stitch.owners import Owners
+from iostrata.stitch.rpc import FUSE_REQUEST, NO_CONNECTION, Calls, rpc_calls_of
+from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.window import Window
+
+DAEMON: Final = "fuse.daemon"
+"""The floor of what a daemon serves."""
+TASK_INTERRUPTIBLE: Final = 1
+
+
+def calls_of(window: Window) -> Calls:
+    """All that was asked of other machines, or of processes: of NFS and of FUSE."""
+    return Calls(**joined([rpc_calls_of(window), fuse_calls_of(window)]))
+
+
+def fuse_calls_of(window: Window) -> Calls:
+    """Each request as the call of who sent it, which who answered it ended."""
+    made = window.columns(
+        "fuse_request", "tid", "unique", "send_ns", "offset_bytes", "size_bytes", "dev",
+        "asking_tid", "opcode",
+    )  # fmt: skip
+    count, send, end = len(made["tid"]), made["send_ns"], made["time_ns"]
+    return Calls(
+        key=pair_key(made["unique"], made["dev"]),
+        tid=made["asking_tid"],
+        device_key=made["dev"],
+        inode=np.zeros(count, np.int64),
+        begin_ns=send,
+        send_ns=send,
+        reply_ns=end,
+        end_ns=end,
+        xid=made["unique"],
+        connection=np.full(count, NO_CONNECTION),
+        ends=np.zeros(count, np.int64),
+        operation=made["opcode"] + FUSE_REQUEST,
+        end_tid=made["tid"],
+        offset_bytes=made["offset_bytes"],
+        size_bytes=made["size_bytes"],
+    )
+
+
+def spans_of_daemon(window: Window, owners: Owners, sleeps: Sleeps, owner: Ints) -> Spans:
+    """A daemon's own calls while it serves, and its sleeps outside them.  ``owner``: of each
+    sleep among the pieces.
+
+    What it waits for there is what it chose to (interruptible): for a disk it would not.
+    """
+    spans = SpanList()
+    if window.floor != DAEMON:
+        return spans.collect()
+    calls = window.columns("syscall", "tid", "enter_ns")
+    tid, enter, leave = calls["tid"], calls["enter_ns"], calls["time_ns"]
+    spans.add(owners.find(tid, enter), "syscall", enter, leave)
+    calls_of_tid = Containing(tid, enter, leave)
+    off, on = (calls_of_tid.find(sleeps.tid, time) for time in (sleeps.off_ns, sleeps.on_ns))
+    inside = (off >= 0) & (off == on)
+    chosen = sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0) & ~inside
+    spans.add(np.where(chosen, owner, -1), "fuse.wait", sleeps.off_ns, sleeps.wake_ns)
+    return spans.collect()
