@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at
+from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.occupied import Handed, followed
@@ -77,4 +77,25 @@ def handovers(
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])
-    spans.add(np.where(last >= 0, requests, -1), "wakeup.reap", last, end)
+    known = np.flatnonzero(last >= 0)
+    requests, last, end = requests[known], last[known], end[known]
+    spans.add(requests, "wakeup.reap", last, end)
+    row, sleep = overlapping(
+        _collectors(window, requests), last, end, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns
+    )
+    begin = np.maximum(last[row], sleeps.runnable_ns[sleep])
+    until = np.minimum(end[row], sleeps.on_ns[sleep])
+    spans.add(requests[row], "wakeup.runqueue", begin, until, sleep + numbers.sleep)
+
+
+def _collectors(window: Window, requests: Ints) -> Ints:
+    """The threads that took the results, -1: not known. io_uring's are their submitters."""
+    pieces = window.pieces
+    key, end = pieces.request_key[requests], pieces.end_ns[requests]
+    submitted = window.columns("io_uring_submit_req", "request_key")
+    taken = window.columns("aio_complete", "iocb_key", "tid", "enter_ns")
+    found = AsOf(taken["iocb_key"], taken["time_ns"]).at_or_before(key, end)
+    # By a call: the kernel completes any where it happens to be.
+    called = (at(taken["time_ns"], found) == end) & (at(taken["enter_ns"], found) > 0)
+    of_uring = one_of(key, submitted["request_key"])
+    return np.where(of_uring, pieces.tid[requests], np.where(called, at(taken["tid"], found), -1))

@@ -181,6 +181,7 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
     end = np.minimum(end, np.where(inside >= 0, at(calls["time_ns"], inside), NEVER))
     if window.reads is not None:
         # It has nothing to do behind its bios; the submitter may wait in that call for others'.
+        # A write may have: one that makes its file longer is synchronised by who submits it.
         bios = window.columns("block_bio_queue", "tid")
         last = at(bios["time_ns"], AsOf(bios["tid"], bios["time_ns"]).at_or_before(tid, end))
         end = np.where(last >= begin, last, end)
