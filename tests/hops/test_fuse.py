@@ -180,29 +180,39 @@ def test_threads_of_one_daemon_and_requests_that_wait_for_them(tmp_path: Path) -
     assert max(account["fuse.queue"] for account in apps[2].truth) > 30_000
 
 
-def test_what_was_spliced_while_another_was_under_way_is_not_guessed(tmp_path: Path) -> None:
-    """A thread takes two up and answers them in turn: the last that it took may be either."""
+@pytest.mark.parametrize("spliced", [False, True])
+def test_what_a_thread_did_that_had_two_at_once_is_neithers(tmp_path: Path, spliced: bool) -> None:
+    """It takes two up, writes, and answers them. Spliced, each may be either."""
     mounted = Mounted(world())
     app, other = mounted.app(), mounted.app(APP + 1, 1_000_200)
     mounted.durable_write(app, Costs())
-    spliced = {"unique": 0, "dev": MOUNTS[0], "opcode": 0}
+    other.now = app.now
     for writer in (app, other):
-        writer.now = max(app.now, other.now)
         writer.enter()
         writer.cpu(4_000)
-    sent = {writer.tid: writer.now for writer in (app, other)}
-    for number in range(2):
-        mounted.world.emit("fuse_take", app.now + 5_000 + number * 2_000, DAEMON, **spliced)
-    for number, writer in enumerate((app, other)):
-        thread = Writer(mounted.world, DAEMON, DISK, writer.now + 50_000 + 3_000 * number, kind=8)
-        mounted.answered(thread, sent[writer.tid], writer.tid, 100 + number)
-        writer.sleep(thread.now + 700 - writer.now, waker=DAEMON, row="unfollowed", runqueue=900)
+    send = app.now
+    taken = {100: send + 5_000, 102: send + 7_000}
+    for unique, time in taken.items():
+        mounted.world.emit("fuse_take", time, DAEMON, unique=0 if spliced else unique,
+                           dev=MOUNTS[0], opcode=WRITE)  # fmt: skip
+    thread = Writer(mounted.world, DAEMON, DISK, send + 9_000, kind=THREAD_FUSE)
+    thread.data(Request(scheduler=None))
+    for unique, writer in zip(taken, (app, other), strict=True):
+        thread.cpu(3_000)
+        mounted.answered(thread, send, writer.tid, unique)
+        wake = thread.now + INTERRUPT
+        writer.now = wake + RUNQUEUE
+        mounted.world.emit("sched_resume", writer.now, writer.tid, off_ns=send + 300, wake_ns=wake,
+                           waker_tid=DAEMON, state=2, subject_tid=writer.tid)  # fmt: skip
+        writer.account += Counter({"wakeup.interrupt": INTERRUPT, "wakeup.runqueue": RUNQUEUE})
+        queue = thread.now - send if spliced else taken[unique] - send
+        writer.account["unfollowed" if spliced else "fuse.queue"] += queue
+        writer.account["fuse.daemon"] += thread.now - send - queue
         writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-        writer.account += Counter({"wakeup.interrupt": 700, "unfollowed": -700})
         writer.finish()
     found = analysed(mounted.world, tmp_path)
     (crossing,) = found.quality.crossings
-    assert (crossing.asked, crossing.followed) == (3, 1)
+    assert (crossing.asked, crossing.followed) == (3, 1 if spliced else 3)
     holds(found, app, other)
 
 
@@ -221,8 +231,9 @@ def test_without_its_threads_a_daemon_is_one_row(tmp_path: Path) -> None:
     assert "fuse.call" in {gap.merged_into for gap in found.quality.not_observed}
 
 
-def test_a_daemon_in_no_hurry_waits_for_a_disk_unseen(tmp_path: Path) -> None:
-    """A sleep that it did not choose (it reads) is not said to be one."""
+@pytest.mark.parametrize("state", [INTERRUPTIBLE, 2])
+def test_a_sleep_that_a_daemon_did_not_choose_is_not_explained(tmp_path: Path, state: int) -> None:
+    """It reads from a disk, or sleeps in a call that is recorded."""
     mounted = Mounted(world())
     app = mounted.app()
     app.enter()
@@ -231,7 +242,18 @@ def test_a_daemon_in_no_hurry_waits_for_a_disk_unseen(tmp_path: Path) -> None:
     mounted.world.emit("fuse_take", send + 1_000, DAEMON, unique=2, dev=MOUNTS[0], opcode=WRITE)
     thread = Writer(mounted.world, DAEMON, DISK, send + 1_000, floor="fuse.daemon", kind=8)
     thread.cpu(2_000)
-    thread.sleep(50_000, waker=0, row=None)
+    calls = state == INTERRUPTIBLE
+    if calls:
+        thread.floor, thread._enter = "syscall", thread.now
+        thread.cpu(500)
+    off, wake = thread.now, thread.now + 50_000
+    thread.now = wake + RUNQUEUE
+    thread._resume(off, wake, 0, state=state)
+    thread.account += Counter({"residual": 50_000, "wakeup.runqueue": RUNQUEUE})
+    thread.cpu(1_000)
+    if calls:
+        thread.leave("pwrite64", result=8192, size=8192)
+    thread.floor = "fuse.daemon"
     thread.cpu(1_000)
     mounted.answered(thread, send, app.tid, 2)
     wake = thread.now + INTERRUPT

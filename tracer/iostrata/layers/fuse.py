@@ -36,7 +36,8 @@ FUSE: Final = Declaration(
             "with the file system's daemon, in none of its calls that are recorded",
             ("fuse_take", "fuse_request"),
             "the daemon computes (it encrypts, compresses, copies), or makes calls that are not "
-            "recorded: it opens, looks up, reads.",
+            "recorded: it opens, looks up, reads. All is here that a thread does that has several "
+            "requests at once, as nothing tells for which of them.",
             "#7c4dff",
             "host",
         ),
