@@ -107,3 +107,10 @@ def test_the_analysis_is_the_same_by_several_processes(
     together = analyse(open_recording(RECORDINGS / name), Op.SYNC, 3)
     assert len(forked) == 3
     same(SimpleNamespace(found=alone), SimpleNamespace(found=together))
+
+
+def test_no_more_processes_than_are_worth_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    assert crew.cpus() == crew.MOST
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    assert crew.cpus() == 1

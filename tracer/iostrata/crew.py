@@ -19,13 +19,15 @@ from typing import Any, BinaryIO, Final, TypeVar
 FEWEST: Final = 4
 """So few pieces are done before others have begun."""
 
+MOST: Final = 4
+
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
 def cpus() -> int:
-    """How many processes can run at once."""
-    return len(os.sched_getaffinity(0))
+    """How many processes can run at once; no more than are worth the memory that each takes."""
+    return min(len(os.sched_getaffinity(0)), MOST)
 
 
 def each(

@@ -60,13 +60,17 @@ def asleep_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> list[As
 
     ``held``: who held their time; ``ranks``: what its ranks are among those that were lifted.
     """
-    rank = ranks[held.ranks][held.level]
-    rows = np.flatnonzero((rank % len(STACK) == RANK["blocked"]) & (counted[held.owner] >= 0))
+    rank = ranks[held.ranks]
+    blocked = rank % len(STACK) == RANK["blocked"]
+    rows = np.flatnonzero(blocked[held.level] & (counted[held.owner] >= 0))
     if not len(rows):
         return []
-    rank, owner, since = rank[rows], held.owner[rows], held.since_ns[rows]
+    rank, owner, since = rank[held.level[rows]], held.owner[rows], held.since_ns[rows]
     took = held.until_ns[rows] - since
-    spans = lifted.spans
+    # Most pieces have none that are left: theirs need not be looked at.
+    concerned = np.zeros(len(counted), np.bool_)
+    concerned[owner] = True
+    spans = lifted.spans.where(concerned[lifted.spans.owner])
     asleep = spans.where(spans.rank % len(STACK) == RANK["blocked"])
     # One number for owner and rank: there are few ranks.
     ranks = distinct(asleep.rank)

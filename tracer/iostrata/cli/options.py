@@ -264,7 +264,7 @@ Jobs = Annotated[
         min=0,
         callback=lambda jobs: jobs or cpus(),
         show_default=False,
-        help="Analyse a large recording by so many processes (0: one for each CPU).",
+        help="Analyse a large recording by so many processes (0: one for each CPU, four at most).",
     ),
 ]
 NoCache = Annotated[
