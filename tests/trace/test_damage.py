@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import tempfile
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from iostrata.errors import RecordingError
 from iostrata.trace.losses import NO_RECORDER
 from iostrata.trace.read import Trace, read_trace
-from iostrata.trace.stream import CRC_AT, HEAD_BYTES
+from iostrata.trace.stream import CRC_AT, HEAD_BYTES, MOST_DAMAGES
 from iostrata.trace.write import Columns, TraceBuilder, write_trace
 from tests.test_recorded import RECORDINGS
 from tests.trace.random_events import Events, all_of, random_events, rows, write
@@ -28,6 +29,7 @@ from tests.trace.random_events import Events, all_of, random_events, rows, write
 COUNTS = {"syscall": 40, "block_rq_issue": 25, "clock_sample": 5, "thread": 8}
 EVENTS = random_events(11, COUNTS)
 PACKET_EVENTS = 10
+CONTENT_AT = 40
 
 
 def fresh() -> Path:
@@ -279,6 +281,46 @@ def test_a_stream_that_cannot_be_opened_is_all_lost(tmp_path: Path) -> None:
     trace = read_trace(tmp_path)
     assert "cpu_0: cannot be read" in trace.damage[0]
     check(trace)
+
+
+def test_behind_a_hole_nothing_is_read(tmp_path: Path) -> None:
+    """It may be as long as it likes, and is a few bytes of an archive."""
+    write(tmp_path, EVENTS)
+    stream = tmp_path / "cpu_0"
+    size = stream.stat().st_size
+    os.truncate(stream, 1 << 32)
+    trace = read_trace(tmp_path)
+    # The file's last block is filled up with zeros.
+    begin = -(-size // stream.stat().st_blksize) * stream.stat().st_blksize
+    assert trace.damage[-1].endswith(f"a hole: {(1 << 32) - begin} bytes are not read")
+    assert check(trace) == 0
+    assert -1 in trace.losses.count
+
+
+def test_a_file_that_is_a_hole_is_all_lost(tmp_path: Path) -> None:
+    write(tmp_path, EVENTS)
+    (tmp_path / "cpu_0").unlink()
+    (tmp_path / "cpu_0").touch()
+    os.truncate(tmp_path / "cpu_0", 1 << 32)
+    trace = read_trace(tmp_path)
+    assert trace.damage == (f"cpu_0: packet 0: a hole: {1 << 32} bytes are not read",)
+    check(trace)
+
+
+def test_packets_that_are_claimed_everywhere_are_not_looked_for_for_ever() -> None:
+    """Each says that it reaches to the end of the file, of which the checksum is then read."""
+    stream = STREAMS["cpu_0"]
+    (place, *_) = packet_places("cpu_0")
+    head = bytearray(stream[place : place + HEAD_BYTES])
+    count = 2 * MOST_DAMAGES
+    data = bytearray()
+    for left in range(count, 0, -1):
+        bits = left * HEAD_BYTES * 8
+        struct.pack_into("<QQ", head, CONTENT_AT, bits, bits)
+        data += head
+    damage = [line for line in with_file("cpu_0", bytes(data)).damage if line.startswith("cpu_0")]
+    assert len(damage) <= MOST_DAMAGES + 1
+    assert "too much is wrong" in damage[-1]
 
 
 def windows(trace: Trace) -> list[tuple[int, ...]]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,12 @@ HEAD_BITS = HEAD_BYTES * 8
 EVENT_BITS = EVENT_BYTES * 8
 CRC_AT = 76
 SPAN_BYTES = 4 << 20
+# Packets, of a file of noise that was made for it, may be claimed anywhere, each up to its end.
+MOST_CUT_BYTES: Final = 64 << 20
+MOST_IN_VAIN: Final = 64
+"""Times the file's size that are read for checksums which are wrong."""
+MOST_DAMAGES: Final = 1000
+"""Stretches of one file: behind them it is not read."""
 """How much of a file is looked at between two releases of its pages."""
 
 SINCE_BEGIN = -1
@@ -143,20 +149,21 @@ def read_stream(path: Path, uuid: bytes, expected: Expected = ANYTHING) -> Strea
     """OSError if the file cannot be read; what is wrong inside it becomes damage."""
     cpu = stream_cpu(path.name)
     stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu)
-    with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return stream
-        stream.mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    Walk(stream, stream.mapped, uuid, expected=expected).run()
+    data = stream_data(path)
+    if len(data):
+        stream.mapped = data
+    missing = path.stat().st_size - len(data)
+    Walk(stream, data, uuid, expected=expected).run(missing)
     return stream
 
 
 def stream_data(path: Path) -> Data:
-    """All of a stream file. OSError if it cannot be read."""
+    """A stream file up to its first hole, of which none is left by a recorder: a terabyte of
+    nothing is a few bytes in an archive. OSError if it cannot be read."""
     with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return b""
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        size = os.fstat(file.fileno()).st_size
+        length = min(size, os.lseek(file.fileno(), 0, os.SEEK_HOLE)) if size else 0
+        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) if length else b""
 
 
 def good_packets(data: Data, uuid: bytes) -> Iterator[Packet]:
@@ -199,8 +206,11 @@ class Walk:
         self._times: dict[int, list[Times]] = {}
         self._last_ns = 0
         self._number = before.number + 1 if before else 0
+        self._patience_bytes = MOST_IN_VAIN * len(data)
+        self._damages = 0
 
-    def run(self) -> None:
+    def run(self, missing_bytes: int = 0) -> None:
+        """``missing_bytes``: what the file has behind the data, and is not looked at."""
         previous = self._before
         self._stream.discarded = previous.discarded if previous else 0
         damaged = False
@@ -215,6 +225,9 @@ class Walk:
             if packet.end - span_at >= SPAN_BYTES:
                 self._index()
                 span_at = packet.end
+        if missing_bytes > 0:
+            self._damage(f"a hole: {missing_bytes} bytes are not read")
+            damaged = True
         if damaged:
             self._gap(previous.end_ns if previous else SINCE_BEGIN, UNTIL_END, UNKNOWN_COUNT)
         self._index()
@@ -235,6 +248,11 @@ class Walk:
                 at = found.end
             else:
                 following = self._next(at + EVENT_BYTES)
+                self._damages += 1
+                if self._patience_bytes < 0 or self._damages > MOST_DAMAGES:
+                    self._damage(f"too much is wrong: {len(self._data) - at} bytes are not read")
+                    yield None
+                    return
                 cut = self._cut(at) if following == len(self._data) else None
                 self._damage(f"{found}; {cut.count} events are read" if cut else found)
                 at = following
@@ -269,6 +287,7 @@ class Walk:
         if size > left:
             return f"truncated: {left} of {size} bytes"
         if checksum(self._data, at, size) != crc:
+            self._patience_bytes -= size
             return "checksum mismatch"
         if stream_id != 0 or begin_ns > end_ns or end_ns > LATEST_NS:
             return "its head contradicts itself"
@@ -309,6 +328,7 @@ class Walk:
             return None
         first = at // EVENT_BYTES + HEAD_SLOTS
         times = self._stream.column("<u8", 0)[first : len(self._data) // EVENT_BYTES]
+        times = times[: MOST_CUT_BYTES // EVENT_BYTES]
         wrong = (times > end_ns) | (times < np.append(np.uint64(begin_ns), times[:-1]))
         count = int(wrong.argmax()) if wrong.any() else len(times)
         if not count or times[0] != begin_ns:
