@@ -8,14 +8,23 @@ while it sleeps for one, all behind it wait for the disk as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from iostrata.columns import Ints, one_of, outside, overlapping
-from iostrata.stitch.awaited import MOST
+from iostrata.layers import STACK, Depth
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.spans import NO_SPANS, Edges, Spans, follow
 from iostrata.stitch.wakeup import Sleeps
+
+MOST: Final = 8
+"""So many of a worker's sleeps are followed at each end of a wait: each takes room.
+
+Those between, in queues deeper than that, are told as the worker's.
+"""
+# Of each rank: what a sleeper may sleep for.
+WAITED_FOR: Final = np.array([rank.depth > Depth.ASLEEP for rank in STACK])
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +86,7 @@ def _asleep(runs: Runs, sleeps: Sleeps, spans: Spans) -> _Asleep:
     story = NO_SPANS
     if len(run):
         whole = Edges(runs.piece, np.arange(len(runs.tid)), runs.begin_ns, runs.end_ns)
-        story = follow(spans, whole)
+        story = follow(spans.where(WAITED_FOR[spans.rank]), whole)
         span, slept = overlapping(runs.tid[story.owner], story.begin_ns, story.end_ns, *times)
         place = np.searchsorted(number[order], story.owner[span] * len(sleeps) + slept)
         story = Spans(
