@@ -122,6 +122,16 @@ __u64 limiting_cgroup(__u64 queue_key)
 	return 0;
 }
 
+/* The recorder attaches what looks at loop devices' workers. */
+static __always_inline void loops_begin(void)
+{
+	if (watched_loops)
+		return;
+	watched_loops = 1;
+	if (has_cmpxchg)
+		ring_wake();
+}
+
 /* Where it is in the table from then on, -1: there is no room.  Not static: see watch_add. */
 __noinline int watch_mark(__u32 dev, __u32 bits)
 {
@@ -132,7 +142,8 @@ __noinline int watch_mark(__u32 dev, __u32 bits)
 
 		if (watch->dev == dev || take(&watch->dev, dev)) {
 			watch->bits |= bits;
-			watched_loops |= dev >> 20 == LOOP_MAJOR;
+			if (dev >> 20 == LOOP_MAJOR)
+				loops_begin();
 			return first + way;
 		}
 	}

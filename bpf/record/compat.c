@@ -61,7 +61,7 @@ void compat_begin(struct session *session)
 {
 	if ((session->options.command && command_is_compat(session->options.command[0])) ||
 	    process_is_compat())
-		probes_attach_compat(&session->probes);
+		probes_attach(&session->probes, OCCASION_COMPAT);
 }
 
 /* Programs that began before theirs were attached may have made calls that nobody saw. */
@@ -70,9 +70,9 @@ void compat_follow(struct session *session)
 	union event e = { .unseen = { .kind = UNSEEN_COMPAT } };
 	const struct iostrata *skeleton = session->probes.skeleton;
 
-	if (session->probes.compat || !skeleton->bss->compat_execs)
+	if (session->probes.attached[OCCASION_COMPAT] || !skeleton->bss->compat_execs)
 		return;
-	probes_attach_compat(&session->probes);
+	probes_attach(&session->probes, OCCASION_COMPAT);
 	e.unseen.count = skeleton->bss->compat_execs;
 	own_event(&session->rings, &e, POINT_unseen, RECORDER_CPU);
 }

@@ -208,6 +208,7 @@ int loop_record(struct session *session)
 		listen(session, rings_wake_fd(&session->rings),
 		       session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
 		compat_follow(session);
+		loop_devices_follow(session);
 		full = rings_drain(&session->rings);
 		if (full < 0)
 			return full;

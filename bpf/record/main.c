@@ -169,8 +169,9 @@ static int start(struct session *session)
 		return session->directory_fd;
 	if (session->options.stats)
 		session->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	probes_attach(&session->probes);
+	probes_attach(&session->probes, OCCASION_ALWAYS);
 	compat_begin(session);
+	loop_devices_begin(session);
 	if (session->control.fd >= 0)
 		tell_probes(&session->probes);
 	if (!attached_any(&session->probes)) {
@@ -211,8 +212,8 @@ static int doctor(struct session *session)
 {
 	if (session_load(session))
 		return STATUS_FAILED;
-	probes_attach(&session->probes);
-	probes_attach_compat(&session->probes);
+	for (enum occasion occasion = 0; occasion < OCCASIONS; occasion++)
+		probes_attach(&session->probes, occasion);
 	return probes_report(&session->probes, stdout) ? STATUS_FAILED : 0;
 }
 

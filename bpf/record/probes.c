@@ -61,8 +61,9 @@ static const char *const of_reads[] = { "read", "nfs_read_begin", "nfs_read_end"
 /* Only where a file system's daemon may run: each of their hits costs everybody. */
 static const char *const of_fuse[] = { "fuse_taken" };
 
-/* Attached when what they look at is there, as each of their hits costs everybody. */
+/* Attached when what they look at is there. */
 static const char *const of_compat[] = { "compat" };
+static const char *const of_loops[] = { "loop" };
 
 /* KVM's points have other arguments, and other meanings, on each type of CPU. */
 static const char *const of_x86[] = { "kvm" };
@@ -392,14 +393,24 @@ static int attach_one(struct probes *probes, struct bpf_program *program)
 	return keep_link(probes, program, bpf_program__attach(program));
 }
 
-static void attach(struct probes *probes, bool compat)
+static enum occasion occasion_of(const struct probe *probe)
+{
+	if (NAMES(of_compat, probe))
+		return OCCASION_COMPAT;
+	return NAMES(of_loops, probe) ? OCCASION_LOOPS : OCCASION_ALWAYS;
+}
+
+void probes_attach(struct probes *probes, enum occasion occasion)
 {
 	struct bpf_program *program;
 
+	if (probes->attached[occasion])
+		return;
+	probes->attached[occasion] = true;
 	bpf_object__for_each_program (program, probes->skeleton->obj) {
 		struct probe *probe = probes_find(probes, bpf_program__name(program));
 
-		if (!probe->wanted || probe->error || NAMES(of_compat, probe) != compat ||
+		if (!probe->wanted || probe->error || occasion_of(probe) != occasion ||
 		    uprobes_attach(probes, probe, program))
 			continue;
 		complaint[0] = 0;
@@ -408,18 +419,6 @@ static void attach(struct probes *probes, bool compat)
 			snprintf(probe->text, sizeof(probe->text), "%s",
 				 complaint[0] ? complaint : "cannot be attached");
 	}
-}
-
-void probes_attach(struct probes *probes)
-{
-	attach(probes, false);
-}
-
-void probes_attach_compat(struct probes *probes)
-{
-	if (!probes->compat)
-		attach(probes, true);
-	probes->compat = true;
 }
 
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe)

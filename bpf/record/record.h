@@ -138,6 +138,14 @@ struct attached {
 	bool is_slow;
 };
 
+/* When a program is attached: each hit of one costs everybody, of use or not. */
+enum occasion {
+	OCCASION_ALWAYS,
+	OCCASION_COMPAT, /* 32-bit programs */
+	OCCASION_LOOPS,  /* loop devices */
+	OCCASIONS
+};
+
 struct probes {
 	struct iostrata *skeleton;
 	bool has_cmpxchg; /* this kernel */
@@ -148,18 +156,17 @@ struct probes {
 	unsigned int link_count;
 	struct mapped *mapped;
 	unsigned int mapped_count;
-	bool compat; /* what looks at 32-bit programs is attached */
+	bool attached[OCCASIONS]; /* all that is for it */
 };
 
 /* Sets what must be known before loading; called again for each attempt. */
 typedef int (*probes_prepare)(struct iostrata *skeleton, void *context);
 int probes_load(struct probes *probes, const struct options *options, probes_prepare prepare,
 		void *context);
-/* Attaches what was loaded; a program that cannot be gets its error. */
-void probes_attach(struct probes *probes);
+/* Attaches what was loaded for that, once; a program that cannot be gets its error. */
+void probes_attach(struct probes *probes, enum occasion occasion);
 /* NULL: there is no such program */
 struct probe *probes_find(struct probes *probes, const char *program);
-void probes_attach_compat(struct probes *probes);
 int probes_report(const struct probes *probes, FILE *out);
 /* The program that took a refused one's place, NULL: none did. */
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe);

@@ -59,6 +59,12 @@ void compat_begin(struct session *session);
 /* The same, once one has begun. */
 void compat_follow(struct session *session);
 
+/* loop_devices.c */
+/* Looks at what their workers do, if there are any that are set up. */
+void loop_devices_begin(struct session *session);
+/* The same, once one that was set up later is written to. */
+void loop_devices_follow(struct session *session);
+
 /* loop.c */
 /* Lets the command begin, if there is one that has not. */
 void loop_go(struct session *session);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Whether loop devices are set up, or one that is written to was later: only then their workers
+ * are looked at, as what looks at them is hit by each work of the kernel.
+ */
+#include <string.h>
+
+#include <linux/major.h>
+
+#include "session.h"
+#include "iostrata.skel.h"
+
+void loop_devices_begin(struct session *session)
+{
+	const struct facts *facts = &session->facts;
+
+	for (unsigned int i = 0; i < facts->block_count; i++) {
+		const struct block_fact *block = &facts->blocks[i];
+
+		if (block->dev >> 20 == LOOP_MAJOR && strcmp(block->backing, "-"))
+			probes_attach(&session->probes, OCCASION_LOOPS);
+	}
+	loop_devices_follow(session);
+}
+
+/* What was done for the first writes until now nobody saw: it is nobody's time. */
+void loop_devices_follow(struct session *session)
+{
+	if (session->probes.skeleton->bss->watched_loops)
+		probes_attach(&session->probes, OCCASION_LOOPS);
+}

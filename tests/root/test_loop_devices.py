@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What looks at loop devices' workers is attached only where there are some."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata.columns import integers
+from iostrata.record.recorder import find_recorder
+from iostrata.trace.read import read_trace
+
+# Sets a loop device up, and makes what it writes there durable; the first looks come too late.
+WRITER = """
+import os, subprocess, sys, time
+made = subprocess.run(["losetup", "--find", "--show", sys.argv[1]], capture_output=True, text=True)
+if made.returncode:
+    sys.exit(made.stderr)
+loop = made.stdout.strip()
+try:
+    file = os.open(loop, os.O_RDWR)
+    for number in range(40):
+        os.pwrite(file, bytes(4096), number * 4096)
+        os.fsync(file)
+        time.sleep(0.02)
+    os.close(file)
+finally:
+    subprocess.run(["losetup", "--detach", loop], check=True)
+"""
+
+
+def recorded(recording: Path, *command: object) -> subprocess.CompletedProcess[str]:
+    words = [find_recorder(), "-o", recording, "--stats", "--", *command]
+    return subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def hits_of(recording: Path, program: str) -> int:
+    """So often it was run, by the kernel's own account."""
+    costs = read_trace(recording).points["cost"]
+    of_program = costs["program"].astype("S24") == program.encode()
+    return int(integers(costs["run_count"])[of_program].max())
+
+
+def test_without_one_nothing_looks(tmp_path: Path) -> None:
+    done = recorded(tmp_path / "recording", "sleep", "1.5")
+    assert done.returncode == 0, done.stderr
+    if any(block.backing for block in read_trace(tmp_path / "recording").facts.blocks.values()):
+        pytest.skip("there was a loop device")
+    assert hits_of(tmp_path / "recording", "wakeup_switch") > 0
+    assert hits_of(tmp_path / "recording", "loop_work_start") == 0
+
+
+def test_one_that_is_set_up_while_it_records(disk: Path) -> None:
+    """In nearly all of its last syncs a worker begins; the kernel may hide a point."""
+    if "loop_workfn" not in Path("/proc/kallsyms").read_text():
+        pytest.skip("this kernel's loop devices have no workers that tell of their work")
+    image = disk / "image"
+    image.write_bytes(bytes(1 << 20))
+    done = recorded(disk / "recording", sys.executable, "-c", WRITER, image)
+    if done.returncode and "losetup" in done.stderr:
+        pytest.skip(f"no loop device: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    trace = read_trace(disk / "recording")
+    work = trace.points["loop_work"].integers("enter_ns", "dev")
+    calls = trace.points["syscall"].integers("enter_ns", "dev")
+    mine = np.isin(calls["dev"], work["dev"])
+    begin, end = calls["enter_ns"][mine][-20:], calls["time_ns"][mine][-20:]
+    assert len(begin) == 20
+    inside = [
+        np.any((work["enter_ns"] > since) & (work["enter_ns"] < until))
+        for since, until in zip(begin[1::2], end[1::2], strict=True)
+    ]
+    assert sum(inside) >= 8
