@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The block layer: bios queued, split and remapped; requests issued and completed. */
+#include "bio.bpf.h"
 #include "block.bpf.h"
-#include "data.bpf.h"
-#include "inode.bpf.h"
 #include "interrupt.bpf.h"
-#include "task.bpf.h"
-#include "throttle.bpf.h"
 
 /* Further bios of one request that are recorded; what exceeds them is tied by its place. */
 #define MAX_MERGED 128
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct loop_cmd {
-	struct kiocb iocb;
-};
-
-#pragma clang attribute pop
-
-extern const volatile __u32 page_bytes;
 
 /* 1 where these points still have the queue as their first argument (removed by
  * Linux a54895fa057c, in v5.11 and v5.10.137); set by the recorder. */
@@ -28,101 +15,6 @@ extern const volatile bool block_bio_argument;
 /* Whether block_rq_complete says -errno or blk_status_t (since Linux 8a7d267b4a2d,
  * in v5.16); set by the recorder. */
 extern const volatile bool block_status_argument;
-
-static __always_inline __u32 bio_dev(struct bio *bio)
-{
-	if (bpf_core_field_exists(bio->bi_bdev))
-		return bdev_disk_dev(bio->bi_bdev);
-	return disk_dev(((struct bio___before *)bio)->bi_disk);
-}
-
-/* A loop device's request carries the control block of its I/O on the file below, and a
- * file's direct I/O is what its bios point to.  Nothing here tells that it is one: the
- * result means something only if such a request is in flight. */
-static __always_inline __u64 request_above(struct bio *bio)
-{
-	struct kiocb *iocb;
-
-	if (!bpf_core_type_exists(struct loop_cmd) || !bpf_core_type_exists(struct iomap_dio))
-		return 0;
-	iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
-	if (!iocb)
-		return 0;
-	return (__u64)iocb - bpf_core_field_offset(struct loop_cmd, iocb) -
-	       bpf_core_type_size(struct request);
-}
-
-static __noinline void held_emit(struct bio *bio)
-{
-	union event *e = emit_reserve(POINT_block_bio_held);
-
-	if (!e)
-		return;
-	e->block_bio_held.bio_key = (__u64)bio;
-	e->block_bio_held.cgroup = 0;
-	if (bpf_core_field_exists(bio->bi_blkg))
-		e->block_bio_held.cgroup =
-			cgroup_number(BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup));
-	emit_submit(e, POINT_block_bio_held);
-}
-
-static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point, bool held)
-{
-	bool kernel_thread = current_is_kernel_thread();
-	__u64 above_key = 0;
-	__u32 data_tid = 0;
-	union event *e;
-
-	if (unlikely(point == POINT_block_bio_queue && kernel_thread)) {
-		above_key = request_above(bio);
-		held = current_dispatches_throttled();
-		if (held)
-			held_emit(bio);
-		if (filter.who)
-			data_tid = bio_data_tid(bio);
-	}
-	e = emit_reserve(point);
-	if (!e)
-		return 0;
-	e->block_bio_queue.bio_key = (__u64)bio;
-	e->block_bio_queue.sector = bio->bi_iter.bi_sector;
-	e->block_bio_queue.dev = dev;
-	e->block_bio_queue.size_bytes = bio->bi_iter.bi_size;
-	e->block_bio_queue.flags = bio->bi_opf;
-	e->block_bio_queue.kernel_thread = kernel_thread;
-	e->block_bio_queue.above_key = above_key;
-	e->block_bio_queue.held = held;
-	e->block_bio_queue.data_tid = data_tid;
-	emit_submit(e, point);
-	return 0;
-}
-
-/* Which part of a file a bio is to read.  Its pages follow one another there: readahead adds them
- * in order, and what is not next on the disk as well begins another bio. */
-static __always_inline void bio_file_emit(struct bio *bio)
-{
-	struct inode *inode = (struct inode *)bio_inode(bio);
-	struct bio_vec *first = bio->bi_io_vec;
-	union event *e;
-	bool is_node;
-
-	/* A part of another bio (a split one, or a clone) begins anywhere among that one's pages. */
-	if (!inode || bio->bi_iter.bi_idx || bio->bi_iter.bi_bvec_done)
-		return;
-	if (!page_is_locked(PEEK(first, bv_page)))
-		return;
-	e = emit_reserve(POINT_block_bio_file);
-	if (!e)
-		return;
-	is_node = (PEEK(inode, i_mode) & S_IFMT) == S_IFBLK;
-	e->block_bio_file.bio_key = (__u64)bio;
-	e->block_bio_file.inode = is_node ? 0 : inode_number((__u64)inode);
-	e->block_bio_file.offset_bytes =
-		page_number(PEEK(first, bv_page)) * page_bytes + PEEK(first, bv_offset);
-	e->block_bio_file.dev = is_node ? PEEK(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
-	e->block_bio_file.size_bytes = bio->bi_iter.bi_size;
-	emit_submit(e, POINT_block_bio_file);
-}
 
 /* A recorded thread's first bio on a device makes that device watched. */
 static __always_inline bool bio_watched(__u32 dev)
