@@ -72,6 +72,13 @@ def mutated(files: Mapping[str, bytes], random: Random) -> Files:
     return found
 
 
+def changed(name: str, data: bytes, random: Random) -> bytes:
+    """One to four things changed in a file of that name."""
+    for _ in range(random.choice((1, 1, 2, 4))):
+        data = _verb(name, random)(data, random)
+    return data
+
+
 def _verb(name: str, random: Random) -> Callable[[bytes, Random], bytes]:
     if random.random() < 0.1:
         return random.choice((_flip, _cut, _doubled))

@@ -6,18 +6,23 @@ Seeds of what was wrong once come first.
 
 from __future__ import annotations
 
-import tempfile
+import os
+import signal
+import time
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.fuzz.__main__ import tried
-from tests.fuzz.mutate import Files, mutated
+from tests.fuzz import parts
+from tests.fuzz.mutate import Files
+from tests.fuzz.parts import PARTS
+from tests.fuzz.run import RECORDING, Result, run
 from tests.fuzz.sources import sources
 
 ONCE_WRONG = (71, 1039, 1055, 1086, 2191, 2246)
 OTHERS = range(20_000, 20_040)
+OF_EACH = 40
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +30,56 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Files]:
     return sources(tmp_path_factory.mktemp("sources"))
 
 
+def results(
+    found: list[Files], place: Path, seeds: range, only: str, seconds: float = 1e9
+) -> list[Result]:
+    return list(run(seeds, found, place, only, 1, seconds))
+
+
 @pytest.mark.parametrize("seed", [*ONCE_WRONG, *OTHERS])
-def test_it_is_analysed_or_refused(found: list[Files], seed: int) -> None:
-    files = mutated(found[seed % len(found)], Random(seed))
-    with tempfile.TemporaryDirectory() as place:
-        assert tried(files, Path(place), seed) in ("analysed", "refused")
+def test_it_is_analysed_or_refused(found: list[Files], seed: int, tmp_path: Path) -> None:
+    (result,) = results(found, tmp_path, range(seed, seed + 1), RECORDING)
+    assert result.word in ("analysed", "refused"), result.told
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_is_taken_or_refused(found: list[Files], part: str, tmp_path: Path) -> None:
+    """And both happen: what is always refused tries nothing."""
+    became = results(found, tmp_path, range(OF_EACH), part)
+    assert [result.told for result in became if result.word == "WRONG"] == []
+    assert {result.word for result in became} == {"taken", "refused"}
+    assert [result.seed for result in became] == list(range(OF_EACH))
+
+
+def test_what_ends_its_reader_is_told_and_the_others_are_tried(
+    found: list[Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dying(found: object, random: Random, place: Path) -> str:
+        number = random.random()
+        if number < 0.2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number < 0.4:
+            raise AssertionError("on purpose")
+        return "taken"
+
+    monkeypatch.setitem(parts.PARTS, "status", (dying, 1))
+    became = results(found, tmp_path, range(100, 130), "status")
+    wanted = [Random(seed).random() for seed in range(100, 130)]
+    assert [result.word == "WRONG" for result in became] == [number < 0.4 for number in wanted]
+    told = [result.told for result in became if result.word == "WRONG"]
+    assert all(("SIGKILL" in text) != ("on purpose" in text) for text in told)
+    assert sum("SIGKILL" in text for text in told) == sum(number < 0.2 for number in wanted)
+
+
+def test_a_reader_that_hangs_is_ended(
+    found: list[Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hanging(found: object, random: Random, place: Path) -> str:
+        while True:
+            time.monotonic()
+
+    monkeypatch.setattr("tests.fuzz.run.LIMIT_S", 0.2)
+    monkeypatch.setattr(signal, "alarm", lambda seconds: 0)
+    monkeypatch.setitem(parts.PARTS, "status", (hanging, 1))
+    (result,) = results(found, tmp_path, range(1), "status")
+    assert "SIGPROF" in result.told
