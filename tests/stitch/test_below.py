@@ -285,6 +285,26 @@ def on_loop(inode: int | None = 13) -> World:
     return world
 
 
+@pytest.mark.parametrize(
+    ("lower", "mounted", "said"),
+    [((SDA,), "ext4", False), ((41,), "tmpfs", False), ((41,), "", True), ((), "", True)],
+)
+def test_a_loop_device_whose_file_is_nobody_knows_where(
+    lower: tuple[int, ...], mounted: str, *, said: bool
+) -> None:
+    """On a btrfs: the number of its subvolume is no mount's."""
+    world = World()
+    world.builder.block(LOOP, "loop0", backing="/image", lower_keys=lower).block(SDA, "sda")
+    if mounted:
+        world.builder.mount(lower[0], "/", mounted)
+    loop = Block(world, LOOP)
+    loop.queue(2_000, 100, 0xB0)
+    loop.request(2_500, 61_000, 0xA0, 0xB0)
+    one_write(world, LOOP, 61_500)
+    lines = [gap for gap in told(world).quality.not_observed if gap.layer == "below loop0"]
+    assert [gap.merged_into for gap in lines] == ["device"] * said
+
+
 def test_what_a_loop_devices_worker_writes_is_for_the_request_that_it_names() -> None:
     """Two at once, and below the later one is taken up first: by time, each had the other's."""
     world = on_loop()

@@ -186,6 +186,22 @@ def _files_taken_for_one(trace: Trace) -> Iterator[NotObserved]:
         yield NotObserved("btrfs subvolumes", what, "")
 
 
+def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
+    """Loop devices of whose file the recorder knows no disk, but which may well be on one.
+
+    stat(2) has a number for each subvolume of a btrfs that is no mount's.
+    """
+    facts, used = trace.facts, trace.points["block_rq_issue"].values("dev")
+    for block in (facts.blocks[key] for key in sorted(used) if key in facts.blocks):
+        known = any(
+            facts.disk_of(key) in facts.blocks or facts.file_system(key) != "unknown"
+            for key in block.lower_keys
+        )
+        if block.backing and not known:
+            what = "on which disk its file is (as one on btrfs) is not known"
+            yield NotObserved(f"below {block.name}", what, "device")
+
+
 def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
     seen = frozenset().union(*(trace.points[point].values("dev") for point in SYNCS))
@@ -201,6 +217,7 @@ def _not_observed(
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)
     yield from _files_taken_for_one(trace)
+    yield from _files_of_loops(trace)
     yield from _not_told(trace)
     yield from coarser(trace)
     detail = bool(trace.env.get("detail"))
