@@ -37,8 +37,17 @@ struct fuse_mount {
 	struct fuse_conn *fc;
 };
 
+/* Between a request, or a daemon's end, and its connection where there is one (7.2 has it). */
+struct fuse_chan {
+	struct fuse_conn *conn;
+};
+
 struct fuse_dev {
 	struct fuse_conn *fc;
+};
+
+struct fuse_dev___channel {
+	struct fuse_chan *chan;
 };
 
 struct fuse_in_arg {
@@ -68,6 +77,10 @@ struct fuse_req {
 		struct fuse_out_header h;
 	} out;
 	struct fuse_mount *fm;
+};
+
+struct fuse_req___channel {
+	struct fuse_chan *chan;
 };
 
 struct file___fuse {
@@ -122,6 +135,16 @@ struct fuse_exit_context {
 	__s64 result;
 };
 
+/* Whose connection a request is of. */
+static __always_inline __u32 asked_of(struct fuse_req *req)
+{
+	struct fuse_req___channel *later = (void *)req;
+
+	if (bpf_core_field_exists(later->chan))
+		return later->chan->conn->dev;
+	return req->fm->fc->dev;
+}
+
 /* Sent by somebody else, a recorded thread may wait for it (a page that is written back). */
 static __always_inline bool is_awaited_by_others(__u32 opcode, __u32 dev)
 {
@@ -140,7 +163,7 @@ int fuse_send(__u64 *ctx)
 	if (!req)
 		return 0;
 	asked.opcode = req->in.h.opcode;
-	asked.dev = req->fm->fc->dev;
+	asked.dev = asked_of(req);
 	asked.told = thread && thread_at_work(thread);
 	if (!asked.told)
 		asked.told = is_awaited_by_others(asked.opcode, asked.dev);
@@ -228,14 +251,21 @@ static __always_inline __u32 connection_of(__u32 descriptor)
 {
 	struct file *file = file_of_descriptor(descriptor);
 	struct inode *inode = file ? PEEK(file, f_inode) : NULL;
-	struct fuse_dev *device;
+	struct fuse_dev___channel *later;
 	struct fuse_conn *connection;
+	struct fuse_dev *device;
 
 	if (!inode || (PEEK(inode, i_mode) & S_IFMT) != S_IFCHR ||
 	    PEEK(inode, i_rdev) != FUSE_DEVICE)
 		return 0;
 	device = PEEK((struct file___fuse *)file, private_data);
-	connection = device ? PEEK(device, fc) : NULL;
+	later = (void *)device;
+	if (!device)
+		return 0;
+	if (bpf_core_field_exists(later->chan))
+		connection = BPF_CORE_READ(later, chan, conn);
+	else
+		connection = PEEK(device, fc);
 	return connection ? PEEK(connection, dev) : 0;
 }
 
