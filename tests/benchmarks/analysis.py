@@ -4,7 +4,7 @@
     python -m tests.benchmarks.analysis [EVENTS ...]
 
 Makes recordings of fdatasync'd 8 kB writes by four threads (14 events a write),
-then analyses each in a process of its own.
+then analyses each in a process of its own, by itself and with others to help it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
+from iostrata.crew import cpus
 from iostrata.recording import open_recording
 from iostrata.trace.write import TraceBuilder
 from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, PREFLUSH, SYNC, WRITE, device
@@ -30,6 +31,7 @@ THREADS = 4
 EVENTS_A_WRITE = 14
 PERIOD_NS = 110_000
 DISK = device(253, 0)
+EVERYONE = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 def generate(path: Path, events: int) -> None:
@@ -88,33 +90,44 @@ def generate(path: Path, events: int) -> None:
     builder.write(path)
 
 
-def measure(path: Path, events: int) -> None:
-    """Analyses one recording in this process and prints what it took."""
-    begin, cpu = time.perf_counter(), time.process_time()
-    recording = open_recording(path)
-    breakdown = analyse(recording)
+def measure(path: Path, events: int, jobs: int) -> None:
+    """Analyses one recording in this process and prints what it took.
+
+    Peak memory is the largest process's; what it shares with the others is in that.
+    """
+    begin, cpu = time.perf_counter(), _cpu_s()
+    breakdown = analyse(open_recording(path), jobs=jobs)
     summary = summarise(breakdown)
-    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    wall, cpu = time.perf_counter() - begin, _cpu_s() - cpu
     assert summary.overall.count == events // EVENTS_A_WRITE // THREADS * THREADS
     assert summary.overall.residual.max_ns == 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{events:>12,} events {events / cpu / 1e6:7.2f} M events/s of CPU "
-          f"{wall:7.2f} s wall {peak:6.2f} GiB peak")  # fmt: skip
+    peak = max(resource.getrusage(who).ru_maxrss for who in EVERYONE) / 2**20
+    print(f"{events:>12,} events, {jobs} at once {events / cpu / 1e6:7.2f} M events/s of CPU "
+          f"{events / wall / 1e6:7.2f} M/s {wall:7.2f} s wall {peak:6.2f} GiB peak")  # fmt: skip
+
+
+def _cpu_s() -> float:
+    used = [resource.getrusage(who) for who in EVERYONE]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def main() -> None:
-    steps = {"--generate": generate, "--measure": measure}
-    if sys.argv[1:2] and sys.argv[1] in steps:
-        steps[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[1:2] == ["--generate"]:
+        generate(Path(sys.argv[2]), int(sys.argv[3]))
+        return
+    if sys.argv[1:2] == ["--measure"]:
+        measure(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
         return
     one_core = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for events in map(int, sys.argv[1:] or ["1_000_000", "10_000_000"]):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "machine"
             # The generator's memory must not count: each step is a process of its own.
-            for step in ("--generate", "--measure"):
+            made = ["--generate", str(path), str(events)]
+            measured = ["--measure", str(path), str(events)]
+            for words in (made, [*measured, "1"], [*measured, str(cpus())]):
                 subprocess.run(
-                    [sys.executable, "-m", __spec__.name, step, str(path), str(events)],
+                    [sys.executable, "-m", __spec__.name, *words],
                     check=True,
                     env=os.environ | one_core,
                 )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each view of a recording takes on one core, and as root, what top takes while fio writes.
+"""What each view of a recording takes, and as root, what top takes while fio writes.
 
     python -m tests.benchmarks.views [WRITES]
 
 Times are of whole commands: interpreter, reading, analysis, output. ``compare``
-analyses two recordings.
+analyses two recordings; ``again`` takes what ``keep`` left behind.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ WATCHED_S = 20
 
 def views(path: str, place: Path) -> dict[str, list[str]]:
     return {
-        "replay": ["replay", path],
+        "replay": ["replay", path, "--no-cache"],
+        "keep": ["replay", path],
+        "again": ["replay", path, "--by", "process"],
         "timeline": ["timeline", path],
-        "compare": ["compare", path, path],
+        "compare": ["compare", path, path, "--no-cache"],
         "html": ["html", path, "-o", str(place / "page.html")],
         "csv": ["export", path, "--csv", str(place / "x.csv")],
         "parquet": ["export", path, "--parquet", str(place / "x.parquet")],
