@@ -21,10 +21,13 @@ from iostrata.bench.place import NO_DISK, file_system_of
 from iostrata.columns import Ints
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
+from iostrata.trace.read import read_trace
 from tests.root.conftest import iostrata, serve_slowly
 from tests.root.test_record import good
 from tests.synthetic import device
 
+MOUNTS = Path("/proc/self/mountinfo")
+WITHOUT_DATA = {"fuse.lxcfs", "fuse.portal", "fuse.gvfsd-fuse"}
 WRITES, SERVICE_S, STOPPED_S = 20, 3e-3, 0.1
 # All but the last are as the daemons make them; before that, one is stopped for a while.
 WORKLOAD = f"""
@@ -150,3 +153,19 @@ def test_what_waits_for_a_daemon_that_is_stopped_is_queued(found: Found, place: 
     stopped = int((place / "continued").read_text()) - found.begin_ns[last]
     assert (found.row("fuse.queue")[last] >= stopped / 2).all()
     assert (found.row("fuse.queue")[last] <= found.breakdown.writes.latency_ns[last]).all()
+
+
+def is_mounted() -> bool:
+    types = {line.partition(" - ")[2].split()[0] for line in MOUNTS.read_text().splitlines()}
+    return any(found.partition(".")[0] in ("fuse", "fuseblk") for found in types - WITHOUT_DATA)
+
+
+def test_what_processes_read_is_looked_at_where_daemons_serve(recorder: Path, disk: Path) -> None:
+    """Each hit of that costs everybody."""
+    before = is_mounted()
+    subprocess.run([recorder, "-o", disk / "trace", "--", "true"], check=True, capture_output=True)
+    programs = read_trace(disk / "trace").points["probe"]["program"].tolist()
+    if before != is_mounted():
+        pytest.skip("a file system was mounted meanwhile")
+    assert (b"fuse_taken" in programs) == before
+    assert b"fuse_end" in programs

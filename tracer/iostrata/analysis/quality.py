@@ -226,6 +226,8 @@ def _not_observed(
     for observer in OBSERVERS:
         asked = observer.detail is None or (observer.detail == detail and not by_script(trace.env))
         asked &= not observer.given or len(trace.points[observer.given]) > 0
+        row = (trace.machine, observer.merged_into)
+        asked &= not observer.held or shares.get(row, 0) >= OF_NOTE
         if asked and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
 

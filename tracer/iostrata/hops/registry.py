@@ -12,5 +12,6 @@ from iostrata.hops.nbd import Nbd
 from iostrata.hops.nfs import Nfs
 from iostrata.hops.nvme_tcp import NvmeTcp
 from iostrata.hops.virtio import Virtio
+from iostrata.hops.virtiofs import Virtiofs
 
-HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse())
+HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs())

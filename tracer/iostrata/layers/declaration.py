@@ -137,7 +137,7 @@ class Observer(Struct, frozen=True):
 
     ``reason``: why not; ``merged_into``: what shows its time then. ``detail``: asked of
     recordings with (True) or without (False) ``--detail`` only; ``given``: only of those in
-    which this point was hit.
+    which this point was hit. ``held``: said only where that row holds some of the time.
     """
 
     name: str
@@ -146,6 +146,7 @@ class Observer(Struct, frozen=True):
     merged_into: str
     detail: bool | None = None
     given: str = ""
+    held: bool = False
 
 
 class Declaration(Struct, frozen=True):

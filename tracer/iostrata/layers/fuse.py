@@ -85,6 +85,7 @@ FUSE: Final = Declaration(
             "no daemon of this machine was seen to take up what it answered",
             "fuse.call",
             given="fuse_request",
+            held=True,
         ),
     ),
 )

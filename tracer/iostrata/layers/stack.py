@@ -42,6 +42,7 @@ from iostrata.layers.wakeup import WAKEUP
 # As the table shows them.
 LAYERS: Final = (
     VIRTIO,
+    VIRTIOFS,
     NETWORK,
     UNFOLLOWED,
     SVC,
@@ -60,7 +61,6 @@ LAYERS: Final = (
     NVME,
     ISCSI,
     NBD,
-    VIRTIOFS,
     DEVICE,
 )
 

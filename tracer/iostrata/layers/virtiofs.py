@@ -1,14 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon of a guest's virtio file system: its requests are recorded, no row is made of them."""
+"""A guest's virtio file system: the way of its requests to the daemon on the host."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Programs, Visibility
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Visibility
 from iostrata.trace.layout import THREAD_DAEMON
 
 VIRTIOFS: Final = Declaration(
+    rows=(
+        Row(
+            "virtiofs.there",
+            "hypervisor",
+            "guest's file system sent a request until a thread of virtiofsd took it up",
+            ("fuse_request", "virtiofs_request"),
+            "the daemon's threads are all at others' requests, or have no CPU; or the guest's way "
+            "out is slow.",
+            "#aa00ff",
+            "host",
+        ),
+        Row(
+            "virtiofs.back",
+            "hypervisor",
+            "virtiofsd's answer until the guest's file system had it",
+            ("virtiofs_reply", "fuse_request"),
+            "the virtual CPU is late to take its interrupt, or the guest's worker has no CPU.",
+            "#ea80fc",
+            "host",
+        ),
+    ),
+    ranks=(
+        Rank("virtiofs.there", "virtiofs.there", Depth.WAY),
+        Rank("virtiofs.back", "virtiofs.back", Depth.WAY),
+    ),
     programs=(Programs("virtiofs", thread=THREAD_DAEMON),),
     visibility=(
         Visibility(
