@@ -113,6 +113,25 @@ def test_what_waits_for_a_worker_waits_for_what_that_waits_for() -> None:
     }  # fmt: skip
 
 
+def test_the_last_of_a_deep_queue_waits_for_all_before_it() -> None:
+    """To the page cache of one file: one worker has them all."""
+    world, depth = worlds(), 60
+    keys = range(0x70, 0x70 + depth)
+    for number, key in enumerate(keys):
+        handed_over(world, key, 1_000 + 3_000 * number, opcode=23, open_flags=O_DSYNC)
+    resumes(world, WORKER, 500, 200_000, 201_000, WRITER, INTERRUPTIBLE)
+    for begin, key in zip(range(210_000, 10**9, 40_000), keys, strict=False):
+        world.emit("io_uring_work", begin, WORKER, request_key=key)
+        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
+        resumes(world, WORKER, begin + 400, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
+        world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
+                   opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+    breakdown = analysed(world)
+    conserves(breakdown)
+    found = [account["device.data"] for account in accounts(breakdown)[WRITER]]
+    assert found == [20_000 * (1 + number) for number in range(depth)]
+
+
 def test_who_collects_several_at_once_waits_for_a_cpu_for_each() -> None:
     """One call submits both, to two disks, and sleeps until both are complete."""
     world = worlds()

@@ -18,7 +18,7 @@ from iostrata.stitch.runs import Runs
 from iostrata.stitch.spans import NO_SPANS, Edges, Spans, follow
 from iostrata.stitch.wakeup import Sleeps
 
-MOST: Final = 8
+MOST: Final = 64
 """So many of a worker's sleeps are followed at each end of a wait: each takes room.
 
 Those between, in queues deeper than that, are told as the worker's.

@@ -20,6 +20,10 @@ from iostrata.stitch.journal import Commits
 from iostrata.trace import Trace
 
 WINDOW_PIECES = 15_000
+CROWD: Final = 16
+MOST_BESIDE: Final = 128
+"""A request beside so many others at least takes the room of nine pieces, beside 16 that of two: it
+may wait for all that it is behind (see ``occupied``)."""
 MARGIN_NS = 10_000_000
 OWN_FLOOR: Final = "syscall"
 
@@ -81,10 +85,21 @@ def windows(pieces: Pieces) -> Iterator[Ints]:
     """The rows of the pieces in each window."""
     order = np.argsort(pieces.begin_ns, kind="stable")
     begins, first = pieces.begin_ns[order], 0
+    rooms = np.cumsum(_rooms(pieces, order))
     while first < len(order):
-        last = _last(begins, pieces.end_ns, order, first)
+        last = _last(begins, pieces.end_ns, order, first, rooms)
         yield order[first:last]
         first = last
+
+
+def _rooms(pieces: Pieces, order: Ints) -> Ints:
+    """What room each takes; a piece by itself ``CROWD``."""
+    requests = pieces.request_key[order] != 0
+    ended = np.sort(pieces.end_ns[order[requests]])
+    begun = np.cumsum(requests) - 1
+    beside = begun - np.searchsorted(ended, pieces.begin_ns[order], side="right")
+    rooms: Ints = CROWD + np.where(requests, np.minimum(beside, MOST_BESIDE), 0)
+    return rooms
 
 
 def window_of(
@@ -115,8 +130,10 @@ def window_of(
     )
 
 
-def _last(begins: Ints, ends: Ints, order: Ints, first: int) -> int:
-    """Enough pieces, and enough time that the margins do not outweigh it."""
-    last = min(first + WINDOW_PIECES, len(order))
+def _last(begins: Ints, ends: Ints, order: Ints, first: int, rooms: Ints) -> int:
+    """Enough pieces, and enough time that the margins do not outweigh it. ``rooms``: their sum."""
+    taken = int(rooms[first - 1]) if first else 0
+    room = taken + CROWD * WINDOW_PIECES
+    last = max(int(np.searchsorted(rooms, room, side="right")), first + 1)
     longest = int((ends[order[first:last]] - begins[first:last]).max())
     return max(last, int(np.searchsorted(begins, begins[first] + longest, side="right")))
