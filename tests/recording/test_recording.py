@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from iostrata.errors import RecordingError
+from iostrata.record.exchange import Probe, write_exchange
 from iostrata.recording import (
     RecordedMachine,
     open_recording,
@@ -224,8 +226,43 @@ def test_no_link_is_followed_when_it_is_removed(recording: Path, tmp_path: Path)
     assert sorted(precious.rglob("*")) == before
 
 
-def test_a_full_disk_is_named(tmp_path: Path) -> None:
-    (tmp_path / "recording.json").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space") as caught:
-        write_recording_json(tmp_path, (LOCAL,), created="")
-    assert caught.value.filename == str(tmp_path / "recording.json")
+def test_a_full_disk_is_named_and_what_was_there_stays(recording: Path) -> None:
+    before = (recording / "recording.json").read_text()
+    names = sorted(recording.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            write_recording_json(recording, (LOCAL,), created="")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(recording / "recording.json")
+    assert (recording / "recording.json").read_text() == before
+    assert sorted(recording.iterdir()) == names
+
+
+def test_what_a_link_leads_to_is_not_written(recording: Path) -> None:
+    """Where root records, somebody else may have made the directory."""
+    precious = recording / "precious"
+    precious.write_text("mine")
+    precious.chmod(0o644)
+    (recording / "local" / "facts").mkdir(exist_ok=True)
+    links = (recording / "recording.json", recording / "local" / "facts" / "exchange")
+    for link in links:
+        link.unlink(missing_ok=True)
+        link.symlink_to(precious)
+    write_recording_json(recording, (LOCAL,), created="")
+    write_exchange(recording / "local", [Probe(1, 2, 3)])
+    assert precious.read_text() == "mine"
+    assert precious.stat().st_mode & 0o777 == 0o644
+    assert all(link.is_file() and not link.is_symlink() for link in links)
+    assert all(link.stat().st_mode & 0o777 == 0o600 for link in links)
+    assert open_recording(recording).machines == (LOCAL,)
+
+
+def test_a_machine_that_is_a_link_to_itself_is_refused(recording: Path) -> None:
+    shutil.rmtree(recording / "local")
+    (recording / "local").symlink_to("local")
+    with pytest.raises(RecordingError, match="local") as caught:
+        open_recording(recording)
+    assert caught.value.hint

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from iostrata.record.mounts import MOUNTINFO, network_mounts
-from iostrata.trace import ECHOES, Echo, echo_lines
+from iostrata.trace import ECHOES, Echo, echo_lines, write_whole
 
 SIZE_BYTES: Final = 8192
 EVERY_S: Final = 1.0
@@ -141,4 +141,4 @@ def write_echoes(trace: Path, echoes: Iterable[Echo]) -> None:
     """Beside the other facts of the trace."""
     file = trace / "facts" / ECHOES
     file.parent.mkdir(exist_ok=True)
-    file.write_text(echo_lines(echoes))
+    write_whole(file, echo_lines(echoes).encode())

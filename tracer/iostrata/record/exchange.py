@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from iostrata.trace import write_whole
+
 FILE: Final = "facts/exchange"
 
 
@@ -25,4 +27,4 @@ def write_exchange(trace: Path, probes: Iterable[Probe]) -> None:
     rows = ["\t".join(Probe._fields), *("\t".join(map(str, probe)) for probe in probes)]
     file = trace / FILE
     file.parent.mkdir(exist_ok=True)
-    file.write_text("\n".join(rows) + "\n")
+    write_whole(file, ("\n".join(rows) + "\n").encode())

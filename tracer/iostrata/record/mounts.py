@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.record.route import Connection, Route, connections_to, route_to
-from iostrata.trace import Mount, parse_mount
+from iostrata.trace import Mount, parse_mount, write_whole
 
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
 KINDS: Final = ("nfs", "nfs4")
@@ -89,7 +89,7 @@ def write_connections(trace: Path, mounts: Sequence[Carried]) -> None:
     rows = [columns, *(row for mount in mounts for row in _rows(mount))]
     file = trace / FILE
     file.parent.mkdir(exist_ok=True)
-    file.write_text("".join("\t".join(row) + "\n" for row in rows))
+    write_whole(file, "".join("\t".join(row) + "\n" for row in rows).encode())
 
 
 def _rows(carried: Carried) -> Iterator[list[str]]:

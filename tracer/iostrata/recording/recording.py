@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from iostrata.errors import RecordingError
 from iostrata.foreign import shown
-from iostrata.trace import Trace, read_small, read_trace
+from iostrata.trace import Trace, read_small, read_trace, write_whole
 
 FILE_NAME = "recording.json"
 ANALYSIS: Final = ".analysis-{}"
@@ -167,8 +167,7 @@ def check_format(file: Path, text: str) -> None:
 def check_machine(file: Path, machine: RecordedMachine) -> None:
     """A machine's directory lies within the recording, whatever the file says."""
     inside = file.parent / machine.directory
-    nowhere = "\0" in machine.directory
-    if nowhere or not inside.resolve().is_relative_to(file.parent.resolve()):
+    if not _is_within(inside, file.parent):
         raise RecordingError(
             f"{file}: machine {machine.name} is outside of the recording: {machine.directory!r}",
             "keep its directory beside recording.json",
@@ -178,6 +177,14 @@ def check_machine(file: Path, machine: RecordedMachine) -> None:
             f"{file}: the trace of machine {machine.name} is missing: {inside}",
             "copy the whole recording, with every directory in it",
         )
+
+
+def _is_within(path: Path, directory: Path) -> bool:
+    """Once all links are followed; what leads nowhere is not."""
+    try:
+        return path.resolve().is_relative_to(directory.resolve())
+    except (ValueError, RuntimeError):  # a NUL; a link to itself, before Python 3.13
+        return False
 
 
 def check_number(what: str, count: int) -> None:
@@ -230,11 +237,4 @@ def write_recording_json(
     )
     text = json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False)
     # Halves of surrogate pairs become the escapes that JSON has for them.
-    file = directory / FILE_NAME
-    try:
-        file.write_bytes(f"{text}\n".encode(errors="backslashreplace"))
-        file.chmod(0o600)
-    except OSError as error:
-        # One of a full disk bears no name.
-        error.filename = error.filename or str(file)
-        raise
+    write_whole(directory / FILE_NAME, f"{text}\n".encode(errors="backslashreplace"))

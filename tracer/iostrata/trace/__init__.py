@@ -8,7 +8,15 @@ from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.fact_files import parse_mount
 from iostrata.trace.facts import BlockDevice, Facts, Mount
-from iostrata.trace.files import FACTS, METADATA, OURS, is_trace_file, open_regular, read_small
+from iostrata.trace.files import (
+    FACTS,
+    METADATA,
+    OURS,
+    is_trace_file,
+    open_regular,
+    read_small,
+    write_whole,
+)
 from iostrata.trace.follow import Follower
 from iostrata.trace.losses import UNKNOWN_POINT
 from iostrata.trace.metadata import Clock
@@ -30,5 +38,5 @@ __all__ = [
     "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
     "count", "dump", "echo_lines", "file_names", "inode_numbers", "is_trace_file", "layout",
     "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
-    "untold_subvolumes", "with_fields", "write_trace",
+    "untold_subvolumes", "with_fields", "write_trace", "write_whole",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import stat
+import tempfile
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -62,6 +63,25 @@ def read_small(path: Path, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
     if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is longer than {most_bytes >> 20} MiB", str(path))
     return data
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """A file of its owner's alone, all of it or what was there before. OSError, with its name.
+
+    What leads elsewhere is replaced, not followed: where root records, others may put a link.
+    """
+    part = ""
+    try:
+        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(part).replace(path)
+    except OSError as error:
+        if part:
+            Path(part).unlink(missing_ok=True)
+        # One of a full disk bears no name, that of the part says nothing to anybody.
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def _check_regular(found: os.stat_result, path: Path) -> None:
