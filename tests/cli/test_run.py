@@ -179,6 +179,22 @@ def test_what_was_refused_is_no_obstacle(
     assert not output.exists()
 
 
+@pytest.mark.parametrize("size", [0, 4096, 8192])
+def test_a_disk_that_was_full_from_the_start_is_no_obstacle(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that had room was a part of what describes the events, of which there is none."""
+    output = tmp_path / "recording"
+    written = f"head -c {size} $MACHINE/metadata >$directory/metadata"
+    more = "mkdir $directory/facts; touch $directory/facts/block $directory/cpu_0" if size else ":"
+    failing = f"{written}; {more}; tell failed No space left; exit 125"
+    install(failing, tmp_path, monkeypatch)
+    assert status_of(["record", "-o", str(output), "--", "true"]) == 6
+    assert not output.exists()
+    install(GOOD, tmp_path, monkeypatch)
+    assert status_of(["record", "-o", str(output), "--", "true"]) == 0
+
+
 def test_record_then_replay(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "recording"
     assert status_of(["record", "-o", str(output), "--", "true"]) == 0

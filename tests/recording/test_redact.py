@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import iostrata
+from iostrata import cli
 from iostrata.attribute import summarise
 from iostrata.cli import status_of
 from iostrata.model import Breakdown
@@ -174,3 +177,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         for path in (recording, str(target))
     ]
     assert groups[0] == groups[1]
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "_discard_stdout", lambda: None)
+    monkeypatch.setattr(import_module("iostrata.cli.export"), "redact", failing)
+    (tmp_path / "place").mkdir()
+    new = tmp_path / "place" / "new"
+    assert status_of(["export", str(RECORDINGS / "four_methods"), "--redact", str(new)]) == 1
+    assert f"iostrata: {new}: No space left" in capsys.readouterr().err
+    assert list(new.parent.iterdir()) == []

@@ -154,8 +154,11 @@ def _redact(recording: Recording, directory: Path, story: Story) -> None:
         redact(recording, part)
         part.chmod(0o755)
         part.rename(directory)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(part, ignore_errors=True)
+        # What is written has another name meanwhile, or none where a disk is full.
+        if isinstance(error, OSError) and str(part) in str(error.filename or part):
+            error.filename, error.filename2 = str(directory), None
         raise
     story.say(f"wrote {directory}: iostrata replay {directory}")
 

@@ -20,6 +20,7 @@ from iostrata.recording.recording import ANALYSIS, FILE_NAME, decode
 from iostrata.trace import FACTS, METADATA, OURS, is_trace_file
 
 HEAD_BYTES: Final = 4096
+STREAMS: Final = ("cpu_*", "recorder")
 
 
 def remove_recording(directory: Path) -> None:
@@ -46,7 +47,8 @@ def remove_recording(directory: Path) -> None:
 
 def withdraw(directory: Path) -> None:
     """A recording in which nothing was recorded, and its directory if nothing else is in it."""
-    if any(directory.glob(f"*/{METADATA}")):
+    streams = (path for name in STREAMS for path in directory.glob(f"*/{name}"))
+    if any(path.stat().st_size for path in streams):
         return
     with suppress(IostrataError, OSError):
         remove_recording(directory)
@@ -70,14 +72,16 @@ def _remove_trace(name: str, within: int) -> None:
 
 
 def _is_ours(fd: int) -> bool:
-    """By its metadata; one without is ours if there is nothing in it."""
+    """By its metadata; where that is missing or empty, ours if there is nothing else."""
     try:
         metadata = os.open(METADATA, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=fd)
     except OSError:
         return not os.listdir(fd)
     try:
-        regular = stat.S_ISREG(os.fstat(metadata).st_mode)
-        return regular and OURS in os.read(metadata, HEAD_BYTES)
+        if not stat.S_ISREG(os.fstat(metadata).st_mode):
+            return False
+        head = os.read(metadata, HEAD_BYTES)
+        return OURS in head or (not head and os.listdir(fd) == [METADATA])
     finally:
         os.close(metadata)
 
