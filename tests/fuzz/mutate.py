@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from iostrata.trace.layout import DTYPES, EVENT_BYTES, POINTS
-from iostrata.trace.stream import CRC_AT, HEAD, HEAD_BYTES, checksum
+from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BYTES, checksum
 
 VALUES: Final[tuple[Any, ...]] = (
     None,

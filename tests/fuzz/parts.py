@@ -26,7 +26,7 @@ from iostrata.trace.fact_files import read_facts
 from iostrata.trace.files import is_trace_file
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import parse
-from iostrata.trace.stream import read_stream
+from iostrata.trace.stream_files import read_stream
 from tests.fuzz.lawful import CONTROL, Unlawful
 from tests.fuzz.mutate import NUMBERS, TEXTS, Files, changed, write
 from tests.script.printed import printed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.trace import layout
-from iostrata.trace.stream import read_stream
+from iostrata.trace.stream_files import read_stream
 from tests.record.native import Program, compiled
 
 UUID = bytes(16)

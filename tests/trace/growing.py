@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from iostrata.trace.stream import HEAD
+from iostrata.trace.packet import HEAD
 
 
 def packets(file: Path) -> Iterator[tuple[int, bytes]]:

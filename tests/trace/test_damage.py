@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from iostrata.errors import RecordingError
 from iostrata.trace.losses import NO_RECORDER
+from iostrata.trace.packet import CRC_AT, HEAD_BYTES
 from iostrata.trace.read import Trace, read_trace
-from iostrata.trace.stream import CRC_AT, HEAD_BYTES, MOST_DAMAGES
+from iostrata.trace.walk import MOST_DAMAGES
 from iostrata.trace.write import Columns, TraceBuilder, write_trace
 from tests.test_recorded import RECORDINGS
 from tests.trace.random_events import Events, all_of, random_events, rows, write

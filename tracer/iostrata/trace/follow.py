@@ -19,20 +19,11 @@ from iostrata.columns import distinct
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import Metadata
+from iostrata.trace.packet import EVENT_BITS, HEAD, HEAD_BITS, HEAD_BYTES, MAGIC, Packet
 from iostrata.trace.read import Trace, assemble, read_metadata, stream_order
-from iostrata.trace.stream import (
-    EVENT_BITS,
-    HEAD,
-    HEAD_BITS,
-    HEAD_BYTES,
-    MAGIC,
-    UNKNOWN_CPU,
-    Packet,
-    Stream,
-    Walk,
-    stream_cpu,
-)
+from iostrata.trace.stream import UNKNOWN_CPU, Stream, stream_cpu
 from iostrata.trace.times import Expected, time_fields
+from iostrata.trace.walk import Walk
 
 REMEMBERED: Final = ("thread", "task", "file_name", "rpc_connection", "loss", "miss", "probe")
 """Points whose events are told once and matter ever after."""

@@ -40,10 +40,9 @@ from iostrata.trace.stream import (
     UNTIL_END,
     Gap,
     Stream,
-    first_time,
-    read_stream,
     stream_cpu,
 )
+from iostrata.trace.stream_files import first_time, read_stream
 from iostrata.trace.times import Expected, time_fields
 
 

@@ -22,19 +22,11 @@ from iostrata.trace.facts import device_numbers, unescape
 from iostrata.trace.files import FACTS, METADATA
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import EVENT_HEADER, Metadata, render
+from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BYTES, HEAD_SLOTS, Data, Packet
 from iostrata.trace.pseudonyms import Pseudonyms
 from iostrata.trace.read import read_metadata
-from iostrata.trace.stream import (
-    CRC_AT,
-    HEAD,
-    HEAD_BYTES,
-    HEAD_SLOTS,
-    Data,
-    Packet,
-    good_packets,
-    stream_cpu,
-    stream_data,
-)
+from iostrata.trace.stream import stream_cpu
+from iostrata.trace.stream_files import good_packets, stream_data
 
 Dtypes = Mapping[int, np.dtype[np.void]]
 Rename = Callable[[bytes], bytes]

@@ -28,15 +28,8 @@ from iostrata.trace.fact_files import (
 )
 from iostrata.trace.facts import BlockDevice, Mount, device_numbers
 from iostrata.trace.metadata import EVENT_HEADER, FORMAT_VERSION, Clock, render
-from iostrata.trace.stream import (
-    CRC_AT,
-    HEAD,
-    HEAD_BITS,
-    HEAD_BYTES,
-    MAGIC,
-    RECORDER_CPU,
-    RECORDER_STREAM,
-)
+from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BITS, HEAD_BYTES, MAGIC
+from iostrata.trace.stream import RECORDER_CPU, RECORDER_STREAM
 from iostrata.trace.times import NEVER_ZERO, ZERO_TELLS
 
 RECORDER_POINTS = frozenset(
