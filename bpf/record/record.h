@@ -270,6 +270,9 @@ struct metadata {
 
 int metadata_write(struct metadata *metadata, const struct btf *btf, int directory_fd);
 
+/* checksum.c */
+uint32_t checksum(const uint8_t *bytes, size_t size);
+
 /* writer.c */
 #define PACKET_EVENTS 4096
 

@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "record.h"
 
@@ -54,7 +53,7 @@ static int write_packet(struct packet *packet)
 	off_t begin = lseek(packet->fd, 0, SEEK_CUR);
 	int error;
 
-	packet->head.crc32 = crc32(0, (const uint8_t *)&packet->head, packet->size);
+	packet->head.crc32 = checksum((const uint8_t *)&packet->head, packet->size);
 	error = write_all(packet->fd, (const uint8_t *)&packet->head, packet->size);
 	if (error && ftruncate(packet->fd, begin))
 		warn("a stream file ends with a broken packet");

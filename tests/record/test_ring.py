@@ -17,7 +17,7 @@ PACKET_EVENTS = 4096
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    return compiled(tmp_path_factory.mktemp("ring"), "ring", "ring", "packet", "writer")
+    return compiled(tmp_path_factory.mktemp("ring"), "ring", "ring", "packet", "writer", "checksum")
 
 
 def test_an_event_that_is_late_is_waited_for(ring: Program, tmp_path: Path) -> None:
