@@ -11,15 +11,16 @@ from random import Random
 import pytest
 
 from iostrata.analysis import analyse
-from iostrata.model import Breakdown
+from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.trace.layout import THREAD_FUSE
+from tests.reading import Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
 
 MOUNTS, DISK = (device(0, 40), device(0, 41)), device(8, 0)
 APP, DAEMON = 200, 600
-WRITE, FSYNC = 16, 20
+READ, WRITE = 15, 16
 INTERRUPTIBLE = 1
 INTERRUPT, RUNQUEUE = 700, 1_100
 
@@ -63,10 +64,10 @@ class Mounted:
         app.finish()
         app.now += 10_000
 
-    def request(self, app: Writer, costs: Costs) -> None:
+    def request(self, app: Writer, costs: Costs, opcode: int = WRITE) -> None:
         send, self.unique = app.now, self.unique + 2
         thread = self.served(send, self.unique, costs)
-        self.answered(thread, send, app.tid, self.unique)
+        self.answered(thread, send, app.tid, self.unique, opcode)
         wake = thread.now + INTERRUPT
         app.now = wake + RUNQUEUE
         self.world.emit("sched_resume", app.now, app.tid, off_ns=send + 300, wake_ns=wake,
@@ -102,10 +103,12 @@ class Mounted:
         thread._resume(off, wake, 0, state=INTERRUPTIBLE)
         thread.account += Counter({"fuse.wait": duration, "wakeup.runqueue": RUNQUEUE})
 
-    def answered(self, thread: Writer, send: int, asking: int, unique: int) -> None:
+    def answered(
+        self, thread: Writer, send: int, asking: int, unique: int, opcode: int = WRITE
+    ) -> None:
         self.world.emit("fuse_request", thread.now, thread.tid, unique=unique, send_ns=send,
                         offset_bytes=0, size_bytes=8192, dev=self.mount, asking_tid=asking,
-                        opcode=WRITE, error=0)  # fmt: skip
+                        opcode=opcode, error=0)  # fmt: skip
 
 
 def world() -> World:
@@ -214,6 +217,36 @@ def test_what_a_thread_did_that_had_two_at_once_is_neithers(tmp_path: Path, spli
     (crossing,) = found.quality.crossings
     assert (crossing.asked, crossing.followed) == (3, 1 if spliced else 3)
     holds(found, app, other)
+
+
+def test_a_read_that_its_daemon_was_asked_for_is_not_the_page_caches(tmp_path: Path) -> None:
+    """Nor is one that waits for what another one's readahead asked for."""
+    machine = reading_world()
+    machine.builder.block(DISK, "sda")
+    mounted = Mounted(machine)
+    first, second = (
+        Reader(machine, APP + n, DISK, 1_000_000 + n, file_device=mounted.mount) for n in range(2)
+    )
+    for reader in (first, second):
+        reader.enter()
+        reader.cpu(2_000)
+    mounted.request(first, Costs(disk=None), READ)
+    wake = first.now - RUNQUEUE
+    machine.emit("sched_resume", wake + 900, second.tid, off_ns=second.now, wake_ns=wake,
+                 waker_tid=DAEMON, state=2, subject_tid=second.tid)  # fmt: skip
+    second.now = wake + 900
+    first.done(0, 8192, "daemon")
+    second.done(0, 8192, "readahead under way")
+    for reader in (first, second):
+        reader.now += 10_000
+        reader.cached(0, 8192)
+    found = analyse(open_recording(write(machine, tmp_path)), op=Op.READ)
+    conserves(found)
+    served = found.writes.names["served"]
+    for reader in (first, second):
+        mine = found.writes.codes["served"][found.writes.tid == reader.tid]
+        assert [served[code] for code in mine.tolist()] == reader.served
+    assert accounts(found)[first.tid] == [dict(account) for account in first.truth]
 
 
 def test_without_its_threads_a_daemon_is_one_row(tmp_path: Path) -> None:

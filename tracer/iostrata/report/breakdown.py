@@ -295,8 +295,9 @@ class Bin(Struct, frozen=True):
 class Served(Struct, frozen=True):
     """The reads of which this is the furthest place that they waited for.
 
-    ``name``: ``page cache``, ``readahead under way``, ``device``, ``server`` (of NFS), ``kernel``
-    (what it makes up itself), ``not told``. ``share``: of all reads. ``mean_ns``: of one's latency.
+    ``name``: ``page cache``, ``readahead under way``, ``device``, ``server`` (of NFS), ``daemon``
+    (of a file system in user space), ``kernel`` (what it makes up itself), ``not told``.
+    ``share``: of all reads. ``mean_ns``: of one's latency.
     """
 
     name: str

@@ -19,7 +19,7 @@ from iostrata.columns import Containing, Ints, at, distinct, joined, overlapping
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import Pieces, Reads
 from iostrata.stitch.endings import SOON_NS
-from iostrata.stitch.rpc import Calls
+from iostrata.stitch.rpc import FUSE_REQUEST, Calls
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.wakeup import Sleeps
@@ -27,8 +27,12 @@ from iostrata.stitch.window import Window
 from iostrata.trace import Facts
 from iostrata.trace.layout import NFS_READ
 
-SERVED: Final = ("page cache", "readahead under way", "device", "kernel", "not told", "server")
-PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD, SERVER = range(len(SERVED))
+SERVED: Final = (
+    "page cache", "readahead under way", "device", "kernel", "not told", "server", "daemon",
+)  # fmt: skip
+PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD, SERVER, DAEMON = range(len(SERVED))
+FUSE_READ: Final = FUSE_REQUEST + 15
+"""Of enum fuse_opcode (linux/fuse.h)."""
 
 # What the kernel makes up as it is read: no disk is behind it.
 MADE_UP: Final = frozenset(
@@ -140,8 +144,12 @@ def awaited(
     served = np.full(len(window.pieces), PAGE_CACHE)
     served[_are_made_up(window.trace.facts, window.pieces.device_key)] = KERNEL
     served[untold] = UNTOLD
+    of_daemon = calls.operation == FUSE_READ
+    # Which part of a file a daemon was asked for is not told: only who waited for it.
+    nobody = np.full(len(calls), -1)
     for tied, known, place, reading, tid, begin in (
         (ties, owners[0], DEVICE, bios.read, bios.tid, bios.begin_ns),
+        (called, nobody, DAEMON, of_daemon, calls.tid, calls.begin_ns),
         (called, owners[1], SERVER, calls.operation == NFS_READ, calls.tid, calls.begin_ns),
     ):
         mine = tied.rows(np.flatnonzero((tied.owner < len(served)) & reading[tied.row]))
