@@ -58,6 +58,7 @@ def test_verdicts() -> None:
         "iscsi": "absent",
         "target": "absent",
         "nbd": "absent",
+        "fuse": "absent",
         "virtiofs": "absent",
         "data": "no",
     }
