@@ -85,8 +85,24 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point, boo
 	return 0;
 }
 
-/* Which part of a file a bio is to read.  Its pages follow one another there: readahead adds them
- * in order, and what is not next on the disk as well begins another bio. */
+/* Behind which byte of its file a bio's pages end, 0: it has them from another bio. */
+static __always_inline __u64 bio_file_end(struct bio *bio, __u64 vectors)
+{
+	__u32 count = PEEK(bio, bi_vcnt), last;
+	struct bio_vec *vector;
+	__u64 page;
+
+	if (!count)
+		return 0;
+	vector = (struct bio_vec *)(vectors + (count - 1) * bpf_core_type_size(struct bio_vec));
+	/* Pages that are neighbours in memory by chance are of one vector. */
+	last = PEEK(vector, bv_offset) + PEEK(vector, bv_len) - 1;
+	page = (__u64)PEEK(vector, bv_page) + last / page_bytes * bpf_core_type_size(struct page);
+	return page_number((struct page *)page) * page_bytes + last % page_bytes + 1;
+}
+
+/* Which part of a file a bio is to read.  Its pages are in order there, as readahead adds them, and
+ * what is not next on the disk as well begins another bio: but for a hole they follow one another. */
 static __always_inline void bio_file_emit(struct bio *bio)
 {
 	struct inode *inode = (struct inode *)bio_inode(bio);
@@ -109,6 +125,7 @@ static __always_inline void bio_file_emit(struct bio *bio)
 		page_number(PEEK(first, bv_page)) * page_bytes + PEEK(first, bv_offset);
 	e->block_bio_file.dev = is_node ? PEEK(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
 	e->block_bio_file.size_bytes = bio->bi_iter.bi_size;
+	e->block_bio_file.end_bytes = bio_file_end(bio, pointer_key(first));
 	emit_submit(e, POINT_block_bio_file);
 }
 

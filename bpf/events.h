@@ -691,6 +691,9 @@ struct bio_file_event {
 	unsigned long long offset_bytes;
 	unsigned int dev; /* of the file's superblock, or the device itself */
 	unsigned int size_bytes;
+	/* Behind the last of its pages; 0: not known.  Those on both sides of a hole follow one
+	 * another on the disk if the file's blocks do: then that is farther away than size_bytes. */
+	unsigned long long end_bytes;
 };
 
 /* A request of a file system whose daemon is in user space (FUSE), answered by this thread. */

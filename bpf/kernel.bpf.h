@@ -202,6 +202,7 @@ struct page___info {
 
 struct bio_vec {
 	struct page *bv_page;
+	unsigned int bv_len;
 	unsigned int bv_offset; /* from the page's begin */
 };
 
@@ -250,6 +251,7 @@ struct bio {
 	struct bvec_iter bi_iter;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;
+	unsigned short bi_vcnt;
 	struct bio_vec *bi_io_vec;
 };
 

@@ -54,8 +54,10 @@ class Reader(Writer):
         told: bool = True,
         meta: bool = False,
         inode: int | None = None,
+        hole: int = 0,
     ) -> Flight:
-        """Asks the disk for a part of the file; ``told``: it is told which."""
+        """Asks the disk for a part of the file; ``told``: it is told which. ``hole``: so much of
+        the file lies between, and is not read."""
         world, disk = self.world, self.disk
         queued = self.now
         issued = queued + queue
@@ -70,7 +72,8 @@ class Reader(Writer):
         if told:
             world.emit("block_bio_file", queued + 1, self.tid, bio_key=bio,
                        inode=self.inode if inode is None else inode, offset_bytes=offset,
-                       dev=self.file_device or disk, size_bytes=size)  # fmt: skip
+                       dev=self.file_device or disk, size_bytes=size,
+                       end_bytes=offset + size + hole)  # fmt: skip
         world.emit("block_rq_issue", issued, self.tid, **keys, **place)
         world.emit("block_rq_complete", complete, 0, **keys, **place)
         return Flight(queued, issued, complete)

@@ -101,6 +101,30 @@ def test_what_is_read_ahead_is_not_waited_for() -> None:
     holds(world, reader)
 
 
+def test_pages_on_both_sides_of_a_hole_that_one_bio_reads() -> None:
+    """Their blocks are neighbours on the disk: pages 0 and 3, with a hole of two in between."""
+    world = reading_world()
+    first, behind, inside = (Reader(world, 100 + one, DISK, 10_000) for one in range(3))
+    first.enter()
+    first.cpu(500)
+    both = first.ask(0, 2 * PAGE, hole=2 * PAGE)
+    first.wait(both, "device.read")
+    first.cpu(900)
+    first.done(0, PAGE, "device")
+    # Of two pages the one is on its way; then it asks for the other one itself.
+    behind.now = 20_000
+    behind.enter()
+    behind.wait(both, "device.readahead")
+    behind.cpu(800)
+    behind.wait(behind.ask(4 * PAGE, PAGE, device=50_000), "device.read")
+    behind.cpu(900)
+    behind.done(3 * PAGE, 2 * PAGE, "device")
+    # The hole is in memory at once, though the bio is complete only while it is read.
+    inside.now = both.complete - 500
+    inside.cached(PAGE, PAGE)
+    holds(world, first, behind, inside)
+
+
 def test_readahead_that_is_complete_at_once_is_not_what_was_waited_for() -> None:
     """Both are complete in one interrupt, its own pages first; then the reader is let go."""
     world = reading_world()

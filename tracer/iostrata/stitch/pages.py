@@ -31,6 +31,7 @@ SERVED: Final = (
     "page cache", "readahead under way", "device", "kernel", "not told", "server", "daemon",
 )  # fmt: skip
 PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD, SERVER, DAEMON = range(len(SERVED))
+OF_FILE: Final = "block_bio_file"
 FUSE_READ: Final = FUSE_REQUEST + 15
 """Of enum fuse_opcode (linux/fuse.h)."""
 
@@ -58,14 +59,15 @@ class Asked:
     """Bios, or calls of the NFS client, that read a part of a file: one row each.
 
     ``row``: of the bios or calls. ``file``: by one key; ``low``, ``high``: bytes from, to (not
-    with). ``tid``: who asked, ``begin_ns``, ``end_ns``: from when on until it was there, -1: it
-    was not seen.
+    with); ``holes``: not all of it is read, and what is not is not told. ``tid``: who asked,
+    ``begin_ns``, ``end_ns``: from when on until it was there, -1: it was not seen.
     """
 
     row: Ints
     file: Ints
     low: Ints
     high: Ints
+    holes: NDArray[np.bool_]
     tid: Ints
     begin_ns: Ints
     end_ns: Ints
@@ -118,7 +120,10 @@ def awaited(
     assert window.reads is not None
     readers = _Readers(window.pieces, window.reads)
     of_bios, of_calls = _bios_of_files(window, bios), _calls_of_files(calls)
-    bios_needed, calls_needed = (_needed(readers, asked) for asked in (of_bios, of_calls))
+    bios_needed, calls_needed = (
+        _awaited_for_sure(_needed(readers, asked), asked, sleeps, piece_of_sleep)
+        for asked in (of_bios, of_calls)
+    )
     keyed = np.concatenate([bios_needed.owner, calls_needed.owner])
     ties, called = (
         Tied(**joined([_without_chance(readers, tied, asked, keyed), needed]))
@@ -201,13 +206,18 @@ def _by_itself(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> NDArra
 
 
 def _bios_of_files(window: Window, bios: Bios) -> Asked:
-    told = window.columns("block_bio_file", "bio_key", "inode", "offset_bytes", "dev", "size_bytes")
+    # Older recordings do not tell where the last page ends.
+    later = [name for name in ("end_bytes",) if name in window.trace.points[OF_FILE].fields]
+    fields = ("bio_key", "inode", "offset_bytes", "dev", "size_bytes", *later)
+    told = window.columns(OF_FILE, *fields)
     found = bios.by_key.at_or_before(told["bio_key"], told["time_ns"])
     rows = np.flatnonzero(found >= 0)
-    row = found[rows]
-    low = told["offset_bytes"][rows]
+    row, told = found[rows], {name: column[rows] for name, column in told.items()}
+    low = told["offset_bytes"]
+    high = low + told["size_bytes"]
+    last = np.maximum(told.get("end_bytes", high), high)
     return Asked(
-        row, pair_key(told["dev"][rows], told["inode"][rows]), low, low + told["size_bytes"][rows],
+        row, pair_key(told["dev"], told["inode"]), low, last, last > high,
         bios.tid[row], bios.begin_ns[row], bios.life_end_ns[row],
     )  # fmt: skip
 
@@ -217,7 +227,7 @@ def _calls_of_files(calls: Calls) -> Asked:
     low = calls.offset_bytes[row]
     return Asked(
         row, pair_key(calls.device_key[row], calls.inode[row]), low, low + calls.size_bytes[row],
-        calls.tid[row], calls.begin_ns[row], calls.end_ns[row],
+        np.zeros(len(row), np.bool_), calls.tid[row], calls.begin_ns[row], calls.end_ns[row],
     )  # fmt: skip
 
 
@@ -247,15 +257,28 @@ def _needed(readers: _Readers, asked: Asked) -> Tied:
     return Tied(piece, asked.row[one], begin, asked.end_ns[one])
 
 
+def _awaited_for_sure(ties: Tied, asked: Asked, sleeps: Sleeps, piece_of_sleep: Ints) -> Tied:
+    """Without those of which only a hole may have been read, that has no need of them."""
+    doubtful = np.isin(ties.row, asked.row[asked.holes])
+    return ties.rows(np.flatnonzero(~doubtful | (_ended(ties, sleeps, piece_of_sleep) >= 0)))
+
+
 def _woken(spans: SpanList, ties: Tied, sleeps: Sleeps, piece_of_sleep: Ints) -> NDArray[np.bool_]:
     """Adds from when the pages were there until the sleeper was let go; says which sleeps ended
     so."""
     ended = np.zeros(len(sleeps), np.bool_)
-    slept = np.flatnonzero(sleeps.asleep & (piece_of_sleep >= 0))
-    during = Containing(piece_of_sleep[slept], sleeps.off_ns[slept], sleeps.wake_ns[slept])
-    sleep = at(slept, during.find(ties.owner, ties.end_ns))
-    soon = (sleep >= 0) & (at(sleeps.wake_ns, sleep) - ties.end_ns <= SOON_NS)
+    sleep = _ended(ties, sleeps, piece_of_sleep)
+    soon = np.flatnonzero(sleep >= 0)
     sleep, done = sleep[soon], ties.end_ns[soon]
     spans.add(piece_of_sleep[sleep], "wakeup.interrupt", done, sleeps.wake_ns[sleep])
     ended[sleep] = True
     return ended
+
+
+def _ended(ties: Tied, sleeps: Sleeps, piece_of_sleep: Ints) -> Ints:
+    """The sleep of its owner that each of them ended, -1: none."""
+    slept = np.flatnonzero(sleeps.asleep & (piece_of_sleep >= 0))
+    during = Containing(piece_of_sleep[slept], sleeps.off_ns[slept], sleeps.wake_ns[slept])
+    sleep = at(slept, during.find(ties.owner, ties.end_ns))
+    soon = at(sleeps.wake_ns, sleep) - ties.end_ns <= SOON_NS
+    return np.where(soon, sleep, -1)

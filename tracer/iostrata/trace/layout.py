@@ -768,6 +768,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("offset_bytes", "<u8", 32),
         ("dev", "<u4", 40),
         ("size_bytes", "<u4", 44),
+        ("end_bytes", "<u8", 48),
     ),
     "fuse_event": (
         ("time_ns", "<u8", 0),
