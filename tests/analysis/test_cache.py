@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,13 @@ def test_what_is_kept_is_what_it_came_to(
     same(first, analysed(open_recording(tmp_path / "own"), op))
     with pytest.raises(AnalysedAnew):
         analysed(open_recording(tmp_path / "own"), op, cached=False)
+
+
+def test_all_that_a_breakdown_has_is_kept() -> None:
+    """Whoever adds to it has to say here that it is written, read and checked."""
+    assert {one.name for one in fields(Breakdown)} == {
+        "writes", "layers", "time_ns", "residual_ns", "left_out", "quality", "behind", "op"
+    }  # fmt: skip
 
 
 @pytest.mark.usefixtures("large")
