@@ -75,11 +75,17 @@ int filter_fill(struct filter *filter, const struct options *options)
 
 static int device_of(const char *name, unsigned int *dev)
 {
+	char path[PATH_MAX], major_text[8], minor_text[8], end;
 	unsigned int major_number, minor_number;
-	char path[PATH_MAX], end;
 	struct stat status;
 
-	if (sscanf(name, "%u:%u%c", &major_number, &minor_number, &end) == 2) {
+	if (sscanf(name, "%7[0-9]:%7[0-9]%c", major_text, minor_text, &end) == 2) {
+		major_number = strtoul(major_text, NULL, 10);
+		minor_number = strtoul(minor_text, NULL, 10);
+		if (major_number >= 1u << 12 || minor_number >= 1u << 20) {
+			fail("--device %s: no device has such a number", name);
+			return -ENODEV;
+		}
 		*dev = major_number << 20 | minor_number;
 		return 0;
 	}

@@ -188,8 +188,7 @@ static int parse_number(struct options *options, int key, const char *value)
 	case OPTION_STATUS_FD:
 		if (!number(value, 0, 1 << 20, &parsed))
 			return refuse("status-fd", value);
-		status_to(parsed);
-		return 0;
+		return status_to(parsed);
 	case OPTION_CONTROL_FD:
 		if (!number(value, 0, 1 << 20, &parsed))
 			return refuse("control-fd", value);

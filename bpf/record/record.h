@@ -29,7 +29,7 @@ _Static_assert(POINT_count <= MAX_POINTS, "more points than MAX_POINTS: raise it
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void status_to(int fd);
+int status_to(int fd);
 void status_mark(const char *word);
 /* -1: nobody reads it */
 int status_fd(void);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What the recorder says: to people on stderr, to programs on the status descriptor. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
@@ -14,15 +15,20 @@ static char mark[48];
 
 /* The command must not keep it open, nor write there, except on stderr: there our lines
  * are told from its own by a record separator before each, and what status_mark() adds. */
-void status_to(int fd)
+int status_to(int fd)
 {
 	status_descriptor = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (status_descriptor < 0) {
+		fail("--status-fd %d is not open", fd);
+		return -EBADF;
+	}
 	if (fd > STDERR_FILENO)
 		close(fd);
 	else if (fd == STDERR_FILENO)
 		strcpy(mark, SEPARATOR);
 	else if (fd == STDOUT_FILENO)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
+	return 0;
 }
 
 /* A word that the command does not know: what it writes on stderr is not taken for ours. */

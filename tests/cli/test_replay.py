@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
+from iostrata.trace.write import TraceBuilder
 from tests.cli.recordings import WRITES, lossy_recording, skipped_recording, small_recording
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -73,6 +74,21 @@ def test_losses_have_a_status_of_their_own(
     assert "left out" in out
     assert status_of(["dump", str(recording)]) == 7
     assert "3 events lost" in capsys.readouterr().err
+
+
+def test_where_no_write_is_left_what_is_missing_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its filter, which is what is advised to be checked, may have been right."""
+    builder = TraceBuilder().add("thread", time_ns=10, tid=5)
+    builder.add("loss", time_ns=95, cpu=0, lost_point=1, lost_count=6)
+    trace = builder.write(tmp_path / "trace")
+    assert status_of(["replay", str(trace)]) == 5
+    told = capsys.readouterr().err
+    assert "holds no synchronous write: 6 events of local:syscall were lost\n  try: copy" in told
+    (trace / "recorder").unlink()
+    assert status_of(["replay", str(trace)]) == 5
+    assert "holds no synchronous write: recorder: missing or empty" in capsys.readouterr().err
 
 
 def test_what_the_kernel_skipped_a_program_for_is_lost(

@@ -51,6 +51,9 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["-o", "t", "--force", "--", "./nothing"], 127),
         (["-o", "no/where", "--", "true"], 125),
         (["-o", "t", "--duty", "", "--duration", "1e400"], 125),
+        (["-o", "t", "--status-fd", "999", "--", "true"], 125),
+        (["-o", "t", "--device", "4096:0", "--duration", "0.1"], 125),
+        (["-o", "t", "--device", "99999999999:1", "--duration", "0.1"], 125),
     ],
 )
 def test_nothing_is_touched_that_is_not_its_own(

@@ -355,6 +355,12 @@ def _nothing(
                 "`iostrata doctor` says what is needed, on the machine that was recorded",
             )
     plain = f" ({quality.plain_writes} plain ones)" if quality.plain_writes else ""
+    lost = [f"{count} events of {point} were lost" for point, count in quality.lost.items()]
+    if missing := "; ".join([*quality.damage, *lost]):
+        return (
+            f"what there is of the recording holds no synchronous write{plain}: {missing}",
+            "copy the recording anew, whole and readable, or record again",
+        )
     return (
         f"the recording holds no synchronous write{plain}",
         f"it was asked for other kinds: iostrata replay --op {others[0]}"
