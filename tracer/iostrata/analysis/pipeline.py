@@ -22,7 +22,7 @@ from iostrata.analysis.transfers import check_recorded, none_found, other_ops, w
 from iostrata.analysis.unsure import unsure_syncs
 from iostrata.analysis.who import Names, told_in
 from iostrata.attribute import joined_writes
-from iostrata.columns import Ints, integers
+from iostrata.columns import Ints, distinct, one_of
 from iostrata.crew import each
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, units_of_served
@@ -30,7 +30,7 @@ from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Unseen, WaitSi
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, direct_of, reads_of, units_of, windows
 from iostrata.trace import Trace, inode_numbers, realtime_of
-from iostrata.trace.layout import THREAD_TARGET
+from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
 
 NO_ROWS: Final = np.zeros(0, np.int64)
 KEPT_BYTES: Final = 16 << 20
@@ -238,7 +238,13 @@ def _absent(recording: Recording) -> Iterator[str]:
 
 
 def _has_workload(trace: Trace) -> bool:
-    return bool((integers(trace.points["thread"]["kind"]) == THREAD_TARGET).any())
+    """A thread that made calls of its own, or the kernel's one that does (SQPOLL) for a process
+    that serves nobody."""
+    threads = trace.points["thread"].integers("kind", "tgid", "subject_tid")
+    kind, process = threads["kind"], threads["tgid"]
+    serving = distinct(process[kind > THREAD_WORKER])
+    of_process = (kind == THREAD_WORKER) & (process != threads["subject_tid"])
+    return bool(((kind == THREAD_TARGET) | (of_process & ~one_of(process, serving))).any())
 
 
 @dataclass(frozen=True, eq=False)
