@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from iostrata.columns import distinct, one_of
-from iostrata.hops.fuse.asks import asks_of as asks_of_fuse
+from iostrata.hops.fuse.asks import asks_by
 from iostrata.hops.hop import Asks
 from iostrata.stitch import fuse_calls_of, whole
 from iostrata.trace import Trace
@@ -19,7 +18,8 @@ TYPES: Final = frozenset({"virtiofs", "unknown"})
 
 def asks_of(upper: Trace) -> Asks:
     """The daemon does not know the guest's number of the file system."""
-    asks = replace(asks_of_fuse(upper), key=fuse_calls_of(whole(upper)).xid)
+    calls = fuse_calls_of(whole(upper))
+    asks = asks_by(calls, calls.xid)
     known = upper.facts.file_system
     mine = [key for key in distinct(asks.group).tolist() if known(key) in TYPES]
     return asks.rows(np.flatnonzero(one_of(asks.group, mine)))
