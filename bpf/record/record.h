@@ -249,8 +249,11 @@ unsigned int facts_btrfs_devices(const struct facts *facts, unsigned int dev, st
 /* tsc.c: how the virtual machines' time stamp counters differ from this machine's */
 int tsc_write(int directory_fd);
 
-/* vmms.c: whose QEMU holds requests back itself; asked: duties */
+/* vmms.c: virtual machines by name, and whose QEMU holds requests back itself; asked: duties */
 int vmms_write(unsigned int asked, int directory_fd);
+
+/* images.c: which of a process's files are images that are not raw */
+void images_tell(pid_t pid, FILE *out);
 
 /* cgroups.c: the paths of the control groups whose ids the programs have noted */
 void cgroups_follow(const unsigned long long *ids);

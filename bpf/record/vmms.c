@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Virtual machines whose QEMU holds requests back itself, as its command line says: a line
- * `pid name` each in facts/throttled, at the recording's beginning and at its end, as
- * machines come and go; `-` has no name.  What QEMU was told later (QMP) is not there.
- * Nothing else of a command line is kept.
+ * Virtual machines, as the command line of their QEMU has them: a line `pid name` each in
+ * facts/vmms, and of those whose QEMU holds requests back itself in facts/throttled; `-` has no
+ * name.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
+ * later (QMP) is not there.  Nothing else of a command line is kept.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -95,32 +95,56 @@ static bool read_limits(FILE *words, char *name, size_t size)
 	return limited;
 }
 
-static void write_limited(pid_t pid, void *context)
+struct told {
+	FILE *names, *throttled, *images;
+};
+
+static void tell(pid_t pid, void *context)
 {
+	const struct told *told = context;
 	char path[64], name[256] = "";
+	bool limited;
 	FILE *words;
 
+	images_tell(pid, told->images);
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	words = fopen(path, "re");
 	if (!words)
 		return;
-	if (read_limits(words, name, sizeof(name)))
-		fprintf(context, "%d\t%s\n", pid, name[0] ? name : "-");
+	limited = read_limits(words, name, sizeof(name));
 	fclose(words);
+	if (!name[0])
+		snprintf(name, sizeof(name), "-");
+	fprintf(told->names, "%d\t%s\n", pid, name);
+	if (limited)
+		fprintf(told->throttled, "%d\t%s\n", pid, name);
+}
+
+static FILE *append(int directory_fd, const char *path)
+{
+	int fd = openat(directory_fd, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
+			0644);
+
+	return fd < 0 ? NULL : fdopen(fd, "a");
+}
+
+static int end(FILE *out, int error)
+{
+	return out && fclose(out) && !error ? -errno : error;
 }
 
 int vmms_write(unsigned int asked, int directory_fd)
 {
-	int error, fd;
-	FILE *out;
+	struct told told;
+	int error;
 
 	if (!(asked & DUTY_BIT(vmm)))
 		return 0;
-	fd = openat(directory_fd, "facts/throttled",
-		    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
-	out = fd < 0 ? NULL : fdopen(fd, "a");
-	if (!out)
-		return -errno;
-	error = duties_each(DUTY_vmm, write_limited, out);
-	return fclose(out) ? -errno : error;
+	told.names = append(directory_fd, "facts/vmms");
+	told.throttled = append(directory_fd, "facts/throttled");
+	told.images = append(directory_fd, "facts/images");
+	error = told.names && told.throttled && told.images ? 0 : -errno;
+	if (!error)
+		error = duties_each(DUTY_vmm, tell, &told);
+	return end(told.names, end(told.throttled, end(told.images, error)));
 }

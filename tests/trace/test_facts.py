@@ -222,7 +222,8 @@ def test_what_a_qemu_limits(tmp_path: Path) -> None:
         ("mountinfo", "mount"), ("block", "block device"), ("cpus", "CPU"),
         ("tsc", "virtual CPU's offset"), ("exchange", "exchange of clocks"), ("stacks", "stack"),
         ("cgroups", "control group"), ("connections", "connection"), ("echoes", "echo"),
-        ("overlays", "overlay"), ("throttled", "virtual machine"),
+        ("overlays", "overlay"), ("throttled", "virtual machine"), ("vmms", "virtual machine"),
+        ("images", "image"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path: Path) -> None:
@@ -244,6 +245,9 @@ def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path:
         ("stacks", f"{'9' * 5000}\tf"),
         ("echoes", f"192.0.2.1\t{1 << 64}\t5"),
         ("throttled", f"{1 << 32}\tvm1"),
+        ("vmms", f"{1 << 32}\tvm1"),
+        ("images", f"{1 << 32}\t5\tqcow2"),
+        ("images", f"5\t{1 << 64}\tqcow2"),
     ],
 )
 def test_a_number_that_no_word_holds_is_a_defect(tmp_path: Path, fact: str, line: str) -> None:

@@ -187,4 +187,5 @@ def _why_apart(trace: Trace, role: str) -> str:
             "it recorded nothing that it asked of another machine; what that did for it may be "
             f"taken for what it did for another {role} that asked the same"
         )
-    return "nothing ties its events to another machine's"
+    why = (hop.untied(trace) for hop in HOPS)
+    return next(filter(None, why), "nothing ties its events to another machine's")

@@ -166,7 +166,11 @@ def _links(hop: Hop, machines: Sequence[Trace]) -> Iterator[Link]:
 
 def _ways(hop: Hop, machines: Sequence[Trace]) -> Iterator[Way]:
     served = [(lower, *hop.serves(lower)) for lower in machines]
-    served = [one for one in served if len(one[1])]
+    served = [
+        (lower, hop.placed(serves, lower), pieces)
+        for lower, serves, pieces in served
+        if len(serves)
+    ]
     for upper in machines:
         lowers = [one for one in served if (hop.loops if one[0] is upper else not hop.within)]
         asks = hop.asks(upper) if lowers else None

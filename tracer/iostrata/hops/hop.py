@@ -249,6 +249,14 @@ class Hop(ABC):
         """The asks by the keys and places that the lower machine knows them by."""
         return asks
 
+    def placed(self, serves: Serves, lower: Trace) -> Serves:
+        """The serves by the keys and places that an upper machine knows them by, if by any."""
+        return serves
+
+    def untied(self, lower: Trace) -> str:
+        """Why what a machine served is tied to nothing; empty: that is not known."""
+        return ""
+
     def context(self, link: Link, window: Window) -> Context | None:
         """What else on the lower machine kept the upper one's pieces."""
         return None

@@ -146,8 +146,8 @@ def _readdressed(crossing: Crossing) -> str:
 
 def _bypassed(crossing: Crossing, disk: str) -> str:
     return (
-        f"{crossing.upper}: {crossing.lower} saw nothing of what {disk} was asked; "
-        "it is not followed"
+        f"{crossing.upper}: nothing that {crossing.lower} saw is known to be what {disk} was "
+        "asked; it is not followed"
     )
 
 

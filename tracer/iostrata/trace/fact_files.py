@@ -61,7 +61,9 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         least_rtt_us=dict(filter(None, files.table("connections", "connection", _least_rtt))),
         echoes=tuple(files.lines(ECHOES, "echo", parse_echo, HEAD)),
         overlays=dict(files.lines("overlays", "overlay", _overlay, OVERLAY_COLUMNS)),
-        throttled=dict(files.lines("throttled", "virtual machine", _throttled)),
+        throttled=dict(files.lines("throttled", "virtual machine", _vmm)),
+        vmms=dict(files.lines("vmms", "virtual machine", _vmm)),
+        images=dict(files.lines("images", "image", _image)),
     )
     return facts, files.defects
 
@@ -185,8 +187,13 @@ def _overlay(line: str) -> tuple[int, int]:
     return overlay, upper
 
 
-def _throttled(line: str) -> tuple[int, str]:
+def _vmm(line: str) -> tuple[int, str]:
     pid, tab, name = line.partition("\t")
     if not tab:
         raise ValueError(line)
     return integer(pid, 32), "" if name == ABSENT else shown(name)
+
+
+def _image(line: str) -> tuple[tuple[int, int], str]:
+    dev, inode, kind = line.split("\t")
+    return (integer(dev, 32), integer(inode, 64)), shown(kind)

@@ -68,7 +68,9 @@ class Facts:
     innermost; empty: not recorded. ``least_rtt_us``: of each connection (client's port << 16 |
     server's) of an NFS mount, what TCP knew when the recording ended. ``echoes``: as they were
     sent; empty: it was not asked for them. ``throttled``: the name of each QEMU whose command line
-    limits a disk, by its process; empty where it has none.
+    limits a disk, by its process; empty where it has none. ``vmms``: the same of every QEMU.
+    ``images``: the format of the files that these had open, by device and inode, of those that are
+    not raw.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -82,6 +84,8 @@ class Facts:
     echoes: tuple[Echo, ...] = ()
     overlays: Mapping[int, int] = field(default_factory=dict)
     throttled: Mapping[int, str] = field(default_factory=dict)
+    vmms: Mapping[int, str] = field(default_factory=dict)
+    images: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition, or a file system, is on; anything else is its own."""

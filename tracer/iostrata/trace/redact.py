@@ -38,7 +38,7 @@ KEPT_ENV: Final = frozenset(
 # Of a BPF program's name, which is ours.
 KEPT_FIELDS: Final = frozenset({"program"})
 # Facts that hold numbers and the kernel's own names only.
-KEPT_FACTS: Final = ("cpus", "exchange", "overlays", "stacks", "tsc")
+KEPT_FACTS: Final = ("cpus", "exchange", "images", "overlays", "stacks", "tsc")
 ZEROS: Final = bytes(1 << 20)
 
 
@@ -133,7 +133,8 @@ def _redact_facts(source: Path, target: Path, names: Pseudonyms) -> None:
         **{name: lambda line: line for name in KEPT_FACTS},
         "mountinfo": lambda line: _mount(line, blocks, names),
         "cgroups": lambda line: _cgroup(line, names),
-        "throttled": lambda line: _throttled(line, names),
+        "throttled": lambda line: _vmm(line, names),
+        "vmms": lambda line: _vmm(line, names),
         ECHOES: lambda line: _first_cell(line, "address", names.address),
     }
     for path in sorted(source.iterdir()):
@@ -228,7 +229,7 @@ def _cgroup(line: str, names: Pseudonyms) -> str | None:
     return f"{number}\t{_renamed(path, names.cgroup)}" if number.isdecimal() else None
 
 
-def _throttled(line: str, names: Pseudonyms) -> str | None:
+def _vmm(line: str, names: Pseudonyms) -> str | None:
     number, _, name = line.partition("\t")
     name = name if name == fact.ABSENT else _renamed(name, names.name)
     return f"{number}\t{name}" if number.isdecimal() else None

@@ -250,6 +250,8 @@ class TraceBuilder:
     _stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _cgroups: dict[int, str] = field(default_factory=dict)
     _throttled: dict[int, str] = field(default_factory=dict)
+    _vmms: dict[int, str] = field(default_factory=dict)
+    _images: dict[tuple[int, int], str] = field(default_factory=dict)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(
@@ -322,6 +324,14 @@ class TraceBuilder:
         self._throttled[pid] = name
         return self
 
+    def vmm(self, pid: int, name: str) -> Self:
+        self._vmms[pid] = name
+        return self
+
+    def image(self, device_key: int, inode: int, kind: str) -> Self:
+        self._images[device_key, inode] = kind
+        return self
+
     def write(self, directory: Path) -> Path:
         """The machine's directory, written."""
         facts = {}
@@ -338,9 +348,12 @@ class TraceBuilder:
         if self._cgroups:
             lines = (f"{number}\t{path}" for number, path in self._cgroups.items())
             facts["cgroups"] = "\n".join((CGROUP_COLUMNS, *lines, ""))
-        if self._throttled:
-            lines = (f"{pid}\t{fact_text(name)}\n" for pid, name in self._throttled.items())
-            facts["throttled"] = "".join(lines)
+        for fact, named in (("throttled", self._throttled), ("vmms", self._vmms)):
+            if named:
+                facts[fact] = "".join(f"{pid}\t{fact_text(name)}\n" for pid, name in named.items())
+        if self._images:
+            lines = (f"{dev}\t{inode}\t{kind}\n" for (dev, inode), kind in self._images.items())
+            facts["images"] = "".join(lines)
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
         write_trace(
             directory,

@@ -15,6 +15,7 @@ from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
+from iostrata.hops.virtio.images import formats_of, placed_by
 from iostrata.hops.virtio.serves import serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
 from iostrata.model import NotObserved
@@ -40,6 +41,9 @@ class Virtio(Hop):
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
 
+    def placed(self, serves: Serves, lower: Trace) -> Serves:
+        return placed_by(serves, lower)
+
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
 
@@ -51,6 +55,12 @@ class Virtio(Hop):
 
     def disks(self, upper: Trace) -> Iterator[str]:
         return disks_of(upper)
+
+    def untied(self, lower: Trace) -> str:
+        if not (formats := sorted(set(formats_of(lower).values()))):
+            return ""
+        which = " or ".join(formats)
+        return f"where in it an image of {which} keeps what a guest writes is not known"
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         if vcpus_of(link.upper, link.lower.trace, link.agents) is None:
