@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from iostrata.cgroups import container_of, virtual_machine_of
+from iostrata.cgroups import container_of, machines_own, virtual_machine_of
 
 ID = "3f2a91bc77de" + "0" * 52
 POD = "kubepods-burstable-pod1b2c.slice"
@@ -50,3 +50,18 @@ def test_containers(path: str, name: str) -> None:
 )
 def test_virtual_machines(path: str, name: str) -> None:
     assert virtual_machine_of(path) == name
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        (r"/machine.slice/machine-qemu\x2d7\x2ddb.scope/libvirt/vcpu0",
+         r"/machine.slice/machine-qemu\x2d7\x2ddb.scope"),
+        ("/machine/qemu-3-db.libvirt-qemu/vcpu0", "/machine/qemu-3-db.libvirt-qemu"),
+        ("/qemu.slice/100.scope/below", "/qemu.slice/100.scope"),
+        ("/user.slice/100.scope/below", "/user.slice/100.scope/below"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_groups_of_a_machines_threads_are_the_machines(path: str, own: str) -> None:
+    assert machines_own(path) == own

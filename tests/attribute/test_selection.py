@@ -45,6 +45,7 @@ def mixed(count: int = 60) -> Breakdown:
             "process": ("fio (100)", "fio (101)", "odd (name) (102)"),
             "device": ("vda", "vdb"),
             "file": ("/db/wal/1", "/db/wal/2", "vdb:12", "/top"),
+            "vm": ("",),
         },
     )
     return replace(made, writes=writes)
@@ -253,8 +254,9 @@ def test_groups_by_control_group() -> None:
     number = "3f2a91bc77de" + "0" * 52
     paths = (f"/system.slice/docker-{number}.scope", "/qemu.slice/7.scope", "unknown")
     whole = mixed()
-    names, place = {**whole.writes.names, "cgroup": paths}, codes(np.arange(60) % 3)
-    writes = replace(whole.writes, names=names, codes={**whole.writes.codes, "cgroup": place})
+    names = {**whole.writes.names, "cgroup": paths, "vm": ("", "7", "")}
+    own = dict.fromkeys(("cgroup", "vm"), codes(np.arange(60) % 3))
+    writes = replace(whole.writes, names=names, codes={**whole.writes.codes, **own})
     whole = replace(whole, writes=writes)
     assert {name for name, _ in groups(summarise(whole, "cgroup"))} == set(paths)
     assert sorted(groups(summarise(whole, "container"))) == [

@@ -259,12 +259,19 @@ def test_a_virtual_processor_without_a_cpu(tmp_path: Path) -> None:
     assert not len(breakdown.behind.write)
 
 
-def test_who_had_the_cpu_of_a_virtual_processor(tmp_path: Path) -> None:
-    """Another machine's process had it for 30 us, the quota took 10, and 10 nobody was seen to."""
+@pytest.mark.parametrize(
+    "group", ["/machine.slice/machine-qemu\\x2d3\\x2ddb1.scope/libvirt/emulator", "/by/hand"]
+)
+def test_who_had_the_cpu_of_a_virtual_processor(group: str, tmp_path: Path) -> None:
+    """Another machine's process had it for 30 us, the quota took 10, and 10 nobody was seen to.
+
+    The machine's name is its QEMU's, or in what libvirt calls its control group.
+    """
     chain = Chain()
     until, cpu = without_a_cpu(chain), 504 % 4
-    others = "/machine.slice/machine-qemu\\x2d3\\x2ddb1.scope/libvirt/emulator"
-    chain.host.builder.cgroup(4711, others)
+    if group == "/by/hand":
+        chain.host.builder.vmm(900, "db1").vmm(chain.vmm, "db2")
+    chain.host.builder.cgroup(4711, group)
     chain.host.builder.cgroup(4712, "/limited")
     for on in until:
         chain.host.emit("sched_throttled", on, 504, since_ns=on - 50_000, throttled_ns=10_000,

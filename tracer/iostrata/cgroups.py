@@ -38,7 +38,7 @@ _LIBVIRT: Final = (
     re.compile(r"qemu-\d+-(?P<name>.+)\.libvirt-qemu"),
     re.compile(r"(?P<name>.+)\.libvirt-qemu"),
 )
-_PROXMOX: Final = re.compile(r"(?:.*/)?qemu\.slice/(?P<name>\d+)\.scope(?:/.*)?")
+_PROXMOX: Final = re.compile(r"(?P<scope>(?:.*/)?qemu\.slice/(?P<name>\d+)\.scope)(?:/.*)?")
 _LIBVIRT_LXC: Final = re.compile(r"machine-lxc-\d+-(?P<name>.+)\.scope")
 _ESCAPED: Final = re.compile(r"\\x([0-9a-f]{2})")
 
@@ -64,13 +64,23 @@ def container_of(path: str) -> str:
 
 def virtual_machine_of(path: str) -> str:
     """``db1``, the machine that libvirt or Proxmox runs in this cgroup; empty: none known."""
+    return _machine_in(path)[0]
+
+
+def machines_own(path: str) -> str:
+    """Of a cgroup within such a machine's, as each of its virtual CPUs has one, the machine's."""
+    return _machine_in(path)[1]
+
+
+def _machine_in(path: str) -> tuple[str, str]:
+    """The machine's name, and the path of its cgroup; that of any other cgroup is its own."""
     if match := _PROXMOX.fullmatch(path):
-        return match["name"]
-    for part in _parts(path):
+        return match["name"], match["scope"]
+    for number, part in enumerate(_parts(path)):
         for pattern in _LIBVIRT:
             if match := pattern.fullmatch(part):
-                return match["name"]
-    return ""
+                return match["name"], "/".join(path.split("/")[: number + 1])
+    return "", path
 
 
 def _parts(path: str) -> list[str]:

@@ -32,13 +32,15 @@ def names_of(
     engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
     labels = [f"{engine}{name}" for engine in engines for name in METHODS]
     method = units.engine[kept] * len(METHODS) + units.method[kept]
+    cgroups = _cgroups(trace, units.tid[kept], end_ns)
     found: Mapping[str, Coded] = {
         "machine": ((trace.machine,), np.zeros(len(kept), np.int32)),
         "method": _coded(method, lambda code: labels[code]),
         "process": process,
         "thread": thread,
         "comm": comm,
-        "cgroup": _cgroups(trace, units.tid[kept], end_ns),
+        "cgroup": cgroups,
+        "vm": _vms(trace, units.tgid[kept], cgroups),
         "file": _files(trace, units, kept),
         "file_system": _coded(device, _or_all(facts.file_system_name)),
         "device": _coded(device, _or_all(facts.device_name)),
@@ -75,6 +77,14 @@ def _cgroups(trace: Trace, tid: Ints, end_ns: Ints) -> Coded:
     paths = trace.facts.cgroups
     group, codes = np.unique(at(tasks["cgroup"], row), return_inverse=True)
     return _same_texts([shown(paths.get(number, NO_CGROUP)) for number in group.tolist()], codes)
+
+
+def _vms(trace: Trace, tgid: Ints, cgroups: Coded) -> Coded:
+    """The virtual machine that each process runs; empty: none."""
+    paths, group = cgroups
+    pairs, codes = coded(trace.facts.running_machines(tgid) * max(len(paths), 1) + group)
+    pids = [(pair // len(paths), paths[pair % len(paths)]) for pair in pairs.tolist()]
+    return _same_texts([shown(trace.facts.virtual_machine(*one)) for one in pids], codes)
 
 
 def _number(trace: Trace, device: int, inode: int) -> str:

@@ -203,7 +203,8 @@ def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> tuple[list[T
 def _tops(graph: Graph) -> tuple[list[Top], int, int]:
     """Each machine with synchronous writes; how many did not end here, and plain ones.
 
-    Without a workload, what machines did for others: first of all for those not recorded.
+    Without any, what machines did for others: first of all for those not recorded. What a machine
+    with a workload does for itself alone is no write of another's.
     """
     tops, unfinished, plain_writes = [], 0, 0
     for trace in graph.machines:
@@ -217,8 +218,8 @@ def _tops(graph: Graph) -> tuple[list[Top], int, int]:
     served = [
         (trace, hop, *found)
         for trace in graph.machines
-        if not _has_workload(trace)
         for hop in HOPS
+        if not (hop.within and _has_workload(trace))
         if (found := units_of_served(hop, trace))
     ]
     first = [one for one in served if (one[0].machine, one[1].name) not in asked]

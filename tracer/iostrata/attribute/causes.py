@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute.figures import figures
-from iostrata.attribute.who import leader, together
+from iostrata.attribute.who import Own, leader, together
 from iostrata.columns import Ints
 from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Cause, Layer, Row, Sum, Tail
@@ -24,7 +24,7 @@ DEVICE: Final = "device"
 
 
 def causes(
-    rows: Sequence[Row], tail: Tail | None, own_processes: frozenset[str] = frozenset()
+    rows: Sequence[Row], tail: Tail | None, own_processes: Own = frozenset()
 ) -> tuple[Cause, ...]:
     """Each row is in one of them, so with the residual they are all of the total."""
     names = dict.fromkeys(_cause(row.layer) for row in rows)

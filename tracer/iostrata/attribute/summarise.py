@@ -16,7 +16,7 @@ from iostrata.attribute.rhythm import rhythm
 from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.attribute.who import own_of, parts_of
-from iostrata.cgroups import container_of, virtual_machine_of
+from iostrata.cgroups import container_of
 from iostrata.columns import Ints, coded, distinct
 from iostrata.errors import UsageError
 from iostrata.model import Breakdown, Row, SegmentRow, Served, Summary, Table, Writes
@@ -40,7 +40,7 @@ DERIVED: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
     "process": ("process", process_name),
     "directory": ("file", directory_of),
     "container": ("cgroup", lambda path: container_of(path) or "none"),
-    "vm": ("cgroup", lambda path: virtual_machine_of(path) or "none"),
+    "vm": ("vm", lambda name: name or "none"),
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from iostrata.attribute.selection import process_name
-from iostrata.columns import Ints, distinct
+from iostrata.columns import Ints, coded
 from iostrata.model import UNKNOWN, Breakdown, Part, Row, Who, Writes
 
 IDLE = "idle"
@@ -52,15 +52,28 @@ def together(rows: Iterable[Row]) -> tuple[Part, ...]:
     return in_order(parts.values())
 
 
-def own_of(writes: Writes, rows: Ints) -> frozenset[str]:
-    """The names of the processes that some writes (row indices) are of."""
-    names = writes.names["process"]
-    codes = distinct(writes.codes["process"][rows])
-    return frozenset(process_name(names[code]) for code in codes.tolist())
+Own = frozenset[tuple[str, str]]
+"""Processes by name, and the virtual machine that each runs."""
 
 
-def leader(parts: Iterable[Part], own: frozenset[str], half_of: float) -> Part | None:
+def own_of(writes: Writes, rows: Ints) -> Own:
+    """The processes that some writes (row indices) are of."""
+    processes, machines = writes.names["process"], writes.names["vm"]
+    process, vm = (writes.codes[name][rows].astype(np.int64) for name in ("process", "vm"))
+    pairs, _ = coded(process * len(machines) + vm)
+    return frozenset(
+        (process_name(processes[pair // len(machines)]), machines[pair % len(machines)])
+        for pair in pairs.tolist()
+    )
+
+
+def leader(parts: Iterable[Part], own: Own, half_of: float) -> Part | None:
     """Who else is behind at least half of some part of the total, if anybody is known to be."""
-    others = [part for part in parts if part.who.process not in own | {IDLE, UNKNOWN.process}]
+    nobody = {IDLE, UNKNOWN.process}
+    others = [
+        part
+        for part in parts
+        if part.who.process not in nobody and (part.who.process, part.who.vm) not in own
+    ]
     first = max(others, key=lambda part: part.share, default=None)
     return first if first and first.share * 2 >= half_of > 0 else None

@@ -198,12 +198,14 @@ class WaitSite:
 class Who:
     """A process by its name, and the path of its control group; empty: not known.
 
-    ``idle`` in no group is nobody: the CPU, or the disk, had nothing to do.
+    ``idle`` in no group is nobody: the CPU, or the disk, had nothing to do. ``vm``: the virtual
+    machine that it runs, empty: none. All its threads are one, whatever groups they are in.
     """
 
     machine: str
     process: str
     cgroup: str = ""
+    vm: str = ""
 
 
 UNKNOWN: Final = Who("", "unknown")

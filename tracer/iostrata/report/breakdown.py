@@ -33,8 +33,8 @@ class Part(Struct, frozen=True):
     """What one process is behind of a row: ns a write, and as a part of the total's mean.
 
     ``process``: ``unknown``: it was not seen; ``idle``: nobody, the CPU or the disk had nothing
-    to do. ``cgroup``: path in version 2 of control groups. ``container``, ``virtual_machine``:
-    what that path says.
+    to do. ``cgroup``: path in version 2 of control groups. ``container``: what that path
+    says. ``virtual_machine``: that it runs, by its QEMU's name or by that path.
     """
 
     process: str

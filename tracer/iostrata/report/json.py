@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from iostrata import model
-from iostrata.cgroups import container_of, virtual_machine_of
+from iostrata.cgroups import container_of
 from iostrata.report import verdict
 from iostrata.report.breakdown import (
     Bin,
@@ -145,7 +145,7 @@ def _behind(parts: Sequence[model.Part]) -> list[Part] | UnsetType:
             share=rounded_share(part.share),
             cgroup=part.who.cgroup or UNSET,
             container=container_of(part.who.cgroup) or UNSET,
-            virtual_machine=virtual_machine_of(part.who.cgroup) or UNSET,
+            virtual_machine=part.who.vm or UNSET,
         )
         for part in parts
     ] or UNSET

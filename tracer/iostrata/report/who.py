@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from iostrata.cgroups import container_of, virtual_machine_of
+from iostrata.cgroups import container_of
 from iostrata.model import UNKNOWN, Part, Who
 
 SHOWN: Final = 5
@@ -19,8 +19,8 @@ def named(who: Who) -> str:
         return "unknown"
     if who.process == IDLE and not who.cgroup:
         return "nobody: it was idle"
-    if machine := virtual_machine_of(who.cgroup):
-        return f"{who.process} of virtual machine {machine}"
+    if who.vm:
+        return f"{who.process} of virtual machine {who.vm}"
     if container := container_of(who.cgroup):
         return f"{who.process} in {container}"
     return f"{who.process} in {who.cgroup}" if who.cgroup.strip("/") else who.process

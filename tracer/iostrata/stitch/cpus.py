@@ -60,7 +60,7 @@ def cpus_of(window: Window, sleeps: Sleeps, people: People) -> Turns:
     ).tolist()
     process = window.trace.points["sched_ran"].columns("process", begin=first, end=last)["process"]
     process = np.where(runs["tgid"] > 0, process, IDLE.encode())
-    who = people.of(process.astype("S16"), runs["cgroup"])
+    who = people.of(process.astype("S16"), runs["cgroup"], runs["tgid"])
     order = np.lexsort((-runs["end_ns"], runs["begin_ns"], runs["ran_cpu"]))
     cpu, begin = runs["ran_cpu"][order], runs["begin_ns"][order]
     new = np.append(True, (cpu[1:] != cpu[:-1]) | (begin[1:] != begin[:-1]))[: len(order)]

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, distinct, integers
+from iostrata.cgroups import machines_own
+from iostrata.columns import AsOf, Ints, distinct, integers, pair_key
 from iostrata.model import UNKNOWN, Crowd, Who
 from iostrata.trace import Trace
 
@@ -36,10 +37,17 @@ class People:
     def names(self) -> tuple[Who | Crowd, ...]:
         return tuple(self._names)
 
-    def number(self, process: str, cgroup: int) -> int:
-        path = self._trace.facts.cgroups.get(cgroup, "")
-        who = Who(self._trace.machine, process, path)
-        return self._number(who)
+    def number(self, name: str, cgroup: int) -> int:
+        """Of what is no process: a limit of a group, or nobody."""
+        return self._number(Who(self._trace.machine, name, self._path(cgroup)))
+
+    def _path(self, cgroup: int) -> str:
+        return self._trace.facts.cgroups.get(cgroup, "")
+
+    def _process(self, name: str, cgroup: int, tgid: int) -> int:
+        path = self._path(cgroup)
+        vm = self._trace.facts.virtual_machine(tgid, path)
+        return self._number(Who(self._trace.machine, name, machines_own(path), vm))
 
     def _number(self, who: Who | Crowd) -> int:
         if who not in self._numbers:
@@ -47,19 +55,23 @@ class People:
             self._names.append(who)
         return self._numbers[who]
 
-    def of(self, process: NDArray[np.generic], cgroup: Ints) -> Ints:
-        """The numbers of many, whose names are bytes."""
+    def of(self, process: NDArray[np.generic], cgroup: Ints, tgid: Ints) -> Ints:
+        """The numbers of many processes, whose names are bytes."""
         names, name = np.unique(process, return_inverse=True)
-        groups, group = np.unique(cgroup, return_inverse=True)
-        pairs, pair = np.unique(name * max(len(groups), 1) + group, return_inverse=True)
+        # Of those that are no virtual machine's the number tells nothing.
+        machines = self._trace.facts.running_machines(tgid)
+        _, first, one = np.unique(
+            pair_key(pair_key(name, machines), cgroup), return_index=True, return_inverse=True
+        )
         numbers = [
-            self.number(
-                bytes(names[one // len(groups)]).decode(errors="replace"),
-                int(groups[one % len(groups)]),
+            self._process(
+                bytes(names[name[row]]).decode(errors="replace"),
+                int(cgroup[row]),
+                int(machines[row]),
             )
-            for one in pairs.tolist()
+            for row in first.tolist()
         ]
-        return np.array(numbers, np.int64)[pair]
+        return np.array(numbers, np.int64)[one]
 
     def threads(self, tid: Ints, time_ns: Ints) -> Ints:
         """The processes of some threads at some time."""
@@ -68,7 +80,9 @@ class People:
             told = AsOf(integers(events["subject_tid"]), integers(events["time_ns"]))
             row = told.at_or_before(tid, time_ns)
             rows = np.flatnonzero((row >= 0) & (found < 0))
-            found[rows] = self.of(events["process"][row[rows]], cgroup[row[rows]])
+            event = row[rows]
+            tgid = integers(events["tgid"])[event]
+            found[rows] = self.of(events["process"][event], cgroup[event], tgid)
         return found
 
     def limits(self, name: str, cgroup: Ints) -> Ints:
@@ -108,11 +122,11 @@ class People:
         """The events that name threads, the better ones first, and the groups they name."""
         tasks = self._trace.points["task"]
         if len(tasks):
-            columns = tasks.columns("subject_tid", "time_ns", "process", "cgroup")
+            columns = tasks.columns("subject_tid", "time_ns", "process", "cgroup", "tgid")
             yield columns, integers(columns["cgroup"])
         threads = self._trace.points["thread"]
         if len(threads) and "process" in threads.fields:
-            columns = threads.columns("subject_tid", "time_ns", "process")
+            columns = threads.columns("subject_tid", "time_ns", "process", "tgid")
             yield columns, np.zeros(len(threads), np.int64)
 
 

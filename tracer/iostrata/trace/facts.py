@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+import numpy as np
+
+from iostrata.cgroups import virtual_machine_of
+from iostrata.columns import Ints
 from iostrata.trace.cells import integer
 from iostrata.trace.clocks import Exchange, TscOffset, exchange_of
 from iostrata.trace.echo import Echo
@@ -86,6 +90,18 @@ class Facts:
     throttled: Mapping[int, str] = field(default_factory=dict)
     vmms: Mapping[int, str] = field(default_factory=dict)
     images: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+    def running_machines(self, pid: Ints) -> Ints:
+        """Of some processes those that are known to run a virtual machine, 0 for all others."""
+        return np.where(np.isin(pid, list(self.vmms)), pid, 0)
+
+    def virtual_machine(self, pid: int, cgroup: str) -> str:
+        """What a process runs, by its QEMU's name or by its control group's path; empty: none.
+
+        A QEMU that nobody gave a name has its number.
+        """
+        name = self.vmms.get(pid) or virtual_machine_of(cgroup)
+        return name or (f"process {pid}" if pid in self.vmms else "")
 
     def disk_of(self, device_key: int) -> int:
         """The whole disk that a partition, or a file system, is on; anything else is its own."""
