@@ -25,10 +25,12 @@ IMAGES = 77
 class Local(Chain):
     """``placed``: where in its file the image keeps what the guest writes at an offset.
 
-    ``asked``: how many requests the monitor was given.
+    ``whole``: so many bytes at a multiple of as many are written, if any is. ``asked``: how many
+    requests the monitor was given.
     """
 
     placed: Callable[[int], int] = int
+    whole: int = 0
     asked: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -42,16 +44,18 @@ class Local(Chain):
         self.asked += 1
         self.host.emit("thread", 1, tid, tgid=self.vmm, subject_tid=tid, kind=4, comm=b"worker")
         queue = enter + costs.client
-        place = self.placed(offset)
+        place, size = self.placed(offset), 8192
+        if self.whole:
+            place, size = place - place % self.whole, self.whole
         request = Request(queue=costs.disk.queue, scheduler=None, device=costs.disk.device,
-                          sector=place // 512 + 2_000_000 * self.vm)  # fmt: skip
+                          sector=place // 512 + 2_000_000 * self.vm, size=size)  # fmt: skip
         spent = submit(self.host, HOST_DISK, tid, queue, request)
         wake = queue + sum(spent.values()) + 700
         back = wake + 1_100
         self.host.emit("sched_resume", back, tid, off_ns=queue, wake_ns=wake, waker_tid=0,
                        state=2, subject_tid=tid)  # fmt: skip
         self.host.emit("syscall", back + 600, tid, enter_ns=enter, inode=self.image, dev=HOST_DISK,
-                       offset_bytes=place, size_bytes=8192, result=8192, tgid=self.vmm,
+                       offset_bytes=place, size_bytes=size, result=size, tgid=self.vmm,
                        open_flags=O_DIRECT, call=PWRITEV)  # fmt: skip
         account += Counter({f"host/{row}": ns for row, ns in spent.items()})
         account += Counter({

@@ -2,7 +2,8 @@
 /*
  * Images that keep what is written to them elsewhere in their file: a line `dev inode format`
  * each, of all that a process has open.  A disk of its own stands for itself (dev), whatever its
- * node is.  The first bytes of a file tell, as they tell QEMU's own tools.
+ * node is.  The first bytes of a file tell, as they tell QEMU's own tools.  Of qcow2 also where
+ * that is (qcow2.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -60,12 +61,13 @@ static const struct format *format_of(int fd)
 	return NULL;
 }
 
-static void tell(pid_t pid, const char *name, FILE *out)
+static void tell(pid_t pid, const char *name, FILE *formats_out, FILE *maps)
 {
 	const struct format *format;
 	struct stat status;
+	unsigned int dev;
 	char path[64];
-	dev_t dev;
+	dev_t number;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", pid, name);
@@ -76,14 +78,17 @@ static void tell(pid_t pid, const char *name, FILE *out)
 	if (fd < 0)
 		return;
 	format = format_of(fd);
-	close(fd);
-	dev = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
+	number = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
+	dev = major(number) << 20 | minor(number);
 	if (format)
-		fprintf(out, "%u\t%llu\t%s\n", major(dev) << 20 | minor(dev),
-			(unsigned long long)status.st_ino, format->name);
+		fprintf(formats_out, "%u\t%llu\t%s\n", dev, (unsigned long long)status.st_ino,
+			format->name);
+	if (format && !strcmp(format->name, "qcow2"))
+		qcow2_tell(fd, dev, status.st_ino, maps);
+	close(fd);
 }
 
-void images_tell(pid_t pid, FILE *out)
+void images_tell(pid_t pid, FILE *formats_out, FILE *maps)
 {
 	struct dirent *entry;
 	DIR *descriptors;
@@ -93,7 +98,7 @@ void images_tell(pid_t pid, FILE *out)
 	descriptors = opendir(path);
 	while (descriptors && (entry = readdir(descriptors))) {
 		if (entry->d_name[0] != '.')
-			tell(pid, entry->d_name, out);
+			tell(pid, entry->d_name, formats_out, maps);
 	}
 	if (descriptors)
 		closedir(descriptors);

@@ -252,8 +252,11 @@ int tsc_write(int directory_fd);
 /* vmms.c: virtual machines by name, and whose QEMU holds requests back itself; asked: duties */
 int vmms_write(unsigned int asked, int directory_fd);
 
-/* images.c: which of a process's files are images that are not raw */
-void images_tell(pid_t pid, FILE *out);
+/* images.c: which of a process's files are images that are not raw, and where those keep what */
+void images_tell(pid_t pid, FILE *formats_out, FILE *maps);
+
+/* qcow2.c: where an image keeps what its guest sees */
+void qcow2_tell(int fd, unsigned int dev, uint64_t inode, FILE *out);
 
 /* cgroups.c: the paths of the control groups whose ids the programs have noted */
 void cgroups_follow(const unsigned long long *ids);

@@ -96,7 +96,7 @@ static bool read_limits(FILE *words, char *name, size_t size)
 }
 
 struct told {
-	FILE *names, *throttled, *images;
+	FILE *names, *throttled, *images, *maps;
 };
 
 static void tell(pid_t pid, void *context)
@@ -106,7 +106,7 @@ static void tell(pid_t pid, void *context)
 	bool limited;
 	FILE *words;
 
-	images_tell(pid, told->images);
+	images_tell(pid, told->images, told->maps);
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	words = fopen(path, "re");
 	if (!words)
@@ -143,8 +143,10 @@ int vmms_write(unsigned int asked, int directory_fd)
 	told.names = append(directory_fd, "facts/vmms");
 	told.throttled = append(directory_fd, "facts/throttled");
 	told.images = append(directory_fd, "facts/images");
-	error = told.names && told.throttled && told.images ? 0 : -errno;
+	told.maps = append(directory_fd, "facts/image_maps");
+	error = told.names && told.throttled && told.images && told.maps ? 0 : -errno;
 	if (!error)
 		error = duties_each(DUTY_vmm, tell, &told);
-	return end(told.names, end(told.throttled, end(told.images, error)));
+	error = end(told.names, end(told.throttled, error));
+	return end(told.images, end(told.maps, error));
 }

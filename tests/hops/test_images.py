@@ -5,16 +5,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
+from iostrata.hops.translation import NO_KEY
+from iostrata.hops.virtio import Virtio
+from iostrata.hops.virtio.images import DISPUTED, NOWHERE, OWN, guests_offsets
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.report import table
-from tests.chain import GUEST_DISK, Costs
+from iostrata.trace import Extent, read_trace
+from iostrata.trace.layout import THREAD_VMM
+from iostrata.trace.write import TraceBuilder
+from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, Costs
 from tests.images import HOST_DISK, Local
+from tests.network import exchanged
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import Request, Writer, device
 
@@ -23,6 +32,11 @@ SECOND_DISK = device(253, 33)
 FIRST = 5 * BLOCK
 """Header, tables and counts of references come first in a file of such a format."""
 DEEP, ROUNDS = 8, 12
+CLUSTER = 65536
+WRITES = DEEP * ROUNDS
+CLUSTERS = WRITES * BLOCK // CLUSTER
+UNTIL = 40_000_000
+"""All is done by then."""
 LATE = Costs(vmm=620_000, client=3_000, disk=Request(device=60_000, scheduler=None),
              complete=40_000, inject=9_000, interrupt=2_000)  # fmt: skip
 """Where many wait, each waits long until the monitor takes it up."""
@@ -32,7 +46,7 @@ def deep(chain: Local, disk: int = GUEST_DISK, first: int = 0) -> list[Writer]:
     """A disk that is written to block after block, with ``DEEP`` requests under way."""
     tids = [400 + disk % 16 + 4 * number for number in range(DEEP)]
     writers = [Writer(chain.guest, tid, disk, 0) for tid in tids]
-    for number in range(ROUNDS * DEEP):
+    for number in range(WRITES):
         writer = writers[number % DEEP]
         writer.now = 1_000_000 + number * 100_000 + number * number % 997
         request = replace(LATE.disk, device=60_000 + 100 * number)
@@ -41,7 +55,11 @@ def deep(chain: Local, disk: int = GUEST_DISK, first: int = 0) -> list[Writer]:
 
 
 def found(chain: Local, path: Path) -> Breakdown:
-    breakdown = analyse(open_recording(chain.recording(path, "guest host")))
+    """The clocks are known: so regular a world fits others as well."""
+    chain.recording(path, "guest host")
+    for name in ("guest", "host"):
+        exchanged(path / name, int, UNTIL, 100, 2_000)
+    breakdown = analyse(open_recording(path))
     conserves(breakdown)
     return breakdown
 
@@ -52,7 +70,7 @@ def test_many_at_once_to_a_raw_image(tmp_path: Path) -> None:
     writers = deep(chain)
     breakdown = found(chain, tmp_path)
     (virtio,) = breakdown.quality.crossings
-    assert (virtio.followed, virtio.asked) == (DEEP * ROUNDS, DEEP * ROUNDS)
+    assert (virtio.followed, virtio.asked) == (WRITES, WRITES)
     mine = accounts(breakdown)
     for writer in writers:
         held = [account["host/device.data"] for account in mine[writer.tid]]
@@ -71,6 +89,107 @@ def test_what_another_block_was_written_for_is_not_taken_for_it(tmp_path: Path) 
     assert not any(layer.machine == "host" for layer in breakdown.layers)
 
 
+def mapped(shuffled: list[int], *times: tuple[int, range]) -> Local:
+    """A guest whose image has its clusters in another order; told at each time: those."""
+    chain = Local(placed=lambda offset: shuffled[offset // CLUSTER] * CLUSTER + offset % CLUSTER)
+    chain.host.builder.image(HOST_DISK, chain.image, "qcow2")
+    for time, told in times:
+        for number in told:
+            place = shuffled[number] * CLUSTER
+            extent = Extent(time, number * CLUSTER, CLUSTER, place)
+            chain.host.builder.extent(HOST_DISK, chain.image, extent)
+    return chain
+
+
+def followed_right(chain: Local, writers: list[Writer], path: Path) -> int:
+    """How many were followed: each to its own request, which took a time of its own."""
+    breakdown = found(chain, path)
+    crossings = breakdown.quality.crossings
+    mine = accounts(breakdown)
+    for writer in writers:
+        for account, true in zip(mine[writer.tid], writer.truth, strict=True):
+            held = account.get("host/device.data", 0)
+            assert held == pytest.approx(true["host/device.data"], abs=9) or not held
+    return crossings[0].followed if crossings else 0
+
+
+def shuffled_clusters(seed: int) -> list[int]:
+    """Of a file of which some are in places that others have on the guest's disk."""
+    order = [*range(5, 5 + CLUSTERS)]
+    Random(seed).shuffle(order)
+    return order
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_image_whose_map_is_known(seed: int, tmp_path: Path) -> None:
+    chain = mapped(shuffled_clusters(seed), (1, range(CLUSTERS)), (99, range(CLUSTERS)))
+    assert followed_right(chain, deep(chain), tmp_path) == WRITES
+
+
+def test_clusters_that_came_into_being_meanwhile(tmp_path: Path) -> None:
+    """The first map has few of them, and the last one all."""
+    chain = mapped(shuffled_clusters(1), (1, range(3)), (99, range(CLUSTERS)))
+    assert followed_right(chain, deep(chain), tmp_path) == WRITES
+
+
+def test_clusters_that_no_map_has_yet(tmp_path: Path) -> None:
+    """QEMU writes its tables late: what they do not tell is not followed."""
+    chain = mapped(shuffled_clusters(2), (1, range(9, CLUSTERS)), (99, range(6, CLUSTERS)))
+    assert followed_right(chain, deep(chain), tmp_path) == WRITES - 6 * CLUSTER // BLOCK
+
+
+def test_clusters_that_were_another_blocks_before(tmp_path: Path) -> None:
+    """Nothing tells when that changed: what was written there is neither's."""
+    chain = mapped(shuffled_clusters(3), (99, range(CLUSTERS)))
+    for number in range(4):
+        extent = Extent(1, (number + 20) * CLUSTER, CLUSTER, chain.placed(number * CLUSTER))
+        chain.host.builder.extent(HOST_DISK, chain.image, extent)
+    assert followed_right(chain, deep(chain), tmp_path) == WRITES - 4 * CLUSTER // BLOCK
+
+
+def test_a_cluster_that_is_written_as_a_whole(tmp_path: Path) -> None:
+    """At first: what the guest writes of it, with what its backing file has of the rest."""
+    chain = mapped(shuffled_clusters(4), (99, range(CLUSTERS)))
+    writer = chain.writer()
+    for number in range(CLUSTERS):
+        for chain.whole in (CLUSTER, 0):
+            chain.durable_write(writer, number * CLUSTER + number % 8 * BLOCK, LATE)
+    assert followed_right(chain, [writer], tmp_path) == 2 * CLUSTERS
+
+
+def test_places_of_tables_are_for_what_is_made_durable() -> None:
+    extents = [Extent(1, -1, CLUSTER, 0), Extent(1, 0, 2 * CLUSTER, 5 * CLUSTER),
+               Extent(9, 3 * CLUSTER, CLUSTER, 0)]  # fmt: skip
+    place = np.array([0, 5 * CLUSTER + 8, 6 * CLUSTER, 7 * CLUSTER - 8, 7 * CLUSTER, 4 * CLUSTER])
+    size = np.full(len(place), 16)
+    told = [DISPUTED, 8, CLUSTER, NOWHERE, NOWHERE, NOWHERE]
+    assert guests_offsets(extents, place, size).tolist() == told
+    assert guests_offsets(extents[:2], place, size).tolist() == [OWN, *told[1:]]
+    assert guests_offsets([], place, size).tolist() == [NOWHERE] * len(place)
+
+
+def test_what_an_image_writes_of_its_own_is_for_flushes(tmp_path: Path) -> None:
+    """Like those it has no key; what it has in no place that is known is for nobody."""
+    builder = TraceBuilder().image(HOST_DISK, 7, "qcow2")
+    builder.extent(HOST_DISK, 7, Extent(1, -1, CLUSTER, 0))
+    builder.extent(HOST_DISK, 7, Extent(1, 3 * CLUSTER, CLUSTER, 5 * CLUSTER))
+    builder.add("thread", time_ns=1, tid=50, subject_tid=50, tgid=50, kind=THREAD_VMM)
+    places = (5 * CLUSTER + BLOCK, 512, 9 * CLUSTER, 0)
+    for number, (place, call) in enumerate(zip(places, (PWRITEV, PWRITEV, PWRITEV, FDATASYNC),
+                                               strict=True)):  # fmt: skip
+        builder.add("syscall", time_ns=200 + number, enter_ns=100 + number, tid=50, tgid=50,
+                    inode=7, dev=HOST_DISK, offset_bytes=place, call=call,
+                    result=0 if call == FDATASYNC else 512)  # fmt: skip
+    trace = read_trace(builder.write(tmp_path))
+    served, _ = Virtio().serves(trace)
+    known = Virtio().placed(served, trace)
+    assert known.shared.tolist() == [False, True, False, True]
+    assert known.size_bytes.tolist() == [512, 0, 0, 0]
+    assert known.offset_bytes.tolist()[0] == 3 * CLUSTER + BLOCK
+    assert known.key.tolist()[2] == NO_KEY
+    assert served.offset_bytes.tolist() == [*places]
+
+
 def test_a_disk_beside_a_raw_one(tmp_path: Path) -> None:
     """One is followed; of the other, nothing that the host saw is said to be it."""
     raw = Local()
@@ -82,7 +201,7 @@ def test_a_disk_beside_a_raw_one(tmp_path: Path) -> None:
     deep(other, SECOND_DISK, 1 << 30)
     breakdown = found(raw, tmp_path)
     (virtio,) = breakdown.quality.crossings
-    assert (virtio.followed, virtio.asked) == (DEEP * ROUNDS, DEEP * ROUNDS)
+    assert (virtio.followed, virtio.asked) == (WRITES, WRITES)
     assert virtio.bypassed == ("vdc",)
     printed = " ".join(table.plain(summarise(breakdown)).split())
     assert "nothing that host saw is known to be what vdc was asked; it is not followed" in printed

@@ -12,6 +12,7 @@ import pytest
 from iostrata.trace.clocks import TscOffset
 from iostrata.trace.fact_files import read_facts
 from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key
+from iostrata.trace.images import Extent
 from iostrata.trace.read import read_trace
 from iostrata.trace.write import TraceBuilder
 
@@ -216,6 +217,18 @@ def test_what_a_qemu_limits(tmp_path: Path) -> None:
     assert defects == ["facts/throttled: line 4 is no virtual machine, nor is one more"]
 
 
+def test_where_an_image_keeps_what(tmp_path: Path) -> None:
+    """Of each file as it was at each time; a server's numbers of files may need all 64 bits."""
+    large = (1 << 64) - 5
+    lines = f"9\t5\t7\t0\t65536\t327680\n9\t5\t7\t-\t65536\t0\n9\t5\t{large}\t0\t8\t16\n"
+    facts, defects = read_facts(facts_directory(tmp_path, image_maps=lines))
+    assert not defects
+    assert facts.image_maps == {
+        (5, 7): (Extent(9, 0, 65536, 327680), Extent(9, -1, 65536, 0)),
+        (5, -5): (Extent(9, 0, 8, 16),),
+    }
+
+
 @pytest.mark.parametrize(
     ("fact", "what"),
     [
@@ -223,7 +236,7 @@ def test_what_a_qemu_limits(tmp_path: Path) -> None:
         ("tsc", "virtual CPU's offset"), ("exchange", "exchange of clocks"), ("stacks", "stack"),
         ("cgroups", "control group"), ("connections", "connection"), ("echoes", "echo"),
         ("overlays", "overlay"), ("throttled", "virtual machine"), ("vmms", "virtual machine"),
-        ("images", "image"),
+        ("images", "image"), ("image_maps", "range of an image"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path: Path) -> None:
@@ -248,6 +261,8 @@ def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path:
         ("vmms", f"{1 << 32}\tvm1"),
         ("images", f"{1 << 32}\t5\tqcow2"),
         ("images", f"5\t{1 << 64}\tqcow2"),
+        ("image_maps", f"1\t5\t7\t0\t65536\t{1 << 63}"),
+        ("image_maps", "1\t5\t7\t-65536\t65536\t0"),
     ],
 )
 def test_a_number_that_no_word_holds_is_a_defect(tmp_path: Path, fact: str, line: str) -> None:

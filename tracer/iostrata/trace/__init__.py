@@ -18,6 +18,7 @@ from iostrata.trace.files import (
     write_whole,
 )
 from iostrata.trace.follow import Follower
+from iostrata.trace.images import Extent, File
 from iostrata.trace.losses import UNKNOWN_POINT
 from iostrata.trace.metadata import Clock
 from iostrata.trace.names import ProcessNames, ThreadNames
@@ -34,9 +35,9 @@ from iostrata.trace.write import block_fact, with_fields, write_trace
 
 __all__ = [
     "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_POINT", "UNSEEN_CALLS",
-    "BlockDevice", "Clock", "Echo", "Exchange", "Facts", "FileNames", "Follower", "Mount", "Points",
-    "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
-    "count", "dump", "echo_lines", "file_names", "inode_numbers", "is_trace_file", "layout",
-    "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
-    "untold_subvolumes", "with_fields", "write_trace", "write_whole",
+    "BlockDevice", "Clock", "Echo", "Exchange", "Extent", "Facts", "File", "FileNames", "Follower",
+    "Mount", "Points", "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset",
+    "block_fact", "by_script", "count", "dump", "echo_lines", "file_names", "inode_numbers",
+    "is_trace_file", "layout", "open_regular", "parse_mount", "read_small", "read_trace",
+    "realtime_of", "redact_trace", "untold_subvolumes", "with_fields", "write_trace", "write_whole",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from iostrata.trace.clocks import EXCHANGE_COLUMNS, exchange_of, parse_exchange,
 from iostrata.trace.echo import ECHOES, HEAD, parse_echo
 from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key, unescape
 from iostrata.trace.files import MOST_FACT_BYTES, read_small
+from iostrata.trace.images import by_file, parse_extent, parse_image
 
 Parsed = TypeVar("Parsed")
 
@@ -63,7 +64,8 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         overlays=dict(files.lines("overlays", "overlay", _overlay, OVERLAY_COLUMNS)),
         throttled=dict(files.lines("throttled", "virtual machine", _vmm)),
         vmms=dict(files.lines("vmms", "virtual machine", _vmm)),
-        images=dict(files.lines("images", "image", _image)),
+        images=dict(files.lines("images", "image", parse_image)),
+        image_maps=by_file(files.lines("image_maps", "range of an image", parse_extent)),
     )
     return facts, files.defects
 
@@ -192,8 +194,3 @@ def _vmm(line: str) -> tuple[int, str]:
     if not tab:
         raise ValueError(line)
     return integer(pid, 32), "" if name == ABSENT else shown(name)
-
-
-def _image(line: str) -> tuple[tuple[int, int], str]:
-    dev, inode, kind = line.split("\t")
-    return (integer(dev, 32), integer(inode, 64)), shown(kind)

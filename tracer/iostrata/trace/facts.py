@@ -19,6 +19,7 @@ from iostrata.columns import Ints
 from iostrata.trace.cells import integer
 from iostrata.trace.clocks import Exchange, TscOffset, exchange_of
 from iostrata.trace.echo import Echo
+from iostrata.trace.images import Extent, File
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ class Facts:
     server's) of an NFS mount, what TCP knew when the recording ended. ``echoes``: as they were
     sent; empty: it was not asked for them. ``throttled``: the name of each QEMU whose command line
     limits a disk, by its process; empty where it has none. ``vmms``: the same of every QEMU.
-    ``images``: the format of the files that these had open, by device and inode, of those that are
-    not raw.
+    ``images``: the format of the files that these had open, of those that are not raw;
+    ``image_maps``: where those kept what, as far as that was there.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -89,7 +90,8 @@ class Facts:
     overlays: Mapping[int, int] = field(default_factory=dict)
     throttled: Mapping[int, str] = field(default_factory=dict)
     vmms: Mapping[int, str] = field(default_factory=dict)
-    images: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    images: Mapping[File, str] = field(default_factory=dict)
+    image_maps: Mapping[File, tuple[Extent, ...]] = field(default_factory=dict)
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""

@@ -27,6 +27,7 @@ from iostrata.trace.fact_files import (
     STACK_COLUMNS,
 )
 from iostrata.trace.facts import BlockDevice, Mount, device_numbers
+from iostrata.trace.images import OWN, Extent, File
 from iostrata.trace.metadata import EVENT_HEADER, FORMAT_VERSION, Clock, render
 from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BITS, HEAD_BYTES, MAGIC
 from iostrata.trace.stream import RECORDER_CPU, RECORDER_STREAM
@@ -251,7 +252,8 @@ class TraceBuilder:
     _cgroups: dict[int, str] = field(default_factory=dict)
     _throttled: dict[int, str] = field(default_factory=dict)
     _vmms: dict[int, str] = field(default_factory=dict)
-    _images: dict[tuple[int, int], str] = field(default_factory=dict)
+    _images: dict[File, str] = field(default_factory=dict)
+    _extents: list[tuple[File, Extent]] = field(default_factory=list)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(
@@ -332,6 +334,10 @@ class TraceBuilder:
         self._images[device_key, inode] = kind
         return self
 
+    def extent(self, device_key: int, inode: int, extent: Extent) -> Self:
+        self._extents.append(((device_key, inode), extent))
+        return self
+
     def write(self, directory: Path) -> Path:
         """The machine's directory, written."""
         facts = {}
@@ -354,6 +360,8 @@ class TraceBuilder:
         if self._images:
             lines = (f"{dev}\t{inode}\t{kind}\n" for (dev, inode), kind in self._images.items())
             facts["images"] = "".join(lines)
+        if self._extents:
+            facts["image_maps"] = "".join(extent_line(*one) for one in self._extents)
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
         write_trace(
             directory,
@@ -393,6 +401,12 @@ def mount_line(mount: Mount) -> str:
         f"1 1 {device_numbers(mount.device_key)} {root} {point} {mount.options} - "
         f"{mount.file_system} {source} {mount.options}\n"
     )
+
+
+def extent_line(file: File, extent: Extent) -> str:
+    offset = OWN if extent.offset_bytes < 0 else extent.offset_bytes
+    cells = (extent.time_ns, *file, offset, extent.size_bytes, extent.place_bytes)
+    return "\t".join(map(str, cells)) + "\n"
 
 
 def block_fact(blocks: Iterable[BlockDevice]) -> str:

@@ -2,8 +2,8 @@
 """The hop from a guest to the machine that runs it.
 
 Its wire key is the place on the disk: sector * 512 in the guest is the offset in
-a raw image's file, in a system call of the virtual machine monitor (VMM). A flush has
-no place; the VMM makes one fdatasync of several of them.
+a raw image's file, in a system call of the virtual machine monitor (VMM); between that and
+qcow2's stand the image's tables. A flush has no place; the VMM makes one fdatasync of several.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
-from iostrata.hops.virtio.images import formats_of, placed_by
+from iostrata.hops.virtio.images import placed_by, unknown_formats
 from iostrata.hops.virtio.serves import serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
 from iostrata.model import NotObserved
@@ -57,7 +57,7 @@ class Virtio(Hop):
         return disks_of(upper)
 
     def untied(self, lower: Trace) -> str:
-        if not (formats := sorted(set(formats_of(lower).values()))):
+        if not (formats := unknown_formats(lower)):
             return ""
         which = " or ".join(formats)
         return f"where in it an image of {which} keeps what a guest writes is not known"
