@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.hops.virtio.images import images_of
 from iostrata.trace.layout import CALL_FDATASYNC, CALL_PWRITE64, THREAD_VMM
 from iostrata.trace.read import Trace, read_trace
 
@@ -123,20 +124,20 @@ def test_a_process_that_holds_a_machine_is_recorded(recorder: Path, disk: Path) 
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("words", "name", "limited"),
     [
-        (("-name", "vm1", "-drive", "file=a,throttling.iops-total=50"), "vm1"),
-        (("-name", "guest=vm 2,debug-threads=on", "-drive", "file=a,bps_wr=1M,id=b"), "vm 2"),
-        (("--object", '{"qom-type":"throttle-group","limits":{"iops-write": 20}}'), ""),
-        (("-object", "throttle-group,id=t,x-bps-total=4096"), ""),
-        (("-drive", "file=a,throttling.iops-total=0,throttling.iops-size=4096"), None),
-        (("-append", "iops=50"), None),
-        (("-name", "iops=50"), None),
+        (("-name", "vm1", "-drive", "file=a,throttling.iops-total=50"), "vm1", True),
+        (("-name", "guest=vm 2,debug-threads=on", "-drive", "file=a,bps_wr=1M,id=b"), "vm 2", True),
+        (("--object", '{"qom-type":"throttle-group","limits":{"iops-write": 20}}'), "", True),
+        (("-object", "throttle-group,id=t,x-bps-total=4096"), "", True),
+        (("-drive", "file=a,throttling.iops-total=0,throttling.iops-size=4096"), "", False),
+        (("-append", "iops=50"), "", False),
+        (("-name", "iops=50"), "iops=50", False),
     ],
 )
 @pytest.mark.parametrize("begins", ["before", "after"])
-def test_limits_of_a_command_line(
-    begins: str, words: tuple[str, ...], named: str | None, recorder: Path, disk: Path
+def test_name_and_limits_of_a_command_line(
+    begins: str, words: tuple[str, ...], name: str, limited: bool, recorder: Path, disk: Path
 ) -> None:
     """Of a process that runs a virtual machine, however late it came; nothing else is kept."""
     with ExitStack() as until_ended:
@@ -148,4 +149,16 @@ def test_limits_of_a_command_line(
             vmm.write()
         facts = read_trace(disk / "trace").facts
         pid = vmm.process.pid
-    assert facts.throttled == ({} if named is None else {pid: named})
+    assert facts.throttled == ({pid: name} if limited else {})
+    assert facts.vmms == {pid: name}
+
+
+def test_an_image_that_is_not_raw_is_known(recorder: Path, disk: Path) -> None:
+    """By the very file that its writes are to."""
+    image = disk / "image"
+    image.write_bytes(b"QFI\xfb".ljust(4096 * WRITES, b"\0"))
+    with writer(image, holds_machine=True) as vmm, recording(recorder, disk / "trace"):
+        vmm.write()
+    trace = read_trace(disk / "trace")
+    assert [*trace.facts.images.values()] == ["qcow2"]
+    assert [*images_of(trace).values()] == [*trace.facts.images]
