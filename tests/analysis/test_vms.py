@@ -174,6 +174,20 @@ def test_reports_name_guests(found: Breakdown) -> None:
     assert len({part.virtual_machine for part in parts}) == len(parts)
 
 
+def test_a_thread_of_the_kernel_for_a_guest_is_the_guests(tmp_path: Path) -> None:
+    """It bears the number of the QEMU that it works for; another's has no guest here."""
+    host = Host()
+    for process in (b"vhost-%d" % pid_of(2), b"vhost-77"):
+        host.cpu_round(1, 2, 70_000)
+        host.world.builder._rows["sched_ran"][-1] |= {"tgid": 9_999, "process": process}
+    host.world.builder.write(tmp_path / "host")
+    breakdown = analyse(open_recording(tmp_path / "host"))
+    names = breakdown.behind.names
+    assert {(who.process, who.vm) for who in names if who.process.startswith("vhost")} == {
+        (f"vhost-{pid_of(2)}", "vm2"), ("vhost-77", ""),
+    }  # fmt: skip
+
+
 def test_another_guest_is_named_although_its_process_has_the_same_name(tmp_path: Path) -> None:
     """The verdict is about whom a guest was behind most: not about itself."""
     host = Host()

@@ -15,7 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
+from iostrata.attribute import summarise
 from iostrata.hops.virtio.images import images_of
+from iostrata.recording import open_recording
 from iostrata.trace.layout import CALL_FDATASYNC, CALL_PWRITE64, THREAD_VMM
 from iostrata.trace.read import Trace, read_trace
 
@@ -151,6 +154,21 @@ def test_name_and_limits_of_a_command_line(
         pid = vmm.process.pid
     assert facts.throttled == ({pid: name} if limited else {})
     assert facts.vmms == {pid: name}
+
+
+def test_machines_are_told_apart_by_name(recorder: Path, disk: Path) -> None:
+    """Nothing but the host is recorded: each write and each sync is one of its machine's."""
+    with ExitStack() as until_ended:
+        vmms = [
+            until_ended.enter_context(writer(disk / name, "-name", name, holds_machine=True))
+            for name in ("vm1", "vm2")
+        ]
+        with recording(recorder, disk / "trace"):
+            for vmm in vmms:
+                vmm.write()
+    summary = summarise(analyse(open_recording(disk / "trace")), "vm")
+    found = {group.name: group.count for group in summary.groups}
+    assert found == {"vm1": 2 * WRITES, "vm2": 2 * WRITES}
 
 
 def test_an_image_that_is_not_raw_is_known(recorder: Path, disk: Path) -> None:

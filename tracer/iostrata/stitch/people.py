@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -20,6 +21,10 @@ NOBODY: Final = -1
 STEPS: Final = (1, 5, 25, 100)
 """To so many percent each one's share of a work is told."""
 MOST_CROWDS: Final = 400
+
+# The kernel's own thread for a virtual machine's network, or disk: a process by itself until
+# Linux 6e890c5d5021 ("vhost: use vhost_tasks for worker threads"), in v6.4.
+VHOST: Final = re.compile(r"vhost-(\d{1,9})")
 
 Members = tuple[tuple[int, int], ...]
 """Who (a number), and how many percent; the most first."""
@@ -46,6 +51,8 @@ class People:
 
     def _process(self, name: str, cgroup: int, tgid: int) -> int:
         path = self._path(cgroup)
+        if match := VHOST.fullmatch(name):
+            tgid = int(match[1])
         vm = self._trace.facts.virtual_machine(tgid, path)
         return self._number(Who(self._trace.machine, name, machines_own(path), vm))
 

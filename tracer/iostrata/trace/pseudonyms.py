@@ -16,7 +16,7 @@ NAME_PART: Final = 27
 
 # Threads that the kernel names, by what they are and their number alone.
 KERNEL_THREAD: Final = re.compile(
-    rb"kworker/u?\d+:\d+H?|ksoftirqd/\d+|migration/\d+|kswapd\d+|loop\d+|nfsd|rcu_\w{1,9}|"
+    rb"kworker/u?\d+:\d+H?|ksoftirqd/\d+|migration/\d+|kswapd\d+|loop\d+|vhost-\d+|nfsd|rcu_\w{1,9}|"
     rb"jbd2/(?:[shv]d[a-z]+|nvme\d+n\d+p?|dm-|md|loop)\d*-\d+|iou-(?:sqp|wrk)-\d+"
 )
 # Programs that serve others: a hop knows them by name.
