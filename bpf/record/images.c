@@ -30,6 +30,9 @@ static const struct format {
 	{ "qed", 0, 4, "QED\0" },
 	{ "vmdk", 0, 4, "KDMV" },
 	{ "vhdx", 0, 8, "vhdxfile" },
+	{ "vpc", 0, 8, "conectix" }, /* one of a fixed size is raw, and has this at its end */
+	{ "parallels", 0, 16, "WithoutFreeSpace" },
+	{ "parallels", 0, 16, "WithouFreSpacExt" },
 	{ "vdi", 64, 4, "\x7f\x10\xda\xbe" },
 };
 

@@ -21,6 +21,8 @@ FILES = {
     "qed": b"QED\0",
     "vmdk": b"KDMV\1",
     "vhdx": b"vhdxfileQ",
+    "vpc": b"conectix",
+    "parallels": b"WithouFreSpacExt",
     "vdi": b"<<< an image >>>".ljust(64) + b"\x7f\x10\xda\xbe",
     "raw": bytes(4096),
     "boot": b"\xeb\x63\x90",
@@ -28,7 +30,7 @@ FILES = {
     "behind": bytes(512) + b"QFI\xfb",
     "empty": b"",
 }
-FORMATS = ("qcow2", "qed", "vmdk", "vhdx", "vdi")
+FORMATS = ("qcow2", "qed", "vmdk", "vhdx", "vdi", "vpc", "parallels")
 
 
 @pytest.fixture(scope="module")
