@@ -8,7 +8,7 @@ timeline shows what the table counts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from msgspec import structs
@@ -19,10 +19,10 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.who import CONTENDED, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints
-from iostrata.hops import Witnesses, lift
+from iostrata.hops import Lifted, Witnesses, lift
 from iostrata.model import Lane, Op, Quality, Step, Timeline
 from iostrata.recording import Recording
-from iostrata.stitch import windows
+from iostrata.stitch import SERVED, windows
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,15 @@ class Seen:
 
     timelines: tuple[Timeline, ...]
     quality: Quality
+
+
+@dataclass
+class _Told:
+    """Of one unit: its steps, ``called_ns`` still as ``begin_ns``, times absolute; ``served``:
+    of a read, from where."""
+
+    steps: list[Step] = field(default_factory=list)
+    served: str = ""
 
 
 def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL, op: Op = Op.SYNC) -> Seen:
@@ -44,30 +53,34 @@ def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple
     """In the order of the choice, among the wanted ones. Errors: NothingToAnalyse, UsageError."""
     chosen = choice.of(found.writes, wanted.rows(found.writes))
     rows = np.array([one.row for one in chosen], np.int64)
-    steps = [_steps_of_units(found.path, top, top.units_of(rows)) for top in found.tops]
+    told = [_told_of_units(found, top, top.units_of(rows)) for top in found.tops]
     timelines = []
     for one in chosen:
         top = found.top_of(one.row)
         unit = int(top.kept[one.row - top.first])
-        mine = steps[found.tops.index(top)][unit]
+        mine = told[found.tops.index(top)][unit]
         timelines.append(_timeline(found, top, one, unit, mine))
     return tuple(timelines)
 
 
-def _steps_of_units(path: Path, top: Top, units: Ints) -> dict[int, list[Step]]:
-    """Steps of each unit, ``called_ns`` still as ``begin_ns``; times absolute."""
-    steps: dict[int, list[Step]] = {int(unit): [] for unit in units}
+def _told_of_units(found: Prepared, top: Top, units: Ints) -> dict[int, _Told]:
+    told = {int(unit): _Told() for unit in units}
     wanted = np.isin(top.pieces.unit, units)
     for rows in windows(top.pieces):
         mine = np.flatnonzero(wanted[rows])
-        if len(mine):
-            for piece, step in _steps(path, top, rows, mine):
-                steps[int(top.pieces.unit[rows[piece]])].append(step)
-    return steps
+        if not len(mine):
+            continue
+        lifted, unit = lift(found.path.graph, top.node, rows), top.pieces.unit[rows]
+        for piece, step in _steps(found.path, top, rows, mine, lifted):
+            told[int(unit[piece])].steps.append(step)
+        for piece in mine.tolist() if found.op is Op.READ else ():
+            told[int(unit[piece])].served = SERVED[lifted.served[piece]]
+    return told
 
 
-def _steps(path: Path, top: Top, rows: Ints, pieces: Ints) -> Iterable[tuple[int, Step]]:
-    lifted = lift(path.graph, top.node, rows)
+def _steps(
+    path: Path, top: Top, rows: Ints, pieces: Ints, lifted: Lifted
+) -> Iterable[tuple[int, Step]]:
     witnesses = Witnesses(path.graph, lifted)
     begins, ends = top.pieces.begin_ns[rows], top.pieces.end_ns[rows]
     names = Names()
@@ -93,7 +106,7 @@ def _steps(path: Path, top: Top, rows: Ints, pieces: Ints) -> Iterable[tuple[int
         yield owner, Step(layer, begin, end, begin, evidence)
 
 
-def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, steps: list[Step]) -> Timeline:
+def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, told: _Told) -> Timeline:
     writes, row = found.writes, chosen.row
     begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
     realtime = None if writes.realtime_ns is None else int(writes.realtime_ns[row])
@@ -104,7 +117,7 @@ def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, steps: list[
     away = starts - begin - called
     own = process_name(writes.names["process"][writes.codes["process"][row]])
     relative = []
-    for step in sorted(steps, key=lambda step: step.begin_ns):
+    for step in sorted(told.steps, key=lambda step: step.begin_ns):
         call = int(np.searchsorted(starts, step.begin_ns, side="right")) - 1
         since, until = step.begin_ns - begin, step.end_ns - begin
         evidence = step.evidence
@@ -113,6 +126,7 @@ def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, steps: list[
         relative.append(Step(step.layer, since, until, since - int(away[call]), evidence))
     return Timeline(
         op=found.op,
+        served=told.served,
         number=row + 1,
         of=len(writes),
         why=chosen.why,

@@ -26,13 +26,14 @@ import numpy as np
 
 from iostrata.attribute.batches import FEWEST, Floats
 from iostrata.attribute.drift import FEWEST_RUNS, Drift, drift_of
-from iostrata.attribute.run import MIX_COLUMNS, Figure, Run, RunGroup
+from iostrata.attribute.run import MIX_COLUMNS, Figure, Run, RunGroup, served_by, served_in
 from iostrata.attribute.selection import LayerKey, layers_of
 from iostrata.attribute.student import quantile
 from iostrata.layers import ROWS
 from iostrata.model import (
     Change,
     ChangeRow,
+    ChangeServed,
     ComparedGroup,
     Comparison,
     Layer,
@@ -120,6 +121,7 @@ def compare(
         regressions=() if limit is None else tuple(_regressions(groups, limit)),
         quality_a=tuple(run.quality for run in a),
         quality_b=tuple(run.quality for run in b),
+        op=a[0].op,
     )
 
 
@@ -158,7 +160,15 @@ def _group(
             for layer, of in rows
         ),
         needed_runs=_needed_runs(total, of_total) if rule.judged else None,
+        served=tuple(_served(a, b)),
     )
+
+
+def _served(a: Sequence[RunGroup], b: Sequence[RunGroup]) -> Iterator[ChangeServed]:
+    """Whatever any run has, most of A first."""
+    for name in dict.fromkeys([*served_in(a), *served_in(b)]):
+        of_a, of_b = served_by(name, a), served_by(name, b)
+        yield ChangeServed(of_a, of_b, of_b.share - of_a.share)
 
 
 def _mean(figures: Sequence[Figure]) -> float:

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from iostrata.attribute.batches import FEWEST, Batches
 from iostrata.attribute.selection import LayerKey
-from iostrata.attribute.summarise import named
+from iostrata.attribute.summarise import named, served_of
 from iostrata.columns import Ints, distinct
-from iostrata.model import Breakdown, Layer, Quality, Writes
+from iostrata.model import Breakdown, Layer, Op, Quality, Served, ServedInRuns, Writes
 
 MIX_COLUMNS: Final = ("method", "size", "device")
 
@@ -28,7 +28,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Law: the layers' values and the residual's add up to the total's."""
+    """Law: the layers' values and the residual's add up to the total's.
+
+    ``served``: of reads, by the name of the place that did.
+    """
 
     count: int
     total: Figure
@@ -36,13 +39,14 @@ class RunGroup:
     p99: Figure
     layers: Mapping[LayerKey, Figure]
     residual: Figure
+    served: Mapping[str, Served] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Run:
     """One recording. ``layers``: in order; ``parts``: of each column, the part of each name.
 
-    ``created``: ISO 8601, empty where nobody noted it.
+    ``created``: ISO 8601, empty where nobody noted it. ``op``: what the "writes" are.
     """
 
     layers: tuple[Layer, ...]
@@ -50,6 +54,7 @@ class Run:
     parts: Mapping[str, Mapping[str, float]]
     quality: Quality
     created: str = ""
+    op: Op = Op.SYNC
 
 
 def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
@@ -68,6 +73,7 @@ def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
         },
         quality=breakdown.quality,
         created=created,
+        op=breakdown.op,
     )
 
 
@@ -101,4 +107,21 @@ def _group(breakdown: Breakdown, writes: Ints) -> RunGroup:
             if times.any()
         },
         residual=residual,
+        served={one.name: one for one in served_of(breakdown.writes, writes)},
     )
+
+
+def served_in(runs: Sequence[RunGroup]) -> dict[str, ServedInRuns]:
+    """Every place that served a read of any of the runs, most first; each run counts alike."""
+    names = dict.fromkeys(name for run in runs for name in run.served)
+    found = [served_by(name, runs) for name in names]
+    return {one.name: one for one in sorted(found, key=lambda one: -one.share)}
+
+
+def served_by(name: str, runs: Sequence[RunGroup]) -> ServedInRuns:
+    """What one place served of each run's reads."""
+    here = [run.served.get(name) for run in runs]
+    shares = tuple(one.share if one else 0.0 for one in here)
+    took = [one.mean_ns for one in here if one]
+    mean_ns = sum(took) / len(took) if took else None
+    return ServedInRuns(name, shares, sum(shares) / len(shares), mean_ns)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Final
 
-from iostrata.attribute.run import Figure, Run, RunGroup
+from iostrata.attribute.run import Figure, Run, RunGroup, served_in
 from iostrata.attribute.selection import LayerKey, layers_of
 from iostrata.attribute.student import quantile
 from iostrata.model import Layer, Repeated, Series, SeriesGroup, SeriesRow
@@ -30,6 +30,7 @@ def series(runs: Sequence[Run]) -> Series:
         groups=tuple(_group(name, [run.groups[name] for run in runs], layers) for name in common),
         not_in_all=tuple(name for name in names if name not in common),
         quality=tuple(run.quality for run in runs),
+        op=runs[0].op,
     )
 
 
@@ -56,6 +57,7 @@ def _group(name: str, runs: Sequence[RunGroup], layers: Mapping[LayerKey, Layer]
         rows=tuple(
             SeriesRow(layer, figure, figure.mean_ns / total.mean_ns) for layer, figure in figures
         ),
+        served=tuple(served_in(runs).values()),
     )
 
 

@@ -72,17 +72,17 @@ def summarise(breakdown: Breakdown, by: str = "") -> Summary:
         onset=onset,
         period=period,
         op=breakdown.op,
-        served=_served(breakdown.writes),
+        served=served_of(breakdown.writes, np.arange(len(breakdown.writes))),
     )
 
 
-def _served(writes: Writes) -> tuple[Served, ...]:
-    """From where reads were, most first; of writes nothing."""
+def served_of(writes: Writes, rows: Ints) -> tuple[Served, ...]:
+    """From where some reads (row indices) were, most first; of writes nothing."""
     if "served" not in writes.codes:
         return ()
-    codes, found = writes.codes["served"], []
+    codes, latency, found = writes.codes["served"][rows], writes.latency_ns[rows], []
     for code in distinct(codes).tolist():
-        took = writes.latency_ns[codes == code]
+        took = latency[codes == code]
         share = len(took) / len(codes)
         found.append(Served(writes.names["served"][code], len(took), share, float(took.mean())))
     return tuple(sorted(found, key=lambda one: -one.count))

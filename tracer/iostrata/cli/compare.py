@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width, told
 from iostrata.cli.sides import sides
-from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, UsageError
+from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, NothingToAnalyse, UsageError
 from iostrata.model import Comparison, Op
 from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
@@ -54,6 +55,7 @@ def compare(
     process: filters.Process = None,
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
+    op: options.OneOp = options.Operations.SYNC,
     json: options.JsonOnly = "",
     jobs: options.Jobs = 0,
     no_cache: options.NoCache = False,
@@ -86,12 +88,16 @@ def compare(
     their neighbours and their minute in common, so how the next run would
     differ is not known. The intervals are then of what varies within the two.
 
+    Of reads (--op read) it says beside the layers what served them, A and B side
+    by side.
+
     A regression is a change for the worse that is proven, and above the limit:
     of the total, its p50 or p99, or what a layer adds to the total.
 
     \b
       iostrata compare before after
       iostrata compare before/1 before/2 before/3 -- after/*
+      iostrata compare before after --op read
       iostrata compare before after --by method --fail-above 10%
       iostrata compare before after --json - | jq .regressions
     """
@@ -105,9 +111,8 @@ def compare(
             "record them with --repeat 5, or leave --fail-above out",
         )
     group = by.value if by else ""
-    a, b = (
-        [_run(path, group, wanted, jobs, not no_cache) for path in side] for side in (of_a, of_b)
-    )
+    wish = _Wish(group, wanted, Op(op.value), jobs, not no_cache)
+    a, b = ([_run(path, wish) for path in side] for side in (of_a, of_b))
     result = compared(a, b, group, limit)
     _check_common(result)
     if json == STDOUT:
@@ -124,11 +129,25 @@ def compare(
     return STATUS_LOSSES if any(one.doubtful for one in qualities) else 0
 
 
-def _run(path: Path, by: str, wanted: Wanted, jobs: int, cached: bool) -> Run:
+@dataclass(frozen=True)
+class _Wish:
+    """What is asked of each recording."""
+
+    by: str
+    wanted: Wanted
+    op: Op
+    jobs: int
+    cached: bool
+
+
+def _run(path: Path, wish: _Wish) -> Run:
     """Only figures are kept of each: many runs need no more memory than one."""
     recording = open_recording(path)
-    found = told(recording, Op.SYNC, jobs, cached)
-    return run_of(chosen(found, wanted), by, recording.created)
+    try:
+        found = told(recording, wish.op, wish.jobs, wish.cached)
+    except NothingToAnalyse as none:
+        raise NothingToAnalyse(f"{path}: {none}", none.hint) from none
+    return run_of(chosen(found, wish.wanted), wish.by, recording.created)
 
 
 def _limit(text: str) -> float | None:

@@ -31,7 +31,7 @@ from iostrata.export import (
     write_parquet,
     write_perfetto,
 )
-from iostrata.model import Breakdown
+from iostrata.model import Breakdown, Op
 from iostrata.recording import Recording, open_recording, redact
 
 MOST: Final = 10_000
@@ -75,6 +75,7 @@ def export(
     process: filters.Process = None,
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
+    op: options.OneOp = options.Operations.SYNC,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
     jobs: options.Jobs = 0,
     quiet: options.Quiet = False,
@@ -83,6 +84,7 @@ def export(
 
     --parquet and --csv hold all writes: id, times, method, process, device, and
     one column a layer in ns; these columns and unattributed_ns add up to latency_ns.
+    With --op read there is a row a read, and what served it (served).
 
     --spans holds what was at work for each write, and when (kind work), and who
     held its time (kind held: these add up to its latency).
@@ -101,6 +103,7 @@ def export(
       iostrata export /var/tmp/db --perfetto db.pftrace --writes 5000:6000
       iostrata export /var/tmp/db --parquet db.parquet --spans spans.parquet
       iostrata export /var/tmp/db --csv db.csv --force
+      iostrata export /var/tmp/db --op read --parquet reads.parquet
       iostrata export /var/tmp/db --redact db-to-show
     """
     wanted = [path for path in (perfetto, parquet, csv, spans) if path]
@@ -125,7 +128,7 @@ def export(
         _redact(source, redacted, story)
         if not wanted:
             return 0
-    found = prepare(source)
+    found = prepare(source, Op(op.value))
     chosen = choice.rows(found.writes)
     if perfetto:
         rows = _rows(found, chosen, first, last, bool(writes), story)
@@ -195,16 +198,18 @@ def _range(text: str) -> tuple[int, int]:
 
 def _rows(found: Prepared, chosen: Ints, first: int, last: int, told: bool, story: Story) -> Ints:
     """Of the chosen writes those with numbers ``first`` to ``last``, or not too many."""
-    count = len(found.writes)
+    count, word = len(found.writes), found.op.word
     if first > count:
-        raise UsageError(f"there is no write {first}", f"this recording's writes are 1 to {count}")
+        raise UsageError(
+            f"there is no {word} {first}", f"this recording's {word}s are 1 to {count}"
+        )
     if told:
         return chosen[(chosen >= first - 1) & (chosen < (last or count))]
     most = MOST_OF_SEVERAL if len(found.path.members) > 1 else MOST
     if len(chosen) > most:
         last = chosen[most - 1] + 1
         story.say(
-            f"the Perfetto trace holds writes {chosen[0] + 1} to {last} of {len(chosen)}; "
+            f"the Perfetto trace holds {word}s {chosen[0] + 1} to {last} of {len(chosen)}; "
             "--writes : for all"
         )
     return chosen[:most]

@@ -17,7 +17,7 @@ from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
 from iostrata.foreign import shown
-from iostrata.model import Fact
+from iostrata.model import Fact, Op
 from iostrata.recording import Recording, open_recording
 from iostrata.report import Page, page
 from iostrata.trace import Trace
@@ -47,6 +47,7 @@ def html(
     process: filters.Process = None,
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
+    op: options.OneOp = options.Operations.SYNC,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     jobs: options.Jobs = 0,
     quiet: options.Quiet = False,
@@ -55,18 +56,20 @@ def html(
 
     The page holds the table, the layers over time and by latency, what makes
     the slowest writes slow, some single writes, and what the numbers rest on;
-    of several machines the arithmetic of `iostrata estimate`, too. It
-    needs no network and no other file, and follows the browser's dark mode. On
-    paper, all is there that the browser shows only when asked. Charts can be
-    zoomed by dragging; arrow keys move along them.
+    of several machines the arithmetic of `iostrata estimate`, too; of reads
+    (--op read) what served them. It needs no network and no other file, and
+    follows the browser's dark mode. On paper, all is there that the browser
+    shows only when asked. Charts can be zoomed by dragging; arrow keys move
+    along them.
 
     \b
       iostrata html /var/tmp/db -o db.html
+      iostrata html /var/tmp/db --op read -o reads.html
     """
     check_new(output, force)
     wanted = filters.wanted(since, until, process, to_file, slower_than)
     opened = open_recording(recording)
-    found = prepare(opened)
+    found = prepare(opened, Op(op.value))
     breakdown = chosen(breakdown_of(found, jobs), wanted)
     shown = Page(
         name=recording.resolve().name,
@@ -76,7 +79,7 @@ def html(
         timelines=timelines_of(found, SHOWN, wanted),
         facts=_facts(opened, found.path),
         estimate=estimate(found, breakdown, Given())
-        if len(found.path.members) > 1 and not wanted.told()
+        if len(found.path.members) > 1 and not wanted.told() and found.op is Op.SYNC
         else None,
     )
     with replacing(output) as part:

@@ -110,6 +110,26 @@ Op = Annotated[
         "(direct); all: a table of each.",
     ),
 ]
+
+
+def _one_kind(op: Operations) -> Operations:
+    if op is not Operations.ALL:
+        return op
+    raise UsageError(
+        "--op all: this shows one kind at a time; replay and run print a table of each",
+        "give --op sync, read or direct",
+    )
+
+
+OneOp = Annotated[
+    Operations,
+    typer.Option(
+        "--op",
+        callback=_one_kind,
+        help="Of synchronous writes, of reads, or of what is read and written with O_DIRECT "
+        "(direct).",
+    ),
+]
 NoNames = Annotated[
     bool, typer.Option("--no-names", help="Record no paths of files: numbers stand for them.")
 ]

@@ -22,9 +22,10 @@ from iostrata.cli.capture import (
     target,
     temporary,
 )
-from iostrata.cli.present import Wishes, present, terminal_width
+from iostrata.cli.present import EACH, Wishes, present, terminal_width
 from iostrata.cli.story import Story, complain
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
+from iostrata.model import Op
 from iostrata.record import Request
 from iostrata.report import series as series_report
 
@@ -128,9 +129,11 @@ class Runs:
 
 
 def _check_series(wishes: Wishes) -> None:
-    if wishes.op != "sync":
-        raise UsageError("--repeat is of synchronous writes only", "leave --op or --repeat out")
-    if replace(wishes, by="") != Wishes(""):
+    if wishes.op == EACH:
+        raise UsageError(
+            "--repeat prints one table of all runs, of one kind", "give --op sync, read or direct"
+        )
+    if replace(wishes, by="", op=Op.SYNC.value) != Wishes(""):
         raise UsageError(
             "--repeat prints one table of all runs, and of other reports --by only",
             "give -o DIR, then ask each run by `iostrata replay DIR/1`",
@@ -149,10 +152,11 @@ def _series(request: Request, runs: Runs, by: str) -> int:
             if status := failed(outcome):
                 return status
             recording = iostrata.open(own.directory)
-            found.append(run_of(recording.analyse(), by, recording.created))
+            found.append(run_of(recording.analyse(request.op), by, recording.created))
         result = series(found)
         if not result.groups:
-            raise NothingToAnalyse("no group of writes is in every run", "leave --by out")
+            word = result.op.word
+            raise NothingToAnalyse(f"no group of {word}s is in every run", "leave --by out")
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
         console.print(series_report.render(result, width), end="")

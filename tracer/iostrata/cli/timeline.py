@@ -48,7 +48,7 @@ def timeline(
     process: filters.Process = None,
     to_file: filters.File = None,
     slower_than: filters.SlowerThan = "",
-    op: options.Op = options.Operations.SYNC,
+    op: options.OneOp = options.Operations.SYNC,
     steps: Annotated[
         int,
         typer.Option("--steps", metavar="N", min=0, help="List the N longest steps of each."),
@@ -76,11 +76,10 @@ def timeline(
       iostrata timeline /var/tmp/db --id 4711 --json - | jq .writes
     """
     check_directory(json)
-    if op is options.Operations.ALL or by is options.By.SERVED:
+    if by is options.By.SERVED:
         raise UsageError(
-            "single writes and reads are chosen among those of one kind, and by what is known of "
-            "all of them",
-            "give --op sync, read or direct, and another --by",
+            "--by served: what served a read is known only once it was looked at by itself",
+            "choose by another --by: each read that is shown says what served it",
         )
     wanted = filters.wanted(since, until, process, to_file, slower_than)
     percentiles = tuple(percentile(text) for text in near or ())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export: slices of writes in, a Perfetto trace out, for ui.perfetto.dev.
 
-A group of tracks a machine: on the one with the workload ``writes`` (each write, and
-in it who held the time); on each, one track a layer (what was at work there, as long
+A group of tracks a machine: on the one with the workload ``writes``, or ``reads`` (each write,
+and in it who held the time); on each, one track a layer (what was at work there, as long
 as it was), below its segment where the path has more of them than a system and its
 devices. What overlaps is on several tracks of one name, which Perfetto shows as one.
 
@@ -37,7 +37,7 @@ from iostrata.export.packets import Sequence
 from iostrata.export.slices import Slices
 from iostrata.foreign import shown
 from iostrata.layers import HOPS, STACK
-from iostrata.model import Layer, Writes
+from iostrata.model import Layer
 from iostrata.stitch import Spans
 
 # perfetto.protos.BuiltinClock; from 64 on a clock is of one sequence.
@@ -167,14 +167,16 @@ class _Machine:
     ) -> Iterator[bytes]:
         begin, end = self._told(spans.begin_ns[rows]), self._told(spans.end_ns[rows])
         for row, begin_ns, end_ns in zip(rows.tolist(), begin.tolist(), end.tolist(), strict=True):
-            said = (("write", int(spans.owner[row]) + 1),)
+            said = ((self._found.op.word, int(spans.owner[row]) + 1),)
             yield self._sequence.begin(track, begin_ns, layer.row, flows.of(row), said)
             yield self._sequence.end(track, end_ns)
 
     def of_writes(self, rows: Ints, segments: Spans) -> Iterator[bytes]:
         """Each write is a slice; in it, who held its time."""
         writes, sequence = self._found.writes, self._sequence
-        group, packet = sequence.track("writes", self._track, 0, f"by iostrata {__version__}")
+        group, packet = sequence.track(
+            f"{self._found.op.word}s", self._track, 0, f"by iostrata {__version__}"
+        )
         yield packet
         begin, end, threads = writes.begin_ns[rows], writes.end_ns[rows], writes.tid[rows]
         first = np.searchsorted(segments.owner, rows, side="left")
@@ -195,7 +197,7 @@ class _Machine:
                     row = int(rows[one])
                     method = writes.names["method"][int(writes.codes["method"][row])]
                     yield sequence.begin(
-                        track, int(begin[one]), method, (row + 1,), _said(writes, row)
+                        track, int(begin[one]), method, (row + 1,), _said(self._found, row)
                     )
                     for part in range(first[one], last[one]):
                         held = names[place[part] + 1]
@@ -204,8 +206,9 @@ class _Machine:
                     yield sequence.end(track, int(end[one]))
 
 
-def _said(writes: Writes, row: int) -> Iterator[tuple[str, int | str]]:
-    yield "write", row + 1
+def _said(found: Prepared, row: int) -> Iterator[tuple[str, int | str]]:
+    writes = found.writes
+    yield found.op.word, row + 1
     yield "latency_ns", int(writes.latency_ns[row])
     for name in ("process", "file_system", "device"):
         yield name, writes.names[name][writes.codes[name][row]]

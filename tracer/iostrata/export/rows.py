@@ -5,9 +5,9 @@
 (CLOCK_MONOTONIC), ``realtime_ns`` (since 1970; only where clocks were sampled),
 ``latency_ns``, ``method``, ``process``, ``file_system``, ``device``, ``file``, ``tid``,
 ``tgid``, ``size_bytes`` and ``durable_writes`` (what it made durable, by whomever it was
-written), ``offset_bytes`` (-1: none), ``inode``, ``calls`` (the caller's own), then one
-column a layer (``device_data_ns``; of several machines ``server_device_data_ns``) and
-``unattributed_ns``: together ``latency_ns``.
+written), ``offset_bytes`` (-1: none), ``inode``, ``calls`` (the caller's own), ``served`` (of
+reads only: from where), then one column a layer (``device_data_ns``; of several machines
+``server_device_data_ns``) and ``unattributed_ns``: together ``latency_ns``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def columns(breakdown: Breakdown, ids: Ints | None = None) -> Iterator[Column]:
     yield Column("offset_bytes", writes.offset_bytes)
     yield Column("inode", writes.inode)
     yield Column("calls", writes.pieces)
+    if "served" in writes.codes:
+        yield Column("served", writes.codes["served"], writes.names["served"])
     for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True):
         name = layer.name.replace(".", "_").replace("/", "_")
         yield Column(f"{name}_ns", times)

@@ -21,9 +21,16 @@ from iostrata.model.breakdown import (
     Who,
     Writes,
 )
-from iostrata.model.comparison import Change, ChangeRow, ComparedGroup, Comparison, Regression
+from iostrata.model.comparison import (
+    Change,
+    ChangeRow,
+    ChangeServed,
+    ComparedGroup,
+    Comparison,
+    Regression,
+)
 from iostrata.model.estimate import Basis, Estimate, Guess
-from iostrata.model.series import Repeated, Series, SeriesGroup, SeriesRow
+from iostrata.model.series import Repeated, Series, SeriesGroup, SeriesRow, ServedInRuns
 from iostrata.model.summary import (
     Cause,
     Excess,
@@ -46,11 +53,11 @@ from iostrata.model.summary import (
 from iostrata.model.timeline import Evidence, Lane, Step, Timeline
 
 __all__ = [
-    "UNKNOWN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow", "Charts",
-    "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Crowd", "Estimate", "Evidence",
-    "Excess", "Fact", "Figures", "Guess", "Ints", "Lane", "Layer", "LeftOver", "LiveSummary",
-    "NotObserved", "Onset", "Op", "OverTime", "Part", "Period", "Quality", "Regression", "Repeated",
-    "Row", "SegmentRow", "Selection", "Series", "SeriesGroup", "SeriesRow", "Served", "Stack",
-    "Step", "Sum", "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen",
-    "WaitSite", "Who", "Writes",
+    "UNKNOWN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow",
+    "ChangeServed", "Charts", "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Crowd",
+    "Estimate", "Evidence", "Excess", "Fact", "Figures", "Guess", "Ints", "Lane", "Layer",
+    "LeftOver", "LiveSummary", "NotObserved", "Onset", "Op", "OverTime", "Part", "Period",
+    "Quality", "Regression", "Repeated", "Row", "SegmentRow", "Selection", "Series", "SeriesGroup",
+    "SeriesRow", "Served", "ServedInRuns", "Stack", "Step", "Sum", "Summary", "Table", "Tail",
+    "TailRow", "TailSegment", "Timeline", "Unseen", "WaitSite", "Who", "Writes",
 ]  # fmt: skip

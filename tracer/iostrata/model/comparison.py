@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from iostrata.model.breakdown import Layer, Quality
+from iostrata.model.breakdown import Layer, Op, Quality
+from iostrata.model.series import ServedInRuns
 
 
 class Change(Struct, frozen=True):
@@ -40,11 +41,20 @@ class ChangeRow(Struct, frozen=True):
     unlike: bool
 
 
+class ChangeServed(Struct, frozen=True):
+    """The reads that one place served, in the runs of each side; ``change``: of their shares."""
+
+    a: ServedInRuns
+    b: ServedInRuns
+    change: float
+
+
 class ComparedGroup(Struct, frozen=True):
     """Writes of one kind in all runs. Law: the rows' changes add up to the total's.
 
     ``known``: there is enough for the intervals to mean something. ``needed_runs``: of
     each side, to find a change of the total that is not small; None: not known, or hundreds.
+    ``served``: of reads, from where, most of A first.
     """
 
     name: str
@@ -56,6 +66,7 @@ class ComparedGroup(Struct, frozen=True):
     p99: Change
     rows: tuple[ChangeRow, ...]
     needed_runs: int | None
+    served: tuple[ChangeServed, ...] = ()
 
 
 class Regression(Struct, frozen=True):
@@ -75,7 +86,7 @@ class Comparison(Struct, frozen=True):
     ``mixes``: columns (``method``, ``size``) of which the two hold different parts.
     ``one_after_the_other``: no run of one side was made between those of the other.
     ``small``: the share below which a change does not matter; ``limit``: that above which
-    a real change for the worse is a regression; None: nothing is.
+    a real change for the worse is a regression; None: nothing is. ``op``: what the "writes" are.
     """
 
     confidence: float
@@ -95,3 +106,4 @@ class Comparison(Struct, frozen=True):
     regressions: tuple[Regression, ...]
     quality_a: tuple[Quality, ...]
     quality_b: tuple[Quality, ...]
+    op: Op = Op.SYNC

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from iostrata.model.breakdown import Layer, Quality
+from iostrata.model.breakdown import Layer, Op, Quality
 
 
 class Repeated(Struct, frozen=True):
@@ -28,8 +28,24 @@ class SeriesRow(Struct, frozen=True):
     share: float
 
 
+class ServedInRuns(Struct, frozen=True):
+    """The reads that one place served, in several runs.
+
+    ``shares``: of each run's reads; ``share``: their mean. ``mean_ns``: how long one took, mean of
+    the runs that have any; None: none has.
+    """
+
+    name: str
+    shares: tuple[float, ...]
+    share: float
+    mean_ns: float | None
+
+
 class SeriesGroup(Struct, frozen=True):
-    """Law: the rows' means add up to the total's. ``counts``: writes in each run."""
+    """Law: the rows' means add up to the total's. ``counts``: writes in each run.
+
+    ``served``: of reads, from where, most first.
+    """
 
     name: str
     counts: tuple[int, ...]
@@ -37,12 +53,17 @@ class SeriesGroup(Struct, frozen=True):
     p50: Repeated
     p99: Repeated
     rows: tuple[SeriesRow, ...]
+    served: tuple[ServedInRuns, ...] = ()
 
 
 class Series(Struct, frozen=True):
-    """``confidence``: of each interval, by itself. ``not_in_all``: groups that some runs lack."""
+    """``confidence``: of each interval, by itself. ``not_in_all``: groups that some runs lack.
+
+    ``op``: what the "writes" are.
+    """
 
     confidence: float
     groups: tuple[SeriesGroup, ...]
     not_in_all: tuple[str, ...]
     quality: tuple[Quality, ...]
+    op: Op = Op.SYNC

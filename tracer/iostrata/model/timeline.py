@@ -67,7 +67,7 @@ class Timeline(Struct, frozen=True):
     what it was chosen for. ``begin_ns``: CLOCK_MONOTONIC; ``realtime_ns``: since
     1970, None where the recording has no clock sample. ``calls_ns``: begin of each
     call, without the caller's own time between them, which is ``caller_ns``. ``op``: what the
-    "write" is.
+    "write" is; ``served``: of a read, from where, else empty.
     """
 
     number: int
@@ -87,3 +87,4 @@ class Timeline(Struct, frozen=True):
     lanes: tuple[Lane, ...]
     steps: tuple[Step, ...]
     op: Op = Op.SYNC
+    served: str = ""

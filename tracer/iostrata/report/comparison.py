@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
-from iostrata.model import Change, ComparedGroup, Comparison, Layer, Quality
+from iostrata.model import Change, ChangeServed, ComparedGroup, Comparison, Layer, Quality
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import headed, name_width, sections
@@ -19,6 +19,8 @@ FIGURE_WIDTH: Final = 8
 VERDICT_WIDTH: Final = 8
 COLUMNS: Final = ("A", "B", "change", "from", "to", "of A")
 INTERVAL: Final = ("from", "to")
+SERVED: Final = "served from"
+SERVED_COLUMNS: Final = ("A", "B", "change", "A took", "B took")
 # The first to go is the first that a narrow terminal can do without.
 DISPENSABLE: Final = (INTERVAL, ("A", "B"), ("of A",))
 
@@ -55,11 +57,12 @@ def _group(comparison: Comparison, group: ComparedGroup, width: int) -> Iterator
     names = name_width(rows)
     columns = _fit(width - names)
     unit = unit_for(group.total.a_ns)
-    title = f"{group.name}: {_counted(group.count_a, comparison.runs_a)} of A, "
-    title += f"{_counted(group.count_b, comparison.runs_b)} of B"
+    word = comparison.op.word
+    title = f"{group.name}: {_counted(group.count_a, word, comparison.runs_a)} of A, "
+    title += f"{_counted(group.count_b, word, comparison.runs_b)} of B"
     yield from (Text(line, style="bold") for line in wrapped(title, width))
     head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in columns)
-    yield Text(f"{unit.name + ' a write':<{names}}{head}", style="dim")
+    yield Text(f"{f'{unit.name} a {word}':<{names}}{head}", style="dim")
 
     def line(name: str, change: Change, style: str = "", unlike: bool = False) -> Text:
         verdict = "unlike" if unlike else change.verdict
@@ -83,6 +86,27 @@ def _group(comparison: Comparison, group: ComparedGroup, width: int) -> Iterator
             yield line(f"{indent}unattributed", row.change, "yellow")
     yield line("total p50", group.p50)
     yield line("total p99", group.p99)
+    # Of a group that is what one place served, its title says how many.
+    if [one.a.name for one in group.served] != [group.name]:
+        yield from _served(group.served, unit, width)
+
+
+def _served(served: Sequence[ChangeServed], unit: Unit, width: int) -> Iterator[Text]:
+    """What served the reads of the two sides, and how long each read took there."""
+    if not served:
+        return
+    names = max(map(len, (SERVED, *(one.a.name for one in served)))) + 1
+    columns = SERVED_COLUMNS[: max((width - names) // FIGURE_WIDTH, 1)]
+    head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in columns)
+    yield Text(f"{SERVED:<{names}}{head}", style="dim")
+    for one in served:
+        took = (
+            "-" if side.mean_ns is None else unit.text(side.mean_ns, FIGURE_WIDTH - 1)
+            for side in (one.a, one.b)
+        )
+        cells = (share(one.a.share), share(one.b.share), _signed(share(one.change)), *took)
+        some = "".join(f"{cell:>{FIGURE_WIDTH}}" for cell in cells[: len(columns)])
+        yield Text(f"{one.a.name:<{names}}{some}")
 
 
 def _fit(width: int) -> tuple[str, ...]:
@@ -109,8 +133,8 @@ def _signed(text: str) -> str:
     return text if text.startswith("-") or not text.strip("0.%") else f"+{text}"
 
 
-def _counted(writes: int, runs: int) -> str:
-    return f"{writes} writes in {runs} run{'s' if runs != 1 else ''}"
+def _counted(writes: int, word: str, runs: int) -> str:
+    return f"{writes} {word}s in {runs} run{'s' if runs != 1 else ''}"
 
 
 def _footer(comparison: Comparison, width: int) -> Iterator[Text]:
@@ -120,10 +144,13 @@ def _footer(comparison: Comparison, width: int) -> Iterator[Text]:
 
 def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
     yield from _basis(comparison)
+    if comparison.grouped_by != "served" and any(group.served for group in comparison.groups):
+        text = "parts of the reads, means over a side's runs, and how long one took: not judged"
+        yield SERVED, [text], ""
     if any(row.unlike for group in comparison.groups for row in group.rows):
         yield "unlike", ["not all runs observed this layer: not judged"], "yellow"
     if not all(group.known for group in comparison.groups):
-        yield "few", ["too few writes for an interval"], "yellow"
+        yield "few", [f"too few {comparison.op.word}s for an interval"], "yellow"
     for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:
             yield f"only in {name}", list(only), "yellow"
@@ -147,7 +174,7 @@ def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
         text = "one side was recorded after the other: the intervals are wider by what may have"
         yield "order", [f"{text} drifted meanwhile; record the sides by turns"], "yellow"
     for name, side in (("A", comparison.quality_a), ("B", comparison.quality_b)):
-        yield from _defects(name, side)
+        yield from _defects(name, side, comparison.op.word)
     yield from _limit(comparison)
 
 
@@ -196,15 +223,15 @@ def _limit(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
         yield "regression", [f"none above {limit} of A"], ""
 
 
-def _defects(name: str, side: Sequence[Quality]) -> Iterator[tuple[str, list[str], str]]:
+def _defects(name: str, side: Sequence[Quality], word: str) -> Iterator[tuple[str, list[str], str]]:
     if lost := sum(sum(quality.lost.values()) for quality in side):
         yield "lost", [f"{lost} events of {name}"], "bold red"
     for quality in side:
         for defect in quality.damage:
             yield "damage", [f"{name}: {defect}"], "bold red"
     if any(one.doubtful and not (one.lost or one.damage) for one in side):
-        text = "writes slept beside requests or calls that are part of none: see iostrata replay"
-        yield "left over", [f"{name}: {text}"], "bold red"
+        text = "slept beside requests or calls that are part of none: see iostrata replay"
+        yield "left over", [f"{name}: {word}s {text}"], "bold red"
 
 
 def _style(layer: Layer) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from iostrata import model
 from iostrata.report.document import Count, Ns, Share, place, rounded_ns, rounded_share, text
@@ -41,11 +41,29 @@ class LayerChange(Change, frozen=True):
     unlike: bool
 
 
+class Served(Struct, frozen=True):
+    """The reads of which one place is the furthest that they waited for.
+
+    ``a``, ``b``: their part of all reads, means over the runs of each side; ``change``: from A to
+    B; ``runs_a``, ``runs_b``: of each run. ``mean_a_ns``, ``mean_b_ns``: how long one took; null
+    where a side has none.
+    """
+
+    name: str
+    a: Share
+    b: Share
+    change: Share
+    runs_a: list[Share]
+    runs_b: list[Share]
+    mean_a_ns: Ns | None
+    mean_b_ns: Ns | None
+
+
 class Group(Struct, frozen=True):
     """Writes of one kind in all runs.
 
     ``needed_runs``: of each side, to find a change of the total of ``small``; null: not known, or
-    hundreds.
+    hundreds. ``served``: of reads only, most of A first.
     """
 
     name: str
@@ -56,6 +74,7 @@ class Group(Struct, frozen=True):
     p50: Change
     p99: Change
     layers: list[LayerChange]
+    served: list[Served] | UnsetType = UNSET
 
 
 class Regression(Struct, frozen=True):
@@ -88,7 +107,8 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     has not; ``not_in_all``: those that some runs of a side have; ``mixes``: columns of which the
     two hold different parts; ``one_after_the_other``: no run of a side was made between those of
     the other. ``small``: the share below which a change does not matter; ``limit``: that above
-    which a real change for the worse is a regression. ``lost``: events.
+    which a real change for the worse is a regression. ``lost``: events. ``op``: what all of it is
+    of instead, whatever "writes" says: ``read``, ``direct``.
     """
 
     confidence: float
@@ -107,6 +127,7 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     regressions: list[Regression]
     lost: Counts
     damage: Damage
+    op: str | UnsetType = UNSET
 
 
 def render(comparison: model.Comparison) -> str:
@@ -135,6 +156,7 @@ def document(comparison: model.Comparison) -> Comparison:
         ],
         lost=Counts(_lost(a), _lost(b)),
         damage=Damage(_damage(a), _damage(b)),
+        op=UNSET if comparison.op is model.Op.SYNC else comparison.op.value,
     )
 
 
@@ -159,6 +181,21 @@ def _group(group: model.ComparedGroup) -> Group:
             LayerChange(*place(row.layer), unlike=row.unlike, **_change(row.change, group.known))
             for row in group.rows
         ],
+        served=[_served(one) for one in group.served] or UNSET,
+    )
+
+
+def _served(one: model.ChangeServed) -> Served:
+    a, b = one.a, one.b
+    return Served(
+        name=a.name,
+        a=rounded_share(a.share),
+        b=rounded_share(b.share),
+        change=rounded_share(one.change),
+        runs_a=[rounded_share(part) for part in a.shares],
+        runs_b=[rounded_share(part) for part in b.shares],
+        mean_a_ns=None if a.mean_ns is None else rounded_ns(a.mean_ns),
+        mean_b_ns=None if b.mean_ns is None else rounded_ns(b.mean_ns),
     )
 
 

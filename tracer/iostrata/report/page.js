@@ -4,7 +4,7 @@
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
   const css = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
-  const unit = page.unit;
+  const { unit, word } = page;
   const text = (ns) => (ns / unit.ns).toFixed(unit.decimals);
 
   // uPlot draws lines: layer n is the area under the sum of the layers up to n, the
@@ -47,11 +47,11 @@
                 y: { range: (u, low, high) => [0, high * 1.05 || 1] } },
       axes: [
         { ...axis, size: 34, labelSize: 20, labelGap: 0,
-          label: percent ? "writes, by latency" : "s since the first write",
+          label: percent ? `${word}s, by latency` : `s since the first ${word}`,
           splits: even ? () => xs : undefined,
           values: (u, marks) => marks.map((x) => even ? range(x).replace(" to ", "–")
                                                      : percent ? `p${x}` : x) },
-        { ...axis, size: 64, label: `${unit.name} a write`,
+        { ...axis, size: 64, label: `${unit.name} a ${word}`,
           values: (u, marks) => marks.map((y) => y / unit.ns) },
       ],
       cursor: { points: { show: false }, drag: { x: !even, y: false } },
@@ -62,8 +62,8 @@
         const bin = u.cursor.idx ?? null;
         const known = bin !== null && stack.counts[bin] > 0;
         head.textContent = known
-          ? `${range(bin)}: ${stack.counts[bin]} writes, mean ${text(stack.mean_ns.reduce((sum, row) => sum + row[bin], 0))} ${unit.name}`
-          : `${unit.name} a write; point at the chart, or use the arrow keys`;
+          ? `${range(bin)}: ${stack.counts[bin]} ${word}s, mean ${text(stack.mean_ns.reduce((sum, row) => sum + row[bin], 0))} ${unit.name}`
+          : `${unit.name} a ${word}; point at the chart, or use the arrow keys`;
         shown.forEach((show) => show(known ? bin : null));
       }] },
     };

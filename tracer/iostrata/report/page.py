@@ -29,8 +29,8 @@ UPLOT: Final = HERE / "uplot"
 ROOM: Final = 10_000
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 PARTS: Final = {
-    "layers": "Layers", "estimate": "The arithmetic", "time": "Over time",
-    "latency": "By latency", "slow": "The slowest", "writes": "Single writes",
+    "layers": "Layers", "served": "Served from", "estimate": "The arithmetic",
+    "time": "Over time", "latency": "By latency", "slow": "The slowest", "writes": "Single {}s",
     "quality": "Quality",
 }  # fmt: skip
 
@@ -59,10 +59,11 @@ def render(page: Page) -> str:
             *(f"<p>{escape(sentence)}</p>" for sentence in verdict.sentences(page.summary)),
             _navigation(page),
             *page_tables.layers(page.summary, legend),
+            *page_tables.served(page.summary),
             *(page_tables.arithmetic(page.estimate) if page.estimate else ()),
-            *_charts(page.charts, shown, unit),
+            *_charts(page.charts, shown, unit, page.summary.op.word),
             *page_tables.tails(page.summary, legend),
-            '<h2 id="writes">Single writes</h2>',
+            f'<h2 id="writes">Single {page.summary.op.word}s</h2>',
             *waterfalls(page.timelines, legend),
             *_quality(page.summary, page.facts),
             *_footer(),
@@ -75,17 +76,18 @@ def render(page: Page) -> str:
         f"<title>iostrata: {escape(page.name)}</title>\n"
         f"<style>{_asset(UPLOT / 'uPlot.min.css')}\n{_asset(HERE / 'page.css')}</style>\n"
         f"</head>\n<body>\n{body}\n"
-        f'<script id="data" type="application/json">{_data(page.charts, shown, unit)}</script>\n'
+        f'<script id="data" type="application/json">{_data(page, shown, unit)}</script>\n'
         f"<script>{_asset(UPLOT / 'uPlot.iife.min.js')}</script>\n"
         f"<script>{_asset(HERE / 'page.js')}</script>\n</body>\n</html>\n"
     )
 
 
 def _navigation(page: Page) -> str:
+    missing = {"estimate": not page.estimate, "served": not page.summary.served}
     links = (
-        f'<a href="#{part}">{title}</a>'
+        f'<a href="#{part}">{title.format(page.summary.op.word)}</a>'
         for part, title in PARTS.items()
-        if part != "estimate" or page.estimate
+        if not missing.get(part)
     )
     return f"<nav>{''.join(links)}</nav>"
 
@@ -94,8 +96,10 @@ def _asset(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _data(charts: Charts, legend: Legend, unit: Unit) -> str:
+def _data(page: Page, legend: Legend, unit: Unit) -> str:
+    charts = page.charts
     document = {
+        "word": page.summary.op.word,
         "unit": {"name": unit.name, "ns": unit.ns, "decimals": unit.decimals},
         "layers": [
             {"name": legend.label(layer), "colour": legend.colour(layer)}
@@ -112,21 +116,27 @@ def _data(charts: Charts, legend: Legend, unit: Unit) -> str:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _charts(charts: Charts, legend: Legend, unit: Unit) -> Iterator[str]:
+def _charts(charts: Charts, legend: Legend, unit: Unit, word: str) -> Iterator[str]:
     yield '<h2 id="time">Over time</h2>'
-    yield f"<p>The mean write in each of {len(charts.over_time.counts)} stretches of time.</p>"
-    yield from _chart("over_time", "Layers over time", charts, legend, unit)
-    yield '<h2 id="latency">By latency: what the slow writes have that the others have not</h2>'
-    yield "<p>Writes in order of their latency, from the fastest to p98: the mean of each part.</p>"
-    yield from _chart("body", "Layers by latency, up to p98", charts, legend, unit)
+    yield f"<p>The mean {word} in each of {len(charts.over_time.counts)} stretches of time.</p>"
+    yield from _chart("over_time", "Layers over time", charts, legend, unit, word)
+    yield f'<h2 id="latency">By latency: what the slow {word}s have that the others have not</h2>'
+    yield (
+        f"<p>{word.capitalize()}s in order of their latency, from the fastest to p98: the mean of "
+        "each part.</p>"
+    )
+    yield from _chart("body", "Layers by latency, up to p98", charts, legend, unit, word)
     yield "<h3>The slowest 2 %, on a scale of their own</h3>"
     if not charts.tail.counts:
-        yield "<p>There are too few writes for that.</p>"
+        yield f"<p>There are too few {word}s for that.</p>"
         return
-    yield from _chart("tail", "Layers by latency, from p98 to the slowest", charts, legend, unit)
+    title = "Layers by latency, from p98 to the slowest"
+    yield from _chart("tail", title, charts, legend, unit, word)
 
 
-def _chart(name: str, title: str, charts: Charts, legend: Legend, unit: Unit) -> Iterator[str]:
+def _chart(
+    name: str, title: str, charts: Charts, legend: Legend, unit: Unit, word: str
+) -> Iterator[str]:
     layers = (*charts.layers, None)
     yield (
         f'<div class="chart" data-chart="{name}"><div class="plot" tabindex="0" role="img" '
@@ -137,8 +147,8 @@ def _chart(name: str, title: str, charts: Charts, legend: Legend, unit: Unit) ->
         yield f"<span>{swatch(legend.colour(layer))}{escape(legend.label(layer))} <b></b></span>"
     yield "</div>"
     stack = {"over_time": charts.over_time, "body": charts.body, "tail": charts.tail}[name]
-    yield f"<details><summary>The numbers, in {unit.name} a write</summary>"
-    head = ("from", "to", "writes", *(escape(legend.label(layer)) for layer in layers))
+    yield f"<details><summary>The numbers, in {unit.name} a {word}</summary>"
+    head = ("from", "to", f"{word}s", *(escape(legend.label(layer)) for layer in layers))
     rows = [row(head, tag="th")]
     for number, count in enumerate(stack.counts):
         edges = (f"{edge:.6g}" for edge in stack.edges[number : number + 2])

@@ -20,26 +20,27 @@ NO_LAYER: Final = "var(--dim)"
 
 
 def layers(summary: Summary, legend: Legend) -> Iterator[str]:
-    yield '<h2 id="layers">Where a write spends its time</h2>'
+    word = summary.op.word
+    yield f'<h2 id="layers">Where a {word} spends its time</h2>'
     yield (
-        '<p class="dim">At each instant of a write, the deepest layer that is at work for it '
+        f'<p class="dim">At each instant of a {word}, the deepest layer that is at work for it '
         "holds the time, so the rows and unattributed add up to the total.</p>"
     )
-    yield from table(_layer_rows(summary.overall, legend))
+    yield from table(_layer_rows(summary.overall, legend, word))
     yield "<details><summary>What the rows mean</summary><dl>"
     for name, meaning in {one.layer.row: one.layer.meaning for one in summary.overall.rows}.items():
         yield f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>"
     yield f"<dt>{UNATTRIBUTED}</dt><dd>no layer was seen at work</dd></dl></details>"
     if len(summary.groups) > 1:
         for group in summary.groups:
-            yield f"<details><summary>{escape(group.name)}: {group.count} writes</summary>"
-            yield from table(_layer_rows(group, legend))
+            yield f"<details><summary>{escape(group.name)}: {group.count} {word}s</summary>"
+            yield from table(_layer_rows(group, legend, word))
             yield "</details>"
 
 
-def _layer_rows(found: Table, legend: Legend) -> Iterator[str]:
+def _layer_rows(found: Table, legend: Legend, word: str) -> Iterator[str]:
     unit = unit_for(found.total.mean_ns)
-    yield row([f"{unit.name} a write", *FIGURE_TITLES, ""], tag="th")
+    yield row([f"{unit.name} a {word}", *FIGURE_TITLES, ""], tag="th")
     yield _figures("total", found.total, unit, NO_LAYER, "total")
     for section in sections(found.rows, lambda row: row.layer):
         if subtotal := subtotal_of(found.segments, section.place):
@@ -51,8 +52,22 @@ def _layer_rows(found: Table, legend: Legend) -> Iterator[str]:
             if one.behind:
                 yield _behind(one.behind, unit)
     yield _figures(UNATTRIBUTED, found.residual, unit, legend.colour(None))
-    for word in found.operators:
-        yield _figures(word.name, word.figures, unit, NO_LAYER)
+    for one_of_host in found.operators:
+        yield _figures(one_of_host.name, one_of_host.figures, unit, NO_LAYER)
+
+
+def served(summary: Summary) -> Iterator[str]:
+    """What the reads were served from; of writes nothing."""
+    if not summary.served:
+        return
+    yield '<h2 id="served">What served the reads</h2>'
+    yield '<p class="dim">The furthest place that a read waited for.</p>'
+    unit = unit_for(summary.overall.total.mean_ns)
+    rows = [row(("served from", "reads", "share", f"{unit.name} each"), tag="th")]
+    for one in summary.served:
+        cells = (escape(one.name), str(one.count), share(one.share), unit.text(one.mean_ns, 12))
+        rows.append(row(cells))
+    yield from table(rows)
 
 
 def _behind(parts: Sequence[Part], unit: Unit) -> str:
@@ -85,9 +100,10 @@ def _figures(
 
 
 def tails(summary: Summary, legend: Legend) -> Iterator[str]:
-    yield '<h2 id="slow">The slowest 1 % beside the median writes</h2>'
+    word = summary.op.word
+    yield f'<h2 id="slow">The slowest 1 % beside the median {word}s</h2>'
     yield (
-        '<p class="dim">share: of what the slow writes took longer. leads: how many of them '
+        f'<p class="dim">share: of what the slow {word}s took longer. leads: how many of them '
         "lose most of their time in that row.</p>"
     )
     several = len(summary.groups) > 1
@@ -95,14 +111,14 @@ def tails(summary: Summary, legend: Legend) -> Iterator[str]:
         if several:
             yield f"<h3>{escape(found.name)}</h3>"
         if not found.tail:
-            yield f"<p>{found.count} writes are too few to tell a tail from the rest.</p>"
+            yield f"<p>{found.count} {word}s are too few to tell a tail from the rest.</p>"
             continue
-        yield from _tail(found, found.tail, legend)
+        yield from _tail(found, found.tail, legend, word)
 
 
-def _tail(found: Table, tail: Tail, legend: Legend) -> Iterator[str]:
+def _tail(found: Table, tail: Tail, legend: Legend, word: str) -> Iterator[str]:
     yield (
-        f"<p>The slowest {tail.slow} of {found.count} writes "
+        f"<p>The slowest {tail.slow} of {found.count} {word}s "
         f"({units.duration(tail.slow_from_ns)} and more) beside the middle {tail.typical} "
         f"({units.duration(tail.typical_from_ns)} to {units.duration(tail.typical_to_ns)}).</p>"
     )
@@ -113,7 +129,7 @@ def _tail(found: Table, tail: Tail, legend: Legend) -> Iterator[str]:
         name = layer.row if layer else legend.label(None)
         return row([swatch(legend.colour(layer)) + escape(name), *_excess(excess, unit)])
 
-    rows = [row((f"{unit.name} a write", *columns), tag="th")]
+    rows = [row((f"{unit.name} a {word}", *columns), tag="th")]
     rows.append(row(["total", *_excess(tail.total, unit)], "total"))
     several = headed(one.layer for one in tail.rows)
     for section in sections(tail.rows, lambda row: row.layer):

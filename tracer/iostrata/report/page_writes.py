@@ -12,7 +12,7 @@ from iostrata.model import Lane, Step, Timeline
 from iostrata.report.legend import Legend
 from iostrata.report.markup import row, swatch, table
 from iostrata.report.quantity import Unit
-from iostrata.report.waterfall import cells, described
+from iostrata.report.waterfall import cells, described, served_from
 
 MOST_STEPS: Final = 300
 MOST_LISTED: Final = 60
@@ -25,11 +25,11 @@ def waterfalls(timelines: Sequence[Timeline], legend: Legend) -> Iterator[str]:
         names = timeline.names
         why = f", {timeline.why}" if timeline.why else ""
         yield (
-            f"<h3>{units.duration(timeline.latency_ns)}: write {timeline.number} of "
+            f"<h3>{units.duration(timeline.latency_ns)}: {timeline.op.word} {timeline.number} of "
             f"{timeline.of}{escape(why)}</h3><p class='dim'>"
             + escape(
                 f"{names['method']}, {units.size(timeline.size_bytes)} by {names['process']}, "
-                f"to {names['file_system']} on {names['device']}"
+                f"to {names['file_system']} on {names['device']}{served_from(timeline)}"
             )
             + "</p>"
         )

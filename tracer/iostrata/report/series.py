@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.text import Text
 
-from iostrata.model import Repeated, Series, SeriesGroup
+from iostrata.model import Repeated, Series, SeriesGroup, ServedInRuns
 from iostrata.report.quality import labelled, wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import headed, name_width, sections
@@ -16,6 +16,8 @@ from iostrata.report.sections import headed, name_width, sections
 WIDTH: Final = 80
 FIGURE_WIDTH: Final = 9
 COLUMNS: Final = ("share", "mean", "from", "to", "least", "most")
+SERVED: Final = "served from"
+SERVED_COLUMNS: Final = ("share", "took", "least", "most")
 
 
 def plain(found: Series) -> str:
@@ -27,7 +29,7 @@ def render(found: Series, width: int = WIDTH) -> Text:
     """The groups one below the other, then what the figures rest on."""
     lines: list[Text] = []
     for group in found.groups:
-        lines += [*_group(group, width), Text()]
+        lines += [*_group(group, found.op.word, width), Text()]
     for label, parts, style in _statements(found):
         lines += [Text(line, style=style) for line in labelled(label, parts, width)]
     for line in lines:
@@ -35,13 +37,13 @@ def render(found: Series, width: int = WIDTH) -> Text:
     return Text("\n").join([*lines, Text()])
 
 
-def _group(group: SeriesGroup, width: int) -> Iterator[Text]:
+def _group(group: SeriesGroup, word: str, width: int) -> Iterator[Text]:
     rows = {row.layer: row for row in group.rows if row.layer}
     names, unit = name_width(rows), unit_for(group.total.mean_ns)
-    title = f"{group.name}: {len(group.counts)} runs, {_between(group.counts)} writes in each"
+    title = f"{group.name}: {len(group.counts)} runs, {_between(group.counts)} {word}s in each"
     yield from (Text(line, style="bold") for line in wrapped(title, width))
     head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in COLUMNS)
-    yield Text(f"{unit.name + ' a write':<{names}}{head}", style="dim")
+    yield Text(f"{f'{unit.name} a {word}':<{names}}{head}", style="dim")
 
     def line(name: str, figure: Repeated, part: str = "", style: str = "") -> Text:
         return Text(f"{cut(name, names):<{names}}{_cells(figure, part, unit)}", style=style)
@@ -58,6 +60,22 @@ def _group(group: SeriesGroup, width: int) -> Iterator[Text]:
             yield line(f"{indent}unattributed", row.figure, share(row.share), "yellow")
     yield line("total p50", group.p50)
     yield line("total p99", group.p99)
+    # Of a group that is what one place served, its title says how many.
+    if [one.name for one in group.served] != [group.name]:
+        yield from _served(group.served, unit)
+
+
+def _served(served: Sequence[ServedInRuns], unit: Unit) -> Iterator[Text]:
+    """Parts of the reads, how long one took, and which parts the runs had."""
+    if not served:
+        return
+    names = max(map(len, (SERVED, *(one.name for one in served)))) + 1
+    head = "".join(f"{column:>{FIGURE_WIDTH}}" for column in SERVED_COLUMNS)
+    yield Text(f"{SERVED:<{names}}{head}", style="dim")
+    for one in served:
+        took = "-" if one.mean_ns is None else unit.text(one.mean_ns, FIGURE_WIDTH - 1)
+        cells = (share(one.share), took, share(min(one.shares)), share(max(one.shares)))
+        yield Text(f"{one.name:<{names}}" + "".join(f"{cell:>{FIGURE_WIDTH}}" for cell in cells))
 
 
 def _cells(figure: Repeated, part: str, unit: Unit) -> str:
@@ -85,5 +103,5 @@ def _statements(found: Series) -> Iterator[tuple[str, list[str], str]]:
         for defect in quality.damage:
             yield "damage", [defect], "bold red"
     if any(one.doubtful and not (one.lost or one.damage) for one in found.quality):
-        text = "writes slept beside requests or calls that are part of none: see iostrata replay"
-        yield "left over", [text], "bold red"
+        text = "slept beside requests or calls that are part of none: see iostrata replay"
+        yield "left over", [f"{found.op.word}s {text}"], "bold red"

@@ -65,7 +65,8 @@ class Write(Struct, frozen=True):
     ``begin_ns``: CLOCK_MONOTONIC; ``realtime_ns``: since 1970. ``file``: its path when it was
     written, else its device and inode. ``caller_ns``: the caller's own time between the calls. The
     steps neither overlap nor leave a gap within a call: their durations add up to ``latency_ns``.
-    ``op``: what it is instead of a synchronous write: ``read``, ``direct``.
+    ``op``: what it is instead of a synchronous write: ``read``, ``direct``. ``served``: of a read,
+    the furthest place that it waited for.
     """
 
     id: Count
@@ -88,6 +89,7 @@ class Write(Struct, frozen=True):
     layers: list[LayerTime]
     steps: list[Step]
     op: str | UnsetType = UNSET
+    served: str | UnsetType = UNSET
 
 
 class Quality(Struct, frozen=True):
@@ -136,6 +138,7 @@ def _write(timeline: model.Timeline) -> Write:
             for step in timeline.steps
         ],
         op=UNSET if timeline.op is model.Op.SYNC else timeline.op.value,
+        served=timeline.served or UNSET,
     )
 
 

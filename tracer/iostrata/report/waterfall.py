@@ -67,6 +67,7 @@ def _head(timeline: Timeline, width: int) -> Iterator[Text]:
     what = (
         f"{names['method']}, {units.size(timeline.size_bytes)} by {who}, thread "
         f"{timeline.tid}, to {names['file_system']} on {names['device']}, {where}"
+        f"{served_from(timeline)}"
     )
     yield from map(Text, wrapped(what, width))
     if timeline.realtime_ns is not None:
@@ -75,6 +76,11 @@ def _head(timeline: Timeline, width: int) -> Iterator[Text]:
         away = units.duration(timeline.caller_ns)
         text = f"between its {len(timeline.calls_ns)} calls: {away} of the caller's own, not shown"
         yield from map(Text, wrapped(text, width))
+
+
+def served_from(timeline: Timeline) -> str:
+    """The end of a line: of a read only."""
+    return f", served from {timeline.served}" if timeline.served else ""
 
 
 def _file(timeline: Timeline) -> str:
