@@ -41,8 +41,7 @@ class Recording(recording.Recording):
         many processes, forked from this one; the result is the same.
 
         Errors: RecordingError if one of them cannot be read, NothingToAnalyse if they hold no
-        synchronous write (or read), or none that is whole; UsageError if reads of several
-        machines are asked for.
+        synchronous write (or read), or none that is whole, or were not asked for reads.
         """
         return Breakdown(**vars(analysis.analyse(self, model.Op(op), jobs)))
 

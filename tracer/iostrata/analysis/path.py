@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints, distinct
-from iostrata.hops import HOPS, Graph, Link, readdressed
+from iostrata.hops import HOPS, READ_MARK, Graph, Link, readdressed
 from iostrata.layers import HOPS as HOP_RANKS
 from iostrata.layers import ROWS, STACK, Row
 from iostrata.model import Crossing, Layer
@@ -149,9 +149,15 @@ def _crossing(link: Link) -> Crossing:
         bound_ns=clock.bound_ns,
         drift_ppm=clock.drift_ppm,
         contradiction=clock.contradiction or "",
-        bypassed=tuple(link.upper.facts.device_name(int(group)) for group in link.bypassed),
+        bypassed=tuple(_disks(link)),
         readdressed=readdressed(link),
     )
+
+
+def _disks(link: Link) -> dict[str, None]:
+    """The names of those that it does not lead to."""
+    groups = distinct(link.bypassed & ~READ_MARK).tolist()
+    return dict.fromkeys(link.upper.facts.device_name(group) for group in groups)
 
 
 def path_of(
@@ -168,7 +174,7 @@ def path_of(
     reached = {trace.machine: trace for reach in (first, *below) for trace in reach}
     members = tuple(Member(trace, roles[number[name]]) for name, trace in reached.items())
     untied = [
-        f"{trace.machine}: {_why_apart(trace, role)}"
+        f"{trace.machine}: {_why_apart(graph, trace, role)}"
         for trace, role in zip(graph.machines, roles, strict=True)
         if trace.machine not in reached
     ]
@@ -181,8 +187,8 @@ def path_of(
     )
 
 
-def _why_apart(trace: Trace, role: str) -> str:
-    if any(hop.asker == role and not len(hop.asks(trace)) for hop in HOPS):
+def _why_apart(graph: Graph, trace: Trace, role: str) -> str:
+    if any(hop.asker == role and not len(hop.asks(trace)) for hop in graph.hops):
         return (
             "it recorded nothing that it asked of another machine; what that did for it may be "
             f"taken for what it did for another {role} that asked the same"

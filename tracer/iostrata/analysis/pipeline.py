@@ -145,7 +145,9 @@ def breakdown_of(
         left_over_share=asleep_ns / all_ns,
     )
     behind = _behind(credit, layers, found)
-    writes = with_served(found.writes, credit.served) if found.op is Op.READ else found.writes
+    writes = found.writes
+    if found.op is Op.READ:
+        writes = with_served(writes, credit.served, found.path)
     return Breakdown(writes, layers, time_ns, residual, found.left_out, quality, behind, found.op)
 
 
@@ -156,7 +158,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     left_out: Counter[str] = Counter()
     plain_writes = 0
     check_recorded(traces, op)
-    graph = graph_of(traces)
+    graph = graph_of(traces, reads=op is not Op.SYNC)
     if op is Op.SYNC:
         tops, unfinished, plain_writes = _tops(graph)
     else:
@@ -197,7 +199,7 @@ def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> tuple[list[T
         unfinished += without_end
         node = graph.node(trace, pieces, "syscall", reads)
         tops.append(Top(node, units, pieces, NO_ROWS))
-    return tops, unfinished
+    return [top for top in tops if len(top.units)] or tops, unfinished
 
 
 def _tops(graph: Graph) -> tuple[list[Top], int, int]:

@@ -20,7 +20,6 @@ from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import shown
-from iostrata.hops import HOPS
 from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
@@ -95,6 +94,7 @@ def quality_of(
         for link in path.links
         for gap in link.hop.not_observed(link)
     ]
+    gaps += _reads_not_followed(path)
     gaps += [
         (link.lower.trace.machine, gap)
         for link in path.links
@@ -135,13 +135,21 @@ def quality_of(
     )
 
 
+def _reads_not_followed(path: Path) -> Iterator[tuple[str, NotObserved]]:
+    """Of reads, the hops by which only what is written is followed."""
+    for link in path.links if any(hop.reads for hop in path.graph.hops) else ():
+        if not link.hop.follows_reads:
+            what = f"what {link.upper.machine} reads by it is not followed"
+            yield link.lower.trace.machine, NotObserved(f"{link.hop.name}", what, "device.read")
+
+
 def _virtual(path: Path) -> Iterator[str]:
     """The disks asked for anything whose names tell that no device is behind them, but a machine.
 
     A guest's need no telling: its rows say so.
     """
     for member in path.members:
-        for hop in HOPS:
+        for hop in path.graph.hops:
             followed = {link.upper.machine for link in path.links if link.hop is hop}
             if member.role != hop.asker and member.trace.machine not in followed:
                 where = f"{member.trace.machine}: " if path.several else ""

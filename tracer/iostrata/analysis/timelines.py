@@ -16,13 +16,14 @@ from msgspec import structs
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
+from iostrata.analysis.transfers import served_from
 from iostrata.analysis.who import CONTENDED, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints
 from iostrata.hops import Lifted, Witnesses, lift
 from iostrata.model import Lane, Op, Quality, Step, Timeline
 from iostrata.recording import Recording
-from iostrata.stitch import SERVED, windows
+from iostrata.stitch import windows
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _told_of_units(found: Prepared, top: Top, units: Ints) -> dict[int, _Told]:
         for piece, step in _steps(found.path, top, rows, mine, lifted):
             told[int(unit[piece])].steps.append(step)
         for piece in mine.tolist() if found.op is Op.READ else ():
-            told[int(unit[piece])].served = SERVED[lifted.served[piece]]
+            told[int(unit[piece])].served = served_from(found.path, int(lifted.served[piece]))
     return told
 
 

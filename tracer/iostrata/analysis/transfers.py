@@ -10,8 +10,10 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis.left_out import WHAT_TO_DO
-from iostrata.columns import Ints
-from iostrata.errors import NothingToAnalyse, UsageError
+from iostrata.analysis.path import Path
+from iostrata.columns import Ints, coded
+from iostrata.errors import NothingToAnalyse
+from iostrata.hops import place_of
 from iostrata.model import Op, Writes
 from iostrata.stitch import SERVED
 from iostrata.trace import Trace
@@ -23,16 +25,17 @@ KIND: Final = {Op.READ: "reads", Op.DIRECT: "reads with O_DIRECT"}
 NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
 
 
+# Of several machines, what is on a machine itself.
+OWN: Final = frozenset({"page cache", "readahead under way", "device"})
+
+
 def check_recorded(traces: Sequence[Trace], op: Op) -> None:
-    """Errors: NothingToAnalyse, UsageError."""
-    if op is not Op.SYNC and len(traces) > 1:
-        raise UsageError(
-            f"--op {op} is not followed from machine to machine yet",
-            "ask the recording of one machine alone: give its directory",
-        )
-    if any(int(trace.env.get("reads", 0)) < NEEDED[op] for trace in traces):
+    """Errors: NothingToAnalyse."""
+    without = [trace.machine for trace in traces if int(trace.env.get("reads", 0)) < NEEDED[op]]
+    if without:
+        whose = f" of {', '.join(without)}" if len(traces) > 1 else ""
         raise NothingToAnalyse(
-            f"the recording holds no {KIND[op]}: it was not asked for them",
+            f"the recording{whose} holds no {KIND[op]}: it was not asked for them",
             f"record with --op {op}",
         )
 
@@ -57,7 +60,19 @@ def none_found(op: Op, left_out: Mapping[str, int], damage: Sequence[str]) -> No
     )
 
 
-def with_served(reads: Writes, served: Ints) -> Writes:
+def with_served(reads: Writes, served: Ints, path: Path) -> Writes:
     """The reads, with the place that served each as one more column of names."""
-    codes = {**reads.codes, "served": served.astype(np.int32)}
-    return replace(reads, codes=codes, names={**reads.names, "served": SERVED})
+    known, row = coded(served)
+    texts = [served_from(path, code) for code in known.tolist()]
+    names = tuple(dict.fromkeys(texts))
+    code = np.array([names.index(text) for text in texts], np.int32)[row]
+    return replace(
+        reads, codes={**reads.codes, "served": code}, names={**reads.names, "served": names}
+    )
+
+
+def served_from(path: Path, code: int) -> str:
+    """What is told of the place that served a read, as ``place_of`` knows it."""
+    place, kind = place_of(code)
+    name = SERVED[kind]
+    return f"{path.graph.machine_at(place)} {name}" if path.several and name in OWN else name

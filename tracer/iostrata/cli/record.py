@@ -88,7 +88,7 @@ def record(
         --machine guest=ssh:root@vm1 --machine host=local \\
         --machine nas:server=ssh:root@nas --workload-on guest -- fio job.fio
 
-    --op read records every read of a file as well, of one machine: that costs
+    --op read records every read of a file as well, on every machine: that costs
     more, as programs read much. --op direct records those with O_DIRECT only.
 
     \b
@@ -118,11 +118,6 @@ def record(
         buffer_kib=buffer,
         op=op.value,
     )
-    if machine and op is not options.Operations.SYNC:
-        raise UsageError(
-            f"--op {op}: reads are not followed from machine to machine yet",
-            "record one machine, without --machine",
-        )
     if workload_on and not machine:
         raise UsageError("--workload-on is for several machines", "name them with --machine")
     several = plan(request, machine, workload_on) if machine else None

@@ -9,30 +9,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints, pair_key
-from iostrata.hops.hop import Asks
-from iostrata.stitch import OP_WRITE, Requests
+from iostrata.hops.hop import READ_MARK, Asks
+from iostrata.stitch import OP_READ, OP_WRITE, Requests
 
 SECTOR_BYTES: Final = 512
 
 
 def asks_by_place(
-    requests: Requests, told_ns: Ints, heard_ns: Ints, seen: NDArray[np.bool_]
+    requests: Requests,
+    told_ns: Ints,
+    heard_ns: Ints,
+    seen: NDArray[np.bool_],
+    reads: bool = False,
 ) -> Asks:
-    """The writes and flushes of ``seen``, by their place on the disk.
+    """The writes and flushes of ``seen``, by their place on the disk; ``reads``: and its reads.
 
-    What else a disk does (reads, zeroes) is no call that is recorded.
+    What else a disk does (zeroes) is no call that is recorded.
     """
+    reading = requests.operation == OP_READ
+    wanted = requests.flush | (requests.operation == OP_WRITE) | (reading & reads)
+    mark = np.where(reading, READ_MARK, 0)
     offset = requests.sector * SECTOR_BYTES
     asks = Asks(
         identity=requests.key,
         begin_ns=requests.issue_ns,
         end_ns=requests.complete_ns,
-        key=pair_key(offset, requests.size_bytes),
-        group=requests.device_key,
+        key=pair_key(offset, requests.size_bytes) ^ mark,
+        group=requests.device_key ^ mark,
         shared=requests.flush,
         told_ns=told_ns,
         heard_ns=heard_ns,
         offset_bytes=offset,
         size_bytes=np.where(requests.flush, 0, requests.size_bytes),
     )
-    return asks.rows(np.flatnonzero(seen & (requests.flush | (requests.operation == OP_WRITE))))
+    return asks.rows(np.flatnonzero(seen & wanted))

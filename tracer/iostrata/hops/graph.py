@@ -39,6 +39,7 @@ class Graph:
 
     machines: tuple[Trace, ...]
     links: tuple[Link, ...]
+    hops: tuple[Hop, ...] = HOPS
 
     @property
     def places(self) -> int:
@@ -61,6 +62,12 @@ class Graph:
     def level(self, depth: int, place: int) -> int:
         """What is added to the ranks of what was found so deep: the deeper holds the time."""
         return (depth * self.places + place) * len(STACK)
+
+    def machine_at(self, place: int) -> str:
+        """Whose node has that place."""
+        few = len(self.machines)
+        trace = self.machines[place] if place < few else self.links[place - few].lower.trace
+        return trace.machine
 
     def link_of(self, rank: int) -> Link:
         """The link that a rank below a top is of."""
@@ -142,15 +149,19 @@ class _Candidate:
         return Times(line.to_upper(self.serves.begin_ns), line.to_upper(self.serves.end_ns))
 
 
-def graph_of(machines: Sequence[Trace]) -> Graph:
-    """Every link that there is between some machines, or from one to itself."""
-    found = [link for hop in HOPS for link in _links(hop, machines)]
+def graph_of(machines: Sequence[Trace], reads: bool = False) -> Graph:
+    """Every link that there is between some machines, or from one to itself.
+
+    ``reads``: what was asked to be read is followed, too.
+    """
+    hops = tuple(type(hop)(reads=True) for hop in HOPS) if reads else HOPS
+    found = [link for hop in hops for link in _links(hop, machines)]
     found.sort(key=lambda link: machines.index(link.upper))
     links = [
         replace(link, lower=replace(link.lower, place=len(machines) + number))
         for number, link in enumerate(found)
     ]
-    return Graph(tuple(machines), tuple(links))
+    return Graph(tuple(machines), tuple(links), hops)
 
 
 def _links(hop: Hop, machines: Sequence[Trace]) -> Iterator[Link]:
@@ -246,7 +257,7 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
     pairs = match(asks, serves, one.times, ties, clock.slack, rivals, contested)
     pairs = pairs.without(np.isin(asks.group, doubted))
     lost = np.setdiff1d(asks.group[~asks.shared], ties.upper)
-    return Link(
+    link = Link(
         hop=one.hop,
         upper=one.upper,
         lower=Node(one.lower, one.pieces, commits_of(one.lower), 0, one.hop.floor),
@@ -259,6 +270,9 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
         agents=distinct(serves.agent[pairs.serve]),
         bypassed=lost if one.hop.skips else lost[:0],
     )
+    if not one.hop.reads:
+        return link
+    return replace(link, lower=replace(link.lower, reads=one.hop.read(link)))
 
 
 def _keyed(found: Asks | Serves) -> Intervals:

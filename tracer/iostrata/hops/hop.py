@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,9 +211,14 @@ class Context:
     window: Window
 
 
+READ_MARK: Final = np.int64(1 << 62)
+"""Tells keys and groups of what is read from those of what is written to the same place."""
+
+
 class Hop(ABC):
     """A kind of crossing.
 
+    ``reads``: what is asked of it to be read is followed, too; of a hop that ``follows_reads``.
     ``floor``: the rank of a piece of the lower machine where no layer is at work.
     ``loops``: a machine may lead to itself by it; ``within``: to itself only. ``exclusive``: what
     one group of the lower machine serves is one group of one machine's. ``skips``: a group of asks
@@ -234,6 +240,10 @@ class Hop(ABC):
     way = "network"
     leaf = "beyond"
     beyond = "network and server"
+    follows_reads = False
+
+    def __init__(self, reads: bool = False) -> None:
+        self.reads = reads and self.follows_reads
 
     @abstractmethod
     def asks(self, upper: Trace) -> Asks: ...
@@ -256,6 +266,13 @@ class Hop(ABC):
     def untied(self, lower: Trace) -> str:
         """Why what a machine served is tied to nothing; empty: that is not known."""
         return ""
+
+    def read(self, link: Link) -> Reads | None:
+        """What of its files each of the lower machine's pieces read, size 0: nothing.
+
+        None: that is not told.
+        """
+        return None
 
     def context(self, link: Link, window: Window) -> Context | None:
         """What else on the lower machine kept the upper one's pieces."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints, at, changes, distinct, joined, one_of, pair_key
+from iostrata.hops.furthest import Furthest
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Context, Held, Link, Node
 from iostrata.layers import LAYERS, RANK, STACK, Depth
@@ -71,7 +72,7 @@ class Lifted:
     behind what was awaited longer. ``views``: where those are, by number. ``audits``: of each
     machine's part of it. ``missed``: the pieces (rows) that asked for anything, be it hidden, of
     which nothing was found on the machines to which such leads. ``served``: of each read, from
-    where: a code into ``SERVED``.
+    where, as ``place_of`` tells it.
     """
 
     spans: Spans
@@ -93,7 +94,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     found = stitch(window)
     until_ns = found.spans.end_ns.copy()
     own = replace(found.spans, of=np.arange(len(found.spans)), end_ns=until_ns)
-    lifting = _Lifting(graph, way, found)
+    lifting = _Lifting(graph, way, found, node.place)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
     calls = np.isin(own.rank, CALLS)
@@ -165,10 +166,10 @@ def _leave(spans: Spans, asking: Ints, until_ns: Ints) -> None:
 class _Lifting:
     """Collects what some pieces of a machine did there and below."""
 
-    def __init__(self, graph: Graph, way: tuple[Link, ...], found: Stitched) -> None:
+    def __init__(self, graph: Graph, way: tuple[Link, ...], found: Stitched, place: int) -> None:
         self.views: list[View] = []
         self._graph, self._way = graph, way
-        self._audits, self._read_from = [found.audit], found.served
+        self._audits, self._furthest = [found.audit], Furthest(found.served, place)
         self._spans, self._hidden, self._ties = SpanList(), SpanList(), Counter(found.ties)
         self._missed: list[Ints] = []
 
@@ -177,7 +178,7 @@ class _Lifting:
         missed = distinct(np.concatenate([NONE, *self._missed]))
         return Lifted(
             spans, hidden, missed, tuple(self.views), self._ties, tuple(self._audits),
-            self._read_from,
+            self._furthest.served(),
         )  # fmt: skip
 
     def missing(self, pieces: Ints) -> None:
@@ -256,6 +257,9 @@ class _Lifting:
         edges = replace(edges, activity=activity)
         for spans, into in ((below.spans, self._spans), (below.hidden, self._hidden)):
             into.extend(follow(_lifted(link, pieces, spans, count), edges))
+        if len(below.served) and link.lower.reads:
+            own = np.flatnonzero(link.lower.reads.size_bytes[pieces[activity]] > 0)
+            self._furthest.below(edges.write[own], below.served[activity[own]])
         self.missing(edges.write[np.isin(activity, below.missed)])
         self._ties += below.ties
         self._audits += below.audits

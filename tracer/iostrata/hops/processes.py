@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hops: a machine's trace in, what processes of its user space wrote for others out."""
+"""Hops: a machine's trace in, what processes of its user space wrote and read for others out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,29 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import Ints, columns_of, distinct, joined, pair_key
-from iostrata.hops.hop import Serves
-from iostrata.stitch import NO_PIECES, Pieces, pieces_of, submissions_of
+from iostrata.hops.hop import READ_MARK, Serves
+from iostrata.stitch import (
+    NO_PIECES,
+    OPEN_OF_DEVICE,
+    Pieces,
+    Reads,
+    Submissions,
+    are_direct,
+    longest_read,
+    pieces_of,
+    submissions_of,
+)
 from iostrata.trace import Trace
-from iostrata.trace.layout import CALL_FDATASYNC, CALL_FSYNC, CALL_PWRITEV2, CALL_WRITE
+from iostrata.trace.layout import (
+    CALL_FDATASYNC,
+    CALL_FSYNC,
+    CALL_PREADV2,
+    CALL_READ,
+    CALL_WRITE,
+)
 
 _NONE, _NEVER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
 NO_SERVES: Final = Serves(_NONE, _NONE, _NONE, _NONE, _NEVER, _NONE, _NONE, _NEVER, _NONE, _NONE)
@@ -28,34 +45,68 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
     return distinct(columns["tgid"][mine])
 
 
-def served_by(lower: Trace, processes: Ints) -> tuple[Serves, Pieces]:
-    """Each of their calls and requests, by the place in the file and the size."""
+def served_by(lower: Trace, processes: Ints, reads: bool = False) -> tuple[Serves, Pieces]:
+    """Each of their calls and requests, by the place in the file and the size.
+
+    ``reads``: also those that read, as groups of their own.
+    """
     if not len(processes):
         return NO_SERVES, NO_PIECES
-    parts = (_calls(lower, processes), _requests(lower, processes))
+    parts = (
+        _by_calls(_calls(lower, processes, reads)),
+        _by_requests(_requests(lower, processes, reads)),
+    )
     serves = Serves(**joined([serves for serves, _ in parts]))
     pieces = Pieces(**joined([pieces for _, pieces in parts]))
     number = np.arange(len(serves))
     return replace(serves, piece=number), replace(pieces, unit=number)
 
 
-def _calls(lower: Trace, processes: Ints) -> tuple[Serves, Pieces]:
+def read_by(lower: Trace, processes: Ints) -> Reads:
+    """What each of the pieces of ``served_by`` with reads read."""
+    calls, requests = _calls(lower, processes, reads=True), _requests(lower, processes, reads=True)
+    flags = np.concatenate([calls["open_flags"], requests.open_flags])
+    inode = np.concatenate([calls["inode"], requests.inode])
+    reading = np.concatenate([_reads(calls["call"]), requests.read])
+    size = np.concatenate([calls["result"], requests.result])
+    return Reads(
+        device_key=np.concatenate([calls["dev"], requests.device_key]),
+        inode=np.where((flags & OPEN_OF_DEVICE) != 0, 0, inode),
+        offset_bytes=np.concatenate([calls["offset_bytes"], requests.offset_bytes]),
+        size_bytes=np.where(reading, size, 0),
+        direct=reading & are_direct(lower, flags),
+        reach_ns=longest_read(lower),
+    )
+
+
+def _reads(call: Ints) -> NDArray[np.bool_]:
+    reading: NDArray[np.bool_] = (call >= CALL_READ) & (call <= CALL_PREADV2)
+    return reading
+
+
+def _calls(lower: Trace, processes: Ints, reads: bool) -> dict[str, Ints]:
+    """Those that succeeded, in order of their ends."""
     calls = columns_of(
         lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
-        "offset_bytes", "result",
+        "offset_bytes", "result", "open_flags",
     )  # fmt: skip
     call = calls["call"]
+    wanted = (call >= CALL_WRITE) & (call <= CALL_FDATASYNC)
+    if reads:
+        wanted |= _reads(call)
+    rows = np.flatnonzero(wanted & np.isin(calls["tgid"], processes) & (calls["result"] >= 0))
+    return {name: column[rows] for name, column in calls.items()}
+
+
+def _by_calls(calls: dict[str, Ints]) -> tuple[Serves, Pieces]:
+    call, none = calls["call"], np.zeros(len(calls["call"]), np.int64)
     flush = (call == CALL_FSYNC) | (call == CALL_FDATASYNC)
-    writes = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
-    own = np.isin(calls["tgid"], processes)
-    rows = np.flatnonzero(own & (flush | writes) & (calls["result"] >= 0))
-    calls, flush = {name: column[rows] for name, column in calls.items()}, flush[rows]
-    none = np.zeros(len(rows), np.int64)
+    mark = np.where(_reads(call), READ_MARK, 0)
     serves = Serves(
         begin_ns=calls["enter_ns"],
         end_ns=calls["time_ns"],
-        key=pair_key(calls["offset_bytes"], calls["result"]),
-        group=pair_key(calls["inode"], calls["dev"]),
+        key=pair_key(calls["offset_bytes"], calls["result"]) ^ mark,
+        group=pair_key(calls["inode"], calls["dev"]) ^ mark,
         shared=flush,
         piece=none,
         agent=calls["tgid"],
@@ -66,16 +117,20 @@ def _calls(lower: Trace, processes: Ints) -> tuple[Serves, Pieces]:
     return serves, Pieces(none, calls["tid"], serves.begin_ns, serves.end_ns, calls["dev"], none)
 
 
-def _requests(lower: Trace, processes: Ints) -> tuple[Serves, Pieces]:
-    """Those of aio=native and aio=io_uring."""
-    found = submissions_of(lower)
+def _requests(lower: Trace, processes: Ints, reads: bool) -> Submissions:
+    """Those of aio=native and aio=io_uring that succeeded."""
+    found = submissions_of(lower, reads)
     own = np.isin(found.tgid, processes)
-    found = found.rows(np.flatnonzero(own & (found.end_ns >= 0) & (found.result >= 0)))
+    return found.rows(np.flatnonzero(own & (found.end_ns >= 0) & (found.result >= 0)))
+
+
+def _by_requests(found: Submissions) -> tuple[Serves, Pieces]:
+    mark = np.where(found.read, READ_MARK, 0)
     serves = Serves(
         begin_ns=found.begin_ns,
         end_ns=found.end_ns,
-        key=pair_key(found.offset_bytes, found.result),
-        group=pair_key(found.inode, found.device_key),
+        key=pair_key(found.offset_bytes, found.result) ^ mark,
+        group=pair_key(found.inode, found.device_key) ^ mark,
         shared=found.flush,
         piece=np.zeros(len(found), np.int64),
         agent=found.tgid,

@@ -8,6 +8,7 @@ from iostrata.stitch.bios import bios_of
 from iostrata.stitch.calls import (
     ENGINES,
     EVERY_DEVICE,
+    FILE_UNKNOWN,
     METHOD,
     METHODS,
     O_DSYNC,
@@ -19,9 +20,9 @@ from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
-from iostrata.stitch.pages import SERVED
+from iostrata.stitch.pages import FURTHER, OF_FILE, SERVED
 from iostrata.stitch.people import told
-from iostrata.stitch.reads import direct_of, reads_of
+from iostrata.stitch.reads import OPEN_OF_DEVICE, are_direct, direct_of, longest_read, reads_of
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import OP_READ, OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import FUSE_REQUEST, Calls, rpc_calls_of
@@ -29,7 +30,7 @@ from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, Stitched, stitch
-from iostrata.stitch.submissions import pieces_of, submissions_of
+from iostrata.stitch.submissions import Submissions, pieces_of, submissions_of
 from iostrata.stitch.turns import UNASKED
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
 from iostrata.stitch.window import (
@@ -43,12 +44,13 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
-    "DAEMON", "ENGINES", "EVERY_DEVICE", "FUSE_REQUEST", "KINDS", "METHOD", "METHODS", "NO_COMMITS",
-    "NO_PIECES", "NO_SPANS", "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities",
-    "Asked", "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "Owners",
-    "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Units", "Window",
-    "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "follow",
-    "fuse_calls_of", "last_hit", "on_the_way", "pieces_of", "reads_of", "requests_of",
-    "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told", "units_of",
-    "whole", "window_of", "windows",
+    "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FURTHER", "FUSE_REQUEST", "KINDS",
+    "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE",
+    "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities", "Asked", "Audit", "Behind",
+    "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Reads",
+    "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Units", "Window",
+    "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of",
+    "follow", "fuse_calls_of", "last_hit", "longest_read", "on_the_way", "pieces_of", "reads_of",
+    "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told",
+    "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -126,14 +126,20 @@ class Pieces:
         return Pieces(**{name: column[rows] for name, column in vars(self).items()})
 
 
+FILE_UNKNOWN: Final = -1
+
+
 @dataclass(frozen=True, eq=False)
 class Reads:
     """What of its file each piece read, where pieces are reads; rows as of the pieces.
 
-    ``inode`` 0: a block device's node. ``offset_bytes`` -1: not known. ``direct``: past the
-    page cache (O_DIRECT). ``reach_ns``: no bio takes longer that any may wait for.
+    ``device_key``: of the file, ``FILE_UNKNOWN``: it is not known which it is. ``inode`` 0: a block
+    device's node. ``offset_bytes`` -1: not known. ``size_bytes`` 0: it is no read, or one that
+    failed. ``direct``: past the page cache (O_DIRECT). ``reach_ns``: no bio takes longer that any
+    may wait for.
     """
 
+    device_key: Ints
     inode: Ints
     offset_bytes: Ints
     size_bytes: Ints
@@ -143,8 +149,8 @@ class Reads:
     def rows(self, rows: Ints) -> Reads:
         """Of some of the pieces, in the order of ``rows``."""
         return Reads(
-            self.inode[rows], self.offset_bytes[rows], self.size_bytes[rows], self.direct[rows],
-            self.reach_ns,
+            self.device_key[rows], self.inode[rows], self.offset_bytes[rows],
+            self.size_bytes[rows], self.direct[rows], self.reach_ns,
         )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Containing, Ints, at, distinct, joined, overlapping, pair_key
 from iostrata.stitch.bios import Bios
-from iostrata.stitch.calls import Pieces, Reads
+from iostrata.stitch.calls import FILE_UNKNOWN, Pieces, Reads
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.rpc import FUSE_REQUEST, Calls
 from iostrata.stitch.spans import SpanList, Spans
@@ -31,6 +31,8 @@ SERVED: Final = (
     "page cache", "readahead under way", "device", "kernel", "not told", "server", "daemon",
 )  # fmt: skip
 PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD, SERVER, DAEMON = range(len(SERVED))
+FURTHER: Final = (PAGE_CACHE, KERNEL, UNTOLD, READAHEAD, DAEMON, SERVER, DEVICE)
+"""The nearest first; what is known to have been waited for is behind all else."""
 OF_FILE: Final = "block_bio_file"
 FUSE_READ: Final = FUSE_REQUEST + 15
 """Of enum fuse_opcode (linux/fuse.h)."""
@@ -78,7 +80,7 @@ class _Readers:
 
     def __init__(self, pieces: Pieces, reads: Reads) -> None:
         self.pieces, self.reads = pieces, reads
-        self.file = pair_key(pieces.device_key, reads.inode)
+        self.file = pair_key(reads.device_key, reads.inode)
         self._calls = np.flatnonzero(pieces.request_key == 0)
         calls = self._calls
         self._during = Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls])
@@ -147,7 +149,7 @@ def awaited(
     untold[piece_of_sleep[sleeps.asleep & ~ended & (piece_of_sleep >= 0)]] = True
     untold[_of_unknown_files(readers, bios, of_bios, owners[0])] = True
     served = np.full(len(window.pieces), PAGE_CACHE)
-    served[_are_made_up(window.trace.facts, window.pieces.device_key)] = KERNEL
+    served[_are_made_up(window.trace.facts, window.reads.device_key)] = KERNEL
     served[untold] = UNTOLD
     of_daemon = calls.operation == FUSE_READ
     # Which part of a file a daemon was asked for is not told: only who waited for it.
@@ -183,11 +185,13 @@ def _of_unknown_files(readers: _Readers, bios: Bios, of_bios: Asked, piece_of_bi
     file[of_bios.row] = of_bios.file
     asker = np.where(bios.read & (piece_of_bio < 0), readers.asker(bios.tid, bios.begin_ns), -1)
     # What its file system reads ahead of itself (inode tables) is on the same disk's node.
-    device = readers.pieces.device_key
+    device = readers.reads.device_key
     node = pair_key(device, np.zeros(len(device), np.int64))
     known = np.zeros(len(bios), np.bool_)
     known[of_bios.row] = True
     known &= (file == at(readers.file, asker)) | (file == at(node, asker))
+    # Who serves a call reads nothing but its file, whatever that is.
+    known |= at(device, asker) == FILE_UNKNOWN
     return asker[(asker >= 0) & ~known]
 
 

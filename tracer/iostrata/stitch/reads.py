@@ -105,7 +105,9 @@ def _units(trace: Trace, found: Transfers, cached: int) -> Found:
         found.request_key,
     )  # fmt: skip
     inode = np.where((found.open_flags & OPEN_OF_DEVICE) != 0, 0, found.inode)
-    reads = Reads(inode, found.offset_bytes, size, found.direct, _longest(trace))
+    reads = Reads(
+        found.device_key, inode, found.offset_bytes, size, found.direct, longest_read(trace)
+    )
     return units, pieces, reads, unfinished, +none
 
 
@@ -136,7 +138,7 @@ def _of_calls(trace: Trace) -> Transfers:
         engine=zero,
         request_key=zero,
         read=read,
-        direct=_are_direct(trace, calls["open_flags"]),
+        direct=are_direct(trace, calls["open_flags"]),
     ).where(read | writes)
 
 
@@ -155,17 +157,17 @@ def _of_requests(trace: Trace) -> Transfers:
         engine=found.engine,
         request_key=found.key,
         read=found.read,
-        direct=_are_direct(trace, found.open_flags),
+        direct=are_direct(trace, found.open_flags),
     ).where(~found.flush)
 
 
-def _are_direct(trace: Trace, open_flags: Ints) -> NDArray[np.bool_]:
+def are_direct(trace: Trace, open_flags: Ints) -> NDArray[np.bool_]:
     flag = O_DIRECT.get(str(trace.env.get("architecture")), O_DIRECT_ELSEWHERE)
     direct: NDArray[np.bool_] = (open_flags & flag) != 0
     return direct
 
 
-def _longest(trace: Trace) -> int:
+def longest_read(trace: Trace) -> int:
     """The longest life of a bio that reads a file's data, ns."""
     queued = columns_of(trace.points["block_bio_queue"], "bio_key", "flags")
     ends = [

@@ -153,7 +153,8 @@ def stitch(window: Window) -> Stitched:
             window, bios, calls, sleeps, piece_of_sleep, (piece_of_bio, caller), explained
         )
         explained, served = found_reads.explained, found_reads.served
-        cached = np.flatnonzero(served == PAGE_CACHE)
+        own = (served == PAGE_CACHE) & (window.reads.size_bytes > 0)
+        cached = np.flatnonzero(own & (not window.serves))
         began, ended = window.pieces.begin_ns[cached], window.pieces.end_ns[cached]
         spans.add(cached, "read.cached", began, ended)
     others = Others(window, bios, root, requests, carried, journal, stack.stacked, calls, hindered)

@@ -22,6 +22,7 @@ class Fuse(Hop):
     floor = DAEMON
     within = True
     way = leaf = beyond = "daemon"
+    follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:
         return asks_of(upper)

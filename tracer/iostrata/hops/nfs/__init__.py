@@ -12,8 +12,9 @@ from iostrata.hops.connections import ports_of, whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nfs.asks import asks_of
 from iostrata.hops.nfs.crossing import crossing_of
+from iostrata.hops.nfs.reads import read_by
 from iostrata.hops.nfs.serves import serves_of
-from iostrata.stitch import Pieces, Spans
+from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 
 
@@ -23,12 +24,16 @@ class Nfs(Hop):
     name = "nfs"
     floor = "svc"
     names = (whole_number, ports_of)
+    follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:
-        return asks_of(upper)
+        return asks_of(upper, self.reads)
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
+
+    def read(self, link: Link) -> Reads:
+        return read_by(link)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

@@ -7,15 +7,20 @@ import numpy as np
 
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Asks
-from iostrata.stitch import rpc_calls_of, whole
+from iostrata.stitch import Calls, rpc_calls_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import NFS_READ
 
 
-def asks_of(upper: Trace) -> Asks:
+def calls_of(upper: Trace, reads: bool) -> Calls:
+    """Those that the asks are, row by row. ``reads``: with what reads."""
     calls = rpc_calls_of(whole(upper))
-    # A server tells of no reads.
-    calls = calls.rows(np.flatnonzero(calls.operation != NFS_READ))
+    # Of what is read for a write, its server's recording need not tell.
+    return calls if reads else calls.rows(np.flatnonzero(calls.operation != NFS_READ))
+
+
+def asks_of(upper: Trace, reads: bool) -> Asks:
+    calls = calls_of(upper, reads)
     return Asks(
         identity=calls.key,
         begin_ns=calls.send_ns,

@@ -16,10 +16,10 @@ from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
 from iostrata.hops.virtio.images import placed_by, unknown_formats
-from iostrata.hops.virtio.serves import serves_of
+from iostrata.hops.virtio.serves import reads_of, serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
 from iostrata.model import NotObserved
-from iostrata.stitch import Pieces, Spans, Window
+from iostrata.stitch import Pieces, Reads, Spans, Window
 from iostrata.trace import Trace
 
 
@@ -34,12 +34,16 @@ class Virtio(Hop):
     way = "hypervisor"
     leaf = "device"
     beyond = "hypervisor and below"
+    follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:
-        return asks_of(upper)
+        return asks_of(upper, self.reads)
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
-        return serves_of(lower)
+        return serves_of(lower, self.reads)
+
+    def read(self, link: Link) -> Reads:
+        return reads_of(link.lower.trace)
 
     def placed(self, serves: Serves, lower: Trace) -> Serves:
         return placed_by(serves, lower)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop virtio: a guest's trace in, the writes and flushes of its disks out."""
+"""Hop virtio: a guest's trace in, what its disks were asked for out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from iostrata.stitch import Requests, requests_of, whole
 from iostrata.trace import Trace
 
 
-def asks_of(upper: Trace) -> Asks:
-    """Without what the driver gave back, to be issued again."""
+def asks_of(upper: Trace, reads: bool = False) -> Asks:
+    """Without what the driver gave back, to be issued again. ``reads``: with those that read."""
     requests = requests_of(whole(upper))[0]
-    return asks_by_place(requests, *_told_and_heard(upper, requests), ~requests.returned)
+    return asks_by_place(requests, *_told_and_heard(upper, requests), ~requests.returned, reads)
 
 
 def _told_and_heard(upper: Trace, requests: Requests) -> tuple[Ints, Ints]:

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop virtio: a host's trace in, what its virtual machine monitors wrote and made durable out."""
+"""Hop virtio: a host's trace in, what its virtual machine monitors did with files out."""
 
 from __future__ import annotations
 
 from iostrata.hops.hop import Serves
-from iostrata.hops.processes import processes_of, served_by
-from iostrata.stitch import Pieces
+from iostrata.hops.processes import processes_of, read_by, served_by
+from iostrata.stitch import Pieces, Reads
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
 
 
-def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
-    """Every call and every request of a VMM that writes or makes durable."""
-    return served_by(lower, processes_of(lower, THREAD_VMM))
+def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
+    """Every call and every request of a VMM that writes or makes durable; ``reads``: or reads."""
+    return served_by(lower, processes_of(lower, THREAD_VMM), reads)
+
+
+def reads_of(lower: Trace) -> Reads:
+    """What each piece of these read."""
+    return read_by(lower, processes_of(lower, THREAD_VMM))

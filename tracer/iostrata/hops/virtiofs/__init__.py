@@ -24,6 +24,7 @@ class Virtiofs(Hop):
     way = "hypervisor"
     # What was not followed is as if it were the guest's own daemon's.
     leaf = beyond = ""
+    follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:
         return asks_of(upper)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest's reads, followed to its host with known truth: what each held of them, and whose page
+cache, or whose disk, they were from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.model import Breakdown, Op
+from iostrata.recording import open_recording
+from iostrata.trace.layout import CALL_PREADV
+from tests.chain import GUEST_DISK, MAIN_LOOP, QUEUE, VCPU, VMM, WORKER
+from tests.reading import EVERY, O_DIRECT, RAHEAD, Reader
+from tests.stitch.test_chain import GUEST_HOST, close
+from tests.stitch.test_reads import served
+from tests.stitch.test_truth import accounts, conserves
+from tests.synthetic import Clock, World, clock, device
+
+HOST_DISK = device(8, 0)
+IMAGE_INODE = 77
+PAGE = 4096
+MERGED = 4 * PAGE
+
+OnHost = Callable[[Reader, int, int], None]
+
+
+def cached(thread: Reader, offset: int, size: int) -> None:
+    """The host has all of it: all of the call's time is that of its page cache."""
+    thread.account["read.cached"] += thread.account.pop("syscall")
+    thread.floor = "read.cached"
+
+
+def missed(thread: Reader, offset: int, size: int) -> None:
+    thread.wait(thread.ask(offset, size, device=70_000), "device.read")
+
+
+def direct(thread: Reader, offset: int, size: int) -> None:
+    """cache=none: the call's own bio, of which no page of a file is told."""
+    thread.wait(thread.ask(offset, size, device=70_000, told=False), "device.read")
+
+
+@dataclass
+class Guest:
+    """A guest with one reader, and its host; each has a clock of its own."""
+
+    clocks: tuple[Clock, Clock] = (int, int)
+    truth: list[dict[str, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.guest, self.host = (World(clock=one) for one in self.clocks)
+        for world in (self.guest, self.host):
+            world.builder.env["reads"] = EVERY
+        self.guest.builder.block(GUEST_DISK, "vdb")
+        self.host.builder.block(HOST_DISK, "sda")
+        for tid, name in ((MAIN_LOOP, b"qemu"), (VCPU, b"CPU 0/KVM")):
+            self.host.emit("thread", 1, tid, tgid=VMM, subject_tid=tid, kind=4, comm=name)
+        self.worker = Reader(self.host, WORKER, HOST_DISK, 0, inode=IMAGE_INODE, kind=4)
+        self.host.emit("thread", 2, WORKER, tgid=VMM, subject_tid=WORKER, kind=4, comm=b"worker")
+        self.reader = Reader(self.guest, 400, GUEST_DISK, 1_000_000)
+
+    def read(
+        self, offset: int, size: int, by: OnHost, told: str, flags: int = 0, larger: int = 0
+    ) -> None:
+        """A read that asks the guest's disk for its pages, and waits for them.
+
+        ``flags``: of the image; ``larger``: the VMM reads so much more, for another request.
+        """
+        guest, host, reader = self.guest, self.host, self.reader
+        place = offset + (1 << 22)
+        reader.enter()
+        reader.cpu(500)
+        bio, issue = reader.now, reader.now + 300
+        request = guest.pointer("rq", bio, bio + 10_000_000)
+        at = {"dev": GUEST_DISK, "sector": place // 512, "size_bytes": size, "flags": RAHEAD}
+        keys = {"request_key": request, "bio_key": request + 8}
+        guest.emit("block_bio_queue", bio, reader.tid, bio_key=request + 8, kernel_thread=0, **at)
+        guest.emit("block_bio_file", bio + 1, reader.tid, bio_key=request + 8, inode=12,
+                   offset_bytes=offset, dev=GUEST_DISK, size_bytes=size,
+                   end_bytes=offset + size)  # fmt: skip
+        guest.emit("block_rq_issue", issue, reader.tid, **keys, **at)
+        guest.emit("virtio_add", issue, reader.tid, queue_key=QUEUE, request_key=request, head=0)
+        kicked = issue + 2_000
+        guest.emit("virtio_notify", kicked + 900, reader.tid, queue_key=QUEUE, enter_ns=kicked)
+        worker = self.worker
+        worker.now, worker.account, worker.floor = kicked + 40_000, Counter(), "syscall"
+        worker.enter()
+        worker.cpu(3_000)
+        by(worker, place, size)
+        worker.cpu(600)
+        host.emit("syscall", worker.now, WORKER, enter_ns=worker._enter, inode=IMAGE_INODE,
+                  dev=HOST_DISK, offset_bytes=place, size_bytes=size + larger, tgid=VMM,
+                  result=size + larger, open_flags=flags, call=CALL_PREADV)  # fmt: skip
+        asked = worker.now + 30_000
+        host.emit("kvm_msi", asked, MAIN_LOOP, tgid=VMM, vcpu=0, vector=0x26)
+        heard = asked + 20_000
+        guest.emit("virtio_interrupt", heard, 0, queue_key=QUEUE, irq=30)
+        complete = heard + 3_000
+        guest.emit("block_rq_complete", complete, 0, **keys, **at)
+        reader._wait(complete - bio, 1_000, 2_000)
+        account = Counter({f"guest/{row}": ns for row, ns in reader.account.items()})
+        account += Counter({f"host/{row}": ns for row, ns in worker.account.items()})
+        account += Counter({
+            "guest/syscall": 900, "guest/block.Q2D": 300, "guest/virtio.submit": 2_000,
+            "host/vmm.submit": 40_000, "host/vmm.complete": 30_000, "host/kvm.inject": 20_000,
+            "guest/virtio.interrupt": 3_000,
+        })  # fmt: skip
+        reader.cpu(900)
+        reader.done(offset, size, told)
+        self.truth.append({row: ns for row, ns in account.items() if ns})
+        reader.now += 10_000
+
+    def in_memory(self, offset: int, size: int) -> None:
+        self.reader.cached(offset, size)
+        self.reader.served[-1] = "guest page cache"
+        self.truth.append({"guest/read.cached": 1_500})
+
+    def recording(self, path: Path, machines: str = "guest host") -> Path:
+        path.mkdir(exist_ok=True)
+        described = []
+        for name in machines.split():
+            getattr(self, name).builder.write(path / name)
+            described.append({"name": name, "role": name, "directory": name})
+        text = {"format": "iostrata.recording/1", "created": "", "machines": described}
+        (path / "recording.json").write_text(json.dumps(text))
+        return path
+
+
+def together(account: dict[str, int]) -> dict[str, int]:
+    """The ways there and back as one: only the clocks' relation tells them apart."""
+    joined = dict(account)
+    joined["ways"] = sum(joined.pop(row, 0) for row in GUEST_HOST)
+    return joined
+
+
+def holds(guest: Guest, path: Path) -> Breakdown:
+    found = analyse(open_recording(guest.recording(path)), Op.READ)
+    conserves(found)
+    ((_, mine),) = accounts(found).items()
+    assert len(mine) == len(guest.truth)
+    for one, true in zip(mine, guest.truth, strict=True):
+        close(together(one), together(true))
+    assert list(served(found)) == guest.reader.served
+    return found
+
+
+CLOCKS = [(int, int), (clock(5_000_000), clock(3_600_000_000_000, 4))]
+
+
+@pytest.mark.parametrize("clocks", CLOCKS)
+def test_whose_page_cache_and_whose_disk(clocks: tuple[Clock, Clock], tmp_path: Path) -> None:
+    guest = Guest(clocks)
+    for number in range(12):
+        place = number * 64 * PAGE
+        guest.read(place, 4 * PAGE, missed, "host device")
+        guest.in_memory(place, PAGE)
+        guest.read(place + 4 * PAGE, 4 * PAGE, cached, "host page cache")
+    found = holds(guest, tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.hop, crossing.asked, crossing.followed) == ("virtio", 24, 24)
+    assert crossing.bypassed == ()
+
+
+def test_an_image_past_the_hosts_page_cache(tmp_path: Path) -> None:
+    """cache=none: all that the guest has not is the host's device's."""
+    guest = Guest()
+    for number in range(6):
+        guest.read(number * 64 * PAGE, 4 * PAGE, direct, "host device", flags=O_DIRECT)
+        guest.in_memory(number * 64 * PAGE, PAGE)
+    holds(guest, tmp_path)
+
+
+def test_what_is_written_to_the_same_place_is_not_what_was_read(tmp_path: Path) -> None:
+    """Another thread of the VMM writes there meanwhile, as large a part."""
+    guest = Guest()
+    for number in range(6):
+        place = number * 64 * PAGE
+        begin = guest.reader.now
+        guest.read(place, 4 * PAGE, cached, "host page cache")
+        enter = begin + 45_000
+        guest.host.emit("syscall", enter + 5_000, MAIN_LOOP, enter_ns=enter, inode=IMAGE_INODE,
+                        dev=HOST_DISK, offset_bytes=place + (1 << 22), size_bytes=4 * PAGE,
+                        tgid=VMM, result=4 * PAGE, open_flags=0, call=4)  # fmt: skip
+    holds(guest, tmp_path)
+
+
+def test_a_host_that_was_not_recorded(tmp_path: Path) -> None:
+    guest = Guest()
+    guest.read(0, PAGE, missed, "device")
+    guest.read(PAGE, PAGE, cached, "device")
+    found = analyse(open_recording(guest.recording(tmp_path, "guest")), Op.READ)
+    assert list(served(found)) == guest.reader.served
