@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import numpy as np
-import pytest
 
 import iostrata as library
 from iostrata.columns import integers
@@ -286,13 +285,3 @@ def test_both_tables(disk: Path) -> None:
     assert "us a read" not in done.stdout[:of_reads]
     assert "served from" not in done.stdout[:of_reads]
     assert "served from" in done.stdout[of_reads:]
-
-
-@pytest.mark.parametrize("arguments", [("--machine", "local=local"), ("--repeat", "2")])
-def test_what_is_not_there_yet_is_refused(arguments: tuple[str, str], disk: Path) -> None:
-    command = "run" if arguments[0] == "--repeat" else "record"
-    where = ["-o", str(disk / "recording")]
-    done = iostrata(command, *where, "--op", "read", *arguments, "--", "true")
-    assert done.returncode == 2
-    assert "--op" in done.stderr
-    assert not (disk / "recording").exists()

@@ -19,7 +19,7 @@ from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
 from iostrata.stitch import window
-from iostrata.trace.layout import CALL_PREAD64, THREAD_JOURNAL, WAKE_INTERRUPT
+from iostrata.trace.layout import CALL_PREAD64, CALL_READ, THREAD_JOURNAL, WAKE_INTERRUPT
 from tests.reading import O_DIRECT, OPEN_OF_DEVICE, STRANGER, Reader, reading_world
 from tests.stitch.test_truth import accounts, asleep_for_a_peer, conserves
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device
@@ -390,6 +390,28 @@ def test_a_read_as_a_waterfall(tmp_path: Path) -> None:
     assert {write.op for write in timeline_json.document(seen.timelines, seen.quality).writes} == {
         "read"
     }
+
+
+def test_what_is_read_in_no_call_is_said() -> None:
+    """Page faults of a mapped file ask for its pages outside of calls; others' are not the
+    workload's, and what a call asks for beyond its own is its."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    reader.missed(0, PAGE)
+    reader.enter()
+    reader.ask(PAGE, 32 * PAGE, device=400_000)
+    reader.cpu(1_000)
+    reader.done(0, PAGE, "page cache", call=CALL_READ)
+    reader.now += 5_000
+    reader.ask(64 * PAGE, 4 * PAGE)
+    reader.ask(96 * PAGE, 8 * PAGE)
+    stranger = Reader(world, 300, DISK, reader.now, kind=THREAD_JOURNAL)
+    stranger.ask(128 * PAGE, PAGE)
+    gaps = analysed(world).quality.not_observed
+    assert [gap.reason for gap in gaps if gap.layer == "fault"] == [
+        "2 requests (48k) of its threads, outside of the calls that are recorded: page faults of "
+        "mapped files, or calls such as readahead"
+    ]
 
 
 def test_recordings_without_reads_are_refused(tmp_path: Path) -> None:

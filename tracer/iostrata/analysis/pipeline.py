@@ -12,21 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.earned import Earned, earned
-from iostrata.analysis.left_out import UNFINISHED, WHAT_TO_DO, left_out_of
+from iostrata.analysis.left_out import UNFINISHED, left_out_of
 from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
+from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.sites import Sites
-from iostrata.analysis.transfers import check_recorded, none_found, other_ops, with_served
+from iostrata.analysis.transfers import (
+    check_recorded,
+    faults_of,
+    other_ops,
+    with_served,
+)
 from iostrata.analysis.unsure import unsure_syncs
 from iostrata.analysis.who import Names, told_in
 from iostrata.attribute import joined_writes
 from iostrata.columns import Ints, distinct, one_of
 from iostrata.crew import each
-from iostrata.errors import NothingToAnalyse
 from iostrata.hops import HOPS, Graph, Node, graph_of, units_of_served
-from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Unseen, WaitSite, Writes
+from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, direct_of, reads_of, units_of, windows
 from iostrata.trace import Trace, inode_numbers, realtime_of
@@ -34,8 +39,6 @@ from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
 
 NO_ROWS: Final = np.zeros(0, np.int64)
 KEPT_BYTES: Final = 16 << 20
-CALLS: Final = "syscall: "
-"""How what was not observed of system calls begins: without them there is no write."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +151,8 @@ def breakdown_of(
     writes = found.writes
     if found.op is Op.READ:
         writes = with_served(writes, credit.served, found.path)
+        gaps = (*quality.not_observed, *faults_of(found.path))
+        quality = replace(quality, not_observed=gaps)
     return Breakdown(writes, layers, time_ns, residual, found.left_out, quality, behind, found.op)
 
 
@@ -180,7 +185,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
         quality = quality_of(path, plain_writes, {})
         if op is not Op.SYNC:
             raise none_found(op, left_out, quality.damage)
-        raise NothingToAnalyse(*_nothing(left_out, quality, other_ops(traces)))
+        raise no_write_found(left_out, quality, other_ops(traces))
     unsure = sum(unsure_syncs(top.trace, top.units, top.kept) for top in kept)
     unsure *= op is Op.SYNC
     return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure, op)
@@ -344,39 +349,6 @@ def _layers(credit: _Credit, found: Prepared) -> tuple[tuple[Layer, ...], NDArra
     layers = tuple(layer for layer in found.path.in_order() if layer in times)
     columns = np.array([times[layer] for layer in layers], np.int64)
     return layers, columns.reshape(len(layers), len(found.writes))
-
-
-def _nothing(
-    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]
-) -> tuple[str, str]:
-    if left_out:
-        reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
-        return (
-            f"every synchronous write had to be left out: {'; '.join([reasons, *quality.damage])}",
-            "copy the recording anew, whole and readable, or record again"
-            if quality.damage
-            else WHAT_TO_DO.get(max(left_out, key=left_out.__getitem__), "record again"),
-        )
-    for gap in quality.not_observed:
-        if gap.layer.startswith(CALLS):
-            return (
-                f"the recording holds no synchronous write; {gap.layer}: {gap.reason}",
-                "`iostrata doctor` says what is needed, on the machine that was recorded",
-            )
-    plain = f" ({quality.plain_writes} plain ones)" if quality.plain_writes else ""
-    lost = [f"{count} events of {point} were lost" for point, count in quality.lost.items()]
-    if missing := "; ".join([*quality.damage, *lost]):
-        return (
-            f"what there is of the recording holds no synchronous write{plain}: {missing}",
-            "copy the recording anew, whole and readable, or record again",
-        )
-    return (
-        f"the recording holds no synchronous write{plain}",
-        f"it was asked for other kinds: iostrata replay --op {others[0]}"
-        if others
-        else "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
-        "check that the filter names the process that makes them",
-    )
 
 
 def _writes(tops: Sequence[Top]) -> Writes:

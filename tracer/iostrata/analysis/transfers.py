@@ -3,28 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from iostrata.analysis.left_out import WHAT_TO_DO
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, coded
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import place_of
-from iostrata.model import Op, Writes
-from iostrata.stitch import SERVED
+from iostrata.model import NotObserved, Op, Writes
+from iostrata.stitch import SERVED, read_outside
 from iostrata.trace import Trace
+from iostrata.units import size
 
 # What must have been recorded for each: of ``enum reads_recorded`` (bpf/shared.h), which a
 # trace's environment tells.
 NEEDED: Final = {Op.SYNC: 0, Op.DIRECT: 1, Op.READ: 2}
 KIND: Final = {Op.READ: "reads", Op.DIRECT: "reads with O_DIRECT"}
-NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
-
-
 # Of several machines, what is on a machine itself.
 OWN: Final = frozenset({"page cache", "readahead under way", "device"})
 
@@ -46,18 +43,18 @@ def other_ops(traces: Sequence[Trace]) -> list[Op]:
     return [op for op in (Op.READ, Op.DIRECT) if recorded >= NEEDED[op]]
 
 
-def none_found(op: Op, left_out: Mapping[str, int], damage: Sequence[str]) -> NothingToAnalyse:
-    reasons = [f"{reason} ({count})" for reason, count in left_out.items()]
-    if not reasons and not damage:
-        return NothingToAnalyse(
-            f"the recording holds no {NONE_OF[op]}",
-            "pipes, sockets and terminals do not count; check that the filter names the process",
-        )
-    most = max(left_out, key=left_out.__getitem__, default="")
-    return NothingToAnalyse(
-        f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}",
-        WHAT_TO_DO.get(most, "record again, with a larger --buffer where events were lost"),
-    )
+def faults_of(path: Path) -> Iterator[NotObserved]:
+    """What was read in no call: that is not looked at, but must not be silent."""
+    for member in path.members:
+        count, size_bytes = read_outside(member.trace)
+        if count:
+            where = f"{member.trace.machine}: " if path.several else ""
+            requests = "one request" if count == 1 else f"{count} requests"
+            text = (
+                f"{where}{requests} ({size(size_bytes)}) of its threads, outside of the calls that "
+                "are recorded: page faults of mapped files, or calls such as readahead"
+            )
+            yield NotObserved("fault", text, "")
 
 
 def with_served(reads: Writes, served: Ints, path: Path) -> Writes:

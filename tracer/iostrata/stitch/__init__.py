@@ -22,7 +22,14 @@ from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import FURTHER, OF_FILE, SERVED
 from iostrata.stitch.people import told
-from iostrata.stitch.reads import OPEN_OF_DEVICE, are_direct, direct_of, longest_read, reads_of
+from iostrata.stitch.reads import (
+    OPEN_OF_DEVICE,
+    are_direct,
+    direct_of,
+    longest_read,
+    read_outside,
+    reads_of,
+)
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import OP_READ, OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import FUSE_REQUEST, Calls, rpc_calls_of
@@ -50,7 +57,7 @@ __all__ = [
     "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Reads",
     "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Units", "Window",
     "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of",
-    "follow", "fuse_calls_of", "last_hit", "longest_read", "on_the_way", "pieces_of", "reads_of",
-    "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told",
-    "units_of", "whole", "window_of", "windows",
+    "follow", "fuse_calls_of", "last_hit", "longest_read", "on_the_way", "pieces_of",
+    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

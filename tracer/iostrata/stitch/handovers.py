@@ -45,7 +45,8 @@ def handovers(
     if not len(requests):
         return
     collected = spans.collect()
-    cause = collected.where(CAUSE[collected.rank] | (collected.rank == RANK["fs"]))
+    worked = one_of(collected.rank, (RANK["fs"], RANK["read.cached"]))
+    cause = collected.where(CAUSE[collected.rank] | worked)
     ends = AsOf(cause.owner, cause.end_ns)
     syncs, runs = owners.syncs, owners.runs
     work = owners.work

@@ -13,6 +13,7 @@ from iostrata.layers import RANK
 from iostrata.stitch.awaited import edges_of
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.blockio import spans_of_bios
+from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import queued_before
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls, Hindered, spans_of_calls
@@ -29,6 +30,7 @@ class Others:
     def __init__(
         self,
         window: Window,
+        owners: Owners,
         bios: Bios,
         root: Ints,
         requests: Requests,
@@ -38,7 +40,7 @@ class Others:
         calls: Calls,
         hindered: Hindered,
     ) -> None:
-        self._window = window
+        self._window, self._owners = window, owners
         self._bios, self._root, self._requests = bios, root, requests
         self._carried, self._journal = carried, journal
         self._stacked, self._calls, self._hindered = stacked, calls, hindered
@@ -58,7 +60,7 @@ class Others:
             self._bios, self._requests, self._carried,
             np.where(one_of(self._root, tied.row), self._root, -1), none, self._stacked,
         )  # fmt: skip
-        ahead = queued_before(self._window, self._bios, tied)
+        ahead = queued_before(self._window, self._bios, tied, self._owners)
 
         def seen(rank: Ranks, edge: Ints) -> Ranks:
             return np.where(ahead[edge] & (rank == READ), AHEAD, rank).astype(np.int16)
@@ -92,5 +94,5 @@ class Others:
             tied.begin_ns[tie],
             tied.end_ns[tie],
         )
-        ahead = queued_before(self._window, self._bios, tied)[tie]
+        ahead = queued_before(self._window, self._bios, tied, self._owners)[tie]
         return edges, np.where(ahead, AHEAD, RANK["device.data"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, pair_key, ranges
 from iostrata.stitch.requests import reads_data
@@ -48,12 +49,16 @@ class Syncs:
 
 @dataclass(frozen=True, eq=False)
 class Submitting:
-    """A submitter's time for each request, from when it came to it on: thread and piece."""
+    """A submitter's time for each request, from when it came to it on: thread and piece.
+
+    ``whole``: it was done there, if it went through the page cache: nothing of it came later.
+    """
 
     tid: Ints
     begin_ns: Ints
     end_ns: Ints
     piece: Ints
+    whole: NDArray[np.bool_]
 
 
 class Owners:
@@ -152,7 +157,7 @@ def _carried_out(window: Window) -> tuple[Containing, Ints]:
 def _submitting(window: Window, requests: Ints) -> Submitting:
     """Until it hands the request over, submits the next one, or returns from its call."""
     if not len(requests):
-        return Submitting(requests, requests, requests, requests)
+        return Submitting(requests, requests, requests, requests, requests > 0)
     pieces = window.pieces
     key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
     uring = window.columns("io_uring_submit_req", "tid", "request_key", "opcode")
@@ -179,13 +184,34 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
     inside = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"]).find(tid, begin)
     # None of a thread of the kernel (SQPOLL), nor of what an older recording was told of.
     end = np.minimum(end, np.where(inside >= 0, at(calls["time_ns"], inside), NEVER))
+    whole = (after[known] < 0) & (end > begin)
     if window.reads is not None:
+        direct, of_aio = window.reads.direct[requests], whole
         # It has nothing to do behind its bios; the submitter may wait in that call for others'.
         # A write may have: one that makes its file longer is synchronised by who submits it.
         bios = window.columns("block_bio_queue", "tid")
         last = at(bios["time_ns"], AsOf(bios["tid"], bios["time_ns"]).at_or_before(tid, end))
-        end = np.where(last >= begin, last, end)
-    return Submitting(tid, begin, end, requests)
+        returned = np.where(inside >= 0, at(calls["time_ns"], inside), NEVER)
+        went_on = np.where(direct | (end < returned), end, begin)
+        left = np.where(last >= begin, last, went_on)
+        done = _done_at_once(window, pieces.request_key[requests], tid, begin)
+        at_once = ~direct & (done >= 0) & (done <= returned)
+        # What libaio reads through the page cache, its call waits for; io_uring's waits for none.
+        end = np.where(of_aio & ~direct, end, np.where(at_once, np.minimum(end, done), left))
+        whole = at_once | of_aio
+    return Submitting(tid, begin, end, requests, whole)
+
+
+def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
+    """When requests of io_uring were complete, -1: not before their submitter slept."""
+    completed = window.columns("io_uring_complete", "request_key", "tid")
+    found = AsOf(completed["request_key"], completed["time_ns"]).at_or_after(key, begin_ns)
+    done = np.where(at(completed["tid"], found) == tid, at(completed["time_ns"], found), -1)
+    resumes = window.columns("sched_resume", "subject_tid", "off_ns", "wake_ns")
+    slept = np.flatnonzero(resumes["wake_ns"] > 0)
+    off = AsOf(resumes["subject_tid"][slept], resumes["off_ns"][slept])
+    off_ns = at(resumes["off_ns"][slept], off.at_or_after(tid, begin_ns))
+    return np.where((off_ns >= 0) & (off_ns < done), -1, done)
 
 
 def _after(events: Columns, key: Ints, time: Ints) -> Ints:

@@ -10,6 +10,7 @@ it does not wait for.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from iostrata.columns import Containing, Ints, at, distinct, joined, overlapping
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import FILE_UNKNOWN, Pieces, Reads
 from iostrata.stitch.endings import SOON_NS
+from iostrata.stitch.owners import Owners
 from iostrata.stitch.rpc import FUSE_REQUEST, Calls
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakers import Explained, Tied
@@ -75,19 +77,19 @@ class Asked:
     end_ns: Ints
 
 
+@dataclass(frozen=True, eq=False)
 class _Readers:
-    """A window's pieces as reads. ``file``: of each, by one key."""
+    """A window's pieces as reads. ``owners``: who is at which at a time."""
 
-    def __init__(self, pieces: Pieces, reads: Reads) -> None:
-        self.pieces, self.reads = pieces, reads
-        self.file = pair_key(reads.device_key, reads.inode)
-        self._calls = np.flatnonzero(pieces.request_key == 0)
-        calls = self._calls
-        self._during = Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls])
+    pieces: Pieces
+    reads: Reads
+    owners: Owners
 
-    def asker(self, tid: Ints, time_ns: Ints) -> Ints:
-        """The piece that is a thread's call at a time, -1: none is."""
-        return at(self._calls, self._during.find(tid, time_ns))
+    @cached_property
+    def file(self) -> Ints:
+        """Of each, by one key."""
+        file: Ints = pair_key(self.reads.device_key, self.reads.inode)
+        return file
 
 
 def own_reads(window: Window, owner: Ints) -> NDArray[np.bool_]:
@@ -98,13 +100,14 @@ def own_reads(window: Window, owner: Ints) -> NDArray[np.bool_]:
     return past
 
 
-def queued_before(window: Window, bios: Bios, tied: Tied) -> NDArray[np.bool_]:
+def queued_before(window: Window, bios: Bios, tied: Tied, owners: Owners) -> NDArray[np.bool_]:
     """Which reads' bios were on their way before the read began, or are another thread's."""
     if window.reads is None:
         return np.zeros(len(tied.row), np.bool_)
-    mine = tied.owner < len(window.pieces)
+    mine: NDArray[np.bool_] = tied.owner < len(window.pieces)
     tid, begin = bios.tid[tied.row], bios.begin_ns[tied.row]
-    return mine & bios.read[tied.row] & ~_by_itself(window, tied.owner, tid, begin)
+    mine &= bios.read[tied.row] & (owners.find(tid, begin) != tied.owner)
+    return mine
 
 
 def awaited(
@@ -113,14 +116,15 @@ def awaited(
     calls: Calls,
     sleeps: Sleeps,
     piece_of_sleep: Ints,
-    owners: tuple[Ints, Ints],
+    owners: Owners,
+    waited: tuple[Ints, Ints],
     explained: Explained,
 ) -> Awaited:
-    """Of a window of reads. ``owners``: of each bio, and of each call, the piece that is known to
+    """Of a window of reads. ``waited``: of each bio, and of each call, the piece that is known to
     have waited for it; ``piece_of_sleep``: whose each sleep is; -1: nobody's.
     """
     assert window.reads is not None
-    readers = _Readers(window.pieces, window.reads)
+    readers = _Readers(window.pieces, window.reads, owners)
     of_bios, of_calls = _bios_of_files(window, bios), _calls_of_files(calls)
     bios_needed, calls_needed = (
         _awaited_for_sure(_needed(readers, asked), asked, sleeps, piece_of_sleep)
@@ -147,7 +151,8 @@ def awaited(
     # Past the page cache there is nothing but the device to tell of.
     untold = window.reads.direct.copy()
     untold[piece_of_sleep[sleeps.asleep & ~ended & (piece_of_sleep >= 0)]] = True
-    untold[_of_unknown_files(readers, bios, of_bios, owners[0])] = True
+    untold[_of_unknown_files(readers, bios, of_bios, waited[0])] = True
+    untold |= ~_seen_through(window, owners)
     served = np.full(len(window.pieces), PAGE_CACHE)
     served[_are_made_up(window.trace.facts, window.reads.device_key)] = KERNEL
     served[untold] = UNTOLD
@@ -155,12 +160,12 @@ def awaited(
     # Which part of a file a daemon was asked for is not told: only who waited for it.
     nobody = np.full(len(calls), -1)
     for tied, known, place, reading, tid, begin in (
-        (ties, owners[0], DEVICE, bios.read, bios.tid, bios.begin_ns),
+        (ties, waited[0], DEVICE, bios.read, bios.tid, bios.begin_ns),
         (called, nobody, DAEMON, of_daemon, calls.tid, calls.begin_ns),
-        (called, owners[1], SERVER, calls.operation == NFS_READ, calls.tid, calls.begin_ns),
+        (called, waited[1], SERVER, calls.operation == NFS_READ, calls.tid, calls.begin_ns),
     ):
         mine = tied.rows(np.flatnonzero((tied.owner < len(served)) & reading[tied.row]))
-        itself = _by_itself(window, mine.owner, tid[mine.row], begin[mine.row])
+        itself = owners.find(tid[mine.row], begin[mine.row]) == mine.owner
         served[mine.owner[~itself]] = READAHEAD
         served[mine.owner[itself]] = place
         served[known[(known >= 0) & reading]] = place
@@ -173,7 +178,7 @@ def _without_chance(readers: _Readers, tied: Tied, asked: Asked, keyed: Ints) ->
     row = np.full(int(max(tied.row.max(initial=-1), asked.row.max(initial=-1))) + 1, -1)
     row[asked.row] = np.arange(len(asked.row))
     told = row[tied.row]
-    asker = readers.asker(at(asked.tid, told), at(asked.begin_ns, told))
+    asker = readers.owners.find(at(asked.tid, told), at(asked.begin_ns, told))
     own = (asker == tied.owner) & (at(asked.file, told) == at(readers.file, asker))
     chance = (told >= 0) & (own | np.isin(tied.owner, keyed))
     return tied.rows(np.flatnonzero(~chance))
@@ -183,7 +188,9 @@ def _of_unknown_files(readers: _Readers, bios: Bios, of_bios: Asked, piece_of_bi
     """The pieces that asked a disk for data of which it is not known whether it is theirs."""
     file = np.full(len(bios), -1)
     file[of_bios.row] = of_bios.file
-    asker = np.where(bios.read & (piece_of_bio < 0), readers.asker(bios.tid, bios.begin_ns), -1)
+    asker = np.where(
+        bios.read & (piece_of_bio < 0), readers.owners.find(bios.tid, bios.begin_ns), -1
+    )
     # What its file system reads ahead of itself (inode tables) is on the same disk's node.
     device = readers.reads.device_key
     node = pair_key(device, np.zeros(len(device), np.int64))
@@ -200,13 +207,21 @@ def _are_made_up(facts: Facts, device_key: Ints) -> NDArray[np.bool_]:
     return np.isin(device_key, made_up)
 
 
-def _by_itself(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> NDArray[np.bool_]:
-    """Whether the piece's own call asked; who is no piece (a commit) has no call."""
-    pieces = window.pieces
-    piece = np.where(piece < len(pieces), piece, -1)
-    itself: NDArray[np.bool_] = tid == at(pieces.tid, piece)
-    itself &= (begin_ns >= at(pieces.begin_ns, piece)) & (begin_ns <= at(pieces.end_ns, piece))
-    return itself
+def read_at_once(owners: Owners) -> Spans:
+    """When requests were read where they were submitted, or by a worker: that is their own time."""
+    spans, own = SpanList(), owners.submitting
+    spans.add(own.piece, "read.cached", own.begin_ns, own.end_ns)
+    spans.add(owners.runs.piece, "read.cached", owners.runs.begin_ns, owners.runs.end_ns)
+    return spans.collect()
+
+
+def _seen_through(window: Window, owners: Owners) -> NDArray[np.bool_]:
+    """Calls; and requests all of whose way is seen: complete where they were submitted, or by a
+    worker that ran them."""
+    seen: NDArray[np.bool_] = window.pieces.request_key == 0
+    seen[owners.runs.piece[owners.runs.own]] = True
+    seen[owners.submitting.piece[owners.submitting.whole]] = True
+    return seen
 
 
 def _bios_of_files(window: Window, bios: Bios) -> Asked:

@@ -13,13 +13,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, columns_of, joined, one_of
+from iostrata.columns import AsOf, Containing, Ints, at, columns_of, joined, one_of, pair_key
 from iostrata.stitch.account import serving
 from iostrata.stitch.calls import METHOD, Pieces, Reads, Units
+from iostrata.stitch.pages import OF_FILE
 from iostrata.stitch.requests import reads_data
-from iostrata.stitch.submissions import submissions_of
+from iostrata.stitch.submissions import LIBAIO, Submissions, submissions_of
 from iostrata.trace import Trace
-from iostrata.trace.layout import CALL_PREADV2, CALL_PWRITEV2, CALL_READ, CALL_WRITE
+from iostrata.trace.layout import (
+    CALL_PREADV2,
+    CALL_PWRITEV2,
+    CALL_READ,
+    CALL_WRITE,
+    NFS_READ,
+    THREAD_TARGET,
+)
 
 OPEN_OF_DEVICE: Final = 0x40000000
 """Of the recorder: a block device's node (events.h)."""
@@ -27,7 +35,7 @@ OPEN_OF_DEVICE: Final = 0x40000000
 O_DIRECT: Final = {"aarch64": 0o200000}
 O_DIRECT_ELSEWHERE: Final = 0o40000
 AT_THE_END: Final = "nothing left to read: the file's end"
-CACHED_REQUESTS: Final = "by io_uring or libaio through the page cache: not followed yet"
+IN_A_BATCH: Final = "by libaio through the page cache, several with one call: not told apart"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +43,7 @@ class Transfers:
     """Calls and asynchronous requests that read or write: one row each.
 
     ``request_key``: 0 of a call. ``end_ns`` -1: not seen. ``direct``: past the page cache.
+    ``batched``: one of several that went with one call of libaio.
     """
 
     begin_ns: Ints
@@ -50,6 +59,7 @@ class Transfers:
     request_key: Ints
     read: NDArray[np.bool_]
     direct: NDArray[np.bool_]
+    batched: NDArray[np.bool_]
 
     def where(self, keep: NDArray[np.bool_]) -> Transfers:
         rows = np.flatnonzero(keep)
@@ -63,8 +73,8 @@ def reads_of(trace: Trace) -> Found:
     """Whatever read a file, or failed to; what of it did not end here; and what is no read."""
     found = _transfers(trace)
     found = found.where(found.read)
-    cached = ~found.direct & (found.request_key != 0)
-    return _units(trace, found.where(~cached), int(np.count_nonzero(cached)))
+    batched = ~found.direct & found.batched
+    return _units(trace, found.where(~batched), int(np.count_nonzero(batched)))
 
 
 def direct_of(trace: Trace) -> Found:
@@ -73,11 +83,11 @@ def direct_of(trace: Trace) -> Found:
     return _units(trace, found.where(found.direct), 0)
 
 
-def _units(trace: Trace, found: Transfers, cached: int) -> Found:
+def _units(trace: Trace, found: Transfers, batched: int) -> Found:
     unfinished = int(np.count_nonzero(found.end_ns < 0))
     found = found.where(found.end_ns >= 0)
     nothing = found.read & (found.result == 0)
-    none = Counter({AT_THE_END: int(np.count_nonzero(nothing)), CACHED_REQUESTS: cached})
+    none = Counter({AT_THE_END: int(np.count_nonzero(nothing)), IN_A_BATCH: batched})
     # What wrote nothing, as nothing was asked for, is no write.
     found = found.where(found.result != 0)
     zero, one = np.zeros(len(found.tid), np.int64), np.ones(len(found.tid), np.int64)
@@ -139,6 +149,7 @@ def _of_calls(trace: Trace) -> Transfers:
         request_key=zero,
         read=read,
         direct=are_direct(trace, calls["open_flags"]),
+        batched=zero > 0,
     ).where(read | writes)
 
 
@@ -158,13 +169,36 @@ def _of_requests(trace: Trace) -> Transfers:
         request_key=found.key,
         read=found.read,
         direct=are_direct(trace, found.open_flags),
+        batched=_batched(found),
     ).where(~found.flush)
+
+
+def _batched(found: Submissions) -> NDArray[np.bool_]:
+    call = pair_key(found.tid, found.begin_ns)
+    _, row, count = np.unique(call, return_inverse=True, return_counts=True)
+    batched: NDArray[np.bool_] = (found.engine == LIBAIO) & (count[row] > 1)
+    return batched
 
 
 def are_direct(trace: Trace, open_flags: Ints) -> NDArray[np.bool_]:
     flag = O_DIRECT.get(str(trace.env.get("architecture")), O_DIRECT_ELSEWHERE)
     direct: NDArray[np.bool_] = (open_flags & flag) != 0
     return direct
+
+
+def read_outside(trace: Trace) -> tuple[int, int]:
+    """What threads of the workload asked a disk or a server for of files' pages, in none of their
+    calls that are recorded: how many bios and READ calls, and bytes."""
+    bios = columns_of(trace.points[OF_FILE], "tid", "size_bytes")
+    called = columns_of(trace.points["nfs_call"], "tid", "size_bytes", "operation")
+    reads = np.flatnonzero(called.pop("operation") == NFS_READ)
+    told = {name: np.concatenate([bios[name], called[name][reads]]) for name in bios}
+    threads = columns_of(trace.points["thread"], "subject_tid", "kind")
+    own = threads["subject_tid"][threads["kind"] == THREAD_TARGET]
+    calls = columns_of(trace.points["syscall"], "tid", "enter_ns")
+    during = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"])
+    outside = one_of(told["tid"], own) & (during.find(told["tid"], told["time_ns"]) < 0)
+    return int(np.count_nonzero(outside)), int(told["size_bytes"][outside].sum())
 
 
 def longest_read(trace: Trace) -> int:

@@ -31,7 +31,7 @@ from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.others import AHEAD, READ, Others
 from iostrata.stitch.owners import Owners, Syncs
-from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads
+from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, read_at_once
 from iostrata.stitch.people import told
 from iostrata.stitch.reconnects import downs_of
 from iostrata.stitch.requests import Requests, requests_of
@@ -150,14 +150,18 @@ def stitch(window: Window) -> Stitched:
     served = np.zeros(0, np.int64)
     if window.reads is not None:
         found_reads = awaited(
-            window, bios, calls, sleeps, piece_of_sleep, (piece_of_bio, caller), explained
+            window, bios, calls, sleeps, piece_of_sleep, owners, (piece_of_bio, caller), explained
         )
         explained, served = found_reads.explained, found_reads.served
-        own = (served == PAGE_CACHE) & (window.reads.size_bytes > 0)
-        cached = np.flatnonzero(own & (not window.serves))
+        own = (served == PAGE_CACHE) & (window.reads.size_bytes > 0) & (not window.serves)
+        cached = np.flatnonzero(own & (window.pieces.request_key == 0))
         began, ended = window.pieces.begin_ns[cached], window.pieces.end_ns[cached]
         spans.add(cached, "read.cached", began, ended)
-    others = Others(window, bios, root, requests, carried, journal, stack.stacked, calls, hindered)
+        at_once = read_at_once(owners)
+        spans.extend(at_once.where(own[at_once.owner]))
+    others = Others(
+        window, owners, bios, root, requests, carried, journal, stack.stacked, calls, hindered
+    )
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
     spans.extend(late_for(issuers(bios, carried, requests, piece_of_bio), sleeps, first_sleep))

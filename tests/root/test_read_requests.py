@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads that io_uring and libaio make through the page cache, on the real kernel: against fio's own
+account and what the disk counted. And what is read in no call, or on several machines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iostrata as library
+from tests.root.conftest import iostrata
+from tests.root.test_queue_limits import SERVICE_S, SlowDisk, slow
+from tests.root.test_read_calls import PAGE, of_file
+from tests.root.test_record import good
+
+__all__ = ["slow"]
+
+READS, DEPTH = 24, 4
+HIDDEN = 3
+"""Of so many at most a kernel that keeps its tracepoints silent now and then hides the end."""
+
+FAULTS = """
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+memory.madvise(mmap.MADV_RANDOM)
+sum(memory[place] for place in range(0, len(memory), 4096))
+os.pread(fd, 1, 0)
+"""
+
+
+@pytest.mark.parametrize("engine", ["io_uring", "libaio"])
+def test_cold_and_warm(engine: str, slow: SlowDisk, disk: Path) -> None:
+    """First each of the pages once, in any order, then again."""
+    if not shutil.which("fio"):
+        pytest.skip("fio is not installed")
+    stat = Path(f"/sys/class/block/{Path(slow.path).name}/stat")
+    before = int(stat.read_text().split()[0])
+    job = ("--stonewall", f"--filename={slow.path}", f"--ioengine={engine}", "--rw=randread",
+           "--bs=4k", f"--size={READS * PAGE}", f"--iodepth={DEPTH}",
+           "--fadvise_hint=random")  # fmt: skip
+    done = iostrata(
+        "record", "-o", str(disk / "recording"), "--op", "read", "--", "fio", "--thread",
+        "--output-format=json", f"--output={disk / 'fio'}", "--name=cold", *job, "--name=warm",
+        *job, "--invalidate=0",
+    )  # fmt: skip
+    good(done.returncode, done.stderr)
+    requests = int(stat.read_text().split()[0]) - before
+    jobs = json.loads((disk / "fio").read_text())["jobs"]
+    found = library.open(disk / "recording").analyse("read")
+    total = found.time_ns.sum(axis=0) + found.residual_ns
+    assert total.tolist() == found.writes.latency_ns.tolist()
+    mine = [one for one in of_file(found, slow.path).reads if one.method.startswith(engine)]
+    assert 2 * READS - HIDDEN <= len(mine) <= 2 * READS
+    cold, warm = mine[:-READS], mine[-READS:]
+    missed = [one for one in cold if one.served == "device"]
+    assert len(cold) - HIDDEN <= len(missed) <= requests
+    assert {one.served for one in warm} == {"page cache"}
+    # The disk has one at a time: what a read waits for is others' requests, and its own.
+    assert min(one.rows["device.read"] for one in missed) >= 0.95e9 * SERVICE_S
+    assert not any(one.rows["device.read"] for one in warm)
+    assert sum(one.rows["unattributed"] for one in missed) <= 0.02 * sum(
+        one.latency_ns for one in missed
+    )
+    for some, job_of_fio in ((cold, jobs[0]), (warm, jobs[1])):
+        # It has its clock outside of the calls, and takes time itself.
+        told_ns = job_of_fio["read"]["lat_ns"]["mean"]
+        mean_ns = float(np.mean([one.latency_ns for one in some]))
+        assert abs(mean_ns - told_ns) <= 0.05 * told_ns + 1e6
+
+
+def test_page_faults_are_no_reads_but_are_said(slow: SlowDisk, disk: Path) -> None:
+    done = iostrata("run", "--op", "read", "--json", "-", "--", sys.executable, "-c", FAULTS,
+                    slow.path)  # fmt: skip
+    good(done.returncode, done.stderr)
+    gaps = json.loads(done.stdout)["quality"]["not_observed"]
+    (said,) = [gap["reason"] for gap in gaps if gap["layer"] == "fault"]
+    assert "page faults of mapped files" in said
+    assert int(said.split()[0]) >= 1
+
+
+def test_the_machine_of_a_path_is_asked_for_reads(disk: Path) -> None:
+    (disk / "data").write_bytes(bytes(16 * PAGE))
+    program = "import os; fd = os.open('data', os.O_RDONLY); [os.pread(fd, 9, 0) for _ in range(5)]"
+    done = iostrata("record", "-o", "recording", "--machine", "here=local", "--op", "read", "--",
+                    sys.executable, "-c", program, cwd=disk)  # fmt: skip
+    good(done.returncode, done.stderr)
+    found = library.open(disk / "recording").analyse("read")
+    assert len(of_file(found, str(disk / "data")).reads) == 5

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why nothing is left to analyse: what is missing of a recording in, what to do about it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from iostrata.analysis.left_out import WHAT_TO_DO
+from iostrata.errors import NothingToAnalyse
+from iostrata.model import Op, Quality
+
+NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
+CALLS: Final = "syscall: "
+"""How what was not observed of system calls begins: without them there is no write."""
+
+
+def none_found(op: Op, left_out: Mapping[str, int], damage: Sequence[str]) -> NothingToAnalyse:
+    reasons = [f"{reason} ({count})" for reason, count in left_out.items()]
+    if not reasons and not damage:
+        return NothingToAnalyse(
+            f"the recording holds no {NONE_OF[op]}",
+            "pipes, sockets and terminals do not count; check that the filter names the process",
+        )
+    most = max(left_out, key=left_out.__getitem__, default="")
+    return NothingToAnalyse(
+        f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}",
+        WHAT_TO_DO.get(most, "record again, with a larger --buffer where events were lost"),
+    )
+
+
+def no_write_found(
+    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]
+) -> NothingToAnalyse:
+    """``others``: what the recording was asked for beside synchronous writes."""
+    return NothingToAnalyse(*_why(left_out, quality, others))
+
+
+def _why(left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]) -> tuple[str, str]:
+    if left_out:
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
+        return (
+            f"every synchronous write had to be left out: {'; '.join([reasons, *quality.damage])}",
+            "copy the recording anew, whole and readable, or record again"
+            if quality.damage
+            else WHAT_TO_DO.get(max(left_out, key=left_out.__getitem__), "record again"),
+        )
+    for gap in quality.not_observed:
+        if gap.layer.startswith(CALLS):
+            return (
+                f"the recording holds no synchronous write; {gap.layer}: {gap.reason}",
+                "`iostrata doctor` says what is needed, on the machine that was recorded",
+            )
+    plain = f" ({quality.plain_writes} plain ones)" if quality.plain_writes else ""
+    lost = [f"{count} events of {point} were lost" for point, count in quality.lost.items()]
+    if missing := "; ".join([*quality.damage, *lost]):
+        return (
+            f"what there is of the recording holds no synchronous write{plain}: {missing}",
+            "copy the recording anew, whole and readable, or record again",
+        )
+    return (
+        f"the recording holds no synchronous write{plain}",
+        f"it was asked for other kinds: iostrata replay --op {others[0]}"
+        if others
+        else "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
+        "check that the filter names the process that makes them",
+    )
