@@ -60,6 +60,41 @@ def under_way(flight: Flight) -> OnServer:
     return waited
 
 
+def asked_for(
+    reader: Reader, mount: int, thread: Reader, xid: int, offset: int, size: int, by: OnServer
+) -> Counter[str]:
+    """A READ call that a client's thread makes and waits for; what the server, and the way there,
+    held of it. ``thread``: the server's; what the client holds is in the reader's account."""
+    made = reader.now
+    send = made + 900
+    there = send + 60_000
+    taken = there + 3_000
+    thread.now, thread.account = taken, Counter()
+    thread.cpu(5_000)
+    by(thread, offset, size)
+    thread.cpu(400)
+    thread.world.emit("svc_call", thread.now, thread.tid, enqueue_ns=there, dequeue_ns=taken,
+                      receive_ns=taken + 50, offset_bytes=0, size_bytes=0, xid=xid,
+                      connection=CONNECTION, operation=0)  # fmt: skip
+    reply = thread.now + 60_000
+    ended = reply + 600
+    client = reader.world
+    key = client.pointer("task", made, ended + 1)
+    client.emit("nfs_call", made, reader.tid, call_key=key, inode=reader.inode, dev=mount,
+                offset_bytes=offset, size_bytes=size, stable=0, operation=NFS_READ)  # fmt: skip
+    client.emit("rpc_call", ended, RPCIOD, call_key=key, send_ns=send, ready_ns=reply,
+                reply_ns=reply + 100, xid=xid, connection=CONNECTION)  # fmt: skip
+    wake = ended + 1_000
+    reader.now = wake + 2_000
+    reader._resume(made, wake, RPCIOD)
+    reader.account += Counter({
+        "rpc.queue": 900, "rpc.reply": 600, "wakeup.interrupt": 1_000, "wakeup.runqueue": 2_000,
+    })  # fmt: skip
+    return Counter({f"server/{row}": ns for row, ns in thread.account.items()}) + Counter({
+        "server/network.there": 60_000, "server/svc.queue": 3_000, "server/network.back": 60_000,
+    })  # fmt: skip
+
+
 @dataclass
 class Share:
     """A client with one reader, and its server; each has a clock of its own."""
@@ -86,43 +121,15 @@ class Share:
         self, offset: int, size: int, by: OnServer, told: str, flags: int = 0, nfsd: int = 0
     ) -> None:
         """A read that asks the server for its pages by one call, and waits for it."""
-        reader, account = self.reader, Counter[str]()
+        reader = self.reader
         reader.enter()
         reader.cpu(500)
-        made = reader.now
-        send = made + 900
-        there = send + 60_000
-        thread = self.thread(nfsd)
-        thread.now, thread.account = there + 3_000, Counter()
-        thread.cpu(5_000)
-        by(thread, offset, size)
-        thread.cpu(400)
         self.xid += 1
-        taken = there + 3_000
-        self.server.emit("svc_call", thread.now, thread.tid, enqueue_ns=there, dequeue_ns=taken,
-                         receive_ns=taken + 50, offset_bytes=0, size_bytes=0, xid=self.xid,
-                         connection=CONNECTION, operation=0)  # fmt: skip
-        reply = thread.now + 60_000
-        ended = reply + 600
-        key = self.client.pointer("task", made, ended + 1)
-        self.client.emit("nfs_call", made, reader.tid, call_key=key, inode=12, dev=MOUNT,
-                         offset_bytes=offset, size_bytes=size, stable=0,
-                         operation=NFS_READ)  # fmt: skip
-        self.client.emit("rpc_call", ended, RPCIOD, call_key=key, send_ns=send, ready_ns=reply,
-                         reply_ns=reply + 100, xid=self.xid, connection=CONNECTION)  # fmt: skip
-        off, wake = reader.now, ended + 1_000
-        reader.now = wake + 2_000
-        reader._resume(off, wake, RPCIOD)
-        account += Counter({f"server/{row}": ns for row, ns in thread.account.items()})
-        account += Counter({
-            "client/syscall": 500 + 700, "client/rpc.queue": 900, "client/rpc.reply": 600,
-            "client/wakeup.interrupt": 1_000, "client/wakeup.runqueue": 2_000,
-            "server/network.there": 60_000, "server/svc.queue": 3_000,
-            "server/network.back": 60_000,
-        })  # fmt: skip
+        below = asked_for(reader, MOUNT, self.thread(nfsd), self.xid, offset, size, by)
         reader.cpu(700)
+        account = below + Counter({f"client/{row}": ns for row, ns in reader.account.items()})
         reader.done(offset, size, told, flags=flags)
-        self.truth.append({row: ns for row, ns in account.items() if ns})
+        self.truth.append(dict(account))
         reader.now += 10_000
 
     def in_memory(self, offset: int, size: int) -> None:

@@ -17,16 +17,16 @@ from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.trace.layout import CALL_PREADV
 from tests.chain import GUEST_DISK, MAIN_LOOP, QUEUE, VCPU, VMM, WORKER
+from tests.hops.test_nfs_reads import asked_for
 from tests.reading import EVERY, O_DIRECT, RAHEAD, Reader
-from tests.stitch.test_chain import GUEST_HOST, close
+from tests.stitch.test_chain import GUEST_HOST, HOST_SERVER, close
 from tests.stitch.test_reads import served
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import Clock, World, clock, device
 
-HOST_DISK = device(8, 0)
+HOST_DISK, SERVER_DISK, MOUNT = device(8, 0), device(8, 16), device(0, 50)
 IMAGE_INODE = 77
 PAGE = 4096
-MERGED = 4 * PAGE
 
 OnHost = Callable[[Reader, int, int], None]
 
@@ -41,6 +41,10 @@ def missed(thread: Reader, offset: int, size: int) -> None:
     thread.wait(thread.ask(offset, size, device=70_000), "device.read")
 
 
+def in_memory(thread: Reader, offset: int, size: int) -> None:
+    """A server has all of it, as its own thread's time."""
+
+
 def direct(thread: Reader, offset: int, size: int) -> None:
     """cache=none: the call's own bio, of which no page of a file is told."""
     thread.wait(thread.ask(offset, size, device=70_000, told=False), "device.read")
@@ -51,7 +55,9 @@ class Guest:
     """A guest with one reader, and its host; each has a clock of its own."""
 
     clocks: tuple[Clock, Clock] = (int, int)
+    image_on: int = HOST_DISK
     truth: list[dict[str, int]] = field(default_factory=list)
+    server: World | None = None
 
     def __post_init__(self) -> None:
         self.guest, self.host = (World(clock=one) for one in self.clocks)
@@ -95,7 +101,7 @@ class Guest:
         by(worker, place, size)
         worker.cpu(600)
         host.emit("syscall", worker.now, WORKER, enter_ns=worker._enter, inode=IMAGE_INODE,
-                  dev=HOST_DISK, offset_bytes=place, size_bytes=size + larger, tgid=VMM,
+                  dev=self.image_on, offset_bytes=place, size_bytes=size + larger, tgid=VMM,
                   result=size + larger, open_flags=flags, call=CALL_PREADV)  # fmt: skip
         asked = worker.now + 30_000
         host.emit("kvm_msi", asked, MAIN_LOOP, tgid=VMM, vcpu=0, vector=0x26)
@@ -135,12 +141,13 @@ class Guest:
 def together(account: dict[str, int]) -> dict[str, int]:
     """The ways there and back as one: only the clocks' relation tells them apart."""
     joined = dict(account)
-    joined["ways"] = sum(joined.pop(row, 0) for row in GUEST_HOST)
+    for name, rows in (("ways", GUEST_HOST), ("network", HOST_SERVER)):
+        joined[name] = sum(joined.pop(row, 0) for row in rows)
     return joined
 
 
-def holds(guest: Guest, path: Path) -> Breakdown:
-    found = analyse(open_recording(guest.recording(path)), Op.READ)
+def holds(guest: Guest, path: Path, machines: str = "guest host") -> Breakdown:
+    found = analyse(open_recording(guest.recording(path, machines)), Op.READ)
     conserves(found)
     ((_, mine),) = accounts(found).items()
     assert len(mine) == len(guest.truth)
@@ -188,6 +195,47 @@ def test_what_is_written_to_the_same_place_is_not_what_was_read(tmp_path: Path) 
                         dev=HOST_DISK, offset_bytes=place + (1 << 22), size_bytes=4 * PAGE,
                         tgid=VMM, result=4 * PAGE, open_flags=0, call=4)  # fmt: skip
     holds(guest, tmp_path)
+
+
+def test_what_the_vmm_reads_together_with_another_request(tmp_path: Path) -> None:
+    """QEMU makes one call of requests that follow one another on the disk."""
+    guest = Guest()
+    for number in range(6):
+        place = number * 64 * PAGE
+        guest.read(place, 4 * PAGE, missed, "host device", larger=8 * PAGE)
+        guest.read(place + 32 * PAGE, 4 * PAGE, cached, "host page cache")
+    holds(guest, tmp_path)
+
+
+def test_an_image_on_nfs(tmp_path: Path) -> None:
+    """Three machines: what neither the guest nor the host has, is the server's."""
+    guest = Guest(image_on=MOUNT)
+    server = World()
+    server.builder.env["reads"] = EVERY
+    server.builder.block(SERVER_DISK, "sdb")
+    nfsd = Reader(server, 800, SERVER_DISK, 0, inode=IMAGE_INODE, floor="svc", kind=5)
+    below: list[Counter[str]] = []
+
+    def from_server(by: OnHost) -> OnHost:
+        def asked(thread: Reader, offset: int, size: int) -> None:
+            xid = 7_000 + len(below)
+            below.append(asked_for(thread, MOUNT, nfsd, xid, offset, size, by))
+
+        return asked
+
+    for number in range(8):
+        place = number * 64 * PAGE
+        guest.read(place, 4 * PAGE, from_server(missed), "server device", flags=O_DIRECT)
+        guest.read(place + 8 * PAGE, PAGE, from_server(in_memory), "server page cache")
+        guest.read(place + 16 * PAGE, PAGE, cached, "host page cache")
+        guest.in_memory(place, PAGE)
+        for read in (0, 1):
+            guest.truth[4 * number + read] |= below[2 * number + read]
+    guest.server = server
+    found = holds(guest, tmp_path, "guest host server")
+    assert [(one.hop, one.followed) for one in found.quality.crossings] == [
+        ("virtio", 24), ("nfs", 16),
+    ]  # fmt: skip
 
 
 def test_a_host_that_was_not_recorded(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.root.test_record import good
 
 __all__ = ["slow"]
 
-READS, DEPTH = 24, 4
+READS, DEPTH, FAULTED = 24, 4, 8
 HIDDEN = 3
 """Of so many at most a kernel that keeps its tracepoints silent now and then hides the end."""
 
@@ -30,7 +30,7 @@ fd = os.open(sys.argv[1], os.O_RDONLY)
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
 memory.madvise(mmap.MADV_RANDOM)
-sum(memory[place] for place in range(0, len(memory), 4096))
+sum(memory[place * 4096] for place in range(int(sys.argv[2])))
 os.pread(fd, 1, 0)
 """
 
@@ -58,16 +58,18 @@ def test_cold_and_warm(engine: str, slow: SlowDisk, disk: Path) -> None:
     assert total.tolist() == found.writes.latency_ns.tolist()
     mine = [one for one in of_file(found, slow.path).reads if one.method.startswith(engine)]
     assert 2 * READS - HIDDEN <= len(mine) <= 2 * READS
-    cold, warm = mine[:-READS], mine[-READS:]
+    first = {one.place: number for number, one in reversed(list(enumerate(mine)))}
+    cold = [one for number, one in enumerate(mine) if first[one.place] == number]
+    warm = [one for number, one in enumerate(mine) if first[one.place] != number]
     missed = [one for one in cold if one.served == "device"]
-    assert len(cold) - HIDDEN <= len(missed) <= requests
-    assert {one.served for one in warm} == {"page cache"}
+    assert READS - HIDDEN <= len(missed) <= requests
+    assert sum(one.served == "page cache" for one in warm) >= READS - HIDDEN
     # The disk has one at a time: what a read waits for is others' requests, and its own.
-    assert min(one.rows["device.read"] for one in missed) >= 0.95e9 * SERVICE_S
+    waited = sorted(one.rows["device.read"] for one in missed)
+    assert waited[HIDDEN] >= 0.95e9 * SERVICE_S
     assert not any(one.rows["device.read"] for one in warm)
-    assert sum(one.rows["unattributed"] for one in missed) <= 0.02 * sum(
-        one.latency_ns for one in missed
-    )
+    took = sum(one.latency_ns for one in missed)
+    assert sum(sorted(one.rows["unattributed"] for one in missed)[:-HIDDEN]) <= 0.02 * took
     for some, job_of_fio in ((cold, jobs[0]), (warm, jobs[1])):
         # It has its clock outside of the calls, and takes time itself.
         told_ns = job_of_fio["read"]["lat_ns"]["mean"]
@@ -77,12 +79,12 @@ def test_cold_and_warm(engine: str, slow: SlowDisk, disk: Path) -> None:
 
 def test_page_faults_are_no_reads_but_are_said(slow: SlowDisk, disk: Path) -> None:
     done = iostrata("run", "--op", "read", "--json", "-", "--", sys.executable, "-c", FAULTS,
-                    slow.path)  # fmt: skip
+                    slow.path, str(FAULTED))  # fmt: skip
     good(done.returncode, done.stderr)
     gaps = json.loads(done.stdout)["quality"]["not_observed"]
     (said,) = [gap["reason"] for gap in gaps if gap["layer"] == "fault"]
     assert "page faults of mapped files" in said
-    assert int(said.split()[0]) >= 1
+    assert int(said.split()[0]) >= FAULTED - HIDDEN
 
 
 def test_the_machine_of_a_path_is_asked_for_reads(disk: Path) -> None:
