@@ -72,16 +72,26 @@ class Guest:
         self.reader = Reader(self.guest, 400, GUEST_DISK, 1_000_000)
 
     def read(
-        self, offset: int, size: int, by: OnHost, told: str, flags: int = 0, larger: int = 0
+        self,
+        offset: int,
+        size: int,
+        by: OnHost,
+        told: str,
+        flags: int = 0,
+        larger: int = 0,
+        beside: int = 0,
     ) -> None:
         """A read that asks the guest's disk for its pages, and waits for them.
 
         ``flags``: of the image; ``larger``: the VMM reads so much more, for another request.
+        ``beside``: the guest asks for so much more, by a request that the host tells nothing of.
         """
         guest, host, reader = self.guest, self.host, self.reader
         place = offset + (1 << 22)
         reader.enter()
         reader.cpu(500)
+        if beside:
+            reader.ask(offset + size, beside, device=20_000)
         bio, issue = reader.now, reader.now + 300
         request = guest.pointer("rq", bio, bio + 10_000_000)
         at = {"dev": GUEST_DISK, "sector": place // 512, "size_bytes": size, "flags": RAHEAD}
@@ -118,7 +128,7 @@ class Guest:
             "guest/virtio.interrupt": 3_000,
         })  # fmt: skip
         reader.cpu(900)
-        reader.done(offset, size, told)
+        reader.done(offset, size + beside, told)
         self.truth.append({row: ns for row, ns in account.items() if ns})
         reader.now += 10_000
 
@@ -236,6 +246,18 @@ def test_an_image_on_nfs(tmp_path: Path) -> None:
     assert [(one.hop, one.followed) for one in found.quality.crossings] == [
         ("virtio", 24), ("nfs", 16),
     ]  # fmt: skip
+
+
+def test_a_part_that_was_found_nowhere(tmp_path: Path) -> None:
+    """Of two requests of a read the host's recording has one: the other may have been anywhere."""
+    guest = Guest()
+    for number in range(6):
+        guest.read(number * 64 * PAGE, 4 * PAGE, cached, "host page cache")
+    guest.read(512 * PAGE, 4 * PAGE, cached, "guest device", beside=PAGE)
+    found = analyse(open_recording(guest.recording(tmp_path)), Op.READ)
+    conserves(found)
+    assert list(served(found)) == guest.reader.served
+    assert found.quality.unfollowed == 1
 
 
 def test_a_host_that_was_not_recorded(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ class Furthest:
         self._own = served + place * len(SERVED)
         self._open = np.isin(served, ELSEWHERE)
         self._below = np.full(len(served), -1)
+        self._lost = np.zeros(len(served), np.bool_)
 
     def below(self, read: Ints, served: Ints) -> None:
         """Of parts of some reads: what served each where it was asked for, with its place."""
@@ -38,7 +39,13 @@ class Furthest:
             number = DISTANCE[served % len(SERVED)] * NUMBERS + served
             np.maximum.at(self._below, read, number)
 
+    def lost(self, read: Ints) -> None:
+        """Reads of which a part was found nowhere: that may have been farther than the rest."""
+        if len(self._own):
+            self._lost[read] = True
+
     def served(self) -> Ints:
         """What nobody below served, as far as is known, its own machine's device or server did."""
-        found: Ints = np.where(self._open & (self._below >= 0), self._below % NUMBERS, self._own)
+        known = self._open & (self._below >= 0) & ~self._lost
+        found: Ints = np.where(known, self._below % NUMBERS, self._own)
         return found

@@ -184,6 +184,7 @@ class _Lifting:
     def missing(self, pieces: Ints) -> None:
         """Pieces of which something was asked for, and nothing of it was found."""
         self._missed.append(pieces)
+        self._furthest.lost(pieces)
 
     def extend(self, spans: Spans, place: int, deeper: int = 1) -> None:
         """``deeper``: by how much they are deeper than what this machine did itself."""

@@ -7,8 +7,6 @@ client's call; which file, its number, that the client knows it by: mostly its i
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from iostrata.columns import Ints, at, columns_of
@@ -17,8 +15,6 @@ from iostrata.hops.nfs.asks import calls_of
 from iostrata.stitch import FILE_UNKNOWN, OF_FILE, Reads, longest_read
 from iostrata.trace import Trace
 from iostrata.trace.layout import NFS_READ
-
-NOTHING: Final = 0
 
 
 def read_by(link: Link) -> Reads:
@@ -32,7 +28,7 @@ def read_by(link: Link) -> Reads:
         device_key=_devices_of(link.lower.trace, inode),
         inode=inode,
         offset_bytes=at(calls.offset_bytes, call),
-        size_bytes=np.where(call >= 0, at(calls.size_bytes, call), NOTHING),
+        size_bytes=np.where(call >= 0, at(calls.size_bytes, call), 0),
         direct=np.zeros(len(call), np.bool_),
         reach_ns=longest_read(link.lower.trace),
     )
