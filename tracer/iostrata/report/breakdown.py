@@ -296,7 +296,8 @@ class Served(Struct, frozen=True):
     """The reads of which this is the furthest place that they waited for.
 
     ``name``: ``page cache``, ``readahead under way``, ``device``, ``server`` (of NFS), ``daemon``
-    (of a file system in user space), ``kernel`` (what it makes up itself), ``not told``.
+    (of a file system in user space), ``kernel`` (what it makes up itself), ``not told``; of several
+    machines, the first three behind that machine's name.
     ``share``: of all reads. ``mean_ns``: of one's latency.
     """
 
