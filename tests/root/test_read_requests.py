@@ -28,7 +28,7 @@ FAULTS = """
 import mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+memory = mmap.mmap(fd, os.lseek(fd, 0, os.SEEK_END), prot=mmap.PROT_READ)
 memory.madvise(mmap.MADV_RANDOM)
 sum(memory[place * 4096] for place in range(int(sys.argv[2])))
 os.pread(fd, 1, 0)
@@ -45,11 +45,13 @@ def test_cold_and_warm(engine: str, slow: SlowDisk, disk: Path) -> None:
     job = ("--stonewall", f"--filename={slow.path}", f"--ioengine={engine}", "--rw=randread",
            "--bs=4k", f"--size={READS * PAGE}", f"--iodepth={DEPTH}",
            "--fadvise_hint=random")  # fmt: skip
-    done = iostrata(
-        "record", "-o", str(disk / "recording"), "--op", "read", "--", "fio", "--thread",
-        "--output-format=json", f"--output={disk / 'fio'}", "--name=cold", *job, "--name=warm",
-        *job, "--invalidate=0",
-    )  # fmt: skip
+    # Who closes a block device as the last one, drops its pages.
+    with Path(slow.path).open("rb"):
+        done = iostrata(
+            "record", "-o", str(disk / "recording"), "--op", "read", "--", "fio", "--thread",
+            "--output-format=json", f"--output={disk / 'fio'}", "--name=cold", *job, "--name=warm",
+            *job, "--invalidate=0",
+        )  # fmt: skip
     good(done.returncode, done.stderr)
     requests = int(stat.read_text().split()[0]) - before
     jobs = json.loads((disk / "fio").read_text())["jobs"]

@@ -35,7 +35,10 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
 
 def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     quality, count, word = summary.quality, summary.overall.count, summary.op.word
+    served = [_served(one) for one in summary.served]
     if quality.selection:
+        if served:
+            yield "served from", served, ""
         words = ", ".join(quality.selection.by)
         of = quality.selection.of
         yield "selected", [f"{count} of {of} {word}s: {words}; what follows is of all"], "yellow"
@@ -46,8 +49,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "left out", _counts(summary.left_out), "yellow"
     if quality.crossings:
         yield "followed", [f"{count - quality.unfollowed} of {count} {word}s, all the way down"], ""
-    if summary.served:
-        yield "served from", [_served(one) for one in summary.served], ""
+    if served and not quality.selection:
+        yield "served from", served, ""
     if quality.lost:
         yield "lost", [f"{sum(quality.lost.values())} events", *_counts(quality.lost)], "bold red"
     else:
