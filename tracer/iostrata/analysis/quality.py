@@ -94,7 +94,12 @@ def quality_of(
         for link in path.links
         for gap in link.hop.not_observed(link)
     ]
-    gaps += _reads_not_followed(path)
+    if any(hop.reads for hop in path.graph.hops):
+        gaps += [
+            (link.lower.trace.machine, gap)
+            for link in path.links
+            for gap in link.hop.reads_not_followed(link)
+        ]
     gaps += [
         (link.lower.trace.machine, gap)
         for link in path.links
@@ -133,14 +138,6 @@ def quality_of(
             for line in troubled_connections(member.trace)
         ),
     )
-
-
-def _reads_not_followed(path: Path) -> Iterator[tuple[str, NotObserved]]:
-    """Of reads, the hops by which only what is written is followed."""
-    for link in path.links if any(hop.reads for hop in path.graph.hops) else ():
-        if not link.hop.follows_reads:
-            what = f"what {link.upper.machine} reads by it is not followed"
-            yield link.lower.trace.machine, NotObserved(f"{link.hop.name}", what, "device.read")
 
 
 def _virtual(path: Path) -> Iterator[str]:

@@ -290,6 +290,12 @@ class Hop(ABC):
         """What two recorded machines do not tell of the way between them."""
         return iter(())
 
+    def reads_not_followed(self, link: Link) -> Iterator[NotObserved]:
+        """What to say of reads where this hop follows only what is written."""
+        if not self.follows_reads:
+            what = f"what {link.upper.machine} reads by it is not followed"
+            yield NotObserved(self.name, what, "device.read")
+
     def limits(self, link: Link) -> Iterator[NotObserved]:
         """What may hold requests back on that way, without a point that tells of it; it is
         said where the lower machine's row that has the time holds some."""
