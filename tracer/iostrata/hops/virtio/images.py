@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints, columns_of, integers, pair_key
-from iostrata.hops.hop import Serves
+from iostrata.hops.hop import READ_MARK, Serves
 from iostrata.hops.translation import NO_KEY
 from iostrata.trace import Extent, File, Trace, inode_numbers
 
@@ -29,22 +29,23 @@ DISPUTED: Final = -3
 
 
 def placed_by(serves: Serves, lower: Trace) -> Serves:
-    """What was written to images that are not raw, at its place on the guest's disk, if that is
-    known: nothing else has a key.
+    """What was written to images that are not raw, or read of them, at its place on the guest's
+    disk, if that is known: nothing else has a key.
 
     What an image writes of its own tables is for whatever is made durable meanwhile.
     """
     key, offset, size = serves.key.copy(), serves.offset_bytes.copy(), serves.size_bytes.copy()
     shared = serves.shared.copy()
-    for group, file in images_of(lower).items():
-        rows = np.flatnonzero((serves.group == group) & ~serves.shared)
+    images = images_of(lower).items()
+    for group, file, mark in ((*one, mark) for one in images for mark in (0, int(READ_MARK))):
+        rows = np.flatnonzero((serves.group == group ^ mark) & ~serves.shared)
         extents = lower.facts.image_maps.get(file, ())
         found = guests_offsets(extents, serves.offset_bytes[rows], serves.size_bytes[rows])
         known = found >= 0
-        key[rows] = np.where(known, pair_key(found, serves.size_bytes[rows]), NO_KEY)
+        key[rows] = np.where(known, pair_key(found, serves.size_bytes[rows]) ^ mark, NO_KEY)
         offset[rows] = np.where(known, found, NOWHERE)
         size[rows] = np.where(known, serves.size_bytes[rows], 0)
-        shared[rows] = found == OWN
+        shared[rows] = (found == OWN) & (mark == 0)
     return replace(serves, key=key, offset_bytes=offset, size_bytes=size, shared=shared)
 
 
