@@ -215,3 +215,18 @@ def test_a_request_whose_completion_nobody_saw_is_left_out_and_counted() -> None
     breakdown = analysed(world)
     assert len(breakdown.writes) == 1
     assert breakdown.left_out == {"completion not seen": 2}
+
+
+def test_a_control_block_that_is_used_again_has_not_the_next_ones_completion() -> None:
+    """The process read the first one's from the ring by itself, and asked the kernel later."""
+    world = World()
+    world.target(100)
+    shared = {"iocb_key": 0x7F00, "inode": 12, "dev": DISK}
+    for enter in (1_000, 100_000):
+        world.emit("aio_submit", enter + 3_000, 100, enter_ns=enter, open_flags=O_DSYNC,
+                   size_bytes=8192, opcode=1, **shared)  # fmt: skip
+        submit(world, DISK, 100, enter + 1_000, Request(queue=500, scheduler=None, device=20_000))
+    world.emit("aio_complete", 130_000, 100, enter_ns=105_000, result=8192, **shared)
+    breakdown = analysed(world)
+    assert breakdown.writes.latency_ns.tolist() == [30_000]
+    assert breakdown.left_out == {"completion not seen": 1}

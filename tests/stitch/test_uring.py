@@ -226,3 +226,18 @@ def test_a_sync_that_is_refused_is_left_out_and_counted() -> None:
     breakdown = analysed(world)
     assert breakdown.left_out == {"the call failed": 2}
     assert breakdown.writes.latency_ns.tolist() == [4_000]
+
+
+def test_a_thread_s_number_is_used_again_by_another_process() -> None:
+    world = World()
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=WRITER, kind=1, comm=b"first")
+    for begin in (1_000, 2_001_000):
+        request = {"request_key": 0x77, "opcode": 23, "open_flags": O_DSYNC, **FILE}
+        world.emit("io_uring_submit_req", begin, WRITER, **request)
+        world.emit("io_uring_complete", begin + 5_000, WRITER, result=8192, **request)
+    for tid in (300, WRITER):
+        world.emit("thread", 2_000_000, 300, tgid=300, subject_tid=tid, kind=1, comm=b"second")
+    writes = analysed(world).writes
+    assert writes.tgid.tolist() == [WRITER, 300]
+    names = [writes.names["process"][code] for code in writes.codes["process"]]
+    assert names == ["first (100)", "second (300)"]

@@ -217,6 +217,14 @@ class AsOf:
         """Index of the key's first row with time >= the given one."""
         return self._find(keys, times, after=True)
 
+    def at_or_nearest(self, keys: Ints, times: Ints) -> Ints:
+        """As ``at_or_before``; before the key's first row that one: who a thread is may be told
+        late, and its number is used again."""
+        found = self.at_or_before(keys, times)
+        earlier = np.flatnonzero(found < 0)
+        found[earlier] = self.at_or_after(keys[earlier], times[earlier])
+        return found
+
     def following(self) -> Ints:
         """Of each row, the time of its key's next one; the largest int64 where there is none."""
         following = np.full(len(self._place), np.iinfo(np.int64).max)

@@ -140,15 +140,10 @@ def _of_uring(trace: Trace) -> Submissions:
         )
         for point in ("io_uring_submit_req", "io_uring_complete")
     )  # fmt: skip
-    done = AsOf(completed["request_key"], completed["time_ns"]).at_or_after(
-        submitted["request_key"], submitted["time_ns"]
-    )
-    # Of one without a completion of its own, what follows is of the next one with its key.
-    reused = AsOf(submitted["request_key"], submitted["time_ns"]).at_or_after(
-        submitted["request_key"], submitted["time_ns"] + 1
-    )
-    other = (reused >= 0) & (at(submitted["time_ns"], reused) < at(completed["time_ns"], done))
-    done = np.where(other, -1, done)
+    done = _completion_of(
+        submitted["request_key"], submitted["time_ns"], completed["request_key"],
+        completed["time_ns"],
+    )  # fmt: skip
     opcode, rwf = submitted["opcode"], submitted["rwf"]
     # The file need not be known before the request runs.
     known = {
@@ -176,7 +171,7 @@ def _of_uring(trace: Trace) -> Submissions:
         end_ns=np.where(done >= 0, end, np.where(method == PLAIN, following, -1)),
         effect_ns=np.where(flush, taken.begin_ns, np.where(done >= 0, taken.end_ns, following)),
         tid=submitted["tid"],
-        tgid=_process_of(trace, submitted["tid"]),
+        tgid=_process_of(trace, submitted["tid"], submitted["time_ns"]),
         device_key=known["dev"],
         inode=known["inode"],
         offset_bytes=_offset(trace.points["io_uring_submit_req"]),
@@ -221,7 +216,7 @@ def _refused(trace: Trace, completed: dict[str, Ints], done: Ints) -> Submission
         end_ns=end,
         effect_ns=end,
         tid=refused["tid"],
-        tgid=_process_of(trace, refused["tid"]),
+        tgid=_process_of(trace, refused["tid"], refused["time_ns"]),
         device_key=refused["dev"],
         inode=refused["inode"],
         offset_bytes=nothing - 1,
@@ -241,13 +236,21 @@ def _offset(points: Points) -> Ints:
     return np.full(len(points), -1)
 
 
-def _process_of(trace: Trace, tid: Ints) -> Ints:
-    """The thread's process, as its thread event says; itself where there is none."""
+def _completion_of(key: Ints, begin_ns: Ints, done_key: Ints, done_ns: Ints) -> Ints:
+    """The row that tells of each submission's completion, -1: none does.
+
+    Of one without a completion of its own, what follows is of the next one with its key.
+    """
+    done = AsOf(done_key, done_ns).at_or_after(key, begin_ns)
+    following = AsOf(key, begin_ns).following()
+    return np.where(at(done_ns, done) > following, -1, done)
+
+
+def _process_of(trace: Trace, tid: Ints, time_ns: Ints) -> Ints:
+    """The thread's process at a time, as thread events say; itself where there is none."""
     threads = columns_of(trace.points["thread"], "subject_tid", "tgid")
-    last = AsOf(threads["subject_tid"], threads["time_ns"]).at_or_before(
-        tid, np.full(len(tid), np.iinfo(np.int64).max)
-    )
-    process = at(threads["tgid"], last)
+    told = AsOf(threads["subject_tid"], threads["time_ns"]).at_or_nearest(tid, time_ns)
+    process = at(threads["tgid"], told)
     return np.where(process >= 0, process, tid)
 
 
@@ -274,8 +277,8 @@ def _of_aio(trace: Trace) -> Submissions:
         "size_bytes", "opcode", "rwf",
     )  # fmt: skip
     completed = columns_of(trace.points["aio_complete"], "iocb_key", "result")
-    done = AsOf(completed["iocb_key"], completed["time_ns"]).at_or_after(
-        submitted["iocb_key"], submitted["enter_ns"]
+    done = _completion_of(
+        submitted["iocb_key"], submitted["enter_ns"], completed["iocb_key"], completed["time_ns"]
     )
     opcode = submitted["opcode"]
     method = method_of_write(submitted["open_flags"], submitted["rwf"])
@@ -290,7 +293,7 @@ def _of_aio(trace: Trace) -> Submissions:
         end_ns=end,
         effect_ns=np.where(flush, submitted["enter_ns"], end),
         tid=submitted["tid"],
-        tgid=_process_of(trace, submitted["tid"]),
+        tgid=_process_of(trace, submitted["tid"], submitted["time_ns"]),
         device_key=submitted["dev"],
         inode=submitted["inode"],
         offset_bytes=_offset(trace.points["aio_submit"]),

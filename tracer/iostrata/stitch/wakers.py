@@ -182,13 +182,11 @@ class Wakers:
         return before.where((bio >= 0) & ~held & (queue > front.begin_ns))
 
     def _kind_of(self, tid: Ints, time_ns: Ints) -> Ints:
-        """The thread's kind at a time, 0: it is not recorded.  A tid is used again.
+        """The thread's kind at a time, 0: it is not recorded.
 
         Some say who they are at the end of their first call only, or their first run.
         """
-        known = self._kind.at_or_before(tid, time_ns)
-        later = np.flatnonzero(known < 0)
-        known[later] = self._kind.at_or_after(tid[later], time_ns[later])
+        known = self._kind.at_or_nearest(tid, time_ns)
         return np.where(known >= 0, at(self._kinds, known), 0)
 
     def _own(self, carried: Carried, owners: Iterable[Ints]) -> tuple[AsOf, Ints]:

@@ -40,10 +40,7 @@ class _Names:
         return (labels, codes.astype(np.int32)), (alone, place.astype(np.int32)[codes])
 
     def _name_at(self, number: Ints, time_ns: Ints) -> Ints:
-        row = self._told.at_or_before(number, time_ns)
-        # What was told of it later only is what it was called before, as far as is known.
-        before = np.flatnonzero(row < 0)
-        row[before] = self._told.at_or_after(number[before], time_ns[before])
+        row = self._told.at_or_nearest(number, time_ns)
         _, name = np.unique(self._names, return_inverse=True)
         found: Ints = name[row]
         return found
