@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
-from iostrata.trace.layout import CALL_IO_URING_ENTER
+import pytest
+
+from iostrata.trace.layout import (
+    CALL_IO_URING_ENTER,
+    THREAD_HELPER,
+    WAKE_INTERRUPT,
+    WAKE_THREAD,
+)
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import (
     FLUSH_OP,
@@ -74,6 +81,29 @@ def test_xfs_log_write_serves_the_thread_that_wrote_it_and_the_one_that_joined()
             "journal.logging": 1_000, "wakeup.interrupt": 1_000, "wakeup.runqueue": 2_000,
         }],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ["nobody was seen", "an interrupt", "a stranger", "a writer"])
+def test_a_sleep_in_a_sync_of_xfs_that_no_worker_ended_is_not_for_its_log(case: str) -> None:
+    """Perhaps for a lock of the file: nobody tells."""
+    world = World()
+    world.target(777, kind=THREAD_HELPER)
+    world.target(102)
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    world.emit("xfs_file_fsync", writer.now, 100, inode=12, dev=DISK)
+    waker = {"a stranger": 888, "a writer": 102}.get(case, 0)
+    context = WAKE_INTERRUPT if case == "an interrupt" else WAKE_THREAD
+    wake = 0 if case == "nobody was seen" else 6_000
+    world.emit("sched_resume", 7_000, 100, off_ns=2_000, wake_ns=wake, state=2, subject_tid=100,
+               waker_tid=waker, waker_context=context)  # fmt: skip
+    done = log_write(world, 100, 7_000)
+    world.emit("xlog_iclog_wait_on", 7_000, 100, iclog_key=ICLOG, lsn=LSN, dev=DISK)
+    writer.now = done + 1_000
+    writer.leave("fsync")
+    account = accounts(analysed(world))[100][0]
+    assert "journal.start" not in account
+    assert account["residual"] == 5_000 - account.get("wakeup.runqueue", 0)
 
 
 def test_io_uring_data_inline_and_sync_by_a_worker() -> None:

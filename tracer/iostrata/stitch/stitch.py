@@ -60,7 +60,7 @@ from iostrata.stitch.turns import Numbers, Waited, behind_of
 from iostrata.stitch.wakers import Wakers
 from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
-from iostrata.trace.layout import NFS_READ, WAKE_INTERRUPT
+from iostrata.trace.layout import NFS_READ
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,8 @@ def stitch(window: Window) -> Stitched:
     sleeps, owner = sleeps.rows(mine), piece_of_sleep[mine]
     asleep = np.where(sleeps.asleep, owner, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
-    for_log = ~explained.ended[mine] & _asleep_for_log(window, owners.syncs, sleeps, owner)
+    for_log = ~explained.ended[mine] & wakers.are_kernels(sleeps)
+    for_log &= _asleep_for_log(window, owners.syncs, sleeps, owner)
     _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
     handovers(spans, window, owners, every_sleep, numbers)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
@@ -341,8 +342,8 @@ def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -
     """Sleeps inside a sync of XFS before its thread wrote or awaited a log buffer.
 
     The kernel has no point where a thread waits for the push of the committed
-    item list, but nothing else stands between the sync, with its data written, and the
-    log write. What an interrupt ended was something else.
+    item list, but nothing else that a thread of the kernel ends stands between the sync,
+    with its data written, and the log write.
     """
     logged = [window.columns(p, "tid") for p in ("xlog_iclog_sync", "xlog_iclog_wait_on")]
     tid = np.concatenate([columns["tid"] for columns in logged])
@@ -352,7 +353,6 @@ def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -
     following = at(time, AsOf(tid, time).at_or_after(sleeps.tid, sleeps.on_ns))
     inside = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns).find(sleeps.tid, sleeps.off_ns)
     same = (inside >= 0) & (at(syncs.piece, inside) == owner)
-    same &= sleeps.context != WAKE_INTERRUPT
     before: NDArray[np.bool_] = same & (following >= 0) & (following <= at(syncs.end_ns, inside))
     return before
 

@@ -164,6 +164,17 @@ class Wakers:
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
 
+    def are_kernels(self, sleeps: Sleeps) -> NDArray[np.bool_]:
+        """Which sleeps a thread of the kernel ended, as itself.
+
+        Every one that lets a recorded thread go is told of, but by older recordings none.
+        """
+        kind = self._kind_of(sleeps.waker, sleeps.wake_ns)
+        told = bool((self._kinds == THREAD_HELPER).any())
+        works = one_of(kind, (THREAD_HELPER, THREAD_WORKER)) | ((kind == 0) & (not told))
+        ended: NDArray[np.bool_] = works & (sleeps.waker > 0) & (sleeps.context != WAKE_INTERRUPT)
+        return ended
+
     def _asked(self, front: Waits, bio: Ints, spans: SpanList) -> Waits:
         """Before it was asked for a request, its completion waited for who asked for it.
 
