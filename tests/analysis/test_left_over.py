@@ -62,6 +62,20 @@ def test_sync_sleeps_beside_every_device() -> None:
     assert found.writes.names["device"] == ("all",)
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_another_file_system_of_the_disk_commits_for_nobody_here(own: bool) -> None:
+    """A partition beside the one that is written to; its requests would be in the way, not it."""
+    world, here, beside = World(), device(8, 1), device(8, 2)
+    world.builder.block(DISK, "sda")
+    for number, key in enumerate((here, beside), 1):
+        world.builder.block(key, f"sda{number}", parent_key=DISK)
+    sleeper(world, here)
+    Commit(world, here if own else beside, 50_000, transaction=7).run(20_000, 80_000, [])
+    quality = analysed(world).quality
+    assert [left.place for left in quality.left_over] == ["sda1"] * own
+    assert [left.place for left in quality.background] == ["sda1" if own else "sda2"]
+
+
 def test_each_instant_of_a_sleep_counts_once() -> None:
     """Two commits at once on the disk that one write waits for."""
     world = World()

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, coded, distinct, integers, joined, meets, one_of, pair_key
+from iostrata.columns import Ints, distinct, integers, joined, meets, one_of, pair_key
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
@@ -56,8 +56,9 @@ class Activities:
     """What went on: one row each. Times in ns.
 
     ``kind``: code into ``KINDS``. ``key``: with ``begin_ns``, which one. ``place``: the
-    disk, or the mount of a call. ``used``: part of a write. ``foreign``: known to be
-    another's: of a thread that is no kernel's, or that serves somebody else, or a read.
+    disk, of a call the mount, of a commit the file system's device. ``used``: part of a
+    write. ``foreign``: known to be another's: of a thread that is no kernel's, or that serves
+    somebody else, or a read.
     """
 
     kind: Ints
@@ -115,7 +116,7 @@ def activities_of(
     spans: Spans,
 ) -> Activities:
     """All that went on in a window. ``spans``: of its pieces; ``commits_used``: rows."""
-    commits, facts = window.commits, window.trace.facts
+    commits = window.commits
     commit_is_used = one_of(np.arange(len(commits)), commits_used)
     own = np.zeros(len(requests.key) + len(calls), np.bool_)
     own[spans.of[(spans.of >= 0) & (spans.of < len(own))]] = True
@@ -141,7 +142,7 @@ def activities_of(
         ),
         Activities(
             np.full(len(commits), COMMIT), pair_key(commits.device_key, commits.transaction),
-            commits.begin_ns, commits.end_ns, _disks(facts, commits.device_key), commit_is_used,
+            commits.begin_ns, commits.end_ns, commits.device_key, commit_is_used,
             np.zeros(len(commits), np.bool_),
         ),
     )  # fmt: skip
@@ -177,12 +178,6 @@ def _flushes_for(bios: Bios, requests: Requests, rows: Ints) -> NDArray[np.bool_
             bios.queue_ns[asking], bios.life_end_ns[asking],
         )  # fmt: skip
     return found
-
-
-def _disks(facts: Facts, keys: Ints) -> Ints:
-    unique, place = coded(keys)
-    disks: Ints = np.array([facts.disk_of(int(key)) for key in unique], np.int64)[place]
-    return disks
 
 
 def audit(window: Window, sleeps: Sleeps, owner: Ints, found: Activities, spans: Spans) -> Audit:
