@@ -209,6 +209,32 @@ def test_a_write_that_a_loss_touches_is_left_out_and_counted() -> None:
     assert holed.quality.lost == {"local:block_rq_issue": 3}
 
 
+def test_a_loss_in_a_commit_that_is_waited_for_later_touches_who_waits() -> None:
+    """Its log's bio was lost before the write began: its time would be in no device."""
+    world, disk = World(), device(8, 0)
+    world.builder.packet_events = 1
+    for number in range(3):
+        begin = 1_000_000 * (1 + number)
+        commit = Commit(world, disk, begin, transaction=7 + number)
+        commit.run(1_000, 1_000, [Request(queue=300, scheduler=None, device=500_000, meta=True)])
+        writer = Writer(world, 100 + number, disk, begin + 20_000)
+        writer.enter()
+        enter = writer.now
+        writer.wait_for(commit)
+        writer.synced(enter, commit)
+        writer.leave("fdatasync")
+    whole = analysed(world)
+    assert [account[0]["device.journal"] for account in accounts(whole).values()] == [482_700] * 3
+    queued = world.builder._rows["block_bio_queue"]
+    lost = queued.pop(1)
+    world.builder.refuse("block_bio_queue", time_ns=lost["time_ns"], cpu=lost["cpu"])
+    found = analysed(world)
+    assert found.writes.tid.tolist() == [100, 102]
+    assert found.left_out == {"events lost meanwhile": 1}
+    # The request of the lost one bears the pointer of the first one's bio, which was complete.
+    assert accounts(found) == {tid: accounts(whole)[tid] for tid in (100, 102)}
+
+
 @pytest.mark.parametrize("point", ["block_rq_issue", "block_rq_complete", "block_bio_queue"])
 def test_an_orphan_becomes_residual_and_never_a_wrong_latency(point: str) -> None:
     world = World(deaf_to=point)

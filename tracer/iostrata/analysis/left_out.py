@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, meets
 from iostrata.hops import Graph, Link
-from iostrata.stitch import Units
+from iostrata.stitch import Units, commits_of
 from iostrata.trace import Trace
 
+NEVER: Final = np.iinfo(np.int64).max
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
@@ -54,8 +55,19 @@ def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArra
     """Which of the given times a loss on this machine, or on one below it, may fall into."""
     touched = np.zeros(len(begin_ns), np.bool_)
     for one, begin, end in _below(graph, trace, begin_ns, end_ns, widened=True):
-        touched |= one.losses.touch(begin, end)
+        touched |= one.losses.touch(_since(one, begin) if len(one.losses) else begin, end)
     return touched
+
+
+def _since(trace: Trace, begin_ns: Ints) -> Ints:
+    """When the oldest commit began that was under way then: what is not known of it would be in
+    its own rows, of whoever waits for its end."""
+    commits = commits_of(trace)
+    order = np.argsort(commits.begin_ns, kind="stable")
+    begun = np.append(commits.begin_ns[order], NEVER)
+    # The first of those that reach so far is the oldest.
+    reach = np.maximum.accumulate(commits.end_ns[order])
+    return np.minimum(begin_ns, begun[np.searchsorted(reach, begin_ns, side="right")])
 
 
 def _below(

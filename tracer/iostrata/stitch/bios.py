@@ -157,7 +157,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         queue[split] = queue[parent[split]]
     above = _above(begun, requests)
     by_key = AsOf(begun.key, begun.time_ns)
-    carried = _carried(window, begun, requests, by_key)
+    carried = _carried(window, begun, requests, by_key, ends)
     first = np.full(len(begun), -1)
     first[carried.bio[::-1]] = carried.request[::-1]
     issue = at(requests.issue_ns, first)
@@ -360,17 +360,24 @@ def _above(begun: Begun, requests: Requests) -> Ints:
     return above
 
 
-def _carried(window: Window, begun: Begun, requests: Requests, by_key: AsOf) -> Carried:
-    """By the bios' pointers, which a request's events say when it is issued."""
+def _carried(window: Window, begun: Begun, requests: Requests, by_key: AsOf, ends: Ends) -> Carried:
+    """By the bios' pointers, which a request's events say when it is issued.
+
+    What was complete by then is another bio, whose begin was not seen.
+    """
     request = np.flatnonzero(~requests.flush)
-    bio = by_key.at_or_before(requests.bio_key[request], requests.issue_ns[request])
+    issue = requests.issue_ns[request]
+    bio = by_key.at_or_before(requests.bio_key[request], issue)
     further = window.columns("block_rq_bio", "request_key", "bio_key")
     if len(further["time_ns"]):
         time = further["time_ns"]
         issued = AsOf(requests.key, requests.issue_ns).at_or_before(further["request_key"], time)
         request = np.concatenate([request, issued])
         bio = np.concatenate([bio, by_key.at_or_before(further["bio_key"], time)])
-    same = (bio >= 0) & (at(begun.device_key, bio) == at(requests.device_key, request))
+        issue = np.concatenate([issue, time])
+    same = _alive(begun, ends, bio, issue) & (
+        at(begun.device_key, bio) == at(requests.device_key, request)
+    )
     bio, request = bio[same], request[same]
     whole = np.full(len(requests.key), _is_old(window)) | (
         np.bincount(request, minlength=len(requests.key)) > MERGED
