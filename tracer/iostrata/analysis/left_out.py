@@ -67,7 +67,8 @@ def _since(trace: Trace, begin_ns: Ints) -> Ints:
     begun = np.append(commits.begin_ns[order], NEVER)
     # The first of those that reach so far is the oldest.
     reach = np.maximum.accumulate(commits.end_ns[order])
-    return np.minimum(begin_ns, begun[np.searchsorted(reach, begin_ns, side="right")])
+    since: Ints = np.minimum(begin_ns, begun[np.searchsorted(reach, begin_ns, side="right")])
+    return since
 
 
 def _below(
