@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record.h"
+#include "probes.h"
 
 #define PROGRAMS 4
 

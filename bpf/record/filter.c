@@ -133,14 +133,14 @@ static void must_watch(struct iostrata *skeleton, unsigned int dev, unsigned int
 }
 
 /* What lies below each device, for BPF to follow when it meets the device. */
-static void follow(struct iostrata *skeleton, const struct facts *facts)
+static void follow(struct iostrata *skeleton, const struct blocks *blocks)
 {
 	unsigned int used = 0;
 
-	for (unsigned int i = 0; i < facts->block_count; i++) {
+	for (unsigned int i = 0; i < blocks->count; i++) {
 		unsigned int room = MAX_FOLLOWS - used < MAX_BELOW ? MAX_FOLLOWS - used : MAX_BELOW;
-		unsigned int dev = facts->blocks[i].dev;
-		unsigned int count = facts_below(facts, dev, &skeleton->bss->follows[used], room);
+		unsigned int dev = blocks->list[i].dev;
+		unsigned int count = blocks_below(blocks, dev, &skeleton->bss->follows[used], room);
 		struct watch *place = count ? watch(skeleton, dev, 0) : NULL;
 
 		/* What it says is told when the device is met. */
@@ -181,12 +181,12 @@ static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned in
 	}
 }
 
-typedef void mounted_call(struct iostrata *skeleton, const struct facts *facts, unsigned int dev,
+typedef void mounted_call(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
 			  unsigned int device);
 
 /* Each file system that is on a device of this machine: its number and the device's, which are
  * two where it may have several devices (btrfs). */
-static void each_mounted(struct iostrata *skeleton, const struct facts *facts, mounted_call *call)
+static void each_mounted(struct iostrata *skeleton, const struct blocks *blocks, mounted_call *call)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
 	unsigned int major_number, minor_number;
@@ -200,23 +200,23 @@ static void each_mounted(struct iostrata *skeleton, const struct facts *facts, m
 		if (sscanf(line, "%*d %*d %u:%u", &major_number, &minor_number) != 2 || !kind)
 			continue;
 		dev = device = major_number << 20 | minor_number;
-		if (!facts_disk_of(facts, device)) {
+		if (!blocks_disk_of(blocks, device)) {
 			if (sscanf(kind, " - %*s %1023s", source) != 1 || stat(source, &status) ||
 			    !S_ISBLK(status.st_mode))
 				continue;
 			device = major(status.st_rdev) << 20 | minor(status.st_rdev);
 		}
-		call(skeleton, facts, dev, device);
+		call(skeleton, blocks, dev, device);
 	}
 	if (mounts)
 		fclose(mounts);
 }
 
 /* What sync(2) waits for: the file systems that are on disks, and their disks. */
-static void is_mounted(struct iostrata *skeleton, const struct facts *facts, unsigned int dev,
+static void is_mounted(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
 		       unsigned int device)
 {
-	unsigned int disk = facts_disk_of(facts, device);
+	unsigned int disk = blocks_disk_of(blocks, device);
 
 	if (!disk)
 		return;
@@ -225,7 +225,7 @@ static void is_mounted(struct iostrata *skeleton, const struct facts *facts, uns
 }
 
 /* A file system of several devices is on each of them; sysfs knows those of btrfs. */
-static void allow_mounted(struct iostrata *skeleton, const struct facts *facts, unsigned int dev,
+static void allow_mounted(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
 			  unsigned int device)
 {
 	bool is_allowed = dev != device && allowed(skeleton, device);
@@ -234,20 +234,20 @@ static void allow_mounted(struct iostrata *skeleton, const struct facts *facts, 
 
 	if (dev == device)
 		return;
-	count = facts_btrfs_devices(facts, device, list, MAX_BELOW);
+	count = blocks_btrfs_devices(blocks, device, list, MAX_BELOW);
 	for (unsigned int i = 0; i < count; i++)
 		is_allowed |= allowed(skeleton, list[i].dev);
 	must_watch(skeleton, dev, is_allowed ? WATCH_ALLOWED | WATCH_FS : WATCH_OTHER);
 	for (unsigned int i = 0; is_allowed && i < count; i++)
-		must_watch(skeleton, facts_disk_of(facts, list[i].dev), WATCH_DISK);
+		must_watch(skeleton, blocks_disk_of(blocks, list[i].dev), WATCH_DISK);
 }
 
 /* A partition's requests are its disk's, and those of what is below it. */
-static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned int dev)
+static void allow(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev)
 {
-	unsigned int disk = facts_disk_of(facts, dev);
+	unsigned int disk = blocks_disk_of(blocks, dev);
 	struct follow list[MAX_BELOW];
-	unsigned int count = facts_below(facts, dev, list, MAX_BELOW);
+	unsigned int count = blocks_below(blocks, dev, list, MAX_BELOW);
 
 	must_watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
 	must_watch(skeleton, disk ? disk : dev, WATCH_DISK);
@@ -257,11 +257,11 @@ static void allow(struct iostrata *skeleton, const struct facts *facts, unsigned
 		table_full(skeleton, TABLE_DEVICES, dev);
 }
 
-static bool lies_on_allowed(const struct iostrata *skeleton, const struct facts *facts,
-			    const struct block_fact *block)
+static bool lies_on_allowed(const struct iostrata *skeleton, const struct blocks *blocks,
+			    const struct block *block)
 {
 	struct follow list[MAX_BELOW];
-	unsigned int count = facts_below(facts, block->dev, list, MAX_BELOW);
+	unsigned int count = blocks_below(blocks, block->dev, list, MAX_BELOW);
 	bool found = allowed(skeleton, block->parent_dev);
 
 	for (unsigned int i = 0; i < count && i < MAX_BELOW; i++)
@@ -271,35 +271,35 @@ static bool lies_on_allowed(const struct iostrata *skeleton, const struct facts 
 
 /* A whole disk stands for its partitions, and any device for those that are stacked on it, and
  * for the file systems on those.  What is known to be elsewhere is told from what is not known. */
-static void allow_above(struct iostrata *skeleton, const struct facts *facts)
+static void allow_above(struct iostrata *skeleton, const struct blocks *blocks)
 {
-	for (unsigned int i = 0; i < facts->block_count; i++) {
-		const struct block_fact *block = &facts->blocks[i];
+	for (unsigned int i = 0; i < blocks->count; i++) {
+		const struct block *block = &blocks->list[i];
 
-		if (lies_on_allowed(skeleton, facts, block))
-			allow(skeleton, facts, block->dev);
+		if (lies_on_allowed(skeleton, blocks, block))
+			allow(skeleton, blocks, block->dev);
 		else
 			watch(skeleton, block->dev, WATCH_OTHER);
 	}
-	each_mounted(skeleton, facts, allow_mounted);
+	each_mounted(skeleton, blocks, allow_mounted);
 }
 
 int filter_devices(struct iostrata *skeleton, const struct options *options,
-		   const struct facts *facts)
+		   const struct blocks *blocks)
 {
-	follow(skeleton, facts);
-	each_mounted(skeleton, facts, is_mounted);
+	follow(skeleton, blocks);
+	each_mounted(skeleton, blocks, is_mounted);
 	for (unsigned int i = 0; i < options->device_count; i++) {
 		unsigned int dev;
 		int error = device_of(options->devices[i], &dev);
 
 		if (error)
 			return error;
-		allow(skeleton, facts, dev);
+		allow(skeleton, blocks, dev);
 	}
 	/* Twice: a loop device's file may be on such a file system. */
 	for (unsigned int i = 0; options->device_count && i < 2; i++)
-		allow_above(skeleton, facts);
+		allow_above(skeleton, blocks);
 	return 0;
 }
 

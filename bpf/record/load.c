@@ -47,7 +47,7 @@ static int prepare(struct iostrata *skeleton, void *context)
 	}
 	if (!error && !session->options.why)
 		error = bpf_map__set_max_entries(skeleton->maps.stacks, 1);
-	return error ? error : filter_devices(skeleton, &session->options, &session->facts);
+	return error ? error : filter_devices(skeleton, &session->options, &session->blocks);
 }
 
 static void explain_load(int error)
@@ -71,7 +71,7 @@ static void explain_load(int error)
 
 int session_load(struct session *session)
 {
-	int error = facts_collect(&session->facts), cpus;
+	int error = blocks_collect(&session->blocks), cpus;
 	char missing[64];
 
 	if (error) {

@@ -12,10 +12,10 @@
 
 void loop_devices_begin(struct session *session)
 {
-	const struct facts *facts = &session->facts;
+	const struct blocks *blocks = &session->blocks;
 
-	for (unsigned int i = 0; i < facts->block_count; i++) {
-		const struct block_fact *block = &facts->blocks[i];
+	for (unsigned int i = 0; i < blocks->count; i++) {
+		const struct block *block = &blocks->list[i];
 
 		if (block->dev >> 20 == LOOP_MAJOR && strcmp(block->backing, "-"))
 			probes_attach(&session->probes, OCCASION_LOOPS);

@@ -9,7 +9,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "record.h"
+#include "probes.h"
 #include "iostrata.skel.h"
 
 static uint64_t clock_ns(clockid_t clock)

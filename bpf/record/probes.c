@@ -14,40 +14,8 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-#include "record.h"
+#include "probes.h"
 #include "iostrata.skel.h"
-
-#define MAX_CALLS 16
-
-/* Programs attached to many points of one kind (SEC("tp") names none). */
-static const struct {
-	const char *program;
-	const char *prefix;
-	const char *calls[MAX_CALLS];
-} fan_outs[] = {
-	{ "syscall_enter_sync", "sys_enter_", { "fsync", "fdatasync", "syncfs" } },
-	{ "syscall_enter_sync_all", "sys_enter_", { "sync" } },
-	{ "syscall_enter_write", "sys_enter_", { "write", "writev" } },
-	{ "syscall_enter_pwrite", "sys_enter_", { "pwrite64", "pwritev", "sync_file_range" } },
-	{ "syscall_enter_pwritev2", "sys_enter_", { "pwritev2" } },
-	{ "syscall_enter_copy", "sys_enter_", { "sendfile64", "splice", "copy_file_range" } },
-	{ "syscall_enter_fallocate", "sys_enter_", { "fallocate" } },
-	{ "syscall_enter_ftruncate", "sys_enter_", { "ftruncate" } },
-	{ "syscall_exit",
-	  "sys_exit_",
-	  { "write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync", "syncfs",
-	    "sync", "sync_file_range", "msync", "sendfile64", "splice", "copy_file_range",
-	    "fallocate", "ftruncate" } },
-	{ "syscall_enter_msync", "sys_enter_", { "msync" } },
-	{ "syscall_enter_msync_blind", "sys_enter_", { "msync" } },
-	{ "read_enter", "sys_enter_", { "read", "readv" } },
-	{ "read_enter_at", "sys_enter_", { "pread64", "preadv" } },
-	{ "read_enter_with_flags", "sys_enter_", { "preadv2" } },
-	{ "read_exit", "sys_exit_", { "read", "readv", "pread64", "preadv", "preadv2" } },
-	{ "fuse_taken", "sys_exit_", { "read", "readv", "splice" } },
-};
-
-#define FAN_OUTS (sizeof(fan_outs) / sizeof(fan_outs[0]))
 
 /* Only with --detail. */
 static const char *const details[] = { "block_rq_insert", "kvm_inject" };
@@ -145,18 +113,8 @@ static void name_points(struct probe *probe, const struct bpf_program *program)
 		snprintf(probe->points, sizeof(probe->points), "%s", point + 1);
 		return;
 	}
-	if (uprobes_name(probe->program, probe->points, sizeof(probe->points)))
-		return;
-	for (unsigned int i = 0; i < FAN_OUTS; i++) {
-		size_t used = 0;
-
-		if (strcmp(fan_outs[i].program, probe->program))
-			continue;
-		for (unsigned int call = 0; call < MAX_CALLS && fan_outs[i].calls[call]; call++)
-			used += snprintf(probe->points + used, sizeof(probe->points) - used,
-					 "%s%s%s", call ? "," : "", fan_outs[i].prefix,
-					 fan_outs[i].calls[call]);
-	}
+	if (!uprobes_name(probe->program, probe->points, sizeof(probe->points)))
+		calls_name(probe->program, probe->points, sizeof(probe->points));
 }
 
 /* What a program attaches to, by the name that BTF has for it; "": BTF does not tell. */
@@ -344,8 +302,7 @@ int probes_load(struct probes *probes, const struct options *options, probes_pre
 	}
 }
 
-static int keep_link(struct probes *probes, const struct bpf_program *program,
-		     struct bpf_link *link)
+int probes_keep(struct probes *probes, const struct bpf_program *program, struct bpf_link *link)
 {
 	struct attached *links;
 
@@ -360,37 +317,6 @@ static int keep_link(struct probes *probes, const struct bpf_program *program,
 	links[probes->link_count++] =
 		(struct attached){ link, bpf_program__type(program) == BPF_PROG_TYPE_TRACEPOINT };
 	return 0;
-}
-
-/* A call that this kernel lacks does not cost the others. */
-static int attach_calls(struct probes *probes, struct bpf_program *program, unsigned int fan_out)
-{
-	unsigned int attached = 0;
-	int result = 0;
-
-	for (unsigned int i = 0; i < MAX_CALLS && fan_outs[fan_out].calls[i]; i++) {
-		char point[64];
-		int error;
-
-		snprintf(point, sizeof(point), "%s%s", fan_outs[fan_out].prefix,
-			 fan_outs[fan_out].calls[i]);
-		error = keep_link(probes, program,
-				  bpf_program__attach_tracepoint(program, "syscalls", point));
-		if (!error)
-			attached++;
-		else if (error != -ENOENT)
-			result = error;
-	}
-	return result || attached ? result : -ENOENT;
-}
-
-static int attach_one(struct probes *probes, struct bpf_program *program)
-{
-	for (unsigned int i = 0; i < FAN_OUTS; i++) {
-		if (!strcmp(fan_outs[i].program, bpf_program__name(program)))
-			return attach_calls(probes, program, i);
-	}
-	return keep_link(probes, program, bpf_program__attach(program));
 }
 
 static enum occasion occasion_of(const struct probe *probe)
@@ -414,7 +340,8 @@ void probes_attach(struct probes *probes, enum occasion occasion)
 		    uprobes_attach(probes, probe, program))
 			continue;
 		complaint[0] = 0;
-		probe->error = attach_one(probes, program);
+		if (!calls_attach(probes, probe, program))
+			probe->error = probes_keep(probes, program, bpf_program__attach(program));
 		if (probe->error)
 			snprintf(probe->text, sizeof(probe->text), "%s",
 				 complaint[0] ? complaint : "cannot be attached");

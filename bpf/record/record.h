@@ -109,82 +109,14 @@ int cpus_limit(const char *online);
 /* presence.c: which of the kernel's BTF types, its own or a loaded module's, are there */
 int presence_test(const char *const *names, bool *present, unsigned int count);
 
-/* probes.c */
-struct probe {
-	const char *program;
-	char layer[16];
-	char points[512];
-	char target[64]; /* the BTF type of what it attaches to; "": not known */
-	bool function;   /* it attaches to a function */
-	bool absent;     /* the target is not there */
-	int error;       /* -errno */
-	bool wanted;
-	bool told; /* with this error: */
-	int told_error;
-	char text[160];
-};
-
-/* A function of a process that is looked at; link NULL: it cannot be. */
-struct uprobe;
-struct mapped {
-	pid_t pid;
-	const struct uprobe *uprobe;
-	struct bpf_link *link;
-};
-
-/* is_slow: detaching it takes long */
-struct attached {
-	struct bpf_link *link;
-	bool is_slow;
-};
-
-/* When a program is attached: each hit of one costs everybody, of use or not. */
-enum occasion {
-	OCCASION_ALWAYS,
-	OCCASION_COMPAT, /* 32-bit programs */
-	OCCASION_LOOPS,  /* loop devices */
-	OCCASIONS
-};
-
-struct probes {
-	struct iostrata *skeleton;
-	bool has_cmpxchg; /* this kernel */
-	int fentry_error;
-	struct probe *list;
-	unsigned int count;
-	struct attached *links;
-	unsigned int link_count;
-	struct mapped *mapped;
-	unsigned int mapped_count;
-	bool attached[OCCASIONS]; /* all that is for it */
-};
-
-/* Sets what must be known before loading; called again for each attempt. */
-typedef int (*probes_prepare)(struct iostrata *skeleton, void *context);
-int probes_load(struct probes *probes, const struct options *options, probes_prepare prepare,
-		void *context);
-/* Attaches what was loaded for that, once; a program that cannot be gets its error. */
-void probes_attach(struct probes *probes, enum occasion occasion);
-/* NULL: there is no such program */
-struct probe *probes_find(struct probes *probes, const char *program);
-int probes_report(const struct probes *probes, FILE *out);
-/* The program that took a refused one's place, NULL: none did. */
-const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe);
-/* Detaches all that is quickly detached; the end of the process does the rest. */
-void probes_close(struct probes *probes);
-
-/* uprobes.c: programs that look at functions of the processes of a duty */
-bool uprobes_name(const char *program, char *point, size_t size); /* false: it is none of them */
-bool uprobes_attach(struct probes *probes, struct probe *probe, const struct bpf_program *program);
-/* Attaches to processes that came since, and lets go of those that have ended. */
-void uprobes_follow(struct probes *probes);
-void uprobes_close(struct probes *probes);
+struct probe;
+struct probes;
 
 /* filter.c */
 int filter_fill(struct filter *filter, const struct options *options);
-struct facts;
+struct blocks;
 int filter_devices(struct iostrata *skeleton, const struct options *options,
-		   const struct facts *facts);
+		   const struct blocks *blocks);
 int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid,
 		      unsigned int kind);
 int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t pid,
@@ -207,8 +139,8 @@ int duties_add(unsigned int asked, struct iostrata *skeleton, struct thread *thr
 /* fuse.c */
 bool fuse_is_served(const struct options *options);
 
-/* facts.c */
-struct block_fact {
+/* blocks.c: block devices */
+struct block {
 	unsigned int dev;
 	unsigned int parent_dev;
 	char name[64];
@@ -225,26 +157,30 @@ struct block_fact {
 	unsigned int lower_count;
 };
 
-struct facts {
-	struct block_fact *blocks;
-	unsigned int block_count;
+struct blocks {
+	struct block *list;
+	unsigned int count;
 };
 
-int facts_collect(struct facts *facts);
-void facts_free(struct facts *facts);
-int facts_write(const struct facts *facts, int directory_fd);
+int blocks_collect(struct blocks *blocks);
+void blocks_free(struct blocks *blocks);
+/* NULL: no block device */
+const struct block *blocks_find(const struct blocks *blocks, unsigned int dev);
+/* The whole disk; 0: no block device. */
+unsigned int blocks_disk_of(const struct blocks *blocks, unsigned int dev);
+/* What lies below a device, as far as there is room; how many there are in all. */
+unsigned int blocks_below(const struct blocks *blocks, unsigned int dev, struct follow *below,
+			  unsigned int room);
+/* The devices of the btrfs that has this one; 0: there is none. */
+unsigned int blocks_btrfs_devices(const struct blocks *blocks, unsigned int dev,
+				  struct follow *list, unsigned int room);
+
+/* facts.c */
+int facts_write(const struct blocks *blocks, int directory_fd);
 /* At the end: what has come since, and where the overlays that were met write to. */
-int facts_follow(const struct facts *facts, int directory_fd);
+int facts_follow(const struct blocks *blocks, int directory_fd);
 int facts_write_overlays(const struct follow *overlays, int directory_fd);
 FILE *facts_create(int directory_fd, const char *name);
-const struct block_fact *facts_of_dev(const struct facts *facts, unsigned int dev);
-unsigned int facts_disk_of(const struct facts *facts, unsigned int dev);
-/* What lies below a device, as far as there is room; how many there are in all. */
-unsigned int facts_below(const struct facts *facts, unsigned int dev, struct follow *below,
-			 unsigned int room);
-/* The devices of the btrfs that has this one; 0: there is none. */
-unsigned int facts_btrfs_devices(const struct facts *facts, unsigned int dev, struct follow *list,
-				 unsigned int room);
 
 /* tsc.c: how the virtual machines' time stamp counters differ from this machine's */
 int tsc_write(int directory_fd);

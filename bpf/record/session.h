@@ -3,7 +3,7 @@
 #ifndef IOSTRATA_SESSION_H
 #define IOSTRATA_SESSION_H
 
-#include "record.h"
+#include "probes.h"
 
 /* control.c */
 struct control {
@@ -24,7 +24,7 @@ struct session {
 	struct options options;
 	struct kernel kernel;
 	struct filter filter;
-	struct facts facts;
+	struct blocks blocks;
 	struct probes probes;
 	struct metadata metadata;
 	struct rings rings;

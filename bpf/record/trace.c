@@ -37,7 +37,7 @@ int trace_begin(struct session *session)
 	error = metadata_write(&session->metadata, bpf_object__btf(skeleton->obj),
 			       session->directory_fd);
 	if (!error)
-		error = facts_write(&session->facts, session->directory_fd);
+		error = facts_write(&session->blocks, session->directory_fd);
 	if (!error)
 		error = vmms_write(session->options.duties, session->directory_fd);
 	if (!error)
@@ -76,7 +76,7 @@ int trace_end(struct session *session)
 	if (!error)
 		error = rings_write(rings, true);
 	if (!error)
-		error = facts_follow(&session->facts, session->directory_fd);
+		error = facts_follow(&session->blocks, session->directory_fd);
 	if (!error)
 		error = facts_write_overlays(session->probes.skeleton->bss->overlays,
 					     session->directory_fd);

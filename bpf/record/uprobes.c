@@ -14,7 +14,7 @@
 
 #include <bpf/libbpf.h>
 
-#include "record.h"
+#include "probes.h"
 #include "iostrata.skel.h"
 
 static const struct uprobe {
