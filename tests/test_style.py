@@ -43,7 +43,7 @@ ALLOWED: Final = {
     "workload": frozenset({"errors"}),
     "live": STAGES | {"analysis", "recording"},
     "library": STAGES | {"analysis", "export", "recording"},
-    "lab": STAGES | {"analysis", "recording", "record"},
+    "lab": STAGES | {"analysis", "recording", "record", "report"},
 }
 
 

@@ -41,6 +41,9 @@ def document() -> dict[str, Any]:
                 "rows": ["device.data"],
             }
         ],
+        "faults": [
+            {"name": "clock", "workload": "fdatasync", "machine": "local", "command": "date"},
+        ],
         "checks": {"residual": 0.02},
     }
 

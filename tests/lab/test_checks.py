@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from iostrata.lab.checks import Check, Measured, observed, of_injection, of_round
-from iostrata.lab.scenario import Checks, Injection
+from iostrata.lab.checks import Check, Measured, observed, of_fault, of_injection, of_round
+from iostrata.lab.scenario import Checks, Fault, Injection
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown, Layer, Quality, Writes
 from iostrata.record.diagnosis import Probe
@@ -246,3 +246,15 @@ def test_what_must_be_observed() -> None:
     assert fs == Check("sees fs", True, "partly, without fs_exit", "yes")
     assert not journal.passed
     assert list(observed((), probes)) == []
+
+
+def test_a_table_beside_a_fault_is_right_or_says_what_it_is_not() -> None:
+    blind = Quality(lost={"local": 3})
+    struck = Measured(breakdown(ROWS, quality=blind), Witness(WRITES, 100_000))
+    quiet = Fault(name="clock", workload="w", machine="local", command="date")
+    assert failed(of_fault(WANTED, quiet, struck, ["lost 3 events"])) == ["lost"]
+    loud = msgspec.structs.replace(quiet, told=("*lost * events*",), excused=("lost",))
+    assert failed(of_fault(WANTED, loud, struck, ["analysed", "lost 3 events on local"])) == []
+    assert failed(of_fault(WANTED, loud, struck, ["lost nothing"])) == ["told *lost * events*"]
+    wrong = Measured(breakdown(ROWS, residual_ns=90_000), Witness(WRITES, 190_000))
+    assert failed(of_fault(WANTED, loud, wrong, ["lost 3 events"])) == ["residual"]

@@ -164,7 +164,7 @@ WRONG: dict[str, tuple[Spoil, str, str]] = {
     ),
     "a workload and an injection of one name": (
         lambda found: found["injections"][0].update(name="fdatasync"),
-        "workloads and injections: 2 are named fdatasync",
+        "workloads, injections and faults: 2 are named fdatasync",
         "name of its own",
     ),
     "an injection into no step": (
@@ -181,6 +181,31 @@ WRONG: dict[str, tuple[Spoil, str, str]] = {
         lambda found: found["injections"][0].update(rows=["device.dat"]),
         "injections[0].rows: there is no row device.dat",
         "did you mean device.data?",
+    ),
+    "a fault on an unknown machine": (
+        lambda found: found["faults"][0].update(machine="locale"),
+        "faults[0].machine: there is no machine locale",
+        "did you mean local?",
+    ),
+    "a fault of no workload": (
+        lambda found: found["faults"][0].update(workload="fsync"),
+        "faults[0].workload: there is no workload fsync",
+        "did you mean fdatasync?",
+    ),
+    "a fault that is two": (
+        lambda found: found["faults"][0].update(halted_s=1),
+        "faults[0]: it is one thing that goes wrong",
+        "either command or halted_s",
+    ),
+    "a fault that is nothing": (
+        lambda found: found["faults"][0].update(command=""),
+        "faults[0]: it is one thing that goes wrong",
+        "either command or halted_s",
+    ),
+    "a fault named as an injection": (
+        lambda found: found["faults"][0].update(name="delay"),
+        "workloads, injections and faults: 2 are named delay",
+        "name of its own",
     ),
 }
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.lab.scenario import Checks, Injection
+from iostrata.lab.scenario import Checks, Fault, Injection
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown
 from iostrata.record import Probe, verdicts
@@ -94,6 +94,18 @@ def of_round(wanted: Checks, measured: Measured, pace: float = 1.0) -> Iterator[
     yield Check(
         "residual", abs(residual) <= wanted.residual, f"{residual:.2%}", f"<= {wanted.residual:.2%}"
     )
+
+
+def of_fault(
+    wanted: Checks, fault: Fault, measured: Measured, told: Sequence[str], pace: float = 1.0
+) -> Iterator[Check]:
+    """The table is right, or says what it is not. ``told``: the lines below it."""
+    for check in of_round(wanted, measured, pace):
+        if check.name not in fault.excused:
+            yield check
+    for pattern in fault.told:
+        found = [line for line in told if fnmatchcase(line, pattern)]
+        yield Check(f"told {pattern}", bool(found), found[0] if found else "nothing", pattern)
 
 
 def of_injection(

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from iostrata.lab.problem import Problems, missing, repeated, unless_known
-from iostrata.lab.scenario import Injection, Scenario, with_keys, with_variant
+from iostrata.lab.scenario import Fault, Injection, Scenario, with_keys, with_variant
 from iostrata.lab.steps import Service
 from iostrata.lab.steps.step import Ground
 from iostrata.layers import ROWS
@@ -76,8 +76,9 @@ def _stack(scenario: Scenario) -> Problems:
 
 def _rounds(scenario: Scenario) -> Problems:
     rounds = list(scenario.rounds())
-    names = [each.name for each in rounds] + [each.name for each in scenario.injections]
-    yield from repeated("workloads and injections", names)
+    others = (*scenario.injections, *scenario.faults)
+    names = [each.name for each in rounds] + [each.name for each in others]
+    yield from repeated("workloads, injections and faults", names)
     mounts = [(step.machine, mount) for step in scenario.stack for mount in step.mounts()]
     machines = [machine.name for machine in scenario.machines]
     for number, workload in enumerate(scenario.workloads):
@@ -87,6 +88,8 @@ def _rounds(scenario: Scenario) -> Problems:
         yield from unless_known(f"{key}.directory", workload.directory, known, "mount")
     for number, injection in enumerate(scenario.injections):
         yield from _injection(f"injections[{number}]", injection, scenario)
+    for number, fault in enumerate(scenario.faults):
+        yield from _fault(f"faults[{number}]", fault, scenario)
 
 
 def _injection(key: str, injection: Injection, scenario: Scenario) -> Problems:
@@ -107,6 +110,15 @@ def _injection(key: str, injection: Injection, scenario: Scenario) -> Problems:
         with_keys(scenario.stack, {injection.step: injection.replace})
     except msgspec.ValidationError as error:
         yield f"{key}.replace", str(error), f"give keys of the step {injection.step}"
+
+
+def _fault(key: str, fault: Fault, scenario: Scenario) -> Problems:
+    workloads = [workload.name for workload in scenario.rounds()]
+    yield from unless_known(f"{key}.workload", fault.workload, workloads, "workload")
+    machines = [machine.name for machine in scenario.machines]
+    yield from unless_known(f"{key}.machine", fault.machine, machines, "machine")
+    if bool(fault.command) == bool(fault.halted_s):
+        yield key, "it is one thing that goes wrong", "give either command or halted_s"
 
 
 def _values(key: str, name: str, replace: dict[str, Any], scenario: Scenario) -> Problems:

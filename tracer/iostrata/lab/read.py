@@ -13,7 +13,16 @@ import msgspec
 from iostrata.errors import UsageError
 from iostrata.lab.contradictions import contradictions
 from iostrata.lab.problem import choice
-from iostrata.lab.scenario import Checks, Fio, Injection, Methods, Scenario, Variant, with_variant
+from iostrata.lab.scenario import (
+    Checks,
+    Fault,
+    Fio,
+    Injection,
+    Methods,
+    Scenario,
+    Variant,
+    with_variant,
+)
 from iostrata.lab.steps import AnyStep
 from iostrata.lab.topology import Disk, Link, Machine
 
@@ -21,7 +30,7 @@ PACKAGED: Final = Path(__file__).parent / "scenarios"
 IN_TREE: Final = Path(__file__).parents[3] / "scenarios"
 SUFFIX: Final = ".toml"
 PARTS: Final = (
-    *(Scenario, Machine, Disk, Link, Fio, Methods, Injection, Variant, Checks),
+    *(Scenario, Machine, Disk, Link, Fio, Methods, Injection, Fault, Variant, Checks),
     *get_args(AnyStep),
 )
 

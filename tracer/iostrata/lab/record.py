@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +35,17 @@ def rehearse(lab: Lab, workload: Fio) -> None:
     machine.command(f"{_prepared(workload)} && {words}", PREPARATION_LIMIT_S)
 
 
-def record(lab: Lab, workload: Fio, place: Path, listener: LabListener) -> Witness:
-    """Into the directory ``place``, with the workload's own account beside. Errors: LabError."""
+def record(
+    lab: Lab,
+    workload: Fio,
+    place: Path,
+    listener: LabListener,
+    begun: Callable[[], None] = lambda: None,
+) -> Witness:
+    """Into the directory ``place``, with the workload's own account beside. Errors: LabError.
+
+    ``begun`` is called when the workload begins.
+    """
     machine = lab.machines[workload.machine]
     words = command(workload, ACCOUNT)
     listener.say(f"{place.name}: {shlex.join(words)}")
@@ -48,7 +57,7 @@ def record(lab: Lab, workload: Fio, place: Path, listener: LabListener) -> Witne
     place.mkdir(parents=True)
     request = Request(place, words)
     outcome = record_machines(
-        Plan(request, planned, machine.name, lab.pace.factor), _Told(listener)
+        Plan(request, planned, machine.name, lab.pace.factor), _Told(listener, begun)
     )
     listener.heard({})
     if outcome.interrupted_by:
@@ -68,8 +77,9 @@ def _prepared(workload: Fio) -> str:
 class _Told:
     """What the recording tells, told on."""
 
-    def __init__(self, listener: LabListener) -> None:
+    def __init__(self, listener: LabListener, begun: Callable[[], None]) -> None:
         self._listener = listener
+        self._begun = begun
 
     def say(self, text: str) -> None:
         """Of its steps, which are many and quick, nothing."""
@@ -78,7 +88,7 @@ class _Told:
         self._listener.say(text)
 
     def ready(self) -> None:
-        pass
+        self._begun()
 
     def heard(self, progress: Mapping[str, Progress]) -> None:
         self._listener.heard(progress)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
@@ -18,20 +18,26 @@ from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import LabDirectory, new_lab_directory
 from iostrata.lab.checks import Check, Measured
+from iostrata.lab.fault import impending
 from iostrata.lab.kept import kept_ns, spans_of, traced
 from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import LabListener
 from iostrata.lab.problem import choice
 from iostrata.lab.record import RECORDER, record, rehearse
-from iostrata.lab.scenario import Fio, Injection, Scenario, with_keys
+from iostrata.lab.scenario import Another, Fault, Fio, Injection, Scenario, with_keys
 from iostrata.lab.stack import build
 from iostrata.lab.steps.step import Step
 from iostrata.lab.topology import Machine
 from iostrata.model import Summary
 from iostrata.record import Probe, find_recorder, read_probes
 from iostrata.recording import open_recording
+from iostrata.report import quality
+
+Others = TypeVar("Others", Injection, Fault)
 
 PROBES_LIMIT_S: Final = 180.0
+# Columns: none of what is told is longer.
+ONE_LINE: Final = 100_000
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,10 @@ def run(
         recordings.mkdir()
         machines = tuple(_observe(lab, each, recordings) for each in scenario.machines)
         rounds: list[RoundResult] = []
-        wanted = sum(1 + len(list(_injections(scenario, each, only))) for each in workloads)
+        wanted = sum(
+            1 + len(_of(scenario.injections, each, only)) + len(_of(scenario.faults, each, only))
+            for each in workloads
+        )
         broken = None
         try:
             for workload in workloads:
@@ -112,8 +121,9 @@ def furnished(
 
 
 def _chosen(scenario: Scenario, only: Sequence[str]) -> Iterator[Fio]:
-    """The workloads of these rounds; an injection's round is compared with its workload's."""
-    needed = {injection.name: injection.workload for injection in scenario.injections}
+    """The workloads of these rounds; an injection's or a fault's follows its workload's."""
+    others: tuple[Another, ...] = (*scenario.injections, *scenario.faults)
+    needed = {each.name: each.workload for each in others}
     needed |= {workload.name: workload.name for workload in scenario.rounds()}
     for name in only:
         if name not in needed:
@@ -150,13 +160,13 @@ def _observe(lab: Lab, declared: Machine, recordings: Path) -> MachineResult:
 def _rounds(
     lab: Lab, workload: Fio, only: Sequence[str], recordings: Path, listener: LabListener
 ) -> Iterator[RoundResult]:
-    """A workload, then its injections."""
+    """A workload, then its injections and faults."""
     wanted, stack = lab.scenario.checks, lab.scenario.stack
     place = recordings / workload.name
     plain = _round(lab, stack, workload, place, listener)
     found = tuple(checks.of_round(wanted, plain, lab.pace.factor))
     yield RoundResult(workload.name, place, summarise(plain.breakdown, "method"), found)
-    for injection in _injections(lab.scenario, workload, only):
+    for injection in _of(lab.scenario.injections, workload, only):
         place = recordings / injection.name
         changed = with_keys(stack, {injection.step: injection.replace})
         delayed = _round(lab, changed, workload, place, listener, injection.kept)
@@ -165,12 +175,22 @@ def _rounds(
             *checks.of_injection(wanted, injection, delayed, plain),
         )
         yield RoundResult(injection.name, place, summarise(delayed.breakdown, "method"), found)
+    for fault in _of(lab.scenario.faults, workload, only):
+        place = recordings / fault.name
+        struck = _struck(lab, workload, fault, place, listener)
+        summary = summarise(struck.breakdown, "method")
+        told = [line.plain for line in quality.lines(summary, ONE_LINE)]
+        found = tuple(checks.of_fault(wanted, fault, struck, told, lab.pace.factor))
+        yield RoundResult(fault.name, place, summary, found)
 
 
-def _injections(scenario: Scenario, workload: Fio, only: Sequence[str]) -> Iterator[Injection]:
-    for injection in scenario.injections:
-        if injection.workload == workload.name and (not only or injection.name in only):
-            yield injection
+def _of(others: Sequence[Others], workload: Fio, only: Sequence[str]) -> list[Others]:
+    """The rounds of a workload in which something is done to it."""
+    return [
+        each
+        for each in others
+        if each.workload == workload.name and (not only or each.name in only)
+    ]
 
 
 def _verdict(result: RoundResult) -> str:
@@ -198,6 +218,16 @@ def _round(
     breakdown, spans = analyse(recording), spans_of(calls.read_text(), kept)
     (trace,) = (each for each in recording.traces() if each.machine == workload.machine)
     return Measured(breakdown, witness, kept_ns(breakdown.writes, trace, spans))
+
+
+def _struck(lab: Lab, workload: Fio, fault: Fault, place: Path, listener: LabListener) -> Measured:
+    build(lab.scenario.stack, lab.site)
+    rehearse(lab, workload)
+    (declared,) = (each for each in lab.scenario.machines if each.name == fault.machine)
+    machine = lab.machines[fault.machine]
+    with impending(fault, machine, nested=bool(declared.nested)) as begun:
+        witness = record(lab, workload, place, listener, begun)
+    return Measured(analyse(open_recording(place)), witness)
 
 
 @contextmanager

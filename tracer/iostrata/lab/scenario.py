@@ -50,8 +50,15 @@ class Methods(Strict, tag="methods", tag_field="kind", frozen=True, kw_only=True
     size_bytes: Count = 8192
 
 
-class Injection(Strict, frozen=True, kw_only=True):
-    """Another round of ``workload``, with keys of ``step`` replaced.
+class Another(Strict, frozen=True, kw_only=True):
+    """Another round of ``workload``."""
+
+    name: Name
+    workload: Name
+
+
+class Injection(Another, frozen=True, kw_only=True):
+    """With keys of ``step`` replaced.
 
     The step then delays each write by ``delay_ns``, or if that is left out by what the
     workload itself takes longer; that must be found in ``rows``, which are names of
@@ -61,13 +68,31 @@ class Injection(Strict, frozen=True, kw_only=True):
     thread from its only CPU. The rows are then held against how long that kept it in its calls.
     """
 
-    name: Name
-    workload: Name
     step: Name
     replace: dict[str, Any]
     delay_ns: Count | None = None
     rows: tuple[str, ...]
     kept: tuple[str, str] | None = None
+
+
+Excused = Literal["lost", "count", "analysed", "mean", "residual"]
+
+
+class Fault(Another, frozen=True, kw_only=True):
+    """In its midst something goes wrong on ``machine``.
+
+    That is ``command``, by its shell, or that it is halted for ``halted_s``, so many seconds after
+    the workload began. ``told``: what must be among the lines below the table then, as patterns
+    of a line; ``excused``: the checks that need not hold. Where neither is given, the table must
+    be as right as if nothing had happened.
+    """
+
+    machine: Name
+    after_s: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    command: str = ""
+    halted_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    told: tuple[str, ...] = ()
+    excused: tuple[Excused, ...] = ()
 
 
 class Checks(Strict, frozen=True, kw_only=True):
@@ -89,7 +114,7 @@ class Checks(Strict, frozen=True, kw_only=True):
 class Variant(Strict, frozen=True, kw_only=True):
     """The scenario once more, as NAME-VARIANT, with keys of machines and steps replaced.
 
-    It has no injections.
+    It has neither injections nor faults.
     """
 
     name: Name
@@ -104,6 +129,7 @@ class Scenario(Strict, frozen=True, kw_only=True):
     stack: tuple[AnyStep, ...] = ()
     workloads: Annotated[tuple[Fio | Methods, ...], msgspec.Meta(min_length=1)]
     injections: tuple[Injection, ...] = ()
+    faults: tuple[Fault, ...] = ()
     variants: tuple[Variant, ...] = ()
     checks: Checks = Checks()
 
@@ -167,6 +193,7 @@ def with_variant(scenario: Scenario, variant: Variant) -> Scenario:
         machines=with_keys(scenario.machines, variant.replace),
         stack=with_keys(scenario.stack, variant.replace),
         injections=(),
+        faults=(),
         variants=(),
     )
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fault happens while something else is done, once that has begun, and is over at its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from iostrata.errors import LabError
+from iostrata.lab.fault import impending
+from iostrata.lab.machine import RunningMachine
+from iostrata.lab.process import process
+from iostrata.lab.scenario import Fault
+
+SOON_S = 0.01
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> RunningMachine:
+    return RunningMachine("local", tmp_path, process(os.getpid()))
+
+
+def fault(command: str = "", halted_s: float = 0) -> Fault:
+    return Fault(
+        name="fault", workload="w", machine="local", after_s=SOON_S,
+        command=command, halted_s=halted_s,
+    )  # fmt: skip
+
+
+def test_a_command_on_the_machine(machine: RunningMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, bool]] = []
+    here = threading.current_thread()
+    monkeypatch.setattr(
+        RunningMachine,
+        "command",
+        lambda self, words: ran.append((words, threading.current_thread() is here)),
+    )
+    with impending(fault("date"), machine, nested=False) as begun:
+        assert ran == []
+        begun()
+    assert ran == [("date", False)]
+
+
+def test_nothing_happens_where_nothing_begins(machine: RunningMachine) -> None:
+    with impending(fault("date"), machine, nested=False):
+        pass
+
+
+def test_what_cannot_happen_is_an_error(machine: RunningMachine) -> None:
+    """The machine of this test has no port at which a command is heard."""
+    with (
+        pytest.raises(LabError, match="machine local: it has no port"),
+        impending(fault("date"), machine, nested=False) as begun,
+    ):
+        begun()
+
+
+def test_a_machine_is_halted_and_goes_on(tmp_path: Path) -> None:
+    script = "import time; [(print(1, flush=True), time.sleep(0.01)) for _ in range(20)]"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        machine = RunningMachine("local", tmp_path, process(child.pid))
+        with impending(fault(halted_s=0.3), machine, nested=False) as begun:
+            begun()
+        stopped = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert stopped != "T"
+        assert len(child.stdout.readlines()) == 19
