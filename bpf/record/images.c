@@ -23,7 +23,7 @@
 
 static const struct format {
 	const char *name;
-	unsigned int offset, length;
+	ssize_t offset, length;
 	const char *bytes;
 } formats[] = {
 	{ "qcow2", 0, 4, "QFI\xfb" },
@@ -57,7 +57,7 @@ static const struct format *format_of(int fd)
 	for (unsigned int i = 0; i < COUNT(formats); i++) {
 		const struct format *format = &formats[i];
 
-		if (length >= (ssize_t)(format->offset + format->length) &&
+		if (length >= format->offset + format->length &&
 		    !memcmp(begin + format->offset, format->bytes, format->length))
 			return format;
 	}
