@@ -18,8 +18,6 @@
 #include "record.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-/* What O_DIRECT asks of a buffer, its length and the offset, on any disk. */
-#define BLOCK_BYTES 4096
 
 static const struct format {
 	const char *name;

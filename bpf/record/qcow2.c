@@ -14,8 +14,6 @@
 
 #include "record.h"
 
-/* What O_DIRECT asks of a buffer, its length and the offset, on any disk. */
-#define BLOCK_BYTES 4096
 #define LEAST_CLUSTER_BITS 12
 #define MOST_CLUSTER_BITS 21
 /* More than half a TiB of clusters of 64 KiB: reading that much takes a second or so. */

@@ -188,6 +188,9 @@ int tsc_write(int directory_fd);
 /* vmms.c: virtual machines by name, and whose QEMU holds requests back itself; asked: duties */
 int vmms_write(unsigned int asked, int directory_fd);
 
+/* What O_DIRECT asks of a buffer, its length and the offset, on any disk. */
+#define BLOCK_BYTES 4096
+
 /* images.c: which of a process's files are images that are not raw, and where those keep what */
 void images_tell(pid_t pid, FILE *formats_out, FILE *maps);
 

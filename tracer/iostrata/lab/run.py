@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -205,15 +205,16 @@ def _round(
     place: Path,
     listener: LabListener,
     kept: tuple[str, str] | None = None,
+    begun: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """``kept``: two functions of the kernel, of which it tells then."""
+    """``kept``: two functions of the kernel, of which it tells then. ``begun``: see ``record``."""
     build(stack, lab.site)
     rehearse(lab, workload)
     if not kept:
-        witness = record(lab, workload, place, listener)
+        witness = record(lab, workload, place, listener, begun)
         return Measured(analyse(open_recording(place)), witness)
     with traced(lab.machines[workload.machine], kept, calls := place / "functions"):
-        witness = record(lab, workload, place, listener)
+        witness = record(lab, workload, place, listener, begun)
     recording = open_recording(place)
     breakdown, spans = analyse(recording), spans_of(calls.read_text(), kept)
     (trace,) = (each for each in recording.traces() if each.machine == workload.machine)
@@ -221,13 +222,10 @@ def _round(
 
 
 def _struck(lab: Lab, workload: Fio, fault: Fault, place: Path, listener: LabListener) -> Measured:
-    build(lab.scenario.stack, lab.site)
-    rehearse(lab, workload)
     (declared,) = (each for each in lab.scenario.machines if each.name == fault.machine)
     machine = lab.machines[fault.machine]
     with impending(fault, machine, nested=bool(declared.nested)) as begun:
-        witness = record(lab, workload, place, listener, begun)
-    return Measured(analyse(open_recording(place)), witness)
+        return _round(lab, lab.scenario.stack, workload, place, listener, begun=begun)
 
 
 @contextmanager
