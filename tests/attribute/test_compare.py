@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from iostrata.attribute.compare import compare
 from iostrata.attribute.run import MIX_COLUMNS, Figure, Run, RunGroup, run_of
-from iostrata.model import Breakdown, ComparedGroup, Comparison, NotObserved, Quality
+from iostrata.model import Breakdown, ComparedGroup, Comparison, Layer, NotObserved, Quality
 from tests.attribute.test_tail import LAYERS, breakdown
 
 PAIRS = 100
@@ -201,6 +201,27 @@ def test_what_not_all_observed_is_not_judged() -> None:
     found = compare(blind, runs(2, 5, level=0.02, hog=2), limit=0.1)
     assert [row.unlike for row in found.groups[0].rows] == [True, True, False, False]
     assert {one.row for one in found.regressions} == {"total", "p99"}
+
+
+@pytest.mark.parametrize("machines", [("guest",), ("guest", "host")])
+def test_what_not_all_observed_of_several_machines(machines: tuple[str, ...]) -> None:
+    """Only some runs had --detail on one of them, or on both."""
+    rows = [("guest", "block.Q2D"), ("host", "block.Q2D"), ("host", "fs")]
+    layers = tuple(Layer(f"{machine}/{name}", "OS", machine, "") for machine, name in rows)
+    gap = NotObserved("block.Q2G to I2D", "only with --detail", "block.Q2D", ("guest", "host"))
+    left = replace(gap, machines=tuple(name for name in ("host",) if name not in machines))
+    told = [
+        run_of(replace(noisy(number, hog=2 * (number >= 3)), layers=layers, quality=quality))
+        for number, quality in enumerate(
+            [Quality(not_observed=(gap,))] * 3
+            + [Quality(not_observed=(left,) * bool(left.machines))] * 3
+        )
+    ]
+    found = compare(told[:3], told[3:], limit=0.1)
+    unlike = {row.layer.machine for row in found.groups[0].rows if row.layer and row.unlike}
+    assert unlike == set(machines)
+    assert not unlike & {one.row.partition("/")[0] for one in found.regressions}
+    assert not [row for row in found.groups[0].rows if row.unlike and row.layer is layers[2]]
 
 
 def grouped(*names: str) -> Run:

@@ -11,7 +11,8 @@ import pytest
 
 from iostrata.cli import status_of
 from iostrata.recording import RecordedMachine, write_recording_json
-from tests.cli.recordings import DISK, lossy_recording, small_recording, synced
+from tests.analysis.test_left_over import NFS, commit_call, sleeper
+from tests.cli.recordings import DISK, WRITES, lossy_recording, small_recording, synced
 from tests.synthetic import World, Writer, write
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -154,7 +155,25 @@ def test_groups_of_one_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = recording(tmp_path / "a", 30_000), str(lossy_recording(tmp_path / "b"))
     assert status_of(["compare", a, b]) == 7
-    assert "lost        3 events of B" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "lost        3 events of B" in out
+    (count,) = re.findall(r"\nleft out    of B: events lost meanwhile \((\d+)\)\n", out)
+    assert status_of(["compare", a, b, "--json", "-"]) == 7
+    document = json.loads(capsys.readouterr().out)
+    left_out = {"events lost meanwhile": int(count)}
+    assert document["left_out"] == {"a": {}, "b": left_out}
+    assert document["groups"][0]["writes_b"] + int(count) == 2 * WRITES
+
+
+def test_what_is_left_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The document says it, too, and not the exit status alone."""
+    world = World()
+    sleeper(world, NFS)
+    commit_call(world, 50_000, 250_000)
+    a, b = recording(tmp_path / "a", 30_000), str(write(world, tmp_path / "b"))
+    for words, left_over in (([a, b], ["b"]), ([b, b], ["a", "b"])):
+        assert status_of(["compare", *words, "--json", "-"]) == 7
+        assert json.loads(capsys.readouterr().out)["left_over"] == left_over
 
 
 def test_a_series_is_no_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

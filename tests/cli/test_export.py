@@ -15,7 +15,9 @@ import pytest
 from iostrata import cli
 from iostrata.cli import export as command
 from iostrata.cli import status_of
+from tests.analysis.test_left_over import NFS, commit_call, sleeper
 from tests.cli.recordings import WRITES, lossy_recording, small_recording
+from tests.synthetic import World, write
 
 
 @pytest.fixture
@@ -95,6 +97,20 @@ def test_losses_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert status_of(["export", str(recording), "--csv", str(tmp_path / "x")]) == 7
     assert "losses or damage" in capsys.readouterr().err
     assert (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_what_is_left_over_is_told_as_by_replay(
+    format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A call of nobody on the mount where a write slept for a reason that nothing tells."""
+    world = World()
+    sleeper(world, NFS)
+    commit_call(world, 50_000, 250_000)
+    recording = str(write(world, tmp_path / "machine"))
+    assert status_of(["replay", recording]) == 7
+    assert status_of(["export", recording, f"--{format}", str(tmp_path / "x")]) == 7
+    assert "left something over" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

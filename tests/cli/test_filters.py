@@ -97,8 +97,14 @@ def test_page(tmp_path: Path) -> None:
 def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", FOUR, FOUR, "--slower-than", "500us", "--json", "-"]
     assert status_of(words) == 0
-    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    document = json.loads(capsys.readouterr().out)
+    (group,) = document["groups"]
     assert 0 < group["writes_a"] == group["writes_b"] < 400
+    assert document["selected"] == ["slower than 500 us"]
+    assert status_of(["compare", FOUR, FOUR, "--slower-than", "500us"]) == 0
+    assert "\nselected    only writes slower than 500 us\n" in capsys.readouterr().out
+    assert status_of(["compare", FOUR, FOUR]) == 0
+    assert "\nselected" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -159,3 +165,14 @@ def test_what_is_hinted_at_is_what_was_asked_for(
     told = capsys.readouterr().err.splitlines()
     assert told[1].endswith(hint)
     assert "--by" not in told[1].removesuffix(hint)
+
+
+def test_from_where_the_selected_reads_were_is_not_said_of_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reads = str(Path(FOUR).parents[1] / "recordings_of_reads" / "ext4")
+    assert status_of(["replay", reads, "--op", "read", "--slower-than", "2ms"]) == 0
+    told, of_all = capsys.readouterr().out.split("; what follows is of all\n")
+    (served,) = re.findall(r"\nserved from (.*(?:\n  .*)*)\nselected    (\d+) of 127 reads", told)
+    assert sum(map(int, re.findall(r"\((\d+),", served[0]))) == int(served[1]) < 127
+    assert "served from" not in of_all

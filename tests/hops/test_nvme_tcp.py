@@ -244,7 +244,7 @@ def test_a_kernel_that_does_not_tell_which_command_is_carried_out(tmp_path: Path
         assert mine["target/target"] == costs.served - costs.waits // 2
         assert not any(row.startswith("target/device") for row in mine)
     (said,) = (gap for gap in found.quality.not_observed if gap.merged_into == "target")
-    assert said.layer == "what commands are carried out by on target"
+    assert said.where == "what commands are carried out by on target"
 
 
 class Exporter(Target):

@@ -225,7 +225,7 @@ def test_virtual_processors_with_gaps_in_their_numbers_are_not_guessed(tmp_path:
     writer = on_the_third_of_four(chain)
     breakdown = analysed(chain, tmp_path)
     gap = next(gap for gap in breakdown.quality.not_observed if "vcpu" in gap.layer)
-    assert gap.layer == "kvm.exit, vcpu.runqueue on host"
+    assert gap.where == "kvm.exit, vcpu.runqueue on host"
     for mine, true in zip(only_thread(breakdown), writer.truth, strict=True):
         assert "host/kvm.exit" not in mine
         assert mine["guest/syscall"] == true["syscall"]
@@ -456,7 +456,7 @@ def test_a_guests_limits_are_told_of_with_its_host(
     writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
     writer.finish()
     gaps = analysed(chain, tmp_path / "r").quality.not_observed
-    assert [gap.layer for gap in gaps].count("limits by wbt on guest") == told
+    assert [gap.where for gap in gaps].count("limits by wbt on guest") == told
 
 
 def test_a_host_without_exits_is_no_error(tmp_path: Path) -> None:

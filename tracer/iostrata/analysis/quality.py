@@ -41,11 +41,6 @@ KERNEL_ERRORS: Final = range(-4095, 0)
 WITHOUT_CALLS: Final = {
     prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
 }
-
-
-# What io_uring names the kernel's thread that looks for requests.
-
-
 # What may be in a row that holds less of the time is not worth a line.
 OF_NOTE: Final = 0.02
 
@@ -336,9 +331,7 @@ def _merged(gaps: Sequence[tuple[str, NotObserved]]) -> tuple[NotObserved, ...]:
     machines: dict[NotObserved, list[str]] = {}
     for machine, gap in gaps:
         machines.setdefault(gap, []).append(machine)
-    return tuple(
-        replace(gap, layer=f"{gap.layer} on {', '.join(names)}") for gap, names in machines.items()
-    )
+    return tuple(replace(gap, machines=tuple(names)) for gap, names in machines.items())
 
 
 def _cost(trace: Trace) -> Cost:

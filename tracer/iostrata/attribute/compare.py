@@ -26,7 +26,15 @@ import numpy as np
 
 from iostrata.attribute.batches import FEWEST, Floats
 from iostrata.attribute.drift import FEWEST_RUNS, Drift, drift_of
-from iostrata.attribute.run import MIX_COLUMNS, Figure, Run, RunGroup, served_by, served_in
+from iostrata.attribute.run import (
+    MIX_COLUMNS,
+    Figure,
+    Run,
+    RunGroup,
+    left_out_of,
+    served_by,
+    served_in,
+)
 from iostrata.attribute.selection import LayerKey, layers_of
 from iostrata.attribute.student import quantile
 from iostrata.layers import ROWS
@@ -49,6 +57,9 @@ MOST_RUNS: Final = 200
 MIX_DIFFERENCE: Final = 0.05
 # e to it is more than any ratio of latencies; beyond, numbers end.
 WIDEST: Final = 30.0
+ANY: Final = ""
+Unlike = frozenset[tuple[str, str]]
+"""Machines, or ``ANY``, and rows there (or prefixes of them)."""
 # The clock's grain: no figure is less, so each has a logarithm.
 GRAIN_NS: Final = 1.0
 
@@ -122,12 +133,14 @@ def compare(
         quality_a=tuple(run.quality for run in a),
         quality_b=tuple(run.quality for run in b),
         op=a[0].op,
+        left_out_a=left_out_of(a),
+        left_out_b=left_out_of(b),
     )
 
 
 def _group(
     name: str, a: Sequence[RunGroup], b: Sequence[RunGroup],
-    layers: Mapping[LayerKey, Layer], unlike: tuple[str, ...], rule: Rule,
+    layers: Mapping[LayerKey, Layer], unlike: Unlike, rule: Rule,
 ) -> ComparedGroup:  # fmt: skip
     def sides(figure: Callable[[RunGroup], Figure]) -> Sides:
         return Sides(tuple(map(figure, a)), tuple(map(figure, b)))
@@ -257,22 +270,29 @@ def _needed_runs(total: Sides, rule: Rule) -> int | None:
     return None
 
 
-def _is_unlike(layer: Layer | None, unlike: tuple[str, ...]) -> bool:
-    return layer is not None and any(layer.name.startswith(prefix) for prefix in unlike)
+def _is_unlike(layer: Layer | None, unlike: Unlike) -> bool:
+    return layer is not None and any(
+        machine in (ANY, layer.machine) and layer.row.startswith(prefix)
+        for machine, prefix in unlike
+    )
 
 
-def _unlike(a: Sequence[Run], b: Sequence[Run]) -> tuple[str, ...]:
-    """Rows (or prefixes of them) that only some of the runs could tell apart (law 4)."""
-    gaps = [{gap.layer: gap for gap in run.quality.not_observed} for run in (*a, *b)]
+def _unlike(a: Sequence[Run], b: Sequence[Run]) -> Unlike:
+    """What only some of the runs could tell apart (law 4)."""
+    gaps = [
+        {(machine, gap.layer): gap for gap in run.quality.not_observed
+         for machine in gap.machines or (ANY,)}
+        for run in (*a, *b)
+    ]  # fmt: skip
     in_all = set.intersection(*(set(of_run) for of_run in gaps))
     names = {row.name for row in ROWS}
-    found: set[str] = set()
-    for layer, gap in chain.from_iterable(of_run.items() for of_run in gaps):
-        if layer not in in_all:
+    found: set[tuple[str, str]] = set()
+    for (machine, layer), gap in chain.from_iterable(of_run.items() for of_run in gaps):
+        if (machine, layer) not in in_all:
             # "block.Q2G to I2D" is a range of rows: all of the block layer's.
-            found.add(f"{layer.partition('.')[0]}." if " to " in layer else layer)
-            found |= {word for word in gap.merged_into.split() if word in names}
-    return tuple(sorted(found))
+            found.add((machine, f"{layer.partition('.')[0]}." if " to " in layer else layer))
+            found |= {(machine, word) for word in gap.merged_into.split() if word in names}
+    return frozenset(found)
 
 
 def _mixed(a: Sequence[Run], b: Sequence[Run], column: str) -> bool:

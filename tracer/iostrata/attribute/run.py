@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -47,6 +48,7 @@ class Run:
     """One recording. ``layers``: in order; ``parts``: of each column, the part of each name.
 
     ``created``: ISO 8601, empty where nobody noted it. ``op``: what the "writes" are.
+    ``left_out``: those that were not analysed, by reason.
     """
 
     layers: tuple[Layer, ...]
@@ -55,6 +57,12 @@ class Run:
     quality: Quality
     created: str = ""
     op: Op = Op.SYNC
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def left_out_of(runs: Sequence[Run]) -> dict[str, int]:
+    """By all of them."""
+    return dict(sum((Counter(run.left_out) for run in runs), Counter()))
 
 
 def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
@@ -74,6 +82,7 @@ def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
         quality=breakdown.quality,
         created=created,
         op=breakdown.op,
+        left_out=breakdown.left_out,
     )
 
 

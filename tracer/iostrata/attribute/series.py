@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Final
 
-from iostrata.attribute.run import Figure, Run, RunGroup, served_in
+from iostrata.attribute.run import Figure, Run, RunGroup, left_out_of, served_in
 from iostrata.attribute.selection import LayerKey, layers_of
 from iostrata.attribute.student import quantile
 from iostrata.model import Layer, Repeated, Series, SeriesGroup, SeriesRow
@@ -31,6 +31,7 @@ def series(runs: Sequence[Run]) -> Series:
         not_in_all=tuple(name for name in names if name not in common),
         quality=tuple(run.quality for run in runs),
         op=runs[0].op,
+        left_out=left_out_of(runs),
     )
 
 

@@ -134,14 +134,16 @@ def export(
         rows = _rows(found, chosen, first, last, bool(writes), story)
         with _named(perfetto, story) as file:
             write_perfetto(file, found, rows, slices_of(found, rows))
-    if parquet or csv:
-        _tables(select(breakdown_of(found, jobs), chosen), chosen, parquet, csv, story)
     quality = quality_of(found.path, found.plain_writes, {})
+    if parquet or csv:
+        breakdown = breakdown_of(found, jobs)
+        quality = breakdown.quality
+        _tables(select(breakdown, chosen), chosen, parquet, csv, story)
     if spans:
         with _named(spans, story) as file:
             write_parquet(file, batches(found, chosen), quality, SPANS)
     if quality.doubtful:
-        story.say("the recording has losses or damage: see iostrata replay")
+        story.say("the recording has losses or damage, or left something over: see iostrata replay")
         return STATUS_LOSSES
     return 0
 

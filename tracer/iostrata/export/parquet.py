@@ -30,6 +30,7 @@ def write_parquet(
         "schema": schema,
         "lost": {name: int(count) for name, count in quality.lost.items()},
         "damage": list(quality.damage),
+        "left_over_share": round(quality.left_over_share, 6),
     }
     writer = None
     for columns in batches:

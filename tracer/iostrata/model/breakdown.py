@@ -105,11 +105,20 @@ class Writes:
 
 @dataclass(frozen=True)
 class NotObserved:
-    """A layer that this recording cannot tell apart, why, and what shows it merged."""
+    """A layer that this recording cannot tell apart, why, and what shows it merged.
+
+    ``machines``: on which of several; empty: there is one, or ``layer`` says it.
+    """
 
     layer: str
     reason: str
     merged_into: str
+    machines: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The layer, and on which machines."""
+        return f"{self.layer} on {', '.join(self.machines)}" if self.machines else self.layer
 
 
 @dataclass(frozen=True)
@@ -302,7 +311,11 @@ class Quality:
     @property
     def doubtful(self) -> bool:
         """The numbers may be wrong for what is missing or could not be tied to a write."""
-        return bool(self.lost or self.damage) or self.left_over_share > LEFT_OVER_LIMIT
+        return bool(self.lost or self.damage) or self.too_much_left_over
+
+    @property
+    def too_much_left_over(self) -> bool:
+        return self.left_over_share > LEFT_OVER_LIMIT
 
 
 @dataclass(frozen=True, eq=False)

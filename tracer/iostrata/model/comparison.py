@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Mapping
+
+from msgspec import Struct, field
 
 from iostrata.model.breakdown import Layer, Op, Quality
 from iostrata.model.series import ServedInRuns
@@ -87,6 +89,7 @@ class Comparison(Struct, frozen=True):
     ``one_after_the_other``: no run of one side was made between those of the other.
     ``small``: the share below which a change does not matter; ``limit``: that above which
     a real change for the worse is a regression; None: nothing is. ``op``: what the "writes" are.
+    ``left_out_a``, ``left_out_b``: those of all runs of a side that were not analysed, by reason.
     """
 
     confidence: float
@@ -107,3 +110,11 @@ class Comparison(Struct, frozen=True):
     quality_a: tuple[Quality, ...]
     quality_b: tuple[Quality, ...]
     op: Op = Op.SYNC
+    left_out_a: Mapping[str, int] = field(default_factory=dict)
+    left_out_b: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """What holds for the writes that were compared, where they are not all."""
+        chosen = (one.selection for one in (*self.quality_a, *self.quality_b))
+        return next((one.by for one in chosen if one), ())

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Mapping
+
+from msgspec import Struct, field
 
 from iostrata.model.breakdown import Layer, Op, Quality
 
@@ -60,6 +62,7 @@ class Series(Struct, frozen=True):
     """``confidence``: of each interval, by itself. ``not_in_all``: groups that some runs lack.
 
     ``op``: what the "writes" are.
+    ``left_out``: writes of all runs that were not analysed, by reason.
     """
 
     confidence: float
@@ -67,3 +70,4 @@ class Series(Struct, frozen=True):
     not_in_all: tuple[str, ...]
     quality: tuple[Quality, ...]
     op: Op = Op.SYNC
+    left_out: Mapping[str, int] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Change, ChangeServed, ComparedGroup, Comparison, Layer, Quality
-from iostrata.report.quality import labelled, wrapped
+from iostrata.report.quality import counted, labelled, wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import headed, name_width, sections
 
@@ -143,6 +143,8 @@ def _footer(comparison: Comparison, width: int) -> Iterator[Text]:
 
 
 def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
+    if comparison.selected:
+        yield "selected", [f"only {comparison.op.word}s {', '.join(comparison.selected)}"], "yellow"
     yield from _basis(comparison)
     if comparison.grouped_by != "served" and any(group.served for group in comparison.groups):
         text = "parts of the reads, means over a side's runs, and how long one took: not judged"
@@ -173,6 +175,9 @@ def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
     if comparison.one_after_the_other:
         text = "one side was recorded after the other: the intervals are wider by what may have"
         yield "order", [f"{text} drifted meanwhile; record the sides by turns"], "yellow"
+    for name, left_out in (("A", comparison.left_out_a), ("B", comparison.left_out_b)):
+        if left_out:
+            yield "left out", [f"of {name}: {', '.join(counted(left_out))}"], "yellow"
     for name, side in (("A", comparison.quality_a), ("B", comparison.quality_b)):
         yield from _defects(name, side, comparison.op.word)
     yield from _limit(comparison)

@@ -9,7 +9,16 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from iostrata import model
-from iostrata.report.document import Count, Ns, Share, place, rounded_ns, rounded_share, text
+from iostrata.report.document import (
+    Count,
+    Ns,
+    Share,
+    counts,
+    place,
+    rounded_ns,
+    rounded_share,
+    text,
+)
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -99,6 +108,13 @@ class Damage(Struct, frozen=True):
     b: list[str]
 
 
+class LeftOut(Struct, frozen=True):
+    """Writes that were not analysed, by reason, of all runs of each side."""
+
+    a: dict[str, Count]
+    b: dict[str, Count]
+
+
 class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparison/2"):
     """Runs of two sides, layer by layer.
 
@@ -109,6 +125,9 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     the other. ``small``: the share below which a change does not matter; ``limit``: that above
     which a real change for the worse is a regression. ``lost``: events. ``op``: what all of it is
     of instead, whatever "writes" says: ``read``, ``direct``.
+    which a real change for the worse is a regression. ``lost``: events. ``left_over``: sides with
+    a run of whose time too much went by beside what is part of no write. Only there if there are
+    any: ``left_out``; ``selected``, what holds for the writes that were compared.
     """
 
     confidence: float
@@ -128,6 +147,9 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     lost: Counts
     damage: Damage
     op: str | UnsetType = UNSET
+    left_over: list[Literal["a", "b"]] | UnsetType = UNSET
+    left_out: LeftOut | UnsetType = UNSET
+    selected: list[str] | UnsetType = UNSET
 
 
 def render(comparison: model.Comparison) -> str:
@@ -157,11 +179,24 @@ def document(comparison: model.Comparison) -> Comparison:
         lost=Counts(_lost(a), _lost(b)),
         damage=Damage(_damage(a), _damage(b)),
         op=UNSET if comparison.op is model.Op.SYNC else comparison.op.value,
+        left_over=_left_over(a, b) or UNSET,
+        left_out=LeftOut(counts(comparison.left_out_a), counts(comparison.left_out_b))
+        if comparison.left_out_a or comparison.left_out_b
+        else UNSET,
+        selected=list(comparison.selected) or UNSET,
     )
 
 
 def _lost(side: Sequence[model.Quality]) -> int:
     return sum(sum(quality.lost.values()) for quality in side)
+
+
+def _left_over(a: Sequence[model.Quality], b: Sequence[model.Quality]) -> list[Literal["a", "b"]]:
+    doubtful: dict[Literal["a", "b"], bool] = {
+        "a": any(one.too_much_left_over for one in a),
+        "b": any(one.too_much_left_over for one in b),
+    }
+    return [name for name, found in doubtful.items() if found]
 
 
 def _damage(side: Sequence[model.Quality]) -> list[str]:

@@ -197,7 +197,7 @@ def _quality(quality: model.Quality) -> Quality:
         plain_writes=quality.plain_writes,
         ties=counts(quality.ties),
         not_observed=[
-            NotObserved(gap.layer, gap.reason, gap.merged_into) for gap in quality.not_observed
+            NotObserved(gap.where, gap.reason, gap.merged_into) for gap in quality.not_observed
         ],
         unsure_syncs=quality.unsure_syncs or UNSET,
         apart=list(quality.apart) or UNSET,

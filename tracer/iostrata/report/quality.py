@@ -46,13 +46,13 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     left_out = sum(summary.left_out.values())
     yield "analysed", [f"{count} of {count + left_out} {word}s"], ""
     if left_out:
-        yield "left out", _counts(summary.left_out), "yellow"
+        yield "left out", counted(summary.left_out), "yellow"
     if quality.crossings:
         yield "followed", [f"{count - quality.unfollowed} of {count} {word}s, all the way down"], ""
     if served and not quality.selection:
         yield "served from", served, ""
     if quality.lost:
-        yield "lost", [f"{sum(quality.lost.values())} events", *_counts(quality.lost)], "bold red"
+        yield "lost", [f"{sum(quality.lost.values())} events", *counted(quality.lost)], "bold red"
     else:
         yield "lost", ["nothing that is known" if quality.damage else "nothing"], ""
     for defect in quality.damage:
@@ -64,7 +64,7 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "left over", [_left_over(left, quality, word)], style
     for gap in quality.not_observed:
         merged = f"; its time is in {gap.merged_into}" if gap.merged_into else ""
-        yield "not seen", [f"{gap.layer}: {gap.reason}{merged}"], "yellow"
+        yield "not seen", [f"{gap.where}: {gap.reason}{merged}"], "yellow"
     for crossing in quality.crossings:
         yield "hop", list(_crossing(crossing)), ""
         if crossing.contradiction:
@@ -173,7 +173,8 @@ def _cost(cost: Cost, summary: Summary, count: int) -> Iterator[str]:
     yield f"{cost.events_per_s:.0f} events/s"
 
 
-def _counts(counts: Mapping[str, int]) -> list[str]:
+def counted(counts: Mapping[str, int]) -> list[str]:
+    """The most first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [f"{name} ({count})" for name, count in ordered]
 

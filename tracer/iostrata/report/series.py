@@ -9,7 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Repeated, Series, SeriesGroup, ServedInRuns
-from iostrata.report.quality import labelled, wrapped
+from iostrata.report.quality import counted, labelled, wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import headed, name_width, sections
 
@@ -97,6 +97,8 @@ def _statements(found: Series) -> Iterator[tuple[str, list[str], str]]:
     yield "least, most", ["of the runs"], ""
     if found.not_in_all:
         yield "not in all", [f"{', '.join(found.not_in_all)}: only some runs have it"], "yellow"
+    if found.left_out:
+        yield "left out", counted(found.left_out), "yellow"
     if lost := sum(sum(quality.lost.values()) for quality in found.quality):
         yield "lost", [f"{lost} events"], "bold red"
     for quality in found.quality:
