@@ -300,3 +300,21 @@ def test_a_sleep_that_a_daemon_did_not_choose_is_not_explained(tmp_path: Path, s
     app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
     app.finish()
     holds(analysed(mounted.world, tmp_path), app)
+
+
+@pytest.mark.parametrize("own", [0, 3])
+def test_what_a_daemon_makes_durable_for_nobody_here_is_counted(tmp_path: Path, own: int) -> None:
+    """Its own database, or what a process asked for that is not recorded."""
+    mounted = Mounted(world())
+    app = mounted.app()
+    for _ in range(5):
+        mounted.durable_write(app, Costs())
+    thread = Writer(mounted.world, DAEMON, DISK, mounted.free_ns + 5_000, kind=THREAD_FUSE)
+    for _ in range(own):
+        thread.enter()
+        thread.cpu(9_000)
+        thread.leave("fdatasync")
+        thread.now += 1_000
+    found = analysed(mounted.world, tmp_path)
+    holds(found, app)
+    assert found.left_out == ({"made by who serves others, for none of these": own} if own else {})

@@ -444,7 +444,7 @@ def test_sleepers_are_not_paired_with_all_that_goes_on_meanwhile(tmp_path: Path)
         one_write(world, SDA, flushes * 1_000 + 10_000, tid=tid)
     world.builder.write(tmp_path)
     trace = read_trace(tmp_path)
-    _, pieces, _, _ = units_of(trace)
+    pieces = units_of(trace).pieces
     assert len(pieces.begin_ns) == 64
     spans = stitch(window_of(trace, pieces, NO_COMMITS)).spans
     assert len(spans) <= 64 * 8

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, meets
+from iostrata.columns import Containing, Ints, distinct, meets
 from iostrata.hops import Graph, Link
-from iostrata.stitch import Units, commits_of
+from iostrata.stitch import Operations, Units, commits_of
 from iostrata.trace import Trace
 
 NEVER: Final = np.iinfo(np.int64).max
@@ -19,9 +19,11 @@ FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 BEGUN = "begun before the trace"
+FOR_OTHERS = "made by who serves others, for none of these"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",
     LOST: "record again, with a larger --buffer",
+    FOR_OTHERS: "record whom they serve, too",
     UNFINISHED: "record until the program has ended: a request ends with its completion",
 }
 
@@ -49,6 +51,24 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
         kept &= ~some
     rows = np.flatnonzero(kept)
     return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
+
+
+def for_others(graph: Graph, trace: Trace, made: Operations) -> int:
+    """How much of what processes that serve others made durable is no part of what was followed.
+
+    Of a thread that served several at once it is not known for which it did what: while one does,
+    all may be for these.
+    """
+    part = np.zeros(len(made), np.bool_)
+    for link in graph.links:
+        if link.lower.trace is not trace:
+            continue
+        pieces = link.lower.pieces.rows(distinct(link.serves.piece[link.pairs.serve]))
+        told = pieces.rows(np.flatnonzero(pieces.tid >= 0))
+        untold = pieces.rows(np.flatnonzero(pieces.tid < 0))
+        part |= Containing(told.tid, told.begin_ns, told.end_ns).find(made.tid, made.begin_ns) >= 0
+        part |= meets(made.begin_ns, made.end_ns, untold.begin_ns, untold.end_ns)
+    return int(np.count_nonzero(~part))
 
 
 def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:

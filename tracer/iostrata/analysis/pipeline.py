@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.earned import Earned, earned
-from iostrata.analysis.left_out import UNFINISHED, left_out_of
+from iostrata.analysis.left_out import FOR_OTHERS, UNFINISHED, for_others, left_out_of
 from iostrata.analysis.leftovers import left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
@@ -165,10 +165,9 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     check_recorded(traces, op)
     graph = graph_of(traces, reads=op is not Op.SYNC)
     if op is Op.SYNC:
-        tops, unfinished, plain_writes = _tops(graph)
+        tops, plain_writes = _tops(graph, left_out)
     else:
-        tops, unfinished = _transfer_tops(graph, op, left_out)
-    left_out += Counter({UNFINISHED: unfinished})
+        tops = _transfer_tops(graph, op, left_out)
     roles = [machine.role for machine in recording.machines]
     notes = [machine.note for machine in recording.machines]
     path = path_of(graph, roles, notes, [top.trace for top in tops])
@@ -191,36 +190,32 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure, op)
 
 
-def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> tuple[list[Top], int]:
-    """Each machine with what read, or passed the page cache by; how much did not end here.
+def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[Top]:
+    """Each machine with what read, or passed the page cache by.
 
-    Adds to ``left_out`` what is none of it, by reason.
+    Adds to ``left_out`` what is none of it, or did not end here, by reason.
     """
-    tops, unfinished = [], 0
+    tops = []
     for trace in graph.machines:
         found = reads_of(trace) if op is Op.READ else direct_of(trace)
         units, pieces, reads, without_end, nothing = found
-        left_out.update(nothing)
-        unfinished += without_end
+        left_out.update(nothing + Counter({UNFINISHED: without_end}))
         node = graph.node(trace, pieces, "syscall", reads)
         tops.append(Top(node, units, pieces, NO_ROWS))
-    return [top for top in tops if len(top.units)] or tops, unfinished
+    return [top for top in tops if len(top.units)] or tops
 
 
-def _tops(graph: Graph) -> tuple[list[Top], int, int]:
-    """Each machine with synchronous writes; how many did not end here, and plain ones.
+def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[Top], int]:
+    """Each machine with synchronous writes; how many plain ones there are.
 
     Without any, what machines did for others: first of all for those not recorded. What a machine
-    with a workload does for itself alone is no write of another's.
+    with a workload does for itself alone is no write of another's. Adds to ``left_out`` what did
+    not end here, and what those who serve others did for none of these.
     """
-    tops, unfinished, plain_writes = [], 0, 0
-    for trace in graph.machines:
-        if _has_workload(trace):
-            units, pieces, without_end, plain = units_of(trace)
-            tops.append(Top(graph.node(trace, pieces, "syscall"), units, pieces, NO_ROWS))
-            unfinished, plain_writes = unfinished + without_end, plain_writes + plain
+    working = [trace for trace in graph.machines if _has_workload(trace)]
+    tops, plain_writes = _tops_of(graph, working, left_out)
     if any(len(top.units) for top in tops):
-        return [top for top in tops if len(top.units)], unfinished, plain_writes
+        return [top for top in tops if len(top.units)], plain_writes
     asked = {(link.lower.trace.machine, link.hop.name) for link in graph.links}
     served = [
         (trace, hop, *found)
@@ -233,11 +228,23 @@ def _tops(graph: Graph) -> tuple[list[Top], int, int]:
     for trace, hop, units, pieces in first or served:
         tops.append(Top(graph.node(trace, pieces, hop.floor), units, pieces, NO_ROWS))
     if not tops:
-        for trace in graph.machines:
-            units, pieces, without_end, plain = units_of(trace)
-            tops.append(Top(graph.node(trace, pieces, "syscall"), units, pieces, NO_ROWS))
-            unfinished, plain_writes = unfinished + without_end, plain_writes + plain
-    return tops, unfinished, plain_writes
+        tops, plain_writes = _tops_of(graph, graph.machines, left_out)
+    return tops, plain_writes
+
+
+def _tops_of(
+    graph: Graph, machines: Sequence[Trace], left_out: Counter[str]
+) -> tuple[list[Top], int]:
+    """Machines with their own synchronous writes, be there any or not."""
+    tops, plain_writes = [], 0
+    for trace in machines:
+        found = units_of(trace)
+        node = graph.node(trace, found.pieces, "syscall")
+        tops.append(Top(node, found.units, found.pieces, NO_ROWS))
+        others = for_others(graph, trace, found.for_others) if len(found.units) else 0
+        left_out += Counter({UNFINISHED: found.unfinished, FOR_OTHERS: others})
+        plain_writes += found.plain
+    return tops, plain_writes
 
 
 def _absent(recording: Recording) -> Iterator[str]:

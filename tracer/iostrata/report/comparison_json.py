@@ -124,10 +124,9 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     two hold different parts; ``one_after_the_other``: no run of a side was made between those of
     the other. ``small``: the share below which a change does not matter; ``limit``: that above
     which a real change for the worse is a regression. ``lost``: events. ``op``: what all of it is
-    of instead, whatever "writes" says: ``read``, ``direct``.
-    which a real change for the worse is a regression. ``lost``: events. ``left_over``: sides with
-    a run of whose time too much went by beside what is part of no write. Only there if there are
-    any: ``left_out``; ``selected``, what holds for the writes that were compared.
+    of instead, whatever "writes" says: ``read``, ``direct``. ``left_over``: sides with a run of
+    whose time too much went by beside what is part of no write. Only there if there are any:
+    ``left_out``; ``selected``, what holds for the writes that were compared.
     """
 
     confidence: float

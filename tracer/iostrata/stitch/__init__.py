@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events to pieces to spans."""
 
-from iostrata.stitch.account import units_of
+from iostrata.stitch.account import Accounted, units_of
 from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.stitch.behind import Behind
 from iostrata.stitch.bios import bios_of
@@ -12,6 +12,7 @@ from iostrata.stitch.calls import (
     METHOD,
     METHODS,
     O_DSYNC,
+    Operations,
     Pieces,
     Reads,
     Units,
@@ -53,11 +54,12 @@ from iostrata.stitch.window import (
 __all__ = [
     "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FURTHER", "FUSE_REQUEST", "KINDS",
     "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE",
-    "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Activities", "Asked", "Audit", "Behind",
-    "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "Owners", "Pieces", "Reads",
-    "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Units", "Window",
-    "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of",
-    "follow", "fuse_calls_of", "last_hit", "longest_read", "on_the_way", "pieces_of",
-    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking", "stitch",
-    "submissions_of", "told", "units_of", "whole", "window_of", "windows",
+    "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Accounted", "Activities", "Asked",
+    "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "Operations",
+    "Owners", "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans", "Stitched",
+    "Submissions", "Units", "Window", "are_direct", "behind_cpus", "bios_of", "calls_of",
+    "commits_of", "direct_of", "downs_of", "follow", "fuse_calls_of", "last_hit", "longest_read",
+    "on_the_way", "pieces_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of",
+    "sleeps_of", "stacking", "stitch", "submissions_of", "told", "units_of", "whole", "window_of",
+    "windows",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ overlap freely, so that no other request's time belongs to one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -40,20 +41,33 @@ from iostrata.trace.layout import THREAD_VMM
 NO_END: Final = np.iinfo(np.int64).max
 
 
-def units_of(trace: Trace) -> tuple[Units, Pieces, int, int]:
-    """Synchronous writes and their pieces.
+@dataclass(frozen=True, eq=False)
+class Accounted:
+    """``units``: synchronous writes; ``pieces``: theirs. ``for_others``: what processes that
+    serve others made durable, or wrote so. ``unfinished``: how many synchronous requests did not
+    end here; ``plain``: how many writes nobody synchronised."""
 
-    Also how many synchronous requests did not end here, and how many plain writes
-    nobody synchronised.
-    """
+    units: Units
+    pieces: Pieces
+    for_others: Operations
+    unfinished: int
+    plain: int
+
+
+def units_of(trace: Trace) -> Accounted:
+    """Synchronous writes and their pieces."""
     others = serving(trace)
     submissions = submissions_of(trace)
-    submissions = submissions.rows(np.flatnonzero(~one_of(submissions.tgid, others)))
-    requests, unfinished = operations_of_requests(submissions)
-    done = Operations(**joined([operations_of_calls(trace.points["syscall"]), requests]))
-    done = done.where(~one_of(done.tgid, others))
-    units, pieces, plain = account(done)
-    return units, pieces, unfinished, plain
+    own = ~one_of(submissions.tgid, others)
+    requests, unfinished = operations_of_requests(submissions.rows(np.flatnonzero(own)))
+    parts = [operations_of_calls(trace.points["syscall"]), requests]
+    if not own.all():
+        parts.append(operations_of_requests(submissions.rows(np.flatnonzero(~own)))[0])
+    done = Operations(**joined(parts))
+    own = ~one_of(done.tgid, others)
+    units, pieces, plain = account(done.where(own))
+    for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
+    return Accounted(units, pieces, for_others, unfinished, plain)
 
 
 def serving(trace: Trace) -> Ints:
