@@ -439,7 +439,7 @@ def test_a_qemu_that_limits_its_disks_is_told_of(
         chain.durable_write(writer, 8192 * number, replace(SYMMETRIC, disk=disk))
     gaps = analysed(chain, tmp_path / "r").quality.not_observed
     gaps = tuple(gap for gap in gaps if "limits" in gap.layer)
-    assert [gap.layer for gap in gaps] == [line.format(pid=chain.vmm) for line in told]
+    assert [gap.where for gap in gaps] == [line.format(pid=chain.vmm) for line in told]
     assert all(gap.merged_into == "vmm.submit" for gap in gaps)
 
 
