@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from iostrata.analysis import analyse
+from iostrata.attribute import charts, over_time
 from iostrata.attribute.selection import WallTime, Wanted, chosen, joined, select
 from iostrata.attribute.summarise import grouping, summarise
 from iostrata.errors import NothingToAnalyse, UsageError
@@ -179,6 +180,18 @@ def test_groups_come_by_their_share(by: str, name: str) -> None:
     assert times == sorted(times, reverse=True)
     tables = summarise(found, by).groups
     assert sum(table.count for table in tables) == len(found.writes)
+
+
+def test_times_of_some_writes_are_the_recordings() -> None:
+    """--from 30s chooses by the same time by which what is chosen tells of itself."""
+    whole = mixed()
+    rows = np.flatnonzero(whole.writes.passed_ns >= 20 * MS)
+    some = select(select(whole, rows), np.arange(5, len(rows)))
+    assert some.writes.passed_ns.tolist() == whole.writes.passed_ns[rows[5:]].tolist()
+    edges = over_time(some, 4).edges_s
+    assert edges[0] == some.writes.passed_ns.min() / 1e9
+    assert edges[-1] == pytest.approx(some.writes.passed_ns.max() / 1e9)
+    assert sum(charts(some).over_time.counts) == len(some.writes)
 
 
 def test_clocks_that_were_not_sampled() -> None:

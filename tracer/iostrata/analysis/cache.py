@@ -245,7 +245,7 @@ def _breakdown(head: Head, columns: Columns) -> Breakdown:
         _check(part in parts)
         parts[part][name] = column.astype(np.int32 if part == "codes" else np.int64)
     own, codes, behind = parts["writes"], parts["codes"], parts["behind"]
-    told = {field.name for field in fields(Writes)} - {"codes", "names", "realtime_ns"}
+    told = {field.name for field in fields(Writes)} - {"codes", "names", "realtime_ns", "first_ns"}
     _check(own.keys() - {"realtime_ns"} == told and codes.keys() == head.names.keys())
     _check(behind.keys() == {field.name for field in fields(Behind)} - {"names"})
     _check(parts[""].keys() == {"time_ns", "residual_ns"})

@@ -36,9 +36,11 @@ def bins_over_time(breakdown: Breakdown, most: int) -> Stack:
     """Stretches of time of one length, so few that each has some writes on average."""
     passed = breakdown.writes.passed_ns
     bins = max(min(most, len(passed) // WRITES_A_BIN), 1)
-    span = max(int(passed.max()), 1)
-    place = np.minimum(passed * bins // span, bins - 1)
-    edges = tuple((np.arange(bins + 1) * (span / 1e9 / bins)).tolist())
+    # Some of a recording's writes may begin late in it.
+    begin = int(passed.min())
+    span = max(int(passed.max()) - begin, 1)
+    place = np.minimum((passed - begin) * bins // span, bins - 1)
+    edges = tuple((begin / 1e9 + np.arange(bins + 1) * (span / 1e9 / bins)).tolist())
     return stack_of(breakdown, place, edges)
 
 

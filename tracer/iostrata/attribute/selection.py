@@ -179,7 +179,7 @@ def select(breakdown: Breakdown, rows: Ints) -> Breakdown:
     codes = {name: column[rows] for name, column in writes.codes.items()}
     return replace(
         breakdown,
-        writes=replace(writes, codes=codes, **columns),
+        writes=replace(writes, codes=codes, first_ns=writes.firsts_ns, **columns),
         time_ns=breakdown.time_ns[:, rows],
         residual_ns=breakdown.residual_ns[rows],
         behind=_behind(breakdown.behind, rows),
@@ -223,7 +223,7 @@ def joined_writes(parts: Sequence[Writes]) -> Writes:
         name: np.concatenate([getattr(writes, name) for writes in parts])
         for name in _columns(parts)
     }
-    columns = {"realtime_ns": None} | columns
+    columns = {"realtime_ns": None, "first_ns": None} | columns
     names: dict[str, tuple[str, ...]] = {}
     codes: dict[str, NDArray[np.int32]] = {}
     for column in parts[-1].codes:
@@ -280,7 +280,7 @@ def _columns(parts: Sequence[Writes]) -> tuple[str, ...]:
     return tuple(
         field.name
         for field in fields(Writes)
-        if field.name not in ("codes", "names")
+        if field.name not in ("codes", "names", "first_ns")
         and all(getattr(writes, field.name) is not None for writes in parts)
     )
 

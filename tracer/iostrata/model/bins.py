@@ -24,7 +24,7 @@ class Stack(Struct, frozen=True):
 class Charts(Struct, frozen=True):
     """Three ways to cut the writes into bins.
 
-    ``over_time``: by begin, edges in s since the first write. ``body`` and ``tail``:
+    ``over_time``: by begin, edges in s since the recording's first write. ``body`` and ``tail``:
     by latency, edges in percent: the fastest 98 % of the writes, and the rest.
     """
 

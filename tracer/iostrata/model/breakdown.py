@@ -67,7 +67,8 @@ class Writes:
     ``file_system``, ``device``: int32, into the ``names`` of that column.
     ``size_bytes``, ``durable_writes``: what it made durable, by whomever it was written:
     bytes, and how many writes; ``pieces``: the caller's own calls. Of reads ``served`` as well:
-    the furthest place that it waited for.
+    the furthest place that it waited for. ``first_ns``: where these are some of a recording's,
+    when its first write of each machine began; None: they are all.
     """
 
     begin_ns: Ints
@@ -84,6 +85,7 @@ class Writes:
     codes: Mapping[str, NDArray[np.int32]]
     names: Mapping[str, tuple[str, ...]]
     realtime_ns: Ints | None = None
+    first_ns: tuple[int, ...] | None = None
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -92,12 +94,18 @@ class Writes:
 
     @property
     def passed_ns(self) -> Ints:
-        """Since the first write of the same machine: each has a clock of its own."""
-        machine = self.codes["machine"]
-        first = np.full(len(self.machines), np.iinfo(np.int64).max)
-        np.minimum.at(first, machine, self.begin_ns)
-        passed: Ints = self.begin_ns - first[machine]
+        """Since the recording's first write of the same machine: each has a clock of its own."""
+        passed: Ints = self.begin_ns - np.array(self.firsts_ns)[self.codes["machine"]]
         return passed
+
+    @property
+    def firsts_ns(self) -> tuple[int, ...]:
+        """When the recording's first write of each machine began."""
+        if self.first_ns is not None:
+            return self.first_ns
+        first = np.full(len(self.machines), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.codes["machine"], self.begin_ns)
+        return tuple(first.tolist())
 
     def __len__(self) -> int:
         return len(self.begin_ns)

@@ -146,7 +146,7 @@ class Table(Struct, frozen=True):
 
 
 class Onset(Struct, frozen=True):
-    """From ``at_ns`` after the first write on, writes take ``times`` as long as before.
+    """From ``at_ns`` after the recording's first write on, writes take ``times`` as long as before.
 
     ``row``: what has most of the difference, and ``share`` its part of it.
     """

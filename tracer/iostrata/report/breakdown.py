@@ -315,7 +315,7 @@ class RowOverTime(Struct, frozen=True):
 
 
 class OverTime(Struct, frozen=True):
-    """Equal stretches of time: ``edges_s`` since the first write, one more than stretches.
+    """Equal stretches of time: ``edges_s`` since the recording's first write, one more.
 
     ``mean_ns``: of a write that began then; null where there is none. ``layers``: those that hold
     most of the time of all, and what is ``unattributed``.

@@ -67,9 +67,10 @@ def _edge(value: float) -> str:
 
 def over_time(found: OverTime, width: int, blocks: bool) -> Iterator[Text]:
     """A character a stretch of time, each line with the range of its numbers."""
-    each, whole = (units.duration(found.edges_s[place] * 1e9) for place in (1, -1))
-    names = _names(width)
-    title = cut(f"{whole}, a character {each}", width - names)
+    begin = found.edges_s[0]
+    each, whole = (units.duration((found.edges_s[place] - begin) * 1e9) for place in (1, -1))
+    names, late = _names(width), f" from {units.duration(begin * 1e9)} on" if begin else ""
+    title = cut(f"{whole}{late}, a character {each}", width - names)
     yield Text(f"{'over time':<{names}}{title}", style="dim")
     rates = [value for value in found.writes_per_s.values if value is not None]
     yield _line(found.writes_per_s, f"up to {max(rates):.0f}", max(rates), names, blocks)
