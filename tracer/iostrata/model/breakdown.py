@@ -85,7 +85,7 @@ class Writes:
     codes: Mapping[str, NDArray[np.int32]]
     names: Mapping[str, tuple[str, ...]]
     realtime_ns: Ints | None = None
-    first_ns: tuple[int, ...] | None = None
+    first_ns: Ints | None = None
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -95,17 +95,17 @@ class Writes:
     @property
     def passed_ns(self) -> Ints:
         """Since the recording's first write of the same machine: each has a clock of its own."""
-        passed: Ints = self.begin_ns - np.array(self.firsts_ns)[self.codes["machine"]]
+        passed: Ints = self.begin_ns - self.firsts_ns[self.codes["machine"]]
         return passed
 
     @property
-    def firsts_ns(self) -> tuple[int, ...]:
+    def firsts_ns(self) -> Ints:
         """When the recording's first write of each machine began."""
         if self.first_ns is not None:
             return self.first_ns
-        first = np.full(len(self.machines), np.iinfo(np.int64).max)
+        first: Ints = np.full(len(self.machines), np.iinfo(np.int64).max)
         np.minimum.at(first, self.codes["machine"], self.begin_ns)
-        return tuple(first.tolist())
+        return first
 
     def __len__(self) -> int:
         return len(self.begin_ns)
