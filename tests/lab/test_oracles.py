@@ -243,7 +243,8 @@ def overlap_ns(some: Spans, others: Spans) -> int:
         """Since each of the edges before."""
         sums = np.append(0, np.cumsum(np.sort(edges)))
         count = np.searchsorted(np.sort(edges), until_ns)
-        return count * until_ns - sums[count]
+        since: NDArray[np.int64] = count * until_ns - sums[count]
+        return since
 
     begins, ends = (passed(others[:, 0], at) - passed(others[:, 1], at) for at in some.T)
     return int((ends - begins).sum())
