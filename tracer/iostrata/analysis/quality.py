@@ -191,23 +191,25 @@ def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
 
     stat(2) has a number for each subvolume of a btrfs that is no mount's.
     """
-    facts, used = trace.facts, trace.points["block_rq_issue"].values("dev")
-    for block in (facts.blocks[key] for key in sorted(used) if key in facts.blocks):
+    facts = trace.facts
+    for key, block in sorted(facts.blocks.items()):
         known = any(
             facts.disk_of(key) in facts.blocks or facts.file_system(key) != "unknown"
             for key in block.lower_keys
         )
-        if block.backing and not known:
+        unknown = block.backing and not known
+        if unknown and key in trace.points["block_rq_issue"].values("dev"):
             what = "on which disk its file is (as one on btrfs) is not known"
             yield NotObserved(f"below {block.name}", what, "device")
 
 
 def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
-    seen = frozenset().union(*(trace.points[point].values("dev") for point in SYNCS))
     for key in keys if trace.facts.mounts else ():
         anonymous = key and not key >> MINOR_BITS
-        if anonymous and key not in seen and trace.facts.file_system(key) == "unknown":
+        if not anonymous or trace.facts.file_system(key) != "unknown":
+            continue
+        if not any(key in trace.points[point].values("dev") for point in SYNCS):
             yield trace.facts.device_name(key)
 
 

@@ -104,13 +104,16 @@ def durability(written: Written, synced: Synced) -> Durability:
 def _since(synced: Synced) -> Ints:
     """Of ranges, only the same one is known to hold all of it."""
     since = np.zeros(len(synced.begin_ns), np.int64)
+    ranged = (synced.scope == RANGE).any()
     for scope, key in (
         (ALL, np.zeros(len(since), np.int64)),
         (FILE_SYSTEM, synced.device_key),
         (FILE, synced.file),
-        (RANGE, numbers(synced.file, synced.low, synced.high)),
+        (RANGE, numbers(synced.file, synced.low, synced.high) if ranged else synced.file),
     ):
         wide, narrow = np.flatnonzero(synced.scope == scope), np.flatnonzero(synced.scope >= scope)
+        if not len(wide):
+            continue
         ended = AsOf(key[wide], synced.end_ns[wide])
         before = ended.at_or_before(key[narrow], synced.begin_ns[narrow])
         since[narrow] = np.maximum(since[narrow], at(synced.begin_ns[wide], before))

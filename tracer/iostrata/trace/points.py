@@ -17,6 +17,10 @@ from iostrata.trace.stream import SPAN_BYTES, Slots, Stream, Times
 SPAN_SLOTS = SPAN_BYTES // EVENT_BYTES
 PIECE_EVENTS = 8192
 """The fields of how many events are copied in turn: what stays in a core's own cache."""
+FEW_EVENTS = 1024
+"""A point of so few (threads, mounts) is read once: far apart, each costs a page of the file."""
+FEW_VALUES = frozenset(("dev",))
+"""Fields whose different values are kept where a pass over all events has read them."""
 UINT32_MAX = 0xFFFFFFFF
 
 
@@ -41,8 +45,8 @@ class Points:
     """All events of one point on one machine, in order of time; ties in order of CPU.
 
     ``points["field"]`` gathers a column from the files each time it is asked
-    for: keep it rather than ask twice. Columns have the recording's own types;
-    char arrays are bytes (``S16``).
+    for, unless there are few events: keep it rather than ask twice. Columns
+    have the recording's own types; char arrays are bytes (``S16``).
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Points:
         self._count = sum(len(slots) for _, slots in parts)
         self._time_ns = np.empty(0, np.uint64)
         self._values: dict[str, frozenset[int]] = {}
+        self._few: NDArray[np.void] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -120,6 +125,18 @@ class Points:
 
     def _gather(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
         """Fills the columns with a range of the events; nothing is looked at for none."""
+        if len(self) > FEW_EVENTS:
+            self._read(found, begin, end)
+            for field in FEW_VALUES & found.keys() if end - begin == len(self) else ():
+                self._values[field] = frozenset(distinct(found[field]).tolist())
+            return
+        if self._few is None:
+            self._few = np.empty(len(self), self.dtype)
+            self._read({field: self._few[field] for field in self.fields}, 0, len(self))
+        for field, column in found.items():
+            column[:] = self._few[field][begin:end]
+
+    def _read(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
         for part in self._order() if found else ():
             first, last = part.range(begin, end)
             events = part.stream.events(self.dtype)

@@ -253,20 +253,18 @@ class Walk:
         times = np.concatenate([every_time[begin:end] for begin, end in ranges])
         numbers = np.concatenate([every_number[begin:end] for begin, end in ranges])
         owner = np.repeat(np.arange(len(packets)), [packet.count for packet in packets])
-        if len(wrong := self._wrong(packets, slots, times, numbers)):
+        order = np.argsort(numbers, kind="stable")
+        if len(wrong := self._wrong(packets, owner, slots, times, numbers, order)):
             self._leave_out(packets, owner[wrong])
             kept = np.ones(total, np.bool_)
             kept[wrong] = False
             slots, times, numbers, owner = slots[kept], times[kept], numbers[kept], owner[kept]
-            if not (total := len(slots)):
+            if not len(slots):
                 return
+            order = np.argsort(numbers, kind="stable")
         self._check_order(packets, owner, times)
-        order = np.argsort(numbers, kind="stable")
-        numbers, times = numbers[order], times[order]
-        ordered = slots[order].astype(np.uint32)
-        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), total]
-        for begin, end in pairwise(edges):
-            number = int(numbers[begin])
+        times, ordered = times[order], slots[order].astype(np.uint32)
+        for number, begin, end in _runs(numbers[order]):
             self._slots.setdefault(number, []).append(ordered[begin:end])
             self._times.setdefault(number, []).append(times[begin:end])
         self._stream.release(slots)
@@ -274,18 +272,22 @@ class Walk:
     def _wrong(
         self,
         packets: list[Packet],
+        owner: NDArray[np.int64],
         slots: NDArray[np.int64],
         times: Times,
         numbers: NDArray[np.uint16],
+        order: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """The events that tell times which cannot be, or are none of their packet's."""
-        counts = [packet.count for packet in packets]
-        begins = np.repeat(np.array([packet.begin_ns for packet in packets], np.uint64), counts)
-        ends = np.repeat(np.array([packet.end_ns for packet in packets], np.uint64), counts)
+        """The events that tell times which cannot be, or are none of their packet's.
+
+        ``order``: all rows, by number.
+        """
+        begins = np.array([packet.begin_ns for packet in packets], np.uint64)[owner]
+        ends = np.array([packet.end_ns for packet in packets], np.uint64)[owner]
         wrong = (times < begins) | (times > ends)
-        for number, fields in self._expected.fields.items():
-            rows = np.flatnonzero(numbers == number)
-            for one in fields if len(rows) else ():
+        for number, begin, end in _runs(numbers[order]):
+            rows = order[begin:end]
+            for one in self._expected.fields.get(number, ()):
                 told = self._stream.column("<u8", one.offset)[slots[rows]]
                 wrong[rows] |= impossible(told, times[rows], one.zero, self._expected.begin_ns)
         return np.flatnonzero(wrong)
@@ -316,3 +318,10 @@ class Walk:
 
     def _damage(self, why: str) -> None:
         self._stream.damage.append(f"{self._stream.name}: packet {self._number}: {why}")
+
+
+def _runs(numbers: NDArray[np.uint16]) -> Iterator[tuple[int, int, int]]:
+    """Each of the ascending numbers, and where its rows begin and end."""
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for begin, end in pairwise(edges):
+        yield int(numbers[begin]), begin, end

@@ -16,9 +16,8 @@ VIRTUAL_DISK: Final = re.compile("(x?vd)[a-z]+")
 
 def disks_of(upper: Trace) -> Iterator[str]:
     """Of those that were asked for anything. A guest's need no telling: its rows say so."""
-    asked = upper.points["block_rq_issue"].values("dev")
     for key, block in upper.facts.blocks.items():
         match = VIRTUAL_DISK.match(block.name)
-        if match and key in asked:
+        if match and key in upper.points["block_rq_issue"].values("dev"):
             driver = DRIVERS[match[1]]
             yield f"{block.name} is a {driver} disk: what a hypervisor takes is in device"
