@@ -81,6 +81,9 @@ enum call {
 	CALL_PREADV2,
 };
 
+/* A call of which only one end was seen, told as syscall_cut: it still ran when the recording ended
+ * (result -EINPROGRESS), or it had begun before its programs were attached (enter_ns 0). */
+
 /* A thread whose calls are recorded: once when it is first seen, again after exec. */
 struct thread_event {
 	EVENT_HEADER;
@@ -801,7 +804,8 @@ struct fuse_take_event {
 	P(target_sent, target_sent_event)           \
 	P(block_bio_file, bio_file_event)           \
 	P(fuse_request, fuse_event)                 \
-	P(fuse_take, fuse_take_event)
+	P(fuse_take, fuse_take_event)               \
+	P(syscall_cut, syscall_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

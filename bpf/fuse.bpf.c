@@ -122,13 +122,6 @@ struct {
 	__type(value, struct asked);
 } fuse_asked SEC(".maps");
 
-/* Of arm64, the register of a call's first argument has its result by then. */
-#ifdef __TARGET_ARCH_arm64
-#define FIRST_ARGUMENT(regs) PT_REGS_PARM1_CORE_SYSCALL(regs)
-#else
-#define FIRST_ARGUMENT(regs) PT_REGS_PARM1_SYSCALL(regs)
-#endif
-
 struct fuse_exit_context {
 	__u64 common;
 	int nr;

@@ -324,6 +324,13 @@ static __always_inline __u64 pointer_key(const void *pointer)
 		value;                                                    \
 	})
 
+/* Of arm64, the register of a call's first argument has its result when it returns. */
+#ifdef __TARGET_ARCH_arm64
+#define FIRST_ARGUMENT(regs) PT_REGS_PARM1_CORE_SYSCALL(regs)
+#else
+#define FIRST_ARGUMENT(regs) PT_REGS_PARM1_SYSCALL(regs)
+#endif
+
 /* Whether this kernel's BPF has a helper: bpf_helper_exists(get_current_task_btf). */
 #define bpf_helper_exists(name) bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_##name)
 

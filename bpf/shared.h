@@ -66,6 +66,7 @@ struct thread {
 	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
 	unsigned char slept : 1;     /* since it queued a bio last */
 	unsigned char told : 1;      /* who it is as a task */
+	unsigned char met : 1;       /* at the beginning of a call */
 	unsigned char waker_context; /* enum wake_context */
 	unsigned char useless_runs;  /* of a helper, since it was of use */
 	unsigned short waker_cpu;

@@ -29,6 +29,7 @@ __u64 lost[MAX_CPUS][MAX_POINTS] = {};
 struct full full[TABLES] = {};
 struct full unseen[UNSEEN_KINDS] = {};
 __u32 thread_owner[MAX_THREADS] = {};
+__u32 recording_over = 0;
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 __u32 watched_loops = 0;
 struct follow follows[MAX_FOLLOWS] = {};

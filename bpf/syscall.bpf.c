@@ -6,9 +6,12 @@
  */
 #include <asm/unistd.h>
 #include <linux/errno.h>
+#include <linux/ptrace.h>
 
 #include "mapping.bpf.h"
 #include "syscall.bpf.h"
+
+#include <bpf/bpf_tracing.h>
 
 /* Set by the recorder. */
 const volatile __u32 page_bytes = 4096;
@@ -25,6 +28,100 @@ struct exit_context {
 	int nr;
 	__s64 result;
 };
+
+static __always_inline __u8 call_numbered(int number)
+{
+	switch (number) {
+	case __NR_fsync:
+		return CALL_FSYNC;
+	case __NR_fdatasync:
+		return CALL_FDATASYNC;
+	case __NR_syncfs:
+		return CALL_SYNCFS;
+	case __NR_sync:
+		return CALL_SYNC;
+	case __NR_sync_file_range:
+		return CALL_SYNC_FILE_RANGE;
+	case __NR_msync:
+		return CALL_MSYNC;
+	case __NR_write:
+		return CALL_WRITE;
+	case __NR_writev:
+		return CALL_WRITEV;
+	case __NR_pwrite64:
+		return CALL_PWRITE64;
+	case __NR_pwritev:
+		return CALL_PWRITEV;
+	case __NR_pwritev2:
+		return CALL_PWRITEV2;
+	}
+	return 0;
+}
+
+/* Whether it makes durable, as far as that can be known; a file it is not to be recorded for: not. */
+static __always_inline bool cut_is_durable(__u8 call, struct file_identity *identity)
+{
+	bool writes = call <= CALL_PWRITEV2;
+	struct pt_regs *regs;
+
+	if (call == CALL_SYNC || call == CALL_MSYNC)
+		return !filter.device;
+	/* Before Linux dd6e10fbd9fb, in v5.15, nothing tells the descriptor any more. */
+	if (!bpf_helper_exists(task_pt_regs))
+		return !writes && !filter.device;
+	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	if (!descriptor_identify(FIRST_ARGUMENT(regs), identity))
+		return false;
+	return !writes || identity->open_flags & (O_DSYNC | OPEN_OF_SYNC_INODE);
+}
+
+/* A thread's first call that is met only now, as it returns: when it began, nobody looked.  Not
+ * static: the verifier then looks at it once, with numbers that may be anything. */
+__noinline int syscall_cut(int number, __s64 result)
+{
+	struct file_identity identity = {};
+	__u8 call = call_numbered(number);
+	struct thread *thread;
+	union event *e;
+
+	if (!call || recording_over)
+		return 0;
+	thread = thread_wanted();
+	if (!thread || thread->met)
+		return 0;
+	thread->met = 1;
+	if (result < 0 || !cut_is_durable(call, &identity))
+		return 0;
+	caller_announce(thread);
+	e = emit_reserve(POINT_syscall_cut);
+	if (!e)
+		return 0;
+	e->syscall_cut.enter_ns = 0;
+	e->syscall_cut.inode = identity.inode;
+	e->syscall_cut.offset_bytes = -1;
+	e->syscall_cut.dev = identity.dev;
+	e->syscall_cut.result = result;
+	e->syscall_cut.size_bytes = 0;
+	e->syscall_cut.tgid = thread->tgid;
+	e->syscall_cut.open_flags = identity.open_flags;
+	e->syscall_cut.call = call;
+	e->syscall_cut.rwf = 0;
+	emit_submit(e, POINT_syscall_cut);
+	return 0;
+}
+
+/* First, so that it is attached first: no call is begun whose end is not seen. */
+SEC("tp")
+int syscall_exit(struct exit_context *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+
+	if (thread && thread->enter_ns)
+		call_end(thread, ctx->result);
+	else if (unlikely(thread ? !thread->met : !filter.tree))
+		syscall_cut(ctx->nr, ctx->result);
+	return 0;
+}
 
 /*
  * One program for each number of arguments: the kernel lets none attach that
@@ -271,15 +368,5 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 	}
 	call_is(thread, CALL_MSYNC, -1, ctx->args[1], ctx->args[2]);
 	call_begin(thread, &identity);
-	return 0;
-}
-
-SEC("tp")
-int syscall_exit(struct exit_context *ctx)
-{
-	struct thread *thread = thread_of(current_tid());
-
-	if (thread && thread->enter_ns)
-		call_end(thread, ctx->result);
 	return 0;
 }

@@ -83,6 +83,8 @@ static __always_inline void call_end(struct thread *thread, __s64 result)
 		e->syscall.call = thread->call;
 		e->syscall.rwf = thread->rwf;
 		emit_submit(e, POINT_syscall);
+	} else if (recording_over) {
+		return;
 	}
 	thread->enter_ns = 0;
 }

@@ -9,6 +9,7 @@
 #include "emit.bpf.h"
 
 extern const volatile struct filter filter;
+extern __u32 recording_over; /* what a thread is in stays as it is, for the recorder to tell */
 extern __u32 thread_owner[MAX_THREADS]; /* tid, 0: free; the same index as in threads */
 
 struct threads_map {
@@ -223,9 +224,8 @@ static __always_inline struct thread *thread_that_serves(void)
 	return thread_add(ids, ids >> 32, first->kind);
 }
 
-/* The current thread's state, if the filters let this call be recorded: names and cgroups
- * change.  Made at its first call where no process tree was asked for. */
-static __always_inline struct thread *thread_admit(void)
+/* As below, where nothing of it was seen to begin. */
+static __always_inline struct thread *thread_wanted(void)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct thread *thread = thread_of((__u32)ids);
@@ -247,6 +247,17 @@ static __always_inline struct thread *thread_admit(void)
 		return thread_add(ids, ids >> 32, THREAD_TARGET);
 	if (!thread->kind)
 		thread->kind = THREAD_TARGET;
+	return thread;
+}
+
+/* The current thread's state, if the filters let this call be recorded: names and cgroups
+ * change.  Made at its first call where no process tree was asked for. */
+static __always_inline struct thread *thread_admit(void)
+{
+	struct thread *thread = recording_over ? NULL : thread_wanted();
+
+	if (thread)
+		thread->met = 1;
 	return thread;
 }
 

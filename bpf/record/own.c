@@ -40,7 +40,8 @@ void own_event(struct rings *rings, union event *event, enum point point, uint16
 		event->syscall.time_ns = now_ns();
 	event->syscall.point = point;
 	event->syscall.cpu = cpu;
-	event->syscall.tid = getpid();
+	if (!event->syscall.tid)
+		event->syscall.tid = getpid();
 	if (stream_full(&rings->recorder) &&
 	    stream_write(&rings->recorder, rings->metadata, UINT64_MAX, 0))
 		return;
@@ -110,6 +111,36 @@ void own_full(struct rings *rings)
 			continue;
 		rings->said_full[table] = e.full.refused_count;
 		own_event(rings, &e, POINT_full, RECORDER_CPU);
+	}
+}
+
+/* Whether it writes or makes durable, or reads: not one that hands over or collects requests. */
+static bool is_told(unsigned int call)
+{
+	return call && (call < CALL_IO_SUBMIT || call > CALL_IO_URING_ENTER);
+}
+
+void own_cut(struct rings *rings, const struct thread *threads)
+{
+	for (unsigned int i = 0; i < MAX_THREADS; i++) {
+		const struct thread *thread = &threads[i];
+		union event e = { .syscall_cut = {
+					  .time_ns = rings->ending_ns,
+					  .tid = rings->skeleton->bss->thread_owner[i],
+					  .enter_ns = thread->enter_ns,
+					  .inode = thread->inode,
+					  .offset_bytes = thread->offset_bytes,
+					  .dev = thread->dev,
+					  .result = -EINPROGRESS,
+					  .size_bytes = thread->size_bytes,
+					  .tgid = thread->tgid,
+					  .open_flags = thread->open_flags,
+					  .call = thread->call,
+					  .rwf = thread->rwf,
+				  } };
+
+		if (thread->enter_ns && is_told(thread->call) && e.syscall_cut.tid)
+			own_event(rings, &e, POINT_syscall_cut, RECORDER_CPU);
 	}
 }
 

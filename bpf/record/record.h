@@ -321,6 +321,7 @@ void own_clock(struct rings *rings);
 void own_losses(struct rings *rings);
 void own_full(struct rings *rings);
 void own_unseen(struct rings *rings);
+void own_cut(struct rings *rings, const struct thread *threads); /* calls that still run */
 /* What the kernel skipped programs for since the last call; the first only looks. */
 void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);

@@ -253,6 +253,7 @@ int rings_finish(struct rings *rings)
 {
 	int error;
 
+	rings->skeleton->bss->recording_over = 1;
 	rings->ending_ns = now_ns();
 	rings_record(rings, false);
 	do {

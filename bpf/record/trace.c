@@ -65,6 +65,7 @@ int trace_end(struct session *session)
 		own_costs(rings);
 	/* Detaching takes long, and nothing would be drained meanwhile: it comes last. */
 	error = rings_finish(rings);
+	own_cut(rings, session->threads);
 	if (session->reason)
 		own_end(rings, session->reason);
 	own_losses(rings);

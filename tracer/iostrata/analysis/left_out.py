@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Containing, Ints, distinct, meets
 from iostrata.hops import Graph, Link
-from iostrata.stitch import Operations, Units, commits_of
+from iostrata.stitch import BEGUN, RUNNING, Operations, Units, commits_of
 from iostrata.trace import Trace
 
 NEVER: Final = np.iinfo(np.int64).max
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
-BEGUN = "begun before the trace"
 FOR_OTHERS = "made by who serves others, for none of these"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",
     LOST: "record again, with a larger --buffer",
     FOR_OTHERS: "record whom they serve, too",
+    RUNNING: "record until they end; iostrata dump has them, and since when, as syscall_cut",
     UNFINISHED: "record until the program has ended: a request ends with its completion",
 }
 

@@ -242,7 +242,7 @@ def _tops_of(
         node = graph.node(trace, found.pieces, "syscall")
         tops.append(Top(node, found.units, found.pieces, NO_ROWS))
         others = for_others(graph, trace, found.for_others) if len(found.units) else 0
-        left_out += Counter({UNFINISHED: found.unfinished, FOR_OTHERS: others})
+        left_out += found.cut + Counter({UNFINISHED: found.unfinished, FOR_OTHERS: others})
         plain_writes += found.plain
     return tops, plain_writes
 

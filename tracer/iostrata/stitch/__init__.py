@@ -18,6 +18,7 @@ from iostrata.stitch.calls import (
     Units,
 )
 from iostrata.stitch.cpus import behind_cpus
+from iostrata.stitch.cut import BEGUN, RUNNING
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.owners import Owners
@@ -52,14 +53,14 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
-    "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FURTHER", "FUSE_REQUEST", "KINDS",
-    "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE",
-    "OP_READ", "OP_WRITE", "O_DSYNC", "SERVED", "UNASKED", "Accounted", "Activities", "Asked",
-    "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "Operations",
-    "Owners", "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans", "Stitched",
-    "Submissions", "Units", "Window", "are_direct", "behind_cpus", "bios_of", "calls_of",
-    "commits_of", "direct_of", "downs_of", "follow", "fuse_calls_of", "last_hit", "longest_read",
-    "on_the_way", "pieces_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of",
-    "sleeps_of", "stacking", "stitch", "submissions_of", "told", "units_of", "whole", "window_of",
-    "windows",
+    "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FURTHER", "FUSE_REQUEST",
+    "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE",
+    "OPEN_OF_DEVICE", "OP_READ", "OP_WRITE", "O_DSYNC", "RUNNING", "SERVED", "UNASKED", "Accounted",
+    "Activities", "Asked", "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges",
+    "Idle", "Operations", "Owners", "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans",
+    "Stitched", "Submissions", "Units", "Window", "are_direct", "behind_cpus", "bios_of",
+    "calls_of", "commits_of", "direct_of", "downs_of", "follow", "fuse_calls_of", "last_hit",
+    "longest_read", "on_the_way", "pieces_of", "read_outside", "reads_of", "requests_of",
+    "rpc_calls_of", "sleeps_of", "stacking", "stitch", "submissions_of", "told", "units_of",
+    "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ overlap freely, so that no other request's time belongs to one.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +34,7 @@ from iostrata.stitch.calls import (
     Units,
     operations_of_calls,
 )
+from iostrata.stitch.cut import cut_short
 from iostrata.stitch.durability import NOBODY, RANGE, Durability, Synced, Written, durability
 from iostrata.stitch.submissions import operations_of_requests, submissions_of
 from iostrata.trace import Trace
@@ -45,12 +47,14 @@ NO_END: Final = np.iinfo(np.int64).max
 class Accounted:
     """``units``: synchronous writes; ``pieces``: theirs. ``for_others``: what processes that
     serve others made durable, or wrote so. ``unfinished``: how many synchronous requests did not
-    end here; ``plain``: how many writes nobody synchronised."""
+    end here; ``cut``: how many calls that make durable did not, or began before, by reason;
+    ``plain``: how many writes nobody synchronised."""
 
     units: Units
     pieces: Pieces
     for_others: Operations
     unfinished: int
+    cut: Counter[str]
     plain: int
 
 
@@ -67,7 +71,9 @@ def units_of(trace: Trace) -> Accounted:
     own = ~one_of(done.tgid, others)
     units, pieces, plain = account(done.where(own))
     for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
-    return Accounted(units, pieces, for_others, unfinished, plain)
+    cut = operations_of_calls(trace.points["syscall_cut"])
+    cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
+    return Accounted(units, pieces, for_others, unfinished, cut_short(cut.begin_ns), plain)
 
 
 def serving(trace: Trace) -> Ints:

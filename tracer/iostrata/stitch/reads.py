@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Containing, Ints, at, columns_of, joined, one_of, pair_key
 from iostrata.stitch.account import serving
 from iostrata.stitch.calls import METHOD, Pieces, Reads, Units
+from iostrata.stitch.cut import cut_short
 from iostrata.stitch.pages import OF_FILE
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.submissions import LIBAIO, Submissions, submissions_of
@@ -71,23 +72,25 @@ Found = tuple[Units, Pieces, Reads, int, Counter[str]]
 
 def reads_of(trace: Trace) -> Found:
     """Whatever read a file, or failed to; what of it did not end here; and what is no read."""
-    found = _transfers(trace)
+    found, cut = _transfers(trace)
     found = found.where(found.read)
     batched = ~found.direct & found.batched
-    return _units(trace, found.where(~batched), int(np.count_nonzero(batched)))
+    none = Counter({IN_A_BATCH: int(np.count_nonzero(batched))})
+    none += cut_short(cut.begin_ns[cut.read])
+    return _units(trace, found.where(~batched), none)
 
 
 def direct_of(trace: Trace) -> Found:
     """Whatever passed the page cache by (O_DIRECT), reading or writing; the rest as above."""
-    found = _transfers(trace)
-    return _units(trace, found.where(found.direct), 0)
+    found, cut = _transfers(trace)
+    return _units(trace, found.where(found.direct), cut_short(cut.begin_ns[cut.direct]))
 
 
-def _units(trace: Trace, found: Transfers, batched: int) -> Found:
+def _units(trace: Trace, found: Transfers, none: Counter[str]) -> Found:
     unfinished = int(np.count_nonzero(found.end_ns < 0))
     found = found.where(found.end_ns >= 0)
     nothing = found.read & (found.result == 0)
-    none = Counter({AT_THE_END: int(np.count_nonzero(nothing)), IN_A_BATCH: batched})
+    none += Counter({AT_THE_END: int(np.count_nonzero(nothing))})
     # What wrote nothing, as nothing was asked for, is no write.
     found = found.where(found.result != 0)
     zero, one = np.zeros(len(found.tid), np.int64), np.ones(len(found.tid), np.int64)
@@ -118,18 +121,19 @@ def _units(trace: Trace, found: Transfers, batched: int) -> Found:
     reads = Reads(
         found.device_key, inode, found.offset_bytes, size, found.direct, longest_read(trace)
     )
-    return units, pieces, reads, unfinished, +none
+    return units, pieces, reads, unfinished, none
 
 
-def _transfers(trace: Trace) -> Transfers:
-    """Those of processes that serve other machines are not this one's."""
-    found = Transfers(**joined([_of_calls(trace), _of_requests(trace)]))
-    return found.where(~one_of(found.tgid, serving(trace)))
+def _transfers(trace: Trace) -> tuple[Transfers, Transfers]:
+    """Also what has one end only. Those of processes that serve others are not this machine's."""
+    found = Transfers(**joined([_of_calls(trace, "syscall"), _of_requests(trace)]))
+    cut, others = _of_calls(trace, "syscall_cut"), serving(trace)
+    return found.where(~one_of(found.tgid, others)), cut.where(~one_of(cut.tgid, others))
 
 
-def _of_calls(trace: Trace) -> Transfers:
+def _of_calls(trace: Trace, point: str) -> Transfers:
     calls = columns_of(
-        trace.points["syscall"], "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags",
+        trace.points[point], "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags",
         "result", "offset_bytes",
     )  # fmt: skip
     read = (calls["call"] >= CALL_READ) & (calls["call"] <= CALL_PREADV2)

@@ -94,6 +94,7 @@ POINTS: dict[str, int] = {
     "block_bio_file": 81,
     "fuse_request": 82,
     "fuse_take": 83,
+    "syscall_cut": 84,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -180,6 +181,7 @@ STRUCT_OF: dict[str, str] = {
     "block_bio_file": "bio_file_event",
     "fuse_request": "fuse_event",
     "fuse_take": "fuse_take_event",
+    "syscall_cut": "syscall_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {

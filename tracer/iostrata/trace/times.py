@@ -23,8 +23,8 @@ NO_TIMES: Final = frozenset(
 )
 """Durations, and times of other clocks."""
 NEVER_ZERO: Final = frozenset({"enter_ns", "off_ns", "exit_ns", "since_ns"})
-"""Fields that are always told, but where one says that there was no such call."""
-ZERO_TELLS: Final = frozenset({"aio_complete"})
+"""Fields that are always told, but where one says that there was none, or none was seen."""
+ZERO_TELLS: Final = frozenset({"aio_complete", "syscall_cut"})
 
 
 @dataclass(frozen=True)

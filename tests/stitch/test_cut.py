@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of which the recording has one end only are counted: nothing else tells of them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from iostrata.errors import NothingToAnalyse
+from iostrata.model import Op
+from iostrata.trace.layout import (
+    CALL_FSYNC,
+    CALL_PREAD64,
+    CALL_PWRITE64,
+    CALL_WRITE,
+    THREAD_TARGET,
+    THREAD_VMM,
+)
+from tests.reading import O_DIRECT, reading_world
+from tests.stitch.test_direct import analysed as analysed_reads
+from tests.stitch.test_truth import analysed
+from tests.synthetic import O_DSYNC, Request, World, Writer, device
+
+DISK = device(254, 16)
+BEGUN, RUNNING = "begun before the trace", "still running at the end"
+
+
+def written(world: World) -> None:
+    """One write that is whole."""
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    writer.data(Request())
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+
+
+def cut(
+    world: World, tid: int, call: int, enter_ns: int = 0, flags: int = 2,
+    kind: int = THREAD_TARGET,
+) -> None:  # fmt: skip
+    """It still runs, or (without its begin) returns late."""
+    world.target(tid, kind=kind)
+    world.emit("syscall_cut", 500_000, tid, enter_ns=enter_ns, tgid=tid, call=call, inode=12,
+               dev=DISK, open_flags=flags, size_bytes=8192,
+               result=-errno.EINPROGRESS if enter_ns else 8192)  # fmt: skip
+
+
+def test_those_that_are_synchronous_are_left_out_and_counted() -> None:
+    """Not a plain write, nor what a virtual machine's process does for its guest."""
+    world = World()
+    written(world)
+    cut(world, 200, CALL_FSYNC, enter_ns=7_000)
+    cut(world, 201, CALL_PWRITE64, enter_ns=9_000, flags=O_DSYNC)
+    cut(world, 202, CALL_PWRITE64, enter_ns=9_000)
+    cut(world, 203, CALL_WRITE, flags=O_DSYNC)
+    cut(world, 204, CALL_FSYNC, enter_ns=7_000, kind=THREAD_VMM)
+    found = analysed(world)
+    assert len(found.writes) == 1
+    assert found.left_out == {RUNNING: 2, BEGUN: 1}
+
+
+def test_a_recording_in_which_a_sync_hung_from_end_to_end_says_so() -> None:
+    world = World()
+    cut(world, 200, CALL_FSYNC, enter_ns=7_000)
+    with pytest.raises(NothingToAnalyse, match=rf"{RUNNING} \(1\)") as told:
+        analysed(world)
+    assert "since when" in str(told.value.hint)
+
+
+def test_of_reads_those_that_read() -> None:
+    world = reading_world()
+    cut(world, 200, CALL_FSYNC, enter_ns=7_000)
+    cut(world, 201, CALL_PREAD64, enter_ns=7_000)
+    cut(world, 202, CALL_PREAD64, enter_ns=8_000, flags=O_DIRECT)
+    cut(world, 203, CALL_PWRITE64, flags=O_DIRECT)
+    with pytest.raises(NothingToAnalyse, match=rf"{RUNNING} \(2\)"):
+        analysed_reads(world, Op.READ)
+    with pytest.raises(NothingToAnalyse, match=rf"{BEGUN} \(1\), {RUNNING} \(1\)"):
+        analysed_reads(world, Op.DIRECT)
