@@ -5,15 +5,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 
+from iostrata.analysis import beside, prepare, quality_of
 from iostrata.cli import status_of
 from iostrata.errors import STATUS_LOSSES
 from iostrata.model import LeftOver, NotObserved
+from iostrata.recording import open_recording
+from iostrata.stitch import window
 from iostrata.trace import layout
+from iostrata.trace.layout import THREAD_JOURNAL
 from tests.stitch.test_truth import analysed
-from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit
+from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit, write
 
 DISK, OTHER_DISK, NFS = device(8, 0), device(8, 16), device(0, 44)
 STRANGER = 66
@@ -121,6 +127,52 @@ def test_background_is_counted_and_not_left_over(case: str) -> None:
     assert quality.left_over_share == 0
     kept = case != "awake"  # a commit after the last write is in nobody's window
     assert len(quality.background) == kept
+
+
+def test_whoever_looks_at_one_write_is_told_what_was_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not what was beside another one."""
+    world = World()
+    writer = sleeper(world, NFS)
+    commit_call(world, 50_000, 250_000)
+    writer.enter()
+    writer.sleep(400_000, waker=STRANGER, row=None)
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    recording = str(write(world, tmp_path / "machine"))
+    assert status_of(["timeline", recording, "--id", "1"]) == STATUS_LOSSES
+    line = "left over   1 COMMIT call, 200 us, while writes slept on 0:44"
+    assert line in capsys.readouterr().out.splitlines()
+    assert status_of(["timeline", recording, "--id", "2"]) == 0
+    assert "left over" not in capsys.readouterr().out
+    for number, told in (("1", [200_000]), ("2", [])):
+        status_of(["timeline", recording, "--id", number, "--json", "-"])
+        quality = json.loads(capsys.readouterr().out)["quality"]
+        assert [left["time_ns"] for left in quality.get("left_over", [])] == told
+
+
+def test_what_is_part_of_another_write_is_not_beside_one(tmp_path: Path) -> None:
+    """Also where that one is in another window, as it began after the first one had ended."""
+    world = World()
+    first = Writer(world, 102, DISK, 500)
+    first.enter()
+    first.cpu(600)
+    first.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    sleeper(world)
+    commit = Commit(world, DISK, 50_000, transaction=7).run(20_000, 80_000, [])
+    world.target(commit.tid, kind=THREAD_JOURNAL)
+    other = Writer(world, 101, DISK, 20_000)
+    other.enter()
+    since = other.now
+    other.wait_for(commit, interrupt=500)
+    other.synced(since, commit)
+    other.leave("fsync")
+    recording = write(world, tmp_path / "machine")
+    with mock.patch.multiple(window, WINDOW_PIECES=1, MARGIN_NS=0):
+        found = prepare(open_recording(recording))
+        rows = np.flatnonzero(found.writes.tid == 100)
+        quality = quality_of(found.path, 0, {})
+        assert beside(found, rows, quality).left_over == ()
 
 
 @pytest.mark.parametrize(("duration", "status"), [(200_000, STATUS_LOSSES), (3_000, 0)])

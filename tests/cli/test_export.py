@@ -99,7 +99,7 @@ def test_losses_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize("format", ["csv", "parquet", "spans", "perfetto"])
 def test_what_is_left_over_is_told_as_by_replay(
     format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

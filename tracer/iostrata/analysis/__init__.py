@@ -2,6 +2,7 @@
 """A recording to what is said of it: Breakdown, timelines, the classic arithmetic."""
 
 from iostrata.analysis.arithmetic import Given, estimate
+from iostrata.analysis.beside import beside
 from iostrata.analysis.cache import analysed
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import Prepared, analyse, breakdown_of, prepare
@@ -9,6 +10,6 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.timelines import timelines, timelines_of
 
 __all__ = [
-    "Given", "Path", "Prepared", "analyse", "analysed", "breakdown_of", "estimate", "prepare",
-    "quality_of", "timelines", "timelines_of",
+    "Given", "Path", "Prepared", "analyse", "analysed", "beside", "breakdown_of", "estimate",
+    "prepare", "quality_of", "timelines", "timelines_of",
 ]  # fmt: skip

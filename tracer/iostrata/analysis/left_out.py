@@ -74,7 +74,7 @@ def for_others(graph: Graph, trace: Trace, made: Operations) -> int:
 def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
     """Which of the given times a loss on this machine, or on one below it, may fall into."""
     touched = np.zeros(len(begin_ns), np.bool_)
-    for one, begin, end in _below(graph, trace, begin_ns, end_ns, widened=True):
+    for one, begin, end in below(graph, trace, begin_ns, end_ns, widened=True):
         touched |= one.losses.touch(_since(one, begin) if len(one.losses) else begin, end)
     return touched
 
@@ -91,7 +91,7 @@ def _since(trace: Trace, begin_ns: Ints) -> Ints:
     return since
 
 
-def _below(
+def below(
     graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints, *, widened: bool = False
 ) -> Iterator[tuple[Trace, Ints, Ints]]:
     """Times of a machine on it and on each below it; ``widened``: by what the clocks may be off."""
@@ -111,7 +111,7 @@ def _unseen(
     graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """By machine, which of the given times hold something asked of it that it has no trace of."""
-    for one, begin, end in _below(graph, trace, begin_ns, end_ns):
+    for one, begin, end in below(graph, trace, begin_ns, end_ns):
         for link in graph.links_of(one):
             row = unseen_asks(link)
             unseen = meets(begin, end, link.asks.begin_ns[row], link.asks.end_ns[row])

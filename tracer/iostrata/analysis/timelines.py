@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from msgspec import structs
 
+from iostrata.analysis.beside import beside
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
@@ -28,7 +29,8 @@ from iostrata.stitch import windows
 
 @dataclass(frozen=True)
 class Seen:
-    """``quality``: what may be missing; its ``ties`` are not counted."""
+    """``quality``: what may be missing; its ``ties`` are not counted, and what is left over is of
+    the time of these writes."""
 
     timelines: tuple[Timeline, ...]
     quality: Quality
@@ -47,7 +49,9 @@ def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL, op: Op
     """Errors: RecordingError, NothingToAnalyse, UsageError."""
     found = prepare(recording, op)
     quality = quality_of(found.path, found.plain_writes, {})
-    return Seen(timelines_of(found, choice, wanted), quality)
+    shown = timelines_of(found, choice, wanted)
+    rows = np.array([one.number - 1 for one in shown], np.int64)
+    return Seen(shown, beside(found, rows, quality))
 
 
 def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:

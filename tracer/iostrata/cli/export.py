@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from iostrata.analysis import Prepared, breakdown_of, prepare, quality_of
+from iostrata.analysis import Prepared, beside, breakdown_of, prepare, quality_of
 from iostrata.attribute import select
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
@@ -130,15 +130,17 @@ def export(
             return 0
     found = prepare(source, Op(op.value))
     chosen = choice.rows(found.writes)
+    rows = _rows(found, chosen, first, last, bool(writes), story) if perfetto else chosen
     if perfetto:
-        rows = _rows(found, chosen, first, last, bool(writes), story)
         with _named(perfetto, story) as file:
             write_perfetto(file, found, rows, slices_of(found, rows))
-    quality = quality_of(found.path, found.plain_writes, {})
     if parquet or csv:
         breakdown = breakdown_of(found, jobs)
         quality = breakdown.quality
         _tables(select(breakdown, chosen), chosen, parquet, csv, story)
+    else:
+        quality = quality_of(found.path, found.plain_writes, {})
+        quality = beside(found, chosen if spans else rows, quality)
     if spans:
         with _named(spans, story) as file:
             write_parquet(file, batches(found, chosen), quality, SPANS)

@@ -13,7 +13,6 @@ from iostrata import units
 from iostrata.model import (
     Cost,
     Crossing,
-    LeftOver,
     Op,
     Quality,
     Served,
@@ -59,9 +58,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "damage", [defect], "bold red"
     if quality.unsure_syncs:
         yield "sizes", [_unsure(quality.unsure_syncs)], "yellow"
-    for left in quality.left_over:
-        style = "bold red" if quality.doubtful else "yellow"
-        yield "left over", [_left_over(left, quality, word)], style
+    for left in left_over(quality, word):
+        yield "left over", [left], "bold red" if quality.doubtful else "yellow"
     for gap in quality.not_observed:
         merged = f"; its time is in {gap.merged_into}" if gap.merged_into else ""
         yield "not seen", [f"{gap.where}: {gap.reason}{merged}"], "yellow"
@@ -111,14 +109,13 @@ def _unsure(count: int) -> str:
     return f"{syncs} may be of more writes, or fewer, than was seen: calls before {them} were lost"
 
 
-def _left_over(left: LeftOver, quality: Quality, word: str) -> str:
-    """How much went on beside writes that slept for nothing that is known to be theirs."""
-    where = f"{left.machine}: " if quality.crossings else ""
-    kind = left.kind if left.count == 1 else units.plural(left.kind)
-    return (
-        f"{where}{left.count} {kind}, {units.duration(left.time_ns)}, while {word}s slept on "
-        f"{left.place}"
-    )
+def left_over(quality: Quality, word: str) -> Iterator[str]:
+    """What went on beside writes that slept for nothing that is known to be theirs."""
+    for left in quality.left_over:
+        where = f"{left.machine}: " if quality.crossings else ""
+        kind = left.kind if left.count == 1 else units.plural(left.kind)
+        took = units.duration(left.time_ns)
+        yield f"{where}{left.count} {kind}, {took}, while {word}s slept on {left.place}"
 
 
 def _unseen(unseen: Unseen, quality: Quality, word: str) -> str:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from iostrata import model
+from iostrata.report.breakdown import LeftOver
 from iostrata.report.document import Count, place, text
 
 
@@ -93,10 +94,14 @@ class Write(Struct, frozen=True):
 
 
 class Quality(Struct, frozen=True):
-    """``lost``: events by ``machine:point``. ``damage``: a line a defect of the recording."""
+    """``lost``: events by ``machine:point``. ``damage``: a line a defect of the recording.
+
+    ``left_over``: what went on while these writes slept, and is part of no write.
+    """
 
     lost: dict[str, Count]
     damage: list[str]
+    left_over: list[LeftOver] | UnsetType = UNSET
 
 
 class Timelines(Struct, frozen=True, tag_field="schema", tag="iostrata.timeline/1"):
@@ -113,7 +118,11 @@ def render(timelines: Sequence[model.Timeline], quality: model.Quality) -> str:
 def document(timelines: Sequence[model.Timeline], quality: model.Quality) -> Timelines:
     return Timelines(
         [_write(timeline) for timeline in timelines],
-        Quality(dict(quality.lost), list(quality.damage)),
+        Quality(
+            dict(quality.lost),
+            list(quality.damage),
+            [LeftOver(**vars(left)) for left in quality.left_over] or UNSET,
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from iostrata import units
 from iostrata.model import Evidence, Lane, Layer, Quality, Step, Timeline
 from iostrata.report import who
-from iostrata.report.quality import labelled, wrapped
+from iostrata.report.quality import labelled, left_over, wrapped
 from iostrata.report.quantity import Unit, cut, share
 from iostrata.report.sections import NAME_WIDTH, headed, name_width, sections
 
@@ -47,7 +47,7 @@ def render(
         lines += [*_head(timeline, width), Text(), *_strips(timeline, width, blocks), Text()]
         if steps:
             lines += [*_steps(timeline, width, steps), Text()]
-    lines += _defects(quality, width)
+    lines += _defects(quality, width, timelines[0].op.word)
     for line in lines:
         line.rstrip()
     return Text("\n").join(lines)
@@ -253,12 +253,13 @@ def described(evidence: Evidence) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _defects(quality: Quality, width: int) -> list[Text]:
+def _defects(quality: Quality, width: int, word: str) -> list[Text]:
     found = [labelled("lost", [f"{point} ({count})"], width) for point, count in
              sorted(quality.lost.items())]  # fmt: skip
     found += [labelled("damage", [defect], width) for defect in quality.damage]
     found += [labelled("clocks", [crossing.contradiction], width)
               for crossing in quality.crossings if crossing.contradiction]  # fmt: skip
+    found += [labelled("left over", [left], width) for left in left_over(quality, word)]
     found += [labelled("apart", [machine], width) for machine in quality.apart]
     return [*(Text(line, style="bold red") for lines in found for line in lines), Text()][
         : None if found else 0

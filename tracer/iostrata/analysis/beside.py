@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipeline: some of a recording's writes in, what was left over while they slept out (law 9).
+
+Whoever looks at single writes is told what may have been theirs, and is in none of their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from iostrata.analysis.left_out import below
+from iostrata.analysis.leftovers import left_over
+from iostrata.analysis.pipeline import Prepared, Top
+from iostrata.columns import Ints, Union, overlapping
+from iostrata.hops import lift
+from iostrata.model import Quality
+from iostrata.stitch import Audit, Idle, windows
+
+
+def beside(found: Prepared, rows: Ints, quality: Quality) -> Quality:
+    """``quality``, with what was left over while those writes (rows) slept, and only then.
+
+    Their windows alone are stitched; with their neighbours, in whose writes it may be, if anything
+    is to be told.
+    """
+    audits = _audits(found, rows, neighbours=False)
+    if left_over(audits)[0]:
+        audits = _audits(found, rows, neighbours=True)
+    left, _, asleep_ns = left_over(audits)
+    latency_ns = max(int(found.writes.latency_ns[rows].sum()), 1)
+    return replace(quality, left_over=left, left_over_share=asleep_ns / latency_ns)
+
+
+def _audits(found: Prepared, rows: Ints, *, neighbours: bool) -> list[Audit]:
+    return [
+        audit
+        for top in found.tops
+        if len(units := top.units_of(rows))
+        for audit in _audits_of(found, top, units, neighbours)
+    ]
+
+
+def _audits_of(found: Prepared, top: Top, units: Ints, neighbours: bool) -> Iterator[Audit]:
+    pieces = top.pieces
+    mine = np.isin(pieces.unit, units)
+    while_mine = {
+        trace.machine: Union(begin_ns, end_ns)
+        for trace, begin_ns, end_ns in below(
+            found.path.graph, top.trace, pieces.begin_ns[mine], pieces.end_ns[mine]
+        )
+    }
+    every = list(windows(pieces))
+    holding = np.array([mine[rows].any() for rows in every])
+    if neighbours:
+        holding |= np.append(holding[1:], False) | np.append(False, holding[:-1])
+    for number in np.flatnonzero(holding).tolist():
+        for audit in lift(found.path.graph, top.node, every[number]).audits:
+            yield replace(audit, idle=_within(audit.idle, while_mine[audit.machine]))
+
+
+def _within(idle: Idle, times: Union) -> Idle:
+    """As far as it is within those times."""
+    one, other = np.zeros(len(idle), np.int64), np.zeros(len(times.begins), np.int64)
+    row, within = overlapping(one, idle.begin_ns, idle.end_ns, other, times.begins, times.ends)
+    return Idle(
+        idle.device_key[row],
+        np.maximum(idle.begin_ns[row], times.begins[within]),
+        np.minimum(idle.end_ns[row], times.ends[within]),
+    )
