@@ -21,6 +21,7 @@ import typer
 from typer.exceptions import TyperException
 
 from iostrata import __version__
+from iostrata.cli.bus_error import explain_bus_errors
 from iostrata.cli.sides import TwoSides
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    explain_bus_errors()
     sys.exit(status_of(sys.argv[1:] if arguments is None else arguments))
 
 
