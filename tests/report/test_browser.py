@@ -91,6 +91,30 @@ def test_each_bin_is_drawn_where_it_is(opened: Browser, name: str) -> None:
     assert seen >= len(stack["counts"]) // 4
 
 
+def test_an_axis_has_a_unit_that_is_read(opened: Browser) -> None:
+    """Not 40000 us: its marks have four digits at most, and it says of what."""
+    opened.run("""(() => {
+      const before = CanvasRenderingContext2D.prototype.fillText;
+      window.drawn = [];
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        drawn.push([this.canvas.closest("[data-chart]").dataset.chart, text]);
+        before.call(this, text, ...place);
+      };
+      dispatchEvent(new Event("resize"));
+    })()""")
+    until(opened, "new Set(drawn.map(([chart]) => chart)).size === 3")
+    page = opened.run("JSON.parse(document.getElementById('data').textContent)")
+    for name, stack in page["charts"].items():
+        texts = [text for chart, text in opened.run("drawn") if chart == name]
+        (unit,) = (text.split()[0] for text in texts if text.endswith((" a write", " a read")))
+        marks = [float(text) for text in texts if re.fullmatch(r"[\d.]+", text)]
+        highest_ns = max(map(sum, zip(*stack["mean_ns"], strict=True)))
+        assert max(marks) < 10_000, name
+        if name == "tail":
+            # The others' have marks of their own below them.
+            assert 0.5 < max(marks) * {"us": 1e3, "ms": 1e6}[unit] / highest_ns < 1.1
+
+
 def test_it_follows_the_dark_mode(opened: Browser, page: Path) -> None:
     colours = "(at => [at.color, at.backgroundColor])(getComputedStyle(document.body))"
     light_grid, dark_grid = "#d5dbe1", "#343b43"

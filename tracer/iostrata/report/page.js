@@ -4,8 +4,10 @@
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
   const css = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
-  const { unit, word } = page;
-  const text = (ns) => (ns / unit.ns).toFixed(unit.decimals);
+  const { word } = page;
+  // Where microseconds have so many digits, nobody compares the marks of an axis.
+  const long = (ns) => page.unit.name === "us" && ns >= 1e7;
+  const unitFor = (ns) => (long(ns) ? { name: "ms", ns: 1e6, decimals: 3 } : page.unit);
 
   // uPlot draws lines: layer n is the area under the sum of the layers up to n, the
   // highest first, so that each hides what belongs to those below it.
@@ -20,6 +22,9 @@
   const draw = (box, width) => {
     const stack = page.charts[box.dataset.chart];
     const bins = stack.counts.length;
+    const sums = stacked(stack);
+    const unit = unitFor(Math.max(...sums[0]));
+    const text = (ns) => (ns / unit.ns).toFixed(unit.decimals);
     const percent = box.dataset.chart !== "over_time";
     const middle = (bin) => (stack.edges[bin] + stack.edges[bin + 1]) / 2;
     const even = box.dataset.chart === "tail" || bins === 1;
@@ -68,7 +73,7 @@
       }] },
     };
     plot.replaceChildren();
-    const chart = new uPlot(options, [xs, ...stacked(stack)], plot);
+    const chart = new uPlot(options, [xs, ...sums], plot);
     plot.onkeydown = (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1, Home: -bins, End: bins }[event.key];
       if (!step) return;

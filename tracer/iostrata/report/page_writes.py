@@ -36,7 +36,7 @@ def waterfalls(timelines: Sequence[Timeline], legend: Legend) -> Iterator[str]:
         yield '<div class="fall">'
         unit = _unit(timeline)
         yield f'<span></span><span class="time">{unit.name}</span>'
-        last = unit.text(timeline.latency_ns, 12)
+        last = units.duration(timeline.latency_ns)
         yield f'<span class="axis"><span>0</span><span>{last}</span></span>'
         yield from _lanes(timeline, legend)
         yield "</div>"
