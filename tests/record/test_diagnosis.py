@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -106,12 +107,35 @@ def test_the_recorders_file_may_have_capabilities(
     value: str, refused: bool, without: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "status").write_text("CapEff:\t0\n")
+    (tmp_path / "btf").write_bytes(permission.COUNTED_BY_CGROUP)
     monkeypatch.setattr(permission, "STATUS", tmp_path / "status")
-    monkeypatch.setattr(permission, "BTF", tmp_path / "status")
+    monkeypatch.setattr(permission, "BTF", tmp_path / "btf")
     monkeypatch.setattr(permission, "find_recorder", lambda: tmp_path / "status")
     monkeypatch.setattr("os.getxattr", lambda file, name: bytes.fromhex(value))
     assert (permission.refusal() is not None) == refused
     assert len(permission.lacking()) == without
+
+
+@pytest.mark.parametrize(
+    ("btf", "most", "told"),
+    [
+        (b"\0bpf_func_id\0", 65536, True),
+        (b"\0bpf_func_id\0", resource.RLIM_INFINITY, False),
+        (b"\0bpf_func_id\0BPF_FUNC_ktime_get_coarse_ns\0", 65536, False),
+    ],
+)
+def test_memory_may_have_to_be_locked(
+    btf: bytes, most: int, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Linux 5.11 all of a map is, and few may lock as much as a ring is."""
+    (tmp_path / "status").write_text("CapEff:\t000000c000000000\n")
+    (tmp_path / "btf").write_bytes(btf)
+    monkeypatch.setattr(permission, "STATUS", tmp_path / "status")
+    monkeypatch.setattr(permission, "BTF", tmp_path / "btf")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (0, most))
+    assert ("CAP_SYS_RESOURCE" in permission.lacking()) == told
+    (tmp_path / "status").write_text("CapEff:\t000000c001000000\n")
+    assert "CAP_SYS_RESOURCE" not in permission.lacking()
 
 
 @pytest.mark.parametrize(

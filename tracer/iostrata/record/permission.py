@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,12 @@ BUYS: Final[Mapping[str, tuple[int, str]]] = MappingProxyType({
     "CAP_SYS_ADMIN": (CAP_SYS_ADMIN, "what is in modules, such as ext4, NFS and NVMe of Debian"),
     "CAP_SYS_NICE": (23, "a recorder that is not kept waiting: a busy machine loses events"),
     "CAP_SYSLOG": (34, "names of the kernel's functions (--why)"),
+    "CAP_SYS_RESOURCE": (24, "rings and maps: to this kernel they are locked memory (ulimit -l)"),
 })  # fmt: skip
 """What more than loading programs takes: the capability's number, and what is not had without."""
+COUNTED_BY_CGROUP: Final = b"\0BPF_FUNC_ktime_get_coarse_ns\0"
+"""Linux 5.11 has it (kernel commit d05512618056), and counts BPF's memory to control groups, no
+longer to RLIMIT_MEMLOCK: libbpf asks for it, too."""
 FILE_CAPABILITIES: Final = Struct("<5I")
 """``struct vfs_cap_data``: revision and flags, then permitted and inheritable, twice 32 of each."""
 EFFECTIVE: Final = 1
@@ -56,13 +61,19 @@ def refusal() -> Refusal | None:
 def lacking() -> tuple[str, ...]:
     """Of ``BUYS``, what neither this process has nor the recorder's file gives."""
     given = _capabilities() | _given()
-    return tuple(name for name, (bit, _) in BUYS.items() if not given >> bit & 1)
+    names = [name for name, (bit, _) in BUYS.items() if not given >> bit & 1]
+    return tuple(name for name in names if name != "CAP_SYS_RESOURCE" or _memory_is_limited())
 
 
 def check_ebpf() -> None:
     """PermissionDenied where eBPF is refused."""
     if found := refusal():
         raise PermissionDenied(found.why, found.hint)
+
+
+def _memory_is_limited() -> bool:
+    _, most = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return most != resource.RLIM_INFINITY and COUNTED_BY_CGROUP not in BTF.read_bytes()
 
 
 def _capabilities() -> int:
