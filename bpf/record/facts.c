@@ -31,6 +31,16 @@ FILE *facts_create(int directory_fd, const char *name)
 	return fd < 0 ? NULL : fdopen(fd, "w");
 }
 
+/* Whether a device was put onto something since: a loop device gets its file when it is set up. */
+static bool has_moved(const struct block *before, const struct block *now)
+{
+	return now->lower_count && (strcmp(before->backing, now->backing) ||
+				    before->backing_inode != now->backing_inode ||
+				    before->lower_count != now->lower_count ||
+				    memcmp(before->lower_devs, now->lower_devs,
+					   now->lower_count * sizeof(*now->lower_devs)));
+}
+
 /* What has come since the recording began: file systems that were mounted, and devices. */
 static void append_blocks(const struct blocks *blocks, FILE *out)
 {
@@ -39,7 +49,9 @@ static void append_blocks(const struct blocks *blocks, FILE *out)
 	if (blocks_collect(&now))
 		return;
 	for (unsigned int i = 0; i < now.count; i++) {
-		if (!blocks_find(blocks, now.list[i].dev))
+		const struct block *before = blocks_find(blocks, now.list[i].dev);
+
+		if (!before || has_moved(before, &now.list[i]))
 			print_block(out, &now.list[i]);
 	}
 	blocks_free(&now);

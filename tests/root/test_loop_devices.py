@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.columns import integers
+from iostrata.model import Quality
 from iostrata.record.recorder import find_recorder
+from iostrata.recording import open_recording
 from iostrata.trace.read import read_trace
 
 # Sets a loop device up, and makes what it writes there durable; the first looks come too late.
@@ -47,6 +50,30 @@ def hits_of(recording: Path, program: str) -> int:
     return int(integers(costs["run_count"])[of_program].max())
 
 
+def quality_of(recording: Path) -> Quality:
+    return analyse(open_recording(recording)).quality
+
+
+def test_one_that_is_there_when_it_ends(disk: Path) -> None:
+    """What its file is on is known then, and followed."""
+    image = disk / "image"
+    image.write_bytes(bytes(1 << 20))
+    found = subprocess.run(["losetup", "--find"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(f"no loop device: {found.stderr.strip()}")
+    loop = found.stdout.strip()
+    script = "losetup $0 $1 && dd if=/dev/zero of=$0 bs=4k count=40 oflag=dsync status=none"
+    try:
+        done = recorded(disk / "recording", "sh", "-c", script, loop, image)
+    finally:
+        subprocess.run(["losetup", "--detach", loop], check=False)
+    assert done.returncode == 0, done.stderr
+    blocks = read_trace(disk / "recording").facts.blocks.values()
+    (block,) = (block for block in blocks if block.name == Path(loop).name)
+    assert (block.backing, block.backing_inode) == (str(image), image.stat().st_ino)
+    assert not [gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer]
+
+
 def test_without_one_nothing_looks(tmp_path: Path) -> None:
     done = recorded(tmp_path / "recording", "sleep", "1.5")
     assert done.returncode == 0, done.stderr
@@ -67,6 +94,10 @@ def test_one_that_is_set_up_while_it_records(disk: Path) -> None:
         pytest.skip(f"no loop device: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     trace = read_trace(disk / "recording")
+    (loop,) = trace.points["loop_work"].values("dev")
+    assert trace.facts.blocks[loop].backing == ""
+    (told,) = (gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer)
+    assert (told.layer, told.merged_into) == (f"below {trace.facts.device_name(loop)}", "device")
     work = trace.points["loop_work"].integers("enter_ns", "dev")
     calls = trace.points["syscall"].integers("enter_ns", "dev")
     mine = np.isin(calls["dev"], work["dev"])

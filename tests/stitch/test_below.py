@@ -305,6 +305,32 @@ def test_a_loop_device_whose_file_is_nobody_knows_where(
     assert [gap.merged_into for gap in lines] == ["device"] * said
 
 
+@pytest.mark.parametrize(
+    ("inodes", "said"),
+    [((0,), True), ((0, 13), False), ((13, 13), True), ((13, 14), True), ((13,), False)],
+)
+def test_a_loop_device_that_is_set_up_while_it_is_recorded(
+    inodes: tuple[int, ...], *, said: bool
+) -> None:
+    """It is told again at the end. One that was taken down again, or had a file before, was on
+    nobody knows what; once all that was silent, and its file's disk was not followed."""
+    world = World()
+    world.builder.block(SDA, "sda").mount(SDA, "/", "ext4")
+    for inode in inodes:
+        below = {"backing": "/image", "lower_keys": (SDA,), "backing_inode": inode}
+        world.builder.block(LOOP, "loop0", **(below if inode else {}))
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0)
+    loop.request(2_500, 61_000, 0xA0, 0xB0)
+    disk.queue(10_000, KWORKER, 0xC0, sector=512, kernel=1)
+    disk.request(10_500, 40_500, 0xD0, 0xC0, sector=512)
+    one_write(world, LOOP, 61_500)
+    found = told(world)
+    lines = [gap for gap in found.quality.not_observed if gap.layer == "below loop0"]
+    assert [gap.merged_into for gap in lines] == ["device"] * said
+    assert accounts(found)[100][0]["device.data"] == (58_500 if said else 30_000)
+
+
 def test_what_a_loop_devices_worker_writes_is_for_the_request_that_it_names() -> None:
     """Two at once, and below the later one is taken up first: by time, each had the other's."""
     world = on_loop()

@@ -37,6 +37,7 @@ from iostrata.units import duration
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
 SYNCS: Final = (*next(row.points for row in ROWS if row.name == "fs"), "nfs_call")
 MINOR_BITS: Final = 20
+LOOP_MAJOR: Final = 7
 KERNEL_ERRORS: Final = range(-4095, 0)
 WITHOUT_CALLS: Final = {
     prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
@@ -189,17 +190,20 @@ def _files_taken_for_one(trace: Trace) -> Iterator[NotObserved]:
 def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
     """Loop devices of whose file the recorder knows no disk, but which may well be on one.
 
-    stat(2) has a number for each subvolume of a btrfs that is no mount's.
+    stat(2) has a number for each subvolume of a btrfs that is no mount's. And what was set up and
+    taken down in between, or anew with another file, has none that was seen.
     """
     facts = trace.facts
     for key, block in sorted(facts.blocks.items()):
-        known = any(
-            facts.disk_of(key) in facts.blocks or facts.file_system(key) != "unknown"
-            for key in block.lower_keys
-        )
-        unknown = block.backing and not known
-        if unknown and key in trace.points["block_rq_issue"].values("dev"):
+        known = key >> MINOR_BITS != LOOP_MAJOR
+        what = "which file it was, and so on which disk, is not known for all of the time"
+        if block.backing:
+            known = any(
+                facts.disk_of(lower) in facts.blocks or facts.file_system(lower) != "unknown"
+                for lower in block.lower_keys
+            )
             what = "on which disk its file is (as one on btrfs) is not known"
+        if not known and key in trace.points["block_rq_issue"].values("dev"):
             yield NotObserved(f"below {block.name}", what, "device")
 
 

@@ -7,6 +7,7 @@ A line that cannot be understood is left out, and a file with any is one defect.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,7 +52,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
     blocks = files.table("block", "block device", parse_block)
     facts = Facts(
         mounts=tuple(mounts),
-        blocks={block.device_key: block for block in blocks},
+        blocks=_by_key(blocks),
         apic_ids=dict(files.lines("cpus", "CPU", _cpu, CPU_COLUMNS)),
         tsc=tuple(files.lines("tsc", "virtual CPU's offset", parse_tsc)),
         exchange=exchange_of(
@@ -134,6 +135,21 @@ def parse_mount(line: str) -> Mount:
         device_key(mount[2]), unescape(mount[4]), shown(kind[0]), unescape(kind[1]), kind[2],
         unescape(mount[3]),
     )  # fmt: skip
+
+
+def _by_key(blocks: Iterable[BlockDevice]) -> dict[int, BlockDevice]:
+    """A device that is told again was put onto something while it was recorded.
+
+    If that was not the first time, nobody knows what it was on when: on nothing that is known.
+    """
+    found: dict[int, BlockDevice] = {}
+    for block in blocks:
+        before = found.get(block.device_key, block)
+        again = block.device_key in found and before.lower_keys
+        found[block.device_key] = (
+            replace(before, backing="", backing_inode=None, lower_keys=()) if again else block
+        )
+    return found
 
 
 def parse_block(values: Mapping[str, str]) -> BlockDevice:
