@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorder that stands still for a while (SIGSTOP, a machine without a CPU for it)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.recording import open_recording
+from iostrata.trace.read import read_trace
+from tests.root.test_record import wait_for, writer
+
+WRITES = 800
+STOPPED_S = 0.7
+
+
+@pytest.mark.parametrize(("buffer_kib", "loses"), [(4096, False), (16, True)])
+def test_what_it_does_not_read_meanwhile(
+    buffer_kib: int, loses: bool, recorder: Path, disk: Path
+) -> None:
+    """Its rings hold it, or it is counted: no write is missing, and none has another's time."""
+    out = disk / "recording"
+    words = [str(recorder), "-o", str(out), "--buffer", str(buffer_kib), "--"]
+    with subprocess.Popen(
+        [*words, *writer("fdatasync", WRITES, 0.001)], cwd=disk, text=True
+    ) as process:
+        wait_for(disk / "data", process)
+        time.sleep(0.2)
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(STOPPED_S)
+        os.kill(process.pid, signal.SIGCONT)
+    trace = read_trace(out)
+    found = analyse(open_recording(out))
+    assert bool(sum(found.quality.lost.values())) == loses
+    if not loses:
+        assert len(found.writes) + sum(found.left_out.values()) == WRITES
+    assert trace.damage == found.quality.damage == ()
+    assert np.array_equal(found.time_ns.sum(axis=0) + found.residual_ns, found.writes.latency_ns)
+    # One thread's: none begins before the one before it has ended.
+    order = np.argsort(found.writes.begin_ns)
+    assert (np.diff(found.writes.begin_ns[order]) >= found.writes.latency_ns[order][:-1]).all()
