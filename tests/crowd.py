@@ -23,10 +23,11 @@ STEP_NS: Final = 5_000
 DISK: Final = device(253, 0)
 
 
-def crowd(path: Path, writes: int, *, asynchronous: bool = False) -> int:
+def crowd(path: Path, writes: int, *, asynchronous: bool = False, told: bool = False) -> int:
     """Writes the recording; returns how many events it has.
 
     ``asynchronous``: io_uring requests of 64 threads instead of calls of one thread each.
+    ``told``: who each thread is, which is of another process than the next one.
     """
     builder = TraceBuilder(packet_events=4000)
     builder.mount(DISK, "/", "ext4").block(DISK, "vda")
@@ -36,6 +37,8 @@ def crowd(path: Path, writes: int, *, asynchronous: bool = False) -> int:
     tid = 1000 + number % (64 if asynchronous else IN_FLIGHT)
     own: dict[str, Any] = {"cpu": number % 4, "tid": tid}
     _threads(builder, np.unique(tid))
+    if told:
+        _tasks(builder, np.unique(tid))
     if asynchronous:
         _requests_of_io_uring(builder, own, begin, end)
     else:
@@ -56,6 +59,12 @@ def crowd(path: Path, writes: int, *, asynchronous: bool = False) -> int:
 def _threads(builder: TraceBuilder, tids: np.ndarray) -> None:
     builder.extend("thread", time_ns=np.ones(len(tids), np.int64), cpu=0, tid=tids, tgid=tids,
                    subject_tid=tids, kind=1)  # fmt: skip
+
+
+def _tasks(builder: TraceBuilder, tids: np.ndarray) -> None:
+    names = np.array([f"process {tid % 7}".encode() for tid in tids.tolist()], "S16")
+    builder.extend("task", time_ns=np.ones(len(tids), np.int64), cpu=0, tid=tids, tgid=tids,
+                   subject_tid=tids, process=names, comm=names)  # fmt: skip
 
 
 def _requests_of_io_uring(

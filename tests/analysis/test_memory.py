@@ -15,11 +15,16 @@ from tests.crowd import IN_FLIGHT, crowd
 WRITES = 3 * IN_FLIGHT
 MOST_BYTES_AN_EVENT = 2_000
 """Of so few events: all of them are in one window, with all that is told of each."""
+MOST_BYTES_WITH_WHO = 10_000
+"""Each of a write's waits for a flush is told apart by who asked for what was ahead of it."""
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_where_everything_overlaps_everything(tmp_path: Path, asynchronous: bool) -> None:
-    events = crowd(tmp_path / "crowd", WRITES, asynchronous=asynchronous)
+@pytest.mark.parametrize(("asynchronous", "told"), [(False, False), (True, False), (False, True)])
+def test_where_everything_overlaps_everything(
+    tmp_path: Path, asynchronous: bool, told: bool
+) -> None:
+    """With who is told, each waits behind each of the others, who are all somebody else."""
+    events = crowd(tmp_path / "crowd", WRITES, asynchronous=asynchronous, told=told)
     tracemalloc.start()
     try:
         breakdown = analyse(open_recording(tmp_path / "crowd"))
@@ -30,4 +35,5 @@ def test_where_everything_overlaps_everything(tmp_path: Path, asynchronous: bool
     whole = breakdown.time_ns.sum(axis=0) + breakdown.residual_ns
     assert (whole == breakdown.writes.latency_ns).all()
     assert breakdown.quality.background
-    assert peak / events < MOST_BYTES_AN_EVENT
+    assert bool(len(breakdown.behind.write)) == told
+    assert peak / events < (MOST_BYTES_WITH_WHO if told else MOST_BYTES_AN_EVENT)

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from iostrata.columns import Ints, overlapping
 from iostrata.model import Crowd, Who
 from iostrata.stitch.people import People
+
+MOST_PARTS: Final = 1 << 20
+"""Of all waits of a window for one kind of place, and so many of one in any case, at each end."""
+FEWEST: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +58,30 @@ def in_order(parts: Sequence[Parts], people: People) -> Behind:
 
 
 def during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns) -> Parts:
-    """Whose turn it was in which part of some waits."""
-    row, turn = overlapping(place, begin_ns, end_ns, turns.place, turns.begin_ns, turns.end_ns)
+    """Whose turn it was in which part of some waits.
+
+    Where thousands wait for thousands, that is told of what is next to each wait's ends.
+    """
+    turns = _in_one(turns)
+    most = max(MOST_PARTS // (2 * max(len(span), 1)), FEWEST)
+    row, turn = overlapping(
+        place, begin_ns, end_ns, turns.place, turns.begin_ns, turns.end_ns, most
+    )
     begin = np.maximum(begin_ns[row], turns.begin_ns[turn])
     end = np.minimum(end_ns[row], turns.end_ns[turn])
     return span[row], begin, end, turns.who[turn]
+
+
+def _in_one(turns: Turns) -> Turns:
+    """Those that follow each other without a gap, and are of the same."""
+    order = np.lexsort((turns.begin_ns, turns.place))
+    place, begin, end, who = (
+        column[order] for column in (turns.place, turns.begin_ns, turns.end_ns, turns.who)
+    )
+    goes_on = (place[1:] == place[:-1]) & (who[1:] == who[:-1]) & (begin[1:] == end[:-1])
+    first = np.flatnonzero(np.append(True, ~goes_on)[: len(order)])
+    last = np.flatnonzero(np.append(~goes_on, True)[: len(order)])
+    return Turns(place[first], begin[first], end[last], who[first])
 
 
 def nothing_behind() -> Behind:

@@ -81,7 +81,7 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
     waited = replace(waited, commit=commit_of(waited.bios, waited.root, commits, waited.commit))
     parts = [
         *_behind_cpus(window, spans, waited, people),
-        _behind_disks(window, spans, waited, people, logged),
+        *_behind_disks(window, spans, waited, people, logged),
         during(*_waits_for_commits(spans, waited), _commits(window, waited, people, logged)),
         _held(spans, waited, people),
         *_limited(window, spans, waited, people),
@@ -188,20 +188,22 @@ def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Tu
 
 def _behind_disks(
     window: Window, spans: Spans, waited: Waited, people: People, logged: Ints
-) -> Parts:
+) -> list[Parts]:
     """Who asked for what was ahead; a flush that was for the write, too, is all the write's."""
     span, disk, begin, end = _waits_for_disks(spans, waited.requests)
-    turns, request = _disks(waited, people, logged)
-    row, turn = overlapping(disk, begin, end, turns.place, turns.begin_ns, turns.end_ns)
-    flush = _own_flush(window, spans, waited)[span[row]]
-    own = _whose(waited, people, logged, flush, begin[row])
-    is_own = (flush >= 0) & (own >= 0) & (request[turn] == spans.of[span[row]])
-    return (
-        span[row],
-        np.maximum(begin[row], turns.begin_ns[turn]),
-        np.minimum(end[row], turns.end_ns[turn]),
-        np.where(is_own, own, turns.who[turn]),
-    )
+    turns, turn_of = _disks(waited, people, logged)
+    flush = _own_flush(window, spans, waited)[span]
+    own = _whose(waited, people, logged, flush, begin)
+    turn = np.where((flush >= 0) & (own >= 0), turn_of[spans.of[span]], -1)
+    since = np.maximum(begin, at(turns.begin_ns, turn))
+    until = np.minimum(end, at(turns.end_ns, turn))
+    mine = np.flatnonzero((turn >= 0) & (until > since))
+    since, until = since[mine], until[mine]
+    row, begin, end = outside(begin, end, mine, since, until)
+    return [
+        (span[mine], since, until, own[mine]),
+        during(span[row], disk[row], begin, end, turns),
+    ]
 
 
 def _own_flush(window: Window, spans: Spans, waited: Waited) -> Ints:
@@ -229,7 +231,8 @@ def _waits_for_disks(spans: Spans, requests: Requests) -> Parts:
 
 
 def _disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns, Ints]:
-    """Who asked for the request that was ahead of all others of its disk, and which it was."""
+    """Who asked for the request that was ahead of all others of its disk; and of each request,
+    which row that is, -1: it never was."""
     requests, bio = waited.requests, _asked_by(waited)
     order = np.lexsort((requests.issue_ns, requests.device_key))
     disk, issue = requests.device_key[order], requests.issue_ns[order]
@@ -244,12 +247,14 @@ def _disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns, Ints]:
     ahead = np.flatnonzero((complete > begin) & (who >= 0))
     idle = np.flatnonzero((issue > done) & (done > 0))
     nobody = np.full(len(idle), people.number(IDLE, 0))
+    turn_of = np.full(len(disk), -1)
+    turn_of[order[ahead]] = np.arange(len(ahead))
     return Turns(
         np.concatenate([disk[ahead], disk[idle]]),
         np.concatenate([begin[ahead], done[idle]]),
         np.concatenate([complete[ahead], issue[idle]]),
         np.concatenate([who[ahead], nobody]),
-    ), np.concatenate([order[ahead], np.full(len(idle), -1)])
+    ), turn_of
 
 
 def _asked_by(waited: Waited) -> Ints:
