@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from iostrata.lab.checks import Check, Measured, observed, of_fault, of_injection, of_round
-from iostrata.lab.scenario import Checks, Fault, Injection
+from iostrata.lab.scenario import Checks, Excused, Fault, Injection
 from iostrata.lab.workload import Witness
 from iostrata.model import Breakdown, Layer, Quality, Writes
 from iostrata.record.diagnosis import Probe
 
 WRITES = 1000
+BEGIN_NS = 1_000
+AMID = (1_100, 1_200)
 COLUMNS = (
     "durable_writes",
     "tid",
@@ -44,13 +46,13 @@ def breakdown(
     quality: Quality | None = None,
 ) -> Breakdown:
     """Every write spends so many ns in each row."""
-    ones = np.ones(WRITES, np.int64)
+    ones, begin = np.ones(WRITES, np.int64), BEGIN_NS + np.arange(WRITES)
     time_ns = np.array([ones * ns for ns in rows.values()])
     residual = ones * residual_ns
     latency = time_ns.sum(axis=0) + residual
     writes = Writes(
-        begin_ns=ones,
-        end_ns=ones + latency,
+        begin_ns=begin,
+        end_ns=begin + latency,
         latency_ns=latency,
         **dict.fromkeys(COLUMNS, ones),
         codes={},
@@ -250,11 +252,31 @@ def test_what_must_be_observed() -> None:
 
 def test_a_table_beside_a_fault_is_right_or_says_what_it_is_not() -> None:
     blind = Quality(lost={"local": 3})
-    struck = Measured(breakdown(ROWS, quality=blind), Witness(WRITES, 100_000))
+    struck = Measured(breakdown(ROWS, quality=blind), Witness(WRITES, 100_000), struck_ns=AMID)
     quiet = Fault(name="clock", workload="w", machine="local", command="date")
     assert failed(of_fault(WANTED, quiet, struck, ["lost 3 events"])) == ["lost"]
     loud = msgspec.structs.replace(quiet, told=("*lost * events*",), excused=("lost",))
     assert failed(of_fault(WANTED, loud, struck, ["analysed", "lost 3 events on local"])) == []
     assert failed(of_fault(WANTED, loud, struck, ["lost nothing"])) == ["told *lost * events*"]
-    wrong = Measured(breakdown(ROWS, residual_ns=90_000), Witness(WRITES, 190_000))
+    residual = breakdown(ROWS, residual_ns=90_000)
+    wrong = Measured(residual, Witness(WRITES, 190_000), struck_ns=AMID)
     assert failed(of_fault(WANTED, loud, wrong, ["lost 3 events"])) == ["residual"]
+
+
+@pytest.mark.parametrize(
+    ("since_ns", "until_ns", "excused", "amid"),
+    [
+        (*AMID, (), True),
+        (0, 0, (), False),
+        (1, 5_000, (), False),
+        (9_999_999, 9_999_999, (), False),
+        (9_999_999, 9_999_999, ("analysed",), True),
+    ],
+)
+def test_a_fault_that_came_too_early_or_too_late_proves_nothing(
+    since_ns: int, until_ns: int, excused: tuple[Excused, ...], amid: bool
+) -> None:
+    """A guest's program took seconds to begin: the halt was over before its first write."""
+    fault = Fault(name="halted", workload="w", machine="local", halted_s=2, excused=excused)
+    struck = Measured(PLAIN, Witness(WRITES, 100_000), struck_ns=(since_ns, until_ns))
+    assert failed(of_fault(WANTED, fault, struck, [])) == ([] if amid else ["struck"])

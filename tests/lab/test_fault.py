@@ -32,41 +32,52 @@ def fault(command: str = "", halted_s: float = 0) -> Fault:
     )  # fmt: skip
 
 
-def test_a_command_on_the_machine(machine: RunningMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """What the machine was told to run, and whether by who tests: its clock goes on by a second."""
     ran: list[tuple[str, bool]] = []
     here = threading.current_thread()
-    monkeypatch.setattr(
-        RunningMachine,
-        "command",
-        lambda self, words: ran.append((words, threading.current_thread() is here)),
-    )
-    with impending(fault("date"), machine, nested=False) as begun:
+
+    def command(machine: RunningMachine, words: str) -> str:
+        ran.append((words, threading.current_thread() is here))
+        return f"{len(ran)}.25 0.00\n"
+
+    monkeypatch.setattr(RunningMachine, "command", command)
+    return ran
+
+
+def test_a_command_on_the_machine(machine: RunningMachine, ran: list[tuple[str, bool]]) -> None:
+    with impending(fault("date"), machine, machine, nested=False) as begun:
         assert ran == []
         begun()
-    assert ran == [("date", False)]
+    clock = ("cat /proc/uptime", False)
+    assert ran == [clock, ("date", False), clock]
+    assert (begun.since_ns, begun.until_ns) == (1_250_000_000, 3_250_000_000)
 
 
 def test_nothing_happens_where_nothing_begins(machine: RunningMachine) -> None:
-    with impending(fault("date"), machine, nested=False):
+    with impending(fault("date"), machine, machine, nested=False) as begun:
         pass
+    assert (begun.since_ns, begun.until_ns) == (0, 0)
 
 
 def test_what_cannot_happen_is_an_error(machine: RunningMachine) -> None:
     """The machine of this test has no port at which a command is heard."""
     with (
         pytest.raises(LabError, match="machine local: it has no port"),
-        impending(fault("date"), machine, nested=False) as begun,
+        impending(fault("date"), machine, machine, nested=False) as begun,
     ):
         begun()
 
 
+@pytest.mark.usefixtures("ran")
 def test_a_machine_is_halted_and_goes_on(tmp_path: Path) -> None:
     script = "import time; [(print(1, flush=True), time.sleep(0.01)) for _ in range(20)]"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
         assert child.stdout
         child.stdout.readline()
         machine = RunningMachine("local", tmp_path, process(child.pid))
-        with impending(fault(halted_s=0.3), machine, nested=False) as begun:
+        with impending(fault(halted_s=0.3), machine, machine, nested=False) as begun:
             begun()
         stopped = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
         assert stopped != "T"

@@ -45,11 +45,13 @@ class Measured:
     """A round, as it was recorded and as the workload saw it.
 
     ``kept_ns``: for how long in all the kernel says that it kept the writes; None: not asked.
+    ``struck_ns``: from when to when a fault happened, by the clock of the machine that writes.
     """
 
     breakdown: Breakdown
     witness: Witness
     kept_ns: int | None = None
+    struck_ns: tuple[int, int] = (0, 0)
 
 
 def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
@@ -100,6 +102,12 @@ def of_fault(
     wanted: Checks, fault: Fault, measured: Measured, told: Sequence[str], pace: float = 1.0
 ) -> Iterator[Check]:
     """The table is right, or says what it is not. ``told``: the lines below it."""
+    begin_ns, (since_ns, until_ns) = measured.breakdown.writes.begin_ns, measured.struck_ns
+    before = np.count_nonzero(begin_ns < since_ns)
+    after = np.count_nonzero(begin_ns > until_ns)
+    # What is not analysed may be all that came behind it.
+    amid = bool(before and (after or "analysed" in fault.excused))
+    yield Check("struck", amid, f"{before} writes before, {after} after", "in their midst")
     for check in of_round(wanted, measured, pace):
         if check.name not in fault.excused:
             yield check

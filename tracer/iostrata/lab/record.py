@@ -26,6 +26,8 @@ from iostrata.record import Plan, Planned, Progress, Request, record_machines
 # In a machine.
 RECORDER: Final = "/run/iostrata-record"
 ACCOUNT: Final = "/run/account"
+# Of the machine that writes: a few tens of writes' worth; what starts a program is no write.
+UNDER_WAY: Final = 500
 
 
 def rehearse(lab: Lab, workload: Fio) -> None:
@@ -44,7 +46,7 @@ def record(
 ) -> Witness:
     """Into the directory ``place``, with the workload's own account beside. Errors: LabError.
 
-    ``begun`` is called when the workload begins.
+    ``begun`` is called once the workload writes.
     """
     machine = lab.machines[workload.machine]
     words = command(workload, ACCOUNT)
@@ -57,7 +59,8 @@ def record(
     place.mkdir(parents=True)
     request = Request(place, words)
     outcome = record_machines(
-        Plan(request, planned, machine.name, lab.pace.factor), _Told(listener, begun)
+        Plan(request, planned, machine.name, lab.pace.factor),
+        _Told(listener, machine.name, begun),
     )
     listener.heard({})
     if outcome.interrupted_by:
@@ -77,9 +80,10 @@ def _prepared(workload: Fio) -> str:
 class _Told:
     """What the recording tells, told on."""
 
-    def __init__(self, listener: LabListener, begun: Callable[[], None]) -> None:
+    def __init__(self, listener: LabListener, writer: str, begun: Callable[[], None]) -> None:
         self._listener = listener
-        self._begun = begun
+        self._writer = writer
+        self._begun = [begun]
 
     def say(self, text: str) -> None:
         """Of its steps, which are many and quick, nothing."""
@@ -88,7 +92,10 @@ class _Told:
         self._listener.say(text)
 
     def ready(self) -> None:
-        self._begun()
+        """It has a program to start yet, which takes a moment."""
 
     def heard(self, progress: Mapping[str, Progress]) -> None:
         self._listener.heard(progress)
+        if self._writer in progress and progress[self._writer].events >= UNDER_WAY:
+            while self._begun:
+                self._begun.pop()()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from types import FrameType
@@ -223,9 +223,10 @@ def _round(
 
 def _struck(lab: Lab, workload: Fio, fault: Fault, place: Path, listener: LabListener) -> Measured:
     (declared,) = (each for each in lab.scenario.machines if each.name == fault.machine)
-    machine = lab.machines[fault.machine]
-    with impending(fault, machine, nested=bool(declared.nested)) as begun:
-        return _round(lab, lab.scenario.stack, workload, place, listener, begun=begun)
+    machine, writer = lab.machines[fault.machine], lab.machines[workload.machine]
+    with impending(fault, machine, writer, nested=bool(declared.nested)) as strike:
+        found = _round(lab, lab.scenario.stack, workload, place, listener, begun=strike)
+    return replace(found, struck_ns=(strike.since_ns, strike.until_ns))
 
 
 @contextmanager
