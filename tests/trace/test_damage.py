@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iostrata.errors import RecordingError
@@ -121,7 +121,12 @@ def packet_places(name: str) -> list[int]:
     return places
 
 
+# A head whose sizes are no packet's is not that of a packet that was cut.
+TWO_SIZES = [(("recorder", 42), b"\1" + bytes(7) + b"\2"), (("recorder", 200), b"\0")]
+
+
 @given(st.lists(st.tuples(places, st.binary(min_size=1, max_size=200)), max_size=5))
+@example(TWO_SIZES)
 def test_overwritten_stretches_are_never_misread(
     changes: list[tuple[tuple[str, int], bytes]],
 ) -> None:

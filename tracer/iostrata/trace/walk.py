@@ -189,9 +189,9 @@ class Walk:
         sequence, discarded, cpu, _ = rest
         if magic != MAGIC or uuid != self._uuid or stream_id != 0:
             return None
-        # Where all that it holds is there, it is its head that is wrong.
-        slots = -(-(content_bits - HEAD_BITS) // EVENT_BITS)
-        if left >= HEAD_BYTES + slots * EVENT_BYTES or content_bits > packet_bits:
+        # Where all that it holds is there, or its sizes are not of one packet, its head is wrong.
+        size = HEAD_BYTES + -(-(content_bits - HEAD_BITS) // EVENT_BITS) * EVENT_BYTES
+        if left >= size or packet_bits != size * 8:
             return None
         if max(end_ns, sequence, discarded) > LATEST_NS:
             return None
