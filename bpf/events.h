@@ -40,7 +40,8 @@ struct syscall_event {
 	unsigned int open_flags; /* struct file's f_flags, and OPEN_OF_... below */
 	unsigned char call;      /* enum call */
 	unsigned char rwf; /* the RWF_ flags of pwritev2, the flags of sync_file_range and msync */
-	unsigned short pad;
+	/* The file that takes a deleted one's inode has another one; 0: not known. */
+	unsigned short generation;
 };
 
 /* In open_flags: whatever the file was opened with, what is written to it is durable as with

@@ -166,6 +166,14 @@ int file_system_allowed(__u64 sb_key, __u32 dev)
 #define SB_SYNCHRONOUS 0x10
 #define S_SYNC 1
 
+/* Of a random number, as ext4, XFS and tmpfs give one to each file. */
+static __always_inline __u32 generation_of(struct inode *inode)
+{
+	__u32 generation = LOOK(inode, i_generation);
+
+	return (generation ^ generation >> 16) & 0xffff;
+}
+
 static __always_inline bool identify(struct file *file, struct file_identity *identity)
 {
 	struct inode *inode = LOOK(file, f_inode);
@@ -199,6 +207,7 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	if (sb && may_have_subvolumes(identity->dev) && LOOK(sb, s_magic) == BTRFS_MAGIC)
 		identity->inode |= subvolume_bits(LOOK_KEY(file, f_inode));
 	identity->open_flags = LOOK(file, f_flags);
+	identity->generation = generation_of(inode);
 	if (!sb)
 		identity->open_flags |= OPEN_OF_DEVICE;
 	if (format == S_IFREG && sb &&

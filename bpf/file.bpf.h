@@ -13,6 +13,7 @@ struct file_identity {
 	__u64 inode;
 	__u32 dev;
 	__u32 open_flags;
+	__u32 generation; /* 16 bits of it */
 };
 
 /* Whether a read of a file so opened is recorded. */

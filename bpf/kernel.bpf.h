@@ -79,6 +79,7 @@ struct inode {
 	unsigned int i_flags;
 	__u32 i_rdev;
 	unsigned long i_ino;
+	__u32 i_generation;
 	struct super_block *i_sb;
 };
 

@@ -98,7 +98,7 @@ struct thread {
 
 	/* its io_uring_enter concerned a recorded request; another thread may say so at any time */
 	unsigned int uring_concerned;
-	unsigned int pad;
+	unsigned int generation; /* of its call's file */
 
 	unsigned long long request_key; /* what a worker of io_uring was said to be at last */
 

@@ -106,6 +106,7 @@ __noinline int syscall_cut(int number, __s64 result)
 	e->syscall_cut.open_flags = identity.open_flags;
 	e->syscall_cut.call = call;
 	e->syscall_cut.rwf = 0;
+	e->syscall_cut.generation = identity.generation;
 	emit_submit(e, POINT_syscall_cut);
 	return 0;
 }

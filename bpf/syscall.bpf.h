@@ -31,6 +31,7 @@ static __always_inline void call_begin(struct thread *thread, const struct file_
 	thread->inode = file->inode;
 	thread->dev = file->dev;
 	thread->open_flags = file->open_flags;
+	thread->generation = file->generation;
 	if (call_is_durable(thread))
 		thread->name_tag = file_tell(file, thread->name_tag);
 	barrier();
@@ -82,6 +83,7 @@ static __always_inline void call_end(struct thread *thread, __s64 result)
 		e->syscall.open_flags = thread->open_flags;
 		e->syscall.call = thread->call;
 		e->syscall.rwf = thread->rwf;
+		e->syscall.generation = thread->generation;
 		emit_submit(e, POINT_syscall);
 	} else if (recording_over) {
 		return;

@@ -278,6 +278,7 @@ int uring_exit(struct uring_exit_context *ctx)
 			e->syscall.open_flags = 0;
 			e->syscall.call = CALL_IO_URING_ENTER;
 			e->syscall.rwf = thread->rwf;
+			e->syscall.generation = 0;
 			emit_submit(e, POINT_syscall);
 		}
 	}

@@ -141,6 +141,28 @@ for flags in 0, os.O_DSYNC, os.O_SYNC:
 """
 
 
+def test_a_file_that_takes_a_deleted_ones_inode_is_another(disk: Path) -> None:
+    """Of twenty, as another program may make a file in between."""
+    text = """
+for _ in range(20):
+    old = opened("old")
+    number = os.fstat(old).st_ino
+    os.write(old, bytes(100_000))
+    os.close(old)
+    os.unlink("old")
+    new = opened("new")
+    print(os.fstat(new).st_ino == number)
+    os.write(new, bytes(10))
+    os.fsync(new)
+    os.close(new)
+    os.unlink("new")
+"""
+    found = recorded(disk, program(text))
+    assert found.writes.size_bytes.tolist() == [10] * 20
+    assert found.writes.pieces.tolist() == [2] * 20
+    assert found.quality.plain_writes == 20
+
+
 def test_copies_to_synchronous_files_are_synchronous_writes(disk: Path) -> None:
     found = recorded(disk, program(COPIES))
     assert methods(found) == {"fsync": 2, "open_datasync": 20, "open_sync": 20}

@@ -168,6 +168,7 @@ def operations(done: list[Done]) -> Operations:
         scope=column([SCOPES.get(plan.kind, NO_SYNC) for plan in plans]),
         failed=np.array([plan.failed for plan in plans], np.bool_),
         request_key=column([plan.request * (1 + n) for n, plan in enumerate(plans)]),
+        generation=column([0] * len(plans)),
     )
 
 
@@ -208,6 +209,7 @@ class Caller:
     """Calls of one thread on one file, 1 us each, at the time that the world has come to."""
 
     clock = 1_000
+    generation = 0
 
     def __init__(self, world: World, tgid: int, tid: int, inode: int = 12) -> None:
         self.world, self.tgid, self.tid, self.inode = world, tgid, tid, inode
@@ -224,6 +226,7 @@ class Caller:
             "syscall", enter + 1_000, self.tid, enter_ns=enter, inode=self.inode,
             offset_bytes=offset, dev=device(8, 0), result=written if result is None else result,
             size_bytes=size, tgid=self.tgid, open_flags=flags, call=CALLS[name], rwf=rwf,
+            generation=self.generation,
         )  # fmt: skip
 
 
@@ -254,6 +257,24 @@ def test_what_one_thread_writes_another_makes_durable() -> None:
     assert found.writes.latency_ns.tolist() == [1_000] * 100 + [2_000]
     assert found.writes.pieces.tolist() == [1] * 100 + [2]
     assert found.quality.plain_writes == 0
+
+
+def test_a_file_that_takes_a_deleted_ones_inode_is_another() -> None:
+    world = World()
+    caller, engine = Caller(world, 100, 100), Caller(world, 100, 101)
+    caller.generation = 7
+    caller.call("pwrite64", offset=0, size=1_000_000)
+    caller.generation = 8
+    caller.call("pwrite64", offset=0, size=10)
+    caller.call("fsync")
+    # What does not tell whose the inode is by now is of the last one that did.
+    engine.call("pwrite64", offset=0, size=20)
+    caller.call("fsync")
+    found = analysed(world)
+    assert sizes(found) == [10, 20]
+    assert found.writes.durable_writes.tolist() == [1, 1]
+    assert found.writes.latency_ns.tolist() == [2_000, 1_000]
+    assert found.quality.plain_writes == 1
 
 
 def test_a_thread_of_another_process_had_the_same_number() -> None:

@@ -19,7 +19,7 @@ GOLDEN = """\
       1.000000360   1      77 block_rq_issue            request_key=0xffff888100000000 bio_key=0x10 sector=2048 dev=vda size_bytes=8192 flags=0x8801 op=WS error=0 internal_flags=0x4 by_kernel_thread=0
       1.000000441   0       0 block_rq_complete         request_key=0xffff888100000000 bio_key=0x0 sector=18446744073709551615 dev=vda size_bytes=0 flags=0x60802 op=FFFS error=-5 internal_flags=0x0 by_kernel_thread=0
       1.000000441   1       0 block_bio_remap           bio_key=0x1 sector=1 old_sector=2 dev=vda old_dev=254:3 size_bytes=4096 flags=0x1001 op=WM
-  12345.000000000   1      77 syscall                   enter_ns=12344999999999 inode=12 offset_bytes=-1 dev=vda result=-28 size_bytes=0 tgid=70 open_flags=0x0 call=fdatasync rwf=0
+  12345.000000000   1      77 syscall                   enter_ns=12344999999999 inode=12 offset_bytes=-1 dev=vda result=-28 size_bytes=0 tgid=70 open_flags=0x0 call=fdatasync rwf=0 generation=0
   12345.000000001   0       0 loss                      lost_count=3 lost_point=sched_resume
 """  # noqa: E501
 

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import (
+    AsOf,
     Ints,
     at,
     changes,
@@ -129,9 +130,24 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
     )  # fmt: skip
 
 
+def _files(done: Operations) -> Ints:
+    """The number of each one's file: what takes a deleted one's inode is another.
+
+    What does not tell its file's generation is of the one that was told of last.
+    """
+    inode = numbers(done.device_key, done.inode)
+    told = np.flatnonzero(done.generation)
+    generation = np.zeros(len(inode), np.int64)
+    generation[inode[told]] = done.generation[told]
+    if np.array_equal(generation[inode[told]], done.generation[told]):
+        return inode
+    last = AsOf(inode[told], done.end_ns[told]).at_or_nearest(inode, done.end_ns)
+    return numbers(inode, at(done.generation[told], last))
+
+
 def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
     agent = np.where(done.request_key == 0, numbers(done.tgid, done.tid), NOBODY)
-    file = numbers(done.device_key, done.inode)
+    file = _files(done)
     offset = np.maximum(done.offset_bytes, 0)
     end = offset + done.size_bytes
     to_the_end = (done.scope == RANGE) & (done.size_bytes == 0)

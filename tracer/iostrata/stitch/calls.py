@@ -162,7 +162,8 @@ class Operations:
     itself. ``scope``: of a sync, of ``durability``; ``NO_SYNC``: a write. ``offset_bytes``
     -1: not known. ``size_bytes``: written; of a sync, the length of its range, 0: to the
     end. ``request_key``: 0 of a call. Threads' calls come in order of time. ``effect_ns``: of a
-    write, from when on a sync finds it; of a sync, when it looks.
+    write, from when on a sync finds it; of a sync, when it looks. ``generation``: of the file that
+    has this inode, 0: not known.
     """
 
     begin_ns: Ints
@@ -179,6 +180,7 @@ class Operations:
     scope: Ints
     failed: NDArray[np.bool_]
     request_key: Ints
+    generation: Ints
 
     def __len__(self) -> int:
         return len(self.begin_ns)
@@ -193,9 +195,10 @@ class Operations:
 
 def operations_of_calls(calls: Points) -> Operations:
     """What was written, or made durable, by system calls; what failed of that, too."""
+    later = tuple({"generation"} & set(calls.fields))
     columns = columns_of(
         calls, "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
-        "offset_bytes", "size_bytes",
+        "offset_bytes", "size_bytes", *later,
     )  # fmt: skip
     call, rwf, result = columns["call"], columns["rwf"], columns["result"]
     offset, length = columns["offset_bytes"], columns["size_bytes"]
@@ -226,6 +229,7 @@ def operations_of_calls(calls: Points) -> Operations:
         scope=scope,
         failed=result < 0,
         request_key=np.zeros(len(call), np.int64),
+        generation=columns.get("generation", np.zeros(len(call), np.int64)),
     ).where(is_write | (scope != NO_SYNC))
 
 

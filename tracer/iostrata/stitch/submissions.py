@@ -119,6 +119,7 @@ def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
         scope=scope,
         failed=ended.result < 0,
         request_key=ended.key,
+        generation=np.zeros(len(ended), np.int64),
     )
     unfinished = np.count_nonzero((found.method != PLAIN) & (found.end_ns < 0))
     return done.rows(np.flatnonzero(ended.flush | (ended.result != 0))), int(unfinished)

@@ -200,6 +200,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("open_flags", "<u4", 56),
         ("call", "<u1", 60),
         ("rwf", "<u1", 61),
+        ("generation", "<u2", 62),
     ),
     "thread_event": (
         ("time_ns", "<u8", 0),
