@@ -114,7 +114,8 @@ def watched(lab: Lab, machine: str) -> dict[str, list[list[int]]]:
         PATIENCE_S,
     )
     found = defaultdict(list)
-    for kind, *numbers in map(str.split, said.splitlines()):
+    for line in filter(None, map(str.split, said.splitlines())):
+        kind, *numbers = line
         if numbers and all(number.isdigit() for number in numbers):
             found[kind].append([int(number) for number in numbers])
     return found

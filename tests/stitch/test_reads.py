@@ -410,7 +410,7 @@ def test_what_is_read_in_no_call_is_said() -> None:
     gaps = analysed(world).quality.not_observed
     assert [gap.reason for gap in gaps if gap.layer == "fault"] == [
         "2 requests (48k) of its threads, outside of the calls that are recorded: page faults of "
-        "mapped files, or calls such as readahead"
+        "mapped files, or calls such as sendfile, splice and readahead"
     ]
 
 

@@ -52,7 +52,8 @@ def faults_of(path: Path) -> Iterator[NotObserved]:
             requests = "one request" if count == 1 else f"{count} requests"
             text = (
                 f"{where}{requests} ({size(size_bytes)}) of its threads, outside of the calls that "
-                "are recorded: page faults of mapped files, or calls such as readahead"
+                "are recorded: page faults of mapped files, or calls such as sendfile, splice and "
+                "readahead"
             )
             yield NotObserved("fault", text, "")
 
