@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from iostrata.stitch.submissions import RWF_OF_LINKED, RWF_OF_SILENT
 from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
@@ -241,3 +243,28 @@ def test_a_thread_s_number_is_used_again_by_another_process() -> None:
     assert writes.tgid.tolist() == [WRITER, 300]
     names = [writes.names["process"][code] for code in writes.codes["process"]]
     assert names == ["first (100)", "second (300)"]
+
+
+@pytest.mark.parametrize("count", [100, 140])
+def test_what_waits_behind_too_many_is_said(count: int) -> None:
+    """One worker has one after the other: up to 128 of its sleeps are what the last waits for."""
+    world = worlds()
+    for number in range(count):
+        handed_over(world, 0x1000 + number, 1_000 + number, opcode=23, open_flags=O_DSYNC)
+    now = 10_000
+    for number in range(count):
+        key = 0x1000 + number
+        world.emit("io_uring_work", now, WORKER, request_key=key)
+        submit(world, DISK, WORKER, now, Request(queue=500, scheduler=None, device=20_000))
+        resumes(world, WORKER, now + 600, now + 20_600, now + 20_700, 0, UNINTERRUPTIBLE)
+        now += 21_000
+        world.emit("io_uring_complete", now, WORKER, request_key=key, result=8192, opcode=23,
+                   open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+    found = analysed(world)
+    assert len(found.writes) == count
+    told = [gap.reason for gap in found.quality.not_observed if gap.layer == "queues of workers"]
+    last = accounts(found)[WRITER][-1]
+    assert len(told) == (count > 128)
+    assert all(reason.startswith(f"{count - 129} requests") for reason in told)
+    # The worker sleeps 100 after its request was issued.
+    assert last["device.data"] == 20_000 + 19_900 * min(count - 1, 128)

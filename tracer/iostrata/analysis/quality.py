@@ -17,10 +17,11 @@ from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.networks import network_disks
 from iostrata.analysis.path import Path
 from iostrata.analysis.polling import polling_threads
+from iostrata.analysis.queues import deep_queues
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import shown
-from iostrata.layers import BEFORE_REQUESTS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
+from iostrata.layers import BEFORE_REQUESTS, BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
 from iostrata.trace import Trace, by_script, untold_subvolumes
@@ -229,6 +230,8 @@ def _not_observed(
     detail = bool(trace.env.get("detail"))
     yield from _limits(trace, shares)
     yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
+    if shares.get((trace.machine, BEHIND_WORKERS), 0) >= OF_NOTE:
+        yield from deep_queues(trace)
     for observer in OBSERVERS:
         asked = observer.detail is None or (observer.detail == detail and not by_script(trace.env))
         asked &= not observer.given or len(trace.points[observer.given]) > 0

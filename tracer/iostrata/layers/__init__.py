@@ -23,9 +23,10 @@ from iostrata.layers.stack import (
     STACK,
     VISIBILITY,
 )
+from iostrata.layers.wakeup import BEHIND_WORKERS
 
 __all__ = [
-    "BEFORE_REQUESTS", "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK", "ROWS", "STACK",
-    "VISIBILITY", "Declaration", "Depth", "Observer", "Programs", "Rank", "Row", "Stage",
-    "Visibility", "is_idle",
+    "BEFORE_REQUESTS", "BEHIND_WORKERS", "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK",
+    "ROWS", "STACK", "VISIBILITY", "Declaration", "Depth", "Observer", "Programs", "Rank", "Row",
+    "Stage", "Visibility", "is_idle",
 ]  # fmt: skip

@@ -7,6 +7,9 @@ from typing import Final
 
 from iostrata.layers.declaration import Declaration, Depth, Observer, Rank, Row, Visibility
 
+# Of who waits until a kernel worker takes up what it was handed.
+BEHIND_WORKERS: Final = "wakeup.worker"
+
 WAKEUP: Final = Declaration(
     rows=(
         Row(

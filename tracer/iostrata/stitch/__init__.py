@@ -21,6 +21,7 @@ from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.cut import BEGUN, RUNNING
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
+from iostrata.stitch.occupied import MOST_SLEEPS
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import FURTHER, OF_FILE, SERVED
 from iostrata.stitch.people import told
@@ -54,7 +55,7 @@ from iostrata.stitch.window import (
 
 __all__ = [
     "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FURTHER", "FUSE_REQUEST",
-    "KINDS", "METHOD", "METHODS", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE",
+    "KINDS", "METHOD", "METHODS", "MOST_SLEEPS", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE",
     "OPEN_OF_DEVICE", "OP_READ", "OP_WRITE", "O_DSYNC", "RUNNING", "SERVED", "UNASKED", "Accounted",
     "Activities", "Asked", "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges",
     "Idle", "Operations", "Owners", "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans",

@@ -18,7 +18,7 @@ from iostrata.stitch.runs import Runs
 from iostrata.stitch.spans import NO_SPANS, Edges, Spans, follow
 from iostrata.stitch.wakeup import Sleeps
 
-MOST: Final = 64
+MOST_SLEEPS: Final = 64
 """So many of a worker's sleeps are followed at each end of a wait: each takes room.
 
 Those between, in queues deeper than that, are told as the worker's.
@@ -56,7 +56,7 @@ def followed(
     """
     asleep = _asleep(_in_the_way(handed, runs), sleeps, spans)
     row, one = overlapping(handed.tid, handed.since_ns, handed.begin_ns, asleep.tid,
-                           asleep.begin_ns, asleep.end_ns, MOST)  # fmt: skip
+                           asleep.begin_ns, asleep.end_ns, MOST_SLEEPS)  # fmt: skip
     others = np.flatnonzero(asleep.piece[one] != handed.piece[row])
     row, one = row[others], one[others]
     begin = np.maximum(asleep.begin_ns[one], handed.since_ns[row])
@@ -69,8 +69,9 @@ def followed(
 def _in_the_way(handed: Handed, runs: Runs) -> Runs:
     """Those that others had to wait for."""
     row, run = overlapping(
-        handed.tid, handed.since_ns, handed.begin_ns, runs.tid, runs.begin_ns, runs.end_ns, MOST
-    )
+        handed.tid, handed.since_ns, handed.begin_ns, runs.tid, runs.begin_ns, runs.end_ns,
+        MOST_SLEEPS,
+    )  # fmt: skip
     others = np.zeros(len(runs.tid), np.bool_)
     others[run[runs.piece[run] != handed.piece[row]]] = True
     rows = np.flatnonzero(others)

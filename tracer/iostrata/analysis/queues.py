@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is not followed of the queues of io_uring's workers: too many waited for one at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from iostrata.columns import AsOf, at, columns_of, distinct
+from iostrata.layers import BEHIND_WORKERS
+from iostrata.model import NotObserved
+from iostrata.stitch import MOST_SLEEPS
+from iostrata.trace import Trace
+
+
+def deep_queues(trace: Trace) -> Iterator[NotObserved]:
+    """A line for all that waited while a worker slept more often than is followed."""
+    begun = columns_of(trace.points["io_uring_work"], "tid", "request_key")
+    handed = columns_of(trace.points["io_uring_queue_async_work"], "request_key")
+    order = np.argsort(handed["time_ns"], kind="stable")
+    handed = {name: column[order] for name, column in handed.items()}
+    found = AsOf(handed["request_key"], handed["time_ns"])
+    since = at(handed["time_ns"], found.at_or_before(begun["request_key"], begun["time_ns"]))
+    resumed = columns_of(trace.points["sched_resume"], "subject_tid", "off_ns", "state")
+    asleep = resumed["state"] != 0
+    deep = 0
+    for tid in distinct(begun["tid"]).tolist():
+        mine = np.flatnonzero((begun["tid"] == tid) & (begun["request_key"] != 0) & (since >= 0))
+        off = np.sort(resumed["off_ns"][asleep & (resumed["subject_tid"] == tid)])
+        slept = np.searchsorted(off, begun["time_ns"][mine]) - np.searchsorted(off, since[mine])
+        deep += int(np.count_nonzero(slept > 2 * MOST_SLEEPS))
+    if deep:
+        reason = (
+            f"{deep} requests of io_uring waited for a worker that slept more than "
+            f"{2 * MOST_SLEEPS} times meanwhile: only the first and last {MOST_SLEEPS} are followed"
+        )
+        yield NotObserved("queues of workers", reason, BEHIND_WORKERS)
