@@ -185,6 +185,9 @@ FILE *facts_create(int directory_fd, const char *name);
 /* tsc.c: how the virtual machines' time stamp counters differ from this machine's */
 int tsc_write(int directory_fd);
 
+/* cards.c: network cards by their drivers */
+int cards_write(int directory_fd);
+
 /* vmms.c: virtual machines by name, and whose QEMU holds requests back itself; asked: duties */
 int vmms_write(unsigned int asked, int directory_fd);
 

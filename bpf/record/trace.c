@@ -39,6 +39,8 @@ int trace_begin(struct session *session)
 	if (!error)
 		error = facts_write(&session->blocks, session->directory_fd);
 	if (!error)
+		error = cards_write(session->directory_fd);
+	if (!error)
 		error = vmms_write(session->options.duties, session->directory_fd);
 	if (!error)
 		error = rings_open(&session->rings, skeleton, &session->metadata,

@@ -78,6 +78,7 @@ def secretive(path: Path) -> Path:
     builder.block(DISK, "sda").block(device(7, 0), "loop0", backing="/srv/s3cr3t dir/image")
     builder.throttled(70, "s3cr3t").throttled(71, "")
     builder.vmm(70, "s3cr3t").vmm(72, "").image(DISK, 9, "qcow2")
+    builder.card("s3cr3t", "virtio_net")
     builder.cgroup(7, "/s3cr3t.slice/docker-" + "5ec4e7" * 10 + "5ec4.scope")
     writer = Writer(world, 100, DISK, 1_000)
     for _ in range(3):
@@ -136,6 +137,7 @@ def test_no_name_remains_in_any_byte(tmp_path: Path) -> None:
     assert not facts.throttled[71]
     assert facts.vmms == {70: facts.throttled[70], 72: ""}
     assert facts.images == {(DISK, 9): "qcow2"}
+    assert list(facts.cards.values()) == ["virtio_net"]
     assert facts.least_rtt_us == {800 << 16 | 2049: 77}
     assert [echo.round_trip_ns for echo in facts.echoes] == [9]
 

@@ -144,6 +144,13 @@ def test_processors_are_told(disk: Path) -> None:
     assert ids[max(ids)] == int(own)
 
 
+def test_network_cards_are_told(disk: Path) -> None:
+    iostrata("record", "-o", "recording", "--", *writer("fdatasync", 1), cwd=disk)
+    (trace,) = open_recording(disk / "recording").traces()
+    drivers = Path("/sys/class/net").glob("*/device/driver")
+    assert trace.facts.cards == {one.parts[-3]: one.resolve().name for one in drivers}
+
+
 def cpuinfo_of(cpu: int) -> str:
     parts = Path("/proc/cpuinfo").read_text().split("\n\n")
     return next(part for part in parts if re.match(rf"processor\s*: {cpu}\n", part))

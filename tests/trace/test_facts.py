@@ -108,7 +108,9 @@ def test_the_builder_writes_facts(tmp_path: Path) -> None:
         VDA, "vda", scheduler="none", write_cache="write back", fua=False, rotational=True
     )
     builder.block(VDA1, "vda1", parent_key=VDA).block(LOOP, "loop0", lower_keys=(VDA1, 5))
+    builder.card("eth0", "virtio_net")
     facts = read_trace(builder.write(tmp_path)).facts
+    assert facts.cards == {"eth0": "virtio_net"}
     assert facts.mounts == (Mount(VDA1, "/mnt/a\\ b", "xfs", "/dev/vda1", "rw,sync"),)
     assert facts.blocks[VDA].fua is False
     assert facts.blocks[VDA].rotational is True
@@ -236,7 +238,7 @@ def test_where_an_image_keeps_what(tmp_path: Path) -> None:
         ("tsc", "virtual CPU's offset"), ("exchange", "exchange of clocks"), ("stacks", "stack"),
         ("cgroups", "control group"), ("connections", "connection"), ("echoes", "echo"),
         ("overlays", "overlay"), ("throttled", "virtual machine"), ("vmms", "virtual machine"),
-        ("images", "image"), ("image_maps", "range of an image"),
+        ("images", "image"), ("image_maps", "range of an image"), ("cards", "network card"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage analysis: a trace in, which of its disks another machine serves, by a network, out.
+"""Stage analysis: a trace in, which of its disks another machine serves, by a network, and which
+of its network cards a hypervisor does, out.
 
-No hop leads to what is behind them: without a word, their device would be taken for one here.
+No hop leads to what is behind them: without a word, their device would be taken for one here, and
+what is taken on the way for the network's.
 """
 
 from __future__ import annotations
@@ -23,10 +25,17 @@ NAMED_DISK: Final = re.compile("(nbd|rbd|drbd)[0-9]+|(etherd)!e[0-9.]+")
 # What a disk of SCSI or NVMe is reached by; the latter's are sysfs's own words.
 SCSI: Final = {"iscsi": "iSCSI", "fc": "Fibre Channel"}
 FABRICS: Final = {"tcp": "TCP", "rdma": "RDMA", "fc": "Fibre Channel"}
-
+# Cards that are a hypervisor's program, by their drivers.
+VIRTUAL_CARDS: Final = {
+    "virtio_net": "virtio",
+    "vif": "Xen",
+    "vmxnet3": "VMware",
+    "hv_netvsc": "Hyper-V",
+}
 
 # Points of drivers that say when a request was sent and answered: rows of its own have its time.
 TELLING: Final = ("nbd_header_received", "nvme_complete_rq", "iscsi_answered")
+CALLING: Final = ("rpc_call", *TELLING)
 
 
 def network_disks(trace: Trace) -> Iterator[str]:
@@ -40,6 +49,19 @@ def network_disks(trace: Trace) -> Iterator[str]:
         if key in asked and key not in told:
             beyond = f"what the network and {server} take is in device"
             yield f"{blocks[key].name} is a network disk ({kind}): {beyond}"
+
+
+def asks_a_network(trace: Trace) -> bool:
+    """Whether the machine was seen to ask others for what is made durable."""
+    return any(len(trace.points[point]) for point in CALLING)
+
+
+def virtual_cards(trace: Trace) -> Iterator[str]:
+    """A line for each: no point tells which packets went by it, nor what that took."""
+    for interface, driver in trace.facts.cards.items():
+        if kind := VIRTUAL_CARDS.get(driver):
+            beyond = "what a hypervisor takes of what goes by it is in the network's part"
+            yield f"{interface} is a {kind} network card: {beyond}"
 
 
 def _network_of(block: BlockDevice) -> tuple[str, str] | None:

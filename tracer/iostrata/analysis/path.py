@@ -194,4 +194,10 @@ def _why_apart(graph: Graph, trace: Trace, role: str) -> str:
             f"taken for what it did for another {role} that asked the same"
         )
     why = (hop.untied(trace) for hop in HOPS)
-    return next(filter(None, why), "nothing ties its events to another machine's")
+    return next(filter(None, why), "nothing ties its events to another machine's" + _carries(trace))
+
+
+def _carries(trace: Trace) -> str:
+    if not trace.facts.vmms:
+        return ""
+    return "; what its virtual machines send by their network cards is not followed through it"

@@ -14,7 +14,7 @@ import numpy as np
 from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.left_out import bounds_of, unseen_asks
-from iostrata.analysis.networks import network_disks
+from iostrata.analysis.networks import asks_a_network, network_disks, virtual_cards
 from iostrata.analysis.path import Path
 from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.queues import deep_queues
@@ -138,10 +138,17 @@ def quality_of(
 
 
 def _virtual(path: Path) -> Iterator[str]:
-    """The disks asked for anything whose names tell that no device is behind them, but a machine.
+    """The disks asked for anything whose names tell that no device is behind them, but a machine,
+    and the network cards of who asks or answers by a network.
 
-    A guest's need no telling: its rows say so.
+    A guest's disks need no telling: its rows say so.
     """
+    networked = {
+        trace.machine
+        for link in path.links
+        for trace in (link.upper, link.lower.trace)
+        if link.hop.way == "network" and link.upper is not link.lower.trace
+    }
     for member in path.members:
         for hop in path.graph.hops:
             followed = {link.upper.machine for link in path.links if link.hop is hop}
@@ -150,6 +157,8 @@ def _virtual(path: Path) -> Iterator[str]:
                 yield from (where + disk for disk in hop.disks(member.trace))
         where = f"{member.trace.machine}: " if path.several else ""
         yield from (where + disk for disk in network_disks(member.trace))
+        if member.trace.machine in networked or asks_a_network(member.trace):
+            yield from (where + card for card in virtual_cards(member.trace))
 
 
 def _type(file_system: str) -> str:

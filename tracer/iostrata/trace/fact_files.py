@@ -67,6 +67,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         vmms=dict(files.lines("vmms", "virtual machine", _vmm)),
         images=dict(files.lines("images", "image", parse_image)),
         image_maps=by_file(files.lines("image_maps", "range of an image", parse_extent)),
+        cards=dict(files.lines("cards", "network card", _card)),
     )
     return facts, files.defects
 
@@ -198,6 +199,11 @@ def _least_rtt(row: Mapping[str, str]) -> tuple[int, int] | None:
         return None
     connection = integer(row["local_port"], 16) << 16 | integer(row["port"], 16)
     return connection, integer(row["min_rtt_us"], 32)
+
+
+def _card(line: str) -> tuple[str, str]:
+    interface, driver = line.split("\t")
+    return shown(interface), shown(driver)
 
 
 def _overlay(line: str) -> tuple[int, int]:

@@ -75,7 +75,8 @@ class Facts:
     sent; empty: it was not asked for them. ``throttled``: the name of each QEMU whose command line
     limits a disk, by its process; empty where it has none. ``vmms``: the same of every QEMU.
     ``images``: the format of the files that these had open, of those that are not raw;
-    ``image_maps``: where those kept what, as far as that was there.
+    ``image_maps``: where those kept what, as far as that was there. ``cards``: the driver of each
+    network card, by its interface.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -92,6 +93,7 @@ class Facts:
     vmms: Mapping[int, str] = field(default_factory=dict)
     images: Mapping[File, str] = field(default_factory=dict)
     image_maps: Mapping[File, tuple[Extent, ...]] = field(default_factory=dict)
+    cards: Mapping[str, str] = field(default_factory=dict)
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""

@@ -133,6 +133,7 @@ def _redact_facts(source: Path, target: Path, names: Pseudonyms) -> None:
         **{name: lambda line: line for name in KEPT_FACTS},
         "mountinfo": lambda line: _mount(line, blocks, names),
         "cgroups": lambda line: _cgroup(line, names),
+        "cards": lambda line: _first_cell(line, "", lambda cell: _renamed(cell, names.name)),
         "throttled": lambda line: _vmm(line, names),
         "vmms": lambda line: _vmm(line, names),
         ECHOES: lambda line: _first_cell(line, "address", names.address),

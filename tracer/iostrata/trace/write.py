@@ -252,6 +252,7 @@ class TraceBuilder:
     _cgroups: dict[int, str] = field(default_factory=dict)
     _throttled: dict[int, str] = field(default_factory=dict)
     _vmms: dict[int, str] = field(default_factory=dict)
+    _cards: dict[str, str] = field(default_factory=dict)
     _images: dict[File, str] = field(default_factory=dict)
     _extents: list[tuple[File, Extent]] = field(default_factory=list)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
@@ -338,6 +339,10 @@ class TraceBuilder:
         self._extents.append(((device_key, inode), extent))
         return self
 
+    def card(self, interface: str, driver: str) -> Self:
+        self._cards[interface] = driver
+        return self
+
     def write(self, directory: Path) -> Path:
         """The machine's directory, written."""
         facts = {}
@@ -362,6 +367,8 @@ class TraceBuilder:
             facts["images"] = "".join(lines)
         if self._extents:
             facts["image_maps"] = "".join(extent_line(*one) for one in self._extents)
+        if self._cards:
+            facts["cards"] = "".join(f"{name}\t{driver}\n" for name, driver in self._cards.items())
         refused = {cpu: sorted(rows) for cpu, rows in self._refused.items()}
         write_trace(
             directory,
