@@ -248,6 +248,18 @@ def test_an_image_on_nfs(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_an_image_that_is_not_raw(tmp_path: Path) -> None:
+    """What is at the same place in its file is another block of the guest's."""
+    guest = Guest()
+    guest.host.builder.image(HOST_DISK, IMAGE_INODE, "qcow2")
+    for number in range(6):
+        guest.read(number * 64 * PAGE, 4 * PAGE, cached, "device")
+    found = analyse(open_recording(guest.recording(tmp_path)), Op.READ)
+    conserves(found)
+    assert found.quality.crossings == ()
+    assert list(served(found)) == guest.reader.served
+
+
 def test_a_part_that_was_found_nowhere(tmp_path: Path) -> None:
     """Of two requests of a read the host's recording has one: the other may have been anywhere."""
     guest = Guest()
