@@ -108,6 +108,21 @@ def test_a_bad_round(found: Breakdown, witness: Witness, wrong: list[str]) -> No
     assert failed(of_round(WANTED, Measured(found, witness))) == wrong
 
 
+@pytest.mark.parametrize(
+    ("quality", "wrong"),
+    [
+        (Quality(), []),
+        (Quality(unfollowed=10), []),
+        (Quality(unfollowed=11), ["followed"]),
+        (Quality(apart=("host: nothing ties it",)), ["followed"]),
+    ],
+)
+def test_what_was_not_followed(quality: Quality, wrong: list[str]) -> None:
+    found = Measured(breakdown(ROWS, quality=quality), Witness(WRITES, 100_000))
+    assert failed(of_round(msgspec.structs.replace(WANTED, followed=0.99), found)) == wrong
+    assert failed(of_round(WANTED, found)) == []
+
+
 def test_a_broken_sum() -> None:
     found = breakdown({"syscall": 100_000})
     found.residual_ns[7] += 1

@@ -96,6 +96,11 @@ def of_round(wanted: Checks, measured: Measured, pace: float = 1.0) -> Iterator[
     yield Check(
         "residual", abs(residual) <= wanted.residual, f"{residual:.2%}", f"<= {wanted.residual:.2%}"
     )
+    if wanted.followed is not None:
+        quality = breakdown.quality
+        followed = 0.0 if quality.apart else 1 - quality.unfollowed / analysed
+        enough = followed >= wanted.followed
+        yield Check("followed", enough, f"{followed:.2%}", f">= {wanted.followed:.2%}")
 
 
 def of_fault(

@@ -99,7 +99,8 @@ class Checks(Strict, frozen=True, kw_only=True):
     """What must be found in every round; conservation is checked without being asked for.
 
     ``count``: as many writes as the workload made. ``mean_deviation``: from the
-    workload's own. ``found`` and ``elsewhere``: of an injection's delay, in its
+    workload's own. ``followed``: writes of which all was found on the machines below, of which none
+    stands apart; None: not asked. ``found`` and ``elsewhere``: of an injection's delay, in its
     rows at least and in any other row at most, against the round without it.
     """
 
@@ -107,6 +108,7 @@ class Checks(Strict, frozen=True, kw_only=True):
     analysed: Share = 0.999
     mean_deviation: Share = 0.03
     residual: Share = 0.01
+    followed: Share | None = None
     found: Share = 0.95
     elsewhere: Share = 0.03
 
