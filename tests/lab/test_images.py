@@ -164,6 +164,23 @@ def test_a_device_whose_memory_nobody_can_map(tmp_path: Path) -> None:
         read_scenario(write(found, tmp_path))
 
 
+def test_a_directory_that_qemu_itself_serves(tmp_path: Path) -> None:
+    """QEMU knows it from the start, and the guest once the device is plugged in."""
+    found = path_document()
+    device = {key: value for key, value in DEVICE.items() if key != "socket"}
+    options = {"mount_tag": "share"}
+    keys = {"driver": "virtio-9p-pci", "options": options, "directory": "/mnt"}
+    found["stack"].append(device | keys)
+    scenario = read_scenario(write(found, tmp_path))
+    assert scenario.shares("guest") == {"share": "/mnt"}
+    assert scenario.shares("host") == {}
+    line = " ".join(qemu.nested_command_line(scenario.machines[0], shares={"share": "/mnt"}))
+    assert "-fsdev local,id=share,path=/mnt,security_model=none" in line
+    on, log = site(scenario)
+    build(scenario.stack[-1:], on)
+    assert "'driver': 'virtio-9p-pci', 'bus': 'slot-share', 'mount_tag': 'share', 'fsdev': 'share'" in log[0]  # fmt: skip  # noqa: E501
+
+
 def test_slots_and_shared_memory_of_a_nested_machine() -> None:
     machine = Machine(name="guest", nested="host", memory_mib=512, shared_memory=True)
     line = " ".join(qemu.nested_command_line(machine, (), ["a", "b"]))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,10 @@ class ToldMonitor(Monitor):
     def __init__(self, log: list[str]) -> None:
         self._log = log
 
-    def execute(self, command: str, **arguments: Any) -> None:
-        self._log.append(f"monitor: {command} {arguments}")
+    def execute(
+        self, command: str, words: Mapping[str, Any] | None = None, **arguments: Any
+    ) -> None:
+        self._log.append(f"monitor: {command} {arguments | dict(words or {})}")
 
     def wait_deleted(self, device: str) -> None:
         self._log.append(f"monitor: {device} is deleted")

@@ -88,16 +88,18 @@ def boot_nested(
     host: RunningMachine,
     plugs: Sequence[Plug],
     slots: Sequence[str],
+    shares: Mapping[str, str],
 ) -> RunningMachine:
     """Begins to bring it up within ``host``, with which it ends.
 
-    Its directory is one of those that the two exchange. ``slots``: for what is plugged into it.
+    Its directory is one of those that the two exchange. ``slots``: for what is plugged into it;
+    ``shares``: directories of the host, for devices that serve them.
     """
     directory = host.exchange / machine.name
     (directory / qemu.EXCHANGE).mkdir()
     modules = (*NESTED_MODULES, *software.modules)
     (directory / qemu.INITRAMFS).write_bytes(initramfs(software.kernel, software.busybox, modules))
-    words = shlex.join(qemu.nested_command_line(machine, plugs, slots))
+    words = shlex.join(qemu.nested_command_line(machine, plugs, slots, shares))
     started = f"{words} & echo $! >{PID}; wait $!; echo $? >{ENDED}"
     host.command(
         "modprobe -q kvm_amd || modprobe kvm_intel || exit\n"

@@ -101,7 +101,8 @@ def _boot(lab: Lab, listener: LabListener, teardown: ExitStack) -> None:
         _set_up(lab, host)
         for nested in lab.within(machine.name):
             plugs, slots = lab.wiring.plugs[nested.name], lab.scenario.slots(nested.name)
-            running = boot.boot_nested(nested, lab.software[nested.name], host, plugs, slots)
+            software, shares = lab.software[nested.name], lab.scenario.shares(nested.name)
+            running = boot.boot_nested(nested, software, host, plugs, slots, shares)
             teardown.callback(running.close)
             _add(lab, running, listener)
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -32,17 +33,24 @@ class Monitor:
     def close(self) -> None:
         self._port.close()
 
-    def execute(self, command: str, **arguments: Any) -> None:
-        """``arguments``: by QEMU's names, with _ for -."""
-        given = {name.replace("_", "-"): value for name, value in arguments.items()}
+    def execute(
+        self, command: str, words: Mapping[str, Any] | None = None, **arguments: Any
+    ) -> None:
+        """``words``: by QEMU's names; ``arguments``: by those with _ for -."""
+        given = {name.replace("_", "-"): value for name, value in arguments.items()} | dict(
+            words or {}
+        )
         with self._port.held():
             answer = self._ask(command, given)
         if "error" in answer:
             raise LabError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
 
-    def plug(self, down: ExitStack, **device: Any) -> None:
-        """``down`` gets what unplugs it again, and waits for the guest to let go of it."""
-        self.execute("device_add", **device)
+    def plug(self, down: ExitStack, words: Mapping[str, Any] | None = None, **device: Any) -> None:
+        """``words``, ``device``: as for ``execute``.
+
+        ``down`` gets what unplugs it again, and waits for the guest to let go of it.
+        """
+        self.execute("device_add", words, **device)
         down.callback(self.wait_deleted, device["id"])
         down.callback(self.execute, "device_del", id=device["id"])
 

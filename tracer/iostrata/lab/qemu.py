@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from iostrata.errors import LabError
@@ -117,17 +118,22 @@ def command_line(
 
 
 def nested_command_line(
-    machine: Machine, plugs: Iterable[Plug] = (), slots: Iterable[str] = ()
+    machine: Machine,
+    plugs: Iterable[Plug] = (),
+    slots: Iterable[str] = (),
+    shares: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """Of a machine within another, whose ports it is handed on.
 
-    ``slots``: names of what is to be plugged in.
+    ``slots``: names of what is to be plugged in; ``shares``: directories that devices are to
+    serve, by name.
     """
     ports = {name: f"{PORTS}/{machine.name}.{name}" for name in (CONTROL, RECORDER)}
     return [
         *_any(machine, NESTED[accelerator()], f"/run/{kernel_disk(machine)}", ports),
         *_file("root", f"{DISKS}/{ROOT}"),
         *(word for number, name in enumerate(slots, 1) for word in _slot(name, number)),
+        *(word for name, path in shares.items() for word in _served(name, path)),
         *(word for plug in plugs for word in _interface(plug)),
         *("-chardev", f"pipe,id={MONITOR},path={PORTS}/{machine.name}.{MONITOR}"),
         *("-mon", f"chardev={MONITOR},mode=control"),
@@ -160,6 +166,11 @@ def _any(
 
 def _share(tag: str, path: str, more: str) -> Iterator[str]:
     yield from ("-virtfs", f"local,mount_tag={tag},path={path},security_model=none{more}")
+
+
+def _served(name: str, path: str) -> Iterator[str]:
+    # QEMU looks for it only once a device is plugged in.
+    yield from ("-fsdev", f"local,id={name},path={path},security_model=none")
 
 
 def _file(name: str, path: str) -> Iterator[str]:

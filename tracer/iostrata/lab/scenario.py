@@ -147,6 +147,10 @@ class Scenario(Strict, frozen=True, kw_only=True):
         """What steps plug into that machine."""
         return [name for step in self.stack for name in step.slots(machine)]
 
+    def shares(self, machine: str) -> dict[str, str]:
+        """The directories of the one below that its QEMU serves to that machine, by name."""
+        return dict(share for step in self.stack for share in step.shares(machine))
+
     def modules(self, machine: Machine) -> list[str]:
         """Of the kernel, which that machine must have loaded; with their parameters."""
         steps = (step for step in self.stack if machine.name in step.involved())

@@ -18,13 +18,14 @@ class Device(Step, tag="device", tag_field="kind", frozen=True, kw_only=True):
     """A device of ``guest``: ``driver`` and ``options`` are QEMU's own words for it.
 
     ``socket``: of the process on the machine below that serves it (vhost-user), and that maps the
-    guest's memory.
+    guest's memory. ``directory``: of that machine, which QEMU itself serves (9p).
     """
 
     guest: Name
     driver: str
     options: dict[str, Any] = msgspec.field(default_factory=dict)
     socket: Place | None = None
+    directory: Place | None = None
 
     def involved(self) -> tuple[str, ...]:
         return (self.machine, self.guest)
@@ -32,10 +33,16 @@ class Device(Step, tag="device", tag_field="kind", frozen=True, kw_only=True):
     def slots(self, machine: str) -> tuple[str, ...]:
         return (self.name,) if machine == self.guest else ()
 
+    def shares(self, machine: str) -> tuple[tuple[str, str], ...]:
+        mine = self.directory if machine == self.guest else None
+        return ((self.name, mine),) if mine else ()
+
     def check(self, ground: Ground) -> Problems:
         yield from ground.unless_nested("guest", self.machine, self.guest)
         if self.socket and not ground.machines[self.guest].shared_memory:
             yield "socket", f"nobody can map the memory of {self.guest}", "give it shared_memory"
+        if self.directory:
+            yield from ground.unless_mounted("directory", self.machine, self.directory)
 
     def build(self, site: Site, down: ExitStack) -> None:
         monitor, options = site.machines[self.guest].monitor, self.options
@@ -46,5 +53,7 @@ class Device(Step, tag="device", tag_field="kind", frozen=True, kw_only=True):
             monitor.execute("chardev-add", id=name, backend=backend)
             down.callback(monitor.execute, "chardev-remove", id=name)
             options = {**options, "chardev": name}
+        if self.directory:
+            options = {**options, "fsdev": self.name}
         bus = qemu.slot(self.name)
-        monitor.plug(down, id=self.name, driver=self.driver, bus=bus, **options)
+        monitor.plug(down, options, id=self.name, driver=self.driver, bus=bus)

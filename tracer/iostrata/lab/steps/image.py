@@ -102,17 +102,17 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
         bus = qemu.slot(self.name)
         if controller:
             above = f"{self.name}-controller"
-            monitor.plug(down, id=above, driver=controller, bus=bus, **thread)
+            monitor.plug(down, thread, id=above, driver=controller, bus=bus)
             bus, thread = f"{above}.0", {}
         monitor.plug(
             down,
+            thread,
             id=self.name,
             driver=disk,
             bus=bus,
             drive=node,
             serial=self.name,
             write_cache="on" if write_cache else "off",
-            **thread,
         )
         site.wait_for_device(self.guest, self.name)
 

@@ -135,6 +135,10 @@ class Step(Strict, frozen=True, kw_only=True):
         """What it plugs into that machine, by names of its own."""
         return ()
 
+    def shares(self, machine: str) -> tuple[tuple[str, str], ...]:
+        """Directories of the machine below that QEMU serves to that one, each with its name."""
+        return ()
+
     def mounts(self) -> tuple[str, ...]:
         """Directories of its machine in which it mounts something."""
         return ()
