@@ -264,6 +264,40 @@ def test_without_its_threads_a_daemon_is_one_row(tmp_path: Path) -> None:
     assert "fuse.call" in {gap.merged_into for gap in found.quality.not_observed}
 
 
+def test_pages_that_are_written_back_are_asked_for_at_once(tmp_path: Path) -> None:
+    """With a writeback cache fdatasync sends all that is dirty, then waits until the last is there.
+
+    Its thread serves one after the other: what is behind the first ones is in the queue.
+    """
+    random, mounted = Random(4), Mounted(world())
+    app = mounted.app()
+    for _ in range(10):
+        app.enter()
+        app.cpu(4_000)
+        first = app.now
+        sent = [first + 400 * number for number in range(3)]
+        for send in sent:
+            mounted.unique += 2
+            thread = mounted.served(send, mounted.unique, replace(drawn(random), spliced=False))
+            mounted.answered(thread, send, app.tid, mounted.unique)
+        wake = thread.now + INTERRUPT
+        app.now = wake + RUNQUEUE
+        mounted.world.emit("sched_resume", app.now, app.tid, off_ns=sent[-1] + 300, wake_ns=wake,
+                           waker_tid=thread.tid, state=2, subject_tid=app.tid)  # fmt: skip
+        # What it waits for is what ends last: from when that was asked for on.
+        app.account += thread.account
+        app.account["fuse.queue"] += sent[-1] - first
+        app.account += Counter({"wakeup.interrupt": INTERRUPT, "wakeup.runqueue": RUNQUEUE})
+        app.cpu(1_500)
+        app.leave("fdatasync")
+        app.finish()
+        app.now += 10_000
+    found = analysed(mounted.world, tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed) == (30, 30)
+    holds(found, app)
+
+
 @pytest.mark.parametrize("state", [INTERRUPTIBLE, 2])
 def test_a_sleep_that_a_daemon_did_not_choose_is_not_explained(tmp_path: Path, state: int) -> None:
     """It reads from a disk, or sleeps in a call that is recorded."""
