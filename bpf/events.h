@@ -721,6 +721,22 @@ struct fuse_take_event {
 	unsigned int opcode;
 };
 
+/* A request of a 9p file system's client, told by the thread that asked, once it has the answer. */
+struct ninep_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* the client's, of what it waits for */
+	unsigned long long send_ns;
+	unsigned long long offset_bytes; /* of a write or a read */
+	/* Which file it is about, as its server numbers files (qid.path): QEMU's, as its host does;
+	 * 0: not known. */
+	unsigned long long path;
+	unsigned int size_bytes; /* written or read, as the answer has it */
+	unsigned int dev;        /* of the file system's superblock; 0: not known */
+	int error;
+	unsigned short tag;  /* its number on the wire meanwhile */
+	unsigned short type; /* enum p9_msg_t of net/9p/9p.h */
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -806,7 +822,8 @@ struct fuse_take_event {
 	P(block_bio_file, bio_file_event)           \
 	P(fuse_request, fuse_event)                 \
 	P(fuse_take, fuse_take_event)               \
-	P(syscall_cut, syscall_event)
+	P(syscall_cut, syscall_event)               \
+	P(ninep_request, ninep_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Virtqueues, as a guest's drivers see them: a request is added, the device is told, the
- * device interrupts.  Only queues to which a recorded block request has been added.
+ * device interrupts.  Only queues to which a recorded block request, or one of 9p, has been added.
  */
 #include <asm/ptrace.h>
 #include <bpf/bpf_tracing.h>
 
 #include "block.bpf.h"
+#include "ninep.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -98,6 +99,8 @@ static __always_inline int added(__u64 queue_key, __u64 data)
 	__u32 nothing = 0;
 	union event *e;
 
+	if (!request_key && ninep_is_asked(data))
+		request_key = data;
 	if (!request_key)
 		return 0;
 	bpf_map_update_elem(&virtio_queues, &queue_key, &nothing, BPF_ANY);

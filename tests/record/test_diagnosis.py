@@ -61,6 +61,7 @@ def test_verdicts() -> None:
         "nbd": "absent",
         "fuse": "absent",
         "virtiofs": "absent",
+        "ninep": "absent",
         "data": "no",
     }
     assert diagnosis().observable

@@ -221,7 +221,7 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[Top], int]:
         (trace, hop, *found)
         for trace in graph.machines
         for hop in HOPS
-        if not (hop.within and _has_workload(trace))
+        if not (hop.overlaps or (hop.within and _has_workload(trace)))
         if (found := units_of_served(hop, trace))
     ]
     first = [one for one in served if (one[0].machine, one[1].name) not in asked]

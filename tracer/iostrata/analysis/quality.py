@@ -339,7 +339,7 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
         if (each.mounts and not mounted & each.mounts)
         or (each.disk and not any(disk.startswith(each.disk) for disk in disks))
         or (each.thread and each.thread not in kinds)
-        or (each.hop and each.hop not in hops)
+        or (each.hops and not each.hops & hops)
         or (each.serves and each.serves not in served)
     }
 

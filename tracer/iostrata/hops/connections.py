@@ -30,7 +30,7 @@ def readdressed(link: Link) -> int:
     Something between the two changes them, or what was found is of another client's calls: one
     with the same numbers and ports that was not recorded.
     """
-    if not link.hop.names:
+    if ports_of not in link.hop.names:
         return 0
     asked = link.asks.group[link.pairs.ask] >> PORTS_BITS
     served = link.serves.group[link.pairs.serve] >> PORTS_BITS

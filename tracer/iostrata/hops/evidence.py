@@ -23,6 +23,7 @@ from iostrata.layers import HOPS, STACK
 from iostrata.model import Evidence
 from iostrata.stitch import (
     FUSE_REQUEST,
+    NINEP_REQUEST,
     UNASKED,
     Owners,
     Spans,
@@ -154,6 +155,10 @@ class Witness:
         requests, first = self._requests, int(asked[0])
         if first >= len(requests.key):
             call = first - len(requests.key)
+            if self._calls.operation[call] >= NINEP_REQUEST:
+                size = int(self._calls.size_bytes[call]) or None
+                offset = int(self._calls.offset_bytes[call])
+                return Evidence(offset_bytes=offset if size else None, size_bytes=size)
             if self._calls.operation[call] >= FUSE_REQUEST:
                 return Evidence(unique=int(self._calls.xid[call]))
             return Evidence(

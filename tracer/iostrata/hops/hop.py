@@ -222,7 +222,8 @@ class Hop(ABC):
     ``floor``: the rank of a piece of the lower machine where no layer is at work.
     ``loops``: a machine may lead to itself by it; ``within``: to itself only. ``exclusive``: what
     one group of the lower machine serves is one group of one machine's. ``skips``: a group of asks
-    may be carried out past the lower machine, which sees nothing of it then. ``names``: what two
+    may be carried out past the lower machine, which sees nothing of it then. ``overlaps``: all that
+    is served is among what another hop has served. ``names``: what two
     machines may have in common of a group, which is a connection's number, the surest first.
     ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
     the two; ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name
@@ -235,6 +236,7 @@ class Hop(ABC):
     within = False
     exclusive = False
     skips = False
+    overlaps = False
     names: tuple[Name, ...] = ()
     asker = ""
     way = "network"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -32,6 +33,7 @@ from iostrata.trace.layout import (
 )
 
 _NONE, _NEVER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+File = Callable[[Ints, Ints], Ints]
 NO_SERVES: Final = Serves(_NONE, _NONE, _NONE, _NONE, _NEVER, _NONE, _NONE, _NEVER, _NONE, _NONE)
 
 
@@ -45,16 +47,19 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
     return distinct(columns["tgid"][mine])
 
 
-def served_by(lower: Trace, processes: Ints, reads: bool = False) -> tuple[Serves, Pieces]:
+def served_by(
+    lower: Trace, processes: Ints, reads: bool = False, file_of: File = pair_key
+) -> tuple[Serves, Pieces]:
     """Each of their calls and requests, by the place in the file and the size.
 
-    ``reads``: also those that read, as groups of their own.
+    ``reads``: also those that read, as groups of their own. ``file_of``: a number for each file, of
+    its own number and its file system's.
     """
     if not len(processes):
         return NO_SERVES, NO_PIECES
     parts = (
-        _by_calls(_calls(lower, processes, reads)),
-        _by_requests(_requests(lower, processes, reads)),
+        _by_calls(_calls(lower, processes, reads), file_of),
+        _by_requests(_requests(lower, processes, reads), file_of),
     )
     serves = Serves(**joined([serves for serves, _ in parts]))
     pieces = Pieces(**joined([pieces for _, pieces in parts]))
@@ -98,7 +103,7 @@ def _calls(lower: Trace, processes: Ints, reads: bool) -> dict[str, Ints]:
     return {name: column[rows] for name, column in calls.items()}
 
 
-def _by_calls(calls: dict[str, Ints]) -> tuple[Serves, Pieces]:
+def _by_calls(calls: dict[str, Ints], file_of: File) -> tuple[Serves, Pieces]:
     call, none = calls["call"], np.zeros(len(calls["call"]), np.int64)
     flush = (call == CALL_FSYNC) | (call == CALL_FDATASYNC)
     mark = np.where(_reads(call), READ_MARK, 0)
@@ -106,7 +111,7 @@ def _by_calls(calls: dict[str, Ints]) -> tuple[Serves, Pieces]:
         begin_ns=calls["enter_ns"],
         end_ns=calls["time_ns"],
         key=pair_key(calls["offset_bytes"], calls["result"]) ^ mark,
-        group=pair_key(calls["inode"], calls["dev"]) ^ mark,
+        group=file_of(calls["inode"], calls["dev"]) ^ mark,
         shared=flush,
         piece=none,
         agent=calls["tgid"],
@@ -124,13 +129,13 @@ def _requests(lower: Trace, processes: Ints, reads: bool) -> Submissions:
     return found.rows(np.flatnonzero(own & (found.end_ns >= 0) & (found.result >= 0)))
 
 
-def _by_requests(found: Submissions) -> tuple[Serves, Pieces]:
+def _by_requests(found: Submissions, file_of: File) -> tuple[Serves, Pieces]:
     mark = np.where(found.read, READ_MARK, 0)
     serves = Serves(
         begin_ns=found.begin_ns,
         end_ns=found.end_ns,
         key=pair_key(found.offset_bytes, found.result) ^ mark,
-        group=pair_key(found.inode, found.device_key) ^ mark,
+        group=file_of(found.inode, found.device_key) ^ mark,
         shared=found.flush,
         piece=np.zeros(len(found), np.int64),
         agent=found.tgid,

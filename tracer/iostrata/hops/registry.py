@@ -10,8 +10,11 @@ from iostrata.hops.hop import Hop
 from iostrata.hops.iscsi import Iscsi
 from iostrata.hops.nbd import Nbd
 from iostrata.hops.nfs import Nfs
+from iostrata.hops.ninep import Ninep
 from iostrata.hops.nvme_tcp import NvmeTcp
 from iostrata.hops.virtio import Virtio
 from iostrata.hops.virtiofs import Virtiofs
 
-HOPS: Final[tuple[Hop, ...]] = (Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs())
+HOPS: Final[tuple[Hop, ...]] = (
+    Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs(), Ninep(),
+)  # fmt: skip

@@ -99,15 +99,15 @@ class Programs(Struct, frozen=True):
 
     They have nothing to see, and may be missing, unless one of ``mounts`` (file systems) is
     mounted, a ``disk`` whose name begins so is there, a thread of the kind ``thread`` was
-    recorded, the machine is the upper one of the ``hop``, or serves by the hop ``serves``; empty,
-    0: always.
+    recorded, the machine is the upper one of one of the ``hops``, or serves by the hop ``serves``;
+    empty, 0: always.
     """
 
     prefix: str
     mounts: frozenset[str] = frozenset()
     disk: str = ""
     thread: int = 0
-    hop: str = ""
+    hops: frozenset[str] = frozenset()
     serves: str = ""
 
 

@@ -15,7 +15,7 @@ ISCSI: Final = Declaration(
         Stage("initiator.call", ("iscsi_answered",)),
         Stage("initiator.complete"),
     ),
-    programs=(Programs("iscsi", hop=HOP), Programs("target", serves=HOP)),
+    programs=(Programs("iscsi", hops=frozenset({HOP})), Programs("target", serves=HOP)),
     visibility=(
         Visibility(
             "iscsi",

@@ -16,7 +16,7 @@ NVME: Final = Declaration(
         Stage("initiator.call", ("nvme_complete_rq",)),
         Stage("initiator.complete"),
     ),
-    programs=(Programs("nvme", hop=HOP), Programs("nvmet", serves=HOP)),
+    programs=(Programs("nvme", hops=frozenset({HOP})), Programs("nvmet", serves=HOP)),
     visibility=(
         Visibility(
             "nvme",

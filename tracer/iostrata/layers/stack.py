@@ -27,6 +27,7 @@ from iostrata.layers.journal import JOURNAL
 from iostrata.layers.lock import LOCK
 from iostrata.layers.nbd import NBD
 from iostrata.layers.network import NETWORK
+from iostrata.layers.ninep import NINEP
 from iostrata.layers.nvme import NVME
 from iostrata.layers.read import READ
 from iostrata.layers.rpc import RPC
@@ -48,6 +49,7 @@ LAYERS: Final = (
     SVC,
     TARGET,
     FUSE,
+    NINEP,
     SYSCALL,
     READ,
     FS,

@@ -107,7 +107,10 @@ VIRTIO: Final = Declaration(
         Rank("vmm.complete", "vmm.complete", Depth.WAY),
         Rank("vmm.runqueue", "vmm.runqueue", Depth.WAY),
     ),
-    programs=(Programs("virtio", hop="virtio"), Programs("kvm", thread=THREAD_VMM)),
+    programs=(
+        Programs("virtio", hops=frozenset({"virtio", "ninep"})),
+        Programs("kvm", thread=THREAD_VMM),
+    ),
     visibility=(
         Visibility(
             "virtio",

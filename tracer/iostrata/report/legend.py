@@ -23,7 +23,7 @@ COLOURS: Final = {row.name: row.colour for row in ROWS} | {
     "OS": "#9fa8da", "guest OS": "#7e57c2", "host OS": "#ff8f00", "server OS": "#00acc1",
     "hypervisor": "#d84343", "hypervisor and below": "#ad1457", "not followed": "#d7ccc8",
     "network": "#66bb6a", "network and server": "#2e7d32", "device": "#1976d2",
-    "daemon": "#4527a0",
+    "daemon": "#4527a0", "file server": "#283593",
 }  # fmt: skip
 OTHER: Final = "#9e9e9e"
 # How far towards white, or black if negative, goes the first row of a name, the second ...

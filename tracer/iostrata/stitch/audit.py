@@ -20,7 +20,7 @@ from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.rpc import FUSE_REQUEST, Calls
+from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, Calls
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -37,8 +37,11 @@ from iostrata.trace.layout import (
 
 KINDS: Final = (
     "request", "flush", "WRITE call", "COMMIT call", "journal commit", "READ call", "FUSE request",
+    "9p request",
 )  # fmt: skip
-REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL, FUSE_CALL = range(len(KINDS))
+(
+    REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL, FUSE_CALL, NINEP_CALL,
+) = range(len(KINDS))  # fmt: skip
 KIND_OF_CALL: Final = {NFS_WRITE: WRITE_CALL, NFS_COMMIT: COMMIT_CALL, NFS_READ: READ_CALL}
 
 # What these do is told apart from what any other does.
@@ -152,6 +155,7 @@ def activities_of(
 def _kinds_of_calls(calls: Calls) -> Ints:
     kinds = np.full(len(calls), WRITE_CALL)
     kinds[calls.operation >= FUSE_REQUEST] = FUSE_CALL
+    kinds[calls.operation >= NINEP_REQUEST] = NINEP_CALL
     for operation, kind in KIND_OF_CALL.items():
         kinds[calls.operation == operation] = kind
     return kinds

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Containing, Ints, joined, pair_key
+from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.rpc import FUSE_REQUEST, NO_CONNECTION, Calls, rpc_calls_of
 from iostrata.stitch.spans import SpanList, Spans
@@ -20,8 +21,9 @@ TASK_INTERRUPTIBLE: Final = 1
 
 
 def calls_of(window: Window) -> Calls:
-    """All that was asked of other machines, or of processes: of NFS and of FUSE."""
-    return Calls(**joined([rpc_calls_of(window), fuse_calls_of(window)]))
+    """All that was asked of other machines, or of processes: of NFS, of FUSE and of 9p."""
+    parts = (rpc_calls_of(window), fuse_calls_of(window), ninep_calls_of(window))
+    return Calls(**joined(parts))
 
 
 def fuse_calls_of(window: Window) -> Calls:

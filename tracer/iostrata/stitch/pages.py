@@ -16,12 +16,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Containing, Ints, at, distinct, joined, overlapping, pair_key
+from iostrata.columns import (
+    Containing,
+    Ints,
+    at,
+    distinct,
+    joined,
+    one_of,
+    overlapping,
+    pair_key,
+)
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import FILE_UNKNOWN, Pieces, Reads
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.owners import Owners
-from iostrata.stitch.rpc import FUSE_REQUEST, Calls
+from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, Calls
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.wakeup import Sleeps
@@ -38,6 +47,8 @@ FURTHER: Final = (PAGE_CACHE, KERNEL, UNTOLD, READAHEAD, DAEMON, SERVER, DEVICE)
 OF_FILE: Final = "block_bio_file"
 FUSE_READ: Final = FUSE_REQUEST + 15
 """Of enum fuse_opcode (linux/fuse.h)."""
+NINEP_READ: Final = NINEP_REQUEST + 116
+"""P9_TREAD (net/9p/9p.h)."""
 
 # What the kernel makes up as it is read: no disk is behind it.
 MADE_UP: Final = frozenset(
@@ -157,12 +168,13 @@ def awaited(
     served[_are_made_up(window.trace.facts, window.reads.device_key)] = KERNEL
     served[untold] = UNTOLD
     of_daemon = calls.operation == FUSE_READ
+    of_server = one_of(calls.operation, (NFS_READ, NINEP_READ))
     # Which part of a file a daemon was asked for is not told: only who waited for it.
     nobody = np.full(len(calls), -1)
     for tied, known, place, reading, tid, begin in (
         (ties, waited[0], DEVICE, bios.read, bios.tid, bios.begin_ns),
         (called, nobody, DAEMON, of_daemon, calls.tid, calls.begin_ns),
-        (called, waited[1], SERVER, calls.operation == NFS_READ, calls.tid, calls.begin_ns),
+        (called, waited[1], SERVER, of_server, calls.tid, calls.begin_ns),
     ):
         mine = tied.rows(np.flatnonzero((tied.owner < len(served)) & reading[tied.row]))
         itself = owners.find(tid[mine.row], begin[mine.row]) == mine.owner

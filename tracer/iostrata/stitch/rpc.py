@@ -22,6 +22,8 @@ from iostrata.trace.layout import RPC_WAIT_DELAY, RPC_WAIT_RECOVERY
 
 FUSE_REQUEST: Final = 1 << 16
 """From here on operations are no calls of NFS, but requests of FUSE: its opcodes."""
+NINEP_REQUEST: Final = 1 << 17
+"""From here on they are requests of 9p: its types of messages."""
 NO_CONNECTION: Final = -1
 
 
@@ -149,10 +151,12 @@ def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, hindered: Hindered
     """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
     spans = SpanList()
     asks, waits = first_ask + np.arange(len(calls)), hindered.waits
-    spans.add(owner, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
-    away = np.where(calls.operation >= FUSE_REQUEST, RANK["fuse.call"], RANK["rpc.call"])
-    spans.add(owner, away.astype(np.int16), calls.send_ns, calls.reply_ns, asks)
-    spans.add(owner, "rpc.reply", calls.reply_ns, calls.end_ns, asks)
+    kind = np.searchsorted((FUSE_REQUEST, NINEP_REQUEST), calls.operation, side="right")
+    remote = np.where(kind == 0, owner, -1)
+    spans.add(remote, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
+    away = np.array([RANK["rpc.call"], RANK["fuse.call"], RANK["ninep.call"]], np.int16)
+    spans.add(owner, away[kind], calls.send_ns, calls.reply_ns, asks)
+    spans.add(remote, "rpc.reply", calls.reply_ns, calls.end_ns, asks)
     for rank, reason in (("rpc.recovery", RPC_WAIT_RECOVERY), ("rpc.delay", RPC_WAIT_DELAY)):
         some = waits.reason == reason
         call = waits.call[some]

@@ -95,6 +95,7 @@ POINTS: dict[str, int] = {
     "fuse_request": 82,
     "fuse_take": 83,
     "syscall_cut": 84,
+    "ninep_request": 85,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -182,6 +183,7 @@ STRUCT_OF: dict[str, str] = {
     "fuse_request": "fuse_event",
     "fuse_take": "fuse_take_event",
     "syscall_cut": "syscall_event",
+    "ninep_request": "ninep_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -795,6 +797,21 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("unique", "<u8", 16),
         ("dev", "<u4", 24),
         ("opcode", "<u4", 28),
+    ),
+    "ninep_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("send_ns", "<u8", 24),
+        ("offset_bytes", "<u8", 32),
+        ("path", "<u8", 40),
+        ("size_bytes", "<u4", 48),
+        ("dev", "<u4", 52),
+        ("error", "<i4", 56),
+        ("tag", "<u2", 60),
+        ("type", "<u2", 62),
     ),
 }
 

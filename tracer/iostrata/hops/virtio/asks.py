@@ -8,30 +8,30 @@ import numpy as np
 from iostrata.columns import AsOf, Ints, at, columns_of
 from iostrata.hops.blocks import asks_by_place
 from iostrata.hops.hop import Asks
-from iostrata.stitch import Requests, requests_of, whole
+from iostrata.stitch import requests_of, whole
 from iostrata.trace import Trace
 
 
 def asks_of(upper: Trace, reads: bool = False) -> Asks:
     """Without what the driver gave back, to be issued again. ``reads``: with those that read."""
     requests = requests_of(whole(upper))[0]
-    return asks_by_place(requests, *_told_and_heard(upper, requests), ~requests.returned, reads)
+    known = told_and_heard(upper, requests.key, requests.issue_ns, requests.complete_ns)
+    return asks_by_place(requests, *known, ~requests.returned, reads)
 
 
-def _told_and_heard(upper: Trace, requests: Requests) -> tuple[Ints, Ints]:
-    """When the guest began to tell the device of each request, and took its interrupt."""
+def told_and_heard(upper: Trace, key: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
+    """When the guest began to tell the device of each request, and took its interrupt.
+
+    ``key``: as virtio_add has it.
+    """
     added = columns_of(upper.points["virtio_add"], "queue_key", "request_key")
-    add = AsOf(added["request_key"], added["time_ns"]).at_or_before(
-        requests.key, requests.complete_ns
-    )
+    add = AsOf(added["request_key"], added["time_ns"]).at_or_before(key, end_ns)
     when = at(added["time_ns"], add)
-    queue, known = at(added["queue_key"], add), when >= requests.issue_ns
+    queue, known = at(added["queue_key"], add), when >= begin_ns
     notified = columns_of(upper.points["virtio_notify"], "queue_key", "enter_ns")
     told = AsOf(notified["queue_key"], notified["enter_ns"]).at_or_after(queue, when)
     interrupted = columns_of(upper.points["virtio_interrupt"], "queue_key")
-    heard = AsOf(interrupted["queue_key"], interrupted["time_ns"]).at_or_before(
-        queue, requests.complete_ns
-    )
+    heard = AsOf(interrupted["queue_key"], interrupted["time_ns"]).at_or_before(queue, end_ns)
     return (
         np.where(known, at(notified["enter_ns"], told), -1),
         np.where(known, at(interrupted["time_ns"], heard), -1),
