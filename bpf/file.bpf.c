@@ -46,6 +46,7 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 #define NAME_PRIME 0x9e3779b97f4a7c15ull
 
 #define OVERLAY_MAGIC 0x794c7630
+#define V9FS_MAGIC 0x01021997
 
 static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
 {
@@ -127,7 +128,7 @@ static __always_inline bool lies_on_no_disk(__u64 magic)
 	case 0xff534d42: /* cifs */
 	case 0xfe534d42: /* SMB 2 */
 	case 0x00c36400: /* ceph */
-	case 0x01021997: /* 9p */
+	case V9FS_MAGIC:
 	case 0x65735546: /* FUSE, virtiofs */
 		return true;
 	}
@@ -174,6 +175,21 @@ static __always_inline __u32 generation_of(struct inode *inode)
 	return (generation ^ generation >> 16) & 0xffff;
 }
 
+/* Of a 9p mount that caches nothing a write is sent and no more, though Linux had it synchronous by
+ * itself before 740b8bf87322 (in v6.4): its server may have that in its own cache. */
+static __always_inline bool makes_durable(__u64 sb_key)
+{
+	struct super_block *sb = (struct super_block *)sb_key;
+	struct v9fs_session_info *session;
+
+	if (PEEK(sb, s_magic) != V9FS_MAGIC)
+		return true;
+	if (!bpf_core_field_exists(struct v9fs_session_info, cache))
+		return false;
+	session = PEEK(sb, s_fs_info);
+	return PEEK(session, cache);
+}
+
 static __always_inline bool identify(struct file *file, struct file_identity *identity)
 {
 	struct inode *inode = LOOK(file, f_inode);
@@ -211,7 +227,8 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	if (!sb)
 		identity->open_flags |= OPEN_OF_DEVICE;
 	if (format == S_IFREG && sb &&
-	    (LOOK(inode, i_flags) & S_SYNC || LOOK(sb, s_flags) & SB_SYNCHRONOUS))
+	    (LOOK(inode, i_flags) & S_SYNC || LOOK(sb, s_flags) & SB_SYNCHRONOUS) &&
+	    makes_durable(LOOK_KEY(inode, i_sb)))
 		identity->open_flags |= OPEN_OF_SYNC_INODE;
 	return true;
 }

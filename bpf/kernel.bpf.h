@@ -62,6 +62,10 @@ struct super_block {
 	void *s_fs_info;
 };
 
+struct v9fs_session_info {
+	unsigned int cache; /* 0: nothing is cached */
+};
+
 struct vfsmount {
 	struct super_block *mnt_sb;
 };
