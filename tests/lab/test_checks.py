@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from iostrata.lab.checks import Check, Measured, observed, of_fault, of_injection, of_round
 from iostrata.lab.scenario import Checks, Excused, Fault, Injection
 from iostrata.lab.workload import Witness
-from iostrata.model import Breakdown, Layer, Quality, Writes
+from iostrata.model import Behind, Breakdown, Layer, Quality, Who, Writes
 from iostrata.record.diagnosis import Probe
 
 WRITES = 1000
@@ -73,6 +74,50 @@ PLAIN = breakdown(ROWS)
 
 def failed(checks: Iterable[Check]) -> list[str]:
     return [check.name for check in checks if not check.passed]
+
+
+HOGGED = breakdown({"syscall": 20_000, "device.data": 3_080_000})
+
+
+def behind_hog(hog_ns: int) -> Breakdown:
+    """So much of each write's row, and all of another row, are behind hog, a process or machine."""
+    behind = Behind(
+        write=np.tile(np.arange(WRITES), 3),
+        layer=np.repeat([1, 1, 0], WRITES),
+        who=np.concatenate((np.tile([1, 2], WRITES // 2), np.repeat([0, 1], WRITES))),
+        time_ns=np.repeat([hog_ns, 3_080_000 - hog_ns, 20_000], WRITES),
+        names=(
+            Who("local", "qemu", vm="other"),
+            Who("local", "hog", "/noisy"),
+            Who("local", "qemu", "/noisy", vm="hog"),
+        ),
+    )
+    return replace(HOGGED, behind=behind)
+
+
+@pytest.mark.parametrize(
+    ("hog_ns", "wrong"),
+    [(3_000_000, []), (2_900_000, []), (2_500_000, ["behind hog"]), (0, ["behind hog"])],
+)
+def test_whom_an_injection_is_behind(hog_ns: int, wrong: list[str]) -> None:
+    """Of its rows only, and of nobody else's process."""
+    injection = msgspec.structs.replace(INJECTION, delay_ns=None, behind="hog")
+    delayed = Measured(behind_hog(hog_ns), Witness(WRITES, 3_100_000))
+    assert failed(of_injection(WANTED, injection, delayed, measured(ROWS))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("hog_ns", "wrong"),
+    [(1_940_000, False), (2_060_000, False), (1_880_000, True), (2_120_000, True), (0, True)],
+)
+def test_what_had_the_cpu_is_held_against_what_is_behind_it(hog_ns: int, wrong: bool) -> None:
+    """Whatever else the rows hold."""
+    injection = msgspec.structs.replace(INJECTION, delay_ns=None, behind="hog")
+    witness = Witness(WRITES, 3_100_000)
+    delayed = Measured(behind_hog(hog_ns), witness, kept_ns=2_000_000 * WRITES)
+    (check,) = of_injection(WANTED, injection, delayed, measured(ROWS))
+    assert (check.name, check.passed) == ("found in device.* behind hog", not wrong)
+    assert check.found == f"{hog_ns / 2_000_000:.2%} of 2.00 ms"
 
 
 def test_a_good_round() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.errors import LabError
-from iostrata.lab.kept import kept_ns, spans_of
+from iostrata.lab.kept import kept_ns, shared_ns, spans_of
 from iostrata.recording import open_recording
 from tests.synthetic import O_DSYNC, TASK_UNINTERRUPTIBLE, World, Writer, device
 
@@ -70,4 +70,7 @@ def test_what_waits_for_a_cpu_share_with_the_spans(tmp_path: Path) -> None:
     (trace,) = recording.traces()
     # 1.1 to 1.2, and all of 1.25 to 1.47: 50 us of the first wait, 20 of the last.
     spans = spans_of(told((1_100, 0), (1_200, 1), (1_250, 0), (1_470, 1)), FUNCTIONS)
-    assert kept_ns(analyse(recording).writes, trace, spans) == 70_000
+    writes = analyse(recording).writes
+    assert kept_ns(writes, trace, spans) == 70_000
+    # The calls are from 1 to 1.15 and from 1.3 ms.
+    assert shared_ns(writes, spans) == 50_000 + 170_000

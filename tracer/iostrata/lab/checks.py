@@ -163,6 +163,8 @@ def of_injection(
         f"{found:.2%} of {duration(delay_ns)}",
         f">= {wanted.found:.0%}, noise {varies:.1%}",
     )
+    if injection.behind:
+        yield _behind(wanted, injection, delayed.breakdown, found * delay_ns, varies)
     row = max(more, key=lambda name: abs(more[name]) / delay_ns - noise([name]))
     share, varies = more[row] / delay_ns, noise([row])
     yield Check(
@@ -190,17 +192,48 @@ def _slower(before: dict[str, float], after: dict[str, float], delayed: Collecti
 def _of_kept(
     wanted: Checks, injection: Injection, breakdown: Breakdown, kept_ns: int
 ) -> Iterator[Check]:
-    """The rows hold what the kernel kept, neither less nor more."""
-    rows = [any(_matches(layer.name, one) for one in injection.rows) for layer in breakdown.layers]
-    found_ns = int(breakdown.time_ns[rows].sum())
+    """The rows hold what the kernel kept, neither less nor more: all, or what is behind one."""
+    name, found_ns = "found in " + ", ".join(injection.rows), _found_ns(injection, breakdown)
+    if injection.behind:
+        name, found_ns = f"{name} behind {injection.behind}", _behind_ns(injection, breakdown)
     share = found_ns / kept_ns if kept_ns else np.inf
     most = 2 - wanted.found
     yield Check(
-        "found in " + ", ".join(injection.rows),
+        name,
         wanted.found <= share <= most,
         f"{share:.2%} of {duration(kept_ns / len(breakdown.writes))}",
         f"{wanted.found:.0%} to {most:.0%}",
     )
+
+
+def _behind(
+    wanted: Checks, injection: Injection, breakdown: Breakdown, found_ns: float, varies: float
+) -> Check:
+    """How much of what was found is said to be of who was in the way."""
+    mean_ns = _behind_ns(injection, breakdown) / len(breakdown.writes)
+    share = mean_ns / found_ns if found_ns > 0 else 0.0
+    return Check(
+        f"behind {injection.behind}",
+        share >= wanted.found - varies,
+        f"{share:.2%} of {duration(max(found_ns, 0))}",
+        f">= {wanted.found:.0%}, noise {varies:.1%}",
+    )
+
+
+def _found_ns(injection: Injection, breakdown: Breakdown) -> int:
+    return int(breakdown.time_ns[_rows_of(injection, breakdown)].sum())
+
+
+def _behind_ns(injection: Injection, breakdown: Breakdown) -> int:
+    behind = breakdown.behind
+    named = np.array([injection.behind in (one.process, one.vm) for one in behind.names], np.bool_)
+    mine = _rows_of(injection, breakdown)[behind.layer] & named[behind.who]
+    return int(behind.time_ns[mine].sum())
+
+
+def _rows_of(injection: Injection, breakdown: Breakdown) -> NDArray[np.bool_]:
+    rows = [any(_matches(layer.name, one) for one in injection.rows) for layer in breakdown.layers]
+    return np.array(rows, np.bool_)
 
 
 def _matches(name: str, pattern: str) -> bool:

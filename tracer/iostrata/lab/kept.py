@@ -66,6 +66,11 @@ def spans_of(text: str, functions: tuple[str, str]) -> Union:
     return Union(np.array(begins, np.int64), np.array(ends, np.int64))
 
 
+def shared_ns(writes: Writes, spans: Union) -> int:
+    """How much of all the writes was in the spans, in ns; both by one clock."""
+    return int(spans.within(writes.begin_ns, writes.end_ns).sum())
+
+
 def kept_ns(writes: Writes, trace: Trace, spans: Union) -> int:
     """How much of all the writes' own waits for a CPU was in the spans, in ns."""
     waits = columns_of(

@@ -42,11 +42,12 @@ def record(
     workload: Fio,
     place: Path,
     listener: LabListener,
+    who: bool = False,
     begun: Callable[[], None] = lambda: None,
 ) -> Witness:
     """Into the directory ``place``, with the workload's own account beside. Errors: LabError.
 
-    ``begun`` is called once the workload writes.
+    ``who``: also who has the CPUs. ``begun`` is called once the workload writes.
     """
     machine = lab.machines[workload.machine]
     words = command(workload, ACCOUNT)
@@ -57,7 +58,7 @@ def record(
         for each in lab.scenario.machines
     )
     place.mkdir(parents=True)
-    request = Request(place, words)
+    request = Request(place, words, who=who)
     outcome = record_machines(
         Plan(request, planned, machine.name, lab.pace.factor),
         _Told(listener, machine.name, begun),

@@ -12,14 +12,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TypeVar
 
-from iostrata.analysis import analyse
+from iostrata.analysis import Prepared, analyse, breakdown_of, prepare
 from iostrata.attribute import summarise
+from iostrata.columns import Union
 from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import LabDirectory, new_lab_directory
 from iostrata.lab.checks import Check, Measured
 from iostrata.lab.fault import impending
-from iostrata.lab.kept import kept_ns, spans_of, traced
+from iostrata.lab.kept import kept_ns, shared_ns, spans_of, traced
 from iostrata.lab.lab import Lab, standing, wait_for_nested
 from iostrata.lab.listen import LabListener
 from iostrata.lab.problem import choice
@@ -28,6 +29,7 @@ from iostrata.lab.scenario import Another, Fault, Fio, Injection, Scenario, with
 from iostrata.lab.stack import build
 from iostrata.lab.steps.step import Step
 from iostrata.lab.topology import Machine
+from iostrata.lab.workload import Witness
 from iostrata.model import Summary
 from iostrata.record import Probe, find_recorder, read_probes
 from iostrata.recording import open_recording
@@ -163,13 +165,16 @@ def _rounds(
     """A workload, then its injections and faults."""
     wanted, stack = lab.scenario.checks, lab.scenario.stack
     place = recordings / workload.name
-    plain = _round(lab, stack, workload, place, listener)
+    # What is compared is recorded alike.
+    injections = _of(lab.scenario.injections, workload, only)
+    who = any(each.behind for each in injections)
+    plain = _round(lab, stack, workload, place, listener, who)
     found = tuple(checks.of_round(wanted, plain, lab.pace.factor))
     yield RoundResult(workload.name, place, summarise(plain.breakdown, "method"), found)
-    for injection in _of(lab.scenario.injections, workload, only):
+    for injection in injections:
         place = recordings / injection.name
         changed = with_keys(stack, {injection.step: injection.replace})
-        delayed = _round(lab, changed, workload, place, listener, injection.kept)
+        delayed = _round(lab, changed, workload, place, listener, who, injection)
         found = (
             *checks.of_round(wanted, delayed, lab.pace.factor),
             *checks.of_injection(wanted, injection, delayed, plain),
@@ -204,21 +209,42 @@ def _round(
     workload: Fio,
     place: Path,
     listener: LabListener,
-    kept: tuple[str, str] | None = None,
+    who: bool = False,
+    injection: Injection | None = None,
     begun: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """``kept``: two functions of the kernel, of which it tells then. ``begun``: see ``record``."""
+    """``who``: who has the CPUs is recorded. ``injection``: of which the kernel may be asked for
+    how long it kept the writes. ``begun``: see ``record``."""
     build(stack, lab.site)
     rehearse(lab, workload)
-    if not kept:
-        witness = record(lab, workload, place, listener, begun)
+    if not injection or not injection.kept:
+        witness = record(lab, workload, place, listener, who, begun)
         return Measured(analyse(open_recording(place)), witness)
-    with traced(lab.machines[workload.machine], kept, calls := place / "functions"):
-        witness = record(lab, workload, place, listener, begun)
-    recording = open_recording(place)
-    breakdown, spans = analyse(recording), spans_of(calls.read_text(), kept)
-    (trace,) = (each for each in recording.traces() if each.machine == workload.machine)
-    return Measured(breakdown, witness, kept_ns(breakdown.writes, trace, spans))
+    (step,) = (each for each in stack if each.name == injection.step)
+    calls = place / "functions"
+    with traced(lab.machines[step.machine], injection.kept, calls):
+        witness = record(lab, workload, place, listener, who, begun)
+    spans = spans_of(calls.read_text(), injection.kept)
+    return _kept(prepare(open_recording(place)), witness, workload, step, injection, spans)
+
+
+def _kept(
+    found: Prepared,
+    witness: Witness,
+    workload: Fio,
+    step: Step,
+    injection: Injection,
+    spans: Union,
+) -> Measured:
+    """``spans``: by the clock of the step's machine."""
+    traces = {member.trace.machine: member.trace for member in found.path.members}
+    own, other = traces[workload.machine], traces[step.machine]
+    if not injection.behind:
+        kept = kept_ns(found.writes, own, spans)
+    else:
+        begins, ends = (found.path.times(each, other, own) for each in (spans.begins, spans.ends))
+        kept = shared_ns(found.writes, Union(begins, ends))
+    return Measured(breakdown_of(found), witness, kept)
 
 
 def _struck(lab: Lab, workload: Fio, fault: Fault, place: Path, listener: LabListener) -> Measured:
