@@ -24,6 +24,8 @@
 	D(nfsd, .kind = THREAD_SERVER, .kernel_thread = "nfsd", .programs = { "svc" })            \
 	D(virtiofs, .kind = THREAD_DAEMON, .executable = "virtiofsd", .programs = { "virtiofs" }) \
 	D(nbd, .kind = THREAD_DAEMON, .executable = "nbd-server")                                 \
+	D(osd, .kind = THREAD_DAEMON, .executable = "ceph-osd",                                   \
+	  .programs = { "osd", "bluestore" })                                                     \
 	D(nvmet, .kind = THREAD_HELPER, .programs = { "nvmet" })                                  \
 	D(target, .kind = THREAD_SERVER, .kernel_thread = "iscsi_trx", .programs = { "target" })
 

@@ -737,6 +737,42 @@ struct ninep_event {
 	unsigned short type; /* enum p9_msg_t of net/9p/9p.h */
 };
 
+/* An operation of Ceph that a disk's driver (rbd) hands to the messenger, or that is answered. */
+struct rbd_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* as in request_event */
+	unsigned long long number;      /* the client's of its operations (tid) */
+	unsigned long long client;      /* the number that the cluster gave to it */
+	unsigned int dev;
+	int osd; /* that it is for, or that answered; -1: none that is known */
+};
+
+/* A message that an OSD of Ceph makes an operation of, or sends to another OSD. */
+struct osd_event {
+	EVENT_HEADER;
+	unsigned long long op_key; /* of what is sent: what the thread is at, 0: nothing */
+	unsigned long long number; /* its sender's (tid); an answer has that of what it answers */
+	unsigned long long peer;   /* who sent it, or whom it is sent to, among its kind */
+	unsigned int tgid;
+	int osd;                  /* which this one is; -1: not known */
+	unsigned short type;      /* of Ceph's messages */
+	unsigned short peer_kind; /* a CEPH_ENTITY_TYPE_..., as the messages have it */
+};
+
+/* An OSD is about to answer its client. */
+struct osd_reply_event {
+	EVENT_HEADER;
+	unsigned long long op_key;
+	unsigned long long size_bytes; /* that were written */
+};
+
+/* Where a transaction of BlueStore is. */
+struct bluestore_event {
+	EVENT_HEADER;
+	unsigned long long op_key; /* what the thread is at, 0: nothing */
+	unsigned long long transaction_key;
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -823,7 +859,19 @@ struct ninep_event {
 	P(fuse_request, fuse_event)                 \
 	P(fuse_take, fuse_take_event)               \
 	P(syscall_cut, syscall_event)               \
-	P(ninep_request, ninep_event)
+	P(ninep_request, ninep_event)               \
+	P(rbd_sent, rbd_event)                      \
+	P(rbd_answered, rbd_event)                  \
+	P(osd_message, osd_event)                   \
+	P(osd_send, osd_event)                      \
+	P(osd_work, uring_work_event)               \
+	P(osd_reply, osd_reply_event)               \
+	P(bluestore_begin, bluestore_event)         \
+	P(bluestore_data, bluestore_event)          \
+	P(bluestore_ready, bluestore_event)         \
+	P(bluestore_submit, bluestore_event)        \
+	P(bluestore_synced, bluestore_event)        \
+	P(bluestore_done, bluestore_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

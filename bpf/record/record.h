@@ -112,6 +112,9 @@ int presence_test(const char *const *names, bool *present, unsigned int count);
 struct probe;
 struct probes;
 
+/* osd.c: which OSD of Ceph a process is; -1: not known */
+int osd_number(pid_t pid);
+
 /* filter.c */
 int filter_fill(struct filter *filter, const struct options *options);
 struct blocks;

@@ -17,15 +17,41 @@
 #include "probes.h"
 #include "iostrata.skel.h"
 
+/* Names of C++, which are the same since the versions of Ceph that they say: 15 (Octopus). */
+#define DEQUEUE_OP                                                              \
+	"_ZN3OSD10dequeue_opEN5boost13intrusive_ptrI2PGEENS1_I9OpRequestEERN10" \
+	"ThreadPool8TPHandleE"
+#define BLUESTORE(function) "_ZN9BlueStore" function "EPNS_12TransContextE"
+
 static const struct uprobe {
 	const char *program;
-	enum duty_number duty;
 	const char *file;     /* the name of what has the function, as for fnmatch(3) */
 	const char *function; /* a symbol, dynamic or static */
+	enum duty_number duty;
 	bool at_return;
 } uprobes[] = {
-	{ "virtiofs_request", DUTY_virtiofs, "virtiofsd", "fuse_session_process_buf_int", false },
-	{ "virtiofs_reply", DUTY_virtiofs, "virtiofsd", "virtio_send_msg", false },
+	{ "virtiofs_request", "virtiofsd", "fuse_session_process_buf_int", DUTY_virtiofs, false },
+	{ "virtiofs_reply", "virtiofsd", "virtio_send_msg", DUTY_virtiofs, false },
+	{ "osd_message", "ceph-osd", "_ZN9OpRequestC1EP7MessageP9OpTracker", DUTY_osd, false },
+	{ "osd_send", "ceph-osd", "_ZN10OSDService24send_message_osd_clusterEiP7Messagej", DUTY_osd,
+	  false },
+	{ "osd_send_all", "ceph-osd",
+	  "_ZN10OSDService24send_message_osd_clusterERSt6vectorISt4pairIiP7MessageESaIS4_EEj",
+	  DUTY_osd, false },
+	{ "osd_work", "ceph-osd", DEQUEUE_OP, DUTY_osd, false },
+	{ "osd_rest", "ceph-osd", DEQUEUE_OP, DUTY_osd, true },
+	{ "osd_reply", "ceph-osd", "_ZN12PrimaryLogPG12log_op_statsERK9OpRequestmm", DUTY_osd,
+	  false },
+	{ "bluestore_begin", "ceph-osd",
+	  BLUESTORE("20_txc_add_transaction") "PN4ceph2os11TransactionE", DUTY_osd, false },
+	{ "bluestore_data", "ceph-osd", BLUESTORE("15_txc_aio_submit"), DUTY_osd, false },
+	{ "bluestore_ready", "ceph-osd", BLUESTORE("14_txc_finish_io"), DUTY_osd, false },
+	{ "bluestore_submit", "ceph-osd", BLUESTORE("13_txc_apply_kv") "b", DUTY_osd, false },
+	{ "bluestore_synced", "ceph-osd",
+	  "_ZN12RocksDBStore23submit_transaction_syncESt10shared_ptrIN10KeyValueDB15"
+	  "TransactionImplEE",
+	  DUTY_osd, true },
+	{ "bluestore_done", "ceph-osd", BLUESTORE("17_txc_committed_kv"), DUTY_osd, false },
 };
 
 #define UPROBES (sizeof(uprobes) / sizeof(uprobes[0]))
@@ -134,7 +160,8 @@ static void attach(pid_t pid, void *context)
 {
 	const struct attachment *to = context;
 	LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = to->uprobe->function,
-		    .retprobe = to->uprobe->at_return);
+		    .retprobe = to->uprobe->at_return,
+		    .bpf_cookie = to->uprobe->duty == DUTY_osd ? osd_number(pid) + 1 : 0);
 	struct bpf_link *link;
 	char path[64];
 	int error;
@@ -147,6 +174,11 @@ static void attach(pid_t pid, void *context)
 		return;
 	}
 	link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
+	if (!link && errno == EOPNOTSUPP) {
+		/* Since Linux 82e6b1eee6a8 (in v5.15): else which OSD it is remains unknown. */
+		options.bpf_cookie = 0;
+		link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
+	}
 	error = link ? 0 : -errno;
 	remember(to->probes, to->uprobe, pid, link);
 	if (!error)

@@ -34,7 +34,7 @@ VIRTUAL_CARDS: Final = {
 }
 
 # Points of drivers that say when a request was sent and answered: rows of its own have its time.
-TELLING: Final = ("nbd_header_received", "nvme_complete_rq", "iscsi_answered")
+TELLING: Final = ("nbd_header_received", "nvme_complete_rq", "iscsi_answered", "rbd_answered")
 CALLING: Final = ("rpc_call", *TELLING)
 
 

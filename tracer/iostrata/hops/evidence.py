@@ -24,6 +24,7 @@ from iostrata.model import Evidence
 from iostrata.stitch import (
     FUSE_REQUEST,
     NINEP_REQUEST,
+    OSD_REQUEST,
     UNASKED,
     Owners,
     Spans,
@@ -38,6 +39,8 @@ NO_SECTOR: Final = -1
 NOTHING: Final = Evidence()
 ROUNDED_NS: Final = 8
 """Times that only the rounding from clock to clock keeps apart are no farther."""
+NO_PLACE: Final = -1
+"""The offset of what does not tell it."""
 UNTOLD: Final = 0
 """The device of a piece whose events do not name it."""
 KEY_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
@@ -112,6 +115,8 @@ def _served(found: Evidence, link: Link, piece: int) -> Evidence:
     """With the place that was asked for."""
     (rows,) = np.nonzero(link.serves.piece == piece)
     offset = int(link.serves.offset_bytes[rows[0]])
+    if offset == NO_PLACE:
+        return found
     size = int(link.serves.size_bytes[rows[0]]) or None
     return replace(found, offset_bytes=offset if size else None, size_bytes=size)
 
@@ -155,6 +160,8 @@ class Witness:
         requests, first = self._requests, int(asked[0])
         if first >= len(requests.key):
             call = first - len(requests.key)
+            if self._calls.operation[call] >= OSD_REQUEST:
+                return NOTHING
             if self._calls.operation[call] >= NINEP_REQUEST:
                 size = int(self._calls.size_bytes[call]) or None
                 offset = int(self._calls.offset_bytes[call])

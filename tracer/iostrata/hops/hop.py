@@ -14,13 +14,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.clock import Alignment
-from iostrata.columns import AsOf, Ints, at, ranges
+from iostrata.columns import AsOf, Ints, at, changes, ranges
 from iostrata.model import NotObserved
 from iostrata.stitch import (
     NO_COMMITS,
@@ -155,6 +156,44 @@ class Link:
         found = AsOf(self.asks.identity, self.asks.begin_ns).at_or_before(asked.key, asked.begin_ns)
         return np.where(at(self.asks.begin_ns, found) == asked.begin_ns, found, -1)
 
+    @cached_property
+    def several(self) -> bool:
+        """Whether any request was more than one ask."""
+        return self.hop.parted and bool((self._count > 1).any())
+
+    def parts(self, ask: Ints) -> tuple[Ints, Ints]:
+        """All (row of ``ask``, row of the asks) of the same requests; -1 stays one."""
+        count = np.where(ask >= 0, self._count[ask], 1)
+        row = np.repeat(np.arange(len(ask)), count)
+        place = np.repeat(self._first[ask], count) + ranges(count)
+        return row, np.where(ask[row] >= 0, self._order[np.minimum(place, len(self.asks) - 1)], -1)
+
+    @cached_property
+    def _order(self) -> Ints:
+        """The asks by the request that they are of."""
+        return np.lexsort((self.asks.told_ns, self.asks.begin_ns, self.asks.identity))
+
+    @cached_property
+    def _first(self) -> Ints:
+        """Of each ask, where those of its request begin in that order."""
+        return self._runs[0]
+
+    @cached_property
+    def _count(self) -> Ints:
+        """Of each ask, how many its request was."""
+        return self._runs[1]
+
+    @cached_property
+    def _runs(self) -> tuple[Ints, Ints]:
+        order = self._order
+        identity, begin = self.asks.identity[order], self.asks.begin_ns[order]
+        number = np.cumsum(changes(identity) | changes(begin)) - 1
+        count = np.bincount(number)
+        first, total = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+        first[order] = (np.cumsum(count) - count)[number]
+        total[order] = count[number]
+        return first, total
+
     def crosses(self, ask: Ints) -> NDArray[np.bool_]:
         """Whether each of some rows of the asks (-1: none) reaches the lower machine."""
         return (ask >= 0) & self.pairs.crossing[ask]
@@ -221,9 +260,10 @@ class Hop(ABC):
     ``reads``: what is asked of it to be read is followed, too; of a hop that ``follows_reads``.
     ``floor``: the rank of a piece of the lower machine where no layer is at work.
     ``loops``: a machine may lead to itself by it; ``within``: to itself only. ``exclusive``: what
-    one group of the lower machine serves is one group of one machine's. ``skips``: a group of asks
-    may be carried out past the lower machine, which sees nothing of it then. ``overlaps``: all that
-    is served is among what another hop has served. ``names``: what two
+    one group of the lower machine serves is one group of one machine's. ``parted``: one request of
+    the upper machine may be several asks. ``skips``: a group of asks may be carried out past the
+    lower machine, which sees nothing of it then. ``overlaps``: all that is served is among what
+    another hop has served. ``names``: what two
     machines may have in common of a group, which is a connection's number, the surest first.
     ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
     the two; ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name
@@ -235,6 +275,7 @@ class Hop(ABC):
     loops = True
     within = False
     exclusive = False
+    parted = False
     skips = False
     overlaps = False
     names: tuple[Name, ...] = ()

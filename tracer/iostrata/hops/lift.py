@@ -102,21 +102,54 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0)) if compared else NONE
     asked = own.rows(asking)
     asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
+    asking, asked, asks = _in_parts(links, asking, asked, asks)
     until = critical(asked)
     # A call that leads nowhere is less deep than a disk of its own machine, and may end later.
     beside = np.isin(asked.owner, own.owner[calls])
-    until_ns[asking[beside]] = until[beside]
+    _hold(until_ns, asking[beside], until[beside])
     crossing = [link.crosses(ask) for link, ask in zip(links, asks, strict=True)]
     lifting.missing(asked.owner[_led_nowhere(links, asks, crossing)])
     for link, ask, crosses in zip(links, asks, crossing, strict=True):
         if len(way) < DEEPEST:
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
-            until_ns[asking[mine]] = until[mine]
+            _hold(until_ns, asking[mine], until[mine])
             _leave(found.spans, asking[mine], until_ns)
         lifting.beside(link, window)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
+
+
+def _in_parts(
+    links: Sequence[Link], asking: Ints, asked: Spans, asks: list[Ints]
+) -> tuple[Ints, Spans, list[Ints]]:
+    """The same, once for each ask where one request was several: from the first to the last.
+
+    Each is awaited from when it was sent until it was answered; the first since the request began,
+    the last until it was complete.
+    """
+    for number, link in enumerate(links):
+        if not link.several:
+            continue
+        row, part = link.parts(asks[number])
+        several = np.bincount(row, minlength=len(asking))[row] > 1
+        told = np.where(several, link.asks.told_ns[part], asked.begin_ns[row])
+        heard = np.where(several, link.asks.heard_ns[part], asked.end_ns[row])
+        first, last = asked.end_ns.copy(), asked.begin_ns.copy()
+        np.minimum.at(first, row, told)
+        np.maximum.at(last, row, heard)
+        begin = np.where(told <= first[row], asked.begin_ns[row], told)
+        end = np.where(heard >= last[row], asked.end_ns[row], heard)
+        of_hop = [other.hop is link.hop for other in links]
+        asks = [part if same else ask[row] for same, ask in zip(of_hop, asks, strict=True)]
+        return asking[row], replace(asked.rows(row), begin_ns=begin, end_ns=end), asks
+    return asking, asked, asks
+
+
+def _hold(until_ns: Ints, asking: Ints, until: Ints) -> None:
+    """What was asked for holds the time until the last of its parts does."""
+    until_ns[asking] = np.iinfo(np.int64).min
+    np.maximum.at(until_ns, asking, until)
 
 
 def _led_nowhere(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from iostrata.hops.ceph import Ceph
 from iostrata.hops.fuse import Fuse
 from iostrata.hops.hop import Hop
 from iostrata.hops.iscsi import Iscsi
@@ -16,5 +17,5 @@ from iostrata.hops.virtio import Virtio
 from iostrata.hops.virtiofs import Virtiofs
 
 HOPS: Final[tuple[Hop, ...]] = (
-    Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs(), Ninep(),
+    Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs(), Ninep(), Ceph(),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from iostrata.layers.block import BLOCK
+from iostrata.layers.bluestore import BLUESTORE
 from iostrata.layers.declaration import Depth
 from iostrata.layers.device import DEVICE
 from iostrata.layers.fs import FS
@@ -29,6 +30,8 @@ from iostrata.layers.nbd import NBD
 from iostrata.layers.network import NETWORK
 from iostrata.layers.ninep import NINEP
 from iostrata.layers.nvme import NVME
+from iostrata.layers.osd import OSD
+from iostrata.layers.rbd import RBD
 from iostrata.layers.read import READ
 from iostrata.layers.rpc import RPC
 from iostrata.layers.svc import SVC
@@ -48,6 +51,7 @@ LAYERS: Final = (
     UNFOLLOWED,
     SVC,
     TARGET,
+    OSD,
     FUSE,
     NINEP,
     SYSCALL,
@@ -56,12 +60,14 @@ LAYERS: Final = (
     RPC,
     LOCK,
     JOURNAL,
+    BLUESTORE,
     WAKEUP,
     THROTTLE,
     BLOCK,
     INITIATOR,
     NVME,
     ISCSI,
+    RBD,
     NBD,
     DEVICE,
 )

@@ -20,7 +20,7 @@ from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, Calls
+from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST, Calls
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -37,10 +37,10 @@ from iostrata.trace.layout import (
 
 KINDS: Final = (
     "request", "flush", "WRITE call", "COMMIT call", "journal commit", "READ call", "FUSE request",
-    "9p request",
+    "9p request", "operation for a copy",
 )  # fmt: skip
 (
-    REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL, FUSE_CALL, NINEP_CALL,
+    REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL, FUSE_CALL, NINEP_CALL, COPY,
 ) = range(len(KINDS))  # fmt: skip
 KIND_OF_CALL: Final = {NFS_WRITE: WRITE_CALL, NFS_COMMIT: COMMIT_CALL, NFS_READ: READ_CALL}
 
@@ -156,6 +156,7 @@ def _kinds_of_calls(calls: Calls) -> Ints:
     kinds = np.full(len(calls), WRITE_CALL)
     kinds[calls.operation >= FUSE_REQUEST] = FUSE_CALL
     kinds[calls.operation >= NINEP_REQUEST] = NINEP_CALL
+    kinds[calls.operation >= OSD_REQUEST] = COPY
     for operation, kind in KIND_OF_CALL.items():
         kinds[calls.operation == operation] = kind
     return kinds

@@ -71,14 +71,16 @@ def edges_of_commits(
     sleeps: Sleeps,
     explained: Explained,
     commit_of_bio: Ints,
+    batches: Edges,
 ) -> Edges:
-    """Who waited for which commits, and when; all by number."""
+    """Who waited for which commits, and when; all by number. ``batches``: for those of a store."""
     parts = (
         _by_transaction(window, owners.syncs, waiting.of_sync, sleeps),
         _by_log_write(window, waiting),
         _by_waker(window, sleeps, waiting.of_sleep),
         _by_completion(explained, commit_of_bio),
         edges_of(explained.commits, explained.commits.row),
+        batches,
     )
     edges = Edges(**joined(parts))
     edges = replace(edges, activity=edges.activity + len(window.pieces.begin_ns))

@@ -9,6 +9,7 @@ import numpy as np
 
 from iostrata.columns import Containing, Ints, joined, pair_key
 from iostrata.stitch.ninep import ninep_calls_of
+from iostrata.stitch.osd import osd_calls_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.rpc import FUSE_REQUEST, NO_CONNECTION, Calls, rpc_calls_of
 from iostrata.stitch.spans import SpanList, Spans
@@ -21,8 +22,8 @@ TASK_INTERRUPTIBLE: Final = 1
 
 
 def calls_of(window: Window) -> Calls:
-    """All that was asked of other machines, or of processes: of NFS, of FUSE and of 9p."""
-    parts = (rpc_calls_of(window), fuse_calls_of(window), ninep_calls_of(window))
+    """All that was asked of other machines, or of processes: of NFS, FUSE, 9p, and of OSDs."""
+    parts = [of(window) for of in (rpc_calls_of, fuse_calls_of, ninep_calls_of, osd_calls_of)]
     return Calls(**joined(parts))
 
 

@@ -40,6 +40,7 @@ def every_commit(window: Window) -> Commits:
         end_ns=none + NEVER,
         flushing_ns=none - 1,
         logging_ns=none - 1,
+        store=none,
     )
     return Commits(**joined([commits, others]))
 

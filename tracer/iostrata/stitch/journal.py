@@ -27,7 +27,8 @@ class Commits:
     write (XFS, else 0); ``device_key``: the file system's; ``identity``: what a
     waiter names (XFS: buffer and lsn, else 0); ``since_ns``: when its thread was let go to
     begin, else ``begin_ns``; ``flushing_ns``, ``logging_ns``:
-    when that phase began, -1 where not seen.
+    when that phase began, -1 where not seen. ``store``: 1: the log of an OSD's store, to which many
+    transactions are written at once; it has no phases.
     """
 
     tid: Ints
@@ -41,6 +42,7 @@ class Commits:
     end_ns: Ints
     flushing_ns: Ints
     logging_ns: Ints
+    store: Ints
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -51,7 +53,7 @@ class Commits:
 
 def commits_of(trace: Trace) -> Commits:
     """The commits of every journal that the trace knows."""
-    kinds = (_of_jbd2(trace), _of_xfs(trace))
+    kinds = (_of_jbd2(trace), _of_xfs(trace), _of_bluestore(trace))
     return Commits(**joined(kinds))
 
 
@@ -82,6 +84,7 @@ def _of_jbd2(trace: Trace) -> Commits:
         end_ns=end[whole],
         flushing_ns=after("jbd2_commit_flushing")[whole],
         logging_ns=after("jbd2_commit_logging")[whole],
+        store=none,
     )
 
 
@@ -110,12 +113,44 @@ def _of_xfs(trace: Trace) -> Commits:
         end_ns=done["time_ns"][last],
         flushing_ns=begin,
         logging_ns=begin,
+        store=np.zeros(len(whole), np.int64),
+    )
+
+
+def _of_bluestore(trace: Trace) -> Commits:
+    """Each time that the thread which writes the log had it durable, since the time before.
+
+    Of the first, since it said what it would write. Other threads do so without saying.
+    """
+    synced = columns_of(trace.points["bluestore_synced"], "tid")
+    told = columns_of(trace.points["bluestore_submit"], "tid")
+    order = np.lexsort((synced["time_ns"], synced["tid"]))
+    tid, end = synced["tid"][order], synced["time_ns"][order]
+    same = np.append([False], tid[1:] == tid[:-1])[: len(tid)]
+    before = np.where(same, np.append([0], end[:-1])[: len(tid)], 0)
+    first = AsOf(told["tid"], told["time_ns"]).at_or_after(tid, before)
+    said = at(told["time_ns"], first)
+    rows = np.flatnonzero((first >= 0) & (said <= end))
+    begin, none = np.where(same, before, said)[rows], np.zeros(len(rows), np.int64)
+    return Commits(
+        tid=tid[rows],
+        waker=tid[rows],
+        bio_key=none,
+        identity=none,
+        device_key=none,
+        transaction=none - 1,
+        since_ns=begin,
+        begin_ns=begin,
+        end_ns=end[rows],
+        flushing_ns=none - 1,
+        logging_ns=none - 1,
+        store=none + 1,
     )
 
 
 def phases(commits: Commits) -> Spans:
     """The phases of each commit (``owner``, ``of``: its row); one not seen is in that before."""
-    spans, activity = SpanList(), np.arange(len(commits))
+    spans, activity = SpanList(), np.where(commits.store > 0, -1, np.arange(len(commits)))
     logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
     flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
     spans.add(activity, "journal.start", commits.since_ns, commits.begin_ns, activity)

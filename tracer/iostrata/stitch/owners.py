@@ -22,8 +22,8 @@ from iostrata.stitch.window import Columns, Window
 
 NEVER = np.iinfo(np.int64).max
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
-# At which command a target's worker is.
-WORK = ("nvmet_work", "target_work")
+# At which command a target's worker is, or at which operation an OSD's thread.
+WORK = ("nvmet_work", "target_work", "osd_work")
 # Those with a point at the return.
 WHOLE = SYNCS[:2]
 

@@ -24,6 +24,8 @@ FUSE_REQUEST: Final = 1 << 16
 """From here on operations are no calls of NFS, but requests of FUSE: its opcodes."""
 NINEP_REQUEST: Final = 1 << 17
 """From here on they are requests of 9p: its types of messages."""
+OSD_REQUEST: Final = 1 << 18
+"""And from here on, what one OSD of Ceph asks of another."""
 NO_CONNECTION: Final = -1
 
 
@@ -151,10 +153,12 @@ def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, hindered: Hindered
     """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
     spans = SpanList()
     asks, waits = first_ask + np.arange(len(calls)), hindered.waits
-    kind = np.searchsorted((FUSE_REQUEST, NINEP_REQUEST), calls.operation, side="right")
+    ends = (FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST)
+    kind = np.searchsorted(ends, calls.operation, side="right")
     remote = np.where(kind == 0, owner, -1)
     spans.add(remote, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
-    away = np.array([RANK["rpc.call"], RANK["fuse.call"], RANK["ninep.call"]], np.int16)
+    rows = ("rpc.call", "fuse.call", "ninep.call", "osd.replicas")
+    away = np.array([RANK[row] for row in rows], np.int16)
     spans.add(owner, away[kind], calls.send_ns, calls.reply_ns, asks)
     spans.add(remote, "rpc.reply", calls.reply_ns, calls.end_ns, asks)
     for rank, reason in (("rpc.recovery", RPC_WAIT_RECOVERY), ("rpc.delay", RPC_WAIT_DELAY)):

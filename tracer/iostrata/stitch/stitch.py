@@ -29,6 +29,8 @@ from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
+from iostrata.stitch.osd import awaited as awaited_of_osds
+from iostrata.stitch.osd import edges_of_batches, spans_of_store, transactions_of
 from iostrata.stitch.others import AHEAD, READ, Others
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, read_at_once
@@ -120,7 +122,9 @@ def stitch(window: Window) -> Stitched:
     caller = owners_of_calls(calls, owners)
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
-    spans.extend(spans_of_calls(calls, caller, len(requests.key), hindered))
+    stored, held = awaited_of_osds(transactions_of(window), calls, caller)
+    spans.extend(spans_of_store(stored))
+    spans.extend(spans_of_calls(held, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
     first_sleep = numbers.sleep
     next_ns = next_of(owners.runs, sleeps)
@@ -168,7 +172,9 @@ def stitch(window: Window) -> Stitched:
     own = submitters(bios, carried, requests, piece_of_bio)
     spans.extend(short_of_cpu(own, sleeps, first_sleep))
     if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
-        edges = edges_of_commits(window, owners, waiting, sleeps, explained, commit_of_bio)
+        edges = edges_of_commits(
+            window, owners, waiting, sleeps, explained, commit_of_bio, edges_of_batches(stored)
+        )
         commits_used = edges.activity - first_commit
         _journal_starts(spans, window, edges, sleeps, numbers)
         inside = SpanList()
@@ -290,7 +296,8 @@ def _activity_spans(
     number = ran.of + numbers.commit
     spans.add(ran.owner + first_commit, ran.rank, ran.begin_ns, ran.end_ns, number)
     # Ordered mode writes data before the log, with neither the flag nor the name of a journal.
-    journal = in_commit & (bios.meta | bios.wants_flush[stack.root])
+    log = at(commits.store, np.where(in_commit, activity_of_bio - first_commit, -1)) > 0
+    journal = in_commit & (bios.meta | bios.wants_flush[stack.root] | log)
     spans.extend(spans_of_bios(bios, requests, carried, activity_of_bio, journal, stack.stacked))
     return spans.collect()
 

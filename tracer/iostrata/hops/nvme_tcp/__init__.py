@@ -9,10 +9,10 @@ alike, and copies of a machine.
 
 from __future__ import annotations
 
+from iostrata.hops.carried import carried
 from iostrata.hops.connections import ports_of, whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nvme_tcp.asks import asks_of
-from iostrata.hops.nvme_tcp.crossing import crossing_of
 from iostrata.hops.nvme_tcp.serves import serves_of
 from iostrata.stitch import Pieces, Spans
 from iostrata.trace import Trace
@@ -32,4 +32,4 @@ class NvmeTcp(Hop):
         return serves_of(lower)
 
     def crossing(self, link: Link, held: Held) -> Spans:
-        return crossing_of(link, held)
+        return carried(link, held, "target.queue")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop nvme-tcp: what a command spent between initiator and target."""
+"""Hops of messages: asks as they were waited for in, their way there and back out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from iostrata.hops.hop import Held, Link
 from iostrata.stitch import SpanList, Spans
 
 
-def crossing_of(link: Link, held: Held) -> Spans:
-    """Before it has sent, and once the response is there, it is the initiator's own."""
+def carried(link: Link, held: Held, queue: str) -> Spans:
+    """Before it is sent, and once the answer is there, it is the asker's own.
+
+    ``queue``: the rank of what is there until somebody begins to carry it out.
+    """
     spans, owner, asks = SpanList(), np.arange(len(held.ask)), link.asks.rows(held.ask)
     told, heard = asks.told_ns, asks.heard_ns
     first, last = np.clip(held.first_ns, told, heard), np.clip(held.last_ns, told, heard)
@@ -21,5 +24,5 @@ def crossing_of(link: Link, held: Held) -> Spans:
     row, serve = link.served(held.ask)
     taken = link.clock.to_upper(link.lower.pieces.begin_ns[link.serves.piece[serve]])
     begin = np.maximum(link.begin_ns[serve], told[row])
-    spans.add(row, "target.queue", begin, np.minimum(taken, held.end_ns[row]))
+    spans.add(row, queue, begin, np.minimum(taken, held.end_ns[row]))
     return spans.collect()

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of Ceph with known truth: a client's disk, and OSDs on machines with clocks of their own.
+
+An operation goes to its primary OSD, which has the copies made while its own store writes: first
+the data to the disk, then, by a thread that does so for all, the log. It waits for the slowest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from iostrata.analysis import analyse
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from iostrata.trace.layout import THREAD_DAEMON
+from tests.stitch.test_truth import conserves
+from tests.synthetic import O_DSYNC, Clock, Request, World, Writer, device, submit
+
+RBD, DISK = device(252, 0), device(8, 0)
+CLIENT_KIND, OSD_KIND = 8, 4
+OSD_OP, OSD_REPOP, OSD_REPOPREPLY = 42, 112, 113
+CLIENT = 4130
+APART = 5
+"""Between two messages that one call sends, in ns."""
+
+
+@dataclass
+class Costs:
+    """Where one OSD spends an operation's time, in ns. ``data`` None: it goes with the log."""
+
+    queue: int = 7_000
+    begins: int = 30_000
+    added: int = 300
+    data: Request | None = field(default_factory=lambda: Request(scheduler=None))
+    ready: int = 4_000
+    kv_wake: int = 2_000
+    kv_runqueue: int = 900
+    logs: int = 5_000
+    log: Request = field(default_factory=lambda: Request(scheduler=None, sector=8192, size=4096))
+    synced: int = 1_500
+    finished: int = 6_000
+    answers: int = 8_000
+
+    def own(self) -> Counter[str]:
+        """From the transaction's begin until the log has it."""
+        rows = Counter({
+            "bluestore.log": self.kv_wake + self.logs + self.synced + self.finished,
+            "wakeup.interrupt": 500, "wakeup.runqueue": self.kv_runqueue + 700,
+            "block.Q2D": self.log.queue, "device.journal": self.log.device,
+        })  # fmt: skip
+        if self.data:
+            rows += Counter({
+                "block.Q2D": self.data.queue, "device.data": self.data.device,
+                "bluestore.data": self.ready,
+            })  # fmt: skip
+        return rows
+
+    def stored(self) -> int:
+        return sum(self.own().values())
+
+
+class Machine:
+    def __init__(self, name: str, clock: Clock = int, role: str = "server") -> None:
+        self.name, self.role, self.world = name, role, World(clock=clock)
+        self.world.builder.block(DISK, "sda")
+
+
+@dataclass
+class Copy:
+    """One that the primary has made: by whom, and how long the way is in each direction."""
+
+    osd: Osd
+    costs: Costs
+    way: int = 40_000
+
+
+class Osd:
+    """A process with a thread for each of its purposes; ``known``: it is told which OSD it is."""
+
+    def __init__(self, machine: Machine, number: int, known: bool = True) -> None:
+        self.machine, self.number, self.known = machine, number, known
+        self.tgid = 1_000 + 100 * number
+        names = (b"msgr-worker-0", b"tp_osd_tp", b"bstore_kv_sync", b"bstore_kv_final")
+        self.reader, self.worker, self.kv, self.final = range(self.tgid, self.tgid + 4)
+        for tid, comm in zip(range(self.tgid, self.tgid + 4), names, strict=True):
+            machine.world.emit("thread", 1, tid, tgid=self.tgid, subject_tid=tid, comm=comm,
+                               kind=THREAD_DAEMON)  # fmt: skip
+        self.numbers, self.kv_since = count(1), 10
+
+    def serve(
+        self, arrived: int, number: int, peer: int, costs: Costs, copies: Sequence[Copy] = (),
+        size: int = 8192,
+    ) -> tuple[int, Counter[str]]:  # fmt: skip
+        """When it has answered, and where the time went since the message was there."""
+        world, kind = self.machine.world, OSD_KIND if size == 0 else CLIENT_KIND
+        op = world.pointer("op", arrived, arrived + 90_000_000) >> 4 | self.number << 56
+        told = {"tgid": self.tgid, "osd": self.number if self.known else -1}
+        asked = OSD_REPOP if kind == OSD_KIND else OSD_OP
+        world.emit("osd_message", arrived, self.reader, op_key=op, number=number, peer=peer,
+                   type=asked, peer_kind=kind, **told)  # fmt: skip
+        taken = arrived + costs.queue
+        world.emit("osd_work", taken, self.worker, request_key=op)
+        rows = Counter({"osd.queue": costs.queue, "osd.op": costs.begins + costs.answers})
+        now = taken + costs.begins
+        ends = self._copied(op, now, copies) if copies else []
+        begun = now + (costs.added if copies else 0)
+        stored = begun + costs.stored()
+        self._store(op, begun, costs)
+        done = max([stored, *(end for end, _ in ends)])
+        own = {f"{self.machine.name}/{row}": ns for row, ns in (rows + costs.own()).items()}
+        found = Counter(own)
+        if ends and done > stored:
+            slowest = max(ends, key=lambda each: each[0])
+            found = Counter({f"{self.machine.name}/{row}": ns for row, ns in rows.items()})
+            found += slowest[1]
+        elif ends:
+            found[f"{copies[0].osd.machine.name}/network.there"] += costs.added
+        end = done + costs.answers
+        if kind == OSD_KIND:
+            world.emit("osd_send", end, self.final, op_key=0, number=number, peer=peer,
+                       type=OSD_REPOPREPLY, peer_kind=OSD_KIND, **told)  # fmt: skip
+        else:
+            world.emit("osd_reply", end, self.final, op_key=op, size_bytes=size)
+        return end, found
+
+    def _copied(self, op: int, now: int, copies: Sequence[Copy]) -> list[tuple[int, Counter[str]]]:
+        """All bear one number. The answer's way begins as it is sent."""
+        world, number, ends = self.machine.world, next(self.numbers), []
+        told = {"tgid": self.tgid, "osd": self.number if self.known else -1}
+        for place, copy in enumerate(copies):
+            sent, peer = now + APART * place, copy.osd.number
+            world.emit("osd_send", sent, self.worker, op_key=op, number=number, peer=peer,
+                       type=OSD_REPOP, peer_kind=OSD_KIND, **told)  # fmt: skip
+            answered, rows = copy.osd.serve(sent + copy.way, number, self.number, copy.costs, size=0)
+            end = answered + copy.way
+            world.emit("osd_message", end, self.reader, op_key=op + 7 + place, number=number,
+                       peer=peer, type=OSD_REPOPREPLY, peer_kind=OSD_KIND, **told)  # fmt: skip
+            there = copies[0].osd.machine.name if place else copy.osd.machine.name
+            rows[f"{copy.osd.machine.name}/network.there"] += copy.way
+            rows[f"{copy.osd.machine.name}/network.back"] += copy.way
+            # Until this one was sent, the first was waited for.
+            rows[f"{there}/network.there"] += APART * place
+            ends.append((end, rows))
+        return ends
+
+    def _store(self, op: int, begun: int, costs: Costs) -> None:
+        world, disk = self.machine.world, DISK
+        key = {"op_key": op, "transaction_key": op ^ 1 << 55}
+        world.emit("bluestore_begin", begun, self.worker, **key)
+        ready = begun
+        if costs.data:
+            world.emit("bluestore_data", begun, self.worker, **key)
+            ready += sum(submit(world, disk, self.worker, begun, costs.data).values()) + costs.ready
+        later = {"transaction_key": key["transaction_key"], "op_key": 0}
+        world.emit("bluestore_ready", ready, self.final, **later)
+        world.emit("osd_work", ready if not costs.data else begun + 50, self.worker, request_key=0)
+        wake = ready + costs.kv_wake
+        now = wake + costs.kv_runqueue
+        world.emit("sched_resume", now, self.kv, off_ns=self.kv_since, wake_ns=wake, state=1,
+                   waker_tid=self.worker, subject_tid=self.kv)  # fmt: skip
+        world.emit("bluestore_submit", now + 100, self.kv, **later)
+        off = now + costs.logs
+        now = off + sum(submit(world, disk, self.kv, off, costs.log).values())
+        world.emit("sched_resume", now + 1_200, self.kv, off_ns=off, wake_ns=now + 500, state=2,
+                   waker_tid=0, subject_tid=self.kv)  # fmt: skip
+        now += 1_200 + costs.synced
+        world.emit("bluestore_synced", now, self.kv, op_key=0, transaction_key=0)
+        self.kv_since = now + 200
+        world.emit("bluestore_done", now + costs.finished, self.final, **later)
+
+
+@dataclass
+class Part:
+    """An operation of a write: on which OSD, and what it costs there and on the way."""
+
+    osd: Osd
+    costs: Costs
+    copies: Sequence[Copy] = ()
+    way: int = 50_000
+
+
+class Client(Machine):
+    def __init__(self, clock: Clock = int, number: int = CLIENT) -> None:
+        super().__init__("client", clock, "host")
+        self.number = number
+        self.world.builder.block(RBD, "rbd0")
+        self.numbers = count(3_000)
+        self.writer = Writer(self.world, 200, RBD, 1_000_000)
+
+    def write(self, *parts: Part) -> None:
+        """One O_DSYNC write, of which the last part to be answered is waited for."""
+        world, writer = self.world, self.writer
+        begin = writer.now
+        writer.enter()
+        writer.now += 4_000
+        queued = writer.now
+        issued = queued + 700
+        rq = world.pointer("rq", queued, queued + 90_000_000)
+        place = {"dev": RBD, "sector": 4096, "size_bytes": 8192, "flags": 1}
+        keys = {"request_key": rq, "bio_key": rq + 8}
+        world.emit("block_bio_queue", queued, writer.tid, bio_key=rq + 8, kernel_thread=0, **place)
+        world.emit("block_rq_issue", issued, writer.tid, **keys, **place)
+        ends = []
+        for which, part in enumerate(parts):
+            sent, number = issued + 3_000 + APART * which, next(self.numbers)
+            told = {"request_key": rq, "number": number, "client": self.number, "dev": RBD,
+                    "osd": part.osd.number}  # fmt: skip
+            world.emit("rbd_sent", sent, 66, **told)
+            replied, rows = part.osd.serve(
+                sent + part.way, number, self.number, part.costs, part.copies
+            )
+            answered = replied + part.way
+            world.emit("rbd_answered", answered, 67, **told)
+            rows[f"{part.osd.machine.name}/network.there"] += part.way
+            rows[f"{part.osd.machine.name}/network.back"] += part.way
+            if which:
+                rows[f"{parts[0].osd.machine.name}/network.there"] += APART * which
+            ends.append((answered, rows))
+        answered, rows = max(ends, key=lambda each: each[0])
+        complete = answered + 2_000
+        world.emit("block_rq_complete", complete, 0, **keys, **place)
+        writer._wait(complete - queued, 1_000, 2_000)
+        writer.now += 1_500
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        rows += Counter({
+            "client/syscall": 4_000 + 1_500, "client/block.Q2D": 700,
+            "client/initiator.submit": 3_000, "client/initiator.complete": 2_000,
+            "client/wakeup.interrupt": 1_000, "client/wakeup.runqueue": 2_000,
+        })  # fmt: skip
+        assert sum(rows.values()) == writer.now - begin
+        writer.account = rows
+        writer.finish()
+        writer.now += 10_000
+
+
+def found_in(path: Path, *machines: Machine) -> Breakdown:
+    for machine in machines:
+        machine.world.builder.write(path / machine.name)
+    described = [
+        {"name": each.name, "role": each.role, "directory": each.name} for each in machines
+    ]
+    text = {"format": "iostrata.recording/1", "created": "", "machines": described}
+    (path / "recording.json").write_text(json.dumps(text))
+    breakdown = analyse(open_recording(path))
+    conserves(breakdown)
+    return breakdown
+
+
+def account(rows: dict[str, int]) -> dict[str, int]:
+    """Only the clocks' relation splits the way to a machine from the way back."""
+    found: Counter[str] = Counter()
+    for row, ns in rows.items():
+        machine, _, name = row.partition("/")
+        found[f"{machine}/way" if name.startswith("network.") else row] += ns
+    return {row: ns for row, ns in found.items() if ns}

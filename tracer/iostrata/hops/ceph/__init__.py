@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hop to an OSD of Ceph: from a disk of the kernel's rbd, and from the OSD that has copies made.
+
+Its wire key is the number of an operation with who numbers it: a client, by the number that the
+cluster gave to it, or an OSD. One for several copies has one number: which OSD each is for, both
+ends know as well.
+"""
+
+from __future__ import annotations
+
+from iostrata.hops.carried import carried
+from iostrata.hops.ceph.asks import asks_of
+from iostrata.hops.ceph.serves import serves_of
+from iostrata.hops.connections import whole_number
+from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.stitch import OPERATING, Pieces, Spans
+from iostrata.trace import Trace
+
+
+class Ceph(Hop):
+    """An operation on an object, carried out by threads of an OSD."""
+
+    name = "ceph"
+    floor = OPERATING
+    parted = True
+    names = (whole_number,)
+
+    def asks(self, upper: Trace) -> Asks:
+        return asks_of(upper)
+
+    def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
+        return serves_of(lower)
+
+    def crossing(self, link: Link, held: Held) -> Spans:
+        return carried(link, held, "osd.queue")

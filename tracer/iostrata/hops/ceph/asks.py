@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop ceph: a machine's trace in, the operations that its disks and OSDs asked of OSDs out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, at, joined, pair_key
+from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
+from iostrata.hops.hop import Asks
+from iostrata.hops.translation import NO_KEY
+from iostrata.stitch import OP_READ, requests_of, suboperations_of, whole
+from iostrata.trace import Trace
+
+
+def asks_of(upper: Trace) -> Asks:
+    return Asks(**joined([_of_disks(upper), _of_osds(upper)]))
+
+
+def _of_disks(upper: Trace) -> Asks:
+    """One that spans objects is an ask for each; what only reads is none."""
+    window = whole(upper)
+    columns = ("request_key", "number", "client", "osd")
+    answered = window.columns("rbd_answered", *columns)
+    requests = requests_of(window)[0] if len(answered["osd"]) else None
+    if requests is None:
+        return _none()
+    request = AsOf(requests.key, requests.issue_ns).at_or_before(
+        answered["request_key"], answered["time_ns"]
+    )
+    known = (at(requests.complete_ns, request) >= answered["time_ns"]) & (request >= 0)
+    rows = np.flatnonzero(known & (at(requests.operation, request) != OP_READ))
+    answered, request = {name: each[rows] for name, each in answered.items()}, request[rows]
+    sent = window.columns("rbd_sent", "number", "client")
+    client = entity(answered["client"], CLIENT)
+    key = pair_key(answered["number"], client)
+    found = AsOf(pair_key(sent["number"], entity(sent["client"], CLIENT)), sent["time_ns"])
+    sent_ns = at(sent["time_ns"], found.at_or_before(key, answered["time_ns"]))
+    issue, none = requests.issue_ns[request], np.zeros(len(rows), np.int64)
+    return Asks(
+        identity=answered["request_key"],
+        begin_ns=issue,
+        end_ns=requests.complete_ns[request],
+        key=key,
+        group=group_of(client, answered["osd"]),
+        shared=none.astype(np.bool_),
+        told_ns=np.maximum(sent_ns, issue),
+        heard_ns=answered["time_ns"],
+        offset_bytes=none,
+        size_bytes=none,
+    )
+
+
+def _of_osds(upper: Trace) -> Asks:
+    """For copies."""
+    asked = suboperations_of(whole(upper))
+    none, mine = np.zeros(len(asked.number), np.int64), entity(asked.osd, OSD)
+    return Asks(
+        identity=asked.key,
+        begin_ns=asked.send_ns,
+        end_ns=asked.reply_ns,
+        # Of an OSD that is not known the others do not know it either.
+        key=np.where(asked.osd >= 0, pair_key(asked.number, mine), NO_KEY),
+        group=group_of(mine, asked.peer),
+        shared=none.astype(np.bool_),
+        told_ns=asked.send_ns,
+        heard_ns=asked.reply_ns,
+        offset_bytes=none,
+        size_bytes=none,
+    )
+
+
+def _none() -> Asks:
+    none = np.zeros(0, np.int64)
+    return Asks(none, none, none, none, none, none.astype(np.bool_), none, none, none, none)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop ceph: a machine's trace in, the operations that its OSDs carried out out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at, pair_key
+from iostrata.hops.ceph.entities import entity, group_of
+from iostrata.hops.hop import Serves
+from iostrata.hops.workers import taken_up
+from iostrata.stitch import (
+    OSD_OP,
+    OSD_REPOP,
+    OSD_REPOPREPLY,
+    Columns,
+    Pieces,
+    Window,
+    exchange_key,
+    messages_of,
+    whole,
+)
+from iostrata.trace import Trace
+
+NO_PLACE = -1
+"""Where in an image an object is, only its client knows."""
+
+
+def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
+    """A serve begins as its message is there; its piece, as a thread takes it up.
+
+    Both end as the answer is sent, or is about to be.
+    """
+    window = whole(lower)
+    parts = (_of_clients(window), _of_copies(window))
+    begun, (end, size) = (
+        {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]},
+        (np.concatenate([part[place] for part in parts]) for place in (1, 2)),
+    )
+    rows = np.flatnonzero(end >= 0)
+    begun, end = {name: column[rows] for name, column in begun.items()}, end[rows]
+    work = window.columns("osd_work", "tid", "request_key")
+    tid, taken = taken_up(work, begun["op_key"], begun, end)
+    number, none = np.arange(len(rows)), np.zeros(len(rows), np.int64)
+    asker = entity(begun["peer"], begun["peer_kind"])
+    pieces = Pieces(number, tid, taken, end, none, begun["op_key"])
+    serves = Serves(
+        begin_ns=begun["time_ns"],
+        end_ns=end,
+        key=pair_key(begun["number"], asker),
+        group=group_of(asker, begun["osd"], begun["tgid"]),
+        shared=none.astype(np.bool_),
+        piece=number,
+        agent=begun["tgid"],
+        flush=none.astype(np.bool_),
+        offset_bytes=none + NO_PLACE,
+        size_bytes=size[rows],
+    )
+    return serves, pieces
+
+
+Part = tuple[Columns, Ints, Ints]
+"""Messages; when what they ask for was answered, -1: it is not known; how much that wrote."""
+
+
+def _of_clients(window: Window) -> Part:
+    """Those that wrote something. An operation's place in memory is used again at once."""
+    begun = messages_of(window, "osd_message", OSD_OP)
+    told = window.columns("osd_message", "op_key")
+    replied = window.columns("osd_reply", "op_key", "size_bytes")
+    key, time = begun["op_key"], begun["time_ns"]
+    found = AsOf(replied["op_key"], replied["time_ns"]).at_or_after(key, time)
+    again = at(told["time_ns"], AsOf(told["op_key"], told["time_ns"]).at_or_after(key, time + 1))
+    end, size = at(replied["time_ns"], found), at(replied["size_bytes"], found)
+    mine = (found >= 0) & ((again < 0) | (end <= again)) & (size > 0)
+    return begun, np.where(mine, end, -1), np.maximum(size, 0)
+
+
+def _of_copies(window: Window) -> Part:
+    begun = messages_of(window, "osd_message", OSD_REPOP)
+    answers = messages_of(window, "osd_send", OSD_REPOPREPLY)
+    key, answer = (
+        exchange_key(each["number"], each["peer"], each["tgid"]) for each in (begun, answers)
+    )
+    found = AsOf(answer, answers["time_ns"]).at_or_after(key, begun["time_ns"])
+    return begun, at(answers["time_ns"], found), np.zeros(len(key), np.int64)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An OSD of Ceph: a client's operation, or one for a copy, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Programs, Rank, Row, Visibility
+
+HOP: Final = "ceph"
+
+OSD: Final = Declaration(
+    rows=(
+        Row(
+            "osd.queue",
+            "OS",
+            "message there until a thread of the OSD took the operation up",
+            ("osd_message", "osd_work"),
+            "the OSD's threads are at other operations (`osd op num threads per shard`), or "
+            "others of the same object or placement group are before it.",
+            "#b2dfdb",
+            "net",
+        ),
+        Row(
+            "osd.op",
+            "OS",
+            "with the OSD, waiting neither for its store nor for the copies",
+            ("osd_work", "osd_reply", "osd_send"),
+            "the OSD computes (checksums, its maps), its CPU is busy, or the thread that is to "
+            "answer is late.",
+            "#4db6ac",
+            "net",
+        ),
+        Row(
+            "osd.replicas",
+            "beyond",
+            "sent to the OSDs that keep the copies until the last one answered",
+            ("osd_send", "osd_message"),
+            "the network between the OSDs, or the slowest of the others; record their machines as "
+            "well to tell them apart.",
+            "#00897b",
+            "net",
+        ),
+    ),
+    ranks=(
+        Rank("osd.queue", "osd.queue", Depth.WAY),
+        Rank("osd.op", "osd.op", Depth.FLOOR),
+        Rank("osd.replicas", "osd.replicas", Depth.AWAY, wakes=True, asks=True),
+    ),
+    programs=(Programs("osd", serves=HOP),),
+    visibility=(
+        Visibility(
+            "osd",
+            ("osd",),
+            "what this machine's OSDs of Ceph do is not seen",
+            absent="no ceph-osd runs here",
+            role="server",
+        ),
+    ),
+)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: what an OSD of Ceph tells in, what its operations wait for out.
+
+An operation waits for its own store (BlueStore: the data, then a log that many are written to at
+once) and for the OSDs that keep the copies, all at the same time: whichever ends last is what it
+waited for, since it began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at, pair_key
+from iostrata.stitch.rpc import NO_CONNECTION, OSD_REQUEST, Calls
+from iostrata.stitch.spans import Edges, SpanList, Spans
+from iostrata.stitch.window import Columns, Window
+
+OPERATING: Final = "osd.op"
+"""The floor of what an OSD serves."""
+NEVER: Final = np.iinfo(np.int64).max
+# Of Ceph's messages: a client's operation, one for a copy, and that one's answer.
+OSD_OP: Final = 42
+OSD_REPOP: Final = 112
+OSD_REPOPREPLY: Final = 113
+
+
+@dataclass(frozen=True, eq=False)
+class SubOperations:
+    """What OSDs asked of those that keep copies: one row each, times in ns.
+
+    ``number``: the asking OSD's of them; ``osd``: which that is (-1: not known), in the process
+    ``tgid``; ``peer``: which is asked; ``tid``: of the thread that asked.
+    """
+
+    number: Ints
+    tgid: Ints
+    osd: Ints
+    peer: Ints
+    tid: Ints
+    send_ns: Ints
+    reply_ns: Ints
+
+    @property
+    def key(self) -> Ints:
+        return exchange_key(self.number, self.peer, self.tgid)
+
+
+def exchange_key(number: Ints, peer: Ints, tgid: Ints) -> Ints:
+    """Of a message and its answer, as one of both processes knows them."""
+    return pair_key(pair_key(number, peer), tgid)
+
+
+def messages_of(window: Window, point: str, kind: int) -> Columns:
+    """Those of one type, of ``osd_message`` or ``osd_send``."""
+    told = window.columns(point, "tid", "tgid", "op_key", "number", "peer", "osd", "type",
+                          "peer_kind")  # fmt: skip
+    rows = np.flatnonzero(told["type"] == kind)
+    return {name: column[rows] for name, column in told.items()}
+
+
+def suboperations_of(window: Window) -> SubOperations:
+    """Those that were answered."""
+    sent = messages_of(window, "osd_send", OSD_REPOP)
+    answers = messages_of(window, "osd_message", OSD_REPOPREPLY)
+    key, answer = (
+        exchange_key(each["number"], each["peer"], each["tgid"]) for each in (sent, answers)
+    )
+    found = AsOf(answer, answers["time_ns"]).at_or_after(key, sent["time_ns"])
+    rows = np.flatnonzero(found >= 0)
+    columns = (sent[name][rows] for name in ("number", "tgid", "osd", "peer", "tid", "time_ns"))
+    return SubOperations(*columns, reply_ns=answers["time_ns"][found[rows]])
+
+
+def osd_calls_of(window: Window) -> Calls:
+    """Each as the call of the thread that sent it."""
+    asked = suboperations_of(window)
+    none = np.zeros(len(asked.number), np.int64)
+    return Calls(
+        key=asked.key,
+        tid=asked.tid,
+        device_key=none,
+        inode=none,
+        begin_ns=asked.send_ns,
+        send_ns=asked.send_ns,
+        reply_ns=asked.reply_ns,
+        end_ns=asked.reply_ns,
+        xid=asked.number,
+        connection=none + NO_CONNECTION,
+        ends=none,
+        operation=none + OSD_REQUEST,
+        end_tid=none,
+        offset_bytes=none,
+        size_bytes=none,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Transactions:
+    """What pieces had their OSD's store do: one row each, times in ns.
+
+    ``data_ns``: data was on its way to the disk itself, -1: none was; ``ready_ns``: there, and the
+    log is next; ``done_ns``: the log has it. ``commit``: which of the window's commits wrote that,
+    -1: it is not known.
+    """
+
+    piece: Ints
+    begin_ns: Ints
+    data_ns: Ints
+    ready_ns: Ints
+    done_ns: Ints
+    commit: Ints
+
+
+def transactions_of(window: Window) -> Transactions:
+    begun, data, ready, submitted, done = (
+        window.columns(f"bluestore_{point}", "tid", "op_key", "transaction_key")
+        for point in ("begin", "data", "ready", "submit", "done")
+    )
+    key, time = ready["transaction_key"], ready["time_ns"]
+
+    def by_key(told: Columns) -> AsOf:
+        return AsOf(told["transaction_key"], told["time_ns"])
+
+    begin, end = by_key(begun).at_or_before(key, time), by_key(done).at_or_after(key, time)
+    begin_ns, done_ns = at(begun["time_ns"], begin), at(done["time_ns"], end)
+    pieces = window.pieces
+    op = at(begun["op_key"], begin)
+    piece = AsOf(pieces.request_key, pieces.begin_ns).at_or_before(op, begin_ns)
+    piece = np.where(at(pieces.end_ns, piece) >= begin_ns, piece, -1)
+    data_ns = at(data["time_ns"], by_key(data).at_or_before(key, time))
+    written = by_key(submitted).at_or_after(key, time)
+    commits = window.commits
+    stores = np.flatnonzero(commits.store)
+    batch = AsOf(commits.tid[stores], commits.end_ns[stores])
+    batch_row = at(
+        stores, batch.at_or_after(at(submitted["tid"], written), at(submitted["time_ns"], written))
+    )
+    known = (begin >= 0) & (end >= 0) & (piece >= 0) & (op != 0)
+    rows = np.flatnonzero(known)
+    in_time = at(commits.end_ns, batch_row) <= done_ns
+    return Transactions(
+        piece[rows],
+        begin_ns[rows],
+        np.where(data_ns >= begin_ns, data_ns, -1)[rows],
+        time[rows],
+        done_ns[rows],
+        np.where(in_time, batch_row, -1)[rows],
+    )
+
+
+def awaited(transactions: Transactions, calls: Calls, caller: Ints) -> tuple[Transactions, Calls]:
+    """Both until what ends later has begun: that is what is waited for from then on.
+
+    ``caller``: the piece of each call.
+    """
+    sub = np.flatnonzero((calls.operation >= OSD_REQUEST) & (caller >= 0))
+    if not len(sub) or not len(transactions.piece):
+        return transactions, calls
+    own, called = transactions, caller[sub]
+    count = int(max(own.piece.max(), called.max())) + 1
+    last, first = np.full(count, -1), np.full(count, NEVER)
+    np.maximum.at(last, own.piece, own.done_ns)
+    np.minimum.at(first, own.piece, own.begin_ns)
+    begin, end = calls.send_ns[sub], calls.reply_ns[sub]
+    # The store ends last: nobody else is waited for since it began.
+    until = np.where(end <= last[called], np.maximum(np.minimum(end, first[called]), begin), end)
+    reply = calls.reply_ns.copy()
+    reply[sub] = until
+    later = np.flatnonzero(end > last[called])
+    limit = np.full(count, NEVER)
+    np.minimum.at(limit, called[later], begin[later])
+    mine = limit[own.piece]
+    own = replace(
+        own,
+        data_ns=np.minimum(own.data_ns, mine),
+        ready_ns=np.minimum(own.ready_ns, mine),
+        done_ns=np.minimum(own.done_ns, mine),
+    )
+    return own, replace(calls, reply_ns=reply, end_ns=np.where(reply < calls.reply_ns, reply,
+                                                               calls.end_ns))  # fmt: skip
+
+
+def spans_of_store(transactions: Transactions) -> Spans:
+    spans, own = SpanList(), transactions
+    written: NDArray[np.bool_] = own.data_ns >= 0
+    spans.add(np.where(written, own.piece, -1), "bluestore.data", own.data_ns, own.ready_ns)
+    spans.add(own.piece, "bluestore.log", own.ready_ns, own.done_ns)
+    return spans.collect()
+
+
+def edges_of_batches(transactions: Transactions) -> Edges:
+    """Rows of commits, and the pieces whose log they wrote."""
+    own = transactions
+    rows = np.flatnonzero((own.commit >= 0) & (own.done_ns > own.ready_ns))
+    return Edges(own.commit[rows], own.piece[rows], own.ready_ns[rows], own.done_ns[rows])
