@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of Ceph with known truth: a client's disk, and OSDs on machines with clocks of their own.
+"""A cluster of Ceph with known truth: a client's disk, and OSDs, each machine with its own clock.
 
 An operation goes to its primary OSD, which has the copies made while its own store writes: first
 the data to the disk, then, by a thread that does so for all, the log. It waits for the slowest.
@@ -136,15 +136,16 @@ class Osd:
             sent, peer = now + APART * place, copy.osd.number
             world.emit("osd_send", sent, self.worker, op_key=op, number=number, peer=peer,
                        type=OSD_REPOP, peer_kind=OSD_KIND, **told)  # fmt: skip
-            answered, rows = copy.osd.serve(sent + copy.way, number, self.number, copy.costs, size=0)
+            answered, rows = copy.osd.serve(
+                sent + copy.way, number, self.number, copy.costs, size=0
+            )
             end = answered + copy.way
             world.emit("osd_message", end, self.reader, op_key=op + 7 + place, number=number,
                        peer=peer, type=OSD_REPOPREPLY, peer_kind=OSD_KIND, **told)  # fmt: skip
-            there = copies[0].osd.machine.name if place else copy.osd.machine.name
             rows[f"{copy.osd.machine.name}/network.there"] += copy.way
             rows[f"{copy.osd.machine.name}/network.back"] += copy.way
             # Until this one was sent, the first was waited for.
-            rows[f"{there}/network.there"] += APART * place
+            rows[f"{copies[0].osd.machine.name}/network.there"] += APART * place
             ends.append((end, rows))
         return ends
 

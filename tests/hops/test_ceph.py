@@ -56,3 +56,130 @@ def test_the_slowest_of_three_is_what_is_waited_for(tmp_path: Path, seed: int) -
         copies = [Copy(osd, drawn(random), random.randint(9_000, 90_000)) for osd in others]
         client.write(Part(primary, drawn(random), copies))
     check(found_in(tmp_path, client, *machines), client)
+
+
+def test_each_machine_has_a_clock_of_its_own(tmp_path: Path) -> None:
+    """As long there as back everywhere, so that causality finds the very relation of the clocks."""
+    random, client = Random(9), Client(clock(86_400_000_000_000))
+    machines = [Machine(name, clock(n * 3_600_000_000_000)) for n, name in enumerate("abc")]
+    osds = [Osd(machine, number) for number, machine in enumerate(machines)]
+    client.write(Part(osds[0], Costs(), [Copy(osds[1], Costs(), 100), Copy(osds[2], Costs(), 100)]))
+    for _ in range(60):
+        primary, *others = random.sample(osds, 3)
+        copies = [Copy(osd, drawn(random), random.randint(9_000, 90_000)) for osd in others]
+        client.write(Part(primary, drawn(random), copies, way=random.randint(9_000, 90_000)))
+    found = found_in(tmp_path, client, *machines)
+    assert all(each.followed == each.asked for each in found.quality.crossings)
+    assert all(sum(rows.values()) for rows in accounts(found)[200])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_write_to_several_objects_waits_for_the_last(tmp_path: Path, seed: int) -> None:
+    random, client = Random(seed), Client()
+    machines = [Machine(name) for name in "ab"]
+    osds = [Osd(machine, number) for number, machine in enumerate(machines)]
+    for _ in range(50):
+        parts = [Part(osd, drawn(random), way=random.randint(20_000, 90_000)) for osd in osds]
+        client.write(*random.sample(parts, random.randint(1, 2)))
+    check(found_in(tmp_path, client, *machines), client)
+
+
+def test_osds_of_one_machine_are_told_apart(tmp_path: Path) -> None:
+    """Both have a copy of each, by one number: one is slower than the other, at the same time."""
+    random, client = Random(4), Client()
+    primary, others = Machine("a"), Machine("b")
+    first = Osd(primary, 0)
+    slow, quick = Osd(others, 1), Osd(others, 2)
+    for _ in range(40):
+        data = Request(scheduler=None, device=random.randint(300_000, 400_000))
+        copies = [Copy(slow, Costs(data=data), 40_000), Copy(quick, Costs(data=None), 30_000)]
+        client.write(Part(first, drawn(random), copies))
+    found = found_in(tmp_path, client, primary, others)
+    asked = {(each.upper, each.lower): each for each in found.quality.crossings}
+    assert asked["a", "b"].followed == asked["a", "b"].asked == 80
+    check(found, client)
+
+
+def test_what_is_not_recorded_is_in_one_row(tmp_path: Path) -> None:
+    """The slowest copy is made by an OSD that nobody recorded."""
+    random, client = Random(6), Client()
+    primary, other, unseen = Machine("a"), Machine("b"), Machine("c")
+    osd, near, far = Osd(primary, 0), Osd(other, 1), Osd(unseen, 2)
+    slow = Costs(data=Request(scheduler=None, device=900_000))
+    for _ in range(30):
+        copies = [Copy(near, drawn(random), 9_000), Copy(far, slow, 90_000)]
+        client.write(Part(osd, drawn(random), copies))
+    found = found_in(tmp_path, client, primary, other)
+    mine = accounts(found)[client.writer.tid]
+    for rows, true in zip(mine, client.writer.truth, strict=True):
+        away = sum(ns for row, ns in true.items() if row.startswith("c/"))
+        assert account(rows)["a/osd.replicas"] == away
+        assert not any(row.startswith("c/") for row in rows)
+    asked = {(each.upper, each.lower): each for each in found.quality.crossings}
+    assert asked["a", "b"].followed == 30
+    (line,) = (each for each in found.quality.not_observed if "osd.2" in each.layer)
+    assert line.merged_into == "osd.replicas"
+
+
+def test_an_osd_that_does_not_say_which_it_is(tmp_path: Path) -> None:
+    """Older kernels do not tell the recorder's programs: the only one that there is, is meant."""
+    random, client, machine = Random(6), Client(), Machine("a")
+    osd = Osd(machine, 3, known=False)
+    for _ in range(30):
+        client.write(Part(osd, drawn(random)))
+    check(found_in(tmp_path, client, machine), client)
+
+
+def test_without_the_osds_it_is_the_disks_call(tmp_path: Path) -> None:
+    random, client, machine = Random(2), Client(), Machine("a")
+    osd = Osd(machine, 0)
+    for _ in range(20):
+        client.write(Part(osd, drawn(random)))
+    found = found_in(tmp_path, client)
+    for rows, true in zip(accounts(found)[200], client.writer.truth, strict=True):
+        beyond = sum(ns for row, ns in true.items() if row.startswith("a/"))
+        assert rows["initiator.call"] == beyond
+    assert not found.quality.virtual
+
+
+def test_osds_alone_tell_what_they_did(tmp_path: Path) -> None:
+    """Operations for clients that nobody recorded are the writes then."""
+    random, client = Random(3), Client()
+    machines = [Machine(name) for name in "ab"]
+    osds = [Osd(machine, number) for number, machine in enumerate(machines)]
+    costs = [drawn(random) for _ in range(30)]
+    for each in costs:
+        client.write(Part(osds[0], each, [Copy(osds[1], Costs(data=None), 200)]))
+    found = found_in(tmp_path, *machines)
+    served = [rows for each in accounts(found).values() for rows in each]
+    assert len(served) == 30
+
+
+def test_one_that_ends_without_an_answer_is_left_out(tmp_path: Path) -> None:
+    """An OSD is restarted: another process, with the same number, goes on."""
+    random, client, machine = Random(8), Client(), Machine("a")
+    before = Osd(machine, 0)
+    for _ in range(10):
+        client.write(Part(before, drawn(random)))
+    machine.world.deaf_to = "osd_reply"
+    client.write(Part(before, drawn(random)))
+    machine.world.deaf_to = ""
+    after = Osd(machine, 0)
+    after.tgid += 7_000
+    after.reader, after.worker, after.kv, after.final = range(after.tgid, after.tgid + 4)
+    after.kv_since = client.writer.now
+    for tid in range(after.tgid, after.tgid + 4):
+        machine.world.emit("thread", client.writer.now, tid, tgid=after.tgid, subject_tid=tid,
+                           comm=b"ceph-osd", kind=5)  # fmt: skip
+    for _ in range(10):
+        client.write(Part(after, drawn(random)))
+    found = found_in(tmp_path, client, machine)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed) == (21, 20)
+    for number, (rows, true) in enumerate(
+        zip(accounts(found)[200], client.writer.truth, strict=True)
+    ):
+        if number != 10:
+            assert account(rows) == account(true)
+        else:
+            assert rows["a/unfollowed"] > 0

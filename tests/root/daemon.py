@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that serves others: programs/virtiofsd.c under the name that is asked for."""
+"""A process that serves others: one of programs/, under the name that is asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "programs" / "virtiofsd.c"
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,12 @@ class Daemon:
         return self.process.stdout.readline().rstrip()
 
 
-def compiled(directory: Path, *flags: str, name: str = "virtiofsd") -> Path:
+def compiled(
+    directory: Path, *flags: str, name: str = "virtiofsd", source: str = "virtiofsd.c"
+) -> Path:
     program = directory / name
     words = ["cc", "-D_GNU_SOURCE", "-O1", "-Wall", "-Werror", "-pthread", *flags]
-    subprocess.run([*words, "-o", str(program), str(SOURCE)], check=True)
+    subprocess.run([*words, "-o", str(program), str(PROGRAMS / source)], check=True)
     return program
 
 

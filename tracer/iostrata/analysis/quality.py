@@ -21,6 +21,7 @@ from iostrata.analysis.queues import deep_queues
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import shown
+from iostrata.hops import HOPS
 from iostrata.layers import BEFORE_REQUESTS, BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
@@ -97,6 +98,14 @@ def quality_of(
             for link in path.links
             for gap in link.hop.reads_not_followed(link)
         ]
+    gaps += [
+        (trace.machine, gap)
+        for trace in traces
+        for hop in HOPS
+        for gap in hop.not_recorded(
+            [link for link in path.links if link.hop is hop and link.upper is trace]
+        )
+    ]
     gaps += [
         (link.lower.trace.machine, gap)
         for link in path.links

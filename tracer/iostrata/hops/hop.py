@@ -12,7 +12,7 @@ To add one: a package like ``virtio`` with a class like its, and a line in ``HOP
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -338,6 +338,10 @@ class Hop(ABC):
         if not self.follows_reads:
             what = f"what {link.upper.machine} reads by it is not followed"
             yield NotObserved(self.name, what, "device.read")
+
+    def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
+        """Whom a machine asked by this hop and nothing is known of, beside where ``links`` lead."""
+        return iter(())
 
     def limits(self, link: Link) -> Iterator[NotObserved]:
         """What may hold requests back on that way, without a point that tells of it; it is

@@ -108,12 +108,14 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     beside = np.isin(asked.owner, own.owner[calls])
     _hold(until_ns, asking[beside], until[beside])
     crossing = [link.crosses(ask) for link, ask in zip(links, asks, strict=True)]
+    followed = np.isin(asking, asking[np.any(crossing, axis=0)]) if links else asking < 0
+    if len(way) < DEEPEST:
+        _hold(until_ns, asking[followed], until[followed])
     lifting.missing(asked.owner[_led_nowhere(links, asks, crossing)])
     for link, ask, crosses in zip(links, asks, crossing, strict=True):
         if len(way) < DEEPEST:
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
-            _hold(until_ns, asking[mine], until[mine])
             _leave(found.spans, asking[mine], until_ns)
         lifting.beside(link, window)
     lifting.extend(own, node.place, deeper=0)

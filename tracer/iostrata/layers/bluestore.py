@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BlueStore, what an OSD of Ceph keeps its objects in: data on a disk, and the log that names it."""
+"""BlueStore, in which an OSD of Ceph keeps objects: data on a disk, and a log that names it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ BLUESTORE: Final = Declaration(
             "OS",
             "data on its way to the OSD's disk, outside the block layer and the device",
             ("bluestore_data", "bluestore_ready"),
-            "who takes the disk's completions has no CPU. Small writes have no such row: their data "
-            "goes with the log (`bluestore prefer deferred size`).",
+            "who takes the disk's completions has no CPU. Small writes have no such row: their "
+            "data goes with the log (`bluestore prefer deferred size`).",
             "#a1887f",
             "queue",
         ),
         Row(
             "bluestore.log",
             "OS",
-            "data there until the store's log (RocksDB's) had it, outside block layer and device",
+            "data there until the store's log had it, outside the block layer and the device",
             ("bluestore_ready", "bluestore_submit", "bluestore_synced", "bluestore_done"),
             "one thread writes for all: it is still at those before, or has no CPU; or RocksDB "
             "compacts.",

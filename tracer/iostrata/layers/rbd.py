@@ -19,8 +19,8 @@ RBD: Final = Declaration(
             "rbd",
             ("rbd",),
             "the time of a disk of Ceph cannot be told from that of its OSDs",
-            absent="rbd is not loaded with BTF: map the image before recording, what comes later is "
-            "not seen",
+            absent="rbd is not loaded with BTF: map the image before recording, what comes later "
+            "is not seen",
         ),
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hop to an OSD of Ceph: from a disk of the kernel's rbd, and from the OSD that has copies made.
+"""The hop to an OSD of Ceph: from a disk of the kernel's rbd, or from one that has copies made.
 
 Its wire key is the number of an operation with who numbers it: a client, by the number that the
 cluster gave to it, or an OSD. One for several copies has one number: which OSD each is for, both
@@ -8,11 +8,15 @@ ends know as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from iostrata.hops.carried import carried
 from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.serves import serves_of
+from iostrata.hops.ceph.unrecorded import not_recorded
 from iostrata.hops.connections import whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.model import NotObserved
 from iostrata.stitch import OPERATING, Pieces, Spans
 from iostrata.trace import Trace
 
@@ -30,6 +34,9 @@ class Ceph(Hop):
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
+
+    def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
+        return not_recorded(links)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return carried(link, held, "osd.queue")
