@@ -744,7 +744,7 @@ struct rbd_event {
 	unsigned long long number;      /* the client's of its operations (tid) */
 	unsigned long long client;      /* the number that the cluster gave to it */
 	unsigned int dev;
-	int osd; /* that it is for, or that answered; -1: none that is known */
+	int osd_number; /* that it is for, or that answered; -1: none that is known */
 };
 
 /* A message that an OSD of Ceph makes an operation of, or sends to another OSD. */
@@ -754,7 +754,7 @@ struct osd_event {
 	unsigned long long number; /* its sender's (tid); an answer has that of what it answers */
 	unsigned long long peer;   /* who sent it, or whom it is sent to, among its kind */
 	unsigned int tgid;
-	int osd;                  /* which this one is; -1: not known */
+	int osd_number;           /* which this one is; -1: not known */
 	unsigned short type;      /* of Ceph's messages */
 	unsigned short peer_kind; /* a CEPH_ENTITY_TYPE_..., as the messages have it */
 };

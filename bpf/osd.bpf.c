@@ -76,7 +76,7 @@ int osd_message(struct pt_regs *ctx)
 	e->osd_message.number = header.number;
 	e->osd_message.peer = header.source;
 	e->osd_message.tgid = thread->tgid;
-	e->osd_message.osd = number_of_osd(ctx);
+	e->osd_message.osd_number = number_of_osd(ctx);
 	e->osd_message.type = header.type;
 	e->osd_message.peer_kind = header.source_kind;
 	emit_submit(e, POINT_osd_message);
@@ -98,7 +98,7 @@ static __always_inline void sent(struct pt_regs *ctx, struct thread *thread, __s
 	e->osd_send.number = header.number;
 	e->osd_send.peer = peer;
 	e->osd_send.tgid = thread->tgid;
-	e->osd_send.osd = number_of_osd(ctx);
+	e->osd_send.osd_number = number_of_osd(ctx);
 	e->osd_send.type = header.type;
 	e->osd_send.peer_kind = PEER_IS_OSD;
 	emit_submit(e, POINT_osd_send);

@@ -71,7 +71,7 @@ static __always_inline int tell(struct ceph_osd_request *operation, __u32 point)
 	e->rbd_sent.number = PEEK(operation, r_tid);
 	e->rbd_sent.client = BPF_CORE_READ(operation, r_osdc, client, msgr.inst.name.num);
 	e->rbd_sent.dev = dev;
-	e->rbd_sent.osd = PEEK(operation, r_t.osd);
+	e->rbd_sent.osd_number = PEEK(operation, r_t.osd);
 	emit_submit(e, point);
 	return 0;
 }

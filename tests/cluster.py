@@ -99,7 +99,7 @@ class Osd:
         """When it has answered, and where the time went since the message was there."""
         world, kind = self.machine.world, OSD_KIND if size == 0 else CLIENT_KIND
         op = world.pointer("op", arrived, arrived + 90_000_000) >> 4 | self.number << 56
-        told = {"tgid": self.tgid, "osd": self.number if self.known else -1}
+        told = {"tgid": self.tgid, "osd_number": self.number if self.known else -1}
         asked = OSD_REPOP if kind == OSD_KIND else OSD_OP
         world.emit("osd_message", arrived, self.reader, op_key=op, number=number, peer=peer,
                    type=asked, peer_kind=kind, **told)  # fmt: skip
@@ -131,7 +131,7 @@ class Osd:
     def _copied(self, op: int, now: int, copies: Sequence[Copy]) -> list[tuple[int, Counter[str]]]:
         """All bear one number. The answer's way begins as it is sent."""
         world, number, ends = self.machine.world, next(self.numbers), []
-        told = {"tgid": self.tgid, "osd": self.number if self.known else -1}
+        told = {"tgid": self.tgid, "osd_number": self.number if self.known else -1}
         for place, copy in enumerate(copies):
             sent, peer = now + APART * place, copy.osd.number
             world.emit("osd_send", sent, self.worker, op_key=op, number=number, peer=peer,
@@ -210,7 +210,7 @@ class Client(Machine):
         for which, part in enumerate(parts):
             sent, number = issued + 3_000 + APART * which, next(self.numbers)
             told = {"request_key": rq, "number": number, "client": self.number, "dev": RBD,
-                    "osd": part.osd.number}  # fmt: skip
+                    "osd_number": part.osd.number}  # fmt: skip
             world.emit("rbd_sent", sent, 66, **told)
             replied, rows = part.osd.serve(
                 sent + part.way, number, self.number, part.costs, part.copies

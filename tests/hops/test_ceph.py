@@ -155,6 +155,20 @@ def test_osds_alone_tell_what_they_did(tmp_path: Path) -> None:
     assert len(served) == 30
 
 
+def test_of_osds_that_serve_one_another_only_what_a_client_asked_is_a_write(tmp_path: Path) -> None:
+    random, client = Random(3), Client()
+    machine = Machine("a")
+    osds = [Osd(machine, number) for number in range(3)]
+    for number in range(30):
+        primary, *others = [osds[(number + each) % 3] for each in range(3)]
+        copies = [Copy(osd, drawn(random), 9_000) for osd in others]
+        client.write(Part(primary, drawn(random), copies))
+    found = found_in(tmp_path, machine)
+    assert len(found.writes) == 30
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed) == (60, 60)
+
+
 def test_one_that_ends_without_an_answer_is_left_out(tmp_path: Path) -> None:
     """An OSD is restarted: another process, with the same number, goes on."""
     random, client, machine = Random(8), Client(), Machine("a")

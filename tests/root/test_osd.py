@@ -25,9 +25,7 @@ POINTS = (
 
 
 @pytest.fixture(scope="module")
-def recorded(
-    recorder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Recorded:
+def recorded(recorder: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     disk = tmp_path_factory.mktemp("osd")
     program = compiled(disk, "-rdynamic", "-s", name="ceph-osd", source="ceph-osd.c")
     before = ("sh", "-c", 'exec "$0" --id 7 "$1"')
@@ -56,7 +54,7 @@ def test_messages_are_told_by_their_headers(recorded: Recorded) -> None:
     trace, served = recorded
     numbers = [each.unique for each in served]
     taken, sent = trace.points["osd_message"], trace.points["osd_send"]
-    assert set(taken["osd"].tolist()) == set(sent["osd"].tolist()) == {7}
+    assert set(taken["osd_number"].tolist()) == set(sent["osd_number"].tolist()) == {7}
     asked = taken["type"] == OP
     assert taken["number"][asked].tolist() == numbers
     assert set(taken["peer"][asked].tolist()) == {CLIENT}

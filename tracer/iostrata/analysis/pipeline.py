@@ -30,7 +30,7 @@ from iostrata.analysis.who import Names, told_in
 from iostrata.attribute import joined_writes
 from iostrata.columns import Ints, distinct, one_of
 from iostrata.crew import each
-from iostrata.hops import HOPS, Graph, Node, graph_of, units_of_served
+from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, units_of_served
 from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Audit, Pieces, Units, direct_of, reads_of, units_of, windows
@@ -225,7 +225,7 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[Top], int]:
         if (found := units_of_served(hop, trace))
     ]
     first = [one for one in served if (one[0].machine, one[1].name) not in asked]
-    for trace, hop, units, pieces in first or served:
+    for trace, hop, units, pieces in first or [_for_others(graph, *one) for one in served]:
         tops.append(Top(graph.node(trace, pieces, hop.floor), units, pieces, NO_ROWS))
     if not tops:
         tops, plain_writes = _tops_of(graph, graph.machines, left_out)
@@ -245,6 +245,19 @@ def _tops_of(
         left_out += found.cut + Counter({UNFINISHED: found.unfinished, FOR_OTHERS: others})
         plain_writes += found.plain
     return tops, plain_writes
+
+
+def _for_others(
+    graph: Graph, trace: Trace, hop: Hop, units: Units, pieces: Pieces
+) -> tuple[Trace, Hop, Units, Pieces]:
+    """Without what was asked by one of the machines, which all serve one another."""
+    left = np.ones(len(units), np.bool_)
+    for link in graph.links:
+        if link.hop is hop and link.lower.trace is trace:
+            left[link.pairs.serve] = False
+    rows = np.flatnonzero(left)
+    units = Units(**{name: column[rows] for name, column in vars(units).items()})
+    return trace, hop, units, replace(pieces.rows(rows), unit=np.arange(len(rows)))
 
 
 def _absent(recording: Recording) -> Iterator[str]:

@@ -5,12 +5,12 @@ from iostrata.hops.connections import readdressed
 from iostrata.hops.evidence import Witnesses
 from iostrata.hops.furthest import place_of
 from iostrata.hops.graph import Graph, graph_of
-from iostrata.hops.hop import READ_MARK, Link, Node
+from iostrata.hops.hop import READ_MARK, Hop, Link, Node
 from iostrata.hops.lift import Lifted, View, lift
 from iostrata.hops.registry import HOPS
 from iostrata.hops.served import units_of_served
 
 __all__ = [
-    "HOPS", "READ_MARK", "Graph", "Lifted", "Link", "Node", "View", "Witnesses", "graph_of",
-    "lift", "place_of", "readdressed", "units_of_served",
+    "HOPS", "READ_MARK", "Graph", "Hop", "Lifted", "Link", "Node", "View", "Witnesses",
+    "graph_of", "lift", "place_of", "readdressed", "units_of_served",
 ]  # fmt: skip

@@ -56,7 +56,7 @@ def exchange_key(number: Ints, peer: Ints, tgid: Ints) -> Ints:
 
 def messages_of(window: Window, point: str, kind: int) -> Columns:
     """Those of one type, of ``osd_message`` or ``osd_send``."""
-    told = window.columns(point, "tid", "tgid", "op_key", "number", "peer", "osd", "type",
+    told = window.columns(point, "tid", "tgid", "op_key", "number", "peer", "osd_number", "type",
                           "peer_kind")  # fmt: skip
     rows = np.flatnonzero(told["type"] == kind)
     return {name: column[rows] for name, column in told.items()}
@@ -71,7 +71,9 @@ def suboperations_of(window: Window) -> SubOperations:
     )
     found = AsOf(answer, answers["time_ns"]).at_or_after(key, sent["time_ns"])
     rows = np.flatnonzero(found >= 0)
-    columns = (sent[name][rows] for name in ("number", "tgid", "osd", "peer", "tid", "time_ns"))
+    columns = (
+        sent[name][rows] for name in ("number", "tgid", "osd_number", "peer", "tid", "time_ns")
+    )
     return SubOperations(*columns, reply_ns=answers["time_ns"][found[rows]])
 
 

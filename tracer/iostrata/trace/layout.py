@@ -846,7 +846,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("number", "<u8", 24),
         ("client", "<u8", 32),
         ("dev", "<u4", 40),
-        ("osd", "<i4", 44),
+        ("osd_number", "<i4", 44),
     ),
     "osd_event": (
         ("time_ns", "<u8", 0),
@@ -857,7 +857,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("number", "<u8", 24),
         ("peer", "<u8", 32),
         ("tgid", "<u4", 40),
-        ("osd", "<i4", 44),
+        ("osd_number", "<i4", 44),
         ("type", "<u2", 48),
         ("peer_kind", "<u2", 50),
     ),

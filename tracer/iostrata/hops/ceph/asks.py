@@ -20,9 +20,9 @@ def asks_of(upper: Trace) -> Asks:
 def _of_disks(upper: Trace) -> Asks:
     """One that spans objects is an ask for each; what only reads is none."""
     window = whole(upper)
-    columns = ("request_key", "number", "client", "osd")
+    columns = ("request_key", "number", "client", "osd_number")
     answered = window.columns("rbd_answered", *columns)
-    requests = requests_of(window)[0] if len(answered["osd"]) else None
+    requests = requests_of(window)[0] if len(answered["osd_number"]) else None
     if requests is None:
         return _none()
     request = AsOf(requests.key, requests.issue_ns).at_or_before(
@@ -42,7 +42,7 @@ def _of_disks(upper: Trace) -> Asks:
         begin_ns=issue,
         end_ns=requests.complete_ns[request],
         key=key,
-        group=group_of(client, answered["osd"]),
+        group=group_of(client, answered["osd_number"]),
         shared=none.astype(np.bool_),
         told_ns=np.maximum(sent_ns, issue),
         heard_ns=answered["time_ns"],

@@ -48,7 +48,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
         begin_ns=begun["time_ns"],
         end_ns=end,
         key=pair_key(begun["number"], asker),
-        group=group_of(asker, begun["osd"], begun["tgid"]),
+        group=group_of(asker, begun["osd_number"], begun["tgid"]),
         shared=none.astype(np.bool_),
         piece=number,
         agent=begun["tgid"],

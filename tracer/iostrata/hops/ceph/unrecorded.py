@@ -24,9 +24,12 @@ def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
     if not len(lost):
         return
     window = whole(links[0].upper)
-    answered, copies = window.columns("rbd_answered", "client", "osd"), suboperations_of(window)
+    answered, copies = (
+        window.columns("rbd_answered", "client", "osd_number"),
+        suboperations_of(window),
+    )
     for asker, osd, row in (
-        (entity(answered["client"], CLIENT), answered["osd"], "initiator.call"),
+        (entity(answered["client"], CLIENT), answered["osd_number"], "initiator.call"),
         (entity(copies.osd, OSD), copies.peer, "osd.replicas"),
     ):
         for number in _of_groups(lost, group_of(asker, osd), osd):
