@@ -71,10 +71,16 @@ def suboperations_of(window: Window) -> SubOperations:
     )
     found = AsOf(answer, answers["time_ns"]).at_or_after(key, sent["time_ns"])
     rows = np.flatnonzero(found >= 0)
-    columns = (
-        sent[name][rows] for name in ("number", "tgid", "osd_number", "peer", "tid", "time_ns")
+    sent, answered = {name: column[rows] for name, column in sent.items()}, found[rows]
+    return SubOperations(
+        number=sent["number"],
+        tgid=sent["tgid"],
+        osd=sent["osd_number"],
+        peer=sent["peer"],
+        tid=sent["tid"],
+        send_ns=sent["time_ns"],
+        reply_ns=answers["time_ns"][answered],
     )
-    return SubOperations(*columns, reply_ns=answers["time_ns"][found[rows]])
 
 
 def osd_calls_of(window: Window) -> Calls:
