@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, at, joined, pair_key
-from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
+from iostrata.columns import AsOf, at, joined
+from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of, key_of
 from iostrata.hops.hop import Asks
 from iostrata.hops.translation import NO_KEY
 from iostrata.stitch import OP_READ, requests_of, suboperations_of, whole
@@ -33,8 +33,8 @@ def _of_disks(upper: Trace) -> Asks:
     answered, request = {name: each[rows] for name, each in answered.items()}, request[rows]
     sent = window.columns("rbd_sent", "number", "client")
     client = entity(answered["client"], CLIENT)
-    key = pair_key(answered["number"], client)
-    found = AsOf(pair_key(sent["number"], entity(sent["client"], CLIENT)), sent["time_ns"])
+    key = key_of(client, answered["number"])
+    found = AsOf(key_of(entity(sent["client"], CLIENT), sent["number"]), sent["time_ns"])
     sent_ns = at(sent["time_ns"], found.at_or_before(key, answered["time_ns"]))
     issue, none = requests.issue_ns[request], np.zeros(len(rows), np.int64)
     return Asks(
@@ -60,7 +60,7 @@ def _of_osds(upper: Trace) -> Asks:
         begin_ns=asked.send_ns,
         end_ns=asked.reply_ns,
         # Of an OSD that is not known the others do not know it either.
-        key=np.where(asked.osd >= 0, pair_key(asked.number, mine), NO_KEY),
+        key=np.where(asked.osd >= 0, key_of(mine, asked.number), NO_KEY),
         group=group_of(mine, asked.peer),
         shared=none.astype(np.bool_),
         told_ns=asked.send_ns,

@@ -20,6 +20,12 @@ def entity(number: Ints, kind: Ints | int) -> Ints:
     return number * KINDS + kind
 
 
+def key_of(asker: Ints, number: Ints) -> Ints:
+    """An operation's. In this order: with a group before it, no other number of another group is
+    the same key (groups of one asker follow one another as numbers do)."""
+    return pair_key(asker, number)
+
+
 def group_of(asker: Ints, osd: Ints, otherwise: Ints | int = 0) -> Ints:
     """What one asks of one OSD. ``otherwise``: what tells it here if it is not known which it is.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, pair_key
-from iostrata.hops.ceph.entities import entity, group_of
+from iostrata.columns import AsOf, Ints, at
+from iostrata.hops.ceph.entities import entity, group_of, key_of
 from iostrata.hops.hop import Serves
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import (
@@ -47,7 +47,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     serves = Serves(
         begin_ns=begun["time_ns"],
         end_ns=end,
-        key=pair_key(begun["number"], asker),
+        key=key_of(asker, begun["number"]),
         group=group_of(asker, begun["osd_number"], begun["tgid"]),
         shared=none.astype(np.bool_),
         piece=number,
