@@ -747,7 +747,8 @@ struct rbd_event {
 	int osd_number; /* that it is for, or that answered; -1: none that is known */
 };
 
-/* A message that an OSD of Ceph makes an operation of, or sends to another OSD. */
+/* A message that an OSD of Ceph makes an operation of, or sends to another OSD, or whose turn it is
+ * on its connection (then without whom it is for). */
 struct osd_event {
 	EVENT_HEADER;
 	unsigned long long op_key; /* of what is sent: what the thread is at, 0: nothing */
@@ -871,7 +872,8 @@ struct bluestore_event {
 	P(bluestore_ready, bluestore_event)         \
 	P(bluestore_submit, bluestore_event)        \
 	P(bluestore_synced, bluestore_event)        \
-	P(bluestore_done, bluestore_event)
+	P(bluestore_done, bluestore_event)          \
+	P(osd_written, osd_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -12,6 +12,7 @@
 
 enum message_type {
 	OSD_OP = 42,
+	OSD_OPREPLY = 43,
 	OSD_REPOP = 112,
 	OSD_REPOPREPLY = 113,
 };
@@ -40,7 +41,7 @@ struct addressed {
 
 static __always_inline bool is_told(__u16 type)
 {
-	return type == OSD_OP || type == OSD_REPOP || type == OSD_REPOPREPLY;
+	return type == OSD_OP || type == OSD_OPREPLY || type == OSD_REPOP || type == OSD_REPOPREPLY;
 }
 
 /* Which OSD this is, as the recorder found it when it attached this program. */
@@ -59,27 +60,34 @@ static __always_inline bool header_of(__u64 message, struct message_header *head
 	return false;
 }
 
+static __always_inline void tell(struct pt_regs *ctx, const struct thread *thread, __u64 op_key,
+				 const struct message_header *header, __u64 peer, __u8 kind,
+				 __u32 point)
+{
+	union event *e = emit_reserve(point);
+
+	if (!e)
+		return;
+	e->osd_message.op_key = op_key;
+	e->osd_message.number = header->number;
+	e->osd_message.peer = peer;
+	e->osd_message.tgid = thread->tgid;
+	e->osd_message.osd_number = number_of_osd(ctx);
+	e->osd_message.type = header->type;
+	e->osd_message.peer_kind = kind;
+	emit_submit(e, point);
+}
+
 /* OpRequest::OpRequest(message, tracker): the message is there, and is made an operation. */
 SEC("uprobe")
 int osd_message(struct pt_regs *ctx)
 {
 	struct thread *thread = osd_thread();
 	struct message_header header;
-	union event *e;
 
-	if (!thread || !header_of(PT_REGS_PARM2(ctx), &header, POINT_osd_message))
-		return 0;
-	e = emit_reserve(POINT_osd_message);
-	if (!e)
-		return 0;
-	e->osd_message.op_key = object_key(thread, PT_REGS_PARM1(ctx));
-	e->osd_message.number = header.number;
-	e->osd_message.peer = header.source;
-	e->osd_message.tgid = thread->tgid;
-	e->osd_message.osd_number = number_of_osd(ctx);
-	e->osd_message.type = header.type;
-	e->osd_message.peer_kind = header.source_kind;
-	emit_submit(e, POINT_osd_message);
+	if (thread && header_of(PT_REGS_PARM2(ctx), &header, POINT_osd_message))
+		tell(ctx, thread, object_key(thread, PT_REGS_PARM1(ctx)), &header, header.source,
+		     header.source_kind, POINT_osd_message);
 	return 0;
 }
 
@@ -87,21 +95,9 @@ static __always_inline void sent(struct pt_regs *ctx, struct thread *thread, __s
 				 __u64 message)
 {
 	struct message_header header;
-	union event *e;
 
-	if (!header_of(message, &header, POINT_osd_send))
-		return;
-	e = emit_reserve(POINT_osd_send);
-	if (!e)
-		return;
-	e->osd_send.op_key = thread->request_key;
-	e->osd_send.number = header.number;
-	e->osd_send.peer = peer;
-	e->osd_send.tgid = thread->tgid;
-	e->osd_send.osd_number = number_of_osd(ctx);
-	e->osd_send.type = header.type;
-	e->osd_send.peer_kind = PEER_IS_OSD;
-	emit_submit(e, POINT_osd_send);
+	if (header_of(message, &header, POINT_osd_send))
+		tell(ctx, thread, thread->request_key, &header, peer, PEER_IS_OSD, POINT_osd_send);
 }
 
 /* OSDService::send_message_osd_cluster(peer, message, epoch) */
@@ -174,4 +170,28 @@ int osd_reply(struct pt_regs *ctx)
 	e->osd_reply.size_bytes = PT_REGS_PARM3(ctx);
 	emit_submit(e, POINT_osd_reply);
 	return 0;
+}
+
+static __always_inline int written(struct pt_regs *ctx)
+{
+	struct thread *thread = osd_thread();
+	struct message_header header;
+
+	if (thread && header_of(PT_REGS_PARM2(ctx), &header, POINT_osd_written))
+		tell(ctx, thread, 0, &header, 0, 0, POINT_osd_written);
+	return 0;
+}
+
+/* ProtocolV1::write_message(message, buffer, more): a thread of the messenger begins to send it. */
+SEC("uprobe")
+int osd_written_v1(struct pt_regs *ctx)
+{
+	return written(ctx);
+}
+
+/* ProtocolV2::write_message(message, more) */
+SEC("uprobe")
+int osd_written_v2(struct pt_regs *ctx)
+{
+	return written(ctx);
 }

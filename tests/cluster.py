@@ -23,7 +23,7 @@ from tests.synthetic import O_DSYNC, Clock, Request, World, Writer, device, subm
 
 RBD, DISK = device(252, 0), device(8, 0)
 CLIENT_KIND, OSD_KIND = 8, 4
-OSD_OP, OSD_REPOP, OSD_REPOPREPLY = 42, 112, 113
+OSD_OP, OSD_OPREPLY, OSD_REPOP, OSD_REPOPREPLY = 42, 43, 112, 113
 CLIENT = 4130
 APART = 5
 """Between two messages that one call sends, in ns."""
@@ -31,7 +31,11 @@ APART = 5
 
 @dataclass
 class Costs:
-    """Where one OSD spends an operation's time, in ns. ``data`` None: it goes with the log."""
+    """Where one OSD spends an operation's time, in ns. ``data`` None: it goes with the log.
+
+    ``deferred``: it is written to its place ``lazy`` after the log had it, which nobody waits for.
+    ``early``: by how much its reader was woken before the message came; None: it did not sleep.
+    """
 
     queue: int = 7_000
     begins: int = 30_000
@@ -45,6 +49,18 @@ class Costs:
     synced: int = 1_500
     finished: int = 6_000
     answers: int = 8_000
+    woken: int = 900
+    reads: int = 2_000
+    sends: int = 1_500
+    early: int | None = 0
+    deferred: Request | None = None
+    lazy: int = 20_000
+
+    def there(self) -> Counter[str]:
+        return Counter({"osd.queue": self.woken + self.reads + self.queue})
+
+    def computed(self) -> Counter[str]:
+        return Counter({"osd.op": self.begins + self.answers + self.sends})
 
     def own(self) -> Counter[str]:
         """From the transaction's begin until the log has it."""
@@ -90,7 +106,7 @@ class Osd:
         for tid, comm in zip(range(self.tgid, self.tgid + 4), names, strict=True):
             machine.world.emit("thread", 1, tid, tgid=self.tgid, subject_tid=tid, comm=comm,
                                kind=THREAD_DAEMON)  # fmt: skip
-        self.numbers, self.kv_since = count(1), 10
+        self.numbers, self.kv_since, self.read_since = count(1), 10, 10
 
     def serve(
         self, arrived: int, number: int, peer: int, costs: Costs, copies: Sequence[Copy] = (),
@@ -101,11 +117,17 @@ class Osd:
         op = world.pointer("op", arrived, arrived + 90_000_000) >> 4 | self.number << 56
         told = {"tgid": self.tgid, "osd_number": self.number if self.known else -1}
         asked = OSD_REPOP if kind == OSD_KIND else OSD_OP
-        world.emit("osd_message", arrived, self.reader, op_key=op, number=number, peer=peer,
+        there = arrived + costs.woken + costs.reads
+        if costs.early is not None:
+            world.emit("sched_resume", arrived + costs.woken, self.reader, off_ns=self.read_since,
+                       wake_ns=arrived - costs.early, state=1, waker_tid=0,
+                       subject_tid=self.reader)  # fmt: skip
+        self.read_since = there + 50
+        world.emit("osd_message", there, self.reader, op_key=op, number=number, peer=peer,
                    type=asked, peer_kind=kind, **told)  # fmt: skip
-        taken = arrived + costs.queue
+        taken = there + costs.queue
         world.emit("osd_work", taken, self.worker, request_key=op)
-        rows = Counter({"osd.queue": costs.queue, "osd.op": costs.begins + costs.answers})
+        rows = costs.there() + costs.computed()
         now = taken + costs.begins
         ends = self._copied(op, now, copies) if copies else []
         begun = now + (costs.added if copies else 0)
@@ -120,12 +142,16 @@ class Osd:
             found += slowest[1]
         elif ends:
             found[f"{copies[0].osd.machine.name}/network.there"] += costs.added
-        end = done + costs.answers
+        answered, answer = done + costs.answers, OSD_OPREPLY
         if kind == OSD_KIND:
-            world.emit("osd_send", end, self.final, op_key=0, number=number, peer=peer,
-                       type=OSD_REPOPREPLY, peer_kind=OSD_KIND, **told)  # fmt: skip
+            answer = OSD_REPOPREPLY
+            world.emit("osd_send", answered, self.final, op_key=0, number=number, peer=peer,
+                       type=answer, peer_kind=OSD_KIND, **told)  # fmt: skip
         else:
-            world.emit("osd_reply", end, self.final, op_key=op, size_bytes=size)
+            world.emit("osd_reply", answered, self.final, op_key=op, size_bytes=size)
+        end = answered + costs.sends
+        world.emit("osd_written", end, self.reader, op_key=0, number=number, peer=0, type=answer,
+                   peer_kind=0, **told)  # fmt: skip
         return end, found
 
     def _copied(self, op: int, now: int, copies: Sequence[Copy]) -> list[tuple[int, Counter[str]]]:
@@ -172,7 +198,10 @@ class Osd:
         now += 1_200 + costs.synced
         world.emit("bluestore_synced", now, self.kv, op_key=0, transaction_key=0)
         self.kv_since = now + 200
-        world.emit("bluestore_done", now + costs.finished, self.final, **later)
+        done = now + costs.finished
+        world.emit("bluestore_done", done, self.final, **later)
+        if costs.deferred:
+            submit(world, disk, self.final, done + costs.lazy, costs.deferred)
 
 
 @dataclass

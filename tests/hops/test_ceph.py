@@ -3,15 +3,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from iostrata.model import Breakdown
+from iostrata.hops.ceph.serves import serves_of
+from iostrata.model import Breakdown, LeftOver
+from iostrata.trace.read import read_trace
 from tests.cluster import Client, Copy, Costs, Machine, Osd, Part, account, found_in
 from tests.stitch.test_truth import accounts
-from tests.synthetic import Request, clock
+from tests.synthetic import Request, World, clock
+
+
+def far(random: Random) -> int:
+    """Farther than the relation of clocks is wrong where the way there takes longer than back."""
+    return random.randint(40_000, 90_000)
 
 
 def drawn(random: Random) -> Costs:
@@ -24,6 +32,7 @@ def drawn(random: Random) -> Costs:
     return Costs(
         some(90_000), some(90_000), some(900), random.choice([data, None]), some(9_000),
         some(9_000), some(9_000), some(9_000), log, some(9_000), some(9_000), some(9_000),
+        some(9_000), some(9_000), some(90_000),
     )  # fmt: skip
 
 
@@ -38,7 +47,7 @@ def test_every_row_of_one_osd_is_met(tmp_path: Path, seed: int) -> None:
     random, machine, client = Random(seed), Machine("a"), Client()
     osd = Osd(machine, 0)
     for _ in range(60):
-        client.write(Part(osd, drawn(random), way=random.randint(20_000, 90_000)))
+        client.write(Part(osd, drawn(random), way=far(random)))
     found = found_in(tmp_path, client, machine)
     (crossing,) = found.quality.crossings
     assert (crossing.hop, crossing.asked, crossing.followed) == ("ceph", 60, 60)
@@ -53,7 +62,7 @@ def test_the_slowest_of_three_is_what_is_waited_for(tmp_path: Path, seed: int) -
     osds = [Osd(machine, number) for number, machine in enumerate(machines)]
     for _ in range(80):
         primary, *others = random.sample(osds, 3)
-        copies = [Copy(osd, drawn(random), random.randint(9_000, 90_000)) for osd in others]
+        copies = [Copy(osd, drawn(random), far(random)) for osd in others]
         client.write(Part(primary, drawn(random), copies))
     check(found_in(tmp_path, client, *machines), client)
 
@@ -66,8 +75,8 @@ def test_each_machine_has_a_clock_of_its_own(tmp_path: Path) -> None:
     client.write(Part(osds[0], Costs(), [Copy(osds[1], Costs(), 100), Copy(osds[2], Costs(), 100)]))
     for _ in range(60):
         primary, *others = random.sample(osds, 3)
-        copies = [Copy(osd, drawn(random), random.randint(9_000, 90_000)) for osd in others]
-        client.write(Part(primary, drawn(random), copies, way=random.randint(9_000, 90_000)))
+        copies = [Copy(osd, drawn(random), far(random)) for osd in others]
+        client.write(Part(primary, drawn(random), copies, way=far(random)))
     found = found_in(tmp_path, client, *machines)
     assert all(each.followed == each.asked for each in found.quality.crossings)
     assert all(sum(rows.values()) for rows in accounts(found)[200])
@@ -79,9 +88,22 @@ def test_a_write_to_several_objects_waits_for_the_last(tmp_path: Path, seed: int
     machines = [Machine(name) for name in "ab"]
     osds = [Osd(machine, number) for number, machine in enumerate(machines)]
     for _ in range(50):
-        parts = [Part(osd, drawn(random), way=random.randint(20_000, 90_000)) for osd in osds]
+        parts = [Part(osd, drawn(random), way=far(random)) for osd in osds]
         client.write(*random.sample(parts, random.randint(1, 2)))
     check(found_in(tmp_path, client, *machines), client)
+
+
+def test_what_is_written_to_its_place_later_is_no_writes(tmp_path: Path) -> None:
+    """Small data goes with the log; it is on its way to its place while the next write waits."""
+    random, client, machine = Random(7), Client(), Machine("a")
+    osd, late = Osd(machine, 0), Request(scheduler=None, device=700_000, sector=77)
+    for _ in range(30):
+        client.write(Part(osd, replace(drawn(random), data=None, deferred=late), way=far(random)))
+    found = found_in(tmp_path, client, machine)
+    check(found, client)
+    rows = {name for each in accounts(found)[client.writer.tid] for name in each}
+    assert "a/device.data" not in rows
+    assert found.quality.background == (LeftOver("a", "request", "sda", 30, 30 * 700_000),)
 
 
 def test_osds_of_one_machine_are_told_apart(tmp_path: Path) -> None:
@@ -197,3 +219,52 @@ def test_one_that_ends_without_an_answer_is_left_out(tmp_path: Path) -> None:
             assert account(rows) == account(true)
         else:
             assert rows["a/unfollowed"] > 0
+
+
+@pytest.mark.parametrize("early", [None, 300_000])
+def test_a_message_that_nobody_was_woken_for_is_there_once_read(
+    tmp_path: Path, early: int | None
+) -> None:
+    """Its reader was at another one, or woken for that, before this one was sent."""
+    random, client, machine = Random(5), Client(), Machine("a")
+    osd, drew = Osd(machine, 0), []
+    client.write(Part(osd, Costs(), way=100))
+    for _ in range(30):
+        drew.append(replace(drawn(random), early=early))
+        client.write(Part(osd, drew[-1], way=far(random)))
+    found = accounts(found_in(tmp_path, client, machine))[client.writer.tid]
+    for rows, true, costs in zip(found[1:], client.writer.truth[1:], drew, strict=True):
+        assert rows["a/osd.queue"] == costs.queue
+        reading = costs.woken + costs.reads
+        assert account(rows)["a/way"] == account(true)["a/way"] + reading
+
+
+def test_a_message_that_came_while_another_was_read_is_there_once_read(tmp_path: Path) -> None:
+    """Sent before the reader was woken for the other."""
+    client, machine = Client(), Machine("a")
+    osd, later = Osd(machine, 0), Costs(early=None, queue=5_000_000)
+    for _ in range(20):
+        client.write(Part(osd, Costs(), way=50_000), Part(osd, later, way=70_000))
+    for rows in accounts(found_in(tmp_path, client, machine))[client.writer.tid]:
+        assert rows["a/osd.queue"] == later.queue
+
+
+def test_an_answer_is_sent_when_its_turn_comes(tmp_path: Path) -> None:
+    """Two clients' operations have one number: whose answer is sent is not known at all times."""
+    world = World()
+    told = {"tgid": 900, "osd_number": 0, "number": 77}
+    when = {
+        1: (10, 100, 200),
+        2: (20, 110, 210),
+        3: (1_010, 1_100, 1_200),
+        4: (1_300, 1_400, 1_500),
+    }
+    for client, (there, answered, sent) in when.items():
+        world.emit(
+            "osd_message", there, 901, op_key=client, peer=client, type=42, peer_kind=8, **told
+        )
+        world.emit("osd_reply", answered, 902, op_key=client, size_bytes=4096)
+        world.emit("osd_written", sent, 901, op_key=0, peer=0, type=43, peer_kind=0, **told)
+    world.builder.write(tmp_path)
+    serves, pieces = serves_of(read_trace(tmp_path))
+    assert serves.end_ns.tolist() == pieces.end_ns.tolist() == [100, 110, 1_200, 1_500]

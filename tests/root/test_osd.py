@@ -17,10 +17,10 @@ from tests.root.test_duties import recording
 Recorded = tuple[Trace, list[Served]]
 OPERATIONS = 25
 CLIENT = 4130
-OP, REPOP, REPOPREPLY = 42, 112, 113
+OP, OPREPLY, REPOP, REPOPREPLY = 42, 43, 112, 113
 POINTS = (
     "osd_message", "osd_work", "osd_send", "bluestore_begin", "bluestore_data", "bluestore_ready",
-    "bluestore_submit", "bluestore_synced", "bluestore_done", "osd_reply",
+    "bluestore_submit", "bluestore_synced", "bluestore_done", "osd_reply", "osd_written",
 )  # fmt: skip
 
 
@@ -64,6 +64,10 @@ def test_messages_are_told_by_their_headers(recorded: Recorded) -> None:
     assert (sent["op_key"][copies] == np.repeat(taken["op_key"][asked], 2)).all()
     assert (sent["op_key"][~copies] == 0).all()
     assert sent["peer"][~copies].tolist() == [5] * OPERATIONS
+    written = trace.points["osd_written"]
+    assert written["type"].tolist() == [OPREPLY, REPOPREPLY] * OPERATIONS
+    assert written["number"][::2].tolist() == numbers
+    assert (written["tgid"] == taken["tgid"][0]).all()
 
 
 def test_what_is_one_operations_is_known_by_it(recorded: Recorded) -> None:

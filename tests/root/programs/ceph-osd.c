@@ -18,6 +18,7 @@
 #define KIND_OSD 4
 #define KIND_CLIENT 8
 #define OP 42
+#define OPREPLY 43
 #define REPOP 112
 #define REPOPREPLY 113
 #define PING 70 /* which nobody asks for */
@@ -55,6 +56,10 @@ void dequeue(void *osd, void **group, void **op, void *handle)
 	      "PHandleE");
 void reply(void *group, void *op, unsigned long in, unsigned long out)
 	NAMED("_ZN12PrimaryLogPG12log_op_statsERK9OpRequestmm");
+void write_v1(void *protocol, struct message *message, void *buffer, int more)
+	NAMED("_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb");
+void write_v2(void *protocol, struct message *message, int more)
+	NAMED("_ZN10ProtocolV213write_messageEP7Messageb");
 void add(void *store, void *transaction, void *what)
 	BLUESTORE("20_txc_add_transactionEPNS_12TransContextEPN4ceph2os11TransactionE");
 void submit(void *store, void *transaction) BLUESTORE("15_txc_aio_submitEPNS_12TransContextE");
@@ -105,6 +110,16 @@ void send_all(void *service, struct messages *messages, unsigned int epoch)
 void reply(void *group, void *op, unsigned long in, unsigned long out)
 {
 	SEEN("r"(group), "r"(op), "r"(in), "r"(out));
+}
+
+void write_v1(void *protocol, struct message *message, void *buffer, int more)
+{
+	SEEN("r"(protocol), "r"(message), "r"(buffer), "r"(more));
+}
+
+void write_v2(void *protocol, struct message *message, int more)
+{
+	SEEN("r"(protocol), "r"(message), "r"(more));
 }
 
 void add(void *store, void *transaction, void *what)
@@ -161,6 +176,7 @@ static void *serve(void *count)
 	for (int i = 0; i < *(int *)count; i++) {
 		struct message asked = message_of(OP, next_number, KIND_CLIENT, CLIENT);
 		struct message answer = message_of(REPOPREPLY, next_number + 1, KIND_OSD, 2);
+		struct message answered = message_of(OPREPLY, next_number, 0, 0);
 		void *op = objects[0], *group = objects[3];
 		uint64_t begin = now_ns();
 
@@ -172,7 +188,9 @@ static void *serve(void *count)
 		committed(NULL, objects[1]);
 		request(objects[2], &answer, NULL);
 		reply(NULL, op, 4096, 0);
+		write_v1(NULL, &answered, NULL, 0);
 		send_one(NULL, 5, &answer, 1);
+		write_v2(NULL, &answer, 0);
 		printf("%llu %llu %llu\n", (unsigned long long)next_number,
 		       (unsigned long long)begin, (unsigned long long)now_ns());
 		next_number += 2;

@@ -15,9 +15,10 @@ OSD: Final = Declaration(
             "osd.queue",
             "OS",
             "message there until a thread of the OSD took the operation up",
-            ("osd_message", "osd_work"),
-            "the OSD's threads are at other operations (`osd op num threads per shard`), or "
-            "others of the same object or placement group are before it.",
+            ("sched_resume", "osd_message", "osd_work"),
+            "the OSD's threads are at other operations (`osd op num threads per shard`, `ms async "
+            "op threads`) or have no CPU, or others of the same object or placement group are "
+            "before it.",
             "#b2dfdb",
             "net",
         ),
@@ -25,9 +26,9 @@ OSD: Final = Declaration(
             "osd.op",
             "OS",
             "with the OSD, waiting neither for its store nor for the copies",
-            ("osd_work", "osd_reply", "osd_send"),
+            ("osd_work", "osd_reply", "osd_send", "osd_written"),
             "the OSD computes (checksums, its maps), its CPU is busy, or the thread that is to "
-            "answer is late.",
+            "answer, or to send that, is late.",
             "#4db6ac",
             "net",
         ),

@@ -22,8 +22,9 @@ from iostrata.stitch.window import Columns, Window
 OPERATING: Final = "osd.op"
 """The floor of what an OSD serves."""
 NEVER: Final = np.iinfo(np.int64).max
-# Of Ceph's messages: a client's operation, one for a copy, and that one's answer.
+# Of Ceph's messages: a client's operation, its answer, one for a copy, and that one's answer.
 OSD_OP: Final = 42
+OSD_OPREPLY: Final = 43
 OSD_REPOP: Final = 112
 OSD_REPOPREPLY: Final = 113
 

@@ -108,6 +108,7 @@ POINTS: dict[str, int] = {
     "bluestore_submit": 95,
     "bluestore_synced": 96,
     "bluestore_done": 97,
+    "osd_written": 98,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -208,6 +209,7 @@ STRUCT_OF: dict[str, str] = {
     "bluestore_submit": "bluestore_event",
     "bluestore_synced": "bluestore_event",
     "bluestore_done": "bluestore_event",
+    "osd_written": "osd_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {

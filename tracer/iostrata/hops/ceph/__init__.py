@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iostrata.hops.carried import carried
 from iostrata.hops.ceph.asks import asks_of
+from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
 from iostrata.hops.ceph.unrecorded import not_recorded
 from iostrata.hops.connections import whole_number
@@ -39,4 +39,4 @@ class Ceph(Hop):
         return not_recorded(links)
 
     def crossing(self, link: Link, held: Held) -> Spans:
-        return carried(link, held, "osd.queue")
+        return crossing_of(link, held)

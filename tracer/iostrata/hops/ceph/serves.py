@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, pair_key
 from iostrata.hops.ceph.entities import entity, group_of, key_of
 from iostrata.hops.hop import Serves
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import (
     OSD_OP,
+    OSD_OPREPLY,
     OSD_REPOP,
     OSD_REPOPREPLY,
     Columns,
@@ -27,9 +28,9 @@ NO_PLACE = -1
 
 
 def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
-    """A serve begins as its message is there; its piece, as a thread takes it up.
+    """A serve begins as its message was read; its piece, as a thread takes it up.
 
-    Both end as the answer is sent, or is about to be.
+    Both end as the answer's turn on its connection comes.
     """
     window = whole(lower)
     parts = (_of_clients(window), _of_copies(window))
@@ -63,6 +64,22 @@ Part = tuple[Columns, Ints, Ints]
 """Messages; when what they ask for was answered, -1: it is not known; how much that wrote."""
 
 
+def _sent(window: Window, answer: int, number: Ints, tgid: Ints, answered_ns: Ints) -> Ints:
+    """When a thread of the messenger began to send each answer.
+
+    Whom that is for is not told: where two clients' answers of one number are on their way at
+    once, or nothing was sent, it is when the answer was given.
+    """
+    told = messages_of(window, "osd_written", answer)
+    sent = AsOf(pair_key(told["number"], told["tgid"]), told["time_ns"])
+    found = np.where(answered_ns >= 0, sent.at_or_after(pair_key(number, tgid), answered_ns), -1)
+    known = np.flatnonzero(found >= 0)
+    alone = known[np.bincount(found[known])[found[known]] == 1]
+    answered_ns = answered_ns.copy()
+    answered_ns[alone] = told["time_ns"][found[alone]]
+    return answered_ns
+
+
 def _of_clients(window: Window) -> Part:
     """Those that wrote something. An operation's place in memory is used again at once."""
     begun = messages_of(window, "osd_message", OSD_OP)
@@ -73,7 +90,8 @@ def _of_clients(window: Window) -> Part:
     again = at(told["time_ns"], AsOf(told["op_key"], told["time_ns"]).at_or_after(key, time + 1))
     end, size = at(replied["time_ns"], found), at(replied["size_bytes"], found)
     mine = (found >= 0) & ((again < 0) | (end <= again)) & (size > 0)
-    return begun, np.where(mine, end, -1), np.maximum(size, 0)
+    end = _sent(window, OSD_OPREPLY, begun["number"], begun["tgid"], np.where(mine, end, -1))
+    return begun, end, np.maximum(size, 0)
 
 
 def _of_copies(window: Window) -> Part:
@@ -83,4 +101,6 @@ def _of_copies(window: Window) -> Part:
         exchange_key(each["number"], each["peer"], each["tgid"]) for each in (begun, answers)
     )
     found = AsOf(answer, answers["time_ns"]).at_or_after(key, begun["time_ns"])
-    return begun, at(answers["time_ns"], found), np.zeros(len(key), np.int64)
+    end = at(answers["time_ns"], found)
+    end = _sent(window, OSD_REPOPREPLY, begun["number"], begun["tgid"], end)
+    return begun, end, np.zeros(len(key), np.int64)

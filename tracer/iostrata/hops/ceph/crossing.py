@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop ceph: operations as they were waited for in, their way to an OSD and back out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at
+from iostrata.hops.carried import carried
+from iostrata.hops.hop import Held, Link
+from iostrata.stitch import Spans, sleeps_of
+
+
+def crossing_of(link: Link, held: Held) -> Spans:
+    """A message is with the OSD since a thread of its messenger was woken for it."""
+    row, serve = link.served(held.ask)
+    if not len(row):
+        return carried(link, held, "osd.queue")
+    arrived = _arrived(link, serve, link.asks.told_ns[held.ask[row]])
+    begin, first = link.begin_ns.copy(), held.first_ns.copy()
+    begin[serve] = arrived
+    first[row] = arrived
+    return carried(replace(link, begin_ns=begin), replace(held, first_ns=first), "osd.queue")
+
+
+def _arrived(link: Link, serve: Ints, told_ns: Ints) -> Ints:
+    """Of some serves, in the upper machine's clock.
+
+    It is the first that the thread read since it slept, and was sent before the thread was woken;
+    otherwise it came while the thread was at something else, and is known to be there once read.
+    """
+    read_ns, begin = link.serves.begin_ns[serve], link.begin_ns[serve]
+    limits = link.clock.to_lower(np.array([told_ns.min(), begin.max()])).tolist()
+    slack = link.clock.bound_ns
+    window = link.meanwhile(limits[0] - slack - 1, limits[1] + 2)
+    messages, sleeps = window.columns("osd_message", "tid", "op_key"), sleeps_of(window)
+    op = link.lower.pieces.request_key[link.serves.piece[serve]]
+    mine = AsOf(messages["op_key"], messages["time_ns"]).at_or_before(op, read_ns)
+    tid = at(messages["tid"], mine)
+    before = AsOf(messages["tid"], messages["time_ns"]).at_or_before(tid, read_ns - 1)
+    sleep = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(tid, read_ns)
+    known = (mine >= 0) & (at(messages["time_ns"], mine) == read_ns)
+    known &= (at(sleeps.wake_ns, sleep) > 0) & (
+        at(sleeps.on_ns, sleep) > at(messages["time_ns"], before)
+    )
+    woken = link.clock.to_upper(at(sleeps.wake_ns, sleep))
+    return np.where(known & (woken >= told_ns - slack), np.maximum(woken, told_ns), begin)
