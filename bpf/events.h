@@ -748,12 +748,13 @@ struct rbd_event {
 };
 
 /* A message that an OSD of Ceph makes an operation of, or sends to another OSD, or whose turn it is
- * on its connection (then without whom it is for). */
+ * on its connection (then without whom it is for, or which it answers). */
 struct osd_event {
 	EVENT_HEADER;
 	unsigned long long op_key; /* of what is sent: what the thread is at, 0: nothing */
 	unsigned long long number; /* its sender's (tid); an answer has that of what it answers */
 	unsigned long long peer;   /* who sent it, or whom it is sent to, among its kind */
+	unsigned long long message_key;
 	unsigned int tgid;
 	int osd_number;           /* which this one is; -1: not known */
 	unsigned short type;      /* of Ceph's messages */

@@ -61,8 +61,8 @@ static __always_inline bool header_of(__u64 message, struct message_header *head
 }
 
 static __always_inline void tell(struct pt_regs *ctx, const struct thread *thread, __u64 op_key,
-				 const struct message_header *header, __u64 peer, __u8 kind,
-				 __u32 point)
+				 __u64 message, const struct message_header *header, __u64 peer,
+				 __u8 kind, __u32 point)
 {
 	union event *e = emit_reserve(point);
 
@@ -75,6 +75,7 @@ static __always_inline void tell(struct pt_regs *ctx, const struct thread *threa
 	e->osd_message.osd_number = number_of_osd(ctx);
 	e->osd_message.type = header->type;
 	e->osd_message.peer_kind = kind;
+	e->osd_message.message_key = object_key(thread, message);
 	emit_submit(e, point);
 }
 
@@ -86,8 +87,8 @@ int osd_message(struct pt_regs *ctx)
 	struct message_header header;
 
 	if (thread && header_of(PT_REGS_PARM2(ctx), &header, POINT_osd_message))
-		tell(ctx, thread, object_key(thread, PT_REGS_PARM1(ctx)), &header, header.source,
-		     header.source_kind, POINT_osd_message);
+		tell(ctx, thread, object_key(thread, PT_REGS_PARM1(ctx)), PT_REGS_PARM2(ctx),
+		     &header, header.source, header.source_kind, POINT_osd_message);
 	return 0;
 }
 
@@ -97,7 +98,8 @@ static __always_inline void sent(struct pt_regs *ctx, struct thread *thread, __s
 	struct message_header header;
 
 	if (header_of(message, &header, POINT_osd_send))
-		tell(ctx, thread, thread->request_key, &header, peer, PEER_IS_OSD, POINT_osd_send);
+		tell(ctx, thread, thread->request_key, message, &header, peer, PEER_IS_OSD,
+		     POINT_osd_send);
 }
 
 /* OSDService::send_message_osd_cluster(peer, message, epoch) */
@@ -178,7 +180,7 @@ static __always_inline int written(struct pt_regs *ctx)
 	struct message_header header;
 
 	if (thread && header_of(PT_REGS_PARM2(ctx), &header, POINT_osd_written))
-		tell(ctx, thread, 0, &header, 0, 0, POINT_osd_written);
+		tell(ctx, thread, 0, PT_REGS_PARM2(ctx), &header, 0, 0, POINT_osd_written);
 	return 0;
 }
 

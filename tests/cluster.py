@@ -34,12 +34,15 @@ class Costs:
     """Where one OSD spends an operation's time, in ns. ``data`` None: it goes with the log.
 
     ``deferred``: it is written to its place ``lazy`` after the log had it, which nobody waits for.
+    ``turn``: of messages for copies, all of which are handed over before ``added`` has passed.
+    ``kept``: for how long its reader was off the CPU again before it had read the message, in a
+    sleep of that ``state`` (0: none, runnable throughout).
     ``early``: by how much its reader was woken before the message came; None: it did not sleep.
     """
 
     queue: int = 7_000
     begins: int = 30_000
-    added: int = 300
+    added: int = 3_000
     data: Request | None = field(default_factory=lambda: Request(scheduler=None))
     ready: int = 4_000
     kv_wake: int = 2_000
@@ -53,11 +56,14 @@ class Costs:
     reads: int = 2_000
     sends: int = 1_500
     early: int | None = 0
+    kept: int = 0
+    state: int = 0
+    turn: int = 900
     deferred: Request | None = None
     lazy: int = 20_000
 
     def there(self) -> Counter[str]:
-        return Counter({"osd.queue": self.woken + self.reads + self.queue})
+        return Counter({"osd.queue": self.woken + self.kept + self.reads + self.queue})
 
     def computed(self) -> Counter[str]:
         return Counter({"osd.op": self.begins + self.answers + self.sends})
@@ -117,19 +123,23 @@ class Osd:
         op = world.pointer("op", arrived, arrived + 90_000_000) >> 4 | self.number << 56
         told = {"tgid": self.tgid, "osd_number": self.number if self.known else -1}
         asked = OSD_REPOP if kind == OSD_KIND else OSD_OP
-        there = arrived + costs.woken + costs.reads
+        there = arrived + costs.woken + costs.kept + costs.reads
         if costs.early is not None:
             world.emit("sched_resume", arrived + costs.woken, self.reader, off_ns=self.read_since,
                        wake_ns=arrived - costs.early, state=1, waker_tid=0,
                        subject_tid=self.reader)  # fmt: skip
+        if costs.kept:
+            off, on = arrived + costs.woken, there - costs.reads
+            world.emit("sched_resume", on, self.reader, off_ns=off, state=costs.state, waker_tid=0,
+                       wake_ns=on - 20 if costs.state else 0, subject_tid=self.reader)  # fmt: skip
         self.read_since = there + 50
         world.emit("osd_message", there, self.reader, op_key=op, number=number, peer=peer,
-                   type=asked, peer_kind=kind, **told)  # fmt: skip
+                   type=asked, peer_kind=kind, message_key=0, **told)  # fmt: skip
         taken = there + costs.queue
         world.emit("osd_work", taken, self.worker, request_key=op)
         rows = costs.there() + costs.computed()
         now = taken + costs.begins
-        ends = self._copied(op, now, copies) if copies else []
+        ends = self._copied(op, now, copies, costs.turn) if copies else []
         begun = now + (costs.added if copies else 0)
         stored = begun + costs.stored()
         self._store(op, begun, costs)
@@ -141,33 +151,43 @@ class Osd:
             found = Counter({f"{self.machine.name}/{row}": ns for row, ns in rows.items()})
             found += slowest[1]
         elif ends:
-            found[f"{copies[0].osd.machine.name}/network.there"] += costs.added
+            found[f"{copies[0].osd.machine.name}/network.there"] += costs.added - costs.turn
+        if ends:
+            found[f"{self.machine.name}/osd.op"] += costs.turn
         answered, answer = done + costs.answers, OSD_OPREPLY
+        message = world.pointer("message", answered, answered + costs.sends)
         if kind == OSD_KIND:
             answer = OSD_REPOPREPLY
             world.emit("osd_send", answered, self.final, op_key=0, number=number, peer=peer,
-                       type=answer, peer_kind=OSD_KIND, **told)  # fmt: skip
+                       message_key=message, type=answer, peer_kind=OSD_KIND, **told)  # fmt: skip
         else:
             world.emit("osd_reply", answered, self.final, op_key=op, size_bytes=size)
         end = answered + costs.sends
-        world.emit("osd_written", end, self.reader, op_key=0, number=number, peer=0, type=answer,
-                   peer_kind=0, **told)  # fmt: skip
+        world.emit("osd_written", end, self.reader, op_key=0, number=number, peer=0,
+                   message_key=message, type=answer, peer_kind=0, **told)  # fmt: skip
         return end, found
 
-    def _copied(self, op: int, now: int, copies: Sequence[Copy]) -> list[tuple[int, Counter[str]]]:
-        """All bear one number. The answer's way begins as it is sent."""
+    def _copied(
+        self, op: int, now: int, copies: Sequence[Copy], turn: int
+    ) -> list[tuple[int, Counter[str]]]:
+        """All bear one number. The way of a message and of its answer begins as it is sent."""
         world, number, ends = self.machine.world, next(self.numbers), []
         told = {"tgid": self.tgid, "osd_number": self.number if self.known else -1}
         for place, copy in enumerate(copies):
             sent, peer = now + APART * place, copy.osd.number
+            message = world.pointer("message", sent, sent + turn)
             world.emit("osd_send", sent, self.worker, op_key=op, number=number, peer=peer,
-                       type=OSD_REPOP, peer_kind=OSD_KIND, **told)  # fmt: skip
+                       message_key=message, type=OSD_REPOP, peer_kind=OSD_KIND, **told)  # fmt: skip
+            sent += turn
+            world.emit("osd_written", sent, self.reader, op_key=0, number=number, peer=0,
+                       message_key=message, type=OSD_REPOP, peer_kind=0, **told)  # fmt: skip
             answered, rows = copy.osd.serve(
                 sent + copy.way, number, self.number, copy.costs, size=0
             )
             end = answered + copy.way
             world.emit("osd_message", end, self.reader, op_key=op + 7 + place, number=number,
-                       peer=peer, type=OSD_REPOPREPLY, peer_kind=OSD_KIND, **told)  # fmt: skip
+                       peer=peer, message_key=0, type=OSD_REPOPREPLY, peer_kind=OSD_KIND,
+                       **told)  # fmt: skip
             rows[f"{copy.osd.machine.name}/network.there"] += copy.way
             rows[f"{copy.osd.machine.name}/network.back"] += copy.way
             # Until this one was sent, the first was waited for.

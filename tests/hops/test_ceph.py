@@ -30,9 +30,9 @@ def drawn(random: Random) -> Costs:
     log = Request(queue=some(900), scheduler=None, device=some(400_000), size=4096,
                   sector=some(999) + 9_000)  # fmt: skip
     return Costs(
-        some(90_000), some(90_000), some(900), random.choice([data, None]), some(9_000),
+        some(90_000), some(90_000), 1_000 + some(9_000), random.choice([data, None]), some(9_000),
         some(9_000), some(9_000), some(9_000), log, some(9_000), some(9_000), some(9_000),
-        some(9_000), some(9_000), some(90_000),
+        some(9_000), some(9_000), some(90_000), turn=some(900),
     )  # fmt: skip
 
 
@@ -239,6 +239,16 @@ def test_a_message_that_nobody_was_woken_for_is_there_once_read(
         assert account(rows)["a/way"] == account(true)["a/way"] + reading
 
 
+@pytest.mark.parametrize("state", [0, 2])
+def test_a_message_whose_reader_has_no_cpu_is_there(tmp_path: Path, state: int) -> None:
+    """It was woken for it, and then preempted, or has a page of its own to wait for."""
+    random, client, machine = Random(5), Client(), Machine("a")
+    osd = Osd(machine, 0)
+    for _ in range(30):
+        client.write(Part(osd, replace(drawn(random), kept=80_000, state=state), way=90_000))
+    check(found_in(tmp_path, client, machine), client)
+
+
 def test_a_message_that_came_while_another_was_read_is_there_once_read(tmp_path: Path) -> None:
     """Sent before the reader was woken for the other."""
     client, machine = Client(), Machine("a")
@@ -252,7 +262,7 @@ def test_a_message_that_came_while_another_was_read_is_there_once_read(tmp_path:
 def test_an_answer_is_sent_when_its_turn_comes(tmp_path: Path) -> None:
     """Two clients' operations have one number: whose answer is sent is not known at all times."""
     world = World()
-    told = {"tgid": 900, "osd_number": 0, "number": 77}
+    told = {"tgid": 900, "osd_number": 0, "number": 77, "message_key": 5}
     when = {
         1: (10, 100, 200),
         2: (20, 110, 210),

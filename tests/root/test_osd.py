@@ -68,6 +68,8 @@ def test_messages_are_told_by_their_headers(recorded: Recorded) -> None:
     assert written["type"].tolist() == [OPREPLY, REPOPREPLY] * OPERATIONS
     assert written["number"][::2].tolist() == numbers
     assert (written["tgid"] == taken["tgid"][0]).all()
+    assert (written["message_key"][1::2] == sent["message_key"][~copies]).all()
+    assert (written["message_key"][::2] != written["message_key"][1::2]).all()
 
 
 def test_what_is_one_operations_is_known_by_it(recorded: Recorded) -> None:

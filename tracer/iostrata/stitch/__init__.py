@@ -31,6 +31,7 @@ from iostrata.stitch.osd import (
     OSD_REPOPREPLY,
     exchange_key,
     messages_of,
+    sent_of,
     suboperations_of,
 )
 from iostrata.stitch.owners import Owners
@@ -74,7 +75,7 @@ __all__ = [
     "SpanList", "Spans", "Stitched", "Submissions", "Units", "Window", "are_direct", "behind_cpus",
     "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key", "follow",
     "fuse_calls_of", "last_hit", "longest_read", "messages_of", "ninep_calls_of", "on_the_way",
-    "pieces_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sleeps_of", "stacking",
-    "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of",
-    "windows",
+    "pieces_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "sleeps_of",
+    "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole",
+    "window_of", "windows",
 ]  # fmt: skip

@@ -34,7 +34,7 @@ class SubOperations:
     """What OSDs asked of those that keep copies: one row each, times in ns.
 
     ``number``: the asking OSD's of them; ``osd``: which that is (-1: not known), in the process
-    ``tgid``; ``peer``: which is asked; ``tid``: of the thread that asked.
+    ``tgid``; ``peer``: which is asked; ``tid``: of the thread that asked, at ``begin_ns``.
     """
 
     number: Ints
@@ -42,6 +42,7 @@ class SubOperations:
     osd: Ints
     peer: Ints
     tid: Ints
+    begin_ns: Ints
     send_ns: Ints
     reply_ns: Ints
 
@@ -55,32 +56,43 @@ def exchange_key(number: Ints, peer: Ints, tgid: Ints) -> Ints:
     return pair_key(pair_key(number, peer), tgid)
 
 
-def messages_of(window: Window, point: str, kind: int) -> Columns:
-    """Those of one type, of ``osd_message`` or ``osd_send``."""
+def messages_of(window: Window, point: str, kind: int, *others: str) -> Columns:
+    """Those of one type, of ``osd_message``, ``osd_send`` or ``osd_written``."""
     told = window.columns(point, "tid", "tgid", "op_key", "number", "peer", "osd_number", "type",
-                          "peer_kind")  # fmt: skip
+                          "peer_kind", *others)  # fmt: skip
     rows = np.flatnonzero(told["type"] == kind)
     return {name: column[rows] for name, column in told.items()}
 
 
+def sent_of(window: Window, handed: Columns) -> Ints:
+    """When messages' turn came on their connections; if that is not told, when they were handed."""
+    told = window.columns("osd_written", "number", "message_key")
+    turns = AsOf(pair_key(told["message_key"], told["number"]), told["time_ns"])
+    key = pair_key(handed["message_key"], handed["number"])
+    found = turns.at_or_after(key, handed["time_ns"])
+    return np.where(found >= 0, at(told["time_ns"], found), handed["time_ns"])
+
+
 def suboperations_of(window: Window) -> SubOperations:
     """Those that were answered."""
-    sent = messages_of(window, "osd_send", OSD_REPOP)
+    sent = messages_of(window, "osd_send", OSD_REPOP, "message_key")
     answers = messages_of(window, "osd_message", OSD_REPOPREPLY)
     key, answer = (
         exchange_key(each["number"], each["peer"], each["tgid"]) for each in (sent, answers)
     )
     found = AsOf(answer, answers["time_ns"]).at_or_after(key, sent["time_ns"])
     rows = np.flatnonzero(found >= 0)
-    sent, answered = {name: column[rows] for name, column in sent.items()}, found[rows]
+    sent = {name: column[rows] for name, column in sent.items()}
+    reply_ns = answers["time_ns"][found[rows]]
     return SubOperations(
         number=sent["number"],
         tgid=sent["tgid"],
         osd=sent["osd_number"],
         peer=sent["peer"],
         tid=sent["tid"],
-        send_ns=sent["time_ns"],
-        reply_ns=answers["time_ns"][answered],
+        begin_ns=sent["time_ns"],
+        send_ns=np.minimum(sent_of(window, sent), reply_ns),
+        reply_ns=reply_ns,
     )
 
 
@@ -93,7 +105,7 @@ def osd_calls_of(window: Window) -> Calls:
         tid=asked.tid,
         device_key=none,
         inode=none,
-        begin_ns=asked.send_ns,
+        begin_ns=asked.begin_ns,
         send_ns=asked.send_ns,
         reply_ns=asked.reply_ns,
         end_ns=asked.reply_ns,
@@ -164,9 +176,11 @@ def transactions_of(window: Window) -> Transactions:
 def awaited(transactions: Transactions, calls: Calls, caller: Ints) -> tuple[Transactions, Calls]:
     """Both until what ends later has begun: that is what is waited for from then on.
 
-    ``caller``: the piece of each call.
+    ``caller``: the piece of each call. Before one is sent it is the piece's own.
     """
-    sub = np.flatnonzero((calls.operation >= OSD_REQUEST) & (caller >= 0))
+    of_osds = calls.operation >= OSD_REQUEST
+    calls = replace(calls, begin_ns=np.where(of_osds, calls.send_ns, calls.begin_ns))
+    sub = np.flatnonzero(of_osds & (caller >= 0))
     if not len(sub) or not len(transactions.piece):
         return transactions, calls
     own, called = transactions, caller[sub]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.carried import carried
 from iostrata.hops.hop import Held, Link
 from iostrata.stitch import Spans, sleeps_of
+
+TASK_INTERRUPTIBLE: Final = 1
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
@@ -36,14 +39,14 @@ def _arrived(link: Link, serve: Ints, told_ns: Ints) -> Ints:
     slack = link.clock.bound_ns
     window = link.meanwhile(limits[0] - slack - 1, limits[1] + 2)
     messages, sleeps = window.columns("osd_message", "tid", "op_key"), sleeps_of(window)
+    # One for a page, or for want of a CPU, is none that a message ends.
+    sleeps = sleeps.rows(np.flatnonzero(sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0)))
     op = link.lower.pieces.request_key[link.serves.piece[serve]]
     mine = AsOf(messages["op_key"], messages["time_ns"]).at_or_before(op, read_ns)
     tid = at(messages["tid"], mine)
     before = AsOf(messages["tid"], messages["time_ns"]).at_or_before(tid, read_ns - 1)
     sleep = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(tid, read_ns)
     known = (mine >= 0) & (at(messages["time_ns"], mine) == read_ns)
-    known &= (at(sleeps.wake_ns, sleep) > 0) & (
-        at(sleeps.on_ns, sleep) > at(messages["time_ns"], before)
-    )
+    known &= (sleep >= 0) & (at(sleeps.on_ns, sleep) > at(messages["time_ns"], before))
     woken = link.clock.to_upper(at(sleeps.wake_ns, sleep))
     return np.where(known & (woken >= told_ns - slack), np.maximum(woken, told_ns), begin)

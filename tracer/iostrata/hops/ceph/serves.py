@@ -19,6 +19,7 @@ from iostrata.stitch import (
     Window,
     exchange_key,
     messages_of,
+    sent_of,
     whole,
 )
 from iostrata.trace import Trace
@@ -64,20 +65,20 @@ Part = tuple[Columns, Ints, Ints]
 """Messages; when what they ask for was answered, -1: it is not known; how much that wrote."""
 
 
-def _sent(window: Window, answer: int, number: Ints, tgid: Ints, answered_ns: Ints) -> Ints:
-    """When a thread of the messenger began to send each answer.
+def _answered(window: Window, begun: Columns, given_ns: Ints) -> Ints:
+    """When a thread of the messenger began to send the answers to clients, given when (-1: never).
 
-    Whom that is for is not told: where two clients' answers of one number are on their way at
-    once, or nothing was sent, it is when the answer was given.
+    Which client one is for is not told: where two of one number are on their way at once, or
+    nothing was sent, it is when it was given.
     """
-    told = messages_of(window, "osd_written", answer)
+    told = messages_of(window, "osd_written", OSD_OPREPLY)
     sent = AsOf(pair_key(told["number"], told["tgid"]), told["time_ns"])
-    found = np.where(answered_ns >= 0, sent.at_or_after(pair_key(number, tgid), answered_ns), -1)
-    known = np.flatnonzero(found >= 0)
+    found = sent.at_or_after(pair_key(begun["number"], begun["tgid"]), given_ns)
+    known = np.flatnonzero((given_ns >= 0) & (found >= 0))
     alone = known[np.bincount(found[known])[found[known]] == 1]
-    answered_ns = answered_ns.copy()
-    answered_ns[alone] = told["time_ns"][found[alone]]
-    return answered_ns
+    end_ns = given_ns.copy()
+    end_ns[alone] = told["time_ns"][found[alone]]
+    return end_ns
 
 
 def _of_clients(window: Window) -> Part:
@@ -90,17 +91,14 @@ def _of_clients(window: Window) -> Part:
     again = at(told["time_ns"], AsOf(told["op_key"], told["time_ns"]).at_or_after(key, time + 1))
     end, size = at(replied["time_ns"], found), at(replied["size_bytes"], found)
     mine = (found >= 0) & ((again < 0) | (end <= again)) & (size > 0)
-    end = _sent(window, OSD_OPREPLY, begun["number"], begun["tgid"], np.where(mine, end, -1))
-    return begun, end, np.maximum(size, 0)
+    return begun, _answered(window, begun, np.where(mine, end, -1)), np.maximum(size, 0)
 
 
 def _of_copies(window: Window) -> Part:
     begun = messages_of(window, "osd_message", OSD_REPOP)
-    answers = messages_of(window, "osd_send", OSD_REPOPREPLY)
+    answers = messages_of(window, "osd_send", OSD_REPOPREPLY, "message_key")
     key, answer = (
         exchange_key(each["number"], each["peer"], each["tgid"]) for each in (begun, answers)
     )
     found = AsOf(answer, answers["time_ns"]).at_or_after(key, begun["time_ns"])
-    end = at(answers["time_ns"], found)
-    end = _sent(window, OSD_REPOPREPLY, begun["number"], begun["tgid"], end)
-    return begun, end, np.zeros(len(key), np.int64)
+    return begun, at(sent_of(window, answers), found), np.zeros(len(key), np.int64)
