@@ -37,7 +37,7 @@ from iostrata.trace.layout import (
 
 KINDS: Final = (
     "request", "flush", "WRITE call", "COMMIT call", "journal commit", "READ call", "FUSE request",
-    "9p request", "operation for a copy",
+    "9p request", "OSD operation",
 )  # fmt: skip
 (
     REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL, FUSE_CALL, NINEP_CALL, COPY,
