@@ -209,6 +209,7 @@ bool uprobes_attach(struct probes *probes, struct probe *probe, const struct bpf
 	return true;
 }
 
+/* One at a time: each takes the kernel some tenths of a second, and nobody empties the rings. */
 static void let_go_of_ended(struct probes *probes)
 {
 	unsigned int kept = 0;
@@ -216,7 +217,7 @@ static void let_go_of_ended(struct probes *probes)
 	for (unsigned int i = 0; i < probes->mapped_count; i++) {
 		struct mapped mapped = probes->mapped[i];
 
-		if (has_ended(mapped.pid))
+		if (kept == i && has_ended(mapped.pid))
 			bpf_link__destroy(mapped.link);
 		else
 			probes->mapped[kept++] = mapped;

@@ -22,7 +22,7 @@ SERVED, WRITES = 12, 20
 
 
 @contextmanager
-def recording(recorder: Path, directory: Path, *words: str) -> Iterator[None]:
+def recording(recorder: Path, directory: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Until the body has ended."""
     command = [str(recorder), "-o", str(directory), "--status-fd", "1", "--control-fd", "0", *words]
     with subprocess.Popen(
@@ -30,7 +30,7 @@ def recording(recorder: Path, directory: Path, *words: str) -> Iterator[None]:
     ) as process:
         assert process.stdout
         assert any(line.startswith("ready ") for line in process.stdout)
-        yield
+        yield process
         process.communicate()
         assert process.returncode == 0
 

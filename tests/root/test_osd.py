@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -84,3 +87,33 @@ def test_what_is_one_operations_is_known_by_it(recorded: Recorded) -> None:
     copies = suboperations_of(whole(trace))
     assert copies.peer.tolist() == [2] * OPERATIONS
     assert len(commits_of(trace)) == OPERATIONS
+
+
+def probes_of(recorder: int) -> int:
+    """Functions of processes that it looks at, each by an event of perf."""
+    count = 0
+    for each in Path(f"/proc/{recorder}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            count += str(each.readlink()) == "anon_inode:[perf_event]"
+    return count
+
+
+def until(true: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.1)
+    raise AssertionError("not within a minute")
+
+
+def test_who_has_ended_is_let_go_of_bit_by_bit(recorder: Path, tmp_path: Path) -> None:
+    """Each function takes the kernel a while, in which nobody empties the rings."""
+    program = compiled(tmp_path, "-rdynamic", "-s", name="ceph-osd", source="ceph-osd.c")
+    with recording(recorder, tmp_path / "trace", "--path") as process:
+        others = probes_of(process.pid)
+        with running(program, tmp_path / "file"):
+            until(lambda: probes_of(process.pid) >= others + len(POINTS))
+        before = probes_of(process.pid)
+        until(lambda: probes_of(process.pid) < before)
+        time.sleep(3)
+        assert probes_of(process.pid) > others + len(POINTS) / 2
