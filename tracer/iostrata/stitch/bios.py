@@ -19,27 +19,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, ascend, at, distinct, joined, pair_key
-from iostrata.stitch.requests import (
-    META,
-    OP_DISCARD,
-    OP_FLUSH,
-    OPERATION_MASK,
-    Requests,
-    reads_data,
-)
+from iostrata.columns import AsOf, Ints, at, distinct
+from iostrata.stitch.begun import SEARCH, SPLIT, Begun, Ends, alive, begun_of, parents_of
+from iostrata.stitch.requests import META, OP_DISCARD, OPERATION_MASK, Requests, reads_data
 from iostrata.stitch.window import Columns, Window
 
-FUA: Final = 1 << 17
-PREFLUSH: Final = 1 << 18
-
-SEARCH: Final = 256
-"""How many candidates are looked at where only place and time tie two things."""
 MERGED: Final = 128
 """So many further bios of a request are recorded (MAX_MERGED of bpf/block.bpf.c)."""
 DEPTH: Final = 16
 """How often a bio can be split and handed on."""
-QUEUED, SPLIT, REMAPPED = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,65 +81,16 @@ class Carried:
     request: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Begun:
-    """How bios begin: one row each, in order of time. ``kind``: QUEUED, SPLIT or REMAPPED.
-
-    ``parent_key``: of a split bio. ``old_device_key``, ``old_sector``: where the bio was that
-    this one was made for (REMAPPED, or QUEUED as a clone); -1: nothing of the kind.
-    """
-
-    kind: Ints
-    key: Ints
-    tid: Ints
-    time_ns: Ints
-    device_key: Ints
-    sector: Ints
-    size_bytes: Ints
-    flags: Ints
-    kernel_thread: Ints
-    above_key: Ints
-    held: Ints
-    data_tid: Ints
-    parent_key: Ints
-    old_device_key: Ints
-    old_sector: Ints
-
-    def __len__(self) -> int:
-        return len(self.key)
-
-    def rows(self, rows: Ints) -> Begun:
-        return Begun(**{name: column[rows] for name, column in vars(self).items()})
-
-    @property
-    def wants_flush(self) -> NDArray[np.bool_]:
-        asked = (self.flags & (FUA | PREFLUSH)) != 0
-        wants: NDArray[np.bool_] = asked | ((self.flags & OPERATION_MASK) == OP_FLUSH)
-        return wants
-
-
-class Ends:
-    """When bios were last heard of: by their request's completion, or their own."""
-
-    def __init__(self, window: Window, completed: Columns) -> None:
-        alone = window.columns("block_bio_complete", "bio_key")
-        self._time = np.concatenate([completed["time_ns"], alone["time_ns"]])
-        self._last = AsOf(np.concatenate([completed["bio_key"], alone["bio_key"]]), self._time)
-
-    def at_or_before(self, key: Ints, time_ns: Ints) -> Ints:
-        return at(self._time, self._last.at_or_before(key, time_ns))
-
-
 def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bios, Carried]:
     """Follows each bio down to the requests that carried it, and to its completion."""
     ends = Ends(window, completed)
-    begun = _begun(window, ends)
-    parent = _parents(begun, ends)
+    begun = begun_of(window, ends)
+    parent = parents_of(begun, ends)
     # A split of device mapper's names no new bio.
     known = np.flatnonzero((begun.kind != SPLIT) | (parent >= 0))
     if len(known) < len(begun):
         begun = begun.rows(known)
-        parent = _parents(begun, ends)
+        parent = parents_of(begun, ends)
     queue, split = begun.time_ns.copy(), np.flatnonzero(begun.kind == SPLIT)
     for _ in range(DEPTH if len(split) else 0):
         queue[split] = queue[parent[split]]
@@ -211,143 +150,6 @@ def lowered(parent: Ints, above: Ints, device_key: Ints) -> NDArray[np.bool_]:
     return lower
 
 
-def _begun(window: Window, ends: Ends) -> Begun:
-    fields = ("tid", "bio_key", "sector", "dev", "size_bytes", "flags")
-    later = ("above_key", "held", "data_tid")
-    told = [name for name in later if name in window.trace.points["block_bio_queue"].fields]
-    queued = window.columns("block_bio_queue", *fields, "kernel_thread", *told)
-    split = window.columns("block_split", *fields, "parent_key")
-    handed = window.columns("block_bio_remap", *fields, "old_dev", "old_sector")
-    parts = [
-        _rows(kind, columns)
-        for kind, columns in ((QUEUED, queued), (SPLIT, split), (REMAPPED, handed))
-    ]
-    begun = Begun(**joined(parts))
-    if len(handed["bio_key"]):
-        begun = _announced(begun, ends)
-    if ascend(begun.time_ns):
-        return begun
-    return begun.rows(np.argsort(begun.time_ns, kind="stable"))
-
-
-def _rows(kind: int, columns: Columns) -> Begun:
-    none, nothing = (np.full(len(columns["bio_key"]), value) for value in (-1, 0))
-    return Begun(
-        kind=none * 0 + kind,
-        key=columns["bio_key"],
-        tid=columns["tid"],
-        time_ns=columns["time_ns"],
-        device_key=columns["dev"],
-        sector=columns["sector"],
-        size_bytes=columns["size_bytes"],
-        flags=columns["flags"],
-        kernel_thread=columns.get("kernel_thread", nothing),
-        above_key=columns.get("above_key", nothing),
-        held=columns.get("held", nothing),
-        data_tid=columns.get("data_tid", nothing),
-        parent_key=columns.get("parent_key", none),
-        old_device_key=columns.get("old_dev", none),
-        old_sector=columns.get("old_sector", none),
-    )
-
-
-def _announced(begun: Begun, ends: Ends) -> Begun:
-    """A clone is handed on, then queued below: that is one beginning, not two."""
-    handed = np.flatnonzero(begun.kind == REMAPPED)
-    key, time = begun.key[handed], begun.time_ns[handed]
-    any_row = AsOf(begun.key, begun.time_ns)
-    before = any_row.at_or_before(key, time - 1)
-    itself = (at(begun.device_key, before) == begun.old_device_key[handed]) & (
-        ends.at_or_before(key, time) < at(begun.time_ns, before)
-    )
-    following = any_row.at_or_after(key, time + 1)
-    clone = ~itself & (at(begun.kind, following) == QUEUED)
-    clone &= at(begun.device_key, following) == begun.device_key[handed]
-    old_device, old_sector = begun.old_device_key.copy(), begun.old_sector.copy()
-    old_device[following[clone]] = old_device[handed[clone]]
-    old_sector[following[clone]] = old_sector[handed[clone]]
-    columns = vars(begun) | {"old_device_key": old_device, "old_sector": old_sector}
-    kept = np.ones(len(begun), np.bool_)
-    kept[handed[clone]] = False
-    return Begun(**columns).rows(np.flatnonzero(kept))
-
-
-def _parents(begun: Begun, ends: Ends) -> Ints:
-    """By pointer, where the parent has the same or is named; else by its place above."""
-    parent = np.full(len(begun), -1)
-    if (begun.kind == QUEUED).all() and (begun.old_device_key < 0).all():
-        return parent
-    by_key = AsOf(begun.key, begun.time_ns)
-    split = np.flatnonzero(begun.kind == SPLIT)
-    found = by_key.at_or_before(begun.parent_key[split], begun.time_ns[split])
-    same = at(begun.device_key, found) == begun.device_key[split]
-    parent[split] = np.where(same & _alive(begun, ends, found, begun.time_ns[split]), found, -1)
-    handed = np.flatnonzero(begun.old_device_key >= 0)
-    found = by_key.at_or_before(begun.key[handed], begun.time_ns[handed] - 1)
-    itself = at(begun.device_key, found) == begun.old_device_key[handed]
-    itself &= begun.kind[handed] == REMAPPED
-    itself &= _alive(begun, ends, found, begun.time_ns[handed])
-    parent[handed] = np.where(itself, found, -1)
-    clones = handed[~itself]
-    parent[clones] = _at_place(begun, ends, clones)
-    return parent
-
-
-def _alive(begun: Begun, ends: Ends, rows: Ints, time_ns: Ints) -> NDArray[np.bool_]:
-    """Whether bios that had begun were not complete at a time."""
-    begin = at(begun.time_ns, rows)
-    last = ends.at_or_before(at(begun.key, rows), time_ns)
-    alive: NDArray[np.bool_] = (rows >= 0) & (last < begin)
-    return alive
-
-
-def _at_place(begun: Begun, ends: Ends, clones: Ints) -> Ints:
-    """The bio on the device above that holds the sector which a clone was made for.
-
-    An empty flush has no place: it is for the last bio of the same thread that asked for
-    one, or else of any thread.
-    """
-    time, device = begun.time_ns[clones], begun.old_device_key[clones]
-    sector, empty = begun.old_sector[clones], begun.size_bytes[clones] == 0
-    data = np.flatnonzero(begun.size_bytes > 0)
-    begin = AsOf(pair_key(begun.device_key[data], begun.sector[data]), begun.time_ns[data])
-    found = at(data, begin.at_or_before(pair_key(device, sector), time - 1))
-    found = np.where(~empty & _alive(begun, ends, found, time), found, -1)
-    inside = np.flatnonzero((found < 0) & ~empty)
-    if len(inside):
-        found[inside] = _holding(begun, ends, device[inside], sector[inside], time[inside])
-    asked = np.flatnonzero(begun.wants_flush)
-    for keys, wanted in (
-        (pair_key(begun.device_key, begun.tid), pair_key(device, begun.tid[clones])),
-        (begun.device_key, device),
-    ):
-        last = AsOf(keys[asked], begun.time_ns[asked])
-        flush = at(asked, last.at_or_before(wanted, time - 1))
-        flush = np.where(empty & _alive(begun, ends, flush, time), flush, -1)
-        found = np.where(found >= 0, found, flush)
-    return found
-
-
-def _holding(begun: Begun, ends: Ends, device: Ints, sector: Ints, time_ns: Ints) -> Ints:
-    """The last bio on a device that had begun by a time, is not complete and holds a sector."""
-    found = np.full(len(device), -1)
-    for disk in distinct(device):
-        candidates = np.flatnonzero((begun.device_key == disk) & (begun.size_bytes > 0))
-        rows = np.flatnonzero(device == disk)
-        place = np.searchsorted(begun.time_ns[candidates], time_ns[rows]) - 1
-        for _ in range(SEARCH):
-            rows, place = rows[place >= 0], place[place >= 0]
-            if not len(rows):
-                break
-            bio = candidates[place]
-            first = begun.sector[bio]
-            holds = (first <= sector[rows]) & (sector[rows] < first + begun.size_bytes[bio] // 512)
-            holds &= _alive(begun, ends, bio, time_ns[rows])
-            found[rows[holds]] = bio[holds]
-            rows, place = rows[~holds], place[~holds] - 1
-    return found
-
-
 def _above(begun: Begun, requests: Requests) -> Ints:
     """The request above, if the key that a bio was queued with is one's that is in flight."""
     above = np.full(len(begun), -1)
@@ -375,7 +177,7 @@ def _carried(window: Window, begun: Begun, requests: Requests, by_key: AsOf, end
         request = np.concatenate([request, issued])
         bio = np.concatenate([bio, by_key.at_or_before(further["bio_key"], time)])
         issue = np.concatenate([issue, time])
-    same = _alive(begun, ends, bio, issue) & (
+    same = alive(begun, ends, bio, issue) & (
         at(begun.device_key, bio) == at(requests.device_key, request)
     )
     bio, request = bio[same], request[same]
