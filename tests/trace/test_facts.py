@@ -174,6 +174,17 @@ def test_a_file_system_with_a_number_of_its_own_is_named_by_its_disk() -> None:
     assert anonymous.device_name(44) == "0:44"
 
 
+def test_a_device_of_two_file_systems_one_after_the_other() -> None:
+    """The recorder tells of what is mounted as it begins, and as it ends."""
+    first, second = (Mount(LOOP, f"/{kind}", kind, "/dev/loop0", "rw") for kind in ("ext4", "xfs"))
+    facts = Facts((first, second, first), {LOOP: BlockDevice(LOOP, "loop0")})
+    assert facts.file_system(LOOP) == "unknown"
+    assert facts.file_system_name(LOOP) == "ext4 or xfs"
+    assert facts.path_of(LOOP, "/wal/1") == "loop0:/wal/1"
+    alone = Facts((second, second), facts.blocks)
+    assert (alone.file_system(LOOP), alone.path_of(LOOP, "/wal/1")) == ("xfs", "/xfs/wal/1")
+
+
 def test_an_overlay_of_another_mount_namespace(tmp_path: Path) -> None:
     """Its mount is in no table that the recorder sees; what it writes to was met."""
     files = {

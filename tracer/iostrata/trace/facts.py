@@ -114,15 +114,22 @@ class Facts:
         return block.parent_key if block and block.parent_key else key
 
     def file_system(self, device_key: int) -> str:
-        """``ext4``: what the superblock of this device is of; ``unknown`` if nobody mounted it."""
-        types = (mount.file_system for mount in self.mounts if mount.device_key == device_key)
-        return next(types, "overlay" if device_key in self.overlays else "unknown")
+        """``ext4``: what the superblock of this device is of; ``unknown`` if nobody mounted it, or
+        there were several, one after the other."""
+        types = self._file_systems(device_key)
+        return types[0] if len(types) == 1 else "unknown"
 
     def file_system_name(self, device_key: int) -> str:
-        """The same, and where an overlay writes to: ``overlay (ext4)``."""
-        kind = self.file_system(device_key)
+        """``ext4``; ``ext4 or xfs``, where both were there; where an overlay writes to, too:
+        ``overlay (ext4)``."""
+        kind = " or ".join(self._file_systems(device_key)) or "unknown"
         upper = self._written_by_overlay(device_key) if kind == "overlay" else []
         return f"{kind} ({self.file_system(upper[0])})" if upper else kind
+
+    def _file_systems(self, device_key: int) -> list[str]:
+        """Their kinds: what was mounted when the recording began comes first."""
+        mounted = (mount.file_system for mount in self.mounts if mount.device_key == device_key)
+        return list(dict.fromkeys(mounted)) or ["overlay"] * (device_key in self.overlays)
 
     def below(self, device_key: int) -> set[int]:
         """The device itself, its disk, and all that those are stacked on, file systems too."""
@@ -156,10 +163,11 @@ class Facts:
     def path_of(self, device_key: int, path: str) -> str:
         """Of a path in the file system of a device, where it is mounted: ``/mnt/wal/1``.
 
-        Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none, or
-        ``overlay 0:39:/wal/1``.
+        Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none, or more
+        than one file system was, or ``overlay 0:39:/wal/1``.
         """
-        mounts = [mount for mount in self.mounts if mount.device_key == device_key]
+        one = len(self._file_systems(device_key)) == 1
+        mounts = [mount for mount in self.mounts if mount.device_key == device_key and one]
         for mount in sorted(mounts, key=lambda mount: len(mount.root)):
             root = mount.root.rstrip("/")
             if path == mount.root or path.startswith(root + "/"):
