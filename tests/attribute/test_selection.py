@@ -132,6 +132,15 @@ def groups(summary: Summary) -> list[tuple[str, int]]:
     return [(group.name, group.count) for group in summary.groups]
 
 
+def test_a_process_has_the_name_that_the_kernel_cut() -> None:
+    whole = mixed()
+    long, names = "NetworkManager-dispatcher", {"process": ("NetworkManager- (9)",) * 3}
+    renamed = replace(whole, writes=replace(whole.writes, names={**whole.writes.names, **names}))
+    assert len(chosen(renamed, Wanted(processes=(long,))).writes) == 60
+    with pytest.raises(NothingToAnalyse):
+        chosen(renamed, Wanted(processes=("NetworkManager",)))
+
+
 def test_processes_of_one_name_are_one_group() -> None:
     """The number is shown where there is one only; the group with most of the time comes first."""
     whole = mixed()

@@ -108,6 +108,7 @@ class Wanted:
 
 
 ALL: Final = Wanted()
+COMM_BYTES: Final = 15
 
 
 def chosen(breakdown: Breakdown, wanted: Wanted) -> Breakdown:
@@ -129,7 +130,10 @@ def process_name(text: str) -> str:
 
 
 def _are_of(writes: Writes, processes: tuple[str, ...]) -> NDArray[np.bool_]:
-    names = np.array([process_name(text) in processes for text in writes.names["process"]])
+    # The kernel keeps no more of a name.
+    cut = (text.encode()[:COMM_BYTES].decode(errors="ignore") for text in processes)
+    wanted = {*processes, *cut}
+    names = np.array([process_name(text) in wanted for text in writes.names["process"]])
     numbers = [int(text) for text in processes if text.isdecimal()]
     found: NDArray[np.bool_] = names[writes.codes["process"]] | np.isin(writes.tgid, numbers)
     return found
