@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import (
-    AsOf,
     Ints,
     at,
     changes,
@@ -133,16 +132,16 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
 def _files(done: Operations) -> Ints:
     """The number of each one's file: what takes a deleted one's inode is another.
 
-    What does not tell its file's generation is of the one that was told of last.
+    Where one of an inode's does not tell its file's generation, all of them are of one file.
     """
     inode = numbers(done.device_key, done.inode)
-    told = np.flatnonzero(done.generation)
-    generation = np.zeros(len(inode), np.int64)
-    generation[inode[told]] = done.generation[told]
-    if np.array_equal(generation[inode[told]], done.generation[told]):
-        return inode
-    last = AsOf(inode[told], done.end_ns[told]).at_or_nearest(inode, done.end_ns)
-    return numbers(inode, at(done.generation[told], last))
+    silent = np.zeros(len(inode), np.bool_)
+    silent[inode[done.generation == 0]] = True
+    generation = np.where(silent[inode], 0, done.generation)
+    last = np.zeros(len(inode), np.int64)
+    last[inode] = generation
+    # Mostly each has one, and then nothing needs to be sorted.
+    return inode if np.array_equal(last[inode], generation) else numbers(inode, generation)
 
 
 def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
