@@ -98,4 +98,4 @@ def test_parquet_holds_the_same(breakdown: Breakdown, tmp_path: Path) -> None:
     assert texts == rows_of(tmp_path / "x.csv")
     found = json.loads(table.schema.metadata[b"iostrata"])
     assert found == {"schema": "iostrata.writes/1", "lost": {"local:block_rq_issue": 3},
-                     "damage": []}  # fmt: skip
+                     "damage": [], "left_over_share": 0.0}  # fmt: skip

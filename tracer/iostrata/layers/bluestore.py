@@ -17,7 +17,7 @@ BLUESTORE: Final = Declaration(
             ("bluestore_data", "bluestore_ready"),
             "who takes the disk's completions has no CPU. Small writes have no such row: their "
             "data goes with the log (`bluestore prefer deferred size`).",
-            "#a1887f",
+            "#b39889",
             "queue",
         ),
         Row(
@@ -27,7 +27,7 @@ BLUESTORE: Final = Declaration(
             ("bluestore_ready", "bluestore_submit", "bluestore_synced", "bluestore_done"),
             "one thread writes for all: it is still at those before, or has no CPU; or RocksDB "
             "compacts.",
-            "#6d4c41",
+            "#5d4037",
             "queue",
         ),
     ),

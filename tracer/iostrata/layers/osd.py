@@ -29,7 +29,7 @@ OSD: Final = Declaration(
             ("osd_work", "osd_reply", "osd_send", "osd_written"),
             "the OSD computes (checksums, its maps), its CPU is busy, or the thread that is to "
             "answer, or to send that, is late.",
-            "#4db6ac",
+            "#5cc2b5",
             "net",
         ),
         Row(
@@ -39,7 +39,7 @@ OSD: Final = Declaration(
             ("osd_send", "osd_message"),
             "the network between the OSDs, or the slowest of the others; record their machines as "
             "well to tell them apart.",
-            "#00897b",
+            "#00695c",
             "net",
         ),
     ),
