@@ -273,7 +273,8 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 	__u32 tid = task->pid;
 	struct thread *thread = thread_of(old_tid);
 
-	if (current_is_compat())
+	/* Of a process tree that is recorded, all are known. */
+	if (current_is_compat() && (thread || !filter.tree))
 		compat_begins();
 	if (!thread)
 		return;

@@ -398,6 +398,17 @@ def test_a_32_bit_program_that_begins_unexpectedly_is_told_of(program_32: Path, 
     assert 51 <= len(found.writes) <= 102
 
 
+def test_a_32_bit_program_that_is_not_recorded_is_not_told_of(program_32: Path, disk: Path) -> None:
+    def waits(for_what: str) -> str:
+        return f"until [ -e {for_what} ]; do sleep 0.1; done"
+
+    one = "dd if=/dev/zero of=data count=1 oflag=dsync"
+    with subprocess.Popen(["sh", "-c", f"{waits('begun')}; {program_32}; touch ended"], cwd=disk):
+        found = recorded(disk, ["sh", "-c", f"touch begun; {waits('ended')}; {one}"])
+    assert len(found.writes) == 1
+    assert not any("32-bit" in gap.layer for gap in found.quality.not_observed)
+
+
 def test_a_64_bit_program_can_make_the_calls_of_32_bit_ones(disk: Path) -> None:
     """Nothing tells of them before one reaches a disk; from then on they are recorded."""
     made = disk / "int80"
