@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, Protocol
 
 import numpy as np
@@ -160,54 +162,37 @@ class AsOf:
     """
 
     def __init__(self, keys: Ints, times: Ints) -> None:
-        self._place = keys
-        if not len(keys):
-            # Of most kinds of work a recording has none.
-            return
-        if ascend(times):
-            order = order_of(keys)
-        else:
-            order = np.argsort(times, kind="stable")
-            order = order[order_of(keys[order])]
-        keys, times = keys[order], times[order]
-        new = changes(keys)
-        rank = np.cumsum(new) - 1
-        self._unique, self._times = keys[new], times
-        # The row behind the last, which is also that before the first, is of no key.
-        self._order, self._rank = np.append(order, -1), np.append(rank, -2)
-        self._ticks: Ints | None = None
-        self._origin = int(times.min())
-        self._span = int(times.max()) - self._origin + 3
-        if len(self._unique) * self._span > PLACES:
-            # Key and time do not fit into one number, but the time's place among all does.
-            self._ticks = distinct(times)
-            times = np.searchsorted(self._ticks, times)
-            self._origin, self._span = 0, len(self._ticks) + 3
-        self._place = rank * self._span + (times - self._origin + 1)
+        self._keys, self._given = keys, times
+
+    @cached_property
+    def _ordered(self) -> _Ordered:
+        """Made when first asked for: much of what can be looked up, nobody looks up."""
+        return _ordered(self._keys, self._given)
 
     def _find(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
-        if not len(self._place) or not len(keys):
+        if not len(self._keys) or not len(keys):
             return np.full(len(keys), -1)
-        rank = np.searchsorted(self._unique, keys)
-        known = np.minimum(rank, len(self._unique) - 1)
-        rank = np.where(self._unique[known] == keys, rank, -1)
-        if self._ticks is not None and after:
-            times = np.searchsorted(self._ticks, times)
-        elif self._ticks is not None:
-            times = np.searchsorted(self._ticks, times, side="right") - 1
-        since = np.minimum(np.maximum(times - (self._origin - 1), 0), self._span - 1)
-        place = rank * self._span + since
+        ordered = self._ordered
+        rank = np.searchsorted(ordered.unique, keys)
+        known = np.minimum(rank, len(ordered.unique) - 1)
+        rank = np.where(ordered.unique[known] == keys, rank, -1)
+        if ordered.ticks is not None and after:
+            times = np.searchsorted(ordered.ticks, times)
+        elif ordered.ticks is not None:
+            times = np.searchsorted(ordered.ticks, times, side="right") - 1
+        since = np.minimum(np.maximum(times - (ordered.origin - 1), 0), ordered.span - 1)
+        place = rank * ordered.span + since
         side: Literal["left", "right"] = "left" if after else "right"
         if ascend(place):
-            position = np.searchsorted(self._place, place, side)
+            position = np.searchsorted(ordered.place, place, side)
         else:
             order = order_of(rank)
             position = np.empty(len(keys), np.int64)
             # What ascends is found several times as fast as what does not.
-            position[order] = np.searchsorted(self._place, place[order], side)
+            position[order] = np.searchsorted(ordered.place, place[order], side)
         if not after:
             position -= 1
-        return np.where(self._rank[position] == rank, self._order[position], -1)
+        return np.where(ordered.rank[position] == rank, ordered.order[position], -1)
 
     def at_or_before(self, keys: Ints, times: Ints) -> Ints:
         """Index of the key's last row with time <= the given one."""
@@ -227,12 +212,50 @@ class AsOf:
 
     def following(self) -> Ints:
         """Of each row, the time of its key's next one; the largest int64 where there is none."""
-        following = np.full(len(self._place), np.iinfo(np.int64).max)
+        following = np.full(len(self._keys), np.iinfo(np.int64).max)
         if not len(following):
             return following
-        same = np.flatnonzero(self._rank[1:-1] == self._rank[:-2])
-        following[self._order[same]] = self._times[same + 1]
+        ordered = self._ordered
+        same = np.flatnonzero(ordered.rank[1:-1] == ordered.rank[:-2])
+        following[ordered.order[same]] = ordered.times[same + 1]
         return following
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """Rows by key, then time. ``place``: both as one number, from ``origin`` on, each key's times
+    beside the next one's; ``ticks``: all times, where only their places among all fit into it."""
+
+    unique: Ints
+    times: Ints
+    order: Ints
+    rank: Ints
+    place: Ints
+    origin: int
+    span: int
+    ticks: Ints | None
+
+
+def _ordered(keys: Ints, times: Ints) -> _Ordered:
+    if ascend(times):
+        order = order_of(keys)
+    else:
+        order = np.argsort(times, kind="stable")
+        order = order[order_of(keys[order])]
+    keys, times = keys[order], times[order]
+    new = changes(keys)
+    rank, unique = np.cumsum(new) - 1, keys[new]
+    ticks, place = None, times
+    origin = int(times.min())
+    span = int(times.max()) - origin + 3
+    if len(unique) * span > PLACES:
+        ticks = distinct(times)
+        place = np.searchsorted(ticks, times)
+        origin, span = 0, len(ticks) + 3
+    place = rank * span + (place - origin + 1)
+    # The row behind the last, which is also that before the first, is of no key.
+    order, rank = np.append(order, -1), np.append(rank, -2)
+    return _Ordered(unique, times, order, rank, place, origin, span, ticks)
 
 
 class Containing:

@@ -62,7 +62,8 @@ def asleep_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> list[As
     """
     rank = ranks[held.ranks]
     blocked = rank % len(STACK) == RANK["blocked"]
-    rows = np.flatnonzero(blocked[held.level] & (counted[held.owner] >= 0))
+    some = blocked[held.level] & (held.until_ns > held.since_ns)
+    rows = np.flatnonzero(some & (counted[held.owner] >= 0))
     if not len(rows):
         return []
     rank, owner, since = rank[held.level[rows]], held.owner[rows], held.since_ns[rows]

@@ -118,5 +118,5 @@ def _holder(switched: Ints, levels: int) -> Ints:
         on = np.bitwise_xor.accumulate(bits[switched])
         # The highest bit of a whole number is the exponent of the float, here below 0 for 0.
         highest = (on.astype(np.float64).view(np.int64) >> 52) - 1023
-        holder = np.where(on > 0, lowest + highest, holder)
+        np.copyto(holder, highest + lowest, where=on > 0)
     return holder

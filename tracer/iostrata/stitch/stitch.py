@@ -211,9 +211,10 @@ def stitch(window: Window) -> Stitched:
     sleeps, owner = sleeps.rows(mine), piece_of_sleep[mine]
     asleep = np.where(sleeps.asleep, owner, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
-    for_log = ~explained.ended[mine] & wakers.are_kernels(sleeps)
-    for_log &= _asleep_for_log(window, owners.syncs, sleeps, owner)
-    _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
+    for_log = _asleep_for_log(window, owners.syncs, sleeps, owner)
+    if for_log.any():
+        for_log &= ~explained.ended[mine] & wakers.are_kernels(sleeps)
+        _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
     handovers(spans, window, owners, every_sleep, numbers)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)

@@ -254,7 +254,7 @@ class Walk:
         numbers = np.concatenate([every_number[begin:end] for begin, end in ranges])
         owner = np.repeat(np.arange(len(packets)), [packet.count for packet in packets])
         order = np.argsort(numbers, kind="stable")
-        if len(wrong := self._wrong(packets, owner, slots, times, numbers, order)):
+        if len(wrong := self._wrong(packets, slots, times, numbers, order)):
             self._leave_out(packets, owner[wrong])
             kept = np.ones(total, np.bool_)
             kept[wrong] = False
@@ -272,7 +272,6 @@ class Walk:
     def _wrong(
         self,
         packets: list[Packet],
-        owner: NDArray[np.int64],
         slots: NDArray[np.int64],
         times: Times,
         numbers: NDArray[np.uint16],
@@ -282,9 +281,14 @@ class Walk:
 
         ``order``: all rows, by number.
         """
-        begins = np.array([packet.begin_ns for packet in packets], np.uint64)[owner]
-        ends = np.array([packet.end_ns for packet in packets], np.uint64)[owner]
-        wrong = (times < begins) | (times > ends)
+        wrong = np.zeros(len(times), np.bool_)
+        first = 0
+        for packet in packets:
+            last = first + packet.count
+            own = times[first:last]
+            if len(own) and not packet.begin_ns <= own.min() <= own.max() <= packet.end_ns:
+                wrong[first:last] = (own < packet.begin_ns) | (own > packet.end_ns)
+            first = last
         for number, begin, end in _runs(numbers[order]):
             rows = order[begin:end]
             for one in self._expected.fields.get(number, ()):
