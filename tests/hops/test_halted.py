@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+from iostrata.attribute import summarise
+from iostrata.model import Breakdown
 from tests.chain import Chain, drawn
 from tests.stitch.test_chain import analysed, only_thread, qualified, summed
 from tests.synthetic import Clock, clock
@@ -25,12 +27,8 @@ def standing_still(halt_ns: int) -> Clock:
     )
 
 
-@pytest.mark.parametrize("halt_ns", [SECOND // 100, 2 * SECOND, 60 * SECOND])
-def test_what_it_asked_at_another_time_of_its_clock_is_not_followed(
-    halt_ns: int, tmp_path: Path
-) -> None:
-    """One steady clock holds on one side of the halt only. What it does not hold for has its
-    time in no other's row, and is counted."""
+def halted(halt_ns: int, directory: Path) -> tuple[Breakdown, list[dict[str, int]]]:
+    """Also the truth about each write."""
     random = Random(halt_ns)
     chain = Chain((standing_still(halt_ns), clock(3600 * SECOND, 20), clock(0, -7)))
     writer = chain.writer()
@@ -39,9 +37,18 @@ def test_what_it_asked_at_another_time_of_its_clock_is_not_followed(
         writer.now = max(writer.now, number * SECOND // 20 + random.randrange(SECOND // 25) + moved)
         sector = random.randint(1, 12) * 16
         chain.durable_write(writer, sector * 512, drawn(random, sector))
-    found = analysed(chain, tmp_path / "recording")
+    return analysed(chain, directory), [qualified(account) for account in writer.truth]
+
+
+@pytest.mark.parametrize("halt_ns", [SECOND // 100, 2 * SECOND, 60 * SECOND])
+def test_what_it_asked_at_another_time_of_its_clock_is_not_followed(
+    halt_ns: int, tmp_path: Path
+) -> None:
+    """One steady clock holds on one side of the halt only. What it does not hold for has its
+    time in no other's row, and is counted."""
+    found, truths = halted(halt_ns, tmp_path / "recording")
     followed = 0
-    for truth, rows in zip(map(qualified, writer.truth), only_thread(found), strict=True):
+    for truth, rows in zip(truths, only_thread(found), strict=True):
         if "host/unfollowed" in rows:
             assert not any(row.startswith(BELOW) for row in rows if row != "host/unfollowed")
             assert sum(rows.values()) == sum(truth.values())
@@ -51,3 +58,20 @@ def test_what_it_asked_at_another_time_of_its_clock_is_not_followed(
         assert summed(rows) == pytest.approx(summed(truth), abs=100)
     assert found.quality.unfollowed == WRITES - followed
     assert WRITES // 3 - 2 <= followed < WRITES
+
+
+def test_what_was_not_found_on_the_host_is_not_said_to_be_below_it(tmp_path: Path) -> None:
+    """Two thirds of the writes: whether the host or the server had them, nothing tells."""
+    found, truths = halted(2 * SECOND, tmp_path / "recording")
+    below = unfollowed = 0
+    for truth, rows in zip(truths, only_thread(found), strict=True):
+        if lost := rows.get("host/unfollowed", 0):
+            unfollowed += lost
+        else:
+            below += sum(ns for row, ns in truth.items() if row.startswith("server/"))
+    figures = summarise(found).overall.operators
+    means = {one.name: one.figures.mean_ns for one in figures}
+    assert means["DAVG"] * WRITES == pytest.approx(below, rel=1e-3)
+    assert means["unfollowed"] * WRITES == pytest.approx(unfollowed)
+    known = means["KAVG"] + means["DAVG"]
+    assert means["GAVG"] == pytest.approx(known + means["unfollowed"])

@@ -21,6 +21,7 @@ HYPERVISOR: Final = "hypervisor"
 KERNEL: Final = frozenset({HYPERVISOR, "host OS"})
 GUEST: Final = "guest OS"
 DEVICE: Final = "device"
+UNFOLLOWED: Final = "unfollowed"
 
 
 def causes(
@@ -54,24 +55,32 @@ def causes(
 def operators(breakdown: Breakdown, writes: Ints, total_mean_ns: float) -> tuple[Sum, ...]:
     """What a host's monitor would show of some writes (row indices), if it was recorded.
 
-    Law: GAVG = KAVG + DAVG, for each write; QAVG is a part of KAVG. The guest's own rows
-    and the residual are in none of them.
+    Law: GAVG = KAVG + DAVG + unfollowed, for each write; QAVG is a part of KAVG. Nothing tells
+    where what was asked of a host was while nothing of it was found there: that is a part of GAVG
+    only, and of it where there is some. The guest's own rows and the residual are in none of them.
     """
     layers = breakdown.layers
-    if not any(layer.segment == HYPERVISOR for layer in layers):
+    hosts = {layer.machine for layer in layers if layer.segment == HYPERVISOR}
+    if not hosts:
         return ()
     kernel = [layer.segment in KERNEL for layer in layers]
-    below = [layer.segment not in KERNEL | {GUEST} for layer in layers]
+    unknown = [layer.row == UNFOLLOWED and layer.machine in hosts for layer in layers]
+    below = [
+        layer.segment not in KERNEL | {GUEST} and not other
+        for layer, other in zip(layers, unknown, strict=True)
+    ]
     queued = [layer.segment in KERNEL and layer.row in QUEUED for layer in layers]
 
     def total(name: str, some: Iterable[bool]) -> Sum:
         rows = np.flatnonzero(list(some))
         return Sum(name, figures(breakdown.time_ns[rows][:, writes].sum(axis=0), total_mean_ns))
 
-    both = (one or other for one, other in zip(kernel, below, strict=True))
-    return (
-        total("GAVG", both), total("KAVG", kernel), total("QAVG", queued), total("DAVG", below),
+    all_three = map(any, zip(kernel, below, unknown, strict=True))
+    found = (
+        total("GAVG", all_three), total("KAVG", kernel), total("QAVG", queued),
+        total("DAVG", below), total(UNFOLLOWED, unknown),
     )  # fmt: skip
+    return found if found[-1].figures.mean_ns else found[:-1]
 
 
 def _cause(layer: Layer) -> str:

@@ -127,7 +127,8 @@ class Table(Struct, frozen=True, kw_only=True):
     As printed (read them as decimals), the means of the layers plus the mean of the residual are
     the mean of the total, exactly. ``segments``: only there if the writes went through several
     machines, or into one that was not recorded. ``tail``: null where there are fewer than 20.
-    ``operators``, where a host was recorded: GAVG = KAVG + DAVG, and QAVG, a part of KAVG.
+    ``operators``, where a host was recorded: GAVG = KAVG + DAVG, and QAVG, a part of KAVG; where
+    something was not found on the host, its time is ``unfollowed``, a part of GAVG only.
     """
 
     total_ns: Total

@@ -36,7 +36,7 @@ COLUMNS: Final = (
 )
 KINDS: Final = {Op.SYNC: "synchronous ", Op.READ: "", Op.DIRECT: "direct "}
 # What is a part of what.
-INDENTS: Final = {"GAVG": "", "KAVG": "  ", "QAVG": "    ", "DAVG": "  "}
+INDENTS: Final = {"GAVG": "", "KAVG": "  ", "QAVG": "    ", "DAVG": "  ", "unfollowed": "  "}
 # The first to go is the first that a narrow terminal can do without.
 DISPENSABLE: Final = ("p95", "max", "p50", "p99")
 
