@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.synthetic import CALLS, FLUSH_OP, FUA, NO_SECTOR, O_DSYNC, SYNC, WRITE, device
 
 IN_FLIGHT: Final = 2048

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iostrata.trace.layout import WAKE_INTERRUPT
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 O_DSYNC, O_SYNC = 0o10000, 0o4010000
 CALLS = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from iostrata.analysis import analyse
 from iostrata.recording import open_recording
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.synthetic import CALLS, device
 
 DISK = device(253, 0)

@@ -24,7 +24,7 @@ from iostrata.analysis import analyse
 from iostrata.attribute import summarise
 from iostrata.crew import cpus
 from iostrata.recording import open_recording
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, PREFLUSH, SYNC, WRITE, device
 
 THREADS = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.cli.recordings import DISK, lossy_recording, small_recording, synced
 from tests.synthetic import World, Writer, write
 

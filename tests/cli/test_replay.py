@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.cli.recordings import WRITES, lossy_recording, skipped_recording, small_recording
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

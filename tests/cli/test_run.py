@@ -12,7 +12,7 @@ import pytest
 
 from iostrata.cli import status_of
 from iostrata.record import recorder
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.cli.recordings import lossy_recording, small_recording
 from tests.record.recorders import install
 

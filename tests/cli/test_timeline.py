@@ -10,7 +10,7 @@ import pytest
 
 from iostrata.cli import status_of
 from iostrata.recording import FILE_NAME
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.cli.recordings import WRITES, lossy_recording, small_recording
 
 

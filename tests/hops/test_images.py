@@ -20,7 +20,7 @@ from iostrata.recording import open_recording
 from iostrata.report import table
 from iostrata.trace import Extent, read_trace
 from iostrata.trace.layout import THREAD_VMM
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, Costs
 from tests.images import HOST_DISK, Local
 from tests.network import exchanged

@@ -9,7 +9,7 @@ import pytest
 
 from iostrata.cli import status_of
 from iostrata.recording import RecordedMachine, open_recording, write_recording_json
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 SECOND_NS = 1_000_000_000
 BOOTED_NS = 1_700_000_000 * SECOND_NS

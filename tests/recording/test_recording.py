@@ -20,7 +20,7 @@ from iostrata.recording import (
     remove_recording,
     write_recording_json,
 )
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 LOCAL = RecordedMachine("local", "local", "local")
 

@@ -23,7 +23,8 @@ from iostrata.trace.losses import NO_RECORDER
 from iostrata.trace.packet import CRC_AT, HEAD_BYTES
 from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.walk import MOST_DAMAGES
-from iostrata.trace.write import Columns, TraceBuilder, write_trace
+from iostrata.trace.write import Columns, write_trace
+from tests.builder import TraceBuilder
 from tests.test_recorded import RECORDINGS
 from tests.trace.random_events import Events, all_of, random_events, rows, write
 

@@ -11,7 +11,7 @@ import pytest
 from iostrata.trace import layout
 from iostrata.trace.dump import dump, operation
 from iostrata.trace.read import Trace, read_trace
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 VDA = 253 << 20
 GOLDEN = """\

@@ -14,7 +14,7 @@ from iostrata.trace.fact_files import read_facts
 from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key
 from iostrata.trace.images import Extent
 from iostrata.trace.read import read_trace
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 VDA, VDA1, LOOP = device_key("253:0"), device_key("253:1"), device_key("7:0")
 

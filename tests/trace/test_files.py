@@ -14,7 +14,7 @@ from iostrata.errors import RecordingError
 from iostrata.recording import open_recording
 from iostrata.trace import read_trace
 from iostrata.trace.files import open_regular, read_small
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 
 def fifo(path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from iostrata.trace import layout
 from iostrata.trace.read import read_trace
 from iostrata.trace.stream import UNKNOWN_CPU
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 
 def recording(skipped: list[tuple[int, int, str, int]]) -> TraceBuilder:

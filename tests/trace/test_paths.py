@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from iostrata.trace import FileNames, file_names, read_trace
-from iostrata.trace.write import TraceBuilder
+from tests.builder import TraceBuilder
 
 VDA1, VDB, DEVTMPFS = 254 << 20 | 1, 254 << 20 | 16, 5
 

@@ -17,7 +17,8 @@ from iostrata.errors import RecordingError
 from iostrata.trace import layout, stream
 from iostrata.trace.dump import CALLS, THREADS, dump
 from iostrata.trace.read import read_trace
-from iostrata.trace.write import TraceBuilder, write_trace
+from iostrata.trace.write import write_trace
+from tests.builder import TraceBuilder
 from tests.trace.random_events import (
     all_of,
     counts,
