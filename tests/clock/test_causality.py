@@ -43,6 +43,10 @@ LOADS = {
     "a slow way back": Load(there_ns=5e3, back_ns=900e3),
     "the upper clock behind by a day": Load(upper=Clock(0), lower=Clock(24 * HOUR_NS, 50.0)),
     "clocks that drift much": Load(upper=Clock(HOUR_NS, 80.0), lower=Clock(HOUR_NS, -80.0)),
+    "clocks of which one is slewed as fast as NTP may": Load(lower=Clock(HOUR_NS, 490.0)),
+    "so, one write a second": Load(jobs=1, think_ns=1e9, count=600, lower=Clock(0, -490.0)),
+    "so, one block again and again": Load(keys=1, jobs=1, lower=Clock(0, 490.0)),
+    "so, keys that never repeat": Load(keys=1 << 40, think_ns=20e6, lower=Clock(0, -490.0)),
     "a fifth of the rows lost": Load(lost=0.2),
     "twelve blocks by 3 jobs, a tenth lost": Load(keys=12, jobs=3, lost=0.1, serve_ns=1e4),
     "wrong keys": Load(mistaken=0.02),
@@ -85,7 +89,7 @@ def test_more_than_the_most_come_once_in_ten_thousand_times(mean: float) -> None
     seed=st.integers(0, 2**32), count=st.integers(100, 3000), jobs=st.integers(1, 4),
     keys=st.sampled_from((64, 2048, 1 << 40)), lost=st.sampled_from((0.0, 0.05)),
     there_ns=st.integers(3_000, 1_000_000), back_ns=st.integers(3_000, 1_000_000),
-    drift_ppm=st.integers(-60, 60), start_ns=st.integers(0, 1000 * HOUR_NS),
+    drift_ppm=st.integers(-400, 400), start_ns=st.integers(0, 1000 * HOUR_NS),
 )  # fmt: skip
 def test_truth_is_within_the_bound_of_any_world(
     seed: int, count: int, jobs: int, keys: int, lost: float,
@@ -161,6 +165,15 @@ def test_a_clock_that_jumps_is_told() -> None:
     assert found
     assert found.contradiction
     assert "3.0" in found.contradiction or "2.9" in found.contradiction
+
+
+def test_a_clock_that_runs_too_fast_is_told() -> None:
+    """Steady, but further from the other's pace than what is taken to be possible."""
+    world = Load(keys=1 << 40, think_ns=20e6, lower=Clock(0, 900.0)).run(1)
+    found = bound_by_causality(world.asks, world.serves)
+    assert found
+    assert found.contradiction
+    assert found.contradiction.endswith("with any steady clock within 500 ppm")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -8,7 +8,7 @@ import numpy as np
 from iostrata import units
 from iostrata.clock.corridor import Corridor
 from iostrata.clock.intervals import Candidates, Pairs, every, occurs_once
-from iostrata.clock.line import Line
+from iostrata.clock.line import MAX_DRIFT_PPM, Line
 from iostrata.model import Ints
 
 MISPAIRED_SHARE = 0.02
@@ -28,7 +28,7 @@ def contradiction(candidates: Candidates, line: Line, corridor: Corridor) -> str
         return (
             f"{len(by_ns)} of {known} requests were served before they were sent, or after "
             f"they were answered, by up to {units.duration(float(by_ns.max()))}, with any "
-            "steady clock"
+            f"steady clock within {MAX_DRIFT_PPM} ppm"
         )
     first, last = line(corridor.ends)
     during = (candidates.asks.begin_ns >= first) & (candidates.asks.end_ns <= last)

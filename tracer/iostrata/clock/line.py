@@ -8,11 +8,13 @@ from typing import Self
 
 from iostrata.model import Ints
 
-MAX_DRIFT_PPM = 200
-"""No two clocks that are kept by crystals drift apart faster."""
+MAX_DRIFT_PPM = 500
+"""No two clocks are taken to drift apart faster: by less than that the kernel corrects one for NTP
+(MAXFREQ of its ntp_adjtime), and crystals differ by a tenth of it."""
 DRIFT_BITS = 44
 """A drift's fraction: one unit is 2.5 ns a day."""
-HALF_BITS = DRIFT_BITS // 2
+LOW_BITS = 24
+"""So many of a time's are multiplied apart, so that neither product needs more than 64."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ class Line:
 
     def __call__(self, times: Ints) -> Ints:
         passed = times - self.origin_ns
-        # In two halves, as the product needs more than 64 bits; rounded down as one would be.
-        high, low = passed >> HALF_BITS, passed & ((1 << HALF_BITS) - 1)
-        gained = (high * self.drift + (low * self.drift >> HALF_BITS)) >> HALF_BITS
+        # Rounded down as one product would be.
+        high, low = passed >> LOW_BITS, passed & ((1 << LOW_BITS) - 1)
+        gained = (high * self.drift + (low * self.drift >> LOW_BITS)) >> DRIFT_BITS - LOW_BITS
         image: Ints = times + self.offset_ns + gained
         return image
 
