@@ -340,3 +340,31 @@ def test_a_fault_that_came_too_early_or_too_late_proves_nothing(
     fault = Fault(name="halted", workload="w", machine="local", halted_s=2, excused=excused)
     struck = Measured(PLAIN, Witness(WRITES, 100_000), struck_ns=(since_ns, until_ns))
     assert failed(of_fault(WANTED, fault, struck, [])) == ([] if amid else ["struck"])
+
+
+@pytest.mark.parametrize(
+    ("mean_ns", "paused_ns", "wrong"),
+    [
+        (100_000, 0, []),
+        (110_000, 0, []),
+        (115_000, 0, ["mean"]),
+        # It stood still for as long as 300 writes take, of 1000: where no write was under way.
+        (130_000, 30_000_000, []),
+        (130_000, 10_000_000, ["mean"]),
+        (150_000, 30_000_000, ["mean"]),
+        (90_000, 30_000_000, ["mean"]),
+    ],
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_a_halt_between_two_writes_is_in_the_mean_of_the_program_only(
+    mean_ns: float, paused_ns: int, wrong: list[str], within: bool
+) -> None:
+    """``within``: between two calls of one write."""
+    fault = Fault(name="halted", workload="w", machine="local", halted_s=2)
+    writes = PLAIN.writes
+    begin_ns, end_ns = writes.begin_ns.copy(), writes.end_ns.copy()
+    begin_ns[500 + within :] += paused_ns
+    end_ns[500:] += paused_ns
+    halted = replace(PLAIN, writes=replace(writes, begin_ns=begin_ns, end_ns=end_ns))
+    struck = Measured(halted, Witness(WRITES, mean_ns), struck_ns=AMID)
+    assert failed(of_fault(WANTED, fault, struck, [])) == wrong

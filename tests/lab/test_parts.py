@@ -23,12 +23,20 @@ from iostrata.lab.decompress import decompressed
 from iostrata.lab.initramfs import archive
 from iostrata.lab.kernels import SUITES, Kernel, check_series
 from iostrata.lab.links import Plug
+from iostrata.lab.pace import Pace
 from iostrata.lab.port import Port, make_port
 from iostrata.lab.process import process
 from iostrata.lab.scenario import Fio
 from iostrata.lab.tools import ALWAYS, check_tools
 from iostrata.lab.topology import Disk, Machine
-from iostrata.lab.workload import Witness, command, preparation, witness
+from iostrata.lab.workload import (
+    FAULT_S,
+    Witness,
+    command,
+    preparation,
+    prolonged,
+    witness,
+)
 from iostrata.record.status import Progress
 
 
@@ -253,3 +261,19 @@ def test_fio_of_its_own_writes() -> None:
     assert witness(FIO % b'{"lat_ns": {"N": 6, "mean": 100.0}}') == Witness(6, 150.0)
     with pytest.raises(LabError, match="account cannot be read"):
         witness(b"fio: failed")
+
+
+@pytest.mark.parametrize(
+    ("options", "factor", "runtime"),
+    [
+        ({"runtime": 5}, 1.0, 5 + FAULT_S),
+        ({"runtime": 5}, 2.5, round(2.5 * (5 + FAULT_S))),
+        ({"size": 1024}, 2.5, None),
+    ],
+)
+def test_a_fault_has_its_time_in_the_midst_of_a_workload(
+    options: dict[str, str | int], factor: float, runtime: int | None
+) -> None:
+    """A clock that was set for 1 s, 2 s after the begin of 5: no write came behind it."""
+    workload = Fio(name="w", machine="local", directory="/mnt", options={"rw": "write", **options})
+    assert prolonged(workload, Pace(factor)).options.get("runtime") == runtime

@@ -29,7 +29,7 @@ from iostrata.lab.scenario import Another, Fault, Fio, Injection, Scenario, with
 from iostrata.lab.stack import build
 from iostrata.lab.steps.step import Step
 from iostrata.lab.topology import Machine
-from iostrata.lab.workload import Witness
+from iostrata.lab.workload import Witness, prolonged
 from iostrata.model import Summary
 from iostrata.record import Probe, find_recorder, read_probes
 from iostrata.recording import open_recording
@@ -185,7 +185,7 @@ def _rounds(
         struck = _struck(lab, workload, fault, place, listener)
         summary = summarise(struck.breakdown, "method")
         told = [line.plain for line in quality.lines(summary, ONE_LINE)]
-        found = tuple(checks.of_fault(wanted, fault, struck, told, lab.pace.factor))
+        found = tuple(checks.of_fault(wanted, fault, struck, told))
         yield RoundResult(fault.name, place, summary, found)
 
 
@@ -250,6 +250,7 @@ def _kept(
 def _struck(lab: Lab, workload: Fio, fault: Fault, place: Path, listener: LabListener) -> Measured:
     (declared,) = (each for each in lab.scenario.machines if each.name == fault.machine)
     machine, writer = lab.machines[fault.machine], lab.machines[workload.machine]
+    workload = prolonged(workload, lab.pace)
     with impending(fault, machine, writer, nested=bool(declared.nested)) as strike:
         found = _round(lab, lab.scenario.stack, workload, place, listener, begun=strike)
     return replace(found, struck_ns=(strike.since_ns, strike.until_ns))

@@ -9,11 +9,14 @@ from typing import Final
 import msgspec
 
 from iostrata.errors import LabError
+from iostrata.lab.pace import Pace
 from iostrata.lab.scenario import Fio
 
 # Where a workload doesn't say how long it may take.
 RUNTIME_S: Final = 300
 REHEARSAL_S: Final = 4
+# Until it is seen that a workload is under way, and from then to a fault's end, and some more.
+FAULT_S: Final = 8
 # What fio takes to make its files, on a slow machine.
 PREPARATION_LIMIT_S: Final = 120.0
 
@@ -48,6 +51,15 @@ def preparation(workload: Fio, output: str) -> tuple[str, ...]:
 def rehearsal(workload: Fio, output: str) -> tuple[str, ...]:
     """The command that runs the workload for a moment."""
     return (*command(workload, output), f"--runtime={REHEARSAL_S}")
+
+
+def prolonged(workload: Fio, pace: Pace) -> Fio:
+    """One that lasts for a time, for so long that a fault has its time in the midst."""
+    runtime_s = int(workload.options.get("runtime", 0))
+    if not runtime_s:
+        return workload
+    options = {**workload.options, "runtime": round(pace.limit_s(runtime_s + FAULT_S))}
+    return msgspec.structs.replace(workload, options=options)
 
 
 class _Latency(msgspec.Struct, frozen=True):
