@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -20,16 +21,23 @@ WORDS = ("cp", "gr\udcfc", "grün", "a\x1b]0;title\x07b", "\ud83d\ude00")
 LOCAL = RecordedMachine("local", "local", "local")
 
 
+BAD = "=1+1\x1b[2J\udcff"
+
+
 @pytest.fixture
 def named(tmp_path: Path) -> Path:
-    """A write of a process that has an escape sequence and a formula in its name."""
+    """A write of a process that has an escape sequence and a formula in its name, as all has
+    that is known of its machine."""
     world = World()
-    writer = Writer(world, 100, device(8, 0), 1_000)
-    world.target(100, 2, comm=b"=1+1\x1b[2J\xff")
+    disk = device(8, 0)
+    writer = Writer(world, 100, disk, 1_000)
+    world.target(100, 2, comm=os.fsencode(BAD))
     writer.enter()
     writer.cpu(100)
     writer.data(Request())
     writer.leave("write", flags=O_DSYNC, result=8192, size=8192)
+    facts = world.builder.mount(disk, f"/{BAD}", "ext4", f"/dev/{BAD}", BAD)
+    facts.block(disk, BAD, scheduler=BAD, write_cache=BAD, transport=BAD).vmm(100, BAD)
     return write(world, tmp_path / "named")
 
 

@@ -45,12 +45,14 @@ def test_status_and_width(
 
 def test_mounts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mount = NetworkMount("/mnt/nas", "nas:/export", "192.0.2.5", 2049, "tcp")
+    named = replace(mount, mount_point="/mnt/\x1b[2J", source="nas:/\x9b31m")
     route = Route("eth0", "192.0.2.1", "192.0.2.9")
     connections = (Connection(900, 312, 20, 250, 1448, 0), Connection(901, 298, 20, 240, 1448, 0))
     mounts = (
         Carried(mount, route, connections),
         Carried(mount, route, ()),
         Carried(mount, None, ()),
+        Carried(named, None, ()),
     )
     monkeypatch.setattr(doctor, "diagnose", lambda: replace(diagnosis(), mounts=mounts))
     assert status_of(["doctor"]) == 0
@@ -59,6 +61,7 @@ def test_mounts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     assert "TCP port 900: RTT 312 us, least 250 us, TCP port 901: RTT 298 us" in text
     assert "no TCP connection to port 2049" in text
     assert "192.0.2.5 is not reached from here" in text
+    assert r"/mnt/\x1b[2J of nas:/\x9b31m" in text
     assert status_of(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["mounts"]
     assert found[0]["route"] == {

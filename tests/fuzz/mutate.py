@@ -139,7 +139,8 @@ def _event(data: bytes, random: Random) -> bytes:
         return _flip(data, random)
     at, size = random.choice(packets)
     changed = bytearray(data)
-    slots = range(at + HEAD_BYTES, at + size, EVENT_BYTES)
+    # A packet that was changed before may end within an event.
+    slots = range(at + HEAD_BYTES, at + size - EVENT_BYTES + 1, EVENT_BYTES)
     for slot in random.sample(slots, min(len(slots), random.choice((1, 1, 3, 50)))):
         (number,) = struct.unpack_from("<H", data, slot + 8)
         dtype = DTYPES.get(NAMES.get(number, "syscall"), DTYPES["syscall"])
@@ -167,7 +168,7 @@ def _shifted(data: bytes, random: Random) -> bytes:
         return data
     at, size = random.choice(packets)
     changed, by = bytearray(data), random.choice((1, -1)) * random.choice((1000, 10**9, 1 << 62))
-    for slot in range(at + HEAD_BYTES, at + size, EVENT_BYTES):
+    for slot in range(at + HEAD_BYTES, at + size - EVENT_BYTES + 1, EVENT_BYTES):
         (time_ns,) = struct.unpack_from("<Q", data, slot)
         struct.pack_into("<Q", changed, slot, (time_ns + by) % (1 << 64))
     if random.random() < 0.5:

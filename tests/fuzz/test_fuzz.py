@@ -20,7 +20,7 @@ from tests.fuzz.parts import PARTS
 from tests.fuzz.run import RECORDING, Result, run
 from tests.fuzz.sources import sources
 
-ONCE_WRONG = (71, 1039, 1055, 1086, 2191, 2246)
+ONCE_WRONG = (71, 1039, 1055, 1086, 2191, 2246, 110_303_647)
 OTHERS = range(20_000, 20_040)
 OF_EACH = 40
 
@@ -49,6 +49,13 @@ def test_each_part_is_taken_or_refused(found: list[Files], part: str, tmp_path: 
     assert [result.told for result in became if result.word == "WRONG"] == []
     assert {result.word for result in became} == {"taken", "refused"}
     assert [result.seed for result in became] == list(range(OF_EACH))
+
+
+def test_a_packet_that_ends_within_an_event_can_be_changed_again(
+    found: list[Files], tmp_path: Path
+) -> None:
+    (result,) = results(found, tmp_path, range(110_194_183, 110_194_184), "stream")
+    assert result.word == "refused", result.told
 
 
 def test_what_ends_its_reader_is_told_and_the_others_are_tried(

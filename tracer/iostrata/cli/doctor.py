@@ -13,6 +13,7 @@ from iostrata.cli import doctor_json
 from iostrata.cli.present import terminal_width
 from iostrata.cli.remarks import cautions, remarks
 from iostrata.errors import PermissionDenied
+from iostrata.foreign import shown
 from iostrata.record import BUYS, Carried, Diagnosis, Disk, Probe, Verdict, diagnose
 from iostrata.report import cut, labelled, wrapped
 from iostrata.units import duration
@@ -104,7 +105,7 @@ def _disk(disk: Disk, width: int) -> Iterator[str]:
 
 def _mount(carried: Carried) -> Iterator[str]:
     mount, route = carried.mount, carried.route
-    yield f"{mount.mount_point} of {mount.source}"
+    yield shown(f"{mount.mount_point} of {mount.source}")
     if not route:
         yield f"{mount.address} is not reached from here: another network namespace's mount?"
         return

@@ -122,4 +122,5 @@ def _of_machine(trace: Trace) -> Iterator[Fact]:
         if mount.file_system in NO_STORAGE:
             continue
         device = trace.facts.device_name(mount.device_key)
-        yield Fact(mount.mount_point, f"{mount.file_system} on {device} ({mount.options})")
+        text = f"{mount.file_system} on {device} ({mount.options})"
+        yield Fact(shown(mount.mount_point), shown(text))

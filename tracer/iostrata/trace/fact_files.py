@@ -160,8 +160,8 @@ def parse_block(values: Mapping[str, str]) -> BlockDevice:
         device_key=integer(values["dev"], 32),
         name=shown(values["name"]),
         parent_key=integer(known.get("parent_dev", "0"), 32),
-        scheduler=known.get("scheduler", ""),
-        write_cache=known.get("write_cache", ""),
+        scheduler=shown(known.get("scheduler", "")),
+        write_cache=shown(known.get("write_cache", "")),
         fua=_boolean(known.get("fua")),
         rotational=_boolean(known.get("rotational")),
         logical_block_bytes=integer(known["logical_block_size"], 32)

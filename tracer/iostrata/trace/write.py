@@ -100,7 +100,7 @@ def write_trace(
     if facts:
         (directory / "facts").mkdir(exist_ok=True)
         for name, text in facts.items():
-            (directory / "facts" / name).write_text(text)
+            (directory / "facts" / name).write_text(text, errors="surrogateescape")
 
 
 def as_events(
