@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest that stands still for a while, as one that is migrated does: its clock jumps."""
+"""A guest that stands still for a while, as one that is migrated does: its clock jumps. And one
+whose clock has another pace from then on."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from random import Random
 import pytest
 
 from iostrata.attribute import summarise
+from iostrata.clock.line import MAX_DRIFT_PPM
 from iostrata.model import Breakdown
 from tests.chain import Chain, drawn
 from tests.stitch.test_chain import analysed, only_thread, qualified, summed
@@ -29,8 +31,17 @@ def standing_still(halt_ns: int) -> Clock:
 
 def halted(halt_ns: int, directory: Path) -> tuple[Breakdown, list[dict[str, int]]]:
     """Also the truth about each write."""
+    return written(standing_still(halt_ns), halt_ns, directory)
+
+
+def wandering(ppm: int) -> Clock:
+    """From HALTED on it is faster by so much."""
+    return lambda true_ns: 7 * SECOND + true_ns + max(true_ns - HALTED, 0) * ppm // 1_000_000
+
+
+def written(guest: Clock, halt_ns: int, directory: Path) -> tuple[Breakdown, list[dict[str, int]]]:
     random = Random(halt_ns)
-    chain = Chain((standing_still(halt_ns), clock(3600 * SECOND, 20), clock(0, -7)))
+    chain = Chain((guest, clock(3600 * SECOND, 20), clock(0, -7)))
     writer = chain.writer()
     for number in range(WRITES):
         moved = halt_ns if number >= WRITES // 3 else 0
@@ -75,3 +86,29 @@ def test_what_was_not_found_on_the_host_is_not_said_to_be_below_it(tmp_path: Pat
     assert means["unfollowed"] * WRITES == pytest.approx(unfollowed)
     known = means["KAVG"] + means["DAVG"]
     assert means["GAVG"] == pytest.approx(known + means["unfollowed"])
+
+
+def test_what_a_clock_of_another_pace_does_not_allow_is_not_followed(tmp_path: Path) -> None:
+    """300 ppm more from 5 s on, for 10 s: requests take 1.5 ms."""
+    found, truths = written(wandering(300), 0, tmp_path / "recording")
+    accounts = only_thread(found)
+    lost = [any(row.endswith("/unfollowed") for row in rows) for rows in accounts]
+    virtio, nfs = found.quality.crossings
+    bounds_ns = virtio.bound_ns + nfs.bound_ns
+    for truth, rows, unknown in zip(truths, accounts, lost, strict=True):
+        if not unknown:
+            tolerance_ns = 20 + sum(truth.values()) * 2 * MAX_DRIFT_PPM // 1_000_000
+            assert summed(rows) == pytest.approx(summed(truth), abs=bounds_ns + tolerance_ns)
+    assert virtio.contradiction.endswith("with any steady clock within 500 ppm")
+    assert 0 < sum(lost) == found.quality.unfollowed < WRITES // 2
+
+
+@pytest.mark.parametrize("ppm", [1000, 10_000])
+def test_a_machine_with_no_steady_clock_is_said_to_be_apart_for_that(
+    ppm: int, tmp_path: Path
+) -> None:
+    found, _ = written(wandering(ppm), 0, tmp_path / "recording")
+    host, server = found.quality.apart
+    assert host.startswith("host: what guest asked is not found there, as ")
+    assert host.endswith("with any steady clock within 500 ppm")
+    assert server == "server: what it served was for host, which stands apart itself"

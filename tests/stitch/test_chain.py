@@ -22,8 +22,10 @@ from iostrata.report import waterfall
 from iostrata.report.who import named
 from tests.chain import APART, GUEST_DISK, MAIN_LOOP, Chain, Costs, drawn
 from tests.stitch.test_truth import accounts, conserves
-from tests.synthetic import Clock, World, Writer
+from tests.synthetic import Clock, World, Writer, clock
 
+# The host's as fast as NTP may slew it.
+SLEWED = (clock(5_000_000, 0), clock(3_600_000_000_000, 490), clock(86_400_000_000_000, -7))
 # Rows that lie between two machines' events: only the clocks' relation splits them.
 GUEST_HOST = (
     "guest/virtio.submit", "host/vmm.submit", "host/vmm.complete", "host/kvm.inject",
@@ -102,6 +104,22 @@ def test_three_clocks(seed: int, tmp_path: Path) -> None:
         for mine, true in zip(found, truth, strict=True):
             for row in rows:
                 assert abs(mine.get(row, 0) - true[row]) <= crossing.bound_ns + 10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_clocks_that_are_slewed_as_fast_as_they_may(seed: int, tmp_path: Path) -> None:
+    """All rows are right within the bounds that are told."""
+    chain, truth = random_chain(seed, SLEWED)
+    breakdown = analysed(chain, tmp_path)
+    assert breakdown.quality.apart == ()
+    virtio, nfs = breakdown.quality.crossings
+    for crossing in (virtio, nfs):
+        assert (crossing.followed, crossing.asked, crossing.contradiction) == (60, 60, "")
+    bound_ns = virtio.bound_ns + nfs.bound_ns
+    for mine, true in zip(only_thread(breakdown), truth, strict=True):
+        tolerance_ns = 20 + sum(true.values()) * 2 * MAX_DRIFT_PPM // 1_000_000
+        for row in {*mine, *true}:
+            assert abs(mine.get(row, 0) - true.get(row, 0)) <= bound_ns + tolerance_ns, row
 
 
 def close(mine: dict[str, int], true: dict[str, int]) -> None:

@@ -193,7 +193,10 @@ def _why_apart(graph: Graph, trace: Trace, role: str) -> str:
             "it recorded nothing that it asked of another machine; what that did for it may be "
             f"taken for what it did for another {role} that asked the same"
         )
-    why = (hop.untied(trace) for hop in HOPS)
+    for link in graph.links:
+        if link.lower.trace is trace and link.upper is not trace:
+            return f"what it served was for {link.upper.machine}, which stands apart itself"
+    why = (*(hop.untied(trace) for hop in HOPS), graph.untied.get(trace.machine, ""))
     return next(filter(None, why), "nothing ties its events to another machine's" + _carries(trace))
 
 

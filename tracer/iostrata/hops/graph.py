@@ -9,8 +9,8 @@ was asked (a disk, a connection) leads to one group of one machine: where most w
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -35,11 +35,16 @@ ALIKE: Final = 0.9
 
 @dataclass(frozen=True)
 class Graph:
-    """``places``: of nodes: each machine's own writes, then what was served by each link."""
+    """``places``: of nodes: each machine's own writes, then what was served by each link.
+
+    ``untied``: of machines that none leads to, why what another one asked is not found there, if
+    it could have been.
+    """
 
     machines: tuple[Trace, ...]
     links: tuple[Link, ...]
     hops: tuple[Hop, ...] = HOPS
+    untied: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def places(self) -> int:
@@ -155,18 +160,34 @@ def graph_of(machines: Sequence[Trace], reads: bool = False) -> Graph:
     ``reads``: what was asked to be read is followed, too.
     """
     hops = tuple(type(hop)(reads=True) for hop in HOPS) if reads else HOPS
-    found = [link for hop in hops for link in _links(hop, machines)]
+    candidates = {hop: _candidates(hop, machines) for hop in hops}
+    found = [link for hop in hops for link in _links(hop, candidates[hop])]
     found.sort(key=lambda link: machines.index(link.upper))
     links = [
         replace(link, lower=replace(link.lower, place=len(machines) + number))
         for number, link in enumerate(found)
     ]
-    return Graph(tuple(machines), tuple(links), hops)
+    untied = _untied([one for each in candidates.values() for one in each], links)
+    return Graph(tuple(machines), tuple(links), hops, untied)
 
 
-def _links(hop: Hop, machines: Sequence[Trace]) -> Iterator[Link]:
+def _untied(candidates: Sequence[_Candidate], links: Sequence[Link]) -> dict[str, str]:
+    """Of several that might have asked it, the one whose requests it comes closest to."""
+    reached = {link.lower.trace.machine for link in links}
+    found: dict[str, str] = {}
+    for one in sorted(candidates, key=lambda one: -one.clock.pairs):
+        if one.clock.contradiction and one.lower.machine not in reached:
+            why = f"what {one.upper.machine} asked is not found there, as {one.clock.contradiction}"
+            found.setdefault(one.lower.machine, why)
+    return found
+
+
+def _candidates(hop: Hop, machines: Sequence[Trace]) -> list[_Candidate]:
     ways = list(_ways(hop, machines))
-    candidates = [one for way in told_apart(hop, ways) if (one := _candidate(hop, way))]
+    return [one for way in told_apart(hop, ways) if (one := _candidate(hop, way))]
+
+
+def _links(hop: Hop, candidates: Sequence[_Candidate]) -> Iterator[Link]:
     found = list(_tied(hop, candidates))
     tied = Counter((one.lower.machine, group) for one, ties, _ in found for group in ties.lower)
     for candidate, ties, doubted in found:
