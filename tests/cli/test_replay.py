@@ -15,7 +15,15 @@ import pytest
 
 from iostrata.cli import status_of
 from tests.builder import TraceBuilder
-from tests.cli.recordings import WRITES, lossy_recording, skipped_recording, small_recording
+from tests.cli.recordings import (
+    PAUSE_NS,
+    WRITES,
+    lossy_recording,
+    skipped_recording,
+    small_recording,
+    small_world,
+)
+from tests.synthetic import write
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -85,10 +93,26 @@ def test_where_no_write_is_left_what_is_missing_is_told(
     trace = builder.write(tmp_path / "trace")
     assert status_of(["replay", str(trace)]) == 5
     told = capsys.readouterr().err
-    assert "holds no synchronous write: 6 events of local:syscall were lost\n  try: copy" in told
+    assert "holds no synchronous write: 6 events of local:syscall were lost\n" in told
+    assert "  try: record again, with a larger --buffer\n" in told
     (trace / "recorder").unlink()
     assert status_of(["replay", str(trace)]) == 5
     assert "holds no synchronous write: recorder: missing or empty" in capsys.readouterr().err
+
+
+def test_where_there_was_no_room_no_copy_helps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20,000 threads at once: what worked for them was lost, and so all that they wrote."""
+    world = small_world()
+    world.builder.packet_events = 10_000
+    world.builder.refuse("thread", time_ns=PAUSE_NS)
+    world.builder.add("full", time_ns=PAUSE_NS, table=0, refused_count=3, last=78)
+    recording = write(world, tmp_path / "machine")
+    assert status_of(["replay", str(recording)]) == 5
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"left out: events lost meanwhile ({2 * WRITES}); no room for some threads" in told
+    assert told.endswith("try: record fewer at once: --comm, --pid, --cgroup or --device choose")
 
 
 def test_what_the_kernel_skipped_a_program_for_is_lost(

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from iostrata.analysis.left_out import WHAT_TO_DO
+from iostrata.analysis.left_out import LOST, WHAT_TO_DO
 from iostrata.errors import NothingToAnalyse
 from iostrata.model import Op, Quality
+from iostrata.trace import NO_ROOM
 
 NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
 CALLS: Final = "syscall: "
@@ -41,7 +42,7 @@ def _why(left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]) ->
         reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
         return (
             f"every synchronous write had to be left out: {'; '.join([reasons, *quality.damage])}",
-            "copy the recording anew, whole and readable, or record again"
+            _damaged(quality.damage)
             if quality.damage
             else WHAT_TO_DO.get(max(left_out, key=left_out.__getitem__), "record again"),
         )
@@ -56,7 +57,7 @@ def _why(left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]) ->
     if missing := "; ".join([*quality.damage, *lost]):
         return (
             f"what there is of the recording holds no synchronous write{plain}: {missing}",
-            "copy the recording anew, whole and readable, or record again",
+            _damaged(quality.damage) if quality.damage else WHAT_TO_DO[LOST],
         )
     return (
         f"the recording holds no synchronous write{plain}",
@@ -65,3 +66,10 @@ def _why(left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]) ->
         else "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
         "check that the filter names the process that makes them",
     )
+
+
+def _damaged(damage: Sequence[str]) -> str:
+    """What to do: no copy of a recording has what there was no room for."""
+    if all(NO_ROOM in line for line in damage):
+        return "record fewer at once: --comm, --pid, --cgroup or --device choose"
+    return "copy the recording anew, whole and readable, or record again"

@@ -19,7 +19,7 @@ from iostrata.trace.files import (
 )
 from iostrata.trace.follow import Follower
 from iostrata.trace.images import Extent, File
-from iostrata.trace.losses import UNKNOWN_POINT
+from iostrata.trace.losses import NO_ROOM, UNKNOWN_POINT
 from iostrata.trace.metadata import Clock
 from iostrata.trace.names import ProcessNames, ThreadNames
 from iostrata.trace.origin import UNSEEN_CALLS, by_script
@@ -34,10 +34,11 @@ from iostrata.trace.wallclock import realtime_of
 from iostrata.trace.write import block_fact, with_fields, write_trace
 
 __all__ = [
-    "ECHOES", "FACTS", "METADATA", "OURS", "RECORDER_CPU", "UNKNOWN_POINT", "UNSEEN_CALLS",
-    "BlockDevice", "Clock", "Echo", "Exchange", "Extent", "Facts", "File", "FileNames", "Follower",
-    "Mount", "Points", "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset",
-    "block_fact", "by_script", "count", "dump", "echo_lines", "file_names", "inode_numbers",
-    "is_trace_file", "layout", "open_regular", "parse_mount", "read_small", "read_trace",
-    "realtime_of", "redact_trace", "untold_subvolumes", "with_fields", "write_trace", "write_whole",
+    "ECHOES", "FACTS", "METADATA", "NO_ROOM", "OURS", "RECORDER_CPU", "UNKNOWN_POINT",
+    "UNSEEN_CALLS", "BlockDevice", "Clock", "Echo", "Exchange", "Extent", "Facts", "File",
+    "FileNames", "Follower", "Mount", "Points", "ProcessNames", "Pseudonyms", "ThreadNames",
+    "Trace", "TscOffset", "block_fact", "by_script", "count", "dump", "echo_lines", "file_names",
+    "inode_numbers", "is_trace_file", "layout", "open_regular", "parse_mount", "read_small",
+    "read_trace", "realtime_of", "redact_trace", "untold_subvolumes", "with_fields", "write_trace",
+    "write_whole",
 ]  # fmt: skip

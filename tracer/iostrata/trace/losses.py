@@ -31,6 +31,7 @@ from iostrata.trace.stream import (
 
 UNKNOWN_POINT = "unknown"
 # What each table of the recorder is of, and how one of them is named.
+NO_ROOM = "no room for some "
 TABLES: Mapping[int, tuple[str, Callable[[int], str]]] = {
     layout.TABLE_THREADS: ("threads", str),
     layout.TABLE_DEVICES: ("devices", device_numbers),
@@ -178,7 +179,7 @@ def full_tables(full: Points) -> tuple[str, ...]:
     # The last row of a table tells of all before it.
     told = {row[0]: row for row in zip(*(column.tolist() for column in columns), strict=True)}
     return tuple(
-        f"no room for some {TABLES[table][0]} ({count} times, for {TABLES[table][1](last)} last): "
+        f"{NO_ROOM}{TABLES[table][0]} ({count} times, for {TABLES[table][1](last)} last): "
         "what they did is not recorded"
         for table, count, last in told.values()
         if table in TABLES
