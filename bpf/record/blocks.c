@@ -2,11 +2,15 @@
 /* The machine's block devices, from sysfs, and what lies below what. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
+#include <linux/loop.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "record.h"
 
@@ -68,21 +72,52 @@ static void add_lower(struct block *block, unsigned int dev)
 		block->lower_devs[block->lower_count++] = dev;
 }
 
+/* What stat(2) says of a loop device's file.  The driver knows the very file that it has, by
+ * whatever name, or none any more; who may not ask it has the name only. */
+static bool backing_stat(const struct block *block, dev_t *dev, dev_t *rdev, ino_t *inode)
+{
+	struct loop_info64 info;
+	struct stat backing;
+	char path[80];
+	int fd, told;
+
+	if (block->backing[0] != '/')
+		return false;
+	snprintf(path, sizeof(path), "/dev/%s", block->name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		told = !fstat(fd, &backing) &&
+		       kernel_dev(major(backing.st_rdev), minor(backing.st_rdev)) == block->dev &&
+		       !ioctl(fd, LOOP_GET_STATUS64, &info);
+		close(fd);
+		if (told) {
+			*dev = info.lo_device;
+			*rdev = info.lo_rdevice;
+			*inode = info.lo_inode;
+			return true;
+		}
+	}
+	if (stat(block->backing, &backing))
+		return false;
+	*dev = backing.st_dev;
+	*rdev = backing.st_rdev;
+	*inode = backing.st_ino;
+	return true;
+}
+
 static void read_lower_devs(struct block *block)
 {
 	struct dirent *entry;
-	struct stat backing;
+	dev_t dev, rdev;
 	char path[512];
 	DIR *slaves;
+	ino_t inode;
 
-	if (block->backing[0] == '/' && !stat(block->backing, &backing)) {
-		if (S_ISBLK(backing.st_mode))
-			add_lower(block,
-				  kernel_dev(major(backing.st_rdev), minor(backing.st_rdev)));
-		else
-			add_lower(block, kernel_dev(major(backing.st_dev), minor(backing.st_dev)));
-		if (S_ISREG(backing.st_mode))
-			block->backing_inode = backing.st_ino;
+	if (backing_stat(block, &dev, &rdev, &inode)) {
+		add_lower(block, rdev ? kernel_dev(major(rdev), minor(rdev))
+				      : kernel_dev(major(dev), minor(dev)));
+		if (!rdev)
+			block->backing_inode = inode;
 	}
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/slaves", block->name);
 	slaves = opendir(path);
@@ -178,7 +213,7 @@ static void read_queue_limits(struct block *block, const unsigned int *io_costs)
 
 static void read_block(struct block *block, const char *name, const unsigned int *io_costs)
 {
-	char partition[16];
+	char partition[16], sequence[32];
 
 	*block = (struct block){ .dev = read_dev(name, "dev") };
 	snprintf(block->name, sizeof(block->name), "%s", name);
@@ -193,6 +228,8 @@ static void read_block(struct block *block, const char *name, const unsigned int
 	read_fact(name, "queue/logical_block_size", block->logical_block_size,
 		  sizeof(block->logical_block_size));
 	read_fact(name, "loop/backing_file", block->backing, sizeof(block->backing));
+	read_fact(name, "diskseq", sequence, sizeof(sequence));
+	block->sequence = strtoull(sequence, NULL, 10);
 	read_transport(block);
 	read_queue_limits(block, io_costs);
 	read_lower_devs(block);

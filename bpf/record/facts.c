@@ -2,6 +2,7 @@
 /* The machine's facts as files of the recording: block devices, mounts, CPUs, overlays. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/major.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,14 +32,43 @@ FILE *facts_create(int directory_fd, const char *name)
 	return fd < 0 ? NULL : fdopen(fd, "w");
 }
 
-/* Whether a device was put onto something since: a loop device gets its file when it is set up. */
+/* Whether a device lies on something else than before. */
 static bool has_moved(const struct block *before, const struct block *now)
 {
-	return now->lower_count && (strcmp(before->backing, now->backing) ||
-				    before->backing_inode != now->backing_inode ||
-				    before->lower_count != now->lower_count ||
-				    memcmp(before->lower_devs, now->lower_devs,
-					   now->lower_count * sizeof(*now->lower_devs)));
+	return before->backing_inode != now->backing_inode ||
+	       before->lower_count != now->lower_count ||
+	       memcmp(before->lower_devs, now->lower_devs,
+		      now->lower_count * sizeof(*now->lower_devs));
+}
+
+/* How often a loop device was given a file, or left without, at most.  Since Linux cf179948554a,
+ * in v5.15, each such change has a number, higher than all before it on this machine: those that
+ * no other disk has as its last may be this one's. */
+static unsigned long long changes(const struct blocks *blocks, const struct blocks *now,
+				  const struct block *before, const struct block *block)
+{
+	unsigned long long count, last = 0;
+
+	if (block->dev >> 20 != LOOP_MAJOR || block->sequence == before->sequence)
+		return 0;
+	for (unsigned int i = 0; i < blocks->count; i++) {
+		if (blocks->list[i].sequence > last)
+			last = blocks->list[i].sequence;
+	}
+	count = block->sequence - last;
+	for (unsigned int i = 0; i < now->count; i++)
+		count -= now->list[i].sequence > last && now->list[i].sequence < block->sequence;
+	return count;
+}
+
+/* How often a device is to be told again.  Who is told twice to lie on something lay on nobody
+ * knows what: also where that is over by now, and what was in between nobody saw. */
+static unsigned int times_told(const struct block *before, const struct block *now,
+			       unsigned long long changes)
+{
+	if (before->lower_count)
+		return changes > 1 || (now->lower_count && (changes || has_moved(before, now)));
+	return !now->lower_count ? 0 : changes > 1 ? 2 : 1;
 }
 
 /* What has come since the recording began: file systems that were mounted, and devices. */
@@ -49,10 +79,14 @@ static void append_blocks(const struct blocks *blocks, FILE *out)
 	if (blocks_collect(&now))
 		return;
 	for (unsigned int i = 0; i < now.count; i++) {
-		const struct block *before = blocks_find(blocks, now.list[i].dev);
+		const struct block *block = &now.list[i];
+		const struct block *before = blocks_find(blocks, block->dev);
+		unsigned int times = 1;
 
-		if (!before || has_moved(before, &now.list[i]))
-			print_block(out, &now.list[i]);
+		if (before)
+			times = times_told(before, block, changes(blocks, &now, before, block));
+		while (times--)
+			print_block(out, block);
 	}
 	blocks_free(&now);
 }

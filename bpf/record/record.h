@@ -156,6 +156,7 @@ struct block {
 	char transport[16];
 	char queue_limits[16];            /* which of wbt and io.cost may hold a request back */
 	unsigned long long backing_inode; /* 0: of no file */
+	unsigned long long sequence;      /* of a disk's medium; 0: not told */
 	unsigned int lower_devs[64];
 	unsigned int lower_count;
 };

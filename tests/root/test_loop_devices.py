@@ -74,6 +74,42 @@ def test_one_that_is_there_when_it_ends(disk: Path) -> None:
     assert not [gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer]
 
 
+# What becomes of a loop device's file while it is written to, each time 40 blocks.
+MOVES = {
+    "another": ("losetup -d $0; losetup $0 other", True),
+    "another-that-is-deleted": ("losetup -d $0; losetup $0 other; rm other", True),
+    "another-in-between": ("losetup -d $0; losetup $0 other; fill; losetup -d $0", True),
+    "the-same": ("mv image moved; rm moved", False),
+    "none": ("losetup -d $0", False),
+}
+FILL = "fill() { dd if=/dev/zero of=$0 bs=4k count=40 oflag=dsync status=none; }\nfill\n"
+
+
+@pytest.mark.parametrize(("move", "said"), MOVES.values(), ids=MOVES)
+def test_one_that_has_another_file_while_it_records(move: str, said: bool, disk: Path) -> None:
+    """Its first one's disk is not that of all its writes; a file without a name is still there."""
+    for name in ("image", "other"):
+        (disk / name).write_bytes(bytes(1 << 20))
+    inode = (disk / "image").stat().st_ino
+    made = subprocess.run(
+        ["losetup", "--find", "--show", disk / "image"], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    loop = made.stdout.strip()
+    try:
+        script = f"set -e; cd {disk}\n{FILL}{move}; ! losetup $0 2>/dev/null || fill"
+        done = recorded(disk / "recording", "sh", "-c", script, loop)
+    finally:
+        subprocess.run(["losetup", "--detach", loop], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    blocks = read_trace(disk / "recording").facts.blocks.values()
+    (block,) = (block for block in blocks if block.name == Path(loop).name)
+    assert block.backing_inode == (None if said else inode)
+    told = [gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer]
+    assert [gap.layer for gap in told] == [f"below {block.name}"] * said
+
+
 def test_without_one_nothing_looks(tmp_path: Path) -> None:
     done = recorded(tmp_path / "recording", "sleep", "1.5")
     assert done.returncode == 0, done.stderr
