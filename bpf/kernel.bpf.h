@@ -332,8 +332,10 @@ static __always_inline __u64 pointer_key(const void *pointer)
 /* Of arm64, the register of a call's first argument has its result when it returns. */
 #ifdef __TARGET_ARCH_arm64
 #define FIRST_ARGUMENT(regs) PT_REGS_PARM1_CORE_SYSCALL(regs)
+#define SIXTH_ARGUMENT(regs) (((const struct user_pt_regs *)(regs))->regs[5])
 #else
 #define FIRST_ARGUMENT(regs) PT_REGS_PARM1_SYSCALL(regs)
+#define SIXTH_ARGUMENT(regs) ((regs)->r9)
 #endif
 
 /* Whether this kernel's BPF has a helper: bpf_helper_exists(get_current_task_btf). */

@@ -54,25 +54,54 @@ static __always_inline __u8 call_numbered(int number)
 		return CALL_PWRITEV;
 	case __NR_pwritev2:
 		return CALL_PWRITEV2;
+	case __NR_sendfile:
+		return CALL_SENDFILE;
+	case __NR_splice:
+		return CALL_SPLICE;
+	case __NR_copy_file_range:
+		return CALL_COPY_FILE_RANGE;
+	case __NR_fallocate:
+		return CALL_FALLOCATE;
+	case __NR_ftruncate:
+		return CALL_FTRUNCATE;
 	}
 	return 0;
 }
 
-/* Whether it makes durable, as far as that can be known; a file it is not to be recorded for: not. */
-static __always_inline bool cut_is_durable(__u8 call, struct file_identity *identity)
+static __always_inline bool call_may_be_plain(__u8 call)
 {
-	bool writes = call <= CALL_PWRITEV2;
-	struct pt_regs *regs;
+	return call <= CALL_PWRITEV2 || call >= CALL_SENDFILE;
+}
 
-	if (call == CALL_SYNC || call == CALL_MSYNC)
-		return !filter.device;
-	/* Before Linux dd6e10fbd9fb, in v5.15, nothing tells the descriptor any more. */
+static __always_inline __u32 durable_flags(__u8 call)
+{
+	return call == CALL_FALLOCATE   ? O_DSYNC
+	       : call == CALL_FTRUNCATE ? OPEN_OF_SYNC_INODE
+					: O_DSYNC | OPEN_OF_SYNC_INODE;
+}
+
+/* Whether it makes durable, as far as that can be known; a file it is not to be recorded for: not. */
+static __always_inline bool cut_is_durable(__u8 call, struct file_identity *identity, __u8 *rwf)
+{
+	struct pt_regs *regs;
+	__u32 descriptor;
+
+	/* Before Linux dd6e10fbd9fb, in v5.15, nothing tells the arguments any more. */
 	if (!bpf_helper_exists(task_pt_regs))
-		return !writes && !filter.device;
+		return !call_may_be_plain(call) && !filter.device;
 	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	if (!descriptor_identify(FIRST_ARGUMENT(regs), identity))
+	if (call == CALL_SYNC || call == CALL_MSYNC)
+		return !filter.device && (call == CALL_SYNC || PT_REGS_PARM3(regs) & MS_SYNC);
+	descriptor = FIRST_ARGUMENT(regs);
+	if (call == CALL_SPLICE || call == CALL_COPY_FILE_RANGE)
+		descriptor = PT_REGS_PARM3(regs);
+	if (call == CALL_SYNC_FILE_RANGE)
+		*rwf = PT_REGS_PARM4_SYSCALL(regs);
+	if (call == CALL_PWRITEV2)
+		*rwf = SIXTH_ARGUMENT(regs);
+	if (!descriptor_identify(descriptor, identity))
 		return false;
-	return !writes || identity->open_flags & (O_DSYNC | OPEN_OF_SYNC_INODE);
+	return !call_may_be_plain(call) || *rwf || identity->open_flags & durable_flags(call);
 }
 
 /* A thread's first call that is met only now, as it returns: when it began, nobody looked.  Not
@@ -83,17 +112,18 @@ __noinline int syscall_cut(int number, __s64 result)
 	__u8 call = call_numbered(number);
 	struct thread *thread;
 	union event *e;
+	__u8 rwf = 0;
 
 	if (!call || recording_over || !(filter.duties & DUTY_BIT(workload)))
 		return 0;
 	/* All that those do comes here who are not chosen: of that, writes are too many to look at. */
-	if (call <= CALL_PWRITEV2 && (filter.comm_count || filter.cgroup_count))
+	if (call_may_be_plain(call) && (filter.comm_count || filter.cgroup_count))
 		return 0;
 	thread = thread_wanted();
 	if (!thread || thread->met)
 		return 0;
 	thread->met = 1;
-	if (result < 0 || !cut_is_durable(call, &identity))
+	if (result < 0 || !cut_is_durable(call, &identity, &rwf))
 		return 0;
 	caller_announce(thread);
 	e = emit_reserve(POINT_syscall_cut);
@@ -108,7 +138,7 @@ __noinline int syscall_cut(int number, __s64 result)
 	e->syscall_cut.tgid = thread->tgid;
 	e->syscall_cut.open_flags = identity.open_flags;
 	e->syscall_cut.call = call;
-	e->syscall_cut.rwf = 0;
+	e->syscall_cut.rwf = rwf;
 	e->syscall_cut.generation = identity.generation;
 	emit_submit(e, POINT_syscall_cut);
 	return 0;

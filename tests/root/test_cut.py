@@ -18,10 +18,17 @@ from pathlib import Path
 import pytest
 
 from iostrata.recording import open_recording
-from iostrata.trace.layout import CALL_FSYNC, CALL_PWRITE64
+from iostrata.trace.layout import (
+    CALL_FSYNC,
+    CALL_PWRITE64,
+    CALL_PWRITEV2,
+    CALL_SENDFILE,
+    CALL_SPLICE,
+)
 from tests.root.conftest import IOSTRATA, iostrata, serve_slowly
 
 PATIENCE_S = 60.0
+BEGUN_SOURCE = Path(__file__).parent / "programs" / "begun.c"
 # Where a thread sleeps until the file's daemon has answered.
 WAITS = re.compile("request_wait_answer|fuse")
 
@@ -29,7 +36,15 @@ WAITS = re.compile("request_wait_answer|fuse")
 PROGRAM = """
 import os, sys
 synced, durable = (os.open(sys.argv[1], os.O_RDWR | flag) for flag in (0, os.O_DSYNC))
-does = {"fsync": lambda: os.fsync(synced), "write": lambda: os.pwrite(durable, bytes(4096), 0)}
+zero = os.open("/dev/zero", os.O_RDONLY)
+pipe, into = os.pipe()
+does = {
+    "fsync": lambda: os.fsync(synced),
+    "write": lambda: os.pwrite(durable, bytes(4096), 0),
+    "write-by-flag": lambda: os.pwritev(synced, [bytes(4096)], 0, os.RWF_DSYNC),
+    "sendfile": lambda: os.lseek(durable, 0, 0) or os.sendfile(durable, zero, None, 4096),
+    "splice": lambda: os.write(into, bytes(4096)) and os.splice(pipe, durable, 4096, None, 0),
+}
 for line in sys.stdin:
     does[line.strip()]()
     print("done", flush=True)
@@ -86,7 +101,18 @@ def recorded(place: Path, *options: str) -> Iterator[None]:
     assert running.returncode == 0, said
 
 
-@pytest.mark.parametrize(("call", "chosen"), [("fsync", True), ("write", False)])
+NUMBERS = {
+    "fsync": CALL_FSYNC,
+    "write": CALL_PWRITE64,
+    "write-by-flag": CALL_PWRITEV2,
+    "sendfile": CALL_SENDFILE,
+    "splice": CALL_SPLICE,
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "chosen"), [*((call, True) for call in NUMBERS), ("write", False)]
+)
 def test_calls_that_hang_at_both_ends(call: str, chosen: bool, disk: Path) -> None:
     """Of chosen processes, and of the whole machine."""
     image = disk / "image"
@@ -113,7 +139,7 @@ def test_calls_that_hang_at_both_ends(call: str, chosen: bool, disk: Path) -> No
     recording = disk / "recording"
     (trace,) = open_recording(recording).traces()
     told = trace.points["syscall_cut"].integers("tgid", "call", "enter_ns")
-    number = {"fsync": CALL_FSYNC, "write": CALL_PWRITE64}[call]
+    number = NUMBERS[call]
     of = {pid: told["tgid"].tolist().index(pid) for pid in (early.pid, late.pid)}
     assert [told["call"][row] for row in of.values()] == [number, number]
     assert told["enter_ns"][of[early.pid]] == 0
@@ -126,3 +152,35 @@ def test_calls_that_hang_at_both_ends(call: str, chosen: bool, disk: Path) -> No
     document = json.loads(done.stdout)
     left_out = {"begun before the trace": 1, "still running at the end": 1}
     assert document["writes"] == {"analysed": 3, "left_out": left_out}, done.stderr
+
+
+def test_requests_of_io_uring_that_were_submitted_before(disk: Path) -> None:
+    """Their completions are in the recording, in which nothing else tells of them."""
+    image = disk / "image"
+    image.write_bytes(bytes(1 << 20))
+    begun = disk / "submits"
+    subprocess.run(["cc", "-Wall", "-Werror", "-o", begun, BEGUN_SOURCE], check=True)
+    with ExitStack() as stack:
+        server = serve_slowly(image, 0.001, stack)
+        stack.callback(os.kill, server, signal.SIGCONT)
+        late = Program(image, stack)
+        early = subprocess.Popen(
+            [begun, image], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        stack.enter_context(early)
+        stack.callback(early.kill)
+        assert early.stdout
+        assert early.stdin
+        assert early.stdout.readline() == "opened\n"
+        os.kill(server, signal.SIGSTOP)
+        early.stdin.write("\n")
+        early.stdin.flush()
+        assert early.stdout.readline() == "submitted\n"
+        with recorded(disk, "--pid", str(early.pid), "--pid", str(late.pid)):
+            os.kill(server, signal.SIGCONT)
+            assert early.communicate("\n", PATIENCE_S)[0].split() in (["0", "4096"], ["4096", "0"])
+            late.begin("fsync")
+            late.done()
+    done = iostrata("replay", str(disk / "recording"), "--json", "-")
+    document = json.loads(done.stdout)
+    assert document["writes"] == {"analysed": 1, "left_out": {"begun before the trace": 2}}

@@ -23,6 +23,7 @@ from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Request, World, Writer, device
 
 DISK = device(254, 16)
+URING_FSYNC, URING_SYNC_FILE_RANGE, URING_WRITE = 3, 8, 23
 BEGUN, RUNNING = "begun before the trace", "still running at the end"
 
 
@@ -77,3 +78,29 @@ def test_of_reads_those_that_read() -> None:
         analysed_reads(world, Op.READ)
     with pytest.raises(NothingToAnalyse, match=rf"{BEGUN} \(1\), {RUNNING} \(1\)"):
         analysed_reads(world, Op.DIRECT)
+
+
+def complete(
+    world: World, time: int, key: int, opcode: int, result: int, flags: int = 2, tid: int = 100
+) -> None:
+    world.emit("io_uring_complete", time, tid, request_key=key, opcode=opcode, result=result,
+               open_flags=flags, inode=12, dev=DISK, size_bytes=8192)  # fmt: skip
+
+
+def test_requests_of_io_uring_whose_completion_is_all_that_is_told() -> None:
+    """The second of a key must have been submitted meanwhile; what failed, or waits for nothing,
+    makes nothing durable."""
+    world = World()
+    written(world)
+    world.target(100)
+    complete(world, 2_000, 0xA0, URING_FSYNC, 0)
+    complete(world, 3_000, 0xA1, URING_WRITE, 8192, O_DSYNC)
+    complete(world, 4_000, 0xA2, URING_WRITE, 8192)
+    complete(world, 5_000, 0xA3, URING_WRITE, -errno.EIO, O_DSYNC)
+    complete(world, 6_000, 0xA4, URING_SYNC_FILE_RANGE, 0)
+    complete(world, 7_000, 0xA0, URING_FSYNC, 0)
+    world.target(300, kind=THREAD_VMM)
+    complete(world, 8_000, 0xA5, URING_FSYNC, 0, tid=300)
+    found = analysed(world)
+    assert len(found.writes) == 1
+    assert found.left_out == {BEGUN: 2}

@@ -36,7 +36,7 @@ from iostrata.stitch.calls import (
 )
 from iostrata.stitch.cut import cut_short
 from iostrata.stitch.durability import NOBODY, RANGE, Durability, Synced, Written, durability
-from iostrata.stitch.submissions import operations_of_requests, submissions_of
+from iostrata.stitch.submissions import begun_before, operations_of_requests, submissions_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
 
@@ -73,7 +73,9 @@ def units_of(trace: Trace) -> Accounted:
     for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
     cut = operations_of_calls(trace.points["syscall_cut"])
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
-    return Accounted(units, pieces, for_others, unfinished, cut_short(cut.begin_ns), plain)
+    begun = begun_before(trace)
+    since = np.append(cut.begin_ns, np.zeros(np.count_nonzero(~one_of(begun, others)), np.int64))
+    return Accounted(units, pieces, for_others, unfinished, cut_short(since), plain)
 
 
 def serving(trace: Trace) -> Ints:

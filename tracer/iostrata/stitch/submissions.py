@@ -125,6 +125,30 @@ def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
     return done.rows(np.flatnonzero(ended.flush | (ended.result != 0))), int(unfinished)
 
 
+def begun_before(trace: Trace) -> Ints:
+    """The process of each synchronous request of io_uring that was submitted before the trace: of
+    its key, a completion is the first that is told, and nothing was lost before that."""
+    names = ("request_key", "tid", "open_flags", "opcode", "result", "rwf")
+    completed = columns_of(trace.points["io_uring_complete"], *names)
+    opcode, rwf, time = completed["opcode"], completed["rwf"], completed["time_ns"]
+    syncs = (opcode == URING_FSYNC) & (completed["result"] == 0)
+    waits = (opcode == URING_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
+    writes = one_of(opcode, URING_WRITES) & (completed["result"] > 0)
+    writes &= method_of_write(completed["open_flags"], rwf) != PLAIN
+    some = np.flatnonzero(syncs | (waits & (completed["result"] == 0)) | writes)
+    key, time = completed["request_key"][some], time[some]
+    submitted = columns_of(trace.points["io_uring_submit_req"], "request_key")
+    first = np.ones(len(some), np.bool_)
+    for told, at_ns in (
+        (submitted["request_key"], submitted["time_ns"]),
+        (completed["request_key"], completed["time_ns"]),
+    ):
+        first &= AsOf(told, at_ns).at_or_before(key, time - 1) < 0
+    first &= ~trace.losses.touch(np.full(len(some), trace.begin_ns), time)
+    rows = some[first]
+    return _process_of(trace, completed["tid"][rows], completed["time_ns"][rows])
+
+
 def pieces_of(submitted: Submissions) -> Pieces:
     """Each request as a piece of its own."""
     return Pieces(
