@@ -368,3 +368,16 @@ def test_a_commit_that_a_kernel_worker_sent_for_a_direct_write() -> None:
         "syscall": 1_500, "wakeup.runqueue": 2_000, "wakeup.interrupt": 600,
         "rpc.queue": 2_000, "rpc.call": 29_000 - 1_500 + 100_000 - 1_500, "rpc.reply": 1_000,
     }  # fmt: skip
+
+
+def test_what_a_kernel_worker_does_while_a_reply_is_there_is_of_its_call() -> None:
+    """The call's own events tell more of it; once it was the worker's, where that was recorded."""
+    world = World()
+    world.target(OTHER, kind=THREAD_HELPER)
+    sleeper = Sleeper(world, NFS)
+    call(world, 1, (100, KWORKER), 11_000, 40_000)
+    resume(world, OTHER, 500, 39_600, 39_800, state=IDLE)
+    sleeper.wakes(40_600, OTHER, WAKE_THREAD)
+    assert found(world) == REST | {
+        "rpc.queue": 1_000, "rpc.call": 27_500, "rpc.reply": 500, "wakeup.worker": 600,
+    }  # fmt: skip

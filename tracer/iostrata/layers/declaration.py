@@ -30,6 +30,8 @@ class Depth(IntEnum):
     """What only time ties to the write claims no more than such a sleep."""
     LOCK = auto()
     JOURNAL = auto()
+    HANDED = auto()
+    """To a kernel worker, whatever that does for it: what is told of that work is deeper."""
     CALLING = auto()
     """A remote call that is not on its way yet, or is back."""
     WAKING = auto()

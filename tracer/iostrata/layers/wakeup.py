@@ -59,7 +59,7 @@ WAKEUP: Final = Declaration(
     ranks=(
         # Asleep for no reason that was observed: this is what "unattributed" means.
         Rank("blocked", None, Depth.ASLEEP),
-        Rank("wakeup.worker", "wakeup.worker", Depth.WAKING),
+        Rank("wakeup.worker", "wakeup.worker", Depth.HANDED),
         Rank("wakeup.reap", "wakeup.reap", Depth.WAKING),
         Rank("wakeup.runqueue", "wakeup.runqueue", Depth.WAKING),
         Rank("wakeup.interrupt", "wakeup.interrupt", Depth.WAKING),
