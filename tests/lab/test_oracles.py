@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """One NFS workload, seen at once by iostrata and by tools that know nothing of it: the kernel's
-own account of each RPC, nfsiostat, a script on the server's block layer, and fio."""
+own account of each RPC, nfsiostat, nfsslower, a script on the server's block layer, and fio."""
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from iostrata.lab.lab import Lab
 from iostrata.lab.read import scenarios
 from iostrata.lab.record import record
 from iostrata.lab.run import furnished
+from iostrata.lab.steps.service import Service
 from iostrata.lab.workload import Witness, preparation
 from iostrata.model import Breakdown
 from iostrata.record.status import Progress
@@ -74,6 +77,15 @@ tracepoint:sched:sched_switch /@ready[args->next_pid]/ {
     delete(@ready[args->next_pid]);
 }
 """
+# Each fsync of NFS's file system; it has begun when this returns.
+NFSSLOWER = """
+setsid stdbuf -oL nfsslower -c -m 0 >/run/nfsslower 2>&1 </dev/null &
+echo $! >/run/nfsslower.pid
+until grep -q LATENCY /run/nfsslower; do
+    kill -0 $(cat /run/nfsslower.pid) || { cat /run/nfsslower; exit 1; }
+    sleep 0.5
+done
+"""
 # What it prints may wait for a CPU for long.
 ROOM_PAGES = 1024
 
@@ -106,6 +118,7 @@ class Seen:
     slept: dict[int, Spans]
     queued: dict[int, Spans]
     nfsiostat: str
+    nfsslower: str
 
 
 def watch(lab: Lab, machine: str, script: str) -> None:
@@ -139,7 +152,9 @@ def watched(lab: Lab, machine: str) -> dict[str, list[list[int]]]:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    scenario = scenarios()["nfs"]
+    nfs = scenarios()["nfs"]
+    tools = Service(name="tools", machine="host", install=("libbpf-tools",))
+    scenario = msgspec.structs.replace(nfs, stack=(*nfs.stack, tools))
     workload = next(each for each in scenario.rounds() if each.name == "fdatasync")
     place = tmp_path_factory.mktemp("oracles") / "recording"
     with furnished(scenario, new_lab_directory("nfs"), Quiet(), keep=False) as lab:
@@ -148,6 +163,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         host.command(shlex.join(preparation(workload, "/run/account")) + " && sync", PATIENCE_S)
         watch(lab, "host", RPC_SCRIPT)
         watch(lab, "server", SERVER_SCRIPT)
+        host.command(NFSSLOWER, PATIENCE_S)
         host.command(
             f"setsid sh -c 'nfsiostat {INTERVAL_S} 2 {workload.directory} >/run/nfsiostat;"
             " echo >/run/nfsiostat.done' </dev/null >/dev/null 2>&1 &"
@@ -155,6 +171,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         witness = record(lab, workload, place, Quiet())
         wait = "while ! [ -e /run/nfsiostat.done ]; do sleep 1; done; cat /run/nfsiostat"
         nfsiostat = host.command(wait, PATIENCE_S)
+        nfsslower = host.command(
+            "kill -INT $(cat /run/nfsslower.pid); sleep 1; cat /run/nfsslower", PATIENCE_S
+        )
         told = watched(lab, "host")["rpc"]
         server = watched(lab, "server")
     calls = {xid: (backlog, rtt, execute) for xid, backlog, rtt, execute in told}
@@ -163,7 +182,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return Seen(
         analyse(recording), traces["host"], traces["server"], witness,
         calls, by_first(server["block"]), by_first(server["slept"]), by_first(server["queued"]),
-        nfsiostat,
+        nfsiostat, nfsslower,
     )  # fmt: skip
 
 
@@ -279,3 +298,24 @@ def test_the_clients_writes_are_fios(seen: Seen) -> None:
     assert len(seen.breakdown.writes) == seen.witness.count
     mean_ns = seen.breakdown.writes.latency_ns.mean()
     assert abs(mean_ns / seen.witness.mean_ns - 1) <= TOLERANCE
+
+
+def syncs_ns(breakdown: Breakdown, trace: Trace) -> list[int]:
+    """What each write's last call took, from its beginning to its end."""
+    calls = trace.points["syscall"].integers("tid", "time_ns", "enter_ns")
+    ends = zip(*(calls[name].tolist() for name in ("tid", "time_ns")), strict=True)
+    enters = dict(zip(ends, calls["enter_ns"].tolist(), strict=True))
+    own = zip(breakdown.writes.tid.tolist(), breakdown.writes.end_ns.tolist(), strict=True)
+    return [end_ns - enters[tid, end_ns] for tid, end_ns in own]
+
+
+def agree_with_slower(said: str, ours: Sequence[int]) -> None:
+    """The times of those tools are of the file system's function, which is within the call."""
+    rows = csv.reader(said.splitlines())
+    theirs = [float(row[6]) for row in rows if len(row) >= 8 and "fio" in row[1] and row[3] in "SF"]
+    assert abs(len(theirs) - len(ours)) <= max(SLACK * len(ours), 2)
+    assert -TOLERANCE <= 1 - np.mean(theirs) * 1e3 / np.mean(ours) <= 2 * TOLERANCE
+
+
+def test_syncs_are_those_of_nfsslower(seen: Seen) -> None:
+    agree_with_slower(seen.nfsslower, syncs_ns(seen.breakdown, seen.client))

@@ -6,7 +6,6 @@ docs/oracles.md says what each of them measures, and what differs.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -27,7 +26,7 @@ from iostrata.lab.steps.service import Service
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.trace.read import Trace
-from tests.lab.test_oracles import SLACK, TOLERANCE, Quiet
+from tests.lab.test_oracles import SLACK, TOLERANCE, Quiet, agree_with_slower, syncs_ns
 
 pytestmark = [
     pytest.mark.lab,
@@ -217,21 +216,6 @@ def test_biolatencys_histogram_is_of_the_same_requests(seen: Seen) -> None:
     assert max(spans) * (1 - TOLERANCE) <= high + 1e3
 
 
-def syncs_ns(seen: Seen) -> list[int]:
-    """What each fdatasync took, from the system call's beginning to its end."""
-    calls = seen.trace.points["syscall"].integers("tid", "time_ns", "enter_ns")
-    ends = zip(*(calls[name].tolist() for name in ("tid", "time_ns")), strict=True)
-    enters = dict(zip(ends, calls["enter_ns"].tolist(), strict=True))
-    writes = seen.breakdown.writes
-    own = zip(writes.tid.tolist(), writes.end_ns.tolist(), strict=True)
-    return [end_ns - enters[tid, end_ns] for tid, end_ns in own]
-
-
 @pytest.mark.parametrize("tool", ["ext4slower"])
-def test_syncs_are_those_of_ext4slower(seen: Seen, tool: str) -> None:
-    """It measures the file system's function, which is within the call."""
-    rows = csv.reader(seen.said[tool].splitlines())
-    theirs = [float(row[6]) for row in rows if len(row) >= 8 and "fio" in row[1] and row[3] in "SF"]
-    ours = np.array(syncs_ns(seen))
-    assert abs(len(theirs) - len(ours)) <= max(SLACK * len(ours), 2)
-    assert -TOLERANCE <= 1 - np.mean(theirs) * 1e3 / ours.mean() <= 2 * TOLERANCE
+def test_syncs_are_those_of_the_tool(seen: Seen, tool: str) -> None:
+    agree_with_slower(seen.said[tool], syncs_ns(seen.breakdown, seen.trace))
