@@ -432,6 +432,12 @@ struct kvm_interrupt_event {
 	unsigned int vector;
 };
 
+/* A device that a virtual machine has as its own has interrupted its host. */
+struct vfio_event {
+	EVENT_HEADER;
+	unsigned int irq;
+};
+
 /* A request of a guest's virtio file system: its daemon takes it up, or answers it. */
 struct virtiofs_event {
 	EVENT_HEADER;
@@ -874,7 +880,8 @@ struct bluestore_event {
 	P(bluestore_submit, bluestore_event)        \
 	P(bluestore_synced, bluestore_event)        \
 	P(bluestore_done, bluestore_event)          \
-	P(osd_written, osd_event)
+	P(osd_written, osd_event)                   \
+	P(vfio_interrupt, vfio_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <linux/loop.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -148,6 +150,45 @@ static void read_path_transport(struct block *block)
 		closedir(subsystem);
 }
 
+/* Of a directory of sysfs that is a PCI device's; false: it is none. */
+static bool read_pci_id(const char *directory, char *id, size_t size)
+{
+	static const char *const files[] = { "vendor", "device" };
+	unsigned int numbers[2] = {};
+	char path[PATH_MAX];
+	FILE *in;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, files[i]);
+		in = fopen(path, "re");
+		if (!in)
+			return false;
+		if (fscanf(in, "%x", &numbers[i]) != 1)
+			numbers[i] = 0;
+		fclose(in);
+	}
+	snprintf(id, size, "%04x:%04x", numbers[0], numbers[1]);
+	return true;
+}
+
+/* The nearest PCI device above it: a host adapter has many disks. */
+static void read_pci(struct block *block)
+{
+	unsigned int domain, bus, device, function;
+	char path[512], place[PATH_MAX], *name;
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s", block->name);
+	snprintf(block->pci, sizeof(block->pci), "-");
+	if (!realpath(path, place))
+		return;
+	while ((name = strrchr(place, '/')) && name > place) {
+		if (sscanf(name, "/%x:%x:%x.%x", &domain, &bus, &device, &function) == 4 &&
+		    read_pci_id(place, block->pci, sizeof(block->pci)))
+			return;
+		*name = 0;
+	}
+}
+
 /* By what a disk of NVMe or SCSI is reached: the controller says it, or its place in sysfs. */
 static void read_transport(struct block *block)
 {
@@ -231,6 +272,7 @@ static void read_block(struct block *block, const char *name, const unsigned int
 	read_fact(name, "diskseq", sequence, sizeof(sequence));
 	block->sequence = strtoull(sequence, NULL, 10);
 	read_transport(block);
+	read_pci(block);
 	read_queue_limits(block, io_costs);
 	read_lower_devs(block);
 }

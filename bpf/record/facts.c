@@ -21,7 +21,7 @@ static void print_block(FILE *out, const struct block *block)
 		fprintf(out, "%llu\t", block->backing_inode);
 	else
 		fputs("-\t", out);
-	fprintf(out, "%s\t%s\n", block->transport, block->queue_limits);
+	fprintf(out, "%s\t%s\t%s\n", block->transport, block->queue_limits, block->pci);
 }
 
 FILE *facts_create(int directory_fd, const char *name)
@@ -209,7 +209,7 @@ int facts_write(const struct blocks *blocks, int directory_fd)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
 	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\ttransport\t"
-	      "queue_limits\n",
+	      "queue_limits\tpci\n",
 	      out);
 	for (unsigned int i = 0; i < blocks->count; i++)
 		print_block(out, &blocks->list[i]);

@@ -154,6 +154,7 @@ struct block {
 	char logical_block_size[16];
 	char backing[256];
 	char transport[16];
+	char pci[16];                     /* what its controller is, vendor:device */
 	char queue_limits[16];            /* which of wbt and io.cost may hold a request back */
 	unsigned long long backing_inode; /* 0: of no file */
 	unsigned long long sequence;      /* of a disk's medium; 0: not told */
@@ -200,6 +201,7 @@ int vmms_write(unsigned int asked, int directory_fd);
 
 /* images.c: which of a process's files are images that are not raw, and where those keep what */
 void images_tell(pid_t pid, FILE *formats_out, FILE *maps);
+void passthrough_tell(pid_t pid, FILE *out);
 
 /* qcow2.c: where an image keeps what its guest sees */
 void qcow2_tell(int fd, unsigned int dev, uint64_t inode, FILE *out);

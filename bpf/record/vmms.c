@@ -2,7 +2,7 @@
 /*
  * Virtual machines, as the command line of their QEMU has them: a line `pid name` each in
  * facts/vmms, and of those whose QEMU holds requests back itself in facts/throttled; `-` has no
- * name.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
+ * name.  The disks that they have as their own are in facts/passthrough.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
  * later (QMP) is not there.  Nothing else of a command line is kept.
  */
 #include <errno.h>
@@ -96,7 +96,7 @@ static bool read_limits(FILE *words, char *name, size_t size)
 }
 
 struct told {
-	FILE *names, *throttled, *images, *maps;
+	FILE *names, *throttled, *images, *maps, *passthrough;
 };
 
 static void tell(pid_t pid, void *context)
@@ -107,6 +107,7 @@ static void tell(pid_t pid, void *context)
 	FILE *words;
 
 	images_tell(pid, told->images, told->maps);
+	passthrough_tell(pid, told->passthrough);
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	words = fopen(path, "re");
 	if (!words)
@@ -144,9 +145,12 @@ int vmms_write(unsigned int asked, int directory_fd)
 	told.throttled = append(directory_fd, "facts/throttled");
 	told.images = append(directory_fd, "facts/images");
 	told.maps = append(directory_fd, "facts/image_maps");
-	error = told.names && told.throttled && told.images && told.maps ? 0 : -errno;
+	told.passthrough = append(directory_fd, "facts/passthrough");
+	error = told.names && told.throttled && told.images && told.maps && told.passthrough
+			? 0
+			: -errno;
 	if (!error)
 		error = duties_each(DUTY_vmm, tell, &told);
-	error = end(told.names, end(told.throttled, error));
+	error = end(told.names, end(told.throttled, end(told.passthrough, error)));
 	return end(told.images, end(told.maps, error));
 }

@@ -63,6 +63,7 @@ def test_verdicts() -> None:
         "target": "absent",
         "nbd": "absent",
         "fuse": "absent",
+        "vfio": "absent",
         "virtiofs": "absent",
         "ninep": "absent",
         "data": "no",

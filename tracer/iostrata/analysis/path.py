@@ -136,7 +136,7 @@ class Path:
 
 
 def _crossing(link: Link) -> Crossing:
-    keyed = link.pairs.crossing & ~link.asks.shared
+    keyed = link.pairs.crossing & (~link.asks.shared | link.hop.unkeyed)
     clock = link.clock
     return Crossing(
         hop=link.hop.name,
@@ -151,6 +151,7 @@ def _crossing(link: Link) -> Crossing:
         contradiction=clock.contradiction or "",
         bypassed=tuple(_disks(link)),
         readdressed=readdressed(link),
+        by="interrupt" if link.hop.unkeyed else "key",
     )
 
 

@@ -274,6 +274,9 @@ def _doubts(hop: Hop, votes: Sequence[Vote], candidates: Sequence[_Candidate]) -
 
 def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
     asks, serves, clock = one.asks, one.serves, one.clock
+    if one.hop.unkeyed:
+        asks = replace(asks, shared=np.ones(len(asks), np.bool_))
+        serves = replace(serves, shared=np.ones(len(serves), np.bool_))
     rivals = [one.shift(replace(clock, line=line)) for line in clock.rivals]
     pairs = match(asks, serves, one.times, ties, clock.slack, rivals, contested)
     pairs = pairs.without(np.isin(asks.group, doubted))

@@ -263,7 +263,8 @@ class Hop(ABC):
     one group of the lower machine serves is one group of one machine's. ``parted``: one request of
     the upper machine may be several asks. ``skips``: a group of asks may be carried out past the
     lower machine, which sees nothing of it then. ``overlaps``: all that is served is among what
-    another hop has served. ``names``: what two
+    another hop has served. ``unkeyed``: keys tell who may serve whom, but no serve's is its own: an
+    ask is served by whatever its group served last. ``names``: what two
     machines may have in common of a group, which is a connection's number, the surest first.
     ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
     the two; ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name
@@ -279,6 +280,7 @@ class Hop(ABC):
     skips = False
     overlaps = False
     names: tuple[Name, ...] = ()
+    unkeyed = False
     asker = ""
     way = "network"
     leaf = "beyond"

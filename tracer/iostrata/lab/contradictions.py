@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from iostrata.lab.problem import Problems, missing, repeated, unless_known
+from iostrata.lab.qemu import DISKS
 from iostrata.lab.scenario import Fault, Injection, Scenario, with_keys, with_variant
 from iostrata.lab.steps import Service
 from iostrata.lab.steps.step import Ground
@@ -84,7 +85,8 @@ def _rounds(scenario: Scenario) -> Problems:
     for number, workload in enumerate(scenario.workloads):
         key = f"workloads[{number}]"
         yield from unless_known(f"{key}.machine", workload.machine, machines, "machine")
-        known = [mount for machine, mount in mounts if machine == workload.machine]
+        # Or a disk itself, as fio's filename.
+        known = [mount for machine, mount in mounts if machine == workload.machine] + [DISKS]
         yield from unless_known(f"{key}.directory", workload.directory, known, "mount")
     for number, injection in enumerate(scenario.injections):
         yield from _injection(f"injections[{number}]", injection, scenario)

@@ -156,6 +156,10 @@ def _any(
         yield from ("-object", f"memory-backend-memfd,id=memory,share=on,{size}")
     yield from ("-serial", f"file:{CONSOLE}")
     words = f"{hardware.boot} {hardware.poll}" if machine.poll else hardware.boot
+    if machine.iommu:
+        # Before the devices that are behind it.
+        yield from ("-device", "intel-iommu,intremap=on,eim=off,caching-mode=on")
+        words = f"{words} intel_iommu=on"
     yield from ("-kernel", kernel, "-initrd", INITRAMFS, "-append", words)
     yield from _share("exchange", EXCHANGE, "")
     yield from ("-device", "virtio-serial-pci")
@@ -180,9 +184,15 @@ def _file(name: str, path: str) -> Iterator[str]:
 
 def _disk(disk: Disk) -> Iterator[str]:
     name = disk.name
-    yield "-drive"
-    yield f"if=none,id={name},file={image(disk)},format=raw,cache=none,aio=threads,discard=unmap"
-    yield from ("-device", f"virtio-blk-pci,drive={name},serial={name}")
+    if disk.latency_ns:
+        size = disk.size_mib << 20
+        latency = f"size={size},latency-ns={disk.latency_ns},read-zeroes=on"
+        yield from ("-blockdev", f"driver=null-co,node-name={name},{latency}")
+    else:
+        backing = f"file={image(disk)},format=raw,cache=none,aio=threads,discard=unmap"
+        yield from ("-drive", f"if=none,id={name},{backing}")
+    driver = {"virtio-blk": "virtio-blk-pci", "nvme": "nvme"}[disk.bus]
+    yield from ("-device", f"{driver},drive={name},serial={name}")
 
 
 def _slot(name: str, number: int) -> Iterator[str]:

@@ -8,14 +8,21 @@ from typing import Annotated, Literal
 import msgspec
 
 from iostrata.lab.architecture import ARCHITECTURES, Architecture
-from iostrata.lab.schema import Address, Count, Module, Name, Strict
+from iostrata.lab.schema import Address, Amount, Count, Module, Name, Strict
 
 
 class Disk(Strict, frozen=True, kw_only=True):
-    """A virtio disk, its image a new sparse file of the lab."""
+    """A disk, its image a new sparse file of the lab; its serial number is its name.
+
+    ``latency_ns``: QEMU's own disk instead, which keeps nothing, and takes so long for each
+    request. ``bus``: virtio-blk, or an NVMe controller of its own, on a machine that loads its
+    driver.
+    """
 
     name: Name
     size_mib: Count = 1024
+    bus: Literal["virtio-blk", "nvme"] = "virtio-blk"
+    latency_ns: Amount = 0
 
 
 class Machine(Strict, frozen=True, kw_only=True):
@@ -25,6 +32,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     ``cpus``: on a machine that is not nested, more than one needs KVM (see ``qemu.racing``).
     ``poll``: its kernel waits without halting the CPU, which an emulator wakes the later the
     longer it was halted: what waits for a delayed part would seem delayed, too.
+    ``iommu``: it can hand its devices on to machines within it.
     ``shared_memory``: other processes of the machine below can map it, as those of vhost-user do.
     ``modules``: loaded although no step needs them, to see whether they can be observed.
     ``observed``: layers that a recorder must see there, at least partly.
@@ -37,6 +45,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     kernel: str = "6.1"
     cpus: Count = 1
     poll: bool = False
+    iommu: bool = False
     memory_mib: Annotated[int, msgspec.Meta(ge=256)] = 1024
     shared_memory: bool = False
     disks: tuple[Disk, ...] = ()

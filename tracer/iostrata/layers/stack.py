@@ -39,6 +39,7 @@ from iostrata.layers.syscall import SYSCALL
 from iostrata.layers.target import TARGET
 from iostrata.layers.throttle import THROTTLE
 from iostrata.layers.unfollowed import UNFOLLOWED
+from iostrata.layers.vfio import VFIO
 from iostrata.layers.virtio import VIRTIO
 from iostrata.layers.virtiofs import VIRTIOFS
 from iostrata.layers.wakeup import WAKEUP
@@ -46,6 +47,7 @@ from iostrata.layers.wakeup import WAKEUP
 # As the table shows them.
 LAYERS: Final = (
     VIRTIO,
+    VFIO,
     VIRTIOFS,
     NETWORK,
     UNFOLLOWED,

@@ -79,10 +79,10 @@ VIRTIO: Final = Declaration(
         Row(
             "kvm.inject",
             "hypervisor",
-            "interrupt asked for until the guest took it",
-            ("kvm_msi", "virtio_interrupt"),
+            "interrupt asked for until the guest took it (VFIO: until the request's end)",
+            ("kvm_msi", "virtio_interrupt", "vfio_interrupt", "block_rq_complete"),
             "the virtual CPU that should take the interrupt does not run, or must be kicked out "
-            "of guest mode first.",
+            "of guest mode first, which posted interrupts spare.",
             "#e57373",
             "host",
         ),

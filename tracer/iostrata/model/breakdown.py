@@ -167,7 +167,8 @@ class Crossing:
     may be off, ``drift_ppm``. ``contradiction``: what speaks against it, or empty.
     ``bypassed``: disks of the upper machine of whose requests the lower one saw none.
     ``readdressed``: of what was followed, what went through connections of which the two
-    machines know different addresses.
+    machines know different addresses. ``by``: what was followed by its ``key``, or by the last
+    ``interrupt`` before its end.
     """
 
     hop: str
@@ -182,6 +183,7 @@ class Crossing:
     contradiction: str = ""
     bypassed: tuple[str, ...] = ()
     readdressed: int = 0
+    by: str = "key"
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,8 @@ class Crossing(Struct, frozen=True):
     ``followed``: of those ``asked``, found below by their key; ``ambiguous``: it fitted twice.
     ``bypassed``: disks of whose requests the lower machine saw none; only there if there are any.
     ``readdressed``: of those followed, what went through connections of which the two machines
-    know different addresses; only there if there are any.
+    know different addresses; only there if there are any. ``by``: ``interrupt`` where no key tells
+    requests apart, and each was followed by the last interrupt before its end; else not there.
     """
 
     hop: str
@@ -191,6 +192,7 @@ class Crossing(Struct, frozen=True):
     clock: Clock
     bypassed: list[str] | UnsetType = UNSET
     readdressed: Count | UnsetType = UNSET
+    by: str | UnsetType = UNSET
 
 
 class LeftOver(Struct, frozen=True):

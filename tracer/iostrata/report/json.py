@@ -234,6 +234,7 @@ def _crossing(crossing: model.Crossing) -> Crossing:
         ),
         bypassed=list(crossing.bypassed) or UNSET,
         readdressed=crossing.readdressed or UNSET,
+        by=UNSET if crossing.by == "key" else crossing.by,
     )
 
 

@@ -128,7 +128,7 @@ def _crossing(crossing: Crossing) -> Iterator[str]:
     """How much of what was sent down was found there, and how well the clocks are known."""
     yield (
         f"{crossing.upper} to {crossing.lower} ({crossing.hop}): "
-        f"{crossing.followed} of {crossing.asked} followed by key"
+        f"{crossing.followed} of {crossing.asked} followed by {crossing.by}"
     )
     if crossing.ambiguous:
         yield f"{crossing.ambiguous} left untied, as their key fits twice"

@@ -15,7 +15,7 @@ from iostrata.foreign import shown
 from iostrata.trace.cells import count, integer
 from iostrata.trace.clocks import EXCHANGE_COLUMNS, exchange_of, parse_exchange, parse_tsc
 from iostrata.trace.echo import ECHOES, HEAD, parse_echo
-from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key, unescape
+from iostrata.trace.facts import BlockDevice, Facts, Mount, Passthrough, device_key, unescape
 from iostrata.trace.files import MOST_FACT_BYTES, read_small
 from iostrata.trace.images import by_file, parse_extent, parse_image
 
@@ -36,6 +36,7 @@ BLOCK_COLUMNS = (
     "backing_inode",
     "transport",
     "queue_limits",
+    "pci",
 )
 CPU_COLUMNS = "cpu\tapic_id"
 CPU_BITS = 16
@@ -68,6 +69,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         images=dict(files.lines("images", "image", parse_image)),
         image_maps=by_file(files.lines("image_maps", "range of an image", parse_extent)),
         cards=dict(files.lines("cards", "network card", _card)),
+        passthrough=tuple(files.lines("passthrough", "disk of a guest's own", _passthrough)),
     )
     return facts, files.defects
 
@@ -172,6 +174,7 @@ def parse_block(values: Mapping[str, str]) -> BlockDevice:
         backing_inode=integer(known["backing_inode"], 64) if "backing_inode" in known else None,
         transport=shown(known.get("transport", "")),
         queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
+        pci=shown(known.get("pci", "")),
     )
 
 
@@ -204,6 +207,16 @@ def _least_rtt(row: Mapping[str, str]) -> tuple[int, int] | None:
 def _card(line: str) -> tuple[str, str]:
     interface, driver = line.split("\t")
     return shown(interface), shown(driver)
+
+
+def _passthrough(line: str) -> Passthrough:
+    pid, address, pci, irqs = line.split("\t")
+    return Passthrough(
+        integer(pid, 32),
+        shown(address),
+        shown(pci),
+        tuple(integer(irq, 32) for irq in irqs.split(",") if irq),
+    )
 
 
 def _overlay(line: str) -> tuple[int, int]:

@@ -45,7 +45,8 @@ class BlockDevice:
     ``write_cache``: ``write back`` or ``write through``; ``backing``: a loop
     device's file, ``backing_inode`` its number. ``transport``: by what a disk of NVMe or SCSI is
     reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. ``queue_limits``: which
-    of ``wbt`` and ``io.cost`` may hold a request back. Empty text or None: not recorded.
+    of ``wbt`` and ``io.cost`` may hold a request back. ``pci``: what its controller is,
+    ``vendor:device``. Empty text or None: not recorded.
     """
 
     device_key: int
@@ -61,6 +62,21 @@ class BlockDevice:
     backing_inode: int | None = None
     transport: str = ""
     queue_limits: tuple[str, ...] = ()
+    pci: str = ""
+
+
+@dataclass(frozen=True)
+class Passthrough:
+    """A disk's controller that a virtual machine, process ``pid``, has as its own (VFIO).
+
+    ``address``: its place on the host's PCI bus. ``pci``: as a disk's. ``irqs``: the numbers of its
+    interrupts on the host.
+    """
+
+    pid: int
+    address: str
+    pci: str
+    irqs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class Facts:
     limits a disk, by its process; empty where it has none. ``vmms``: the same of every QEMU.
     ``images``: the format of the files that these had open, of those that are not raw;
     ``image_maps``: where those kept what, as far as that was there. ``cards``: the driver of each
-    network card, by its interface.
+    network card, by its interface. ``passthrough``: as told when the recording began, and ended.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -94,6 +110,7 @@ class Facts:
     images: Mapping[File, str] = field(default_factory=dict)
     image_maps: Mapping[File, tuple[Extent, ...]] = field(default_factory=dict)
     cards: Mapping[str, str] = field(default_factory=dict)
+    passthrough: tuple[Passthrough, ...] = ()
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""

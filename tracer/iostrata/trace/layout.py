@@ -109,6 +109,7 @@ POINTS: dict[str, int] = {
     "bluestore_synced": 96,
     "bluestore_done": 97,
     "osd_written": 98,
+    "vfio_interrupt": 99,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -210,6 +211,7 @@ STRUCT_OF: dict[str, str] = {
     "bluestore_synced": "bluestore_event",
     "bluestore_done": "bluestore_event",
     "osd_written": "osd_event",
+    "vfio_interrupt": "vfio_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -879,6 +881,13 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("op_key", "<u8", 16),
         ("transaction_key", "<u8", 24),
+    ),
+    "vfio_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("irq", "<u4", 16),
     ),
 }
 

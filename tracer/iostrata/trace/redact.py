@@ -38,7 +38,9 @@ KEPT_ENV: Final = frozenset(
 # Of a BPF program's name, which is ours.
 KEPT_FIELDS: Final = frozenset({"program"})
 # Facts that hold numbers and the kernel's own names only.
-KEPT_FACTS: Final = ("cpus", "exchange", "image_maps", "images", "overlays", "stacks", "tsc")
+KEPT_FACTS: Final = (
+    "cpus", "exchange", "image_maps", "images", "overlays", "passthrough", "stacks", "tsc",
+)  # fmt: skip
 ZEROS: Final = bytes(1 << 20)
 
 

@@ -247,6 +247,7 @@ def block_line(block: BlockDevice) -> str:
         block.backing_inode,
         block.transport,
         ",".join(block.queue_limits),
+        block.pci,
     )
     return "\t".join(map(fact_text, values))
 

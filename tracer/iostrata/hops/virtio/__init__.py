@@ -22,6 +22,8 @@ from iostrata.model import NotObserved
 from iostrata.stitch import Pieces, Reads, Spans, Window
 from iostrata.trace import Trace
 
+__all__ = ["NO_VCPUS", "Virtio", "context_of", "vcpus_of"]
+
 
 class Virtio(Hop):
     """A block request of the guest, carried out by a thread of the VMM."""

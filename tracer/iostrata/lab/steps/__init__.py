@@ -10,10 +10,20 @@ from iostrata.lab.steps.image import Image
 from iostrata.lab.steps.netem import Netem
 from iostrata.lab.steps.nfs import NfsMount, NfsServer
 from iostrata.lab.steps.null_block import NullBlock
+from iostrata.lab.steps.passthrough import Passthrough
 from iostrata.lab.steps.service import Service
 
 AnyStep = (
-    NullBlock | FileSystem | NfsServer | NfsMount | Image | Device | CpuQuota | Netem | Service
+    NullBlock
+    | FileSystem
+    | NfsServer
+    | NfsMount
+    | Image
+    | Device
+    | Passthrough
+    | CpuQuota
+    | Netem
+    | Service
 )
 
 __all__ = [
@@ -26,5 +36,6 @@ __all__ = [
     "NfsMount",
     "NfsServer",
     "NullBlock",
+    "Passthrough",
     "Service",
 ]
