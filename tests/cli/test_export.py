@@ -6,6 +6,8 @@ from __future__ import annotations
 import builtins
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,19 @@ def test_csv_on_standard_output(
     assert status_of(["export", recording, "--csv", "-"]) == 0
     assert len(capfd.readouterr().out.splitlines()) == 1 + 2 * WRITES
     assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+def test_what_standard_output_has_already_is_kept(
+    recording: str, tmp_path: Path, name: str
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("kept\n")
+    command = [sys.executable, "-m", "iostrata", "export", recording, "--csv", name, "--force"]
+    with log.open("a") as out:
+        subprocess.run(command, stdout=out, check=True)
+    kept, *lines = log.read_text().splitlines()
+    assert (kept, len(lines)) == ("kept", 1 + 2 * WRITES)
 
 
 def test_what_a_link_leads_to_is_written(recording: str, tmp_path: Path) -> None:

@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from iostrata.errors import UsageError
+
+STDOUT: Final = Path("/dev/stdout")
 
 
 def check_directory(name: str | Path) -> None:
@@ -49,15 +55,34 @@ def replacing(path: Path) -> Iterator[Path]:
     A device, a pipe or a link (``/dev/stdout``, or ``-``) is written as it is.
     """
     if str(path) == "-":
-        path = Path("/dev/stdout")
+        path = STDOUT
     try:
-        with _part_of(path) as part:
+        with _copied() if path == STDOUT and _is_file() else _part_of(path) as part:
             yield part
     except OSError as error:
         # The name of the part says nothing to who gave that of the whole.
         if not error.filename or Path(str(error.filename)).parent == path.parent:
             error.filename = str(path)
         raise
+
+
+def _is_file() -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def _copied() -> Iterator[Path]:
+    """What is written goes where standard output is: opened anew, it would lose what is there."""
+    with tempfile.TemporaryDirectory() as directory:
+        part = Path(directory) / "part"
+        yield part
+        sys.stdout.flush()
+        with part.open("rb") as whole:
+            shutil.copyfileobj(whole, sys.stdout.buffer)
+        sys.stdout.flush()
 
 
 @contextmanager
