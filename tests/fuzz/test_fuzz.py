@@ -58,6 +58,11 @@ def test_a_packet_that_ends_within_an_event_can_be_changed_again(
     assert result.word == "refused", result.told
 
 
+def test_a_loss_told_by_a_packet_of_an_earlier_time(found: list[Files], tmp_path: Path) -> None:
+    (result,) = results(found, tmp_path, range(110_629_023, 110_629_024), "stream")
+    assert result.word == "refused", result.told
+
+
 def test_what_ends_its_reader_is_told_and_the_others_are_tried(
     found: list[Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ COUNTS = {"syscall": 40, "block_rq_issue": 25, "clock_sample": 5, "thread": 8}
 EVENTS = random_events(11, COUNTS)
 PACKET_EVENTS = 10
 CONTENT_AT = 40
+BEGIN_AT, DISCARDED_AT = 24, 64
 
 
 def fresh() -> Path:
@@ -158,6 +159,21 @@ def test_a_missing_packet_is_named() -> None:
     trace = with_file("cpu_0", data[places[2] :])
     assert trace.damage == ("cpu_0: packet 0: 2 packets missing before it",)
     assert check(trace) == 2 * PACKET_EVENTS
+
+
+def test_what_a_packet_of_an_earlier_time_refused_may_be_lost_at_either() -> None:
+    """The first packet of a stream once more, behind the last: it tells of two refused events."""
+    begin, end = packet_places("cpu_0")[:2]
+
+    def refused(packet: bytearray) -> None:
+        struct.pack_into("<Q", packet, DISCARDED_AT, 2)
+
+    again = resealed(STREAMS["cpu_0"], begin, refused)[begin:end]
+    trace = with_file("cpu_0", STREAMS["cpu_0"] + again)
+    first_ns, last_ns = struct.unpack_from("<QQ", again, BEGIN_AT)
+    (at,) = np.flatnonzero(trace.losses.count == 2)
+    assert trace.losses.begin_ns[at] <= first_ns
+    assert trace.losses.end_ns[at] > last_ns
 
 
 def test_a_packet_of_another_trace_is_left_out(tmp_path: Path) -> None:

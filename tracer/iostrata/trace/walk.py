@@ -235,7 +235,9 @@ class Walk:
         if refused < 0:
             self._damage("its count of refused events is below the one before")
         elif refused:
-            self._gap(since_ns, packet.end_ns, refused, packet.discarded)
+            # Of a packet that is earlier than the one before it, nobody knows when.
+            first_ns = since_ns if since_ns <= packet.end_ns else packet.begin_ns
+            self._gap(first_ns, max(since_ns, packet.end_ns), refused, packet.discarded)
         stream.discarded = max(stream.discarded, packet.discarded)
         stream.packet_count += 1
         stream.event_count += packet.count
