@@ -47,6 +47,16 @@ def mutated(text: str, random: Random) -> bytes:
     return bytes(data[: random.choice((len(data), random.randrange(len(data))))])
 
 
+def test_two_outputs_in_one_file_are_not_counted_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.txt"
+    file.write_text(printed(writes()[0]) * 2)
+    status = status_of(["import", str(file), "-o", str(tmp_path / "recording")])
+    assert status == RecordingError.status
+    assert "more than one output of iostrata.bt" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_it_is_imported_or_refused(seed: int, tmp_path: Path) -> None:
     random = Random(seed)

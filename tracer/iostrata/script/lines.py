@@ -39,6 +39,7 @@ from iostrata.trace import count, open_regular
 
 MOST_BYTES: Final = 512 << 20
 LONGEST: Final = 8192
+ONE: Final = "give each a file of its own"
 HINT: Final = "give what `bpftrace iostrata.bt > FILE` wrote"
 TOTAL: Final = re.compile(r"@n\[(\d{1,5})\]: (\d{1,13})", re.ASCII)
 UNSEEN: Final = re.compile(r"@unseen\[(?:\w+:)*sys_enter_(\w+)\]: (\d{1,15})", re.ASCII)
@@ -205,6 +206,8 @@ def _said(found: Lines, first: str, rest: str, line: str) -> bool:
 
 def _begin(found: Lines, rest: str) -> None:
     version, nsecs, wall = rest.split(" ")
+    if found.begin_ns >= 0:
+        raise RecordingError(f"more than one output of {NAME} is in the file", ONE)
     if count(version, 31) > VERSION:
         raise RecordingError(
             f"{NAME} was of version {version}; this iostrata reads up to {VERSION}",
