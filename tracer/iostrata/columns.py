@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
 
+NEVER: Final = np.iinfo(np.int64).max
+"""Later than any time in ns."""
+
 PLACES: Final = 1 << 62
 """How many pairs of a key and a time can be told apart by one number."""
 
@@ -212,7 +215,7 @@ class AsOf:
 
     def following(self) -> Ints:
         """Of each row, the time of its key's next one; the largest int64 where there is none."""
-        following = np.full(len(self._keys), np.iinfo(np.int64).max)
+        following = np.full(len(self._keys), NEVER)
         if not len(following):
             return following
         ordered = self._ordered

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.connections import address_of
 from iostrata.analysis.pipeline import Prepared
-from iostrata.columns import Ints, distinct, integers
+from iostrata.columns import NEVER, Ints, distinct, integers
 from iostrata.hops import HOPS
 from iostrata.model import Basis, Breakdown, Estimate, Guess
 from iostrata.stitch import OP_WRITE, requests_of, stacking, whole
@@ -46,7 +46,6 @@ DEVICE: Final = "device"
 HYPERVISOR: Final = "hypervisor"
 UNATTRIBUTED: Final = "unattributed"
 US: Final = 1000
-NEVER: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Containing, Ints, distinct, meets
+from iostrata.columns import NEVER, Containing, Ints, distinct, meets
 from iostrata.hops import Graph, Link
 from iostrata.stitch import BEGUN, RUNNING, Operations, Units, commits_of
 from iostrata.trace import Trace
 
-NEVER: Final = np.iinfo(np.int64).max
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"

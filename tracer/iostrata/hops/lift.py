@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, changes, distinct, joined, one_of, pair_key
+from iostrata.columns import NEVER, Ints, at, changes, distinct, joined, one_of, pair_key
 from iostrata.hops.furthest import Furthest
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Context, Held, Link, Node
@@ -258,7 +258,7 @@ class _Lifting:
         alone = critical(asking)
         self._hidden.add(asking.owner, np.full(len(ask), place, np.int32), until, alone)
         row, serve = link.served(ask)
-        first, last = np.full(len(ask), np.iinfo(np.int64).max), np.full(len(ask), -1)
+        first, last = np.full(len(ask), NEVER), np.full(len(ask), -1)
         np.minimum.at(first, row, link.begin_ns[serve])
         np.maximum.at(last, row, link.end_ns[serve])
         held = Held(

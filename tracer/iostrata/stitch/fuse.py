@@ -11,7 +11,7 @@ from iostrata.columns import Containing, Ints, joined, pair_key
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.osd import osd_calls_of
 from iostrata.stitch.owners import Owners
-from iostrata.stitch.rpc import FUSE_REQUEST, NO_CONNECTION, Calls, rpc_calls_of
+from iostrata.stitch.rpc import FUSE_REQUEST, Calls, calls_elsewhere, rpc_calls_of
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -33,20 +33,14 @@ def fuse_calls_of(window: Window) -> Calls:
         "fuse_request", "tid", "unique", "send_ns", "offset_bytes", "size_bytes", "dev",
         "asking_tid", "opcode",
     )  # fmt: skip
-    count, send, end = len(made["tid"]), made["send_ns"], made["time_ns"]
-    return Calls(
+    return calls_elsewhere(
         key=pair_key(made["unique"], made["dev"]),
         tid=made["asking_tid"],
-        device_key=made["dev"],
-        inode=np.zeros(count, np.int64),
-        begin_ns=send,
-        send_ns=send,
-        reply_ns=end,
-        end_ns=end,
         xid=made["unique"],
-        connection=np.full(count, NO_CONNECTION),
-        ends=np.zeros(count, np.int64),
+        send_ns=made["send_ns"],
+        reply_ns=made["time_ns"],
         operation=made["opcode"] + FUSE_REQUEST,
+        device_key=made["dev"],
         end_tid=made["tid"],
         offset_bytes=made["offset_bytes"],
         size_bytes=made["size_bytes"],

@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, joined
+from iostrata.columns import NEVER, AsOf, Ints, at, joined
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.people import People
 from iostrata.stitch.window import Window
 
 TRANSACTIONS: Final = 1 << 32
-NEVER: Final = np.iinfo(np.int64).max
 
 
 def every_commit(window: Window) -> Commits:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at
-from iostrata.stitch.rpc import NINEP_REQUEST, NO_CONNECTION, Calls
+from iostrata.stitch.rpc import NINEP_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Window
 
@@ -24,21 +24,17 @@ def ninep_calls_of(window: Window) -> Calls:
     made = window.columns(
         POINT, "tid", "request_key", "send_ns", "offset_bytes", "size_bytes", "dev", "tag", "type"
     )
-    count, send, end = len(made["tid"]), made["send_ns"], made["time_ns"]
-    return Calls(
+    tid, send, end = made["tid"], made["send_ns"], made["time_ns"]
+    return calls_elsewhere(
         key=made["request_key"],
-        tid=made["tid"],
-        device_key=made["dev"],
-        inode=np.zeros(count, np.int64),
-        begin_ns=send,
-        send_ns=send,
-        reply_ns=_answers(window, made["tid"], send, end) if count else end,
-        end_ns=end,
+        tid=tid,
         xid=made["tag"],
-        connection=np.full(count, NO_CONNECTION),
-        ends=np.zeros(count, np.int64),
+        send_ns=send,
+        reply_ns=_answers(window, tid, send, end) if len(tid) else end,
         operation=made["type"] + NINEP_REQUEST,
-        end_tid=made["tid"],
+        device_key=made["dev"],
+        end_ns=end,
+        end_tid=tid,
         offset_bytes=made["offset_bytes"],
         size_bytes=made["size_bytes"],
     )

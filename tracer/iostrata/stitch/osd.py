@@ -14,14 +14,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, pair_key
-from iostrata.stitch.rpc import NO_CONNECTION, OSD_REQUEST, Calls
+from iostrata.columns import NEVER, AsOf, Ints, at, pair_key
+from iostrata.stitch.rpc import OSD_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.spans import Edges, SpanList, Spans
 from iostrata.stitch.window import Columns, Window
 
 OPERATING: Final = "osd.op"
 """The floor of what an OSD serves."""
-NEVER: Final = np.iinfo(np.int64).max
 # Of Ceph's messages: a client's operation, its answer, one for a copy, and that one's answer.
 OSD_OP: Final = 42
 OSD_OPREPLY: Final = 43
@@ -99,23 +98,14 @@ def suboperations_of(window: Window) -> SubOperations:
 def osd_calls_of(window: Window) -> Calls:
     """Each as the call of the thread that sent it."""
     asked = suboperations_of(window)
-    none = np.zeros(len(asked.number), np.int64)
-    return Calls(
+    return calls_elsewhere(
         key=asked.key,
         tid=asked.tid,
-        device_key=none,
-        inode=none,
-        begin_ns=asked.begin_ns,
+        xid=asked.number,
         send_ns=asked.send_ns,
         reply_ns=asked.reply_ns,
-        end_ns=asked.reply_ns,
-        xid=asked.number,
-        connection=none + NO_CONNECTION,
-        ends=none,
-        operation=none + OSD_REQUEST,
-        end_tid=none,
-        offset_bytes=none,
-        size_bytes=none,
+        operation=np.full(len(asked.number), OSD_REQUEST),
+        begin_ns=asked.begin_ns,
     )
 
 

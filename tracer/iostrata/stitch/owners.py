@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined, one_of, pair_key, ranges
+from iostrata.columns import NEVER, AsOf, Containing, Ints, at, joined, one_of, pair_key, ranges
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
 from iostrata.stitch.submissions import URING_READS, URING_WRITES
 from iostrata.stitch.window import Columns, Window
 
-NEVER = np.iinfo(np.int64).max
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
 # At which command a target's worker is, or at which operation an OSD's thread.
 WORK = ("nvmet_work", "target_work", "osd_work")

@@ -62,6 +62,29 @@ class Calls:
         return Calls(**{name: column[rows] for name, column in vars(self).items()})
 
 
+def calls_elsewhere(
+    *,
+    key: Ints,
+    tid: Ints,
+    xid: Ints,
+    send_ns: Ints,
+    reply_ns: Ints,
+    operation: Ints,
+    **other: Ints,
+) -> Calls:
+    """Calls that are no RPC: they have no connection, and do not wait before they are sent.
+
+    ``other``: further columns, where they are something else than 0, or than the times given.
+    """
+    none = np.zeros(len(key), np.int64)
+    columns = {"device_key": none, "inode": none, "begin_ns": send_ns, "end_ns": reply_ns,
+               "ends": none, "end_tid": none, "offset_bytes": none, "size_bytes": none}  # fmt: skip
+    return Calls(
+        key=key, tid=tid, xid=xid, send_ns=send_ns, reply_ns=reply_ns, operation=operation,
+        connection=none + NO_CONNECTION, **(columns | other),
+    )  # fmt: skip
+
+
 def rpc_calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
     made = window.columns(

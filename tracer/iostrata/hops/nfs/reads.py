@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import Ints, at, columns_of
+from iostrata.columns import NEVER, Ints, at, columns_of
 from iostrata.hops.hop import Link
 from iostrata.hops.nfs.asks import calls_of
 from iostrata.stitch import FILE_UNKNOWN, OF_FILE, Reads, longest_read
@@ -38,7 +38,7 @@ def _devices_of(server: Trace, inode: Ints) -> Ints:
     """Of what was read of a file of each number, if it is of one file system."""
     told = columns_of(server.points[OF_FILE], "inode", "dev")
     known, row = np.unique(told["inode"], return_inverse=True)
-    least = np.full(len(known), np.iinfo(np.int64).max)
+    least = np.full(len(known), NEVER)
     most = np.full(len(known), FILE_UNKNOWN)
     np.minimum.at(least, row, told["dev"])
     np.maximum.at(most, row, told["dev"])
