@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from iostrata.errors import LabError
-from iostrata.lab.checks import Check
+from iostrata.lab.checks import Check, Measured
+from iostrata.lab.fault import Strike
+from iostrata.lab.pace import Pace
 from iostrata.lab.read import read_scenario
 from iostrata.lab.run import RoundResult, run
+from iostrata.lab.workload import Witness
 from tests.lab.scenarios import document, write
 from tests.lab.test_parts import Heard
 
@@ -38,3 +43,29 @@ def test_rounds_survive_one_that_is_not_measured(
     assert str(result.broken) == "machine local: it is gone"
     assert not result.passed
     assert told.lines == ["fdatasync: FAILED mean 2 ms; 1 of 3 rounds"]
+
+
+def test_what_a_fault_needs_beforehand_is_done_before_it_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    local = SimpleNamespace(command=done.append, monitor=None, process=None)
+    found = document()
+    found["faults"][0]["before"] = "echo 0 >online"
+    scenario = read_scenario(write(found, tmp_path))
+
+    @contextmanager
+    def impending(*ignored: Any, nested: bool) -> Iterator[Strike]:
+        yield Strike(lambda strike: None, ThreadPoolExecutor(1))
+
+    def round_of(*ignored: Any, begun: Strike) -> Measured:
+        done.append("recorded")
+        return Measured(None, Witness(1, 1.0))  # type: ignore[arg-type]
+
+    stage = sys.modules[run.__module__]
+    monkeypatch.setattr(stage, "impending", impending)
+    monkeypatch.setattr(stage, "_round", round_of)
+    lab = SimpleNamespace(scenario=scenario, machines={"local": local}, pace=Pace())
+    (workload,) = scenario.rounds()
+    stage._struck(lab, workload, scenario.faults[0], tmp_path, Heard())
+    assert done == ["echo 0 >online", "recorded"]

@@ -251,6 +251,8 @@ def _struck(lab: Lab, workload: Fio, fault: Fault, place: Path, listener: LabLis
     (declared,) = (each for each in lab.scenario.machines if each.name == fault.machine)
     machine, writer = lab.machines[fault.machine], lab.machines[workload.machine]
     workload = prolonged(workload, lab.pace)
+    if fault.before:
+        machine.command(fault.before)
     with impending(fault, machine, writer, nested=bool(declared.nested)) as strike:
         found = _round(lab, lab.scenario.stack, workload, place, listener, begun=strike)
     return replace(found, struck_ns=(strike.since_ns, strike.until_ns))

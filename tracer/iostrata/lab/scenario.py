@@ -88,13 +88,15 @@ class Fault(Another, frozen=True, kw_only=True):
     """In its midst something goes wrong on ``machine``.
 
     That is ``command``, by its shell, or that it is halted for ``halted_s``, so many seconds after
-    the workload was under way. ``told``: what must be among the lines below the table then, as
-    patterns of a line; ``excused``: the checks that need not hold. Where neither is given, the
-    table must be as right as if nothing had happened.
+    the workload was under way. ``before``: a command there, before it is recorded. ``told``: what
+    must be among the lines below the table then, as patterns of a line; ``excused``: the checks
+    that need not hold. Where neither is given, the table must be as right as if nothing had
+    happened.
     """
 
     machine: Name
     after_s: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    before: str = ""
     command: str = ""
     halted_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     told: tuple[str, ...] = ()
