@@ -101,7 +101,7 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 	struct ring *ring = &rings[cpu & (MAX_CPUS - 1)];
 	__u64 head = *(volatile __u64 *)&ring->head;
 
-	/* Brought online since: its place would be in another CPU's ring. */
+	/* Its place would be in another CPU's ring. */
 	if (unlikely(cpu >= MAX_CPUS))
 		return NULL;
 

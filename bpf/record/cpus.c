@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The CPUs that are online: "0-3,6" -> 7. */
+/* The CPUs of a list of the kernel's: "0-3,6" -> 7. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,21 +16,21 @@ static unsigned int read_limit(FILE *list)
 	return limit;
 }
 
-int cpus_limit(const char *online)
+int cpus_limit(const char *path)
 {
-	FILE *list = fopen(online, "re");
+	FILE *list = fopen(path, "re");
 	unsigned int limit;
 
 	if (!list) {
 		int error = -errno;
 
-		fail("%s cannot be read: %s; is sysfs mounted?", online, strerror(-error));
+		fail("%s cannot be read: %s; is sysfs mounted?", path, strerror(-error));
 		return error;
 	}
 	limit = read_limit(list);
 	fclose(list);
 	if (!limit) {
-		fail("%s lists no CPU", online);
+		fail("%s lists no CPU", path);
 		return -EINVAL;
 	}
 	if (limit <= MAX_CPUS)

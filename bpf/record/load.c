@@ -78,7 +78,8 @@ int session_load(struct session *session)
 		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));
 		return error;
 	}
-	cpus = cpus_limit("/sys/devices/system/cpu/online");
+	/* Those that are offline may come while it records. */
+	cpus = cpus_limit("/sys/devices/system/cpu/present");
 	if (cpus < 0)
 		return cpus;
 	session->rings.cpu_count = cpus;

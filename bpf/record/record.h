@@ -103,8 +103,8 @@ void kernel_mount_tracefs(void);
 struct bpf_object_open_opts;
 struct iostrata *atomics_open_without(const struct bpf_object_open_opts *options);
 
-/* cpus.c: online CPUs are numbered below this; -errno, and said: not all could be recorded */
-int cpus_limit(const char *online);
+/* cpus.c: a list's CPUs are numbered below this; -errno, and said: not all could be recorded */
+int cpus_limit(const char *path);
 
 /* presence.c: which of the kernel's BTF types, its own or a loaded module's, are there */
 int presence_test(const char *const *names, bool *present, unsigned int count);
