@@ -120,7 +120,7 @@ static __always_inline void submit_emit(const struct thread *thread, __u64 key, 
 
 /* enter_ns 0: in no system call that collects it */
 static __always_inline void complete_emit(__u64 enter_ns, __u64 key, __s64 result,
-					  const struct file_identity *file)
+					  const struct file_identity *file, __u32 opcode, __u32 rwf)
 {
 	union event *e = emit_reserve(POINT_aio_complete);
 
@@ -131,6 +131,9 @@ static __always_inline void complete_emit(__u64 enter_ns, __u64 key, __s64 resul
 	e->aio_complete.inode = file->inode;
 	e->aio_complete.dev = file->dev;
 	e->aio_complete.result = result;
+	e->aio_complete.open_flags = file->open_flags;
+	e->aio_complete.opcode = opcode;
+	e->aio_complete.rwf = rwf;
 	emit_submit(e, POINT_aio_complete);
 }
 
@@ -174,7 +177,8 @@ int aio_block(__u64 context, __u32 order, __u32 point)
 	if (point == POINT_aio_submit)
 		submit_emit(thread, key, order, &block, &file);
 	else
-		complete_emit(thread->enter_ns, key, done.result, &file);
+		complete_emit(thread->enter_ns, key, done.result, &file, block.aio_lio_opcode,
+			      block.aio_rw_flags);
 	return 0;
 }
 
@@ -283,6 +287,6 @@ int aio_complete_kernel(__u64 *ctx)
 		return 0;
 	file = PEEK((struct kiocb *)control, ki_filp);
 	if (file && file_identify(file, &identity))
-		complete_emit(0, key, PEEK(control, ki_res.res), &identity);
+		complete_emit(0, key, PEEK(control, ki_res.res), &identity, 0, 0);
 	return 0;
 }

@@ -288,6 +288,10 @@ struct aio_complete_event {
 	unsigned long long inode;
 	unsigned int dev;
 	int result;
+	/* As of aio_submit_event; opcode 0 where the kernel completed it. */
+	unsigned int open_flags;
+	unsigned int opcode;
+	unsigned int rwf;
 };
 
 /* The NFS client makes a call: to write, to commit what was written, or to read. */

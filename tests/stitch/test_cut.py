@@ -23,6 +23,7 @@ from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Request, World, Writer, device
 
 DISK = device(254, 16)
+AIO_WRITE, AIO_FDSYNC = 1, 3
 URING_FSYNC, URING_SYNC_FILE_RANGE, URING_WRITE = 3, 8, 23
 BEGUN, RUNNING = "begun before the trace", "still running at the end"
 
@@ -87,7 +88,7 @@ def complete(
                open_flags=flags, inode=12, dev=DISK, size_bytes=8192)  # fmt: skip
 
 
-def test_requests_of_io_uring_whose_completion_is_all_that_is_told() -> None:
+def test_requests_whose_completion_is_all_that_is_told() -> None:
     """The second of a key must have been submitted meanwhile; what failed, or waits for nothing,
     makes nothing durable."""
     world = World()
@@ -99,8 +100,13 @@ def test_requests_of_io_uring_whose_completion_is_all_that_is_told() -> None:
     complete(world, 5_000, 0xA3, URING_WRITE, -errno.EIO, O_DSYNC)
     complete(world, 6_000, 0xA4, URING_SYNC_FILE_RANGE, 0)
     complete(world, 7_000, 0xA0, URING_FSYNC, 0)
+    for time, key, opcode in (
+        (9_000, 0xB0, AIO_FDSYNC), (9_100, 0xB0, AIO_FDSYNC), (9_200, 0xB1, AIO_WRITE),
+    ):  # fmt: skip
+        world.emit("aio_complete", time, 100, enter_ns=8_500, iocb_key=key, opcode=opcode,
+                   result=0, open_flags=O_DSYNC, inode=12, dev=DISK)  # fmt: skip
     world.target(300, kind=THREAD_VMM)
     complete(world, 8_000, 0xA5, URING_FSYNC, 0, tid=300)
     found = analysed(world)
     assert len(found.writes) == 1
-    assert found.left_out == {BEGUN: 2}
+    assert found.left_out == {BEGUN: 3}

@@ -51,6 +51,12 @@ RWF_OF_SILENT: Final = 0x80000000
 AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
 AIO_READS: Final = (0, 7)
+# Of each engine: the points of its requests, their key there, and what syncs or writes.
+_ENGINES: Final = (
+    ("io_uring_submit_req", "io_uring_complete", "request_key",
+     (URING_FSYNC, URING_SYNC_FILE_RANGE), URING_WRITES),
+    ("aio_submit", "aio_complete", "iocb_key", (AIO_FSYNC, AIO_FDSYNC), AIO_WRITES),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,27 +132,27 @@ def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
 
 
 def begun_before(trace: Trace) -> Ints:
-    """The process of each synchronous request of io_uring that was submitted before the trace: of
-    its key, a completion is the first that is told, and nothing was lost before that."""
-    names = ("request_key", "tid", "open_flags", "opcode", "result", "rwf")
-    completed = columns_of(trace.points["io_uring_complete"], *names)
-    opcode, rwf, time = completed["opcode"], completed["rwf"], completed["time_ns"]
-    syncs = (opcode == URING_FSYNC) & (completed["result"] == 0)
-    waits = (opcode == URING_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
-    writes = one_of(opcode, URING_WRITES) & (completed["result"] > 0)
-    writes &= method_of_write(completed["open_flags"], rwf) != PLAIN
-    some = np.flatnonzero(syncs | (waits & (completed["result"] == 0)) | writes)
-    key, time = completed["request_key"][some], time[some]
-    submitted = columns_of(trace.points["io_uring_submit_req"], "request_key")
-    first = np.ones(len(some), np.bool_)
-    for told, at_ns in (
-        (submitted["request_key"], submitted["time_ns"]),
-        (completed["request_key"], completed["time_ns"]),
-    ):
-        first &= AsOf(told, at_ns).at_or_before(key, time - 1) < 0
-    first &= ~trace.losses.touch(np.full(len(some), trace.begin_ns), time)
-    rows = some[first]
-    return _process_of(trace, completed["tid"][rows], completed["time_ns"][rows])
+    """The process of each synchronous request that was submitted before the trace: of its key, a
+    completion is the first that is told, and nothing was lost before that."""
+    found = []
+    for submit, complete, key, syncs, writes in _ENGINES:
+        # Of libaio, older recorders do not tell what is complete.
+        if "opcode" not in trace.points[complete].fields:
+            continue
+        names = (key, "tid", "open_flags", "opcode", "result", "rwf")
+        done = columns_of(trace.points[complete], *names)
+        opcode, rwf, result = done["opcode"], done["rwf"], done["result"]
+        waits = (opcode != URING_SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
+        durable = method_of_write(done["open_flags"], rwf) != PLAIN
+        some = one_of(opcode, syncs) & waits & (result == 0)
+        some |= one_of(opcode, writes) & durable & (result > 0)
+        begun = columns_of(trace.points[submit], key)
+        for told in (begun, done):
+            before = AsOf(told[key], told["time_ns"]).at_or_before(done[key], done["time_ns"] - 1)
+            some &= before < 0
+        some &= ~trace.losses.touch(np.full(len(some), trace.begin_ns), done["time_ns"])
+        found.append(_process_of(trace, done["tid"][some], done["time_ns"][some]))
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
 def pieces_of(submitted: Submissions) -> Pieces:

@@ -388,6 +388,9 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("inode", "<u8", 32),
         ("dev", "<u4", 40),
         ("result", "<i4", 44),
+        ("open_flags", "<u4", 48),
+        ("opcode", "<u4", 52),
+        ("rwf", "<u4", 56),
     ),
     "clock_event": (
         ("time_ns", "<u8", 0),
