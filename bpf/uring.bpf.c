@@ -76,6 +76,15 @@ struct io_sync {
 	int flags;
 };
 
+struct io_ftrunc {
+	long long len;
+};
+
+struct io_splice {
+	long long off_out;
+	__u64 len;
+};
+
 #pragma clang attribute pop
 
 static __always_inline struct file *fixed_file(struct io_kiocb *req, __u32 place)
@@ -108,6 +117,56 @@ static __always_inline struct file *request_file(struct io_kiocb *req, __u32 poi
 	return file_of_descriptor(PEEK(req, cqe.fd));
 }
 
+/* As of the calls of that name: what writes no data matters where the file makes it durable. */
+static __always_inline bool request_is_wanted(__u32 opcode, __u32 open_flags)
+{
+	if (opcode == IORING_OP_FALLOCATE)
+		return open_flags & O_DSYNC;
+	if (opcode == IORING_OP_FTRUNCATE)
+		return open_flags & OPEN_OF_SYNC_INODE;
+	return !filter.reads || !request_reads(opcode) || read_is_wanted(open_flags);
+}
+
+static __always_inline void request_fill(union event *e, struct io_kiocb *req, __u32 opcode)
+{
+	struct io_splice *splice = (struct io_splice *)req;
+	struct io_sync *sync = (struct io_sync *)req;
+	struct io_rw *rw = (struct io_rw *)req;
+	long long offset, size;
+
+	e->io_uring_submit_req.offset_bytes = -1;
+	e->io_uring_submit_req.size_bytes = 0;
+	e->io_uring_submit_req.rwf = 0;
+	switch (opcode) {
+	case IORING_OP_FSYNC:
+	case IORING_OP_SYNC_FILE_RANGE:
+		offset = PEEK(sync, off);
+		size = PEEK(sync, len);
+		e->io_uring_submit_req.rwf = PEEK(sync, flags);
+		if (offset || size)
+			e->io_uring_submit_req.offset_bytes = offset;
+		e->io_uring_submit_req.size_bytes = part_bytes(size);
+		break;
+	case IORING_OP_FALLOCATE:
+		e->io_uring_submit_req.offset_bytes = PEEK(sync, off);
+		break;
+	case IORING_OP_FTRUNCATE:
+		if (bpf_core_type_exists(struct io_ftrunc))
+			e->io_uring_submit_req.offset_bytes = PEEK((struct io_ftrunc *)req, len);
+		break;
+	case IORING_OP_SPLICE:
+		e->io_uring_submit_req.offset_bytes = PEEK(splice, off_out);
+		e->io_uring_submit_req.size_bytes = part_bytes(PEEK(splice, len));
+		break;
+	default:
+		e->io_uring_submit_req.rwf = PEEK(rw, flags);
+		if (opcode != IORING_OP_WRITEV && opcode != IORING_OP_READV &&
+		    opcode != IORING_OP_WRITEV_FIXED && opcode != IORING_OP_READV_FIXED)
+			e->io_uring_submit_req.size_bytes = PEEK(rw, len);
+		e->io_uring_submit_req.offset_bytes = PEEK(rw, kiocb.ki_pos);
+	}
+}
+
 /* result -1: none yet */
 static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int result, __u32 point)
 {
@@ -118,7 +177,7 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 
 	if (file && !file_identify(file, &identity))
 		return 0;
-	if (filter.reads && file && request_reads(opcode) && !read_is_wanted(identity.open_flags))
+	if (file && !request_is_wanted(opcode, identity.open_flags))
 		return 0;
 	if (point == POINT_io_uring_submit_req)
 		file_tell(&identity, 0);
@@ -126,27 +185,12 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 	if (!e)
 		return 0;
 	e->io_uring_submit_req.request_key = (__u64)req;
-	e->io_uring_submit_req.offset_bytes = -1;
+	request_fill(e, req, opcode);
 	e->io_uring_submit_req.inode = identity.inode;
 	e->io_uring_submit_req.dev = identity.dev;
 	e->io_uring_submit_req.open_flags = identity.open_flags;
 	e->io_uring_submit_req.opcode = opcode;
 	e->io_uring_submit_req.result = result;
-	e->io_uring_submit_req.size_bytes = 0;
-	if (opcode == IORING_OP_FSYNC || opcode == IORING_OP_SYNC_FILE_RANGE) {
-		struct io_sync *sync = (struct io_sync *)req;
-		long long offset = PEEK(sync, off), size = PEEK(sync, len);
-
-		e->io_uring_submit_req.rwf = PEEK(sync, flags);
-		if (offset || size)
-			e->io_uring_submit_req.offset_bytes = offset;
-		e->io_uring_submit_req.size_bytes = part_bytes(size);
-	} else {
-		e->io_uring_submit_req.rwf = PEEK((struct io_rw *)req, flags);
-		if (opcode != IORING_OP_WRITEV && opcode != IORING_OP_READV)
-			e->io_uring_submit_req.size_bytes = PEEK((struct io_rw *)req, len);
-		e->io_uring_submit_req.offset_bytes = PEEK((struct io_rw *)req, kiocb.ki_pos);
-	}
 	if (flags & REQ_F_LINKED)
 		e->io_uring_submit_req.rwf |= RWF_OF_LINKED;
 	if (flags & REQ_F_CQE_SKIP)

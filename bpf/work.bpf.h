@@ -17,9 +17,16 @@ enum uring_opcode {
 	IORING_OP_READ_FIXED = 4,
 	IORING_OP_WRITE_FIXED = 5,
 	IORING_OP_SYNC_FILE_RANGE = 8,
+	IORING_OP_FALLOCATE = 17,
 	IORING_OP_READ = 22,
 	IORING_OP_WRITE = 23,
+	IORING_OP_SPLICE = 30,
+	IORING_OP_FTRUNCATE = 55,   /* since Linux b4bb1900c12e (in v6.9) */
+	IORING_OP_READV_FIXED = 60, /* these two since Linux bdabba04bb10 (in v6.15) */
+	IORING_OP_WRITEV_FIXED = 61,
 };
+
+#define OPCODE(name) (1ull << IORING_OP_##name)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -124,18 +131,19 @@ static __always_inline __u64 uring_worked_on(struct task_struct *task)
 
 static __always_inline bool request_reads(__u32 opcode)
 {
-	__u32 reads = 1 << IORING_OP_READV | 1 << IORING_OP_READ_FIXED | 1 << IORING_OP_READ;
+	__u64 reads = OPCODE(READV) | OPCODE(READ_FIXED) | OPCODE(READ) | OPCODE(READV_FIXED);
 
-	return opcode < 32 && (reads >> opcode & 1);
+	return opcode < 64 && (reads >> opcode & 1);
 }
 
-/* Of what reads, that is asked again where its file is known. */
+/* Of what reads, or writes no data, that is asked again where its file is known. */
 static __always_inline bool request_is_recorded(__u32 opcode)
 {
-	__u32 wanted = 1 << IORING_OP_WRITEV | 1 << IORING_OP_FSYNC | 1 << IORING_OP_WRITE_FIXED |
-		       1 << IORING_OP_SYNC_FILE_RANGE | 1 << IORING_OP_WRITE;
+	__u64 wanted = OPCODE(WRITEV) | OPCODE(FSYNC) | OPCODE(WRITE_FIXED) |
+		       OPCODE(SYNC_FILE_RANGE) | OPCODE(FALLOCATE) | OPCODE(WRITE) |
+		       OPCODE(SPLICE) | OPCODE(FTRUNCATE) | OPCODE(WRITEV_FIXED);
 
-	return (opcode < 32 && (wanted >> opcode & 1)) || (filter.reads && request_reads(opcode));
+	return (opcode < 64 && (wanted >> opcode & 1)) || (filter.reads && request_reads(opcode));
 }
 
 static __noinline void uring_worker_tell(struct thread *thread, __u64 now_ns)

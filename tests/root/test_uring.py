@@ -41,6 +41,15 @@ def file(request: pytest.FixtureRequest) -> Path:
     return place if request.param else place / "file"
 
 
+def kernel_has(requests: Path, disk: Path, mode: str) -> None:
+    """Kernels that do not know a request of this kind refuse it."""
+    asked = subprocess.run(
+        [requests, disk / "asked", mode, "1"], capture_output=True, text=True, check=True
+    )
+    if int(asked.stdout.split()[0]) < 0:
+        pytest.skip(f"this kernel's io_uring has no such request: {mode}")
+
+
 def row(found: Breakdown, name: str) -> np.ndarray:
     times: np.ndarray = found.time_ns[[layer.name for layer in found.layers].index(name)]
     return times
@@ -105,3 +114,45 @@ def test_a_write_without_a_completion_goes_with_the_sync_behind_it(
     assert found.writes.durable_writes.tolist() == [1] * COUNT
     assert found.quality.plain_writes == 0
     explained(found, "device.data")
+
+
+@pytest.mark.parametrize("mode", ["vector", "splice"])
+def test_synchronous_writes_of_other_opcodes(requests: Path, disk: Path, mode: str) -> None:
+    kernel_has(requests, disk, mode)
+    found = recorded(disk, str(requests), str(disk / "file"), mode, str(COUNT))
+    assert methods(found) == {"io_uring:open_datasync": COUNT}
+    assert found.writes.size_bytes.tolist() == [SIZE] * COUNT
+    explained(found, "device.data")
+
+
+@pytest.mark.parametrize("mode", ["plain-vector", "plain-splice"])
+def test_what_other_opcodes_write_counts_in_the_sync_behind_it(
+    requests: Path, disk: Path, mode: str
+) -> None:
+    kernel_has(requests, disk, mode)
+    found = recorded(disk, str(requests), str(disk / "file"), mode, str(COUNT))
+    assert methods(found) == {"fsync": COUNT}
+    assert found.writes.size_bytes.tolist() == [SIZE] * COUNT
+    assert found.writes.durable_writes.tolist() == [1] * COUNT
+
+
+def test_an_allocation_is_durable_where_its_file_is(requests: Path, disk: Path) -> None:
+    found = recorded(disk, str(requests), str(disk / "file"), "allocate", str(COUNT))
+    assert methods(found) == {"io_uring:open_datasync": COUNT}
+    assert found.writes.size_bytes.tolist() == [0] * COUNT
+    command = (str(requests), str(disk / "file"), "plain-allocate", str(COUNT))
+    done = iostrata("record", "-o", str(disk / "recording"), "--force", "--", *command)
+    assert [int(result) for result in done.stdout.split()] == [0] * COUNT, done.stderr
+    shown = iostrata("replay", str(disk / "recording"))
+    assert "no synchronous write" in shown.stderr, shown.stderr
+
+
+def test_a_cut_is_durable_where_all_that_is_done_to_its_file_is(requests: Path, disk: Path) -> None:
+    kernel_has(requests, disk, "cut")
+    file = disk / "file"
+    file.touch()
+    if subprocess.run(["chattr", "+S", file], capture_output=True, check=False).returncode:
+        pytest.skip("files here have no attributes")
+    found = recorded(disk, str(requests), str(file), "cut", str(COUNT))
+    assert methods(found) == {"io_uring:sync_inode": COUNT}
+    assert found.writes.size_bytes.tolist() == [0] * COUNT

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from iostrata.stitch.submissions import RWF_OF_LINKED, RWF_OF_SILENT
-from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_WORKER
+from iostrata.trace.layout import CALL_FSYNC, CALL_IO_URING_ENTER, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Request, World, device, submit
 
@@ -268,3 +268,34 @@ def test_what_waits_behind_too_many_is_said(count: int) -> None:
     assert all(reason.startswith(f"{count - 129} requests") for reason in told)
     # The worker sleeps 100 after its request was issued.
     assert last["device.data"] == 20_000 + 19_900 * min(count - 1, 128)
+
+
+# Of linux/io_uring.h: what writes to a file beside WRITE and its like.
+FALLOCATE, SPLICE, FTRUNCATE, WRITEV_FIXED = 17, 30, 55, 61
+OPEN_OF_SYNC_INODE = 0x80000000
+
+
+@pytest.mark.parametrize(
+    ("opcode", "open_flags", "result", "found"),
+    [
+        (WRITEV_FIXED, O_DSYNC, 8192, [("io_uring:open_datasync", 8192), ("fsync", 0)]),
+        (WRITEV_FIXED, 0, 8192, [("fsync", 8192)]),
+        (SPLICE, O_DSYNC, 8192, [("io_uring:open_datasync", 8192), ("fsync", 0)]),
+        (SPLICE, 0, 8192, [("fsync", 8192)]),
+        (SPLICE, O_DSYNC, 0, [("fsync", 0)]),  # The pipe was empty.
+        (FALLOCATE, O_DSYNC, 0, [("io_uring:open_datasync", 0), ("fsync", 0)]),
+        (FALLOCATE, 0, 0, [("fsync", 0)]),
+        (FTRUNCATE, OPEN_OF_SYNC_INODE, 0, [("io_uring:sync_inode", 0), ("fsync", 0)]),
+    ],
+)
+def test_all_that_writes_is_a_write(
+    opcode: int, open_flags: int, result: int, found: list[tuple[str, int]]
+) -> None:
+    world = worlds()
+    request = {"request_key": 0x77, "opcode": opcode, "open_flags": open_flags, **FILE}
+    world.emit("io_uring_submit_req", 2_000, WRITER, **request)
+    world.emit("io_uring_complete", 9_000, WORKER, result=result, **request)
+    world.emit("syscall", 30_000, WRITER, enter_ns=20_000, call=CALL_FSYNC, tgid=WRITER, **FILE)
+    writes = analysed(world).writes
+    names = [writes.names["method"][code] for code in writes.codes["method"].tolist()]
+    assert list(zip(names, writes.size_bytes.tolist(), strict=True)) == found

@@ -9,11 +9,23 @@
  * cancelled: an fsync behind a write that fails
  * direct, cached: so many synchronous writes at once; of the latter a worker has one after the other
  * polled-direct, polled-cached: the same, submitted by the kernel's own thread
+ * vector: a synchronous write of two registered buffers
+ * plain-vector: the same, not synchronous, and an fsync(2) behind it
+ * splice: what a pipe holds, into a file that is O_DSYNC
+ * plain-splice: the same of another file, and an fsync(2) behind it
+ * allocate: an fallocate of a file that is O_DSYNC
+ * plain-allocate: of another file
+ * cut: an ftruncate
  * silent: a write, whose completion is not asked for, and an fsync behind it
  */
 #include <fcntl.h>
+#include <sys/uio.h>
 
 #include "ring.h"
+
+/* Not all of these are in the headers of all machines. */
+#define OP_FTRUNCATE 55
+#define OP_WRITEV_FIXED 61
 
 #define SIZE 8192
 #define DEPTH 4
@@ -101,6 +113,96 @@ static void cancelled(int fd, int number)
 	ring_reap();
 }
 
+static void vector_of(int fd, int number, int flags)
+{
+	struct iovec halves[] = { { buffer, SIZE / 2 }, { buffer + SIZE / 2, SIZE / 2 } };
+	struct iovec whole = { buffer, SIZE };
+	struct io_uring_sqe *entry;
+
+	if (!number)
+		check(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &whole, 1),
+		      "io_uring_register");
+	entry = ring_add(OP_WRITEV_FIXED, fd);
+	entry->addr = (unsigned long)halves;
+	entry->len = 2;
+	entry->off = (unsigned long long)number * SIZE;
+	entry->rw_flags = flags;
+	one();
+}
+
+static void vector(int fd, int number)
+{
+	vector_of(fd, number, RWF_DSYNC);
+}
+
+static void plain_vector(int fd, int number)
+{
+	vector_of(fd, number, 0);
+	check(!fsync(fd), "fsync");
+}
+
+/* Opened once more: what a descriptor is open for, fcntl does not change. */
+static int durable(int fd)
+{
+	static int reopened;
+	char name[32];
+
+	if (!reopened) {
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		reopened = open(name, O_RDWR | O_DSYNC);
+		check(reopened >= 0, "open");
+	}
+	return reopened;
+}
+
+static void splice_to(int fd, int number)
+{
+	static int ends[2];
+	struct io_uring_sqe *entry;
+
+	if (!ends[1])
+		check(!pipe(ends), "pipe");
+	check(write(ends[1], buffer, SIZE) == SIZE, "write");
+	entry = ring_add(IORING_OP_SPLICE, fd);
+	entry->splice_fd_in = ends[0];
+	entry->splice_off_in = -1;
+	entry->len = SIZE;
+	entry->off = (unsigned long long)number * SIZE;
+	one();
+}
+
+static void splice_durably(int fd, int number)
+{
+	splice_to(durable(fd), number);
+}
+
+static void splice_plainly(int fd, int number)
+{
+	check(!fcntl(fd, F_SETFL, 0), "fcntl");
+	splice_to(fd, number);
+	check(!fsync(fd), "fsync");
+}
+
+static void allocate_plainly(int fd, int number)
+{
+	struct io_uring_sqe *entry = ring_add(IORING_OP_FALLOCATE, fd);
+
+	entry->off = (unsigned long long)number * SIZE;
+	entry->addr = SIZE;
+	one();
+}
+
+static void allocate(int fd, int number)
+{
+	allocate_plainly(durable(fd), number);
+}
+
+static void cut(int fd, int number)
+{
+	ring_add(OP_FTRUNCATE, fd)->off = (unsigned long long)(number + 1) * SIZE;
+	one();
+}
+
 static void silent(int fd, int number)
 {
 	write_of(fd, number)->flags = IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
@@ -124,6 +226,13 @@ static const struct mode {
 	{ "refused", refused, 0 },
 	{ "cancelled", cancelled, 0 },
 	{ "silent", silent, 0 },
+	{ "vector", vector, 0 },
+	{ "plain-vector", plain_vector, 0 },
+	{ "splice", splice_durably, 0 },
+	{ "plain-splice", splice_plainly, 0 },
+	{ "allocate", allocate, 0 },
+	{ "plain-allocate", allocate_plainly, 0 },
+	{ "cut", cut, 0 },
 };
 
 int main(int argc, char **argv)

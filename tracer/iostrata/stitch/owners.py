@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, joined, one_of, pair_key, ranges
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
-from iostrata.stitch.submissions import URING_READS, URING_WRITES
+from iostrata.stitch.submissions import URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.window import Columns, Window
 
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
@@ -170,7 +170,7 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
     tid, end = pieces.tid[requests], pieces.end_ns[requests]
     handed = window.columns("io_uring_queue_async_work", "tid")
     # What it submits besides is another's, whether that is one of these pieces or not.
-    data = one_of(uring["opcode"], (*URING_WRITES, *URING_READS))
+    data = one_of(uring["opcode"], (*URING_WRITES, *URING_READS, *URING_CHANGES))
     for other, time in (
         (tid, begin),
         (handed["tid"], handed["time_ns"]),

@@ -42,8 +42,10 @@ IO_URING, LIBAIO = 1, 2
 
 # io_uring_op of linux/io_uring.h and IOCB_CMD_ of linux/aio_abi.h
 URING_FSYNC, URING_SYNC_FILE_RANGE = 3, 8
-URING_WRITES: Final = (2, 5, 23)
-URING_READS: Final = (1, 4, 22)
+URING_WRITES: Final = (2, 5, 23, 30, 61)
+URING_READS: Final = (1, 4, 22, 60)
+# They write no data: they allocate, or cut off.
+URING_CHANGES: Final = (17, 55)
 URING_FSYNC_DATASYNC: Final = 1
 # Of the recorder: flags of the request, beside its own (events.h).
 RWF_OF_LINKED: Final = 0x40000000
@@ -68,6 +70,7 @@ class Submissions:
     itself. ``flush``: it only makes durable; ``offset_bytes`` and ``size_bytes`` are of
     what it is asked for then, 0: to the end. ``offset_bytes`` -1: not known.
     ``effect_ns``: as in ``Operations``. ``read``: it reads; ``method`` says nothing then.
+    ``changes``: it writes no data, and is here where it makes durable what else it did.
     """
 
     engine: Ints
@@ -85,6 +88,7 @@ class Submissions:
     flush: NDArray[np.bool_]
     result: Ints
     read: NDArray[np.bool_]
+    changes: NDArray[np.bool_]
     open_flags: Ints
 
     def __len__(self) -> int:
@@ -128,7 +132,9 @@ def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
         generation=np.zeros(len(ended), np.int64),
     )
     unfinished = np.count_nonzero((found.method != PLAIN) & (found.end_ns < 0))
-    return done.rows(np.flatnonzero(ended.flush | (ended.result != 0))), int(unfinished)
+    # What wrote nothing did not have to be durable.
+    some = ended.flush | ended.changes | (ended.result != 0)
+    return done.rows(np.flatnonzero(some)), int(unfinished)
 
 
 def begun_before(trace: Trace) -> Ints:
@@ -211,9 +217,11 @@ def _of_uring(trace: Trace) -> Submissions:
         flush=flush,
         result=np.where(silent >= 0, submitted["size_bytes"], at(completed["result"], done)),
         read=one_of(opcode, URING_READS),
+        changes=one_of(opcode, URING_CHANGES) & (method != PLAIN),
         open_flags=known["open_flags"],
     )
-    found = found.rows(np.flatnonzero(flush | found.read | one_of(opcode, URING_WRITES)))
+    some = flush | found.read | found.changes | one_of(opcode, URING_WRITES)
+    found = found.rows(np.flatnonzero(some))
     return Submissions(**joined([found, _refused(trace, completed, done)]))
 
 
@@ -256,6 +264,7 @@ def _refused(trace: Trace, completed: dict[str, Ints], done: Ints) -> Submission
         flush=np.ones(len(rows), np.bool_),
         result=refused["result"],
         read=np.zeros(len(rows), np.bool_),
+        changes=np.zeros(len(rows), np.bool_),
         open_flags=refused["open_flags"],
     )
 
@@ -333,6 +342,7 @@ def _of_aio(trace: Trace) -> Submissions:
         flush=flush,
         result=at(completed["result"], done),
         read=one_of(opcode, AIO_READS),
+        changes=np.zeros(len(opcode), np.bool_),
         open_flags=submitted["open_flags"],
     )
     return found.rows(np.flatnonzero(flush | found.read | one_of(opcode, AIO_WRITES)))
