@@ -93,6 +93,9 @@ struct thread_event {
 	unsigned int kind;        /* enum thread_kind */
 	char comm[16];
 	char process[16]; /* comm of the process's first thread */
+	/* When it was created, in units of 1024 ns, 32 bits of it: what takes an ended thread's
+	 * number has another one; 0: not known. */
+	unsigned int birth;
 };
 
 enum thread_kind {

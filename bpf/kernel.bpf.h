@@ -234,6 +234,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct files_struct *files;
 	struct mm_struct *mm;
+	__u64 start_time;
 	char comm[16];
 };
 

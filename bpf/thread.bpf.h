@@ -125,6 +125,12 @@ static __always_inline void process_comm(struct task_struct *task, char *comm)
 	task_comm(PEEK(task, group_leader), comm);
 }
 
+/* What a thread has of its own among all that have its number. */
+static __always_inline __u32 thread_birth(struct task_struct *task)
+{
+	return PEEK(task, start_time) >> 10;
+}
+
 static __always_inline bool comm_is_wanted(const char *comm)
 {
 	for (__u32 i = 0; i < MAX_NAMES && i < filter.comm_count; i++) {
@@ -277,6 +283,7 @@ static __always_inline void thread_announce(struct thread *thread)
 	e->thread.kind = thread->kind;
 	bpf_get_current_comm(e->thread.comm, sizeof(e->thread.comm));
 	process_comm((struct task_struct *)bpf_get_current_task(), e->thread.process);
+	e->thread.birth = thread_birth((struct task_struct *)bpf_get_current_task());
 	emit_submit(e, POINT_thread);
 }
 

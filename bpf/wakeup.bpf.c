@@ -224,6 +224,7 @@ static __always_inline void announce_worker(struct thread *thread, struct task_s
 	e->thread.kind = THREAD_WORKER;
 	task_comm(task, e->thread.comm);
 	process_comm(task, e->thread.process);
+	e->thread.birth = thread_birth(task);
 	emit_submit(e, POINT_thread);
 }
 
@@ -330,6 +331,7 @@ int wakeup_rename(__u64 *ctx)
 		__builtin_memcpy(e->thread.process, e->thread.comm, sizeof(e->thread.process));
 	else
 		process_comm(task, e->thread.process);
+	e->thread.birth = thread_birth(task);
 	emit_submit(e, POINT_thread);
 	return 0;
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +21,8 @@ from iostrata.stitch.calls import METHOD, NO_SYNC, PLAIN, Operations
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
 from tests.synthetic import CALLS, O_DSYNC, World, device
 
-THREADS = ((1, 1), (1, 2), (2, 2), (2, 3))
-"""Process and thread: two processes may have had a thread of the same number."""
+THREADS = ((1, 1, 7), (1, 2, 7), (2, 2, 7), (2, 2, 8))
+"""Process, thread and its birth: two threads may have had the same number."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ def operations(done: list[Done]) -> Operations:
         failed=np.array([plan.failed for plan in plans], np.bool_),
         request_key=column([plan.request * (1 + n) for n, plan in enumerate(plans)]),
         generation=column([0] * len(plans)),
+        birth=column([THREADS[plan.thread][2] for plan in plans]),
     )
 
 
@@ -214,6 +216,12 @@ class Caller:
     def __init__(self, world: World, tgid: int, tid: int, inode: int = 12) -> None:
         self.world, self.tgid, self.tid, self.inode = world, tgid, tid, inode
         world.emit("thread", 1, tid, tgid=tgid, subject_tid=tid, kind=1, comm=b"caller")
+
+    def tell(self, birth: int) -> None:
+        self.world.emit(
+            "thread", Caller.clock, self.tid, tgid=self.tgid, subject_tid=self.tid, kind=1,
+            comm=b"caller", birth=birth,
+        )  # fmt: skip
 
     def call(
         self, name: str, *, offset: int = -1, size: int = 0, result: int | None = None,
@@ -293,6 +301,21 @@ def test_a_thread_of_another_process_had_the_same_number() -> None:
     assert found.writes.pieces.tolist() == [2]
     assert found.writes.latency_ns.tolist() == [2_000]
     assert sizes(found) == [8192 + 4096]
+
+
+@pytest.mark.parametrize(("birth", "pieces"), [(8, 1), (7, 2)], ids=["another", "renamed"])
+def test_a_thread_that_takes_an_ended_one_s_number_is_another(birth: int, pieces: int) -> None:
+    """Whether it is of the same process or of one that has that one's number, too."""
+    world = World()
+    first = Caller(world, 100, 100)
+    first.tell(7)
+    first.call("pwrite64", offset=0, size=8192)
+    first.tell(birth)
+    first.call("fsync")
+    found = analysed(world)
+    assert sizes(found) == [8192]
+    assert found.writes.pieces.tolist() == [pieces]
+    assert found.writes.latency_ns.tolist() == [pieces * 1_000]
 
 
 def test_a_range_makes_durable_what_lies_in_it() -> None:

@@ -64,14 +64,15 @@ def units_of(trace: Trace) -> Accounted:
     submissions = submissions_of(trace)
     own = ~one_of(submissions.tgid, others)
     requests, unfinished = operations_of_requests(submissions.rows(np.flatnonzero(own)))
-    parts = [operations_of_calls(trace.points["syscall"]), requests]
+    threads = trace.points["thread"]
+    parts = [operations_of_calls(trace.points["syscall"], threads), requests]
     if not own.all():
         parts.append(operations_of_requests(submissions.rows(np.flatnonzero(~own)))[0])
     done = Operations(**joined(parts))
     own = ~one_of(done.tgid, others)
     units, pieces, plain = account(done.where(own))
     for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
-    cut = operations_of_calls(trace.points["syscall_cut"])
+    cut = operations_of_calls(trace.points["syscall_cut"], threads)
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
     begun = begun_before(trace)
     since = np.append(cut.begin_ns, np.zeros(np.count_nonzero(~one_of(begun, others)), np.int64))
@@ -147,7 +148,7 @@ def _files(done: Operations) -> Ints:
 
 
 def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
-    agent = np.where(done.request_key == 0, numbers(done.tgid, done.tid), NOBODY)
+    agent = np.where(done.request_key == 0, numbers(done.tgid, done.tid, done.birth), NOBODY)
     file = _files(done)
     offset = np.maximum(done.offset_bytes, 0)
     end = offset + done.size_bytes

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, columns_of, one_of
+from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
 from iostrata.trace import Points
 from iostrata.trace.layout import (
@@ -163,7 +163,7 @@ class Operations:
     -1: not known. ``size_bytes``: written; of a sync, the length of its range, 0: to the
     end. ``request_key``: 0 of a call. Threads' calls come in order of time. ``effect_ns``: of a
     write, from when on a sync finds it; of a sync, when it looks. ``generation``: of the file that
-    has this inode, 0: not known.
+    has this inode, 0: not known. ``birth``: of the thread that has this ``tid``, 0: not known.
     """
 
     begin_ns: Ints
@@ -181,6 +181,7 @@ class Operations:
     failed: NDArray[np.bool_]
     request_key: Ints
     generation: Ints
+    birth: Ints
 
     def __len__(self) -> int:
         return len(self.begin_ns)
@@ -193,7 +194,7 @@ class Operations:
         return self if keep.all() else self.rows(np.flatnonzero(keep))
 
 
-def operations_of_calls(calls: Points) -> Operations:
+def operations_of_calls(calls: Points, threads: Points) -> Operations:
     """What was written, or made durable, by system calls; what failed of that, too."""
     later = tuple({"generation"} & set(calls.fields))
     columns = columns_of(
@@ -230,7 +231,27 @@ def operations_of_calls(calls: Points) -> Operations:
         failed=result < 0,
         request_key=np.zeros(len(call), np.int64),
         generation=columns.get("generation", np.zeros(len(call), np.int64)),
+        birth=_birth(threads, columns["tid"], columns["time_ns"]),
     ).where(is_write | (scope != NO_SYNC))
+
+
+def _birth(threads: Points, tid: Ints, time_ns: Ints) -> Ints:
+    """Of the threads that had these numbers then, as they were told of; older recordings did not.
+
+    Alone a number that is used again needs it.
+    """
+    nothing = np.zeros(len(tid), np.int64)
+    if "birth" not in threads.fields:
+        return nothing
+    told = columns_of(threads, "subject_tid", "birth")
+    number, birth = told["subject_tid"], told["birth"]
+    first = AsOf(number, told["time_ns"]).at_or_after(number, np.zeros(len(number), np.int64))
+    again = distinct(number[birth != birth[first]])
+    some = np.flatnonzero(one_of(tid, again))
+    if len(some):
+        row = AsOf(number, told["time_ns"]).at_or_nearest(tid[some], time_ns[some])
+        nothing[some] = birth[row]
+    return nothing
 
 
 def method_of_write(flags: Ints, rwf: Ints) -> Ints:

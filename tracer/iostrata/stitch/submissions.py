@@ -130,6 +130,7 @@ def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
         failed=ended.result < 0,
         request_key=ended.key,
         generation=np.zeros(len(ended), np.int64),
+        birth=np.zeros(len(ended), np.int64),
     )
     unfinished = np.count_nonzero((found.method != PLAIN) & (found.end_ns < 0))
     # What wrote nothing did not have to be durable.

@@ -242,6 +242,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("kind", "<u4", 24),
         ("comm", "S16", 28),
         ("process", "S16", 44),
+        ("birth", "<u4", 60),
     ),
     "sched_event": (
         ("time_ns", "<u8", 0),
