@@ -15,7 +15,7 @@ from tests.builder import TraceBuilder
 
 VDA = 253 << 20
 GOLDEN = """\
-      0.000000005   1      77 thread                    tgid=70 subject_tid=77 kind=target comm="a \\"b\\"\\x01" process=""
+      0.000000005   1      77 thread                    tgid=70 subject_tid=77 kind=target comm="a \\"b\\"\\x01" process="" birth=0
       1.000000360   1      77 block_rq_issue            request_key=0xffff888100000000 bio_key=0x10 sector=2048 dev=vda size_bytes=8192 flags=0x8801 op=WS error=0 internal_flags=0x4 by_kernel_thread=0
       1.000000441   0       0 block_rq_complete         request_key=0xffff888100000000 bio_key=0x0 sector=18446744073709551615 dev=vda size_bytes=0 flags=0x60802 op=FFFS error=-5 internal_flags=0x0 by_kernel_thread=0
       1.000000441   1       0 block_bio_remap           bio_key=0x1 sector=1 old_sector=2 dev=vda old_dev=254:3 size_bytes=4096 flags=0x1001 op=WM
