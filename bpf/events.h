@@ -167,6 +167,14 @@ struct journal_event {
 	unsigned int synchronous; /* somebody waits for it */
 };
 
+/* A fast commit of ext4 has ended: so many were the bios, of a block each, that its thread queued
+ * last, and they are the log's. */
+struct fast_commit_event {
+	EVENT_HEADER;
+	unsigned int dev;
+	unsigned int block_count;
+};
+
 /* A log buffer of XFS: written, done, or waited for. */
 struct iclog_event {
 	EVENT_HEADER;
@@ -888,7 +896,8 @@ struct bluestore_event {
 	P(bluestore_synced, bluestore_event)        \
 	P(bluestore_done, bluestore_event)          \
 	P(osd_written, osd_event)                   \
-	P(vfio_interrupt, vfio_event)
+	P(vfio_interrupt, vfio_event)               \
+	P(ext4_fc_commit_stop, fast_commit_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -74,6 +74,31 @@ int journal_handle(__u64 *ctx)
 	return 0;
 }
 
+/* The record has had these members since the point is there (Linux aa75f4d3daae, in v5.10). */
+struct fast_commit_record {
+	__u64 common;
+	__u32 dev;
+	int block_count;
+	int status; /* 0: it has been made; else a full commit is, or none is needed */
+};
+
+/* Whoever syncs makes it itself. */
+SEC("tp/ext4/ext4_fc_commit_stop")
+int journal_fast_commit(struct fast_commit_record *record)
+{
+	union event *e;
+
+	if (record->status || record->block_count <= 0 || !(watch_of(record->dev) & WATCH_FS))
+		return 0;
+	e = emit_reserve(POINT_ext4_fc_commit_stop);
+	if (!e)
+		return 0;
+	e->ext4_fc_commit_stop.dev = record->dev;
+	e->ext4_fc_commit_stop.block_count = record->block_count;
+	emit_submit(e, POINT_ext4_fc_commit_stop);
+	return 0;
+}
+
 struct commit {
 	__u64 journal_key;
 	__u32 dev;

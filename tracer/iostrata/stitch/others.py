@@ -36,13 +36,14 @@ class Others:
         requests: Requests,
         carried: Carried,
         journal: NDArray[np.bool_],
+        logged: NDArray[np.bool_],
         stacked: Ints,
         calls: Calls,
         hindered: Hindered,
     ) -> None:
         self._window, self._owners = window, owners
         self._bios, self._root, self._requests = bios, root, requests
-        self._carried, self._journal = carried, journal
+        self._carried, self._journal, self._logged = carried, journal, logged
         self._stacked, self._calls, self._hindered = stacked, calls, hindered
 
     def spans_of(self, explained: Explained, owners: Iterable[Ints]) -> Spans:
@@ -55,10 +56,9 @@ class Others:
         own = np.logical_or.reduce([of_bio[tied.row] == tied.owner for of_bio in owners])
         # What a commit consists of, it is waited for as a commit.
         tied = tied.rows(np.flatnonzero(~own & ~self._journal[tied.row]))
-        none = np.zeros(len(self._bios), np.bool_)
         alone = spans_of_bios(
             self._bios, self._requests, self._carried,
-            np.where(one_of(self._root, tied.row), self._root, -1), none, self._stacked,
+            np.where(one_of(self._root, tied.row), self._root, -1), self._logged, self._stacked,
         )  # fmt: skip
         ahead = queued_before(self._window, self._bios, tied, self._owners)
 
@@ -88,11 +88,13 @@ class Others:
         first_of = np.searchsorted(roots_of, tied.row, side="left")
         count = np.searchsorted(roots_of, tied.row, side="right") - first_of
         tie = np.repeat(np.arange(len(tied.row)), count)
+        place = order[np.repeat(first_of, count) + ranges(count)]
         edges = Edges(
-            request[order][np.repeat(first_of, count) + ranges(count)] + first,
+            request[place] + first,
             tied.owner[tie],
             tied.begin_ns[tie],
             tied.end_ns[tie],
         )
         ahead = queued_before(self._window, self._bios, tied, self._owners)[tie]
-        return edges, np.where(ahead, AHEAD, RANK["device.data"])
+        kind = np.where(self._logged[bio[place]], RANK["device.journal"], RANK["device.data"])
+        return edges, np.where(ahead, AHEAD, kind)

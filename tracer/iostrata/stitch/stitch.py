@@ -26,6 +26,7 @@ from iostrata.stitch.behind import Behind, nothing_behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import spans_of_bios
 from iostrata.stitch.endings import endings_of
+from iostrata.stitch.fast import of_fast_commits
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
@@ -116,7 +117,8 @@ def stitch(window: Window) -> Stitched:
     submitted(spans, window, owners.submitting, bios)
     spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     journal = commit_of_bio >= 0
-    spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, journal, stack.stacked))
+    logged = journal | of_fast_commits(window, bios, root)
+    spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, logged, stack.stacked))
     calls = calls_of(window)
     hindered = Hindered(waits_of(window, calls), downs_of(window.trace))
     caller = owners_of_calls(calls, owners)
@@ -164,7 +166,17 @@ def stitch(window: Window) -> Stitched:
         at_once = read_at_once(owners)
         spans.extend(at_once.where(own[at_once.owner]))
     others = Others(
-        window, owners, bios, root, requests, carried, journal, stack.stacked, calls, hindered
+        window,
+        owners,
+        bios,
+        root,
+        requests,
+        carried,
+        journal,
+        logged,
+        stack.stacked,
+        calls,
+        hindered,
     )
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
@@ -199,7 +211,7 @@ def stitch(window: Window) -> Stitched:
             inside.extend(late_for(late, sleeps, first_sleep))
         # A bio can be both: XFS's log is written by who syncs.
         above, kinds = stack.edges(
-            requests, carried, (piece_of_bio, activity_of_bio), journal, first_request
+            requests, carried, (piece_of_bio, activity_of_bio), logged, first_request
         )
         beside, kinds_beside = others.edges(explained.bios, first_request)
         above = Edges(**joined([above, beside]))

@@ -110,6 +110,7 @@ POINTS: dict[str, int] = {
     "bluestore_done": 97,
     "osd_written": 98,
     "vfio_interrupt": 99,
+    "ext4_fc_commit_stop": 100,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -212,6 +213,7 @@ STRUCT_OF: dict[str, str] = {
     "bluestore_done": "bluestore_event",
     "osd_written": "osd_event",
     "vfio_interrupt": "vfio_event",
+    "ext4_fc_commit_stop": "fast_commit_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -892,6 +894,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("irq", "<u4", 16),
+    ),
+    "fast_commit_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("dev", "<u4", 16),
+        ("block_count", "<u4", 20),
     ),
 }
 
