@@ -273,6 +273,7 @@ def test_a_packet_of_a_time_that_no_machine_reaches_is_left_out(tmp_path: Path) 
         (24, 1 << 62, "its head contradicts itself"),
         (32, 1, "its head contradicts itself"),
         (72, 7, "it is of CPU 7"),
+        (72, 1 << 16, "its head contradicts itself"),
         (56, 0, "sequence number 0 again"),
         (20, 1, "its head contradicts itself"),
     ],

@@ -30,6 +30,7 @@ from iostrata.trace.packet import (
     checksum,
 )
 from iostrata.trace.stream import (
+    RECORDER_CPU,
     SINCE_BEGIN,
     SPAN_BYTES,
     UNKNOWN_COUNT,
@@ -160,7 +161,7 @@ class Walk:
             return "checksum mismatch"
         if stream_id != 0 or begin_ns > end_ns or end_ns > LATEST_NS:
             return "its head contradicts itself"
-        if max(sequence, discarded) > UNTIL_END:
+        if max(sequence, discarded) > UNTIL_END or cpu > RECORDER_CPU:
             return "its head contradicts itself"
         count = max(0, -(-(content_bits - HEAD_BITS) // EVENT_BITS))
         return Packet(
@@ -193,7 +194,7 @@ class Walk:
         size = HEAD_BYTES + -(-(content_bits - HEAD_BITS) // EVENT_BITS) * EVENT_BYTES
         if left >= size or packet_bits != size * 8:
             return None
-        if max(end_ns, sequence, discarded) > LATEST_NS:
+        if max(end_ns, sequence, discarded) > LATEST_NS or cpu > RECORDER_CPU:
             return None
         first = at // EVENT_BYTES + HEAD_SLOTS
         times = self._stream.column("<u8", 0)[first : len(self._data) // EVENT_BYTES]
