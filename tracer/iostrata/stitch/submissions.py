@@ -21,6 +21,7 @@ from iostrata.columns import (
     columns_of,
     integers,
     joined,
+    numbers,
     one_of,
 )
 from iostrata.stitch.calls import (
@@ -153,12 +154,18 @@ def begun_before(trace: Trace) -> Ints:
         durable = method_of_write(done["open_flags"], rwf) != PLAIN
         some = one_of(opcode, syncs) & waits & (result == 0)
         some |= one_of(opcode, writes) & durable & (result > 0)
+        if not some.any():
+            continue
         begun = columns_of(trace.points[submit], key)
-        for told in (begun, done):
-            before = AsOf(told[key], told["time_ns"]).at_or_before(done[key], done["time_ns"] - 1)
-            some &= before < 0
-        some &= ~trace.losses.touch(np.full(len(some), trace.begin_ns), done["time_ns"])
-        found.append(_process_of(trace, done["tid"][some], done["time_ns"][some]))
+        # At one time, the submission came first.
+        time = np.concatenate([begun["time_ns"] - 1, done["time_ns"]])
+        number = numbers(np.concatenate([begun[key], done[key]]))
+        first = np.full(len(time), np.iinfo(np.int64).max)
+        np.minimum.at(first, number, time)
+        rows = np.flatnonzero(some & (done["time_ns"] == first[number[len(begun[key]) :]]))
+        ended = done["time_ns"][rows]
+        rows = rows[~trace.losses.touch(np.full(len(rows), trace.begin_ns), ended)]
+        found.append(_process_of(trace, done["tid"][rows], done["time_ns"][rows]))
     return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
