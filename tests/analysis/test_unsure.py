@@ -13,7 +13,7 @@ from iostrata.attribute.summarise import summarise
 from iostrata.model import Breakdown
 from iostrata.report import json, table
 from tests.stitch.test_account import Caller, analysed, sizes
-from tests.synthetic import World
+from tests.synthetic import O_DSYNC, World
 
 WRITER, SYNCER = 100, 101
 CPU = WRITER % 4
@@ -65,6 +65,37 @@ def test_without_losses_all_are_sure() -> None:
     assert found.quality.unsure_syncs == 0
     assert not line_of(found)
     assert "unsure_syncs" not in json.render(summarise(found))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "partial"),
+    [
+        ("--pid 101", 3),
+        ("--comm postgres", 3),
+        ("--device /dev/sda --cgroup /x", 3),
+        # Of each file the first one.
+        ("--all", 2),
+        ("--device /dev/sda --all", 2),
+        ("process tree of the command", 0),
+        ("redacted", 0),
+    ],
+)
+def test_a_sync_of_what_nobody_recorded_may_be_of_more(recorded: str, partial: int) -> None:
+    world = World()
+    world.builder.env["filter"] = recorded
+    first, second = (Caller(world, SYNCER, SYNCER, inode=12 + n) for n in range(2))
+    for syncer in (first, second, first):
+        syncer.call("fsync")
+    first.call("pwrite64", offset=0, size=4096, flags=O_DSYNC)
+    found = analysed(world)
+    assert sizes(found) == [0, 0, 0, 4096]
+    assert found.quality.partial_syncs == partial
+    assert line_of(found) == (
+        f"sizes       {partial} syncs may be of more writes than was seen: not all that was "
+        "written before them was recorded"
+    ) * bool(partial)
+    document = msgspec.json.decode(json.render(summarise(found)))
+    assert document["quality"].get("partial_syncs", 0) == partial
 
 
 def test_losses_of_other_points_take_nothing_of_a_sync() -> None:

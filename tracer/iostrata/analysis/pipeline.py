@@ -25,7 +25,7 @@ from iostrata.analysis.transfers import (
     other_ops,
     with_served,
 )
-from iostrata.analysis.unsure import unsure_syncs
+from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.analysis.who import Names, told_in
 from iostrata.attribute import joined_writes
 from iostrata.columns import Ints, distinct, one_of
@@ -69,7 +69,8 @@ class Prepared:
     """The machines of the writes' way and the writes, before anything is stitched.
 
     ``writes``: those kept of all tops, top by top. ``unsure_syncs``: those of them before which
-    calls were lost. ``op``: what they are.
+    calls were lost; ``partial_syncs``: those before which not all calls were recorded. ``op``:
+    what they are.
     """
 
     path: Path
@@ -78,6 +79,7 @@ class Prepared:
     left_out: Mapping[str, int]
     plain_writes: int
     unsure_syncs: int
+    partial_syncs: int
     op: Op = Op.SYNC
 
     def top_of(self, row: int) -> Top:
@@ -131,6 +133,7 @@ def breakdown_of(
     quality = replace(
         quality_of(found.path, found.plain_writes, credit.ties, shares),
         unsure_syncs=found.unsure_syncs,
+        partial_syncs=found.partial_syncs,
         unfollowed=int(np.count_nonzero(credit.missed)),
         hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
         sites=tuple(
@@ -186,8 +189,12 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
             raise none_found(op, left_out, quality.damage)
         raise no_write_found(left_out, quality, other_ops(traces))
     unsure = sum(unsure_syncs(top.trace, top.units, top.kept) for top in kept)
-    unsure *= op is Op.SYNC
-    return Prepared(path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure, op)
+    partial = sum(partial_syncs(top.trace, top.units, top.kept) for top in kept)
+    if op is not Op.SYNC:
+        unsure = partial = 0
+    return Prepared(
+        path, tuple(kept), _writes(kept), dict(left_out), plain_writes, unsure, partial, op
+    )
 
 
 def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[Top]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Syncs that may be of more writes, or fewer, than was seen: calls before them were lost."""
+"""Syncs that may be of more writes, or fewer, than was seen: calls before them were lost, or were
+not recorded."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints
-from iostrata.stitch import Units
+from iostrata.columns import Ints, one_of
+from iostrata.stitch import METHOD, Units
 from iostrata.trace import UNKNOWN_POINT, Trace
 
 # What tells of writes and syncs: points, and how their programs' names begin.
@@ -17,6 +18,13 @@ CALLS: Final = frozenset(
      "aio_complete"}
 )  # fmt: skip
 PROGRAMS: Final = tuple(f"program:{name}_" for name in ("syscall", "uring", "aio"))
+
+SYNCS: Final = tuple(
+    METHOD[name] for name in ("fdatasync", "fsync", "sync_file_range", "msync", "sync", "syncfs")
+)
+# How the filter begins that a recording names: of what others write nothing is recorded.
+CHOSEN: Final = frozenset({"--pid", "--comm", "--cgroup"})
+EVERYBODY: Final = "--all"
 
 
 def unsure_syncs(trace: Trace, units: Units, kept: Ints) -> int:
@@ -28,3 +36,16 @@ def unsure_syncs(trace: Trace, units: Units, kept: Ints) -> int:
     # What was lost with a part of a stream may be anything.
     touched = trace.losses.touch(units.since_ns[kept], units.end_ns[kept], untold=not calls)
     return int(np.count_nonzero(touched))
+
+
+def partial_syncs(trace: Trace, units: Units, kept: Ints) -> int:
+    """How many of the kept units may be of more than was seen, as not all who write are recorded.
+
+    Where all are, of each file (range, file system) the first one: something was written before
+    the recording. What a command has made durable is mostly its own: there they are not counted.
+    """
+    words = str(trace.env.get("filter", "")).split()
+    syncs = one_of(units.method[kept], SYNCS)
+    if CHOSEN.isdisjoint(words):
+        syncs &= (EVERYBODY in words) & (units.since_ns[kept] < trace.begin_ns)
+    return int(np.count_nonzero(syncs))

@@ -282,7 +282,8 @@ class Quality:
     ``lost``: events refused, by ``machine:point``. ``damage``: one line a
     defect of the recording itself (truncated packet, failed checksum).
     ``plain_writes``: writes that nobody synchronised: counted, not analysed. ``unsure_syncs``:
-    those analysed that may be of more writes, or fewer: calls before them were lost.
+    those analysed that may be of more writes, or fewer: calls before them were lost;
+    ``partial_syncs``: of more, as not all who wrote were recorded, or not since they did.
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
     something of another machine that was found on none. ``hidden``: by machine, ns a
@@ -302,6 +303,7 @@ class Quality:
     damage: tuple[str, ...] = ()
     plain_writes: int = 0
     unsure_syncs: int = 0
+    partial_syncs: int = 0
     ties: Mapping[str, int] = field(default_factory=dict)
     not_observed: tuple[NotObserved, ...] = ()
     cost: Cost | None = None

@@ -244,9 +244,10 @@ class Quality(Struct, frozen=True, kw_only=True):
     ``lost``: events by ``machine:point``. ``damage``: a line a defect of the recording.
     ``plain_writes``: nobody synchronised them: counted, not analysed. ``ties``: requests tied
     to a write, by how. Only there if there are any: ``unsure_syncs``, those analysed that may be
-    of more writes, or fewer, as calls before them were lost; ``apart``, a line a machine that was
-    not tied to the others; ``virtual``, a line a disk that a machine serves which was not
-    recorded; ``connections``, a line each of an NFS client's that broke or sent something again;
+    of more writes, or fewer, as calls before them were lost; ``partial_syncs``, of more, as not all
+    calls were recorded; ``apart``, a line a machine that was not tied to the others;
+    ``virtual``, a line a disk that a machine serves which was not recorded; ``connections``, a
+    line each of an NFS client's that broke or sent something again;
     ``selection``, which writes the numbers are of, all else being of the whole recording;
     ``background``, what is part of no write, with its own time; ``left_over``, what of it went
     on at a write's own place while that slept with nothing of its own under way, with the
@@ -263,6 +264,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     ties: dict[str, Count]
     not_observed: list[NotObserved]
     unsure_syncs: Count | UnsetType = UNSET
+    partial_syncs: Count | UnsetType = UNSET
     apart: list[str] | UnsetType = UNSET
     virtual: list[str] | UnsetType = UNSET
     connections: list[str] | UnsetType = UNSET

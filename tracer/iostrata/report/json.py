@@ -200,6 +200,7 @@ def _quality(quality: model.Quality) -> Quality:
             NotObserved(gap.where, gap.reason, gap.merged_into) for gap in quality.not_observed
         ],
         unsure_syncs=quality.unsure_syncs or UNSET,
+        partial_syncs=quality.partial_syncs or UNSET,
         apart=list(quality.apart) or UNSET,
         virtual=list(quality.virtual) or UNSET,
         connections=list(quality.connections) or UNSET,

@@ -58,6 +58,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "damage", [defect], "bold red"
     if quality.unsure_syncs:
         yield "sizes", [_unsure(quality.unsure_syncs)], "yellow"
+    if quality.partial_syncs:
+        yield "sizes", [_partial(quality.partial_syncs)], "yellow"
     for left in left_over(quality, word):
         yield "left over", [left], "bold red" if quality.doubtful else "yellow"
     for gap in quality.not_observed:
@@ -107,6 +109,14 @@ def _largest(sites: Sequence[WaitSite]) -> Iterator[WaitSite]:
 def _unsure(count: int) -> str:
     syncs, them = ("one sync", "it") if count == 1 else (f"{count} syncs", "them")
     return f"{syncs} may be of more writes, or fewer, than was seen: calls before {them} were lost"
+
+
+def _partial(count: int) -> str:
+    syncs, them = ("one sync", "it") if count == 1 else (f"{count} syncs", "them")
+    return (
+        f"{syncs} may be of more writes than was seen: not all that was written before {them} was "
+        "recorded"
+    )
 
 
 def left_over(quality: Quality, word: str) -> Iterator[str]:
