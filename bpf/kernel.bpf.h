@@ -106,6 +106,7 @@ struct qstr {
 };
 
 struct dentry {
+	struct inode *d_inode;
 	struct dentry *d_parent; /* itself: the root */
 	struct qstr d_name;
 	struct super_block *d_sb;
@@ -120,6 +121,10 @@ struct file {
 	unsigned int f_flags;
 	long long f_pos;
 	struct inode *f_inode;
+};
+
+struct backing_file {
+	struct path user_path;
 };
 
 struct kiocb {

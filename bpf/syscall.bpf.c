@@ -326,13 +326,41 @@ struct mapped {
 	__s64 offset_bytes;
 };
 
+#define OVERLAY_MAGIC 0x794c7630
+
+/* An overlay has the file below mapped in its own's place, which alone its other calls tell of
+ * (Linux def3ae83da02, in v6.7).  The flag of such a file is not the same bit on all kernels: it is
+ * one if what lies behind it leads to an overlay. */
+static __always_inline void mapped_overlay(struct file *file, struct file_identity *identity)
+{
+	struct backing_file *backing = (struct backing_file *)file;
+	struct super_block *sb;
+	struct dentry *dentry;
+	struct inode *inode;
+
+	if (!bpf_core_field_exists(backing->user_path))
+		return;
+	dentry = PEEK(backing, user_path.dentry);
+	inode = PEEK(dentry, d_inode);
+	sb = PEEK(inode, i_sb);
+	if (PEEK(sb, s_magic) != OVERLAY_MAGIC || PEEK(dentry, d_sb) != sb)
+		return;
+	identity->inode = PEEK(inode, i_ino);
+	identity->dev = PEEK(sb, s_dev);
+	identity->generation = 0;
+	/* Its name is another one. */
+	identity->file_key = 0;
+}
+
 static __always_inline void mapped_file(struct vm_area_struct *vma, struct mapped *mapped)
 {
 	struct file *file = PEEK(vma, vm_file);
 
-	if (file && file_identify(file, &mapped->identity))
-		mapped->offset_bytes =
-			PEEK(vma, vm_pgoff) * page_bytes + (mapped->address - PEEK(vma, vm_start));
+	if (!file || !file_identify(file, &mapped->identity))
+		return;
+	mapped->offset_bytes =
+		PEEK(vma, vm_pgoff) * page_bytes + (mapped->address - PEEK(vma, vm_start));
+	mapped_overlay(file, &mapped->identity);
 }
 
 static long mapped_found(struct task_struct *task, struct vm_area_struct *vma,
@@ -372,7 +400,7 @@ int syscall_enter_msync(struct enter_context *ctx)
 		return 0;
 	known = mapped_find(&mapped);
 	/* Memory that is no file's, or no file's to be recorded. */
-	if (known && !mapped.identity.file_key)
+	if (known && mapped.offset_bytes < 0)
 		return 0;
 	if (!known && filter.device) {
 		not_seen(UNSEEN_UNDECIDED, 0);
