@@ -17,7 +17,8 @@ from iostrata.recording import open_recording
 from iostrata.trace.read import read_trace
 from tests.root.test_record import wait_for, writer
 
-WRITES = 800
+# So many take longer than it stands still, on a quick disk too.
+WRITES = 2_000
 STOPPED_S = 0.7
 
 
