@@ -43,7 +43,7 @@ void own_event(struct rings *rings, union event *event, enum point point, uint16
 	if (!event->syscall.tid)
 		event->syscall.tid = getpid();
 	if (stream_full(&rings->recorder) &&
-	    stream_write(&rings->recorder, rings->metadata, UINT64_MAX, 0))
+	    stream_write(&rings->recorder, rings->metadata, UINT64_MAX, 0, 0))
 		return;
 	stream_add(&rings->recorder, event);
 }

@@ -66,21 +66,27 @@ void stream_add(struct stream *stream, const union event *event)
 
 /* All of the head but the checksum, which the writer adds. */
 static void fill_head(const struct stream *stream, const struct metadata *metadata,
-		      unsigned int count, uint64_t discarded)
+		      unsigned int count, uint64_t discarded, uint64_t end_ns)
 {
 	struct packet *packet = stream->packet;
 	const union event *last = packet->events + count - 1;
 	uint64_t size = sizeof(packet->head) + (uint64_t)count * EVENT_BYTES;
-	uint64_t now = now_ns(), unused = 0;
+	uint64_t now = now_ns(), unused = 0, until_ns = now;
 
 	if (count)
 		unused = EVENT_BYTES - metadata->used_bytes[last->syscall.point % MAX_POINTS];
+	/* What was discarded since the packet before, was until this one's end. */
+	if (count) {
+		until_ns = discarded == stream->discarded ? 0 : end_ns;
+		if (until_ns < last->syscall.time_ns)
+			until_ns = last->syscall.time_ns;
+	}
 	packet->fd = stream->fd;
 	packet->size = size;
 	packet->head = (struct packet_head){
 		.magic = PACKET_MAGIC,
 		.timestamp_begin = count ? packet->events[0].syscall.time_ns : now,
-		.timestamp_end = count ? last->syscall.time_ns : now,
+		.timestamp_end = until_ns,
 		/* Of an empty packet, the padding of its head would be taken for an event. */
 		.content_size =
 			count ? (size - unused) * 8 : offsetof(struct packet_head, padding) * 8,
@@ -93,7 +99,7 @@ static void fill_head(const struct stream *stream, const struct metadata *metada
 }
 
 int stream_write(struct stream *stream, const struct metadata *metadata, uint64_t until_ns,
-		 uint64_t discarded)
+		 uint64_t discarded, uint64_t end_ns)
 {
 	struct packet *packet = stream->packet, *following;
 	unsigned int count = stream->count;
@@ -106,7 +112,7 @@ int stream_write(struct stream *stream, const struct metadata *metadata, uint64_
 	following = writer_packet();
 	if (!following)
 		return -ENOMEM;
-	fill_head(stream, metadata, count, discarded);
+	fill_head(stream, metadata, count, discarded, end_ns);
 	stream->count -= count;
 	memcpy(following->events, packet->events + count, (size_t)stream->count * EVENT_BYTES);
 	stream->packet = following;

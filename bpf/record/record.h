@@ -270,6 +270,9 @@ struct stream {
 	unsigned int count;
 	uint64_t sequence;
 	uint64_t discarded; /* said by the last packet */
+	/* How many had been discarded at a time, which the packet says that has all until then; 0:
+	 * nothing is left to be said. */
+	uint64_t lost, lost_ns;
 };
 
 int stream_open(struct stream *stream, int directory_fd, uint32_t cpu);
@@ -277,9 +280,10 @@ void stream_close(struct stream *stream);
 bool stream_full(const struct stream *stream);
 uint64_t stream_settled_ns(const struct stream *stream);
 void stream_add(struct stream *stream, const union event *event);
-/* Writes what is not younger than until_ns. */
+/* Writes what is not younger than until_ns. What was discarded since the packet before was so until
+ * end_ns: it ends no earlier, if it tells of any. */
 int stream_write(struct stream *stream, const struct metadata *metadata, uint64_t until_ns,
-		 uint64_t discarded);
+		 uint64_t discarded, uint64_t end_ns);
 
 /* ring.c */
 

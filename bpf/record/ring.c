@@ -263,24 +263,47 @@ int rings_finish(struct rings *rings)
 	return error;
 }
 
+/* Until when a stream's packet goes that is written now. */
+static uint64_t written_until_ns(const struct stream *stream, uint64_t now)
+{
+	/* It is full amid its ring: what is still there may be earlier than its last. */
+	return stream_full(stream) ? stream_settled_ns(stream) : now - HOLD_BACK_NS;
+}
+
+/* Losses are of the time until they are counted: no packet may tell of them that ends before. */
+static int write_stream(struct rings *rings, struct stream *stream, uint64_t lost, uint64_t now)
+{
+	uint64_t until_ns = written_until_ns(stream, now);
+	int error = 0;
+
+	if (stream->lost_ns && stream->lost_ns <= until_ns) {
+		error = stream_write(stream, rings->metadata, stream->lost_ns, stream->lost,
+				     stream->lost_ns);
+		stream->lost_ns = 0;
+	}
+	if (!stream->lost_ns && lost != stream->discarded) {
+		stream->lost = lost;
+		stream->lost_ns = now;
+	}
+	if (!error)
+		error = stream_write(stream, rings->metadata, until_ns, stream->discarded, 0);
+	/* A whole packet of one instant: order may suffer, not the events. */
+	if (!error && stream_full(stream))
+		error = stream_write(stream, rings->metadata, UINT64_MAX, stream->discarded, 0);
+	return error;
+}
+
 /* final: also what is younger than its order is certain, as nothing will follow. */
 int rings_write(struct rings *rings, bool final)
 {
-	uint64_t until_ns = final ? UINT64_MAX : now_ns() - HOLD_BACK_NS;
-
 	for (unsigned int cpu = 0; cpu < rings->cpu_count; cpu++) {
 		struct stream *stream = &rings->streams[cpu];
-		uint64_t lost = cpu_lost(rings, cpu);
-		/* It is full amid its ring: what is still there may be earlier than its last. */
-		bool amid = stream_full(stream) && !final;
-		int error = stream_write(stream, rings->metadata,
-					 amid ? stream_settled_ns(stream) : until_ns, lost);
+		uint64_t lost = cpu_lost(rings, cpu), now = now_ns();
+		int error = final ? stream_write(stream, rings->metadata, UINT64_MAX, lost, now)
+				  : write_stream(rings, stream, lost, now);
 
-		/* A whole packet of one instant: order may suffer, not the events. */
-		if (!error && stream_full(stream))
-			error = stream_write(stream, rings->metadata, UINT64_MAX, lost);
 		if (error)
 			return error;
 	}
-	return stream_write(&rings->recorder, rings->metadata, UINT64_MAX, 0);
+	return stream_write(&rings->recorder, rings->metadata, UINT64_MAX, 0, 0);
 }

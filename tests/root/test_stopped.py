@@ -40,7 +40,10 @@ def test_what_it_does_not_read_meanwhile(
     trace = read_trace(out)
     found = analyse(open_recording(out))
     assert bool(sum(found.quality.lost.values())) == loses
-    if not loses:
+    if loses:
+        # What was lost was lost while it stood still: neither before, nor behind that.
+        assert np.diff(np.sort(found.writes.begin_ns)).max() > STOPPED_S / 2 * 1e9
+    else:
         assert len(found.writes) + sum(found.left_out.values()) == WRITES
     assert trace.damage == found.quality.damage == ()
     assert np.array_equal(found.time_ns.sum(axis=0) + found.residual_ns, found.writes.latency_ns)
