@@ -22,7 +22,7 @@ WRITES = 2_000
 STOPPED_S = 0.7
 
 
-@pytest.mark.parametrize(("buffer_kib", "loses"), [(4096, False), (16, True)])
+@pytest.mark.parametrize(("buffer_kib", "loses"), [(4096, False), (64, True)])
 def test_what_it_does_not_read_meanwhile(
     buffer_kib: int, loses: bool, recorder: Path, disk: Path
 ) -> None:
