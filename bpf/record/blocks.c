@@ -150,8 +150,7 @@ static void read_path_transport(struct block *block)
 		closedir(subsystem);
 }
 
-/* Of a directory of sysfs that is a PCI device's; false: it is none. */
-static bool read_pci_id(const char *directory, char *id, size_t size)
+bool read_pci_id(const char *directory, char *id, size_t size)
 {
 	static const char *const files[] = { "vendor", "device" };
 	unsigned int numbers[2] = {};

@@ -73,13 +73,12 @@ static void fill_head(const struct stream *stream, const struct metadata *metada
 	uint64_t size = sizeof(packet->head) + (uint64_t)count * EVENT_BYTES;
 	uint64_t now = now_ns(), unused = 0, until_ns = now;
 
-	if (count)
-		unused = EVENT_BYTES - metadata->used_bytes[last->syscall.point % MAX_POINTS];
-	/* What was discarded since the packet before, was until this one's end. */
 	if (count) {
-		until_ns = discarded == stream->discarded ? 0 : end_ns;
-		if (until_ns < last->syscall.time_ns)
-			until_ns = last->syscall.time_ns;
+		unused = EVENT_BYTES - metadata->used_bytes[last->syscall.point % MAX_POINTS];
+		until_ns = last->syscall.time_ns;
+		/* What was discarded since the packet before, was until this one's end. */
+		if (discarded != stream->discarded && until_ns < end_ns)
+			until_ns = end_ns;
 	}
 	packet->fd = stream->fd;
 	packet->size = size;

@@ -18,33 +18,33 @@
 #define DEVICE "/dev/vfio/devices/"
 #define MASS_STORAGE 0x01 /* the class's first byte */
 
-static unsigned int read_number(const char *address, const char *file)
+static bool is_storage(const char *device)
 {
 	char path[PATH_MAX];
-	unsigned int number = 0;
+	unsigned int class = 0;
 	FILE *in;
 
-	snprintf(path, sizeof(path), PCI "/%s/%s", address, file);
+	snprintf(path, sizeof(path), "%.4000s/class", device);
 	in = fopen(path, "re");
-	if (in && fscanf(in, "%x", &number) != 1)
-		number = 0;
+	if (in && fscanf(in, "%x", &class) != 1)
+		class = 0;
 	if (in)
 		fclose(in);
-	return number;
+	return class >> 16 == MASS_STORAGE;
 }
 
 static void tell_device(pid_t pid, const char *address, FILE *out)
 {
 	const char *before = "\t";
-	char path[PATH_MAX];
+	char device[PATH_MAX], path[PATH_MAX], id[16];
 	struct dirent *irq;
 	DIR *irqs;
 
-	if (read_number(address, "class") >> 16 != MASS_STORAGE)
+	snprintf(device, sizeof(device), PCI "/%.255s", address);
+	if (!is_storage(device) || !read_pci_id(device, id, sizeof(id)))
 		return;
-	fprintf(out, "%d\t%s\t%04x:%04x", pid, address, read_number(address, "vendor"),
-		read_number(address, "device"));
-	snprintf(path, sizeof(path), PCI "/%s/msi_irqs", address);
+	fprintf(out, "%d\t%s\t%s", pid, address, id);
+	snprintf(path, sizeof(path), "%.4000s/msi_irqs", device);
 	irqs = opendir(path);
 	while (irqs && (irq = readdir(irqs))) {
 		if (irq->d_name[0] == '.')

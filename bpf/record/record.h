@@ -167,6 +167,8 @@ struct blocks {
 	unsigned int count;
 };
 
+/* vendor:device of a directory of sysfs that is a PCI device's; false: it is none. */
+bool read_pci_id(const char *directory, char *id, size_t size);
 int blocks_collect(struct blocks *blocks);
 void blocks_free(struct blocks *blocks);
 /* NULL: no block device */
@@ -201,6 +203,8 @@ int vmms_write(unsigned int asked, int directory_fd);
 
 /* images.c: which of a process's files are images that are not raw, and where those keep what */
 void images_tell(pid_t pid, FILE *formats_out, FILE *maps);
+
+/* passthrough.c: which disks' controllers a process has as its own */
 void passthrough_tell(pid_t pid, FILE *out);
 
 /* qcow2.c: where an image keeps what its guest sees */

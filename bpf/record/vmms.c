@@ -2,8 +2,9 @@
 /*
  * Virtual machines, as the command line of their QEMU has them: a line `pid name` each in
  * facts/vmms, and of those whose QEMU holds requests back itself in facts/throttled; `-` has no
- * name.  The disks that they have as their own are in facts/passthrough.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
- * later (QMP) is not there.  Nothing else of a command line is kept.
+ * name.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
+ * later (QMP) is not there.  Nothing else of a command line is kept.  Beside them, what of theirs
+ * is open: images, and disks that they have as their own (facts/passthrough).
  */
 #include <errno.h>
 #include <fcntl.h>
