@@ -304,9 +304,13 @@ def test_the_devices_rows_are_what_its_requests_took(seen: Seen) -> None:
 
 
 def test_the_clients_writes_are_fios(seen: Seen) -> None:
-    assert len(seen.breakdown.writes) == seen.witness.count
-    mean_ns = seen.breakdown.writes.latency_ns.mean()
-    assert abs(mean_ns / seen.witness.mean_ns - 1) <= TOLERANCE
+    """fio's clock is read outside of the calls: what is between them, with every tool's programs
+    on each call, is its own as well. It was 6 % of a write."""
+    writes = seen.breakdown.writes
+    assert len(writes) == seen.witness.count
+    least_ns = writes.latency_ns.mean()
+    most_ns = (writes.end_ns.max() - writes.begin_ns.min()) / len(writes)
+    assert least_ns * (1 - TOLERANCE) <= seen.witness.mean_ns <= most_ns * (1 + TOLERANCE)
 
 
 def syncs_ns(breakdown: Breakdown, trace: Trace) -> list[int]:
