@@ -94,6 +94,8 @@ def test_a_sync_of_what_nobody_recorded_may_be_of_more(recorded: str, partial: i
         f"sizes       {partial} syncs may be of more writes than was seen: not all that was "
         "written before them was recorded"
     ) * bool(partial)
+    how = table.headline(summarise(found), 80)[-1].removeprefix("fsync, open_datasync; ")
+    assert how == ("at least 0, 4k" if partial else "0, 4k")
     document = msgspec.json.decode(json.render(summarise(found)))
     assert document["quality"].get("partial_syncs", 0) == partial
 

@@ -86,14 +86,17 @@ def _verdict(summary: Summary, width: int) -> Iterator[Text]:
 
 
 def headline(summary: Summary, width: int) -> list[str]:
-    """How many writes, who made them, where; then how and of what size."""
+    """How many writes, who made them, where; then how and of what size, as far as it was seen."""
     count, of = summary.overall.count, summary.composition
     what = f"{KINDS[summary.op]}{summary.op.word}"
     who = f"{count} {what}{'s' if count != 1 else ''}"
     for column, word in (("process", "by"), ("file_system", "on"), ("device", "to")):
         if of.get(column):
             who += f" {word} {_names(tuple(of[column]))}"
-    how = "; ".join(_names(tuple(of[column])) for column in ("method", "size") if of.get(column))
+    sizes = _names(tuple(of.get("size", ())))
+    if sizes and summary.quality.partial_syncs:
+        sizes = f"at least {sizes}"
+    how = "; ".join(filter(None, (_names(tuple(of.get("method", ()))), sizes)))
     return [*quality.wrapped(who, width), *quality.wrapped(how, width)]
 
 
