@@ -10,35 +10,29 @@ import msgspec
 
 from iostrata.lab import qemu
 from iostrata.lab.problem import Problems
-from iostrata.lab.schema import Name, Place
-from iostrata.lab.steps.step import Ground, Site, Step
+from iostrata.lab.schema import Place
+from iostrata.lab.steps.plugged import Plugged
+from iostrata.lab.steps.step import Ground, Site
 
 
-class Device(Step, tag="device", tag_field="kind", frozen=True, kw_only=True):
+class Device(Plugged, tag="device", tag_field="kind", frozen=True, kw_only=True):
     """A device of ``guest``: ``driver`` and ``options`` are QEMU's own words for it.
 
     ``socket``: of the process on the machine below that serves it (vhost-user), and that maps the
     guest's memory. ``directory``: of that machine, which QEMU itself serves (9p).
     """
 
-    guest: Name
     driver: str
     options: dict[str, Any] = msgspec.field(default_factory=dict)
     socket: Place | None = None
     directory: Place | None = None
-
-    def involved(self) -> tuple[str, ...]:
-        return (self.machine, self.guest)
-
-    def slots(self, machine: str) -> tuple[str, ...]:
-        return (self.name,) if machine == self.guest else ()
 
     def shares(self, machine: str) -> tuple[tuple[str, str], ...]:
         mine = self.directory if machine == self.guest else None
         return ((self.name, mine),) if mine else ()
 
     def check(self, ground: Ground) -> Problems:
-        yield from ground.unless_nested("guest", self.machine, self.guest)
+        yield from super().check(ground)
         if self.socket and not ground.machines[self.guest].shared_memory:
             yield "socket", f"nobody can map the memory of {self.guest}", "give it shared_memory"
         if self.directory:

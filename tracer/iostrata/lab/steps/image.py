@@ -10,7 +10,8 @@ from iostrata.lab import qemu
 from iostrata.lab.monitor import Monitor
 from iostrata.lab.problem import Problems
 from iostrata.lab.schema import Amount, Count, Name, Place
-from iostrata.lab.steps.step import Ground, Site, Step
+from iostrata.lab.steps.plugged import Plugged
+from iostrata.lab.steps.step import Ground, Site
 
 # The page cache of the machine below, and whether the guest's disk has a write cache.
 CACHES: Final = {
@@ -27,7 +28,7 @@ BUSES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 }
 
 
-class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
+class Image(Plugged, tag="image", tag_field="kind", frozen=True, kw_only=True):
     """A disk of ``guest``, plugged in without a restart; its serial number is the step's name.
 
     It is one of: a new file in ``directory`` of the machine below; a ``device``, which is a disk
@@ -38,7 +39,6 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
     ``iops``: QEMU lets no more than so many requests a second through; 0: any number.
     """
 
-    guest: Name
     directory: Place | None = None
     device: Name | None = None
     transport: dict[str, Any] | None = None
@@ -60,13 +60,8 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
     def disks(self) -> tuple[tuple[str, str], ...]:
         return ((self.guest, self.name),)
 
-    def involved(self) -> tuple[str, ...]:
-        return (self.machine, self.guest)
-
-    def slots(self, machine: str) -> tuple[str, ...]:
-        return (self.name,) if machine == self.guest else ()
-
     def check(self, ground: Ground) -> Problems:
+        yield from super().check(ground)
         places = [self.directory, self.device, self.transport]
         if sum(place is not None for place in places) != 1:
             yield "directory", "an image is in one place", "give directory, device or transport"
@@ -74,7 +69,6 @@ class Image(Step, tag="image", tag_field="kind", frozen=True, kw_only=True):
             yield from ground.unless_mounted("directory", self.machine, self.directory)
         if self.device:
             yield from ground.unless_device("device", self.machine, self.device)
-        yield from ground.unless_nested("guest", self.machine, self.guest)
         if self.backing and (self.format == "raw" or not self.directory):
             yield "backing", "only a qcow2 file has one", 'give format = "qcow2" and a directory'
         if self.transport is not None and self.format != "raw":

@@ -9,7 +9,8 @@ from typing import Final
 from iostrata.lab import qemu
 from iostrata.lab.problem import Problems
 from iostrata.lab.schema import Name
-from iostrata.lab.steps.step import Ground, Site, Step
+from iostrata.lab.steps.plugged import Plugged
+from iostrata.lab.steps.step import Ground, Site
 
 ADDRESS: Final = "basename $(readlink -f /sys/block/{disk}/device/device)"
 DEVICE: Final = "/sys/bus/pci/devices/{address}"
@@ -24,13 +25,12 @@ TAKE_BACK: Final = f"""
     echo {{address}} >/sys/bus/pci/drivers_probe"""
 
 
-class Passthrough(Step, tag="passthrough", tag_field="kind", frozen=True, kw_only=True):
+class Passthrough(Plugged, tag="passthrough", tag_field="kind", frozen=True, kw_only=True):
     """``device``, an NVMe disk of ``machine``, is ``guest``'s own; it bears the step's name there.
 
     Its machine has an ``iommu``, and sees no request of it any more.
     """
 
-    guest: Name
     device: Name
 
     def modules(self, machine: str) -> tuple[str, ...]:
@@ -39,14 +39,8 @@ class Passthrough(Step, tag="passthrough", tag_field="kind", frozen=True, kw_onl
     def disks(self) -> tuple[tuple[str, str], ...]:
         return ((self.guest, self.name),)
 
-    def involved(self) -> tuple[str, ...]:
-        return (self.machine, self.guest)
-
-    def slots(self, machine: str) -> tuple[str, ...]:
-        return (self.name,) if machine == self.guest else ()
-
     def check(self, ground: Ground) -> Problems:
-        yield from ground.unless_nested("guest", self.machine, self.guest)
+        yield from super().check(ground)
         yield from ground.unless_device("device", self.machine, self.device)
         if not ground.machines[self.machine].iommu:
             yield "machine", f"{self.machine} can hand no device on", "give it an iommu"
