@@ -42,6 +42,9 @@ DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go
 DISTRIBUTION_PACKAGES := $(BUILD_PACKAGES) debian-archive-keyring debootstrap git
 DIST_PACKAGES := $(DISTRIBUTION_PACKAGES) podman rpm runc util-linux
 
+# Tests begin the program thousands of times: compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench dist lock man docs schema lint native native-arm64 install clean
 all: install
 

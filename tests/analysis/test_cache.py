@@ -49,7 +49,11 @@ def only_kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def anew(*_: object) -> Breakdown:
         raise AnalysedAnew
 
-    return lambda: monkeypatch.setattr(cache, "analyse", anew)
+    def only() -> None:
+        for name in ("prepare", "breakdown_of"):
+            monkeypatch.setattr(cache, name, anew)
+
+    return only
 
 
 def copied(name: str, tmp_path: Path) -> Recording:
@@ -193,3 +197,22 @@ def test_replay_prints_the_same(
     assert [path.name for path in recording.path.glob(".*")] == [KEPT]
     remove_recording(recording.path)
     assert not recording.path.exists() or not list(recording.path.iterdir())
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(
+    "words", [["html", "-o"], ["export", "--csv"]], ids=lambda words: str(words[0])
+)
+def test_other_views_are_the_same(
+    recording: Recording, only_kept: Callable[[], None], tmp_path: Path, words: list[str]
+) -> None:
+    command, option = words
+    view = [command, str(recording.path), "--force", option, str(tmp_path / "view")]
+    assert status_of([*view, "--no-cache"]) == 0
+    expected = (tmp_path / "view").read_bytes()
+    assert not list(recording.path.glob(".*"))
+    assert status_of(view) == 0
+    only_kept()
+    (tmp_path / "view").unlink()
+    assert status_of(view) == 0
+    assert (tmp_path / "view").read_bytes() == expected

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import iostrata
-from iostrata.analysis.pipeline import analyse, nobody
+from iostrata.analysis.pipeline import Prepared, breakdown_of, nobody, prepare
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
 from iostrata.recording import ANALYSIS, Recording
 
@@ -75,12 +75,16 @@ def analysed(
     jobs: int = 1,
     cached: bool = True,
     heard: Callable[[float], None] = nobody,
+    found: Prepared | None = None,
 ) -> Breakdown:
-    """As ``analyse``, or what that came to before. ``cached``: that may be taken, and kept."""
+    """As ``analyse``, or what that came to before. ``cached``: that may be taken, and kept.
+
+    ``found``: what ``prepare`` has found of it, where that is known.
+    """
     key = _key(recording, op) if cached else b""
     if key and (known := _taken(recording.path, op, key)):
         return known
-    breakdown = analyse(recording, op, jobs, heard)
+    breakdown = breakdown_of(found or prepare(recording, op), jobs, heard)
     # What was written to meanwhile was perhaps read before.
     if key and key == _key(recording, op):
         _keep(recording.path, key, breakdown)

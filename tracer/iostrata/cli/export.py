@@ -13,10 +13,11 @@ from typing import Annotated, Final
 
 import typer
 
-from iostrata.analysis import Prepared, beside, breakdown_of, prepare, quality_of
+from iostrata.analysis import Prepared, beside, prepare, quality_of
 from iostrata.attribute import select
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, replacing
+from iostrata.cli.present import told
 from iostrata.cli.story import Story
 from iostrata.columns import Ints
 from iostrata.errors import STATUS_LOSSES, UsageError
@@ -78,6 +79,7 @@ def export(
     op: options.OneOp = options.Operations.SYNC,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
     jobs: options.Jobs = 0,
+    no_cache: options.NoCache = False,
     quiet: options.Quiet = False,
 ) -> int:
     """Export a recording for Perfetto, SQL and spreadsheets.
@@ -128,22 +130,23 @@ def export(
         _redact(source, redacted, story)
         if not wanted:
             return 0
-    found = prepare(source, Op(op.value))
-    chosen = choice.rows(found.writes)
-    rows = _rows(found, chosen, first, last, bool(writes), story) if perfetto else chosen
-    if perfetto:
-        with _named(perfetto, story) as file:
-            write_perfetto(file, found, rows, slices_of(found, rows))
-    if parquet or csv:
-        breakdown = breakdown_of(found, jobs)
-        quality = breakdown.quality
-        _tables(select(breakdown, chosen), chosen, parquet, csv, story)
-    else:
+    found = prepare(source, Op(op.value)) if perfetto or spans else None
+    if found:
+        chosen = choice.rows(found.writes)
+        rows = _rows(found, chosen, first, last, bool(writes), story) if perfetto else chosen
         quality = quality_of(found.path, found.plain_writes, {})
         quality = beside(found, chosen if spans else rows, quality)
-    if spans:
-        with _named(spans, story) as file:
-            write_parquet(file, batches(found, chosen), quality, SPANS)
+        if perfetto:
+            with _named(perfetto, story) as file:
+                write_perfetto(file, found, rows, slices_of(found, rows))
+        if spans:
+            with _named(spans, story) as file:
+                write_parquet(file, batches(found, chosen), quality, SPANS)
+    if parquet or csv:
+        breakdown = told(source, Op(op.value), jobs, not no_cache, quiet, found)
+        quality = breakdown.quality
+        chosen = choice.rows(breakdown.writes)
+        _tables(select(breakdown, chosen), chosen, parquet, csv, story)
     if quality.doubtful:
         story.say("the recording has losses or damage, or left something over: see iostrata replay")
         return STATUS_LOSSES

@@ -9,10 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
-from iostrata.analysis import Given, breakdown_of, estimate, prepare, timelines_of
+from iostrata.analysis import Given, estimate, prepare, timelines_of
 from iostrata.analysis import Path as MachinesPath
 from iostrata.attribute import Choice, by_segment, charts, chosen, summarise
-from iostrata.cli import filters, options
+from iostrata.cli import filters, options, present
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
@@ -50,6 +50,7 @@ def html(
     op: options.OneOp = options.Operations.SYNC,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     jobs: options.Jobs = 0,
+    no_cache: options.NoCache = False,
     quiet: options.Quiet = False,
 ) -> int:
     """Make one HTML page of a recording.
@@ -70,7 +71,7 @@ def html(
     wanted = filters.wanted(since, until, process, to_file, slower_than)
     opened = open_recording(recording)
     found = prepare(opened, Op(op.value))
-    breakdown = chosen(breakdown_of(found, jobs), wanted)
+    breakdown = chosen(present.told(opened, found.op, jobs, not no_cache, quiet, found), wanted)
     shown = Page(
         name=recording.resolve().name,
         summary=summarise(breakdown, by.value if by else ""),

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 from rich.console import Console
 
-from iostrata.analysis import analysed
+from iostrata.analysis import Prepared, analysed
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.story import Story, complain
@@ -99,11 +99,21 @@ def _found(recording: Path, wishes: Wishes) -> Breakdown:
     )
 
 
-def told(recording: Recording, op: Op, jobs: int, cached: bool) -> Breakdown:
-    """What a recording came to; how far it is until then is shown on a terminal."""
-    story = Story(alone=True)
+def told(
+    recording: Recording,
+    op: Op,
+    jobs: int,
+    cached: bool,
+    quiet: bool = False,
+    found: Prepared | None = None,
+) -> Breakdown:
+    """What a recording came to; how far it is until then is shown on a terminal.
+
+    ``found``: what is known of it already.
+    """
+    story = Story(quiet, alone=True)
     try:
-        return analysed(recording, op, jobs, cached, story.analysed)
+        return analysed(recording, op, jobs, cached, story.analysed, found)
     finally:
         story.stop()
 
