@@ -105,9 +105,11 @@ install: .stamps/python native
 
 native: .stamps/build-packages
 	$(MAKE) --no-print-directory -C bpf
+	$(MAKE) --no-print-directory -C tracer/native
 
 native-arm64: .stamps/sysroot-arm64
 	$(MAKE) --no-print-directory -C bpf ARCH=arm64
+	$(MAKE) --no-print-directory -C tracer/native ARCH=arm64
 
 .stamps/sysroot-arm64: Makefile | .stamps/cross-packages .stamps/python
 	$(BIN)/python -m iostrata.lab.sysroot arm64 $@ $(CROSS_LIBRARIES)
@@ -147,3 +149,4 @@ clean:
 	rm -rf .stamps $(VENV)
 	$(MAKE) --no-print-directory -C packaging clean
 	$(MAKE) --no-print-directory -C bpf clean
+	$(MAKE) --no-print-directory -C tracer/native clean

@@ -17,15 +17,18 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "tracer" / "iostrata"
 
 # What each part of the package may import of the others; a part may always import itself.
-FOUNDATION: Final = frozenset({"cgroups", "columns", "crew", "errors", "foreign", "model", "units"})
+FOUNDATION: Final = frozenset(
+    {"cgroups", "columns", "crew", "errors", "foreign", "model", "native", "units"}
+)
 STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "hops", "attribute"}
 ALLOWED: Final = {
     "cgroups": frozenset[str](),
-    "columns": frozenset[str](),
+    "columns": frozenset({"native"}),
     "crew": frozenset[str](),
     "model": frozenset({"columns"}),
     "errors": frozenset[str](),
     "foreign": frozenset[str](),
+    "native": frozenset[str](),
     "units": frozenset[str](),
     "trace": FOUNDATION,
     "layers": FOUNDATION | {"trace"},

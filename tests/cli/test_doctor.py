@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from iostrata import native
 from iostrata.cli import doctor, status_of
 from iostrata.record import Refusal
 from iostrata.record.diagnosis import Diagnosis, Probe, verdicts
@@ -110,3 +111,13 @@ def test_programs_refused_alike_are_named_together(
     monkeypatch.setattr(doctor, "diagnose", lambda: Diagnosis(system(), None, verdicts(probes)))
     status_of(["doctor"])
     assert "virtio_add, virtio_interrupt: EPERM, forbidden\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("library", [None, native.LIBRARY or object()])
+def test_an_analysis_without_its_c_is_said(
+    library: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "diagnose", diagnosis)
+    monkeypatch.setattr(native, "LIBRARY", library)
+    status_of(["doctor"])
+    assert ("libnative.so" in capsys.readouterr().out) == (library is None)

@@ -22,6 +22,7 @@ from iostrata import __version__
 from iostrata.errors import RecorderError
 from iostrata.record import find_recorder
 from tests.record.test_binary import PT_INTERP, headers
+from tests.test_native import needed_by
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ("LICENSE", "README.md", "bpf", "docs", "pyproject.toml", "scenarios", "tracer")
@@ -93,8 +94,13 @@ def test_nothing_in_it_needs_a_library(wheels: tuple[Path, Path]) -> None:
     """What its tags promise of old and new C libraries, and of musl's."""
     with ZipFile(wheels[0]) as wheel:
         native = [one for one in wheel.infolist() if wheel.read(one).startswith(ELF)]
-        (recorder,) = native
+        by_name = {one.filename: one for one in native}
+        recorder = by_name.pop("iostrata/record/iostrata-record")
+        (library,) = by_name
         binary = wheel.read(recorder)
+        needed = needed_by(wheel.read(library))
+    assert library == "iostrata/libnative.so"
+    assert not needed
     assert recorder.filename == "iostrata/record/iostrata-record"
     assert recorder.external_attr >> 16 & 0o777 == 0o755
     assert PT_INTERP not in dict(headers(binary))

@@ -11,6 +11,8 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from iostrata import native
+
 Ints = NDArray[np.int64]
 
 NEVER: Final = np.iinfo(np.int64).max
@@ -19,8 +21,10 @@ NEVER: Final = np.iinfo(np.int64).max
 PLACES: Final = 1 << 62
 """How many pairs of a key and a time can be told apart by one number."""
 
-
 FEW: Final = 4
+
+WALKS: Final = 16
+"""Of a table, for fewer look-ups than it has rows: from then on it is worth sorting."""
 
 
 def integers(column: ArrayLike) -> Ints:
@@ -161,11 +165,17 @@ class AsOf:
     """Looks rows up by key and time: the last one at or before, the first at or after.
 
     ``keys``, ``times``: int64, equal length, any order. Every answer is the row's
-    index in the given columns, -1 where there is none. O(log n) a look-up.
+    index in the given columns, -1 where there is none. O(log n) a look-up, or less.
     """
 
     def __init__(self, keys: Ints, times: Ints) -> None:
         self._keys, self._given = keys, times
+        self._walks = 0
+
+    @cached_property
+    def _by_time(self) -> Ints | None:
+        """The rows' stable order by time; None: they are in it."""
+        return None if ascend(self._given) else np.argsort(self._given, kind="stable")
 
     @cached_property
     def _ordered(self) -> _Ordered:
@@ -175,6 +185,12 @@ class AsOf:
     def _find(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
         if not len(self._keys) or not len(keys):
             return np.full(len(keys), -1)
+        if native.LIBRARY is None or self._walks == WALKS:
+            return self._search(keys, times, after=after)
+        self._walks += len(keys) < len(self._keys)
+        return native.as_of(self._keys, self._given, self._by_time, keys, times, after=after)
+
+    def _search(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
         ordered = self._ordered
         rank = np.searchsorted(ordered.unique, keys)
         known = np.minimum(rank, len(ordered.unique) - 1)
@@ -183,7 +199,9 @@ class AsOf:
             times = np.searchsorted(ordered.ticks, times)
         elif ordered.ticks is not None:
             times = np.searchsorted(ordered.ticks, times, side="right") - 1
-        since = np.minimum(np.maximum(times - (ordered.origin - 1), 0), ordered.span - 1)
+        first = ordered.origin - 1
+        # Clipped before it is subtracted from: what is asked for may be any number.
+        since = np.clip(times, first, first + ordered.span - 1) - first
         place = rank * ordered.span + since
         side: Literal["left", "right"] = "left" if after else "right"
         if ascend(place):
@@ -218,6 +236,9 @@ class AsOf:
         following = np.full(len(self._keys), NEVER)
         if not len(following):
             return following
+        if native.LIBRARY is not None:
+            row = native.next_of(self._keys, self._by_time)
+            return np.where(row >= 0, self._given[row], NEVER)
         ordered = self._ordered
         same = np.flatnonzero(ordered.rank[1:-1] == ordered.rank[:-2])
         following[ordered.order[same]] = ordered.times[same + 1]

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from iostrata import native
 from iostrata.columns import Ints, distinct
 from iostrata.stitch import Spans
 
@@ -59,6 +60,15 @@ def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
     piece's own time is not credited.
     """
+    if native.LIBRARY is not None:
+        times = spans.begin_ns, spans.end_ns
+        held = native.sweep(spans.owner, spans.rank, *times, begin_ns, end_ns)
+        if held is not None:
+            return Held(*held)
+    return _sweep(spans, begin_ns, end_ns)
+
+
+def _sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     # A write that hung for hours must not make every other's stretch as long.
     after = np.cumsum(end_ns - begin_ns + 1)
     start = after - (end_ns - begin_ns + 1)

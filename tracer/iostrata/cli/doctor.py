@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from iostrata import native
 from iostrata.cli import doctor_json
 from iostrata.cli.present import terminal_width
 from iostrata.cli.remarks import cautions, remarks
@@ -54,6 +55,9 @@ def lines(found: Diagnosis, width: int) -> Iterator[str]:
         yield from labelled("  try", [found.refusal.hint], width)
     else:
         yield from labelled("eBPF", ["allowed"], width)
+    if native.LIBRARY is None:
+        slow = f"{native.NAME}: without it the analysis takes longer; in its source: make native"
+        yield from labelled("missing", [slow], width)
     for name in found.lacking:
         yield from labelled("missing", [f"{name}: {BUYS[name][1]}"], width)
     yield ""

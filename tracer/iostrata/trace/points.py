@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import distinct
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
@@ -137,16 +138,28 @@ class Points:
             column[:] = self._few[field][begin:end]
 
     def _read(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
+        numbers = self._numbers(found) if native.LIBRARY is not None else []
         for part in self._order() if found else ():
             first, last = part.range(begin, end)
             events = part.stream.events(self.dtype)
             for slots, places in spans(part, first, last):
-                for piece in range(0, len(slots), PIECE_EVENTS):
-                    slot = slots[piece : piece + PIECE_EVENTS].astype(np.intp)
-                    where = places[piece : piece + PIECE_EVENTS].astype(np.intp) - begin
-                    for field, column in found.items():
-                        column[where] = events[field][slot]
+                if numbers:
+                    native.gather(events, slots, places, begin, numbers)
+                else:
+                    _copy(events, slots, places, begin, found)
                 part.stream.release(slots)
+
+    def _numbers(self, found: Mapping[str, NDArray[np.generic]]) -> list[native.Field]:
+        """The fields, if all are whole numbers that are wanted as int64."""
+        offsets = {name: offset for name, (_, offset, *_) in (self.dtype.fields or {}).items()}
+        fields = [
+            native.Field(self.dtype[field], offsets[field], column.view(np.int64))
+            for field, column in found.items()
+            if self.dtype[field].kind in "iu" and column.dtype == np.int64
+            # Those of a few events are fields of a table.
+            if column.flags.c_contiguous
+        ]
+        return fields if len(fields) == len(found) else []
 
     def source(self, begin: int, end: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
         """Which stream (its place among this point's) and slot each event of a range is in."""
@@ -177,6 +190,20 @@ class Points:
         return self._parts
 
 
+def _copy(
+    events: NDArray[np.void],
+    slots: Slots,
+    places: Slots,
+    begin: int,
+    found: Mapping[str, NDArray[np.generic]],
+) -> None:
+    for piece in range(0, len(slots), PIECE_EVENTS):
+        slot = slots[piece : piece + PIECE_EVENTS].astype(np.intp)
+        where = places[piece : piece + PIECE_EVENTS].astype(np.intp) - begin
+        for field, column in found.items():
+            column[where] = events[field][slot]
+
+
 def ordered(parts: list[tuple[Stream, Slots]], times: list[Times]) -> tuple[list[Part], Times]:
     """The parts with each event's place in order of time, and all times in that order."""
     for index, (stream, slots) in enumerate(parts):
@@ -186,15 +213,23 @@ def ordered(parts: list[tuple[Stream, Slots]], times: list[Times]) -> tuple[list
     if len(parts) == 1:
         ((stream, slots),) = parts
         return [Part(stream, slots, np.arange(len(slots), dtype=np.uint32))], times[0]
-    together = np.concatenate([np.empty(0, np.uint64), *times])
-    order = np.argsort(together, kind="stable")
-    places = np.empty(len(order), np.uint32)
-    places[order] = np.arange(len(order), dtype=np.uint32)
+    places, together = merged(times)
     edges = np.cumsum([len(slots) for _, slots in parts])[:-1]
     return [
         Part(stream, slots, part)
         for (stream, slots), part in zip(parts, np.split(places, edges), strict=False)
-    ], together[order]
+    ], together
+
+
+def merged(times: list[Times]) -> tuple[Slots, Times]:
+    """Of times that ascend in each part, each one's place among all, and all in order."""
+    if native.LIBRARY is not None and times:
+        return native.merge(times)
+    together = np.concatenate([np.empty(0, np.uint64), *times])
+    order = np.argsort(together, kind="stable")
+    places = np.empty(len(order), np.uint32)
+    places[order] = np.arange(len(order), dtype=np.uint32)
+    return places, together[order]
 
 
 def spans(part: Part, first: int, last: int) -> Iterator[tuple[Slots, Slots]]:

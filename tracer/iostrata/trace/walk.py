@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import distinct
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.packet import (
@@ -40,7 +41,7 @@ from iostrata.trace.stream import (
     Stream,
     Times,
 )
-from iostrata.trace.times import LATEST_NS, Expected, impossible
+from iostrata.trace.times import BEFORE_NS, LATEST_NS, Expected, impossible
 
 ANYTHING = Expected()
 # Packets, of a file of noise that was made for it, may be claimed anywhere, each up to its end.
@@ -78,6 +79,13 @@ class Walk:
         self._number = before.number + 1 if before else 0
         self._patience_bytes = MOST_IN_VAIN * len(data)
         self._damages = 0
+        self._told = native.Told.of(
+            {
+                number: [(one.offset, one.zero) for one in fields]
+                for number, fields in expected.fields.items()
+            },
+            max(expected.begin_ns - BEFORE_NS, 0),
+        )
 
     def run(self, missing_bytes: int = 0) -> None:
         """``missing_bytes``: what the file has behind the data, and is not looked at."""
@@ -249,7 +257,7 @@ class Walk:
         packets, self._packets = self._packets, []
         ranges = [(packet.first_slot, packet.first_slot + packet.count) for packet in packets]
         total = sum(packet.count for packet in packets)
-        if not total:
+        if not total or self._index_whole(packets, total):
             return
         every_time, every_number = self._stream.column("<u8", 0), self._stream.column("<u2", 8)
         slots = np.concatenate([np.arange(begin, end) for begin, end in ranges])
@@ -271,6 +279,25 @@ class Walk:
             self._slots.setdefault(number, []).append(ordered[begin:end])
             self._times.setdefault(number, []).append(times[begin:end])
         self._stream.release(slots)
+
+    def _index_whole(self, packets: list[Packet], total: int) -> bool:
+        """The same, if C is there and nothing is wrong."""
+        if native.LIBRARY is None:
+            return False
+        spans = [(one.first_slot, one.count, one.begin_ns, one.end_ns) for one in packets]
+        slots = self._stream.column("V64", 0)
+        found = native.index_packets(slots, spans, total, self._last_ns, self._told)
+        if found is None:
+            return False
+        self._last_ns = found.last_ns
+        edges = np.cumsum(found.counts).tolist()
+        for number in np.flatnonzero(found.counts).tolist():
+            begin, end = edges[number] - int(found.counts[number]), edges[number]
+            self._slots.setdefault(number, []).append(found.slots[begin:end])
+            self._times.setdefault(number, []).append(found.times[begin:end])
+        first, last = packets[0], packets[-1]
+        self._stream.release(np.array([first.first_slot, last.first_slot + last.count - 1]))
+        return True
 
     def _wrong(
         self,

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What C does against its twins: the same on anything, and nothing outside of its columns."""
+
+from __future__ import annotations
+
+import _ctypes
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iostrata import native
+from iostrata.analysis import analyse
+from iostrata.attribute import attribute, summarise, sweep
+from iostrata.columns import AsOf
+from iostrata.model import Op
+from iostrata.recording import open_recording
+from iostrata.report import json
+from iostrata.stitch import Spans
+from iostrata.trace import Trace, layout, read_trace
+from iostrata.trace.packet import CRC_AT
+from tests.trace.random_events import all_of, counts, packet_sizes, random_events, seeds, write
+
+ROOT: Final = Path(__file__).parents[1]
+RECORDINGS: Final = [
+    place for folder in ("recordings", "recordings_of_reads")
+    for place in sorted((ROOT / "tests" / folder).iterdir()) if place.is_dir()
+]  # fmt: skip
+NOTHING: Final = np.zeros(0, np.int64)
+EVENT: Final = f"V{layout.EVENT_BYTES}"
+PT_DYNAMIC: Final = 2
+DT_NEEDED: Final = 1
+DT_SYMTAB: Final = 6
+DT_VERNEED: Final = 0x6FFFFFFE
+
+pytestmark = pytest.mark.skipif(
+    native.LIBRARY is None, reason="libnative.so was not built here: make native"
+)
+
+near = st.integers(-5, 5)
+anything = near | st.integers(-(2**63), 2**63 - 1)
+have = st.lists(st.tuples(anything, near | st.integers(-(2**61), 2**61)), max_size=30)
+rows = st.lists(st.tuples(anything, anything), max_size=30)
+
+
+@contextmanager
+def twin() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "LIBRARY", None)
+        yield
+
+
+def columns(values: Sequence[tuple[int, ...]], width: int) -> list[np.ndarray]:
+    return list(np.array(values, np.int64).reshape(-1, width).T)
+
+
+def few_keys(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pointers of one kind, and times with ties; mostly, but not always, in order."""
+    random = np.random.default_rng(seed)
+    keys = -0x7780_0000_0000 + random.integers(0, max(count // 3, 1), count) * 256
+    times = np.sort(random.integers(0, 2 * count + 1, count))
+    late = random.integers(0, max(count, 1), count // 50)
+    times[late] = random.permutation(times[late])
+    return keys, times
+
+
+def the_same_rows(have: list[np.ndarray], ask: list[np.ndarray]) -> None:
+    table = AsOf(*have)
+    found = [look(*ask) for look in (table.at_or_before, table.at_or_after, table.at_or_nearest)]
+    following = table.following()
+    with twin():
+        other = AsOf(*have)
+        looks = (other.at_or_before, other.at_or_after, other.at_or_nearest)
+        for one, look in zip(found, looks, strict=True):
+            assert one.tolist() == look(*ask).tolist()
+        assert following.tolist() == other.following().tolist()
+
+
+@given(have, rows)
+def test_rows_by_key_and_time(have: list[tuple[int, int]], ask: list[tuple[int, int]]) -> None:
+    the_same_rows(columns(have, 2), columns(ask, 2))
+
+
+@given(seeds, st.integers(0, 3000), st.integers(0, 3000))
+def test_many_rows_by_key_and_time(seed: int, have: int, ask: int) -> None:
+    the_same_rows(list(few_keys(seed, have)), list(few_keys(seed + 1, ask)))
+
+
+def test_what_is_asked_for_again_and_again_is_sorted_once() -> None:
+    keys, times = few_keys(1, 1000)
+    table = AsOf(keys, times)
+    with twin():
+        expected = AsOf(keys, times).at_or_before(keys[:10], times[:10]).tolist()
+    for _ in range(40):
+        assert table.at_or_before(keys[:10], times[:10]).tolist() == expected
+    assert "_ordered" in vars(table)
+
+
+spans = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 70), near, near | anything))
+long = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 5000), near, st.integers(0, 9)),
+                min_size=80, max_size=300)  # fmt: skip
+
+
+@given(spans | long, st.lists(st.tuples(near, st.integers(0, 9)), min_size=5, max_size=5))
+def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]]) -> None:
+    owner, rank, begin, end = columns(some, 4)
+    first, took = columns(pieces, 2)
+    own = Spans(owner, rank.astype(np.int16), begin, np.clip(end, -(2**60), 2**60), owner)
+    held, other = sweep(own, first, first + took), None
+    with twin():
+        other = sweep(own, first, first + took)
+    assert held.ranks.tolist() == other.ranks.tolist()
+    assert (held.until_ns > held.since_ns).all()
+    kept = other.until_ns > other.since_ns
+    for name in ("level", "owner", "since_ns", "until_ns"):
+        assert getattr(held, name).tolist() == getattr(other, name)[kept].tolist()
+    ours, theirs = (attribute(one, len(pieces)) for one in (held, other))
+    assert {rank: own.tolist() for rank, own in ours.items()} == {
+        rank: own.tolist() for rank, own in theirs.items()
+    }
+
+
+def of_trace(trace: Trace) -> list[Any]:
+    """All that reading comes to, of any part of it."""
+    events = {name: all_of(points).tobytes() for name, points in trace.points.items()}
+    numbers = {
+        name: [column.tolist() for column in points.integers(*fields, begin=1).values()]
+        for name, points in trace.points.items()
+        for fields in [[f for f in points.fields if points.dtype[f].kind in "iu"]]
+    }
+    found = (trace.damage, trace.unknown, trace.lost_by_point, trace.event_count)
+    return [events, numbers, *found, [stream.gaps for stream in trace.streams]]
+
+
+@settings(max_examples=50)
+@given(seeds, counts, packet_sizes, st.lists(st.tuples(seeds, st.integers(0, 255)), max_size=3))
+def test_reading(
+    seed: int, counts: dict[str, int], packet_events: int, flips: list[tuple[int, int]]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        directory = write(Path(name), random_events(seed, counts), packet_events)
+        paths = [path for path in sorted(directory.iterdir()) if path.name != "metadata"]
+        for place, value in flips:
+            path = paths[place % len(paths)]
+            data = bytearray(path.read_bytes() if path.is_file() else b"")
+            if data:
+                data[place % len(data)] = value
+                path.write_bytes(data)
+        with pytest.MonkeyPatch.context() as patch:
+            # What is wrong in a packet is told by its checksum first.
+            patch.setattr("iostrata.trace.walk.checksum", checksum_told)
+            # What few events come to is kept; these are many.
+            patch.setattr("iostrata.trace.points.FEW_EVENTS", 0)
+            found = of_trace(read_trace(directory))
+            with twin():
+                assert found == of_trace(read_trace(directory))
+
+
+def checksum_told(data: bytes, at: int, size: int) -> int:
+    told: int = struct.unpack_from("<I", data, at + CRC_AT)[0]
+    return told
+
+
+@pytest.mark.parametrize("place", RECORDINGS, ids=lambda place: place.name)
+def test_real_recordings(place: Path) -> None:
+    op = Op.SYNC
+    if place.parent.name == "recordings_of_reads":
+        op = Op.DIRECT if place.name.endswith("direct") else Op.READ
+    ours = json.render(summarise(analyse(open_recording(place), op)))
+    with twin():
+        theirs = json.render(summarise(analyse(open_recording(place), op)))
+    assert ours == theirs
+
+
+def test_what_leads_nowhere_is_refused() -> None:
+    one, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
+    slot, event = np.zeros(1, np.uint32), np.zeros(1, EVENT)
+    field = native.Field(np.dtype(np.uint64), 0, one.copy())
+    away = np.array([1 << 40])
+    told = native.Told.of({}, 0)
+    for rows in (away, -away, one + 1, one - 1):
+        with pytest.raises(IndexError):
+            native.as_of(one, one, rows, one, one, after=False)
+        with pytest.raises(IndexError):
+            native.as_of(one, one, rows, one, one, after=True)
+        with pytest.raises(IndexError):
+            native.next_of(one, rows)
+        with pytest.raises(IndexError):
+            native.sweep(rows, one, one, one + 1, one, one + 1)
+    with pytest.raises(IndexError):
+        native.sweep(one, one - 2, one, one + 1, one, one + 1)
+    for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):
+        with pytest.raises(IndexError):
+            native.gather(event, slots, places, begin, [field])
+    for offset in (57, 64, -1, 1 << 40):
+        with pytest.raises(IndexError):
+            native.gather(event, slot, slot, 0, [field._replace(offset=offset)])
+    for first, count in ((1, 1), (0, 2), (-1, 1), (0, -1), (1 << 62, 1), (0, (1 << 63) - 1)):
+        assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told) is None
+    assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told) is not None
+    assert native.as_of(none, none, None, one, one, after=True).tolist() == [-1]
+
+
+def needed_by(binary: bytes) -> list[int]:
+    """The libraries that a shared object says it needs, and versions of theirs, by its tags."""
+    (begin,) = struct.unpack_from("<Q", binary, 32)
+    size, count = struct.unpack_from("<HH", binary, 54)
+    headers = (
+        struct.unpack_from("<IIQQQQ", binary, begin + number * size) for number in range(count)
+    )
+    (dynamic,) = (binary[one[2] : one[2] + one[5]] for one in headers if one[0] == PT_DYNAMIC)
+    tags = [tag for tag, _ in struct.iter_unpack("<qQ", dynamic)]
+    assert DT_SYMTAB in tags
+    return [tag for tag in tags if tag in (DT_NEEDED, DT_VERNEED)]
+
+
+def test_it_needs_no_library() -> None:
+    built = next(path for path in (native.PACKAGED, native.BUILT) if path.exists())
+    assert not needed_by(built.read_bytes())
+    # As this interpreter's own does.
+    assert needed_by(Path(_ctypes.__file__).read_bytes())
+
+
+def test_a_file_that_is_no_library_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / native.NAME).write_bytes(b"\x7fELF")
+    assert native.load([tmp_path / native.NAME, tmp_path]) is None
+    assert native.load([tmp_path / native.NAME, native.PACKAGED, native.BUILT]) is not None
+
+
+WATCHED: Final = """
+import sys
+import pytest
+from iostrata import native
+native.LIBRARY = native.load([sys.argv[1]])
+assert native.LIBRARY is not None
+own = ["tests/test_native.py", "-k", "not real and not watched"]
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *own]))
+"""
+
+
+def test_nothing_is_touched_that_is_not_its_own_when_it_is_watched(tmp_path: Path) -> None:
+    library = subprocess.run(
+        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if not shutil.which("make") or not Path(library).is_absolute():
+        pytest.skip("the compiler has no libasan")
+    made = ["make", "-s", "-C", str(ROOT / "tracer/native"), f"OUT={tmp_path}", "CFLAGS=-O1 -g",
+            "SANITIZE=address,undefined"]  # fmt: skip
+    subprocess.run(made, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, str(tmp_path / native.NAME)], cwd=ROOT, check=False,
+        capture_output=True, text=True,
+        env=os.environ | {"LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What C does of the analysis, where it was built: several times as fast, and nothing else.
+
+Who calls one of these has its twin in NumPy, for where there is no library (another type of
+CPU), and as the oracle of the tests. Columns are of equal length unless it is said.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from ctypes import CDLL, c_int64, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+NAME: Final = "libnative.so"
+PACKAGED: Final = Path(__file__).parent / NAME
+BUILT: Final = Path(__file__).parents[1] / "native" / "build" / NAME
+
+Ints = NDArray[np.int64]
+
+# Nobody who makes a recording knows where its keys will be looked for.
+_SEED: Final = secrets.randbits(64)
+_SLOT: Final = np.dtype([("key", np.int64), ("row", np.int64)])
+_EDGE: Final = np.dtype([("time_ns", np.int64), ("ends", np.int32), ("level", np.int32)])
+_RUN: Final = np.dtype([("time_ns", np.uint64), ("next", np.int64), ("number", np.int64)])
+_NUMBERS: Final = 1 << 16
+_TOO_MANY: Final = -2
+
+# Of each function, what it takes: a: an array, n: a number, u: one without a sign.
+_FUNCTIONS: Final = {
+    "as_of_after": "aaanaaananua",
+    "as_of_before": "aaanaaananua",
+    "as_of_next": "aananua",
+    "gather": "anaannnaaan",
+    "index_packets": "anaaaanuaaauaaaa",
+    "merge": "aanaaa",
+    "sweep": "aaaanaanaanaaaaaa",
+}
+_TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
+
+
+def load(paths: Sequence[Path] = (PACKAGED, BUILT)) -> CDLL | None:
+    """The first of the libraries that this machine can run."""
+    for path in paths:
+        try:
+            library = CDLL(str(path))
+        except OSError:
+            continue
+        for name, words in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.argtypes = [_TYPES[word] for word in words]
+            function.restype = c_int64
+        return library
+    return None
+
+
+LIBRARY = load()
+
+
+def as_of(
+    keys: Ints, times: Ints, order: Ints | None, asked: Ints, at: Ints, *, after: bool
+) -> Ints:
+    """Of each key and time that is asked for, the row that is the last at or before, or the first
+    at or after; -1: there is none.
+
+    ``order``: of the rows by time, stable; None: they are in it. ``asked``, ``at``: as many as
+    there are wanted.
+    """
+    found, own = np.empty(len(asked), np.int64), None
+    if not bool((at[1:] >= at[:-1]).all()):
+        own = np.argsort(at, kind="stable")
+    slots, bits = _slots(len(keys))
+    name = "as_of_after" if after else "as_of_before"
+    _call(
+        name, _ints(keys), _ints(times), order, len(keys), _ints(asked), _ints(at), own,
+        len(asked), slots, bits, _SEED, found,
+    )  # fmt: skip
+    return found
+
+
+def next_of(keys: Ints, order: Ints | None) -> Ints:
+    """Of each row, its key's next one in order of time; -1: there is none. ``order``: as above."""
+    found = np.empty(len(keys), np.int64)
+    slots, bits = _slots(len(keys))
+    _call("as_of_next", _ints(keys), order, len(keys), slots, bits, _SEED, found)
+    return found
+
+
+class Field(NamedTuple):
+    """A whole number of an event, of at most 8 bytes, and where all of them are wanted."""
+
+    dtype: np.dtype[Any]
+    offset: int
+    column: Ints
+
+
+def gather(
+    events: NDArray[np.void],
+    slots: NDArray[np.uint32],
+    places: NDArray[np.uint32],
+    begin: int,
+    fields: Sequence[Field],
+) -> None:
+    """Copies fields of the events in some slots to the rows ``places - begin`` of their columns."""
+    offset = np.array([field.offset for field in fields])
+    bytes_ = [field.dtype.itemsize for field in fields]
+    signed = np.array([field.dtype.kind == "i" for field in fields])
+    columns = np.array([field.column.ctypes.data for field in fields], np.uint64)
+    rows = min(len(field.column) for field in fields)
+    _call(
+        "gather", events, len(events), slots, places, len(slots), begin, rows, offset,
+        np.where(signed, np.negative(bytes_), bytes_), columns, len(fields),
+    )  # fmt: skip
+
+
+class Told(NamedTuple):
+    """Of the times that events tell besides their own, where they are; none is earlier.
+
+    ``first``: of each point's number, which are its; ``may_be_zero``: what is not known is 0.
+    """
+
+    first: Ints
+    offset: Ints
+    may_be_zero: Ints
+    earliest_ns: int
+
+    @staticmethod
+    def of(fields: Mapping[int, Sequence[tuple[int, bool]]], earliest_ns: int) -> Told:
+        """``fields``: by point number, the offset of each and whether it may be 0."""
+        first = np.zeros(_NUMBERS + 1, np.int64)
+        for number, own in fields.items():
+            first[number + 1] = len(own)
+        every = [field for number in sorted(fields) for field in fields[number]]
+        offset, zero = np.array(every, np.int64).reshape(-1, 2).T
+        return Told(np.cumsum(first), _ints(offset), _ints(zero), earliest_ns)
+
+
+class Indexed(NamedTuple):
+    """``counts``: of events of each number; ``slots``, ``times``: number by number."""
+
+    counts: Ints
+    slots: NDArray[np.uint32]
+    times: NDArray[np.uint64]
+    last_ns: int
+
+
+def index_packets(
+    events: NDArray[np.void],
+    packets: Sequence[tuple[int, int, int, int]],
+    total: int,
+    last_ns: int,
+    told: Told,
+) -> Indexed | None:
+    """Where the events of each point are; None: something is wrong with their times.
+
+    ``packets``: first slot, events, begin and end; ``total``: events of all. ``last_ns``: when the
+    last event was before them, and then of them.
+    """
+    columns = list(zip(*packets, strict=True))
+    first, count = (np.array(column, np.int64) for column in columns[:2])
+    begin, end = (np.array(column, np.uint64) for column in columns[2:])
+    counts, places = np.zeros(_NUMBERS, np.int64), np.empty(_NUMBERS, np.int64)
+    slots, times = np.empty(total, np.uint32), np.empty(total, np.uint64)
+    try:
+        last_ns = _call(
+            "index_packets", events, len(events), first, count, begin, end, len(packets), last_ns,
+            *told, counts, places, slots, times,
+        )  # fmt: skip
+    except IndexError:
+        return None
+    return Indexed(counts, slots, times, last_ns)
+
+
+def merge(times: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Of times that ascend in each part, each one's place among all, and all in order."""
+    together = np.concatenate(times)
+    edges = np.cumsum([0, *(len(part) for part in times)])
+    places, merged = np.empty(len(together), np.uint32), np.empty(len(together), np.uint64)
+    _call("merge", together, edges, len(times), np.empty(len(times), _RUN), places, merged)
+    return places, merged
+
+
+def sweep(
+    owner: Ints,
+    rank: NDArray[np.signedinteger],
+    begin_ns: Ints,
+    end_ns: Ints,
+    first_ns: Ints,
+    last_ns: Ints,
+) -> tuple[Ints, Ints, Ints, Ints, Ints] | None:
+    """Ranks that are at work at any time; and of each stretch of a piece the place of the highest
+    one among them, the piece (``owner``), since when and until. None: there are too many ranks.
+
+    ``rank``: from -1 on. ``first_ns``, ``last_ns``: of the pieces.
+    """
+    count, ranks = len(owner), int(rank.max(initial=-1)) + 2
+    level, working = np.zeros(ranks, np.int32), np.zeros(ranks, np.int32)
+    places, edges = np.zeros(len(first_ns) + 2, np.int64), np.empty(2 * count, _EDGE)
+    held = [np.empty(2 * count, np.int64) for _ in range(4)]
+    stretches = _call(
+        "sweep", _ints(owner), np.ascontiguousarray(rank, np.int32), _ints(begin_ns),
+        _ints(end_ns), count, _ints(first_ns), _ints(last_ns), len(first_ns), level, working,
+        ranks, places, edges, *held,
+    )  # fmt: skip
+    if stretches == _TOO_MANY:
+        return None
+    of, piece, since, until = (column[:stretches] for column in held)
+    return np.flatnonzero(level) - 1, of, piece, since, until
+
+
+def _call(name: str, *words: NDArray[Any] | int | None) -> int:
+    """IndexError: something leads out of its columns."""
+    given = [word.ctypes.data if isinstance(word, np.ndarray) else word for word in words]
+    result: int = getattr(LIBRARY, name)(*given)
+    if result == -1:
+        raise IndexError(f"{name}: an index out of bounds")
+    return result
+
+
+def _slots(rows: int) -> tuple[NDArray[np.void], int]:
+    """Room for twice as many keys as there are rows, at least; and its bits."""
+    bits = max(rows, 1).bit_length() + 1
+    return np.empty(1 << bits, _SLOT), bits
+
+
+def _ints(column: NDArray[np.integer[Any]]) -> Ints:
+    """In a row, as C reads them."""
+    return np.ascontiguousarray(column, np.int64)

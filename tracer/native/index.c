@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets of a stream file to the slots and times of each point's events, where nothing of them
+ * is wrong: else the twin tells what. */
+#include <stdbool.h>
+
+#include "native.h"
+
+enum {
+	EVENT_BYTES = 64,
+	NUMBER_AT = 8
+};
+
+/* What is known of the events of a stream. Of the times that those of point n tell besides their
+ * own in, ``first_field[n]`` is the first, ``first_field[n + 1]`` none any more. */
+struct expected {
+	const int64_t *first_field;
+	const int64_t *offset;
+	const int64_t *may_be_zero;
+	uint64_t earliest_ns;
+};
+
+static inline uint64_t time_at(const uint8_t *event, int64_t offset)
+{
+	uint64_t time_ns;
+
+	__builtin_memcpy(&time_ns, event + offset, sizeof(time_ns));
+	return time_ns;
+}
+
+static inline uint16_t number_of(const uint8_t *event)
+{
+	uint16_t number;
+
+	__builtin_memcpy(&number, event + NUMBER_AT, sizeof(number));
+	return number;
+}
+
+/* No event is written before what it tells of. */
+static inline bool possible(const struct expected *expected, const uint8_t *event)
+{
+	uint16_t number = number_of(event);
+
+	for (int64_t field = expected->first_field[number];
+	     field < expected->first_field[number + 1]; field++) {
+		uint64_t told_ns = time_at(event, expected->offset[field]);
+
+		if (told_ns == 0 ? !expected->may_be_zero[field] : told_ns < expected->earliest_ns)
+			return false;
+		if (told_ns > time_at(event, 0))
+			return false;
+	}
+	return true;
+}
+
+/* Returns when the last event was. ``count``: of each of the 65536 numbers that a point may have, 0 at first: how many events it has
+ * then. ``place``: as many. ``slots``, ``times_ns``: of all events, point by point. */
+PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const int64_t *first_slot,
+			     const int64_t *in_packet, const uint64_t *begin_ns,
+			     const uint64_t *end_ns, int64_t packets, uint64_t last_ns,
+			     const int64_t *first_field, const int64_t *offset,
+			     const int64_t *may_be_zero, uint64_t earliest_ns, int64_t *count,
+			     int64_t *place, uint32_t *slots, uint64_t *times_ns)
+{
+	const struct expected expected = { first_field, offset, may_be_zero, earliest_ns };
+	int64_t before = 0;
+
+	for (int64_t packet = 0; packet < packets; packet++) {
+		int64_t first = first_slot[packet], last = first + in_packet[packet];
+
+		if (first < 0 || last < first || last > event_count)
+			return WRONG;
+		for (int64_t slot = first; slot < last; slot++) {
+			const uint8_t *event = events + slot * EVENT_BYTES;
+			uint64_t time_ns = time_at(event, 0);
+
+			if (time_ns < last_ns || time_ns < begin_ns[packet] ||
+			    time_ns > end_ns[packet] || !possible(&expected, event))
+				return WRONG;
+			last_ns = time_ns;
+			count[number_of(event)]++;
+		}
+	}
+	for (int64_t number = 0; number <= UINT16_MAX; number++) {
+		place[number] = before;
+		before += count[number];
+	}
+	for (int64_t packet = 0; packet < packets; packet++) {
+		int64_t first = first_slot[packet];
+
+		for (int64_t slot = first; slot < first + in_packet[packet]; slot++) {
+			const uint8_t *event = events + slot * EVENT_BYTES;
+			int64_t at = place[number_of(event)]++;
+
+			/* Who writes to the file meanwhile may have made it another's. */
+			if (at >= before)
+				return WRONG;
+			slots[at] = (uint32_t)slot;
+			times_ns[at] = time_at(event, 0);
+		}
+	}
+	return (int64_t)last_ns;
+}

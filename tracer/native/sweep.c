@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spans of pieces to who held which stretch of them: at each instant the highest level at work. */
+#include <stdbool.h>
+
+#include "native.h"
+
+enum {
+	WORD = 64,
+	MOST_LEVELS = WORD * WORD,
+	FEW = 32
+};
+
+/* What begins stands before what ends at the same time: what touches is one. */
+struct edge {
+	int64_t time_ns;
+	int32_t ends;
+	int32_t level;
+};
+
+/* Which levels are on; one bit of ``some`` for each word of ``on`` that is not 0. */
+struct at_work {
+	uint64_t some;
+	uint64_t on[WORD];
+};
+
+static inline void flip(struct at_work *levels, int64_t level)
+{
+	uint64_t word = levels->on[level / WORD] ^= (uint64_t)1 << level % WORD;
+	uint64_t bit = (uint64_t)1 << level / WORD;
+
+	levels->some = word ? levels->some | bit : levels->some & ~bit;
+}
+
+static inline int64_t highest(const struct at_work *levels)
+{
+	int64_t word;
+
+	if (!levels->some)
+		return -1;
+	word = WORD - 1 - __builtin_clzll(levels->some);
+	return word * WORD + WORD - 1 - __builtin_clzll(levels->on[word]);
+}
+
+static inline bool before(const struct edge *one, const struct edge *other)
+{
+	if (one->time_ns != other->time_ns)
+		return one->time_ns < other->time_ns;
+	return one->ends < other->ends;
+}
+
+static void sink(struct edge *edges, int64_t count, int64_t at)
+{
+	struct edge sinking = edges[at];
+
+	for (int64_t child; (child = 2 * at + 1) < count; at = child) {
+		if (child + 1 < count && before(&edges[child], &edges[child + 1]))
+			child++;
+		if (!before(&sinking, &edges[child]))
+			break;
+		edges[at] = edges[child];
+	}
+	edges[at] = sinking;
+}
+
+/* Most pieces have few. */
+static void sort(struct edge *edges, int64_t count)
+{
+	if (count <= FEW) {
+		for (int64_t i = 1; i < count; i++) {
+			struct edge edge = edges[i];
+			int64_t at = i;
+
+			for (; at && before(&edge, &edges[at - 1]); at--)
+				edges[at] = edges[at - 1];
+			edges[at] = edge;
+		}
+		return;
+	}
+	for (int64_t at = count / 2; at--;)
+		sink(edges, count, at);
+	while (--count > 0) {
+		struct edge last = edges[count];
+
+		edges[count] = edges[0];
+		edges[0] = last;
+		sink(edges, count, 0);
+	}
+}
+
+/* Who held what, one row a stretch: there is room for as many as there are edges. */
+struct held {
+	int64_t *level;
+	int64_t *owner;
+	int64_t *since_ns;
+	int64_t *until_ns;
+	int64_t count;
+};
+
+/* ``working``: how many spans of each level are at work, all 0 before and after. */
+static void hold(struct held *held, int64_t owner, const struct edge *edges, int64_t count,
+		 int32_t *working)
+{
+	struct at_work levels = { 0 };
+	int64_t since_ns = 0, top = -1;
+
+	for (const struct edge *edge = edges; edge < edges + count; edge++) {
+		bool flips = edge->ends ? !--working[edge->level] : !working[edge->level]++;
+
+		if (!flips)
+			continue;
+		if (top >= 0 && edge->time_ns > since_ns) {
+			held->level[held->count] = top;
+			held->owner[held->count] = owner;
+			held->since_ns[held->count] = since_ns;
+			held->until_ns[held->count++] = edge->time_ns;
+		}
+		since_ns = edge->time_ns;
+		flip(&levels, edge->level);
+		top = highest(&levels);
+	}
+}
+
+struct clipped {
+	int64_t begin_ns;
+	int64_t end_ns;
+};
+
+static inline struct clipped clip(int64_t begin_ns, int64_t end_ns, int64_t first_ns,
+				  int64_t last_ns)
+{
+	return (struct clipped){ begin_ns > first_ns ? begin_ns : first_ns,
+				 end_ns < last_ns ? end_ns : last_ns };
+}
+
+/* Returns how many stretches there are. ``level``: of each rank from -1 on, 0 at first; then its
+ * number among those that some span has, from 1 on. ``working``: one of each rank; ``first``: two
+ * more than pieces; all 0 at first. ``edges``: two a span. */
+PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *begin_ns,
+		     const int64_t *end_ns, int64_t count, const int64_t *piece_begin_ns,
+		     const int64_t *piece_end_ns, int64_t pieces, int32_t *level, int32_t *working,
+		     int64_t ranks, int64_t *first, struct edge *edges, int64_t *held_level,
+		     int64_t *held_owner, int64_t *since_ns, int64_t *until_ns)
+{
+	struct held held = { held_level, held_owner, since_ns, until_ns, 0 };
+	int32_t levels = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		int64_t piece = owner[i], place = (int64_t)rank[i] + 1;
+		struct clipped own;
+
+		if ((uint64_t)piece >= (uint64_t)pieces || (uint64_t)place >= (uint64_t)ranks)
+			return WRONG;
+		own = clip(begin_ns[i], end_ns[i], piece_begin_ns[piece], piece_end_ns[piece]);
+		if (own.end_ns <= own.begin_ns)
+			continue;
+		level[place] = 1;
+		first[piece + 2] += 2;
+	}
+	for (int64_t place = 0; place < ranks; place++)
+		if (level[place])
+			level[place] = ++levels;
+	if (levels > MOST_LEVELS)
+		return TOO_MANY;
+	for (int64_t piece = 0; piece < pieces; piece++)
+		first[piece + 2] += first[piece + 1];
+	for (int64_t i = 0; i < count; i++) {
+		int64_t piece = owner[i];
+		struct clipped own =
+			clip(begin_ns[i], end_ns[i], piece_begin_ns[piece], piece_end_ns[piece]);
+		struct edge *edge;
+
+		if (own.end_ns <= own.begin_ns)
+			continue;
+		edge = &edges[first[piece + 1]];
+		first[piece + 1] += 2;
+		edge[0] = (struct edge){ own.begin_ns, 0, level[rank[i] + 1] - 1 };
+		edge[1] = (struct edge){ own.end_ns, 1, level[rank[i] + 1] - 1 };
+	}
+	/* By now each piece's edges end where the next one's begin. */
+	for (int64_t piece = 0; piece < pieces; piece++) {
+		int64_t begin = first[piece], edge_count = first[piece + 1] - begin;
+
+		sort(edges + begin, edge_count);
+		hold(&held, piece, edges + begin, edge_count, working);
+	}
+	return held.count;
+}
