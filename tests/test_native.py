@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.attribute import attribute, summarise, sweep
-from iostrata.columns import AsOf
+from iostrata.columns import AsOf, overlapping
 from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import json
@@ -105,6 +105,21 @@ def test_what_is_asked_for_again_and_again_is_sorted_once() -> None:
     for _ in range(40):
         assert table.at_or_before(keys[:10], times[:10]).tolist() == expected
     assert "_ordered" in vars(table)
+
+
+intervals = st.lists(st.tuples(near, near, near | anything), max_size=40)
+
+
+@given(intervals, intervals, st.sampled_from([None, 1, 2, 16]))
+def test_overlapping(
+    mine: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]], most: int | None
+) -> None:
+    one, begin, end = columns(mine, 3)
+    other, other_begin, other_end = columns(theirs, 3)
+    found = overlapping(one, begin, end, other, other_begin, other_end, most)
+    with twin():
+        expected = overlapping(one, begin, end, other, other_begin, other_end, most)
+    assert [column.tolist() for column in found] == [column.tolist() for column in expected]
 
 
 spans = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 70), near, near | anything))
@@ -198,6 +213,10 @@ def test_what_leads_nowhere_is_refused() -> None:
             native.next_of(one, rows)
         with pytest.raises(IndexError):
             native.sweep(rows, one, one, one + 1, one, one + 1)
+        with pytest.raises(IndexError):
+            native.overlap((one, one, one), rows, (one, one, one), None, None)
+        with pytest.raises(IndexError):
+            native.overlap((one, one, one), None, (one, one, one), rows, None)
     with pytest.raises(IndexError):
         native.sweep(one, one - 2, one, one + 1, one, one + 1)
     for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):

@@ -93,7 +93,13 @@ def order_of(*keys: NDArray[np.integer]) -> Ints:
 
 def ascend(values: Ints) -> bool:
     """Whether none is less than the one before it."""
-    return bool((values[1:] >= values[:-1]).all())
+    return bool(later(values).all())
+
+
+def later(values: Ints) -> NDArray[np.bool_]:
+    """Of each but the first, whether it is no less than the one before it."""
+    not_less: NDArray[np.bool_] = values[1:] >= values[:-1]
+    return not_less
 
 
 def among(ascending: Ints, others: Ints) -> NDArray[np.bool_]:
@@ -349,6 +355,13 @@ def overlapping(
     nothing = np.zeros(0, np.int64)
     if not len(keys) or not len(other_keys):
         return nothing, nothing
+    if native.LIBRARY is not None:
+        rows, others = (keys, begins, ends), (other_keys, other_begins, other_ends)
+        order = None if ascend(keys) else order_of(keys)
+        other_order = None
+        if not ascend(other_keys) or not (changes(other_keys)[1:] | later(other_begins)).all():
+            other_order = np.lexsort((other_begins, other_keys))
+        return native.overlap(rows, order, others, other_order, most)
     pairs: list[tuple[Ints, Ints]] = []
     for key in distinct(other_keys):
         mine = np.flatnonzero(keys == key)

@@ -24,20 +24,19 @@ Ints = NDArray[np.int64]
 
 # Nobody who makes a recording knows where its keys will be looked for.
 _SEED: Final = secrets.randbits(64)
-_SLOT: Final = np.dtype([("key", np.int64), ("row", np.int64)])
-_EDGE: Final = np.dtype([("time_ns", np.int64), ("ends", np.int32), ("level", np.int32)])
 _RUN: Final = np.dtype([("time_ns", np.uint64), ("next", np.int64), ("number", np.int64)])
 _NUMBERS: Final = 1 << 16
 _TOO_MANY: Final = -2
 
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
-    "as_of_after": "aaanaaananua",
-    "as_of_before": "aaanaaananua",
-    "as_of_next": "aananua",
+    "as_of_after": "aaanaaanaanua",
+    "as_of_before": "aaanaaanaanua",
+    "as_of_next": "aanaanua",
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
     "merge": "aanaaa",
+    "overlap": "aaaanaaaannaaaan",
     "sweep": "aaaanaanaanaaaaaa",
 }
 _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
@@ -73,11 +72,10 @@ def as_of(
     found, own = np.empty(len(asked), np.int64), None
     if not bool((at[1:] >= at[:-1]).all()):
         own = np.argsort(at, kind="stable")
-    slots, bits = _slots(len(keys))
     name = "as_of_after" if after else "as_of_before"
     _call(
         name, _ints(keys), _ints(times), order, len(keys), _ints(asked), _ints(at), own,
-        len(asked), slots, bits, _SEED, found,
+        len(asked), *_slots(len(keys)), _SEED, found,
     )  # fmt: skip
     return found
 
@@ -85,8 +83,7 @@ def as_of(
 def next_of(keys: Ints, order: Ints | None) -> Ints:
     """Of each row, its key's next one in order of time; -1: there is none. ``order``: as above."""
     found = np.empty(len(keys), np.int64)
-    slots, bits = _slots(len(keys))
-    _call("as_of_next", _ints(keys), order, len(keys), slots, bits, _SEED, found)
+    _call("as_of_next", _ints(keys), order, len(keys), *_slots(len(keys)), _SEED, found)
     return found
 
 
@@ -184,6 +181,33 @@ def merge(times: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint32], NDAr
     return places, merged
 
 
+def overlap(
+    rows: tuple[Ints, Ints, Ints],
+    order: Ints | None,
+    others: tuple[Ints, Ints, Ints],
+    other_order: Ints | None,
+    most: int | None,
+) -> tuple[Ints, Ints]:
+    """All pairs of a row and another of the same key whose intervals overlap: two columns.
+
+    ``rows``, ``others``: keys, begins and ends. ``order``: of the rows by key, stable;
+    ``other_order``: of the others by key and begin; None: they are in it. ``most``: of how many at
+    each end of a row's interval.
+    """
+    count, other_count = len(rows[0]), len(others[0])
+    mine, theirs = [_ints(column) for column in rows], [_ints(column) for column in others]
+    begin, reach = np.empty(other_count, np.int64), np.empty(other_count, np.int64)
+    pairs = count + other_count
+    while True:
+        left, right = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+        pairs = _call(
+            "overlap", *mine, order, count, *theirs, other_order, other_count, most or 0, begin,
+            reach, left, right, pairs,
+        )  # fmt: skip
+        if pairs <= len(left):
+            return left[:pairs].copy(), right[:pairs].copy()
+
+
 def sweep(
     owner: Ints,
     rank: NDArray[np.signedinteger],
@@ -193,13 +217,14 @@ def sweep(
     last_ns: Ints,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints] | None:
     """Ranks that are at work at any time; and of each stretch of a piece the place of the highest
-    one among them, the piece (``owner``), since when and until. None: there are too many ranks.
+    one among them, the piece (``owner``), since when and until. None: there are too many ranks, or
+    a piece takes too long.
 
     ``rank``: from -1 on. ``first_ns``, ``last_ns``: of the pieces.
     """
     count, ranks = len(owner), int(rank.max(initial=-1)) + 2
     level, working = np.zeros(ranks, np.int32), np.zeros(ranks, np.int32)
-    places, edges = np.zeros(len(first_ns) + 2, np.int64), np.empty(2 * count, _EDGE)
+    places, edges = np.zeros(len(first_ns) + 2, np.int64), np.empty(2 * count, np.uint64)
     held = [np.empty(2 * count, np.int64) for _ in range(4)]
     stretches = _call(
         "sweep", _ints(owner), np.ascontiguousarray(rank, np.int32), _ints(begin_ns),
@@ -221,10 +246,10 @@ def _call(name: str, *words: NDArray[Any] | int | None) -> int:
     return result
 
 
-def _slots(rows: int) -> tuple[NDArray[np.void], int]:
-    """Room for twice as many keys as there are rows, at least; and its bits."""
-    bits = max(rows, 1).bit_length() + 1
-    return np.empty(1 << bits, _SLOT), bits
+def _slots(rows: int) -> tuple[Ints, NDArray[np.int32], int]:
+    """Room for half as many keys again as there are rows, at least; and its bits."""
+    bits = (rows + rows // 2 + 1).bit_length()
+    return np.empty(1 << bits, np.int64), np.empty(1 << bits, np.int32), bits
 
 
 def _ints(column: NDArray[np.integer[Any]]) -> Ints:

@@ -3,14 +3,10 @@
  * asked for are walked in order of time once, and each key's latest row is kept. */
 #include "native.h"
 
-/* Open addressing; empty while ``row`` is -1. */
-struct slot {
-	int64_t key;
-	int64_t row;
-};
-
+/* Open addressing: where ``row`` is -1, there is no key. */
 struct table {
-	struct slot *slots;
+	int64_t *key;
+	int32_t *row;
 	int64_t bits;
 	uint64_t seed; /* Nobody can make a recording whose keys all meet. */
 };
@@ -18,27 +14,29 @@ struct table {
 static void empty(const struct table *table)
 {
 	for (int64_t place = 0; place < (int64_t)1 << table->bits; place++)
-		table->slots[place].row = -1;
+		table->row[place] = -1;
 }
 
-static inline struct slot *slot_of(const struct table *table, int64_t key)
+static inline uint64_t place_of(const struct table *table, int64_t key)
 {
 	uint64_t last = ((uint64_t)1 << table->bits) - 1;
-	uint64_t mixed = ((uint64_t)key + table->seed) * (table->seed | 1);
+	uint64_t place = ((uint64_t)key + table->seed) * (table->seed | 1);
 
-	mixed = (mixed ^ (mixed >> 32)) * 0x9E3779B97F4A7C15u;
-	mixed >>= 64 - table->bits;
-	while (table->slots[mixed].row >= 0 && table->slots[mixed].key != key)
-		mixed = (mixed + 1) & last;
-	return &table->slots[mixed];
+	place = (place ^ (place >> 32)) * 0x9E3779B97F4A7C15u >> (64 - table->bits);
+	while (table->row[place] >= 0 && table->key[place] != key)
+		place = (place + 1) & last;
+	return place;
 }
 
-static inline void keep(const struct table *table, int64_t key, int64_t row)
+/* Returns the row that the key had before. */
+static inline int64_t keep(const struct table *table, int64_t key, int64_t row)
 {
-	struct slot *slot = slot_of(table, key);
+	uint64_t place = place_of(table, key);
+	int64_t before = table->row[place];
 
-	slot->key = key;
-	slot->row = row;
+	table->key[place] = key;
+	table->row[place] = (int32_t)row;
+	return before;
 }
 
 /* ``order``: of the rows by time, stable; null: they are in it. */
@@ -47,13 +45,13 @@ static inline int64_t row_at(const int64_t *order, int64_t place)
 	return order ? order[place] : place;
 }
 
-/* ``slots``: 1 << bits of them, more than there are rows. */
+/* ``slot_key``, ``slot_row``: 1 << bits of them, more than there are rows. */
 PUBLIC int64_t as_of_before(const int64_t *keys, const int64_t *times, const int64_t *order,
 			    int64_t count, const int64_t *asked, const int64_t *at,
-			    const int64_t *asked_order, int64_t asked_count, struct slot *slots,
-			    int64_t bits, uint64_t seed, int64_t *found)
+			    const int64_t *asked_order, int64_t asked_count, int64_t *slot_key,
+			    int32_t *slot_row, int64_t bits, uint64_t seed, int64_t *found)
 {
-	const struct table table = { slots, bits, seed };
+	const struct table table = { slot_key, slot_row, bits, seed };
 	int64_t place = 0;
 
 	empty(&table);
@@ -71,17 +69,17 @@ PUBLIC int64_t as_of_before(const int64_t *keys, const int64_t *times, const int
 				break;
 			keep(&table, keys[row], row);
 		}
-		found[query] = slot_of(&table, asked[query])->row;
+		found[query] = slot_row[place_of(&table, asked[query])];
 	}
 	return 0;
 }
 
 PUBLIC int64_t as_of_after(const int64_t *keys, const int64_t *times, const int64_t *order,
 			   int64_t count, const int64_t *asked, const int64_t *at,
-			   const int64_t *asked_order, int64_t asked_count, struct slot *slots,
-			   int64_t bits, uint64_t seed, int64_t *found)
+			   const int64_t *asked_order, int64_t asked_count, int64_t *slot_key,
+			   int32_t *slot_row, int64_t bits, uint64_t seed, int64_t *found)
 {
-	const struct table table = { slots, bits, seed };
+	const struct table table = { slot_key, slot_row, bits, seed };
 	int64_t place = count - 1;
 
 	empty(&table);
@@ -99,28 +97,25 @@ PUBLIC int64_t as_of_after(const int64_t *keys, const int64_t *times, const int6
 				break;
 			keep(&table, keys[row], row);
 		}
-		found[query] = slot_of(&table, asked[query])->row;
+		found[query] = slot_row[place_of(&table, asked[query])];
 	}
 	return 0;
 }
 
 /* Of each row, the next one of its key in order of time; -1: there is none. */
 PUBLIC int64_t as_of_next(const int64_t *keys, const int64_t *order, int64_t count,
-			  struct slot *slots, int64_t bits, uint64_t seed, int64_t *found)
+			  int64_t *slot_key, int32_t *slot_row, int64_t bits, uint64_t seed,
+			  int64_t *found)
 {
-	const struct table table = { slots, bits, seed };
+	const struct table table = { slot_key, slot_row, bits, seed };
 
 	empty(&table);
 	for (int64_t place = count - 1; place >= 0; place--) {
 		int64_t row = row_at(order, place);
-		struct slot *slot;
 
 		if ((uint64_t)row >= (uint64_t)count)
 			return WRONG;
-		slot = slot_of(&table, keys[row]);
-		found[row] = slot->row;
-		slot->key = keys[row];
-		slot->row = row;
+		found[row] = keep(&table, keys[row], row);
 	}
 	return 0;
 }

@@ -6,21 +6,21 @@
 
 enum {
 	WORD = 64,
-	MOST_LEVELS = WORD * WORD,
+	LEVEL_BITS = 12,
+	MOST_LEVELS = 1 << LEVEL_BITS,
 	FEW = 32
 };
 
-/* What begins stands before what ends at the same time: what touches is one. */
-struct edge {
-	int64_t time_ns;
-	int32_t ends;
-	int32_t level;
-};
+/* When a span begins or ends, from its piece's begin on, and its level, in one number: what begins
+ * is before what ends at the same time, so that what touches is one. */
+#define ENDS ((uint64_t)1 << LEVEL_BITS)
+#define TIME_SHIFT (LEVEL_BITS + 1)
+#define LATEST_NS ((uint64_t)1 << (63 - TIME_SHIFT))
 
 /* Which levels are on; one bit of ``some`` for each word of ``on`` that is not 0. */
 struct at_work {
 	uint64_t some;
-	uint64_t on[WORD];
+	uint64_t on[MOST_LEVELS / WORD];
 };
 
 static inline void flip(struct at_work *levels, int64_t level)
@@ -41,21 +41,14 @@ static inline int64_t highest(const struct at_work *levels)
 	return word * WORD + WORD - 1 - __builtin_clzll(levels->on[word]);
 }
 
-static inline bool before(const struct edge *one, const struct edge *other)
+static void sink(uint64_t *edges, int64_t count, int64_t at)
 {
-	if (one->time_ns != other->time_ns)
-		return one->time_ns < other->time_ns;
-	return one->ends < other->ends;
-}
-
-static void sink(struct edge *edges, int64_t count, int64_t at)
-{
-	struct edge sinking = edges[at];
+	uint64_t sinking = edges[at];
 
 	for (int64_t child; (child = 2 * at + 1) < count; at = child) {
-		if (child + 1 < count && before(&edges[child], &edges[child + 1]))
+		if (child + 1 < count && edges[child] < edges[child + 1])
 			child++;
-		if (!before(&sinking, &edges[child]))
+		if (sinking >= edges[child])
 			break;
 		edges[at] = edges[child];
 	}
@@ -63,14 +56,14 @@ static void sink(struct edge *edges, int64_t count, int64_t at)
 }
 
 /* Most pieces have few. */
-static void sort(struct edge *edges, int64_t count)
+static void sort(uint64_t *edges, int64_t count)
 {
 	if (count <= FEW) {
 		for (int64_t i = 1; i < count; i++) {
-			struct edge edge = edges[i];
+			uint64_t edge = edges[i];
 			int64_t at = i;
 
-			for (; at && before(&edge, &edges[at - 1]); at--)
+			for (; at && edge < edges[at - 1]; at--)
 				edges[at] = edges[at - 1];
 			edges[at] = edge;
 		}
@@ -79,7 +72,7 @@ static void sort(struct edge *edges, int64_t count)
 	for (int64_t at = count / 2; at--;)
 		sink(edges, count, at);
 	while (--count > 0) {
-		struct edge last = edges[count];
+		uint64_t last = edges[count];
 
 		edges[count] = edges[0];
 		edges[0] = last;
@@ -97,25 +90,27 @@ struct held {
 };
 
 /* ``working``: how many spans of each level are at work, all 0 before and after. */
-static void hold(struct held *held, int64_t owner, const struct edge *edges, int64_t count,
-		 int32_t *working)
+static void hold(struct held *held, int64_t owner, int64_t begin_ns, const uint64_t *edges,
+		 int64_t count, int32_t *working)
 {
 	struct at_work levels = { 0 };
 	int64_t since_ns = 0, top = -1;
 
-	for (const struct edge *edge = edges; edge < edges + count; edge++) {
-		bool flips = edge->ends ? !--working[edge->level] : !working[edge->level]++;
+	for (const uint64_t *edge = edges; edge < edges + count; edge++) {
+		int64_t level = *edge & (MOST_LEVELS - 1);
+		int64_t time_ns = begin_ns + (int64_t)(*edge >> TIME_SHIFT);
+		bool flips = *edge & ENDS ? !--working[level] : !working[level]++;
 
 		if (!flips)
 			continue;
-		if (top >= 0 && edge->time_ns > since_ns) {
+		if (top >= 0 && time_ns > since_ns) {
 			held->level[held->count] = top;
 			held->owner[held->count] = owner;
 			held->since_ns[held->count] = since_ns;
-			held->until_ns[held->count++] = edge->time_ns;
+			held->until_ns[held->count++] = time_ns;
 		}
-		since_ns = edge->time_ns;
-		flip(&levels, edge->level);
+		since_ns = time_ns;
+		flip(&levels, level);
 		top = highest(&levels);
 	}
 }
@@ -138,7 +133,7 @@ static inline struct clipped clip(int64_t begin_ns, int64_t end_ns, int64_t firs
 PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *begin_ns,
 		     const int64_t *end_ns, int64_t count, const int64_t *piece_begin_ns,
 		     const int64_t *piece_end_ns, int64_t pieces, int32_t *level, int32_t *working,
-		     int64_t ranks, int64_t *first, struct edge *edges, int64_t *held_level,
+		     int64_t ranks, int64_t *first, uint64_t *edges, int64_t *held_level,
 		     int64_t *held_owner, int64_t *since_ns, int64_t *until_ns)
 {
 	struct held held = { held_level, held_owner, since_ns, until_ns, 0 };
@@ -153,6 +148,8 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 		own = clip(begin_ns[i], end_ns[i], piece_begin_ns[piece], piece_end_ns[piece]);
 		if (own.end_ns <= own.begin_ns)
 			continue;
+		if ((uint64_t)own.end_ns - (uint64_t)piece_begin_ns[piece] >= LATEST_NS)
+			return TOO_MANY;
 		level[place] = 1;
 		first[piece + 2] += 2;
 	}
@@ -167,21 +164,24 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 		int64_t piece = owner[i];
 		struct clipped own =
 			clip(begin_ns[i], end_ns[i], piece_begin_ns[piece], piece_end_ns[piece]);
-		struct edge *edge;
+		uint64_t *edge, at;
 
 		if (own.end_ns <= own.begin_ns)
 			continue;
 		edge = &edges[first[piece + 1]];
 		first[piece + 1] += 2;
-		edge[0] = (struct edge){ own.begin_ns, 0, level[rank[i] + 1] - 1 };
-		edge[1] = (struct edge){ own.end_ns, 1, level[rank[i] + 1] - 1 };
+		at = level[rank[i] + 1] - 1;
+		own.begin_ns -= piece_begin_ns[piece];
+		own.end_ns -= piece_begin_ns[piece];
+		edge[0] = (uint64_t)own.begin_ns << TIME_SHIFT | at;
+		edge[1] = (uint64_t)own.end_ns << TIME_SHIFT | ENDS | at;
 	}
 	/* By now each piece's edges end where the next one's begin. */
 	for (int64_t piece = 0; piece < pieces; piece++) {
 		int64_t begin = first[piece], edge_count = first[piece + 1] - begin;
 
 		sort(edges + begin, edge_count);
-		hold(&held, piece, edges + begin, edge_count, working);
+		hold(&held, piece, piece_begin_ns[piece], edges + begin, edge_count, working);
 	}
 	return held.count;
 }
