@@ -21,7 +21,7 @@
 static const char *const details[] = { "block_rq_insert", "kvm_inject" };
 
 /* Only with --who. */
-static const char *const of_who[] = { "data", "journal_handle" };
+static const char *const of_who[] = { "data", "journal_handle", "wakeup_migrate" };
 
 /* Only where reads are recorded (--op). */
 static const char *const of_reads[] = { "read", "nfs_read_begin", "nfs_read_end" };

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from iostrata.trace import read_trace
 from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good
 
@@ -164,3 +165,16 @@ def test_the_table_names_them(disk: Path, noisy: Path) -> None:
     assert f" in /{noisy.name}" in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert f" in /{noisy.name}\n" not in iostrata("replay", f"{disk}-recording").stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--who",)])
+def test_what_it_takes_is_not_attached_without(
+    options: tuple[str, ...], recorder: Path, tmp_path: Path
+) -> None:
+    """Each thread that is moved between CPUs, anybody's, would hit it."""
+    command = [str(recorder), *options, "-o", str(tmp_path / "trace"), "--", "true"]
+    subprocess.run(command, check=True, capture_output=True)
+    told = read_trace(tmp_path / "trace").points["probe"]["program"].tolist()
+    programs = {bytes(name).rstrip(b"\0").decode() for name in told}
+    assert "wakeup_switch" in programs
+    assert ("wakeup_migrate" in programs) == bool(options)
