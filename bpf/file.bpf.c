@@ -88,16 +88,18 @@ int overlay_note(__u64 sb_key, __u32 dev)
 {
 	__u64 upper_key = overlay_upper((struct super_block *)sb_key);
 	struct super_block *upper = TYPED(struct super_block, upper_key);
-	__u32 upper_dev;
+	__u32 first = dev % OVERLAY_SETS * OVERLAY_WAYS, upper_dev;
 
 	if (!upper_key)
 		return 0;
 	upper_dev = LOOK(upper, s_dev);
 	if (!filter.device)
 		watch_file_system(upper, upper_dev);
-	for (__u32 i = 0; i < MAX_OVERLAYS; i++) {
-		if (overlays[i].dev == dev || take(&overlays[i].dev, dev)) {
-			overlays[i].bits = upper_dev;
+	for (__u32 way = 0; way < OVERLAY_WAYS; way++) {
+		struct follow *overlay = &overlays[(first + way) & (MAX_OVERLAYS - 1)];
+
+		if (overlay->dev == dev || take(&overlay->dev, dev)) {
+			overlay->bits = upper_dev;
 			return 0;
 		}
 	}

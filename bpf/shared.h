@@ -197,7 +197,11 @@ struct follow {
 	unsigned int bits;
 };
 
-#define MAX_OVERLAYS 64 /* that are told of */
+/* Overlays that are told of. */
+#define OVERLAY_SETS 32
+#define OVERLAY_WAYS 8
+#define MAX_OVERLAYS (OVERLAY_SETS * OVERLAY_WAYS)
+
 #define MAX_TRANSPORTS 256
 #define FLIGHT_SETS 1024
 #define FLIGHT_WAYS 4

@@ -142,17 +142,20 @@ int facts_follow(const struct blocks *blocks, int directory_fd)
 
 int facts_write_overlays(const struct follow *overlays, int directory_fd)
 {
-	FILE *out;
+	FILE *out = NULL;
 
-	if (!overlays[0].dev)
-		return 0;
-	out = facts_create(directory_fd, "facts/overlays");
-	if (!out)
-		return -errno;
-	fputs("dev\tupper_dev\n", out);
-	for (unsigned int i = 0; i < MAX_OVERLAYS && overlays[i].dev; i++)
+	for (unsigned int i = 0; i < MAX_OVERLAYS; i++) {
+		if (!overlays[i].dev)
+			continue;
+		if (!out) {
+			out = facts_create(directory_fd, "facts/overlays");
+			if (!out)
+				return -errno;
+			fputs("dev\tupper_dev\n", out);
+		}
 		fprintf(out, "%u\t%u\n", overlays[i].dev, overlays[i].bits);
-	return fclose(out) ? -errno : 0;
+	}
+	return out && fclose(out) ? -errno : 0;
 }
 
 static int copy_mountinfo(int directory_fd)
