@@ -24,6 +24,17 @@ static __always_inline __u32 bio_dev(struct bio *bio)
 	return disk_dev(((struct bio___before *)bio)->bi_disk);
 }
 
+/* The same, before anything is asked of it: where the verifier comes by on many ways, it looks up on
+ * each what each pointer of a trusted argument leads to, among the names of all types
+ * (btf_nested_type_is_trusted): a millisecond. */
+static __always_inline __u32 bio_dev_at_once(struct bio *bio)
+{
+	__u32 dev = bio_dev(bio);
+
+	barrier_var(dev);
+	return dev;
+}
+
 /* A loop device's request carries the control block of its I/O on the file below, and a
  * file's direct I/O is what its bios point to.  Nothing here tells that it is one: the
  * result means something only if such a request is in flight. */

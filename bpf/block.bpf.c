@@ -35,14 +35,13 @@ static __always_inline bool bio_watched(__u32 dev)
 
 static __always_inline int bio_queued(struct bio *bio)
 {
+	__u32 dev = bio_dev_at_once(bio);
 	bool for_call = read_note(bio);
 	struct thread *thread;
-	__u32 dev;
 
 	if (!for_call && !is_recorded(bio->bi_opf, bio))
 		return 0;
 	compat_notice();
-	dev = bio_dev(bio);
 	/* That somebody else reads from a disk makes it nobody's who writes. */
 	if (!filter.reads && !for_call && is_data_read(bio->bi_opf) ? !(watch_of(dev) & WATCH_DISK)
 								    : !bio_watched(dev))
@@ -74,11 +73,10 @@ int block_bio_queue(__u64 *ctx)
 /* Its disk, 0: it is not recorded. */
 static __always_inline __u32 watched_dev(struct bio *bio)
 {
-	__u32 dev;
+	__u32 dev = bio_dev_at_once(bio);
 
 	if (!is_recorded(bio->bi_opf, bio))
 		return 0;
-	dev = bio_dev(bio);
 	return watch_of(dev) & WATCH_DISK ? dev : 0;
 }
 
@@ -151,8 +149,8 @@ int block_getrq(__u64 *ctx)
 
 static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 old_sector)
 {
+	__u32 dev = bio_dev_at_once(bio);
 	union event *e;
-	__u32 dev;
 
 	/* A partition is never watched, so its remap to the whole disk ends here. */
 	if (!(watch_of(old_dev) & WATCH_DISK))
@@ -160,7 +158,6 @@ static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 ol
 	/* Device mapper tells of its own bio for another device before it queues that. */
 	if (!read_note(bio) && !is_recorded(bio->bi_opf, bio))
 		return 0;
-	dev = bio_dev(bio);
 	if (dev == old_dev)
 		return 0;
 	if (!(watch_of(dev) & WATCH_DISK))
@@ -196,9 +193,36 @@ static __always_inline bool is_by_kernel_thread(const void *ctx)
 	return true;
 }
 
-/* ctx: of a program at which it matters who is at the request, or NULL.  The disk, 0: it is not
- * recorded. */
-static __always_inline __u32 request_emit(const void *ctx, struct request *rq, int error,
+/* blk_errors[] of block/blk-core.c; all others are an I/O error */
+static __always_inline int status_errno(__u32 status)
+{
+	switch (status) {
+	case 0:
+		return 0;
+	case 1:
+		return -95; /* EOPNOTSUPP */
+	case 2:
+		return -110; /* ETIMEDOUT */
+	case 3:
+		return -28; /* ENOSPC */
+	case 4:
+		return -67; /* ENOLINK */
+	case 5:
+		return -121; /* EREMOTEIO */
+	case 7:
+		return -61; /* ENODATA */
+	case 8:
+		return -84; /* EILSEQ */
+	case 9:
+		return -12; /* ENOMEM */
+	default:
+		return -5; /* EIO */
+	}
+}
+
+/* ctx: of a program at which it matters who is at the request, or NULL; status: how it ended, as the
+ * kernel says it.  The disk, 0: it is not recorded. */
+static __always_inline __u32 request_emit(const void *ctx, struct request *rq, __u32 status,
 					  __u32 size_bytes, __u32 point)
 {
 	bool by_kernel_thread = false;
@@ -222,7 +246,7 @@ static __always_inline __u32 request_emit(const void *ctx, struct request *rq, i
 	e->block_rq_issue.dev = dev;
 	e->block_rq_issue.size_bytes = size_bytes;
 	e->block_rq_issue.flags = flags;
-	e->block_rq_issue.error = error;
+	e->block_rq_issue.error = block_status_argument ? status_errno(status) : (int)status;
 	e->block_rq_issue.internal_flags = rq->rq_flags;
 	e->block_rq_issue.by_kernel_thread = by_kernel_thread;
 	emit_submit(e, point);
@@ -298,41 +322,13 @@ int block_rq_requeue(__u64 *ctx)
 	return request_event(ARGUMENT(struct request *, 0), POINT_block_rq_requeue);
 }
 
-/* blk_errors[] of block/blk-core.c; all others are an I/O error */
-static __always_inline int status_errno(__u32 status)
-{
-	switch (status) {
-	case 0:
-		return 0;
-	case 1:
-		return -95; /* EOPNOTSUPP */
-	case 2:
-		return -110; /* ETIMEDOUT */
-	case 3:
-		return -28; /* ENOSPC */
-	case 4:
-		return -67; /* ENOLINK */
-	case 5:
-		return -121; /* EREMOTEIO */
-	case 7:
-		return -61; /* ENODATA */
-	case 8:
-		return -84; /* EILSEQ */
-	case 9:
-		return -12; /* ENOMEM */
-	default:
-		return -5; /* EIO */
-	}
-}
-
 /* The bytes are those completed now, which can be fewer than the request has. */
 SEC("tp_btf/block_rq_complete")
 int block_rq_complete(__u64 *ctx)
 {
-	int error = block_status_argument ? status_errno(ctx[1]) : (int)ctx[1];
 	struct request *rq = ARGUMENT(struct request *, 0);
 
-	request_emit(ctx, rq, error, ctx[2], POINT_block_rq_complete);
+	request_emit(ctx, rq, ctx[1], ctx[2], POINT_block_rq_complete);
 	read_forget(rq->cmd_flags, rq->bio);
 	return 0;
 }

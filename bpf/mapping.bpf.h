@@ -27,8 +27,9 @@ static __always_inline __u64 maple_word(__u64 node, __u32 offset, __u32 number)
 	return word;
 }
 
-/* The entry of the first range that ends behind an address, as mtree_lookup_walk() has it. */
-static __always_inline __u64 maple_next(__u64 entry, __u64 address)
+/* The entry of the first range that ends behind an address, as mtree_lookup_walk() has it.  Not
+ * static: the verifier then looks at it once, instead of once for each node on the way. */
+__noinline __u64 maple_next(__u64 entry, __u64 address)
 {
 	bool gaps = MAPLE_KIND(entry) == MAPLE_ARANGE;
 	__u32 pivots = gaps ? bpf_core_field_offset(struct maple_arange_64, pivot)
