@@ -140,7 +140,9 @@ def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]]) -> No
     kept = other.until_ns > other.since_ns
     for name in ("level", "owner", "since_ns", "until_ns"):
         assert getattr(held, name).tolist() == getattr(other, name)[kept].tolist()
-    ours, theirs = (attribute(one, len(pieces)) for one in (held, other))
+    ours = attribute(held, len(pieces))
+    with twin():
+        theirs = attribute(other, len(pieces))
     assert {rank: own.tolist() for rank, own in ours.items()} == {
         rank: own.tolist() for rank, own in theirs.items()
     }
@@ -201,7 +203,7 @@ def test_real_recordings(place: Path) -> None:
 def test_what_leads_nowhere_is_refused() -> None:
     one, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
     slot, event = np.zeros(1, np.uint32), np.zeros(1, EVENT)
-    field = native.Field(np.dtype(np.uint64), 0, one.copy())
+    numbers, table = native.Numbers(one, one + 8), np.zeros((1, 1), np.int64)
     away = np.array([1 << 40])
     told = native.Told.of({}, 0)
     for rows in (away, -away, one + 1, one - 1):
@@ -214,6 +216,10 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.sweep(rows, one, one, one + 1, one, one + 1)
         with pytest.raises(IndexError):
+            native.add_up(rows, one, one, one, 1, 1)
+        with pytest.raises(IndexError):
+            native.add_up(one, rows, one, one, 1, 1)
+        with pytest.raises(IndexError):
             native.overlap((one, one, one), rows, (one, one, one), None, None)
         with pytest.raises(IndexError):
             native.overlap((one, one, one), None, (one, one, one), rows, None)
@@ -221,10 +227,13 @@ def test_what_leads_nowhere_is_refused() -> None:
         native.sweep(one, one - 2, one, one + 1, one, one + 1)
     for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):
         with pytest.raises(IndexError):
-            native.gather(event, slots, places, begin, [field])
+            native.gather(event, slots, places, begin, numbers, table)
     for offset in (57, 64, -1, 1 << 40):
         with pytest.raises(IndexError):
-            native.gather(event, slot, slot, 0, [field._replace(offset=offset)])
+            native.gather(event, slot, slot, 0, numbers._replace(offset=one + offset), table)
+    for kind in (16, -16, 9, -(1 << 63)):
+        with pytest.raises(IndexError):
+            native.gather(event, slot, slot, 0, numbers._replace(kind=one + kind), table)
     for first, count in ((1, 1), (0, 2), (-1, 1), (0, -1), (1 << 62, 1), (0, (1 << 63) - 1)):
         assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told) is None
     assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told) is not None

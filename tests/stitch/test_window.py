@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +24,9 @@ def test_a_column_is_read_once_and_nobody_writes_to_it(
     read: list[str] = []
     gather = Points._gather
 
-    def noted(self: Points, found: dict[str, np.ndarray], begin: int, end: int) -> None:
+    def noted(self: Points, found: dict[str, np.ndarray], *rest: Any) -> None:
         read.extend(found)
-        gather(self, found, begin, end)
+        gather(self, found, *rest)
 
     monkeypatch.setattr(Points, "_gather", noted)
     window = whole(read_trace(tmp_path))

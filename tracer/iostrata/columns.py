@@ -67,7 +67,8 @@ def at(values: Ints, rows: Ints) -> Ints:
     """``values[rows]``, and -1 where the row is -1 (also when there are no values at all)."""
     if not len(values):
         return np.full(len(rows), -1)
-    return np.where(rows >= 0, values[rows], -1)
+    # The sign of a row is all bits of -1, or none.
+    return values[rows] | (rows >> 63)
 
 
 def order_of(*keys: NDArray[np.integer]) -> Ints:
@@ -140,9 +141,10 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 
 def coded(values: Ints) -> tuple[Ints, Ints]:
     """The different values, which are few, in order; and of each value its place among them."""
-    least = int(values.min(initial=0))
-    span = int(values.max(initial=0)) - least + 1
-    if span <= 4 * len(values):
+    least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if least == most:
+        return values[:1].copy(), np.zeros(len(values), np.int64)
+    if (span := most - least + 1) <= 4 * len(values):
         present = np.bincount(values - least, minlength=span) > 0
         return np.flatnonzero(present) + least, (np.cumsum(present) - 1)[values - least]
     unique = distinct(values)
@@ -158,12 +160,10 @@ def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
 
 def numbers(*columns: Ints) -> Ints:
     """The same number for the same values: from 0, as many as there are different ones."""
-    order = order_of(*columns)
-    new = np.zeros(len(order), np.bool_)
-    for column in columns:
-        new |= changes(column[order])
-    result = np.empty(len(order), np.int64)
-    result[order] = np.cumsum(new) - 1
+    _, result = coded(columns[0])
+    for column in columns[1:]:
+        values, code = coded(column)
+        _, result = coded(result * max(len(values), 1) + code)
     return result
 
 

@@ -30,6 +30,7 @@ _TOO_MANY: Final = -2
 
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
+    "add_up": "aaaannna",
     "as_of_after": "aaanaaanaanua",
     "as_of_before": "aaanaaanaanua",
     "as_of_next": "aanaanua",
@@ -87,12 +88,21 @@ def next_of(keys: Ints, order: Ints | None) -> Ints:
     return found
 
 
-class Field(NamedTuple):
-    """A whole number of an event, of at most 8 bytes, and where all of them are wanted."""
+class Numbers(NamedTuple):
+    """Whole numbers of an event: where they are, and their bytes, below 0 if they have a sign."""
 
-    dtype: np.dtype[Any]
-    offset: int
-    column: Ints
+    offset: Ints
+    kind: Ints
+
+    @staticmethod
+    def of(dtype: np.dtype[np.void], fields: Sequence[str]) -> Numbers | None:
+        """None: some are no numbers of at most 8 bytes."""
+        types: Mapping[str, Any] = dtype.fields or {}
+        own = [types[field] for field in fields]
+        kinds = [-one.itemsize if one.kind == "i" else one.itemsize for one, *_ in own]
+        if not all(one.kind in "iu" for one, *_ in own):
+            return None
+        return Numbers(np.array([offset for _, offset, *_ in own], np.int64), np.array(kinds))
 
 
 def gather(
@@ -100,17 +110,16 @@ def gather(
     slots: NDArray[np.uint32],
     places: NDArray[np.uint32],
     begin: int,
-    fields: Sequence[Field],
+    wanted: Numbers,
+    columns: Ints,
 ) -> None:
-    """Copies fields of the events in some slots to the rows ``places - begin`` of their columns."""
-    offset = np.array([field.offset for field in fields])
-    bytes_ = [field.dtype.itemsize for field in fields]
-    signed = np.array([field.dtype.kind == "i" for field in fields])
-    columns = np.array([field.column.ctypes.data for field in fields], np.uint64)
-    rows = min(len(field.column) for field in fields)
+    """Copies numbers of the events in some slots to the columns, at ``places - begin``.
+
+    ``columns``: shape (numbers, rows).
+    """
     _call(
-        "gather", events, len(events), slots, places, len(slots), begin, rows, offset,
-        np.where(signed, np.negative(bytes_), bytes_), columns, len(fields),
+        "gather", events, len(events), slots, places, len(slots), begin, columns.shape[1],
+        *wanted, columns, len(columns),
     )  # fmt: skip
 
 
@@ -235,6 +244,16 @@ def sweep(
         return None
     of, piece, since, until = (column[:stretches] for column in held)
     return np.flatnonzero(level) - 1, of, piece, since, until
+
+
+def add_up(
+    level: Ints, owner: Ints, since_ns: Ints, until_ns: Ints, levels: int, pieces: int
+) -> Ints:
+    """How long each level held each piece: shape (levels, pieces)."""
+    credit = np.zeros((levels, pieces), np.int64)
+    own = [_ints(column) for column in (level, owner, since_ns, until_ns)]
+    _call("add_up", *own, len(level), levels, pieces, credit)
+    return credit
 
 
 def _call(name: str, *words: NDArray[Any] | int | None) -> int:

@@ -42,8 +42,7 @@ static void copy(const uint8_t *events, const uint32_t *slots, const uint32_t *p
  * behind ``begin``, in columns of ``rows``. */
 PUBLIC int64_t gather(const uint8_t *events, int64_t event_count, const uint32_t *slots,
 		      const uint32_t *places, int64_t count, int64_t begin, int64_t rows,
-		      const int64_t *offset, const int64_t *kind, int64_t *const *columns,
-		      int64_t fields)
+		      const int64_t *offset, const int64_t *kind, int64_t *columns, int64_t fields)
 {
 	for (int64_t i = 0; i < count; i++) {
 		int64_t row = (int64_t)places[i] - begin;
@@ -52,9 +51,8 @@ PUBLIC int64_t gather(const uint8_t *events, int64_t event_count, const uint32_t
 			return WRONG;
 	}
 	for (int64_t field = 0; field < fields; field++) {
-		int64_t bytes = kind[field] < 0 ? -kind[field] : kind[field];
-
-		if ((uint64_t)offset[field] > (uint64_t)(EVENT_BYTES - bytes) || bytes > 8)
+		if (kind[field] < -8 || kind[field] > 8 || offset[field] < 0 ||
+		    offset[field] > EVENT_BYTES - (kind[field] < 0 ? -kind[field] : kind[field]))
 			return WRONG;
 	}
 	for (int64_t i = 0; i < count; i += TOGETHER) {
@@ -62,7 +60,7 @@ PUBLIC int64_t gather(const uint8_t *events, int64_t event_count, const uint32_t
 
 		for (int64_t field = 0; field < fields; field++)
 			copy(events + offset[field], slots + i, places + i, some, begin,
-			     kind[field], columns[field]);
+			     kind[field], columns + field * rows);
 	}
 	return 0;
 }

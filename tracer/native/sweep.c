@@ -185,3 +185,17 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 	}
 	return held.count;
 }
+
+/* ``credit``: of each level, of each of the pieces, all 0 at first. */
+PUBLIC int64_t add_up(const int64_t *level, const int64_t *owner, const int64_t *since_ns,
+		      const int64_t *until_ns, int64_t count, int64_t levels, int64_t pieces,
+		      int64_t *credit)
+{
+	for (int64_t i = 0; i < count; i++) {
+		if ((uint64_t)level[i] >= (uint64_t)levels ||
+		    (uint64_t)owner[i] >= (uint64_t)pieces)
+			return WRONG;
+		credit[level[i] * pieces + owner[i]] += until_ns[i] - since_ns[i];
+	}
+	return 0;
+}

@@ -7,14 +7,14 @@ Windows are independent: each may be another process's, and what comes of it is 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from iostrata.analysis.path import Path
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
 from iostrata.analysis.who import Names, told_apart
-from iostrata.attribute import attribute, sweep
+from iostrata.attribute import Held, attribute, sweep
 from iostrata.columns import Ints, coded, distinct
 from iostrata.hops import Node, lift
 from iostrata.stitch import Audit
@@ -53,12 +53,12 @@ def earned(
     kept = np.flatnonzero(own >= 0)
     writes, write = coded(own[kept])
     times: dict[int, Ints] = {}
-    behind: list[tuple[Ints, Ints, Ints, Ints]] = []
-    for level, time in attribute(held, len(rows)).items():
+    for level, time in attribute(_of_writes(held, own, kept, write), len(writes)).items():
         place = int(apart.ranks[level]) % len(path.layers)
-        # Sums of float64 are exact: they are below 2**53 ns (104 days).
-        of_write = np.bincount(write, time[kept], len(writes)).astype(np.int64)
-        times[place] = times[place] + of_write if place in times else of_write
+        times[place] = times[place] + time if place in times else time
+    behind: list[tuple[Ints, Ints, Ints, Ints]] = []
+    for level, time in attribute(held, len(rows)).items() if told else ():
+        place = int(apart.ranks[level]) % len(path.layers)
         if place in told:
             behind.extend(
                 _held_by(place, who, own, part)
@@ -76,6 +76,18 @@ def earned(
         writes, times, behind, (sites_of(asleep), list(unseen_of(asleep))), lifted.ties,
         lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
     )  # fmt: skip
+
+
+def _of_writes(held: Held, own: Ints, kept: Ints, write: Ints) -> Held:
+    """The same by ``write`` instead of by piece, of the pieces that are kept."""
+    of_piece = np.full(len(own), -1)
+    of_piece[kept] = write
+    owner = of_piece[held.owner]
+    if len(kept) == len(own):
+        return replace(held, owner=owner)
+    some = np.flatnonzero(owner >= 0)
+    times = held.since_ns[some], held.until_ns[some]
+    return Held(held.ranks, held.level[some], owner[some], *times)
 
 
 def _held_by(place: int, who: int, write: Ints, time: Ints) -> tuple[Ints, Ints, Ints, Ints]:

@@ -62,8 +62,9 @@ def asleep_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> list[As
     """
     rank = ranks[held.ranks]
     blocked = rank % len(STACK) == RANK["blocked"]
-    some = blocked[held.level] & (held.until_ns > held.since_ns)
-    rows = np.flatnonzero(some & (counted[held.owner] >= 0))
+    rows = np.flatnonzero(blocked[held.level])
+    some = (held.until_ns[rows] > held.since_ns[rows]) & (counted[held.owner[rows]] >= 0)
+    rows = rows[some]
     if not len(rows):
         return []
     rank, owner, since = rank[held.level[rows]], held.owner[rows], held.since_ns[rows]

@@ -41,17 +41,21 @@ class Held:
 
 def attribute(held: Held, pieces: int) -> dict[int, Ints]:
     """Credit of every rank that held some time: int64 ns, shape (pieces,)."""
+    credit = _credit(held, pieces)
+    return {rank: own for rank, own in zip(held.ranks.tolist(), credit, strict=True) if own.any()}
+
+
+def _credit(held: Held, pieces: int) -> Ints:
+    levels, stretches = len(held.ranks), (held.level, held.owner, held.since_ns, held.until_ns)
+    if native.LIBRARY is not None:
+        return native.add_up(*stretches, levels, pieces)
     # Sums of float64 are exact: they are below 2**53 ns (104 days).
     credit = np.bincount(
         held.level * pieces + held.owner,
         weights=held.until_ns - held.since_ns,
-        minlength=len(held.ranks) * pieces,
-    ).reshape(len(held.ranks), pieces)
-    return {
-        rank: own.astype(np.int64)
-        for rank, own in zip(held.ranks.tolist(), credit, strict=True)
-        if own.any()
-    }
+        minlength=levels * pieces,
+    )
+    return credit.reshape(levels, pieces).astype(np.int64)
 
 
 def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:

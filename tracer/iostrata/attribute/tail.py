@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, order_of
 from iostrata.model import Breakdown, Excess, Tail, TailRow, TailSegment
 
 SLOW_PERCENT: Final = 1
@@ -24,7 +24,7 @@ def tail(breakdown: Breakdown, writes: Ints) -> Tail | None:
     count = len(writes)
     if count < FEWEST:
         return None
-    order = np.argsort(breakdown.writes.latency_ns[writes], kind="stable")
+    order = order_of(breakdown.writes.latency_ns[writes])
     slow = writes[order[-max(-(-count * SLOW_PERCENT // 100), 1) :]]
     first, last = (count * percent // 100 for percent in TYPICAL_PERCENT)
     typical = writes[order[first:last]]

@@ -191,6 +191,9 @@ def audit(window: Window, sleeps: Sleeps, owner: Ints, found: Activities, spans:
     identity = pair_key(found.key, found.begin_ns)
     unused = found.rows(np.flatnonzero(~found.used))
     sleeping = np.flatnonzero(sleeps.asleep & (owner >= 0))
+    if not len(unused.key):
+        # Mostly all is part of a write: then nothing is left over.
+        sleeping = sleeping[:0]
     sleeping = sleeping[_beside(window, sleeps.rows(sleeping), owner[sleeping], unused)]
     idle = _idle(window, sleeps.rows(sleeping), owner[sleeping], spans)
     return Audit(window.trace.machine, facts, identity[found.used], unused, idle)
@@ -219,6 +222,8 @@ def on_the_way(facts: Facts, device_key: int, places: Ints) -> NDArray[np.bool_]
 
 def _idle(window: Window, sleeps: Sleeps, owner: Ints, spans: Spans) -> Idle:
     """The sleeps, each instant of a piece once, without what it had under way itself."""
+    if not len(sleeps):
+        return Idle(*(np.zeros(0, np.int64) for _ in range(3)))
     known = np.zeros(len(window.pieces.begin_ns), np.bool_)
     known[owner] = True
     own = spans.where(UNDER_WAY[spans.rank] & known[spans.owner])

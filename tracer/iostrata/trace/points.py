@@ -16,6 +16,8 @@ from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.stream import SPAN_BYTES, Slots, Stream, Times
 
 SPAN_SLOTS = SPAN_BYTES // EVENT_BYTES
+MANY_EVENTS = 1 << 16
+"""So many are looked at in turn for what few values a field has."""
 PIECE_EVENTS = 8192
 """The fields of how many events are copied in turn: what stays in a core's own cache."""
 FEW_EVENTS = 1024
@@ -103,63 +105,65 @@ class Points:
     ) -> dict[str, NDArray[np.int64]]:
         """``time_ns`` and other columns as int64; 64-bit keys keep their bits. Errors as above."""
         begin, end, _ = slice(begin, end).indices(len(self))
-        found = {field: np.empty(max(0, end - begin), np.int64) for field in fields}
+        table = np.empty((len(fields), max(0, end - begin)), np.int64)
+        found = dict(zip(fields, table, strict=True))
         if len(self):
             for field in fields:
                 self._check(field)
-            self._gather(found, begin, end)
+            self._gather(found, begin, end, table)
         return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
 
     def values(self, field: str) -> frozenset[int]:
         """The different values of a field of few, in no order; kept after the first use."""
         if field not in self._values:
             found: set[int] = set()
-            if len(self):
-                self._check(field)
-            for part in self._order():
-                column = part.stream.events(self.dtype)[field]
-                for slots, _ in spans(part, 0, len(part.slots)):
-                    found.update(distinct(column[slots]).tolist())
-                    part.stream.release(slots)
+            for begin in range(0, len(self), MANY_EVENTS):
+                some = self.integers(field, begin=begin, end=begin + MANY_EVENTS)
+                found.update(distinct(some[field]).tolist())
             self._values[field] = frozenset(found)
         return self._values[field]
 
-    def _gather(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
-        """Fills the columns with a range of the events; nothing is looked at for none."""
+    def _gather(
+        self,
+        found: Mapping[str, NDArray[np.generic]],
+        begin: int,
+        end: int,
+        table: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Fills the columns with a range of the events; nothing is looked at for none.
+
+        ``table``: what the columns are rows of, where all are wanted as int64.
+        """
         if len(self) > FEW_EVENTS:
-            self._read(found, begin, end)
+            self._read(found, begin, end, table)
             for field in FEW_VALUES & found.keys() if end - begin == len(self) else ():
                 self._values[field] = frozenset(distinct(found[field]).tolist())
             return
         if self._few is None:
             self._few = np.empty(len(self), self.dtype)
-            self._read({field: self._few[field] for field in self.fields}, 0, len(self))
+            self._read({field: self._few[field] for field in self.fields}, 0, len(self), None)
         for field, column in found.items():
             column[:] = self._few[field][begin:end]
 
-    def _read(self, found: Mapping[str, NDArray[np.generic]], begin: int, end: int) -> None:
-        numbers = self._numbers(found) if native.LIBRARY is not None else []
+    def _read(
+        self,
+        found: Mapping[str, NDArray[np.generic]],
+        begin: int,
+        end: int,
+        table: NDArray[np.int64] | None,
+    ) -> None:
+        numbers = None
+        if native.LIBRARY is not None and table is not None:
+            numbers = native.Numbers.of(self.dtype, tuple(found))
         for part in self._order() if found else ():
             first, last = part.range(begin, end)
             events = part.stream.events(self.dtype)
             for slots, places in spans(part, first, last):
-                if numbers:
-                    native.gather(events, slots, places, begin, numbers)
-                else:
+                if numbers is None or table is None:
                     _copy(events, slots, places, begin, found)
+                else:
+                    native.gather(events, slots, places, begin, numbers, table)
                 part.stream.release(slots)
-
-    def _numbers(self, found: Mapping[str, NDArray[np.generic]]) -> list[native.Field]:
-        """The fields, if all are whole numbers that are wanted as int64."""
-        offsets = {name: offset for name, (_, offset, *_) in (self.dtype.fields or {}).items()}
-        fields = [
-            native.Field(self.dtype[field], offsets[field], column.view(np.int64))
-            for field, column in found.items()
-            if self.dtype[field].kind in "iu" and column.dtype == np.int64
-            # Those of a few events are fields of a table.
-            if column.flags.c_contiguous
-        ]
-        return fields if len(fields) == len(found) else []
 
     def source(self, begin: int, end: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
         """Which stream (its place among this point's) and slot each event of a range is in."""

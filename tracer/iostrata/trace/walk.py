@@ -255,10 +255,10 @@ class Walk:
     def _index(self) -> None:
         """Note the slots of the packets collected, by point; check their times."""
         packets, self._packets = self._packets, []
-        ranges = [(packet.first_slot, packet.first_slot + packet.count) for packet in packets]
         total = sum(packet.count for packet in packets)
         if not total or self._index_whole(packets, total):
             return
+        ranges = [(packet.first_slot, packet.first_slot + packet.count) for packet in packets]
         every_time, every_number = self._stream.column("<u8", 0), self._stream.column("<u2", 8)
         slots = np.concatenate([np.arange(begin, end) for begin, end in ranges])
         times = np.concatenate([every_time[begin:end] for begin, end in ranges])
@@ -290,9 +290,9 @@ class Walk:
         if found is None:
             return False
         self._last_ns = found.last_ns
-        edges = np.cumsum(found.counts).tolist()
-        for number in np.flatnonzero(found.counts).tolist():
-            begin, end = edges[number] - int(found.counts[number]), edges[number]
+        numbers = np.flatnonzero(found.counts)
+        edges = [0, *np.cumsum(found.counts[numbers]).tolist()]
+        for number, (begin, end) in zip(numbers.tolist(), pairwise(edges), strict=True):
             self._slots.setdefault(number, []).append(found.slots[begin:end])
             self._times.setdefault(number, []).append(found.times[begin:end])
         first, last = packets[0], packets[-1]
