@@ -130,7 +130,8 @@ def activities_of(
     outside = ~bios.kernel_thread | one_of(bios.tid, apart)
     of_commit[bios.request[carried[commit_of_bio[carried] >= 0]]] = True
     others[bios.request[carried[outside[carried]]]] = True
-    others |= _flushes_for(bios, requests, np.flatnonzero(outside & bios.wants_flush))
+    if not own.all():
+        others |= _flushes_for(bios, requests, np.flatnonzero(outside & bios.wants_flush))
     # A commit is told of as one; so are the requests that it consists of.
     others |= of_commit | requests.read
     parts = (

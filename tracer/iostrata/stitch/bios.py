@@ -137,8 +137,11 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
 
 def roots(parent: Ints) -> Ints:
     """Of each row, the one that it came of in the end: its own, if it has no parent."""
-    root = np.where(parent >= 0, parent, np.arange(len(parent)))
-    for _ in range(DEPTH.bit_length() if (parent >= 0).any() else 0):
+    root, child = np.arange(len(parent)), parent >= 0
+    if not child.any():
+        return root
+    root[child] = parent[child]
+    for _ in range(DEPTH.bit_length()):
         root = root[root]
     return root
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,10 +19,28 @@ MOST: Final = 16
 """So many flushes of a disk may run at once at each end of a bio: one for each of its queues."""
 
 
+@dataclass(frozen=True, eq=False)
+class Awaited:
+    """Which bios wait for which flushes (rows of Bios and Requests), and from when to when."""
+
+    bio: Ints
+    flush: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+    def of(self, owner: Ints) -> Awaited:
+        """Of the bios that have an owner (``owner``: of each, below 0: none)."""
+        keep = owner[self.bio] >= 0
+        if keep.all():
+            return self
+        return Awaited(*(column[keep] for column in vars(self).values()))
+
+
 def spans_of_bios(
     bios: Bios,
     requests: Requests,
     carried: Carried,
+    awaited: Awaited,
     owner: Ints,
     journal: NDArray[np.bool_],
     stacked: Ints,
@@ -30,7 +49,8 @@ def spans_of_bios(
 
     ``Spans.of`` is the row of the request that the device had, or was to have.
 
-    ``journal``: the bio belongs to a journal commit. ``stacked``: device keys that
+    ``awaited``: flushes, of all that have an owner, at least. ``journal``: the bio belongs to a
+    journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
     spans, kind = SpanList(), kinds_of(bios, journal)
@@ -40,7 +60,7 @@ def spans_of_bios(
     _queue(spans, bios, requests, carried, owner)
     _asked(spans, bios, owner)
     _device(spans, bios, requests, carried, owner, kind)
-    _flushes(spans, bios, requests, owner, stacked)
+    _flushes(spans, bios, requests, awaited.of(owner), owner, stacked)
     _bare(spans, bios, requests, owner, kind)
     return spans.collect()
 
@@ -92,8 +112,8 @@ def _device(
     spans.add(owner[bio], kind[bio], issue, complete, request)
 
 
-def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> tuple[Ints, Ints, Ints, Ints]:
-    """Which of some bios wait for which flushes: bio, request, and from when to when.
+def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> Awaited:
+    """Which of some bios wait for which flushes.
 
     A bio that asked for a flush waits for the flushes of its disk that run until it is
     complete: one already running must end before its own may start, before its data and
@@ -113,7 +133,8 @@ def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> tuple[Ints, I
     )
     bio, flush = rows[pair], flushes[other]
     begin = np.maximum(requests.issue_ns[flush], bios.queue_ns[bio])
-    return bio, flush, begin, np.minimum(requests.complete_ns[flush], bios.life_end_ns[bio])
+    end = np.minimum(requests.complete_ns[flush], bios.life_end_ns[bio])
+    return Awaited(bio, flush, begin, end)
 
 
 def flushes_for(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
@@ -138,11 +159,13 @@ def flushes_for(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
     return np.concatenate([bio for bio, _ in pairs]), np.concatenate([one for _, one in pairs])
 
 
-def _flushes(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, stacked: Ints) -> None:
-    bio, flush, begin, end = flushes_awaited(bios, np.flatnonzero(owner >= 0), requests)
+def _flushes(
+    spans: SpanList, bios: Bios, requests: Requests, awaited: Awaited, owner: Ints, stacked: Ints
+) -> None:
+    bio, flush = awaited.bio, awaited.flush
     passed_on = one_of(bios.device_key[bio], stacked)
     rank = np.where(passed_on, RANK["block.stacked"], RANK["device.flush"]).astype(np.int16)
-    spans.add(owner[bio], rank, begin, end, flush)
+    spans.add(owner[bio], rank, awaited.begin_ns, awaited.end_ns, flush)
     # What asks for a flush is queued until the last of those flushes was issued: data, too,
     # before and after it is written.
     last, order = np.full(len(bios), -1), np.argsort(requests.issue_ns[flush], kind="stable")

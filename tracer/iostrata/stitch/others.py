@@ -12,7 +12,7 @@ from iostrata.columns import Ints, one_of, ranges
 from iostrata.layers import RANK
 from iostrata.stitch.awaited import edges_of
 from iostrata.stitch.bios import Bios, Carried
-from iostrata.stitch.blockio import spans_of_bios
+from iostrata.stitch.blockio import flushes_awaited, spans_of_bios
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import queued_before
 from iostrata.stitch.requests import Requests
@@ -56,22 +56,27 @@ class Others:
         own = np.logical_or.reduce([of_bio[tied.row] == tied.owner for of_bio in owners])
         # What a commit consists of, it is waited for as a commit.
         tied = tied.rows(np.flatnonzero(~own & ~self._journal[tied.row]))
-        alone = spans_of_bios(
-            self._bios, self._requests, self._carried,
-            np.where(one_of(self._root, tied.row), self._root, -1), self._logged, self._stacked,
-        )  # fmt: skip
-        ahead = queued_before(self._window, self._bios, tied, self._owners)
-
-        def seen(rank: Ranks, edge: Ints) -> Ranks:
-            return np.where(ahead[edge] & (rank == READ), AHEAD, rank).astype(np.int16)
-
-        spans.extend(follow(alone, edges_of(tied, tied.row), seen))
+        if len(tied.row):
+            spans.extend(self._of_bios(tied))
         tied = explained.calls
         called = spans_of_calls(
             self._calls, np.arange(len(self._calls)), len(self._requests.key), self._hindered
         )
         spans.extend(follow(called, edges_of(tied, tied.row)))
         return spans.collect()
+
+    def _of_bios(self, tied: Tied) -> Spans:
+        whole = np.where(one_of(self._root, tied.row), self._root, -1)
+        flushes = flushes_awaited(self._bios, np.flatnonzero(whole >= 0), self._requests)
+        alone = spans_of_bios(
+            self._bios, self._requests, self._carried, flushes, whole, self._logged, self._stacked
+        )
+        ahead = queued_before(self._window, self._bios, tied, self._owners)
+
+        def seen(rank: Ranks, edge: Ints) -> Ranks:
+            return np.where(ahead[edge] & (rank == READ), AHEAD, rank).astype(np.int16)
+
+        return follow(alone, edges_of(tied, tied.row), seen)
 
     def edges(self, tied: Tied, first: int) -> tuple[Edges, Ints]:
         """To what is below the bios, where those are on stacked devices; and as what it is seen.

@@ -14,7 +14,7 @@ import numpy as np
 
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, overlapping
 from iostrata.stitch.bios import Bios, Carried
-from iostrata.stitch.blockio import flushes_awaited
+from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import SpanList, Spans
@@ -165,16 +165,17 @@ def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
     return found
 
 
-def issuers(bios: Bios, carried: Carried, requests: Requests, owner: Ints) -> Service:
+def issuers(
+    bios: Bios, carried: Carried, awaited: Awaited, requests: Requests, owner: Ints
+) -> Service:
     """Kernel threads that issued what others had queued. ``owner``: of each bio."""
     mine = np.flatnonzero((owner[carried.bio] >= 0) & (requests.issued_by[carried.request] >= 0))
     bio, request = carried.bio[mine], carried.request[mine]
-    flush_bio, flush, _, _ = flushes_awaited(bios, np.flatnonzero(owner >= 0), requests)
-    later = np.flatnonzero(
-        (requests.issued_by[flush] >= 0) & (requests.issue_ns[flush] > bios.queue_ns[flush_bio])
-    )
-    bio = np.concatenate([bio, flush_bio[later]])
-    request = np.concatenate([request, flush[later]])
+    own = awaited.of(owner)
+    later = requests.issued_by[own.flush] >= 0
+    later &= requests.issue_ns[own.flush] > bios.queue_ns[own.bio]
+    bio = np.concatenate([bio, own.bio[later]])
+    request = np.concatenate([request, own.flush[later]])
     return Service(
         owner[bio], requests.issued_by[request], bios.queue_ns[bio], requests.issue_ns[request]
     )

@@ -186,14 +186,14 @@ class Stack:
         mine = (owner[carried.bio] >= 0) & on_stacked[carried.request]
         bio, request = carried.bio[mine], carried.request[mine]
         asked = np.flatnonzero((owner >= 0) & one_of(self.bios.device_key, self.stacked))
-        flush_bio, flush, begin, end = flushes_awaited(self.bios, asked, requests)
+        flushes = flushes_awaited(self.bios, asked, requests)
         kind = kinds_of(self.bios, journal)[bio]
         return Edges(
-            np.concatenate([request, flush]) + first,
-            owner[np.concatenate([bio, flush_bio])],
-            np.concatenate([requests.issue_ns[request], begin]),
-            np.concatenate([requests.complete_ns[request], end]),
-        ), np.concatenate([kind, np.full(len(flush), RANK["device.data"])])
+            np.concatenate([request, flushes.flush]) + first,
+            owner[np.concatenate([bio, flushes.bio])],
+            np.concatenate([requests.issue_ns[request], flushes.begin_ns]),
+            np.concatenate([requests.complete_ns[request], flushes.end_ns]),
+        ), np.concatenate([kind, np.full(len(flushes.flush), RANK["device.data"])])
 
 
 def seen_from_above(ranks: Ranks) -> Ranks:

@@ -24,7 +24,7 @@ from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import Waiting, edges_of_commits, numbered
 from iostrata.stitch.behind import Behind, nothing_behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
-from iostrata.stitch.blockio import spans_of_bios
+from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fast import of_fast_commits
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
@@ -118,7 +118,11 @@ def stitch(window: Window) -> Stitched:
     spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     journal = commit_of_bio >= 0
     logged = journal | of_fast_commits(window, bios, root)
-    spans.extend(spans_of_bios(bios, requests, carried, piece_of_bio, logged, stack.stacked))
+    owned = (piece_of_bio >= 0) | journal | (bios.above[root] >= 0)
+    flushes = flushes_awaited(bios, np.flatnonzero(owned), requests)
+    spans.extend(
+        spans_of_bios(bios, requests, carried, flushes, piece_of_bio, logged, stack.stacked)
+    )
     calls = calls_of(window)
     hindered = Hindered(waits_of(window, calls), downs_of(window.trace))
     caller = owners_of_calls(calls, owners)
@@ -180,7 +184,8 @@ def stitch(window: Window) -> Stitched:
     )
     waits = others.spans_of(explained, (piece_of_bio, activity_of_bio))
     spans.extend(waits.where(waits.owner < first_commit))
-    spans.extend(late_for(issuers(bios, carried, requests, piece_of_bio), sleeps, first_sleep))
+    issued = issuers(bios, carried, flushes, requests, piece_of_bio)
+    spans.extend(late_for(issued, sleeps, first_sleep))
     own = submitters(bios, carried, requests, piece_of_bio)
     spans.extend(short_of_cpu(own, sleeps, first_sleep))
     if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
@@ -191,7 +196,9 @@ def stitch(window: Window) -> Stitched:
         _journal_starts(spans, window, edges, sleeps, numbers)
         inside = SpanList()
         inside.extend(
-            _activity_spans(window, bios, requests, carried, activity_of_bio, stack, numbers)
+            _activity_spans(
+                window, bios, requests, carried, flushes, activity_of_bio, stack, numbers
+            )
         )
         inside.extend(
             run_queue(
@@ -206,7 +213,7 @@ def stitch(window: Window) -> Stitched:
         for late in (
             completers(requests, stack.stacked).numbered(first_request),
             log_writers(window.commits).numbered(first_commit),
-            issuers(bios, carried, requests, activity_of_bio),
+            issuers(bios, carried, flushes, requests, activity_of_bio),
         ):
             inside.extend(late_for(late, sleeps, first_sleep))
         # A bio can be both: XFS's log is written by who syncs.
@@ -298,6 +305,7 @@ def _activity_spans(
     bios: Bios,
     requests: Requests,
     carried: Carried,
+    flushes: Awaited,
     activity_of_bio: Ints,
     stack: Stack,
     numbers: Numbers,
@@ -311,7 +319,9 @@ def _activity_spans(
     # Ordered mode writes data before the log, with neither the flag nor the name of a journal.
     log = at(commits.store, np.where(in_commit, activity_of_bio - first_commit, -1)) > 0
     journal = in_commit & (bios.meta | bios.wants_flush[stack.root] | log)
-    spans.extend(spans_of_bios(bios, requests, carried, activity_of_bio, journal, stack.stacked))
+    spans.extend(
+        spans_of_bios(bios, requests, carried, flushes, activity_of_bio, journal, stack.stacked)
+    )
     return spans.collect()
 
 
