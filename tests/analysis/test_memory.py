@@ -9,14 +9,42 @@ from pathlib import Path
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from tests.crowd import IN_FLIGHT, crowd
 
 WRITES = 3 * IN_FLIGHT
 MOST_BYTES_AN_EVENT = 2_000
 """Of so few events: all of them are in one window, with all that is told of each."""
+FEW_WRITES, MANY_WRITES = 4 * IN_FLIGHT, 16 * IN_FLIGHT
+PROCESS_BYTES = 200 << 20
+"""What the program and its windows take, however many events there are."""
+GIB_BYTES_AN_EVENT = ((1 << 30) - PROCESS_BYTES) / 10_000_000
+"""What one of ten million may take of a gibibyte."""
 MOST_BYTES_WITH_WHO = 10_000
 """Each of a write's waits for a flush is told apart by who asked for what was ahead of it."""
+
+
+def analysed(path: Path) -> tuple[Breakdown, int]:
+    """And the most bytes that it took."""
+    tracemalloc.start()
+    try:
+        return analyse(open_recording(path)), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_ten_million_events_are_analysed_in_a_gibibyte(tmp_path: Path) -> None:
+    """By what more events take: what several windows see is kept once."""
+    events, peaks = [], []
+    for writes in (FEW_WRITES, MANY_WRITES):
+        path = tmp_path / str(writes)
+        events.append(crowd(path, writes, asynchronous=True))
+        breakdown, peak = analysed(path)
+        peaks.append(peak)
+        (flushed,) = (left for left in breakdown.quality.background if left.kind == "request")
+        assert flushed.count == writes
+    assert (peaks[1] - peaks[0]) / (events[1] - events[0]) < GIB_BYTES_AN_EVENT
 
 
 @pytest.mark.parametrize(("asynchronous", "told"), [(False, False), (True, False), (False, True)])
@@ -25,12 +53,7 @@ def test_where_everything_overlaps_everything(
 ) -> None:
     """With who is told, each waits behind each of the others, who are all somebody else."""
     events = crowd(tmp_path / "crowd", WRITES, asynchronous=asynchronous, told=told)
-    tracemalloc.start()
-    try:
-        breakdown = analyse(open_recording(tmp_path / "crowd"))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    breakdown, peak = analysed(tmp_path / "crowd")
     assert len(breakdown.writes) == WRITES
     whole = breakdown.time_ns.sum(axis=0) + breakdown.residual_ns
     assert (whole == breakdown.writes.latency_ns).all()

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from iostrata.analysis.left_out import below
-from iostrata.analysis.leftovers import left_over
+from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.pipeline import Prepared, Top
 from iostrata.columns import Ints, Union, overlapping
 from iostrata.hops import lift
@@ -34,13 +34,13 @@ def beside(found: Prepared, rows: Ints, quality: Quality) -> Quality:
     return replace(quality, left_over=left, left_over_share=asleep_ns / latency_ns)
 
 
-def _audits(found: Prepared, rows: Ints, *, neighbours: bool) -> list[Audit]:
-    return [
+def _audits(found: Prepared, rows: Ints, *, neighbours: bool) -> Audits:
+    return Audits([
         audit
         for top in found.tops
         if len(units := top.units_of(rows))
         for audit in _audits_of(found, top, units, neighbours)
-    ]
+    ])  # fmt: skip
 
 
 def _audits_of(found: Prepared, top: Top, units: Ints, neighbours: bool) -> Iterator[Audit]:

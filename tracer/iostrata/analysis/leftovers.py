@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -13,38 +13,80 @@ from iostrata.model import LeftOver
 from iostrata.stitch import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.trace import Facts
 
+FEW_ROWS: Final = 1 << 16
 
-def left_over(audits: Sequence[Audit]) -> tuple[tuple[LeftOver, ...], tuple[LeftOver, ...], int]:
+
+class Audits:
+    """Those of all windows, as they come: what several of them saw is kept once.
+
+    Windows overlap: where much is under way at once, each sees most of its neighbours'.
+    """
+
+    def __init__(self, audits: Sequence[Audit] = ()) -> None:
+        self._parts: list[Audit] = []
+        self._rows, self._most = 0, FEW_ROWS
+        self.extend(audits)
+
+    def extend(self, audits: Sequence[Audit]) -> None:
+        self._parts.extend(audits)
+        self._rows += _rows(audits)
+        if self._rows > self._most:
+            self.fold()
+            self._rows = _rows(self._parts)
+            self._most = self._rows + max(FEW_ROWS, self._rows // 4)
+
+    def fold(self) -> Sequence[Audit]:
+        """One of each machine."""
+        self._parts = list(_together(self._parts))
+        return self._parts
+
+
+def left_over(audits: Audits) -> tuple[tuple[LeftOver, ...], tuple[LeftOver, ...], int]:
     """What all windows of all machines left over, what is background, and the writes' time.
 
     That time (ns) is of the sleeps during anything left over, each instant once.
     """
-    machines = dict.fromkeys(audit.machine for audit in audits)
     told: list[LeftOver] = []
     background: list[LeftOver] = []
     total_ns = 0
-    for machine in machines:
-        mine = [audit for audit in audits if audit.machine == machine]
-        found, facts = _unused(mine), mine[0].facts
+    for audit in audits.fold():
+        machine, facts, found, idle = audit.machine, audit.facts, audit.unused, audit.idle
         loose = found.rows(np.flatnonzero(~found.foreign))
-        idle = Idle(**joined([audit.idle for audit in mine]))
         background += _background(machine, facts, found)
         total_ns += _beside(facts, loose, idle)
         told += _told(machine, facts, loose, idle)
     return tuple(told), tuple(background), total_ns
 
 
-def _unused(audits: Sequence[Audit]) -> Activities:
-    """Windows overlap: what is unused in one may be part of a write in another."""
-    found = Activities(**joined([audit.unused for audit in audits]))
+def _rows(audits: Sequence[Audit]) -> int:
+    return sum(len(one.used) + len(one.unused.key) + len(one.idle) for one in audits)
+
+
+def _together(audits: Sequence[Audit]) -> Iterator[Audit]:
+    """What is unused in one window may be part of a write in another."""
+    for machine in dict.fromkeys(audit.machine for audit in audits):
+        mine = [audit for audit in audits if audit.machine == machine]
+        used = distinct(np.concatenate([audit.used for audit in mine]))
+        idle = Idle(**joined([audit.idle for audit in mine]))
+        yield Audit(machine, mine[0].facts, used, _unused(mine, used), idle)
+
+
+def _unused(audits: Sequence[Audit], used: Ints) -> Activities:
+    parts = [audit.unused for audit in audits]
     identity, first, same = np.unique(
-        pair_key(found.key, found.begin_ns), return_index=True, return_inverse=True
-    )
-    used = np.zeros(len(identity), np.bool_)
-    for audit in audits:
-        used |= among(identity, audit.used)
-    foreign = np.bincount(same, weights=found.foreign, minlength=len(identity)) > 0
-    return replace(found.rows(first), foreign=foreign).rows(np.flatnonzero(~used))
+        np.concatenate([pair_key(part.key, part.begin_ns) for part in parts]),
+        return_index=True, return_inverse=True,
+    )  # fmt: skip
+    foreign = np.zeros(len(identity), np.bool_)
+    foreign[same[np.concatenate([part.foreign for part in parts])]] = True
+    left = np.flatnonzero(~among(identity, used))
+    # One column after the other: all of all parts at once would take the most memory of all.
+    rows = first[left]
+    found = {
+        name: np.concatenate([getattr(part, name) for part in parts])[rows]
+        for name in vars(parts[0])
+    }
+    return Activities(**found | {"foreign": foreign[left]})
 
 
 def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftOver]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.earned import Earned, earned
 from iostrata.analysis.left_out import FOR_OTHERS, UNFINISHED, for_others, left_out_of
-from iostrata.analysis.leftovers import left_over
+from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -33,7 +33,7 @@ from iostrata.crew import each
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, units_of_served
 from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import Audit, Pieces, Units, direct_of, reads_of, units_of, windows
+from iostrata.stitch import Pieces, Units, direct_of, reads_of, units_of, windows
 from iostrata.trace import Trace, inode_numbers, realtime_of
 from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
 
@@ -291,18 +291,18 @@ class _Credit:
     ``missed``: of each write, whether something of it was found on no machine.
     ``sites``: ns that they slept for no cause that was observed, by where. ``unseen``: by machine,
     of how many sleeps nobody was seen to end them, and their ns. ``behind``: writes,
-    their place, who was behind it (of ``names``) and ns; a row a piece. ``served``: of each
+    their place, who was behind it (of ``names``) and ns; in parts. ``served``: of each
     read, from where, -1: it is none.
     """
 
     time_ns: dict[int, Ints]
     ties: Counter[str]
-    audits: list[Audit]
+    audits: Audits
     hidden: Counter[str]
     sites: Sites
     unseen: dict[str, Ints]
     missed: NDArray[np.bool_]
-    behind: list[tuple[Ints, Ints, Ints, Ints]]
+    behind: tuple[list[Ints], list[Ints], list[Ints], list[Ints]]
     names: Names
     served: Ints
 
@@ -311,7 +311,10 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[float], None]) -> _Cred
     missed = np.zeros(len(found.writes), np.bool_)
     unseen: dict[str, Ints] = defaultdict(lambda: np.zeros(2, np.int64))
     served = np.full(len(found.writes), -1)
-    credit = _Credit({}, Counter(), [], Counter(), Counter(), unseen, missed, [], Names(), served)
+    credit = _Credit(
+        {}, Counter(), Audits(), Counter(), Counter(), unseen, missed, ([], [], [], []), Names(),
+        served,
+    )  # fmt: skip
     told = told_in(found.path)
     # Who is met first has the lower number, and of two at once the higher one holds the time.
     jobs = 1 if told else jobs
@@ -340,7 +343,9 @@ def _add_window(credit: _Credit, one: Earned) -> None:
         if place not in credit.time_ns:
             credit.time_ns[place] = np.zeros(len(credit.missed), np.int64)
         credit.time_ns[place][one.writes] += time
-    credit.behind.extend(one.behind)
+    for part in one.behind:
+        for parts, column in zip(credit.behind, part, strict=True):
+            parts.append(column)
     sites, unseen = one.asleep
     credit.sites.update(sites)
     for machine, count, ns in unseen:
@@ -356,11 +361,12 @@ def _add_window(credit: _Credit, one: Earned) -> None:
 
 def _behind(credit: _Credit, layers: Sequence[Layer], found: Prepared) -> Behind:
     """By layer instead of by place: several places may be of one."""
-    none = np.zeros(0, np.int64)
-    write, place, who, time = (
-        np.concatenate(columns)
-        for columns in zip((none, none, none, none), *credit.behind, strict=True)
-    )
+    columns = []
+    for parts in credit.behind:
+        columns.append(np.concatenate([NO_ROWS, *parts]))
+        # What is joined is not kept twice.
+        parts.clear()
+    write, place, who, time = columns
     number = {layer: row for row, layer in enumerate(layers)}
     layer_of = [number.get(layer, -1) if layer else -1 for layer in found.path.layers]
     names, number_of = credit.names.distinct()
