@@ -35,6 +35,7 @@ WORKER, FLUSHER, EXPORT = 700, 701, 31
 FLUSH, WRITE = 0, 1
 EMPTY = 1 | 1 << 18
 GENERATIONS, HANDED_ON = 16, 90
+LONGEST = 10_000_000_000
 
 
 @dataclass
@@ -180,9 +181,52 @@ class Initiator(Machine):
             self._request(writer, to, last, worker, flush=True)
             held += self._rows(last, to, flush=True)
             self._sleep(writer, last.total)
+        self._left(writer, begin, held, 1 + flush)
+
+    def interrupted(
+        self, writer: Writer, to: Connection, again: Connection, costs: Costs, noticed: int,
+        away: int,
+    ) -> None:  # fmt: skip
+        """An O_DSYNC write whose command is carried out, but its connection ends before the answer.
+
+        ``noticed``: until the driver says that it is complete, and gives it back; ``away``: until
+        it is issued again, by another connection.
+        """
+        begin = writer.now
+        writer.enter()
+        writer.now += 4_000
+        world, queued = self.world, writer.now
+        issued = queued + costs.queue
+        sent = issued + costs.submit
+        done = sent + costs.there + costs.served
+        back = done + noticed
+        rq = world.pointer("rq", queued, queued + LONGEST)
+        place = {"bio_key": rq + 8, "flags": 1, "sector": costs.disk.sector}
+        place |= {"size_bytes": costs.disk.size}
+        keys = {"request_key": rq, "dev": self.disk, **place}
+        wire = to.wire | {"command": self.identifier(to, queued, back)}
+        at = {"request_key": rq, "wire_key": wire["command"], "dev": self.disk}
+        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, dev=writer.disk, **place)
+        world.emit("block_rq_issue", issued, writer.tid, **keys)
+        world.emit("nvme_tcp_send", sent, 66, **at)
+        to.target.serve(sent + costs.there, wire, costs, False, WORKER)
+        world.emit("nvme_complete_rq", back - 100, 67, request_key=rq, dev=self.disk, opcode=WRITE,
+                   **wire)  # fmt: skip
+        world.emit("block_rq_requeue", back, 67, **keys)
+        held = self._rows(costs, to) + self._rows(costs, again)
+        held[f"{self.name}/block.Q2D"] += away - costs.queue
+        held[f"{to.target.name}/network.back"] -= costs.back
+        held[f"{to.target.name}/unfollowed"] += noticed
+        held[f"{self.name}/initiator.complete"] -= costs.complete
+        writer.now = back + away - costs.queue
+        self._request(writer, again, costs, WORKER, again=rq)
+        writer.now = queued
+        self._sleep(writer, back + away - queued + costs.total - costs.queue)
+        self._left(writer, begin, held, 1)
+
+    def _left(self, writer: Writer, begin: int, held: Counter[str], slept: int) -> None:
         writer.now += 1_500
         writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-        slept = 1 + flush
         held += Counter({
             f"{self.name}/syscall": 4_000 + 1_500, f"{self.name}/wakeup.interrupt": 1_000 * slept,
             f"{self.name}/wakeup.runqueue": 2_000 * slept,
@@ -205,15 +249,17 @@ class Initiator(Machine):
         writer.account = Counter()
 
     def _request(
-        self, writer: Writer, to: Connection, costs: Costs, worker: int, *, flush: bool = False
-    ) -> None:
+        self, writer: Writer, to: Connection, costs: Costs, worker: int, *, flush: bool = False,
+        again: int = 0,
+    ) -> None:  # fmt: skip
+        """``again``: the request, if it was given back when it was queued."""
         world, queued = self.world, writer.now
         issued = queued + costs.queue
         sent = issued + costs.submit
         arrived = sent + costs.there
         answered = arrived + costs.served + costs.back
         complete = answered + costs.complete
-        rq = world.pointer("rq", queued, complete + 1)
+        rq = again or world.pointer("rq", queued, complete + 1)
         size, sector = (0, 0) if flush else (costs.disk.size, costs.disk.sector)
         place = {"sector": sector, "size_bytes": size}
         asked = {"bio_key": rq + 8, "flags": EMPTY if flush else 1, **place}
@@ -221,7 +267,9 @@ class Initiator(Machine):
         keys |= {"flags": FLUSH_OP, "sector": NO_SECTOR} if flush else {"flags": 1}
         wire = to.wire | {"command": self.identifier(to, queued, complete)}
         at = {"request_key": rq, "wire_key": wire["command"], "dev": self.disk}
-        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, dev=writer.disk, **asked)
+        if not again:
+            world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, dev=writer.disk,
+                       **asked)  # fmt: skip
         if self.head:
             world.emit("block_bio_remap", queued + HANDED_ON, writer.tid, dev=self.disk,
                        old_dev=HEAD, old_sector=sector, **asked)  # fmt: skip

@@ -38,6 +38,7 @@ LUN, DISK = device(8, 0), device(259, 0)
 PORT = 3260
 WRITE_10, SYNCHRONIZE_CACHE = 0x2A, 0x35
 SERVER_KIND = 5
+LONGEST = 10_000_000_000
 RECEIVED, WOKEN = 900, 400
 """From the thread's wake-up to its having the header; from then to its sleep for more data."""
 
@@ -106,15 +107,19 @@ class Session:
 
     def __post_init__(self) -> None:
         self.lun, self.disk = LUN + 16 * self.number, DISK + self.number
-        self.initiator.world.builder.block(self.lun, f"sd{'ab'[self.number]}")
+        self.initiator.world.builder.block(self.lun, f"sd{'ab'[self.number]}", transport="iscsi")
         self.target.world.builder.block(self.disk, f"nvme{self.number}n1")
         self.receiver = Writer(
             self.target.world, 700 + 4 * self.number, self.disk, 0, floor="target",
             kind=SERVER_KIND,
         )  # fmt: skip
-        self.place = {"connection": self.port << 16 | PORT, "ends": self.addresses}
+        self.connect(self.port)
         self.next_tag = cycle(self.tags)
         self.idle_ns = 1_000
+
+    def connect(self, port: int) -> None:
+        self.port = port
+        self.place = {"connection": port << 16 | PORT, "ends": self.addresses}
 
     def writer(self, now: int = 1_000_000, tid: int = 0) -> Writer:
         return Writer(self.initiator.world, tid or 200 + 8 * self.number, self.lun, now)
@@ -136,21 +141,29 @@ class Session:
         writer._wait(complete - writer.now, 1_000, 2_000)
 
     def request(
-        self, writer: Writer, queued: int, offset: int, costs: Costs, flush: bool = False
+        self,
+        writer: Writer,
+        queued: int,
+        offset: int,
+        costs: Costs,
+        flush: bool = False,
+        again: int = 0,
     ) -> int:
-        """When it was complete; the account is the writer's."""
+        """When it was complete; the account is the writer's. ``again``: the request, if it was
+        given back when it was queued."""
         world, issued = self.initiator.world, queued + costs.queue
         sent, itt = issued + costs.submit, next(self.next_tag)
         answered = self.served(sent, itt, offset, costs, flush, writer.account) + costs.back
         complete = answered + costs.complete
-        rq = world.pointer("rq", queued, complete + 1)
+        rq = again or world.pointer("rq", queued, complete + 1)
         size = 0 if flush else 8192
         place = {"dev": self.lun, "sector": 0 if flush else offset // 512, "size_bytes": size}
         asked = {"bio_key": rq + 8, "flags": WRITE | (PREFLUSH if flush else 0), **place}
         keys = {"request_key": rq, "bio_key": 0 if flush else rq + 8, **place}
         keys |= {"flags": FLUSH_OP, "sector": NO_SECTOR} if flush else {"flags": WRITE}
         wire = {"request_key": rq, "dev": self.lun, "itt": itt}
-        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, **asked)
+        if not again:
+            world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, **asked)
         world.emit("block_rq_issue", issued, writer.tid, **keys)
         if "iscsi_sent" not in self.unseen:
             world.emit("iscsi_sent", sent, 66, **wire, **self.place)
@@ -166,13 +179,58 @@ class Session:
         })  # fmt: skip
         return complete
 
+    def interrupted(
+        self, writer: Writer, offset: int, costs: Costs, received: bool, noticed: int, away: int
+    ) -> None:
+        """A write whose command is sent by a connection that ends before its answer is there.
+
+        ``received``: the target carried it out, and could not tell. ``noticed``: until it was
+        given back; ``away``: until it was issued again, by a new connection.
+        """
+        world, itt = self.initiator.world, next(self.next_tag)
+        writer.enter()
+        writer.cpu(4_000)
+        queued, issued = writer.now, writer.now + costs.queue
+        lost = sent = issued + costs.submit
+        rq = world.pointer("rq", queued, queued + LONGEST)
+        place = {"bio_key": rq + 8, "dev": self.lun, "sector": offset // 512, "size_bytes": 8192}
+        keys = {"request_key": rq, "flags": WRITE, **place}
+        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, flags=WRITE, **place)
+        world.emit("block_rq_issue", issued, writer.tid, **keys)
+        world.emit("iscsi_sent", sent, 66, request_key=rq, dev=self.lun, itt=itt, **self.place)
+        if received:
+            lost = self.served(sent, itt, offset, costs, False, writer.account, answers=False)
+        back = lost + noticed
+        world.emit("block_rq_requeue", back, 0, **keys)
+        # Of what the target had nothing of, all is not followed.
+        writer.account += Counter({
+            "block.Q2D": costs.queue, "initiator.submit": costs.submit if received else 0,
+            self._row("unfollowed"): noticed + (0 if received else costs.submit),
+        })  # fmt: skip
+        self.connect(self.port + 1)
+        again = replace(costs, queue=away)
+        complete = self.request(writer, back, offset, again, again=rq)
+        writer._wait(complete - queued, 1_000, 2_000)
+        writer.cpu(1_500)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.finish()
+        writer.now += 10_000
+
     def _row(self, row: str) -> str:
         return f"{self.target.name}/{row}"
 
     def served(
-        self, sent: int, itt: int, offset: int, costs: Costs, flush: bool, account: Counter[str]
+        self,
+        sent: int,
+        itt: int,
+        offset: int,
+        costs: Costs,
+        flush: bool,
+        account: Counter[str],
+        answers: bool = True,
     ) -> int:
-        """The target's thread with the command; when the response was with the connection."""
+        """The target's thread with the command; when the response was with the connection, or the
+        command was complete."""
         world, tid = self.target.world, self.receiver.tid
         there = sent + costs.there
         begun = there + costs.runqueue + RECEIVED
@@ -197,8 +255,9 @@ class Session:
         complete = done + costs.finish
         place = {} if flush else {"offset_bytes": offset}
         world.emit("target_cmd_complete", complete, 88, **told, **place)
-        answer = complete + costs.reply
-        world.emit("target_sent", answer, tid + 1, command_key=key)
+        answer = complete + (costs.reply if answers else 0)
+        if answers:
+            world.emit("target_sent", answer, tid + 1, command_key=key)
         own["target"] = answer - there - costs.runqueue - sum(own.values())
         own |= Counter({"target.queue": costs.runqueue})
         if costs.r2t:

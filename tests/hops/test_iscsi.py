@@ -214,6 +214,28 @@ def test_without_tags_one_place_at_once_is_ambiguous(tmp_path: Path) -> None:
     assert lost == [False] * 6 + [True, False, True]
 
 
+@pytest.mark.parametrize("received", [True, False])
+def test_a_connection_that_ends_takes_its_answers_with_it(tmp_path: Path, received: bool) -> None:
+    """An answer that never came was not on its way: nothing tells what was waited for then, and
+    until the request was issued again, it was queued."""
+    session, places = pair(), offsets()
+    writer = session.writer()
+    # As long to the target as from it, so that causality finds the very relation of the clocks.
+    costs = Costs(submit=9_000)
+    for number in range(12):
+        if number % 5 == 2:
+            session.interrupted(writer, next(places), costs, received, 5_000_000, 3_000_000_000)
+        else:
+            session.write(writer, next(places), costs)
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(14, 14 if received else 12)]
+    assert found.quality.connections == (
+        "initiator: sda (iSCSI): 2 requests given back by its driver, issued again after 3.00 s at "
+        "most: block.Q2D",
+    )
+    same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
+
+
 @pytest.mark.parametrize("deaf", ["target_sequencer_start", "target_cmd_complete"])
 def test_what_the_target_did_not_tell_is_not_followed(tmp_path: Path, deaf: str) -> None:
     """Its recorder was late: one honest row, and a number."""

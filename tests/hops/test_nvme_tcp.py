@@ -107,6 +107,28 @@ def test_a_write_that_takes_several_commands_is_followed_in_all(tmp_path: Path) 
         assert mine == true
 
 
+def test_a_connection_that_ends_takes_its_answers_with_it(tmp_path: Path) -> None:
+    """The driver completes what it gives back: an answer that never came was not on its way."""
+    target, initiator = Target(), Initiator()
+    one, other, writer = Connection(target), Connection(target, 40_001), initiator.writer()
+    # As long to the target as from it: causality finds the very relation of the clocks.
+    costs = Costs(submit=2_000)
+    for _ in range(5):
+        initiator.write(writer, one, [costs])
+    initiator.interrupted(writer, one, other, costs, 5_000_000, 3_000_000_000)
+    for _ in range(5):
+        initiator.write(writer, other, [costs])
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 12, 12, 0)
+    for mine, true in met(found, 200, writer):
+        unknown, lost = (account.pop("target/unfollowed", 0) for account in (mine, true))
+        # By so much the clocks' relation is rounded.
+        assert abs(unknown - lost) <= 2
+        mine["way"] += unknown
+        true["way"] += lost
+        assert mine == true
+
+
 def two(random: Random, *connections: Connection) -> tuple[list[Initiator], list[Writer]]:
     """Two initiators that write the same places at the same times, each to its own target.
 

@@ -42,7 +42,7 @@ def network_disks(trace: Trace) -> Iterator[str]:
     """A line for each of those that were asked for anything, and whose rows do not say so."""
     # Most machines have no such disk, and then no request need be looked at.
     blocks = trace.facts.blocks
-    disks = {key: found for key, block in blocks.items() if (found := _network_of(block))}
+    disks = {key: found for key, block in blocks.items() if (found := network_of(block))}
     asked = trace.points["block_rq_issue"].values("dev") if disks else ()
     told = {key for point in TELLING for key in trace.points[point].values("dev")}
     for key, (kind, server) in disks.items():
@@ -64,7 +64,7 @@ def virtual_cards(trace: Trace) -> Iterator[str]:
             yield f"{interface} is a {kind} network card: {beyond}"
 
 
-def _network_of(block: BlockDevice) -> tuple[str, str] | None:
+def network_of(block: BlockDevice) -> tuple[str, str] | None:
     """By which network the disk is reached, and who serves it."""
     if match := NAMED_DISK.match(block.name):
         return DRIVERS[match[1] or match[2]]

@@ -13,6 +13,7 @@ import numpy as np
 
 from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
+from iostrata.analysis.given_back import given_back
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.networks import asks_a_network, network_disks, virtual_cards
 from iostrata.analysis.path import Path
@@ -141,7 +142,8 @@ def quality_of(
         connections=tuple(
             f"{member.trace.machine}: {line}" if several else line
             for member in path.members
-            for line in troubled_connections(member.trace)
+            for lines in (troubled_connections(member.trace), given_back(member.trace))
+            for line in lines
         ),
     )
 

@@ -292,11 +292,11 @@ class Quality:
     it was slept until a wake-up that no event tells of, by machine. ``apart``: one
     line a machine that could not be tied to any other, and why. ``virtual``: one line a disk that
     another machine serves, which was not recorded. ``connections``: one line each of an NFS
-    client's that broke, or on which something was sent again. ``background``: what is
-    part of no write; ``left_over``: of that, what went on at a write's own place while
-    it slept with nothing of its own under way; ``left_over_share``: that time, as a
-    part of all latencies. ``selection``: which writes the numbers are of, None: of all;
-    all else here is the whole recording's.
+    client's that broke, or on which something was sent again; and of a network disk whose driver
+    gave requests back. ``background``: what is part of no write; ``left_over``: of that, what went
+    on at a write's own place while it slept with nothing of its own under way;
+    ``left_over_share``: that time, as a part of all latencies. ``selection``: which writes the
+    numbers are of, None: of all; all else here is the whole recording's.
     """
 
     lost: Mapping[str, int] = field(default_factory=dict)

@@ -247,8 +247,9 @@ class Quality(Struct, frozen=True, kw_only=True):
     of more writes, or fewer, as calls before them were lost; ``partial_syncs``, of more, as not all
     calls were recorded; ``apart``, a line a machine that was not tied to the others;
     ``virtual``, a line a disk that a machine serves which was not recorded; ``connections``, a
-    line each of an NFS client's that broke or sent something again;
-    ``selection``, which writes the numbers are of, all else being of the whole recording;
+    line each of an NFS client's that broke or sent something again, and of a network disk whose
+    driver gave requests back; ``selection``, which writes the numbers are of, all else being of the
+    whole recording;
     ``background``, what is part of no write, with its own time; ``left_over``, what of it went
     on at a write's own place while that slept with nothing of its own under way, with the
     writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,

@@ -17,7 +17,8 @@ from iostrata.trace import Trace
 def asks_of(upper: Trace) -> Asks:
     """Each request of disks of which any was seen to be sent, but those that read.
 
-    One that was not seen itself went by the connection that the disk's others did.
+    One that was not seen itself went by the connection that the disk's others did. What was given
+    back without an answer never had one: its connection ended.
     """
     window = whole(upper)
     requests = requests_of(window)[0]
@@ -36,6 +37,7 @@ def asks_of(upper: Trace) -> Asks:
     answered = last_hit(window, "iscsi_answered", requests)[rows]
     told = np.where(seen, at(sent["time_ns"], last), issue)
     flush = requests.flush[rows]
+    unheard = np.where(requests.returned[rows], -1, complete)
     return Asks(
         identity=key,
         begin_ns=issue,
@@ -44,7 +46,7 @@ def asks_of(upper: Trace) -> Asks:
         group=number_of(at(sent["connection"], near), at(sent["ends"], near)),
         shared=np.zeros(len(rows), np.bool_),
         told_ns=told,
-        heard_ns=np.where(answered >= told, answered, complete),
+        heard_ns=np.where(answered >= told, answered, unheard),
         offset_bytes=requests.sector[rows] * SECTOR_BYTES,
         size_bytes=np.where(flush, 0, requests.size_bytes[rows]),
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at
+from iostrata.hops.carried import heard_of
 from iostrata.hops.hop import Held, Link
 from iostrata.stitch import SpanList, Spans
 
@@ -13,11 +14,12 @@ from iostrata.stitch import SpanList, Spans
 def crossing_of(link: Link, held: Held) -> Spans:
     """Before it is with the connection, and once the response is there, it is the initiator's own.
 
+    An answer that never came was not on its way: nothing is known of what was waited for then.
     Data that the target asks for makes a way of its own: there, once it has the command; until
     it has all, there is a row for that.
     """
     spans, owner, asks = SpanList(), np.arange(len(held.ask)), link.asks.rows(held.ask)
-    told, heard = asks.told_ns, asks.heard_ns
+    told, (answered, heard) = asks.told_ns, heard_of(asks)
     row, serve = link.served(held.ask)
     piece = link.serves.piece[serve]
     taken = link.clock.to_upper(link.lower.pieces.begin_ns[piece])
@@ -30,7 +32,9 @@ def crossing_of(link: Link, held: Held) -> Spans:
     first, last = np.clip(first, told, heard), np.clip(last, told, heard)
     begin, end = held.begin_ns, held.end_ns
     spans.add(owner, "network.there", np.maximum(told, begin), np.minimum(first, end))
-    spans.add(owner, "network.back", np.maximum(last, begin), np.minimum(heard, end))
+    back = np.maximum(last, begin), np.minimum(heard, end)
+    spans.add(np.where(answered, owner, -1), "network.back", *back)
+    spans.add(np.where(answered, -1, owner), "unfollowed", *back)
     limit = end[row]
     spans.add(
         np.where(asked >= 0, row, -1), "network.r2t", np.maximum(asked, told[row]),

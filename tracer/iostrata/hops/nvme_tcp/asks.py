@@ -13,7 +13,11 @@ from iostrata.trace import Trace
 
 
 def asks_of(upper: Trace) -> Asks:
-    """Each is a request of the disk: what writes, flushes or discards."""
+    """Each is a request of the disk: what writes, flushes or discards.
+
+    What the driver gives back, it says to be complete as well: there was no answer, as a rule its
+    connection ended.
+    """
     window = whole(upper)
     requests = requests_of(window)[0]
     done = window.columns("nvme_complete_rq", "request_key", *NUMBERS, *ENDS)
@@ -25,10 +29,8 @@ def asks_of(upper: Trace) -> Asks:
     points = ("nvme_setup_cmd", "nvme_tcp_send")
     sent = np.maximum(*(last_hit(window, point, requests) for point in points))
     told = np.where(sent >= 0, sent, requests.issue_ns)
-    heard, none = (
-        last_hit(window, "nvme_complete_rq", requests, told),
-        np.zeros(len(rows), np.int64),
-    )
+    heard = last_hit(window, "nvme_complete_rq", requests, told)
+    heard, none = np.where(requests.returned, -1, heard), np.zeros(len(rows), np.int64)
     return Asks(
         identity=requests.key[rows],
         begin_ns=requests.issue_ns[rows],
