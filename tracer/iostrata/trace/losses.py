@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import distinct, meets
+from iostrata.columns import distinct, integers, meets
 from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import device_numbers
@@ -196,7 +196,7 @@ def early_end(end: Points) -> tuple[str, ...]:
 def missed_by_program(miss: Points) -> dict[str, int]:
     """Hits that the kernel skipped, by ``program:NAME``: no program is taken for a point."""
     programs, rows = np.unique(miss["program"], return_inverse=True)
-    counts = np.bincount(rows, miss["missed_count"], len(programs))
+    counts = np.bincount(rows, integers(miss["missed_count"]), len(programs))
     return {
         f"program:{shown(name)}": int(count)
         for name, count in zip(programs.tolist(), counts, strict=True)
