@@ -80,6 +80,7 @@ enum call {
 	CALL_PREAD64,
 	CALL_PREADV,
 	CALL_PREADV2,
+	CALL_CLONE, /* ioctl, FICLONE or FICLONERANGE: of the file that is given the data */
 };
 
 /* A call of which only one end was seen, told as syscall_cut: it still ran when the recording ended

@@ -84,6 +84,7 @@ struct inode {
 	__u32 i_rdev;
 	unsigned long i_ino;
 	__u32 i_generation;
+	__s64 i_size;
 	struct super_block *i_sb;
 };
 

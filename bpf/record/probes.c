@@ -29,6 +29,9 @@ static const char *const of_reads[] = { "read", "nfs_read_begin", "nfs_read_end"
 /* Only where a file system's daemon may run: each of their hits costs everybody. */
 static const char *const of_fuse[] = { "fuse_taken" };
 
+/* Only where files can share what they have. */
+static const char *const of_clones[] = { "syscall_enter_ioctl", "syscall_exit_ioctl" };
+
 /* Attached when what they look at is there. */
 static const char *const of_compat[] = { "compat" };
 static const char *const of_loops[] = { "loop" };
@@ -150,6 +153,8 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 	if (NAMES(of_reads, probe) && !options->reads)
 		return false;
 	if (NAMES(of_fuse, probe) && !fuse_is_served(options))
+		return false;
+	if (NAMES(of_clones, probe) && !clones_are_possible(options))
 		return false;
 	return duties_want(options->duties, probe);
 }

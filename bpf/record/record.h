@@ -139,8 +139,15 @@ int duties_each(unsigned int number, void (*found)(pid_t pid, void *context), vo
 /* Their threads, as recorded ones. */
 int duties_add(unsigned int asked, struct iostrata *skeleton, struct thread *threads);
 
+/* mounts.c: of each mount, what it is of ("ext4 ..."); true: one of them is it */
+bool mounts_any(const struct options *options, bool (*is_it)(const char *type));
+bool mounts_has_type(const char *type, const char *const *names, unsigned int count);
+
 /* fuse.c */
 bool fuse_is_served(const struct options *options);
+
+/* clones.c */
+bool clones_are_possible(const struct options *options);
 
 /* blocks.c: block devices */
 struct block {

@@ -16,6 +16,7 @@ from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
 from iostrata.trace import Points
 from iostrata.trace.layout import (
+    CALL_CLONE,
     CALL_COPY_FILE_RANGE,
     CALL_FALLOCATE,
     CALL_FDATASYNC,
@@ -208,6 +209,8 @@ def operations_of_calls(calls: Points, threads: Points) -> Operations:
     is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
     # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
     is_write &= result != 0
+    cloned = call == CALL_CLONE
+    is_write |= cloned
     is_write |= one_of(call, (CALL_FALLOCATE, CALL_FTRUNCATE)) & (method != PLAIN)
     scope = np.full(len(call), NO_SYNC)
     for number, (of_call, scope_of_call) in _SYNCS.items():
@@ -224,7 +227,7 @@ def operations_of_calls(calls: Points, threads: Points) -> Operations:
         device_key=np.where(call == CALL_SYNC, EVERY_DEVICE, columns["dev"]),
         inode=columns["inode"],
         offset_bytes=offset,
-        size_bytes=np.where(is_write, np.maximum(result, 0), length),
+        size_bytes=np.where(is_write & ~cloned, np.maximum(result, 0), length),
         method=method,
         engine=np.zeros(len(call), np.int64),
         scope=scope,

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What is shared with a file instead of written to it (ioctl's FICLONE and FICLONERANGE): a write
+ * of so many bytes.  Attached only where a file system can do it. */
+#include "syscall.bpf.h"
+
+/* linux/fs.h */
+#define FICLONE 0x40049409
+#define FICLONERANGE 0x4020940d
+
+struct file_clone_range {
+	__s64 src_fd;
+	__u64 src_offset;
+	__u64 src_length; /* 0: to the end */
+	__u64 dest_offset;
+};
+
+struct ioctl_enter_context {
+	__u64 common;
+	int nr;
+	__u64 descriptor;
+	__u64 command;
+	__u64 argument;
+};
+
+struct ioctl_exit_context {
+	__u64 common;
+	int nr;
+	__s64 result;
+};
+
+static __always_inline __u64 length_of(__u32 descriptor)
+{
+	struct file *file = file_of_descriptor(descriptor);
+	struct inode *inode = file ? PEEK(file, f_inode) : NULL;
+
+	return inode ? PEEK(inode, i_size) : 0;
+}
+
+/* First, so that it is attached first: no call is begun whose end is not seen. */
+SEC("tp/syscalls/sys_exit_ioctl")
+int syscall_exit_ioctl(struct ioctl_exit_context *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+
+	if (thread && thread->enter_ns)
+		call_end(thread, ctx->result);
+	return 0;
+}
+
+SEC("tp/syscalls/sys_enter_ioctl")
+int syscall_enter_ioctl(struct ioctl_enter_context *ctx)
+{
+	struct file_clone_range range = {};
+	struct file_identity identity;
+	struct thread *thread;
+
+	if ((__u32)ctx->command == FICLONE)
+		range.src_fd = ctx->argument;
+	else if ((__u32)ctx->command != FICLONERANGE)
+		return 0;
+	else if (bpf_probe_read_user(&range, sizeof(range), (void *)ctx->argument))
+		return 0;
+	thread = caller(ctx->descriptor, &identity);
+	if (!thread)
+		return 0;
+	if (!range.src_length)
+		range.src_length = length_of(range.src_fd) - range.src_offset;
+	call_is(thread, CALL_CLONE, range.dest_offset, part_bytes(range.src_length), 0);
+	call_begin(thread, &identity);
+	return 0;
+}
