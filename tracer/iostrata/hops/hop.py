@@ -328,7 +328,7 @@ class Hop(ABC):
         return None
 
     def disks(self, upper: Trace) -> Iterator[str]:
-        """What to say of disks that another machine serves by this hop, if it was not recorded."""
+        """What to say of disks and servers that this hop leads to, if they were not recorded."""
         return iter(())
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:

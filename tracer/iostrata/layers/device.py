@@ -12,7 +12,7 @@ DEVICE: Final = Declaration(
         Row(
             "device.data",
             "device",
-            "issued to completed: the data",
+            "issued to completed: the data, and metadata that is not marked (FAT, ext2)",
             ("block_rq_issue", "block_rq_complete", "block_rq_requeue"),
             "the disk is slower, its queue is longer, or requests are larger. On a virtual disk "
             "all that is below it.",

@@ -8,10 +8,13 @@ use the same xids and ports: their addresses tell them apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from iostrata.hops.connections import ports_of, whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nfs.asks import asks_of
 from iostrata.hops.nfs.crossing import crossing_of
+from iostrata.hops.nfs.own import own_servers
 from iostrata.hops.nfs.reads import read_by
 from iostrata.hops.nfs.serves import serves_of
 from iostrata.stitch import Pieces, Reads, Spans
@@ -37,3 +40,6 @@ class Nfs(Hop):
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
+
+    def disks(self, upper: Trace) -> Iterator[str]:
+        return own_servers(upper)
