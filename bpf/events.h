@@ -540,6 +540,7 @@ struct recorder_event {
 	unsigned long long cpu_ns;
 	unsigned long long event_count;
 	unsigned long long lost_count;
+	unsigned long long stolen_ns; /* of all CPUs, by a hypervisor, since boot; 0: not asked */
 };
 
 /* Whether a program is attached: error 0, or why not (-errno); at the start, and if that changes. */

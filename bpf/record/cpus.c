@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The CPUs of a list of the kernel's: "0-3,6" -> 7. */
+/* What the kernel says of the CPUs: how many numbers they have, and what was taken of their time. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "record.h"
 
+/* Of a list: "0-3,6" -> 7. */
 static unsigned int read_limit(FILE *list)
 {
 	unsigned int number, limit = 0;
@@ -39,4 +41,17 @@ int cpus_limit(const char *path)
 	     "%d: build it with a larger MAX_CPUS (bpf/shared.h)",
 	     limit - 1, MAX_CPUS);
 	return -E2BIG;
+}
+
+uint64_t cpus_stolen_ns(void)
+{
+	FILE *stat = fopen("/proc/stat", "re");
+	unsigned long long ticks = 0;
+
+	/* user nice system idle iowait irq softirq steal: proc_stat(5) */
+	if (stat && fscanf(stat, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1)
+		ticks = 0;
+	if (stat)
+		fclose(stat);
+	return ticks * (NSEC_PER_SEC / sysconf(_SC_CLK_TCK));
 }

@@ -122,7 +122,7 @@ static void each_second(struct session *session)
 	own_losses(rings);
 	own_full(rings);
 	own_unseen(rings);
-	own_recorder(rings);
+	own_recorder(rings, false);
 	cgroups_follow(session->probes.skeleton->bss->cgroups);
 	if (session->stats_fd >= 0)
 		own_costs(rings);

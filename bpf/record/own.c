@@ -211,7 +211,7 @@ static uint64_t timeval_ns(struct timeval time)
 	return time.tv_sec * NSEC_PER_SEC + time.tv_usec * 1000ull;
 }
 
-void own_recorder(struct rings *rings)
+void own_recorder(struct rings *rings, bool asks_stolen)
 {
 	struct rusage usage;
 	union event e = {};
@@ -220,6 +220,8 @@ void own_recorder(struct rings *rings)
 	e.recorder.cpu_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime);
 	e.recorder.event_count = rings->event_count;
 	e.recorder.lost_count = rings_lost(rings);
+	if (asks_stolen)
+		e.recorder.stolen_ns = cpus_stolen_ns();
 	own_event(rings, &e, POINT_recorder, RECORDER_CPU);
 }
 

@@ -105,6 +105,7 @@ struct iostrata *atomics_open_without(const struct bpf_object_open_opts *options
 
 /* cpus.c: a list's CPUs are numbered below this; -errno, and said: not all could be recorded */
 int cpus_limit(const char *path);
+uint64_t cpus_stolen_ns(void);
 
 /* presence.c: which of the kernel's BTF types, its own or a loaded module's, are there */
 int presence_test(const char *const *names, bool *present, unsigned int count);
@@ -349,7 +350,7 @@ void own_cut(struct rings *rings, const struct thread *threads); /* calls that s
 /* What the kernel skipped programs for since the last call; the first only looks. */
 void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);
-void own_recorder(struct rings *rings);
+void own_recorder(struct rings *rings, bool asks_stolen);
 void own_end(struct rings *rings, enum end_reason reason);
 void own_probes(struct rings *rings, struct probes *probes);
 

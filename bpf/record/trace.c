@@ -53,7 +53,7 @@ int trace_begin(struct session *session)
 	own_misses(&session->rings); /* nothing was to be recorded yet */
 	rings_record(&session->rings, true);
 	own_clock(&session->rings);
-	own_recorder(&session->rings); /* what setting up cost: not part of recording */
+	own_recorder(&session->rings, true); /* what setting up cost: not part of recording */
 	own_probes(&session->rings, &session->probes);
 	return rings_write(&session->rings, false);
 }
@@ -74,7 +74,7 @@ int trace_end(struct session *session)
 	own_full(rings);
 	own_unseen(rings);
 	own_misses(rings);
-	own_recorder(rings);
+	own_recorder(rings, true);
 	own_clock(rings);
 	if (!error)
 		error = rings_write(rings, true);

@@ -22,7 +22,7 @@ import pytest
 
 from iostrata.errors import STATUS_LOSSES
 from iostrata.recording import open_recording
-from iostrata.trace.read import read_metadata
+from iostrata.trace.read import read_metadata, read_trace
 from tests.bench.test_bench import interrupted
 from tests.root.conftest import IOSTRATA, iostrata
 
@@ -383,3 +383,19 @@ def test_sleeps_are_told_by_the_functions_they_were_in(tmp_path: Path) -> None:
     stacks = [trace.facts.stacks[stack] for stack in asleep if stack >= 0]
     assert len(stacks) > WRITES / 2
     assert any("fdatasync" in name for functions in stacks for name in functions)
+
+
+def test_what_a_hypervisor_took_is_asked_for(disk: Path) -> None:
+    """At the begin and the end, of all CPUs."""
+    before = stolen_ns()
+    done = iostrata("record", "-o", "recording", "--", *writer("fsync", 3), cwd=disk)
+    good(done.returncode, done.stderr)
+    trace = read_trace(disk / "recording" / "local")
+    told = [int(ns) for ns in trace.points["recorder"]["stolen_ns"]]
+    assert before <= told[0] <= told[-1] <= stolen_ns()
+    assert len(told) > 1
+
+
+def stolen_ns() -> int:
+    ticks = int(Path("/proc/stat").read_text().split()[8])
+    return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

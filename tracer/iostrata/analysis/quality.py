@@ -19,6 +19,7 @@ from iostrata.analysis.networks import asks_a_network, network_disks, virtual_ca
 from iostrata.analysis.path import Path
 from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.queues import deep_queues
+from iostrata.analysis.stolen import stolen
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import shown
@@ -150,7 +151,7 @@ def quality_of(
 
 def _virtual(path: Path) -> Iterator[str]:
     """The disks asked for anything whose names tell that no device is behind them, but a machine,
-    and the network cards of who asks or answers by a network.
+    the network cards of who asks or answers by a network, and CPU time that others had.
 
     A guest's disks need no telling: its rows say so.
     """
@@ -160,6 +161,7 @@ def _virtual(path: Path) -> Iterator[str]:
         for trace in (link.upper, link.lower.trace)
         if link.hop.way == "network" and link.upper is not link.lower.trace
     }
+    hosted = {link.upper.machine for link in path.links if link.hop.way == "hypervisor"}
     for member in path.members:
         for hop in path.graph.hops:
             followed = {link.upper.machine for link in path.links if link.hop is hop}
@@ -170,6 +172,8 @@ def _virtual(path: Path) -> Iterator[str]:
         yield from (where + disk for disk in network_disks(member.trace))
         if member.trace.machine in networked or asks_a_network(member.trace):
             yield from (where + card for card in virtual_cards(member.trace))
+        if member.trace.machine not in hosted:
+            yield from (where + line for line in stolen(member.trace))
 
 
 def _type(file_system: str) -> str:

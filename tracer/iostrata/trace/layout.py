@@ -430,6 +430,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu_ns", "<u8", 16),
         ("event_count", "<u8", 24),
         ("lost_count", "<u8", 32),
+        ("stolen_ns", "<u8", 40),
     ),
     "probe_event": (
         ("time_ns", "<u8", 0),

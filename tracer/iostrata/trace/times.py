@@ -18,10 +18,9 @@ LATEST_NS: Final = 1 << 60
 """No machine runs for 36 years; sums and differences of later times would not fit."""
 BEFORE_NS: Final = 60_000_000_000
 """Programs are attached one after the other, and what they see first may have begun then."""
-NO_TIMES: Final = frozenset(
-    {"time_ns", "boottime_ns", "realtime_ns", "width_ns", "run_ns", "cpu_ns", "throttled_ns"}
-)
-"""Durations, and times of other clocks."""
+OTHER_CLOCKS: Final = frozenset({"time_ns", "boottime_ns", "realtime_ns"})
+DURATIONS: Final = frozenset({"width_ns", "run_ns", "cpu_ns", "throttled_ns", "stolen_ns"})
+NO_TIMES: Final = OTHER_CLOCKS | DURATIONS
 NEVER_ZERO: Final = frozenset({"enter_ns", "off_ns", "exit_ns", "since_ns"})
 """Fields that are always told, but where one says that there was none, or none was seen."""
 ZERO_TELLS: Final = frozenset({"aio_complete", "syscall_cut"})

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hypervisor took of a virtual machine's CPUs is said where no host's rows have it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stitch.test_truth import analysed
+from tests.synthetic import O_DSYNC, Request, World, Writer
+from tests.synthetic import device as numbered
+
+DISK = numbered(8, 0)
+SECOND = 1_000_000_000
+
+
+def told(stolen_ns: tuple[int, ...]) -> tuple[str, ...]:
+    """Of a recording of 10 s."""
+    world = World()
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    writer.data(Request(device=10 * SECOND - 100_000))
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    count = sum(len(rows) for rows in world.builder._rows.values())
+    for number, stolen in enumerate(stolen_ns):
+        time_ns = 1_000 + number * (writer.now - 1_000) // max(len(stolen_ns) - 1, 1)
+        world.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen)
+    return analysed(world).quality.virtual
+
+
+@pytest.mark.parametrize(
+    ("stolen_ns", "line"),
+    [
+        ((5 * SECOND, 0, 0, 5 * SECOND + 340_000_000), "340 ms of its CPUs' time (3.4 % of one)"),
+        ((0, 12 * SECOND), "12.0 s of its CPUs' time (120.0 % of one)"),
+        ((5 * SECOND, 5 * SECOND + 90_000_000), ""),
+        ((5 * SECOND, 0, 0), ""),
+        ((0, 0), ""),
+        ((7 * SECOND, 5 * SECOND), ""),
+        ((), ""),
+    ],
+)
+def test_it_is_told_of(stolen_ns: tuple[int, ...], line: str) -> None:
+    lines = told(stolen_ns)
+    assert len(lines) == bool(line)
+    assert all(line in one for one in lines)
