@@ -59,6 +59,7 @@ JOURNAL: Final = Declaration(
         Rank("journal.locking", "journal.locking", Depth.JOURNAL, wakes=True),
         Rank("journal.flushing", "journal.flushing", Depth.JOURNAL, wakes=True),
         Rank("journal.logging", "journal.logging", Depth.JOURNAL, wakes=True),
+        Rank("lower.journal.start", "journal.start", Depth.BELOW),
         Rank("lower.journal.locking", "journal.locking", Depth.BELOW),
         Rank("lower.journal.flushing", "journal.flushing", Depth.BELOW),
         Rank("lower.journal.logging", "journal.logging", Depth.BELOW),

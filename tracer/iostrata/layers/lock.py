@@ -21,5 +21,5 @@ LOCK: Final = Declaration(
             contended=True,
         ),
     ),
-    ranks=(Rank("lock", "lock", Depth.LOCK),),
+    ranks=(Rank("lock", "lock", Depth.LOCK), Rank("lower.lock", "lock", Depth.BELOW)),
 )

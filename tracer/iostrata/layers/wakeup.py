@@ -63,6 +63,7 @@ WAKEUP: Final = Declaration(
         Rank("wakeup.reap", "wakeup.reap", Depth.WAKING),
         Rank("wakeup.runqueue", "wakeup.runqueue", Depth.WAKING),
         Rank("wakeup.interrupt", "wakeup.interrupt", Depth.WAKING),
+        Rank("lower.wakeup.worker", "wakeup.worker", Depth.BELOW),
         Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
         Rank("served.wakeup.runqueue", "wakeup.runqueue", Depth.SERVED),

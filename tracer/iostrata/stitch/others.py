@@ -18,6 +18,7 @@ from iostrata.stitch.pages import queued_before
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls, Hindered, spans_of_calls
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
+from iostrata.stitch.stacked import on_stacked
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.window import Window
 
@@ -85,21 +86,21 @@ class Others:
         bios is the commit's, and a journal's: it has edges of its own.
         """
         tied = tied.rows(np.flatnonzero(~self._journal[tied.row]))
-        on_stacked = one_of(self._requests.device_key, self._stacked)[self._carried.request]
-        below = on_stacked & one_of(self._root[self._carried.bio], tied.row)
-        bio, request = self._carried.bio[below], self._carried.request[below]
-        order = np.argsort(self._root[bio], kind="stable")
-        roots_of = self._root[bio][order]
+        asked = on_stacked(
+            self._bios, self._requests, self._carried, one_of(self._root, tied.row), self._logged,
+            self._stacked,
+        )  # fmt: skip
+        order = np.argsort(self._root[asked.bio], kind="stable")
+        roots_of = self._root[asked.bio][order]
         first_of = np.searchsorted(roots_of, tied.row, side="left")
         count = np.searchsorted(roots_of, tied.row, side="right") - first_of
         tie = np.repeat(np.arange(len(tied.row)), count)
         place = order[np.repeat(first_of, count) + ranges(count)]
         edges = Edges(
-            request[place] + first,
+            asked.request[place] + first,
             tied.owner[tie],
-            tied.begin_ns[tie],
-            tied.end_ns[tie],
+            np.maximum(tied.begin_ns[tie], asked.begin_ns[place]),
+            np.minimum(tied.end_ns[tie], asked.end_ns[place]),
         )
         ahead = queued_before(self._window, self._bios, tied, self._owners)[tie]
-        kind = np.where(self._logged[bio[place]], RANK["device.journal"], RANK["device.data"])
-        return edges, np.where(ahead, AHEAD, kind)
+        return edges, np.where(ahead, AHEAD, asked.kind[place])

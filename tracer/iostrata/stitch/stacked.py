@@ -182,18 +182,50 @@ class Stack:
         journal: NDArray[np.bool_],
         first: int,
     ) -> tuple[Edges, Ints]:
-        on_stacked = one_of(requests.device_key, self.stacked)
-        mine = (owner[carried.bio] >= 0) & on_stacked[carried.request]
-        bio, request = carried.bio[mine], carried.request[mine]
-        asked = np.flatnonzero((owner >= 0) & one_of(self.bios.device_key, self.stacked))
-        flushes = flushes_awaited(self.bios, asked, requests)
-        kind = kinds_of(self.bios, journal)[bio]
-        return Edges(
-            np.concatenate([request, flushes.flush]) + first,
-            owner[np.concatenate([bio, flushes.bio])],
-            np.concatenate([requests.issue_ns[request], flushes.begin_ns]),
-            np.concatenate([requests.complete_ns[request], flushes.end_ns]),
-        ), np.concatenate([kind, np.full(len(flushes.flush), RANK["device.data"])])
+        below = on_stacked(self.bios, requests, carried, owner >= 0, journal, self.stacked)
+        edges = Edges(below.request + first, owner[below.bio], below.begin_ns, below.end_ns)
+        return edges, below.kind
+
+
+@dataclass(frozen=True, eq=False)
+class OnStacked:
+    """What bios asked of stacked devices: rows of Bios and Requests, and from when to when.
+
+    ``kind``: what the data below is to those who asked.
+    """
+
+    bio: Ints
+    request: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    kind: Ints
+
+
+def on_stacked(
+    bios: Bios,
+    requests: Requests,
+    carried: Carried,
+    mine: NDArray[np.bool_],
+    journal: NDArray[np.bool_],
+    stacked: Ints,
+) -> OnStacked:
+    """Of some bios (``mine``): the requests that carried their data, and flushes.
+
+    ``stacked``: keys of the devices.
+    """
+    rows = np.flatnonzero(mine[carried.bio])
+    rows = rows[one_of(requests.device_key[carried.request[rows]], stacked)]
+    bio, request = carried.bio[rows], carried.request[rows]
+    some = np.flatnonzero(mine & one_of(bios.device_key, stacked))
+    flushes = flushes_awaited(bios, some, requests)
+    data = np.full(len(flushes.flush), RANK["device.data"])
+    return OnStacked(
+        np.concatenate([bio, flushes.bio]),
+        np.concatenate([request, flushes.flush]),
+        np.concatenate([requests.issue_ns[request], flushes.begin_ns]),
+        np.concatenate([requests.complete_ns[request], flushes.end_ns]),
+        np.concatenate([kinds_of(bios, journal)[bio], data]),
+    )
 
 
 def seen_from_above(ranks: Ranks) -> Ranks:

@@ -29,9 +29,9 @@ from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT
 
-WORKERS: Final = np.array([rank.name == "wakeup.worker" for rank in STACK])
-QUEUES: Final = WORKERS | np.array([rank.name.endswith("wakeup.runqueue") for rank in STACK])
-LOCKS: Final = np.array([rank.name == "lock" for rank in STACK])
+WORKERS: Final = np.array([rank.row == "wakeup.worker" for rank in STACK])
+QUEUES: Final = WORKERS | np.array([rank.row == "wakeup.runqueue" for rank in STACK])
+LOCKS: Final = np.array([rank.row == "lock" for rank in STACK])
 JOURNALS: Final = np.array(["journal." in rank.name for rank in STACK])
 QUOTAS: Final = np.array([rank.row == "throttle.cpu" for rank in STACK])
 LIMITS: Final = np.array([rank.row == "throttle.io" for rank in STACK])

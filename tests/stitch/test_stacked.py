@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes on below a stacked disk is in the row of its cause, whoever asked that disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
+from tests.stitch.test_below import FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
+from tests.stitch.test_serving import awakes, on_loop, work
+from tests.stitch.test_truth import accounts
+from tests.stitch.test_wakers import IDLE, resume
+from tests.synthetic import World, Writer
+
+OTHER = 101
+
+
+def synced_below(world: World, begin: int) -> int:
+    """The worker's sync of a flush from ``begin`` on: until when.
+
+    5000 it waits for a CPU, the disk has its data for 30000, then another task its CPU for 7000.
+    """
+    disk = Block(world, SDA)
+    awakes(world, KWORKER, begin, begin + 5_000, 77)
+    disk.queue(begin + 6_000, KWORKER, 0xC0, kernel=1)
+    disk.request(begin + 6_500, begin + 36_500, 0xD0, 0xC0)
+    resume(world, KWORKER, begin + 6_500, begin + 36_700, begin + 43_700)
+    done = begin + 45_000
+    world.emit("ext4_sync_file", done, KWORKER, enter_ns=begin + 5_500, inode=13, dev=SDA)
+    work(world, KWORKER, begin + 5_200, done + 100)
+    return done
+
+
+BELOW = {"wakeup.runqueue": 5_000 + 7_000, "device.data": 30_000, "wakeup.interrupt": 200}
+
+
+@pytest.mark.parametrize("whose", ["its own", "another's"])
+def test_what_is_below_a_flush(whose: str) -> None:
+    """A sleeper is let go by who wrote the log for both (btrfs): below its flush it is the same."""
+    world = on_loop()
+    writer = Writer(world, 100, LOOP, 1_000)
+    writer.enter()
+    other = Writer(world, OTHER, LOOP, 1_500)
+    other.enter()
+    loop = Block(world, LOOP)
+    asks = 100 if whose == "its own" else OTHER
+    loop.queue(2_000, asks, 0xB0, sector=0, size=0, flags=FLUSH)
+    done = synced_below(world, 3_000) + 500
+    loop.flush(3_000, done, 0xA0, 0xB0, asked=0xA1)
+    resume(world, asks, 2_000, done + 300, done + 300)
+    other.now = done + 1_000
+    if asks == OTHER:
+        resume(world, 100, 2_000, done + 600, done + 600, OTHER, context=WAKE_THREAD)
+    other.leave("fsync")
+    writer.now = done + 900
+    writer.leave("fsync")
+    let_go = {"syscall": 1_300, "lock": 300} if asks == OTHER else {"syscall": 1_600}
+    below = BELOW | {"wakeup.interrupt": 200 + 300}
+    assert accounts(told(world))[100] == [
+        let_go | below | {"block.Q2D": 1_000 + 500, "block.stacked": 1_000 + 1_300 + 500}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("who", "waited"),
+    [
+        ("a worker", {"wakeup.worker": 11_000}),
+        ("a writer", {"wakeup.runqueue": 10_000, "lock": 1_000}),
+    ],
+)
+def test_who_lets_the_worker_go_had_no_cpu(who: str, waited: dict[str, int]) -> None:
+    """Itself let go at 39700, by the completion that it slept for, it runs at 49700."""
+    world = on_loop()
+    if who == "a writer":
+        other = Writer(world, OTHER, SDA, 1_000, inode=13)
+        other.enter()
+        resume(world, OTHER, 9_000, 39_700, 49_700)
+        other.now = 60_000
+        other.leave("fsync")
+    else:
+        world.target(OTHER, kind=THREAD_HELPER)
+        resume(world, OTHER, 500, 39_700, 49_700, state=IDLE)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    awakes(world, KWORKER, 3_000, 3_200, 77)
+    disk.queue(9_000, KWORKER, 0xC0, kernel=1)
+    disk.request(9_500, 39_500, 0xD0, 0xC0)
+    resume(world, KWORKER, 9_600, 50_700, 50_900, OTHER, context=WAKE_THREAD)
+    world.emit("ext4_sync_file", 52_000, KWORKER, enter_ns=3_500, inode=13, dev=SDA)
+    work(world, KWORKER, 3_300, 52_100)
+    loop.flush(3_000, 52_500, 0xA0, 0xB0, asked=0xA1)
+    one_write(world, LOOP, 53_000)
+    (account,) = accounts(told(world))[100]
+    short = waited.get("wakeup.runqueue", 0) + 200 + 200
+    assert account == waited | {
+        "syscall": 1_000, "block.Q2D": 1_000 + 500, "device.data": 30_000,
+        "wakeup.interrupt": 200 + 500, "wakeup.runqueue": short, "block.stacked": 5_800 + 1_600,
+    }  # fmt: skip
