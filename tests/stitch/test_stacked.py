@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
-from tests.stitch.test_below import FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
-from tests.stitch.test_serving import awakes, on_loop, work
+from tests.stitch.test_below import DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
+from tests.stitch.test_serving import KSOFTIRQD, REST, awakes, buffered, on_loop, work
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, resume
 from tests.synthetic import World, Writer
@@ -55,9 +55,9 @@ def test_what_is_below_a_flush(whose: str) -> None:
     writer.now = done + 900
     writer.leave("fsync")
     let_go = {"syscall": 1_300, "lock": 300} if asks == OTHER else {"syscall": 1_600}
-    below = BELOW | {"wakeup.interrupt": 200 + 300}
+    below = BELOW | {"wakeup.interrupt": 200 + 400 + 300}
     assert accounts(told(world))[100] == [
-        let_go | below | {"block.Q2D": 1_000 + 500, "block.stacked": 1_000 + 1_300 + 500}
+        let_go | below | {"block.Q2D": 1_000 + 500, "block.stacked": 1_000 + 1_300 + 100}
     ]
 
 
@@ -94,5 +94,69 @@ def test_who_lets_the_worker_go_had_no_cpu(who: str, waited: dict[str, int]) -> 
     short = waited.get("wakeup.runqueue", 0) + 200 + 200
     assert account == waited | {
         "syscall": 1_000, "block.Q2D": 1_000 + 500, "device.data": 30_000,
-        "wakeup.interrupt": 200 + 500, "wakeup.runqueue": short, "block.stacked": 5_800 + 1_600,
+        "wakeup.interrupt": 200 + 400 + 500, "wakeup.runqueue": short,
+        "block.stacked": 5_800 + 1_200,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("who", ["ksoftirqd", "nobody"])
+def test_a_completion_that_comes_late(who: str) -> None:
+    """The worker is done at 8000, and an interrupt completes the request before ksoftirqd runs."""
+    world = on_loop()
+    if who == "ksoftirqd":
+        world.target(KSOFTIRQD, kind=THREAD_HELPER, comm=b"ksoftirqd/0")
+        resume(world, KSOFTIRQD, 600, 7_900, 52_200, KWORKER, context=WAKE_THREAD)
+    work(world, KWORKER, 3_000, 8_000)
+    buffered(world, 52_000)
+    late = {"wakeup.runqueue": 44_000} if who == "ksoftirqd" else {}
+    assert accounts(told(world))[100] == [
+        REST | late | {
+            "block.stacked": 8_000 - 2_500,
+            "wakeup.interrupt": 500 if late else 500 + 44_000,
+        }
+    ]  # fmt: skip
+
+
+def test_who_is_to_complete_others_keeps_nobody_whom_the_worker_is_still_at() -> None:
+    """ksoftirqd is let go for another request, and has no CPU until the worker is done with all."""
+    world = on_loop()
+    work(world, KWORKER, 3_000, 51_000)
+    resume(world, KSOFTIRQD, 600, 7_900, 51_500, KWORKER, context=WAKE_THREAD)
+    buffered(world, 52_000, by=KSOFTIRQD)
+    assert accounts(told(world))[100] == [
+        REST | {
+            "block.stacked": 51_000 - 2_500, "wakeup.runqueue": 500,
+            "wakeup.interrupt": 500 + 500,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("who", ["a worker of the file system", "the device's worker"])
+def test_who_ends_direct_io_below_and_has_no_cpu(who: str) -> None:
+    """Let go at 74700 by the disk's interrupt it runs at 90000, and lets ksoftirqd go at 91000."""
+    world = on_loop()
+    world.target(KSOFTIRQD, kind=THREAD_HELPER, comm=b"ksoftirqd/0")
+    world.target(OTHER, kind=THREAD_HELPER)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0)
+    work(world, KWORKER, 3_000, 15_000)
+    disk.queue(14_000, KWORKER, 0xC0, kernel=1, above=0xA0)
+    disk.request(14_500, 74_500, 0xD0, 0xC0)
+    if who == "the device's worker":
+        work(world, OTHER, 90_000, 92_000)
+    resume(world, OTHER, 500, 74_700, 90_000, state=IDLE)
+    resume(world, KSOFTIRQD, 600, 91_000, 95_000, OTHER, context=WAKE_THREAD)
+    place = {"dev": LOOP, "sector": 8, "size_bytes": 8192, "flags": DATA}
+    keys = {"request_key": 0xA0, "bio_key": 0xB0}
+    world.emit("block_rq_issue", 2_500, 100, **keys, **place)
+    world.emit("block_rq_complete", 96_000, KSOFTIRQD, by_kernel_thread=1, **keys, **place)
+    one_write(world, LOOP, 96_500)
+    own = who == "the device's worker"
+    ends = {} if own else {"wakeup.worker": 91_000 - 74_700}
+    assert accounts(told(world))[100] == [
+        ends | {
+            "syscall": 1_000, "block.Q2D": 500 + 500, "device.data": 60_000,
+            "block.stacked": 11_500 + (91_000 - 74_500 if own else 0),
+            "wakeup.interrupt": (0 if own else 200) + 1_000 + 500, "wakeup.runqueue": 4_000,
+        }
+    ]  # fmt: skip

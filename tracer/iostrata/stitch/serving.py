@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, overlapping
 from iostrata.stitch.bios import Bios, Carried
@@ -89,8 +90,9 @@ def begun(commits: Commits, sleeps: Sleeps) -> Commits:
 
 @dataclass(frozen=True, eq=False)
 class LoopWork:
-    """Runs of loop devices' workers, each of which alone served its device: one row each.
+    """Runs of loop devices' workers: one row each, in order of device and time.
 
+    ``alone``: no other worker of its device was at work meanwhile: it has one for each cgroup.
     ``since_ns``: when the device's run before it had ended.
     """
 
@@ -99,10 +101,13 @@ class LoopWork:
     since_ns: Ints
     begin_ns: Ints
     end_ns: Ints
+    alone: NDArray[np.bool_]
+
+    def rows(self, rows: Ints) -> LoopWork:
+        return LoopWork(**{name: column[rows] for name, column in vars(self).items()})
 
 
 def loop_work_of(window: Window) -> LoopWork:
-    """In order of device and time; a device has one worker for each cgroup."""
     runs = window.columns("loop_work", "tid", "dev", "enter_ns")
     order = np.lexsort((runs["enter_ns"], runs["dev"]))
     dev, begin, end = runs["dev"][order], runs["enter_ns"][order], runs["time_ns"][order]
@@ -112,12 +117,12 @@ def loop_work_of(window: Window) -> LoopWork:
     alone[1:][meets] = alone[:-1][meets] = False
     since = np.zeros(len(dev), np.int64)
     since[1:][same] = end[:-1][same]
-    rows = np.flatnonzero(alone)
-    return LoopWork(runs["tid"][order][rows], dev[rows], since[rows], begin[rows], end[rows])
+    return LoopWork(runs["tid"][order], dev, since, begin, end, alone)
 
 
 def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -> Service:
     """``owner``: row of the request on a loop device."""
+    work = work.rows(np.flatnonzero(work.alone))
     loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
     row, run = overlapping(
         requests.device_key[loops], requests.issue_ns[loops], requests.complete_ns[loops],
@@ -147,7 +152,7 @@ def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
 
     It takes them up in turn: the first that is not complete.
     """
-    found = np.full(len(sleeps), -1)
+    found, work = np.full(len(sleeps), -1), work.rows(np.flatnonzero(work.alone))
     run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
     inside = sleeps.asleep & (run >= 0) & (sleeps.off_ns >= at(work.begin_ns, run))
     device = at(work.device_key, run)
@@ -194,9 +199,14 @@ def submitters(bios: Bios, carried: Carried, requests: Requests, owner: Ints) ->
     return Service(owner[bio], bios.tid[bio], bios.queue_ns[bio], until)
 
 
-def completers(requests: Requests, stacked: Ints) -> Service:
-    """``owner``: row of the request on a stacked device, which a kernel thread completed."""
-    rows = np.flatnonzero((requests.completed_by >= 0) & one_of(requests.device_key, stacked))
+def completers(requests: Requests, stacked: Ints, told: Ints) -> Service:
+    """``owner``: row of the request on a stacked device, which a kernel thread completed.
+
+    ``told``: rows of which it is told since when nothing else was left of them.
+    """
+    mine = (requests.completed_by >= 0) & one_of(requests.device_key, stacked)
+    mine[told] = False
+    rows = np.flatnonzero(mine)
     return Service(
         rows, requests.completed_by[rows], requests.issue_ns[rows], requests.complete_ns[rows]
     )

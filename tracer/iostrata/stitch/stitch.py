@@ -25,6 +25,7 @@ from iostrata.stitch.awaited import Waiting, edges_of_commits, numbered
 from iostrata.stitch.behind import Behind, nothing_behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
+from iostrata.stitch.completing import completing
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fast import of_fast_commits
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
@@ -154,9 +155,11 @@ def stitch(window: Window) -> Stitched:
     owner_of_sleep = np.where(committing >= 0, committing, for_it)
     endings = endings_of(window, bios, carried, requests, completed, calls)
     wakers = Wakers(window, sleeps, endings, bios, numbers)
+    ends = completing(work, bios, requests, completed, sleeps, window.trace)
     explained = wakers.explain(
-        np.where(idle, -1, owner_of_sleep), carried, (piece_of_bio, activity_of_bio)
-    )
+        np.where(idle, -1, owner_of_sleep), ends.waits(first_request), carried,
+        (piece_of_bio, activity_of_bio),
+    )  # fmt: skip
     served = np.zeros(0, np.int64)
     if window.reads is not None:
         found_reads = awaited(
@@ -208,10 +211,12 @@ def stitch(window: Window) -> Stitched:
         inside.extend(waits.where(waits.owner >= first_commit))
         loops = of_loops(work, workers, bios, requests)
         inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
+        inside.extend(ends.late(first_request))
         own = submitters(bios, carried, requests, activity_of_bio)
-        inside.extend(short_of_cpu(own, sleeps, first_sleep))
+        for short in (ends.service().numbered(first_request), own):
+            inside.extend(short_of_cpu(short, sleeps, first_sleep))
         for late in (
-            completers(requests, stack.stacked).numbered(first_request),
+            completers(requests, stack.stacked, ends.request).numbered(first_request),
             log_writers(window.commits).numbered(first_commit),
             issuers(bios, carried, flushes, requests, activity_of_bio),
         ):

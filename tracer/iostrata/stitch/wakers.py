@@ -54,6 +54,15 @@ def _anywhere(key: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
+class Slept:
+    """Owners that waited for the end of sleeps (rows), and from when on."""
+
+    owner: Ints
+    sleep: Ints
+    begin_ns: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Waits:
     """From when to when an owner waited for what a thread was about to let go.
 
@@ -127,18 +136,25 @@ class Wakers:
             [one_of(disks, _places(window.trace.facts, key)) | _anywhere(key) for key in keys]
         ).reshape(len(keys), len(disks))
 
-    def explain(self, owner: Ints, carried: Carried, owners: Iterable[Ints]) -> Explained:
+    def explain(
+        self, owner: Ints, others: Slept, carried: Carried, owners: Iterable[Ints]
+    ) -> Explained:
         """``owner``: of each of the window's sleeps, -1: of none that matters.
 
-        ``owners``: of each bio, as many as it can have.
+        ``others``: who waited for the end of somebody else's. ``owners``: of each bio, as many as
+        it can have.
         """
         sleeps, own = self._sleeps, self._own(carried, owners)
-        rows = np.flatnonzero(sleeps.asleep & (owner >= 0) & (sleeps.waker >= 0))
+        itself = np.flatnonzero(owner >= 0)
+        slept = Slept(owner[itself], itself, sleeps.off_ns[itself])
+        slept = Slept(**joined([slept, others]))
+        known = (sleeps.asleep & (sleeps.waker >= 0))[slept.sleep]
+        rows = slept.sleep[known]
         front = Waits(
-            owner[rows], rows, sleeps.off_ns[rows], sleeps.wake_ns[rows], sleeps.waker[rows],
-            sleeps.waker_cpu[rows], sleeps.context[rows],
+            slept.owner[known], rows, slept.begin_ns[known], sleeps.wake_ns[rows],
+            sleeps.waker[rows], sleeps.waker_cpu[rows], sleeps.context[rows],
         )  # fmt: skip
-        spans, ended = SpanList(), np.zeros(len(owner), np.bool_)
+        spans, ended = SpanList(), np.zeros(len(sleeps), np.bool_)
         ended[rows[self._asking[rows] >= 0]] = True
         front = self._awaiting(front, rows, spans)
         tied: dict[str, list[Tied]] = {kind: [_nothing()] for kind in ("bio", "call", "commit")}
