@@ -99,6 +99,36 @@ def test_who_lets_the_worker_go_had_no_cpu(who: str, waited: dict[str, int]) -> 
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("at", ["a flush", "a write"])
+def test_what_the_worker_waits_for_keeps_those_behind_it_as_well(at: str) -> None:
+    """It is at another's request and asleep for the disk: who asked later waits for that, too."""
+    world = on_loop()
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    if at == "a flush":
+        loop.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+        world.emit("ext4_sync_file", 52_000, KWORKER, enter_ns=3_500, inode=13, dev=SDA)
+        loop.flush(3_000, 53_000, 0xA0, 0xB0, asked=0xA1)
+    else:
+        loop.queue(2_000, 100, 0xB0)
+        loop.request(3_000, 53_000, 0xA0, 0xB0, tid=100)
+    awakes(world, KWORKER, 3_000, 3_200, 77)
+    disk.queue(9_000, KWORKER, 0xC0, kernel=1, above=0 if at == "a flush" else 0xA0)
+    disk.request(9_500, 39_500, 0xD0, 0xC0)
+    resume(world, KWORKER, 9_600, 39_700, 49_700)
+    loop.queue(11_500, OTHER, 0xB2, sector=64)
+    loop.request(12_000, 55_000, 0xA2, 0xB2, sector=64, tid=OTHER)
+    work(world, KWORKER, 3_300, 54_000)
+    one_write(world, LOOP, 53_500)
+    one_write(world, LOOP, 55_500, tid=OTHER, off=12_000)
+    assert accounts(told(world))[OTHER] == [
+        {
+            "syscall": 10_500, "block.Q2D": 500, "device.data": 39_500 - 12_000,
+            "wakeup.interrupt": 200 + 1_000 + 500, "wakeup.runqueue": 10_000,
+            "block.stacked": 54_000 - 49_700,
+        }
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("who", ["ksoftirqd", "nobody"])
 def test_a_completion_that_comes_late(who: str) -> None:
     """The worker is done at 8000, and an interrupt completes the request before ksoftirqd runs."""

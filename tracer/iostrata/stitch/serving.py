@@ -18,7 +18,7 @@ from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.spans import Edges, SpanList, Spans
 from iostrata.stitch.stacked import Workers
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -129,12 +129,7 @@ def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -
         work.device_key, work.begin_ns, work.end_ns,
     )  # fmt: skip
     request = loops[row]
-    # What direct I/O is on its way below needs its worker no more.
-    handed = np.full(len(requests.key), -1)
-    direct = np.flatnonzero(bios.above >= 0)
-    np.maximum.at(handed, bios.above[direct], bios.begin_ns[direct])
-    direct_only = (handed >= 0) & ~requests.flush
-    done = np.where(direct_only, handed, requests.complete_ns)
+    done = needed_until(bios, requests)
     told = Service(
         request,
         work.tid[run],
@@ -145,6 +140,17 @@ def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -
     begin = requests.issue_ns[workers.request]
     synced = Service(workers.request, workers.tid, begin, workers.end_ns)
     return Service(**joined([told, synced]))
+
+
+def needed_until(bios: Bios, requests: Requests) -> Ints:
+    """Until when each request may need the worker of its loop device.
+
+    What direct I/O is on its way below needs it no more.
+    """
+    handed = np.full(len(requests.key), -1)
+    direct = np.flatnonzero(bios.above >= 0)
+    np.maximum.at(handed, bios.above[direct], bios.begin_ns[direct])
+    return np.where((handed >= 0) & ~requests.flush, handed, requests.complete_ns)
 
 
 def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
@@ -168,6 +174,35 @@ def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
         there &= requests.complete_ns[request] >= sleeps.on_ns[mine]
         found[mine[there]] = request[there]
     return found
+
+
+def in_turn(
+    work: LoopWork, sleeps: Sleeps, owner: Ints, bios: Bios, requests: Requests, first: int
+) -> Edges:
+    """Who waited while the worker of its loop device slept for another, which it took up before.
+
+    ``owner``: of each sleep. ``first``: the number of the first request among owners and
+    activities.
+    """
+    work = work.rows(np.flatnonzero(work.alone))
+    run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
+    inside = (run >= 0) & (sleeps.off_ns >= at(work.begin_ns, run))
+    mine = np.flatnonzero(inside & sleeps.asleep & (owner >= first))
+    owner = owner - first
+    loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
+    pair, other = overlapping(
+        requests.device_key[owner[mine]], sleeps.off_ns[mine], sleeps.on_ns[mine],
+        requests.device_key[loops], requests.issue_ns[loops], requests.complete_ns[loops],
+    )  # fmt: skip
+    sleep, request = mine[pair], loops[other]
+    later = requests.issue_ns[request] > requests.issue_ns[owner[sleep]]
+    sleep, request = sleep[later], request[later]
+    return Edges(
+        owner[sleep] + first,
+        request + first,
+        np.maximum(sleeps.off_ns[sleep], requests.issue_ns[request]),
+        np.minimum(sleeps.on_ns[sleep], needed_until(bios, requests)[request]),
+    )
 
 
 def issuers(

@@ -48,6 +48,7 @@ from iostrata.stitch.rpc import (
 from iostrata.stitch.serving import (
     begun,
     completers,
+    in_turn,
     issuers,
     late_for,
     log_writers,
@@ -228,6 +229,8 @@ def stitch(window: Window) -> Stitched:
         beside, kinds_beside = others.edges(explained.bios, first_request)
         above = Edges(**joined([above, beside]))
         kinds = np.append(kinds, kinds_beside)
+        after = in_turn(work, sleeps, for_it, bios, requests, first_request)
+        edges = Edges(**joined([edges, after]))
         spans.extend(_up(inside.collect(), edges, above, kinds, first_commit))
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
