@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from iostrata.stitch.spans import Spans
 from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
 from tests.stitch.test_below import DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
 from tests.stitch.test_serving import KSOFTIRQD, REST, awakes, buffered, on_loop, work
@@ -190,3 +192,10 @@ def test_who_ends_direct_io_below_and_has_no_cpu(who: str) -> None:
             "wakeup.interrupt": (0 if own else 200) + 1_000 + 500, "wakeup.runqueue": 4_000,
         }
     ]  # fmt: skip
+
+
+def test_the_same_span_is_kept_once() -> None:
+    numbers = np.array([3, 1, 3, 3])
+    spans = Spans(numbers, np.array([5, 5, 5, 6], np.int16), numbers, numbers + 9, numbers * 0)
+    once = spans.once()
+    assert (once.owner.tolist(), once.rank.tolist()) == ([3, 1, 3], [5, 5, 6])

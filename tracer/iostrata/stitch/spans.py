@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, joined, ranges
+from iostrata.columns import Ints, changes, joined, order_of, ranges
 from iostrata.layers import RANK
 
 Ranks = NDArray[np.signedinteger]
@@ -38,6 +38,13 @@ class Spans:
 
     def rows(self, rows: Ints) -> Spans:
         return Spans(**{name: column[rows] for name, column in vars(self).items()})
+
+    def once(self) -> Spans:
+        """Without those that are the same as one before, in the order that they have."""
+        columns = tuple(vars(self).values())
+        order = order_of(*columns)
+        first = np.logical_or.reduce([changes(column[order]) for column in columns])
+        return self.rows(np.sort(order[first]))
 
 
 NO_SPANS = Spans(

@@ -350,6 +350,9 @@ def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: in
     result, met = SpanList(), set()
     for _ in range(DEPTH):
         inside = follow(inside, every, seen)
+        if len(kinds):
+            # One request below is behind many, of which many are for one who waits above.
+            inside = inside.once()
         result.extend(inside.where(inside.owner < first_commit))
         inside = inside.where(inside.owner >= first_commit)
         # What waits for itself (XFS's log, that is written by who syncs) goes round for ever.
