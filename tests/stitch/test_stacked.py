@@ -8,8 +8,8 @@ import pytest
 
 from iostrata.stitch.spans import Spans
 from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
-from tests.stitch.test_below import DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
-from tests.stitch.test_serving import KSOFTIRQD, REST, awakes, buffered, on_loop, work
+from tests.stitch.test_below import CRYPT, DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
+from tests.stitch.test_serving import KSOFTIRQD, REST, awakes, buffered, on_loop, preempted, work
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, resume
 from tests.synthetic import World, Writer
@@ -190,6 +190,36 @@ def test_who_ends_direct_io_below_and_has_no_cpu(who: str) -> None:
             "syscall": 1_000, "block.Q2D": 500 + 500, "device.data": 60_000,
             "block.stacked": 11_500 + (91_000 - 74_500 if own else 0),
             "wakeup.interrupt": (0 if own else 200) + 1_000 + 500, "wakeup.runqueue": 4_000,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_workers_of_device_mapper_that_have_no_cpu(itself: bool) -> None:
+    """dm-crypt: kcryptd is let go at 2300 and runs at 12300; it lets the thread go that writes."""
+    world = World()
+    world.builder.block(CRYPT, "dm-0", lower_keys=(SDA,)).block(SDA, "sda")
+    upper, disk = Block(world, CRYPT), Block(world, SDA)
+    for tid in (KWORKER, OTHER):
+        world.target(tid, kind=THREAD_HELPER)
+    writes = KWORKER if itself else OTHER
+    upper.queue(2_000, 100, 0xB0)
+    awakes(world, KWORKER, 2_300, 12_300)
+    preempted(world, KWORKER, 13_000, 13_600)
+    if not itself:
+        resume(world, OTHER, 500, 15_000, 17_000, KWORKER, context=WAKE_THREAD, state=1)
+        # It has done its part: what keeps it then, keeps nobody here.
+        preempted(world, KWORKER, 17_500, 19_000)
+    disk.take_from(CRYPT, 20_900, writes, 0xC0)
+    disk.queue(21_000, writes, 0xC0, kernel=1)
+    disk.request(21_500, 51_500, 0xD0, 0xC0, tid=writes)
+    upper.complete(52_000, 0xB0)
+    one_write(world, CRYPT, 52_500)
+    short = 10_000 + 600 + (0 if itself else 2_000)
+    assert accounts(told(world))[100] == [
+        {
+            "syscall": 1_000, "block.Q2D": 500, "device.data": 30_000, "wakeup.interrupt": 500,
+            "wakeup.runqueue": short, "block.stacked": 19_000 - short + 500,
         }
     ]  # fmt: skip
 

@@ -16,7 +16,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
@@ -29,6 +28,7 @@ from iostrata.stitch.completing import completing
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fast import of_fast_commits
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
+from iostrata.stitch.handing import handers
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.osd import awaited as awaited_of_osds
@@ -37,6 +37,7 @@ from iostrata.stitch.others import AHEAD, READ, Others
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, read_at_once
 from iostrata.stitch.people import told
+from iostrata.stitch.pushes import asleep_for_log, pushes
 from iostrata.stitch.reconnects import downs_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import (
@@ -63,7 +64,7 @@ from iostrata.stitch.stacked import Stack, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Numbers, Waited, behind_of
 from iostrata.stitch.wakers import Wakers
-from iostrata.stitch.wakeup import CAUSE, Sleeps, run_queue, sleeps_of
+from iostrata.stitch.wakeup import Sleeps, run_queue, sleeps_of
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import NFS_READ
 
@@ -190,8 +191,11 @@ def stitch(window: Window) -> Stitched:
     spans.extend(waits.where(waits.owner < first_commit))
     issued = issuers(bios, carried, flushes, requests, piece_of_bio)
     spans.extend(late_for(issued, sleeps, first_sleep))
-    own = submitters(bios, carried, requests, piece_of_bio)
-    spans.extend(short_of_cpu(own, sleeps, first_sleep))
+    for short in (
+        submitters(bios, carried, requests, piece_of_bio),
+        handers(bios, sleeps, wakers, piece_of_bio),
+    ):
+        spans.extend(short_of_cpu(short, sleeps, first_sleep))
     if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
         edges = edges_of_commits(
             window, owners, waiting, sleeps, explained, commit_of_bio, edges_of_batches(stored)
@@ -213,8 +217,11 @@ def stitch(window: Window) -> Stitched:
         loops = of_loops(work, workers, bios, requests)
         inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
         inside.extend(ends.late(first_request))
-        own = submitters(bios, carried, requests, activity_of_bio)
-        for short in (ends.service().numbered(first_request), own):
+        for short in (
+            ends.service().numbered(first_request),
+            submitters(bios, carried, requests, activity_of_bio),
+            handers(bios, sleeps, wakers, activity_of_bio),
+        ):
             inside.extend(short_of_cpu(short, sleeps, first_sleep))
         for late in (
             completers(requests, stack.stacked, ends.request).numbered(first_request),
@@ -238,10 +245,10 @@ def stitch(window: Window) -> Stitched:
     sleeps, owner = sleeps.rows(mine), piece_of_sleep[mine]
     asleep = np.where(sleeps.asleep, owner, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
-    for_log = _asleep_for_log(window, owners.syncs, sleeps, owner)
+    for_log = asleep_for_log(window, owners.syncs, sleeps, owner)
     if for_log.any():
         for_log &= ~explained.ended[mine] & wakers.are_kernels(sleeps)
-        _pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
+        pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
     handovers(spans, window, owners, every_sleep, numbers)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
@@ -377,33 +384,3 @@ def _journal_starts(
     asleep = (at(sleeps.wake_ns, sleep) > 0) & (off >= edges.begin_ns)
     owner, number = np.where(asleep, edges.write, -1), commit + numbers.commit
     spans.add(owner, "journal.start", off, begin, number)
-
-
-def _asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -> NDArray[np.bool_]:
-    """Sleeps inside a sync of XFS before its thread wrote or awaited a log buffer.
-
-    The kernel has no point where a thread waits for the push of the committed
-    item list, but nothing else that a thread of the kernel ends stands between the sync,
-    with its data written, and the log write.
-    """
-    logged = [window.columns(p, "tid") for p in ("xlog_iclog_sync", "xlog_iclog_wait_on")]
-    tid = np.concatenate([columns["tid"] for columns in logged])
-    time = np.concatenate([columns["time_ns"] for columns in logged])
-    if not len(tid):
-        return np.zeros(len(owner), np.bool_)
-    following = at(time, AsOf(tid, time).at_or_after(sleeps.tid, sleeps.on_ns))
-    inside = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns).find(sleeps.tid, sleeps.off_ns)
-    same = (inside >= 0) & (at(syncs.piece, inside) == owner)
-    before: NDArray[np.bool_] = same & (following >= 0) & (following <= at(syncs.end_ns, inside))
-    return before
-
-
-def _pushes(spans: SpanList, sleeps: Sleeps, owner: Ints, rows: Ints) -> None:
-    """Those sleeps for a log during which nothing that their owner waited for was complete."""
-    if not len(rows):
-        return
-    sleeps, owner, found = sleeps.rows(rows), owner[rows], spans.collect()
-    cause = found.where(CAUSE[found.rank])
-    last = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
-    inside = at(cause.end_ns, last) >= sleeps.off_ns
-    spans.add(np.where(inside, -1, owner), "journal.start", sleeps.off_ns, sleeps.wake_ns)

@@ -180,6 +180,11 @@ class Wakers:
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
 
+    def are_helpers(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
+        """Which threads are the kernel's own, and serve others."""
+        helpers: NDArray[np.bool_] = self._kind_of(tid, time_ns) == THREAD_HELPER
+        return helpers
+
     def are_kernels(self, sleeps: Sleeps) -> NDArray[np.bool_]:
         """Which sleeps a thread of the kernel ended, as itself.
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: sleeps in syncs of XFS in, which were for the push of committed items out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Containing, Ints, at
+from iostrata.stitch.owners import Syncs
+from iostrata.stitch.spans import SpanList
+from iostrata.stitch.wakeup import CAUSE, Sleeps
+from iostrata.stitch.window import Window
+
+
+def asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -> NDArray[np.bool_]:
+    """Sleeps inside a sync of XFS before its thread wrote or awaited a log buffer.
+
+    The kernel has no point where a thread waits for the push of the committed
+    item list, but nothing else that a thread of the kernel ends stands between the sync,
+    with its data written, and the log write.
+    """
+    logged = [window.columns(p, "tid") for p in ("xlog_iclog_sync", "xlog_iclog_wait_on")]
+    tid = np.concatenate([columns["tid"] for columns in logged])
+    time = np.concatenate([columns["time_ns"] for columns in logged])
+    if not len(tid):
+        return np.zeros(len(owner), np.bool_)
+    following = at(time, AsOf(tid, time).at_or_after(sleeps.tid, sleeps.on_ns))
+    inside = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns).find(sleeps.tid, sleeps.off_ns)
+    same = (inside >= 0) & (at(syncs.piece, inside) == owner)
+    before: NDArray[np.bool_] = same & (following >= 0) & (following <= at(syncs.end_ns, inside))
+    return before
+
+
+def pushes(spans: SpanList, sleeps: Sleeps, owner: Ints, rows: Ints) -> None:
+    """Those sleeps for a log during which nothing that their owner waited for was complete."""
+    if not len(rows):
+        return
+    sleeps, owner, found = sleeps.rows(rows), owner[rows], spans.collect()
+    cause = found.where(CAUSE[found.rank])
+    last = AsOf(cause.owner, cause.end_ns).at_or_before(owner, sleeps.wake_ns)
+    inside = at(cause.end_ns, last) >= sleeps.off_ns
+    spans.add(np.where(inside, -1, owner), "journal.start", sleeps.off_ns, sleeps.wake_ns)
