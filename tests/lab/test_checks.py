@@ -211,6 +211,26 @@ def test_what_a_round_varies_by_is_allowed_for(ns: int, wrong: list[str]) -> Non
     assert f"noise {3 * ns / 3_000_000:.1%}" in found[1].wanted
 
 
+@pytest.mark.parametrize(
+    ("row", "waited_ns", "wrong"),
+    [
+        ("server/wakeup.runqueue", 600_000, []),
+        ("server/wakeup.runqueue", 400_000, ["found elsewhere"]),
+        ("server/wakeup.runqueue", 0, ["found elsewhere"]),
+        ("server/wakeup.runqueue", -600_000, ["found elsewhere"]),
+        ("server/wakeup.interrupt", 600_000, ["found elsewhere"]),
+    ],
+)
+def test_who_waits_for_a_cpu_does_so_for_as_long_as_its_machine(
+    row: str, waited_ns: float, wrong: list[str]
+) -> None:
+    """600 us longer, of which 3 % of 3 ms are allowed for anyway; a write waited 2 ms before."""
+    plain = replace(measured({row: 100_000, "device.data": 80_000}), waited_ns=2_000_000)
+    slow = measured({row: 700_000, "device.data": 3_080_000})
+    slow = replace(slow, waited_ns=2_000_000 + waited_ns)
+    assert failed(of_injection(WANTED, INJECTION, slow, plain)) == wrong
+
+
 MANY = {f"guest/row{number}": 200_000 + number * 10_000 for number in range(10)}
 
 

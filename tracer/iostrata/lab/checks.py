@@ -47,12 +47,14 @@ class Measured:
 
     ``kept_ns``: for how long in all the kernel says that it kept the writes; None: not asked.
     ``struck_ns``: from when to when a fault happened, by the clock of the machine that writes.
+    ``waited_ns``: for how long the machines themselves waited for a CPU of this one, ns a write.
     """
 
     breakdown: Breakdown
     witness: Witness
     kept_ns: int | None = None
     struck_ns: tuple[int, int] = (0, 0)
+    waited_ns: float = 0.0
 
 
 def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
@@ -149,7 +151,8 @@ def of_injection(
     What the kernel itself knows of one round needs no other: all else may take longer, too.
     Two rounds differ by what others do on this machine meanwhile, too. Where most other rows
     took longer by one factor, so may each. Beyond that it is no more than what the means of a
-    round's own parts differ by; as much is allowed for. Both are said.
+    round's own parts differ by; as much is allowed for. Who waits for a CPU in a machine may do so
+    for as much longer as that machine itself waited for one of this. All is said.
     """
     if delayed.kept_ns is not None:
         yield from _of_kept(wanted, injection, delayed.breakdown, delayed.kept_ns)
@@ -185,8 +188,10 @@ def of_injection(
     )
     if injection.behind:
         yield _behind(wanted, injection, delayed.breakdown, found * delay_ns, varies)
-    row = max(more, key=lambda name: abs(more[name]) / delay_ns - noise([name]))
-    share, varies = more[row] / delay_ns, noise([row])
+    waited = max(delayed.waited_ns - plain.waited_ns, 0) / delay_ns
+    allowed = {name: noise([name]) + waited * _matches(name, "*.runqueue") for name in more}
+    row = max(more, key=lambda name: abs(more[name]) / delay_ns - allowed[name])
+    share, varies = more[row] / delay_ns, allowed[row]
     yield Check(
         "found elsewhere",
         abs(share) <= wanted.elsewhere + varies,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,17 @@ class Process(msgspec.Struct, frozen=True):
     @property
     def alive(self) -> bool:
         return self.began >= 0 and _began(self.pid) == self.began
+
+    @property
+    def waited_ns(self) -> int:
+        """For how long its threads have waited for a CPU; 0: it has ended, or nobody counts."""
+        waited = 0
+        # It, or a thread of it, may end meanwhile.
+        with suppress(OSError):
+            for thread in Path(f"/proc/{self.pid}/task").iterdir() if self.alive else ():
+                with suppress(OSError, IndexError):
+                    waited += int((thread / "schedstat").read_text().split()[1])
+        return waited
 
     def end(self) -> None:
         """Asks it to end, and makes it end if it does not."""

@@ -218,14 +218,21 @@ def _round(
     build(stack, lab.site)
     rehearse(lab, workload)
     if not injection or not injection.kept:
+        before_ns = _waited_ns(lab)
         witness = record(lab, workload, place, listener, who, begun)
-        return Measured(analyse(open_recording(place)), witness)
+        waited_ns = (_waited_ns(lab) - before_ns) / max(witness.count, 1)
+        return Measured(analyse(open_recording(place)), witness, waited_ns=waited_ns)
     (step,) = (each for each in stack if each.name == injection.step)
     calls = place / "functions"
     with traced(lab.machines[step.machine], injection.kept, calls):
         witness = record(lab, workload, place, listener, who, begun)
     spans = spans_of(calls.read_text(), injection.kept)
     return _kept(prepare(open_recording(place)), witness, workload, step, injection, spans)
+
+
+def _waited_ns(lab: Lab) -> int:
+    """Nested machines have the process of the one that they are in."""
+    return sum(process.waited_ns for process in {each.process for each in lab.machines.values()})
 
 
 def _kept(
