@@ -117,7 +117,7 @@ BLOCK: Final = Declaration(
         Visibility(
             "loop",
             ("loop",),
-            "a loop device's worker that waits for a CPU is shown as block.stacked",
+            "what a loop device's worker, or who ends its requests, waits for is block.stacked",
             absent="this kernel has no such points",
         ),
     ),

@@ -37,7 +37,7 @@ WAKEUP: Final = Declaration(
             "wakeup.interrupt",
             "OS",
             "from completion to the wake-up of who waits",
-            ("block_rq_complete", "sched_resume"),
+            ("block_rq_complete", "loop_work", "sched_resume"),
             "the completion is handled late: interrupts on another CPU, softirqs behind network "
             "traffic, power saving.",
             "#c0ca33",
