@@ -224,6 +224,23 @@ def test_workers_of_device_mapper_that_have_no_cpu(itself: bool) -> None:
     ]  # fmt: skip
 
 
+def test_a_kernel_worker_that_is_to_let_the_loop_devices_go_and_has_no_cpu() -> None:
+    """Of a pool's workers one that is let go lets the next one go when it runs itself."""
+    world = on_loop()
+    world.target(OTHER, kind=THREAD_HELPER)
+    awakes(world, OTHER, 1_500, 41_500, 77)
+    awakes(world, KWORKER, 42_000, 42_600, OTHER)
+    work(world, KWORKER, 43_000, 51_800)
+    buffered(world, 52_000)
+    assert accounts(told(world))[100] == [
+        REST
+        | {
+            "wakeup.runqueue": 39_000 + 600, "block.stacked": 500 + 9_200,
+            "wakeup.interrupt": 200 + 500,
+        }
+    ]  # fmt: skip
+
+
 def test_the_same_span_is_kept_once() -> None:
     numbers = np.array([3, 1, 3, 3])
     spans = Spans(numbers, np.array([5, 5, 5, 6], np.int16), numbers, numbers + 9, numbers * 0)

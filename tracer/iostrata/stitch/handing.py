@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: bios of stacked devices in, the kernel threads that handed them on below out.
+"""Stage stitch: what stacked devices were asked for in, the kernel threads that handed it on out.
 
 Device mapper and md may hand a bio on in a thread of their own, and through several: dm-crypt's
 kcryptd encrypts it and lets dmcrypt_write go, which queues what came of it on the device below.
@@ -9,32 +9,60 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, joined
+from iostrata.columns import AsOf, Ints, at, joined, one_of, overlapping
 from iostrata.stitch.bios import DEPTH, Bios
-from iostrata.stitch.serving import Service
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.serving import LoopWork, Service, needed_until
 from iostrata.stitch.wakers import Wakers
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.trace.layout import WAKE_INTERRUPT
 
 
 def handers(bios: Bios, sleeps: Sleeps, wakers: Wakers, owner: Ints) -> Service:
-    """Who queued below what came of a bio, who had let that one go, and so on. ``owner``: of each.
+    """Who queued below what came of a bio, and who had let that one go. ``owner``: of each bio."""
+    bio = np.flatnonzero((bios.parent >= 0) & (owner >= 0))
+    above = bios.parent[bio]
+    last = Service(owner[bio], bios.tid[bio], bios.begin_ns[above], bios.begin_ns[bio])
+    return let_go(last, bios.tid[above], sleeps, wakers)
 
-    Each is at it from when it was let go, or when the bio above was queued, until it let the next
-    one go.
+
+def starters(
+    work: LoopWork, bios: Bios, requests: Requests, sleeps: Sleeps, wakers: Wakers
+) -> Service:
+    """The worker of a loop device until it began, and who had let it go: ``owner`` a request's row.
+
+    A worker of the kernel's pool that is let go lets the next one go when it has a CPU.
+    """
+    work = work.rows(np.flatnonzero(work.alone))
+    loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
+    row, run = overlapping(
+        requests.device_key[loops], requests.issue_ns[loops], needed_until(bios, requests)[loops],
+        work.device_key, work.begin_ns, work.end_ns,
+    )  # fmt: skip
+    request, begin = loops[row], work.begin_ns[run]
+    since = np.maximum(requests.issue_ns[request], work.since_ns[run])
+    last = Service(request, work.tid[run], since, begin)
+    return let_go(last, requests.issuer[request], sleeps, wakers)
+
+
+def let_go(last: Service, asked_by: Ints, sleeps: Sleeps, wakers: Wakers) -> Service:
+    """Threads of the kernel that were at it one after the other, back from the last.
+
+    Each is at it from when it was let go, or when it was asked for (``last.begin_ns``), until it
+    let the next one go. ``asked_by``: the thread that asked for it, which is none of them.
     """
     found = [Service(*[np.zeros(0, np.int64)] * 4)]
     woken = np.flatnonzero(sleeps.asleep)
-    last = AsOf(sleeps.tid[woken], sleeps.on_ns[woken])
-    bio = np.flatnonzero((bios.parent >= 0) & (owner >= 0))
-    since, asked_by = bios.begin_ns[bios.parent[bio]], bios.tid[bios.parent[bio]]
-    tid, until = bios.tid[bio], bios.begin_ns[bio]
-    for _ in range(DEPTH if len(bio) else 0):
+    awake = AsOf(sleeps.tid[woken], sleeps.on_ns[woken])
+    owner, tid, since, until = last.owner, last.tid, last.begin_ns, last.end_ns
+    for _ in range(DEPTH if len(owner) else 0):
         on = np.flatnonzero((tid != asked_by) & (until > since) & wakers.are_helpers(tid, until))
-        bio, since, asked_by, tid, until = (c[on] for c in (bio, since, asked_by, tid, until))
-        sleep = at(woken, last.at_or_before(tid, until))
+        owner, asked_by, tid, since, until = (
+            column[on] for column in (owner, asked_by, tid, since, until)
+        )
+        sleep = at(woken, awake.at_or_before(tid, until))
         wake = at(sleeps.wake_ns, sleep)
-        found.append(Service(owner[bio], tid, np.maximum(wake, since), until))
+        found.append(Service(owner, tid, np.maximum(wake, since), until))
         itself = at(sleeps.context, sleep) != WAKE_INTERRUPT
         tid, until = np.where(itself, at(sleeps.waker, sleep), -1), wake
     return Service(**joined(found))

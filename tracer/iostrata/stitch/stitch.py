@@ -28,7 +28,7 @@ from iostrata.stitch.completing import completing
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fast import of_fast_commits
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
-from iostrata.stitch.handing import handers
+from iostrata.stitch.handing import handers, starters
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.osd import awaited as awaited_of_osds
@@ -218,6 +218,7 @@ def stitch(window: Window) -> Stitched:
         inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
         inside.extend(ends.late(first_request))
         for short in (
+            starters(work, bios, requests, sleeps, wakers).numbered(first_request),
             ends.service().numbered(first_request),
             submitters(bios, carried, requests, activity_of_bio),
             handers(bios, sleeps, wakers, activity_of_bio),
