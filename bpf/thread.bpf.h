@@ -94,24 +94,6 @@ static __always_inline struct thread *thread_add(__u32 tid, __u32 tgid, __u32 ki
 	return NULL;
 }
 
-static __always_inline void thread_remove(__u32 tid)
-{
-	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
-
-	for (__u32 way = 0; way < THREAD_WAYS; way++) {
-		__u32 *owner = &thread_owner[(first + way) & (MAX_THREADS - 1)];
-		struct thread *thread;
-
-		if (*owner != tid)
-			continue;
-		thread = thread_at(first + way);
-		if (thread)
-			__builtin_memset(thread, 0, sizeof(*thread));
-		barrier();
-		*owner = 0;
-	}
-}
-
 /* A task's name, behind which the kernel may have the rest of an earlier one. */
 static __always_inline void task_comm(struct task_struct *task, char *comm)
 {

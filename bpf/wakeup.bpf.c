@@ -24,6 +24,25 @@ static __always_inline __u32 task_state(struct task_struct *task)
 	return ((struct task_struct___before *)task)->state;
 }
 
+/* Seldom, and out of the way of what is hit often. */
+static __noinline void thread_remove(__u32 tid)
+{
+	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	for (__u32 way = 0; way < THREAD_WAYS; way++) {
+		__u32 *owner = &thread_owner[(first + way) & (MAX_THREADS - 1)];
+		struct thread *thread;
+
+		if (*owner != tid)
+			continue;
+		thread = thread_at(first + way);
+		if (thread)
+			__builtin_memset(thread, 0, sizeof(*thread));
+		barrier();
+		*owner = 0;
+	}
+}
+
 /* A helper is recorded while it is of use now and then, idle in between or not. */
 static __always_inline bool is_useless(struct thread *thread)
 {
@@ -43,13 +62,24 @@ static __noinline void announce_late(struct thread *thread)
 	thread_announce(thread);
 }
 
-static __always_inline void resumed(struct thread *thread, struct task_struct *task, __u32 tid,
-				    __u64 now_ns)
+/* Tells who had its CPU meanwhile; since when nobody had, 0: somebody always. */
+static __always_inline __u64 waited_tell(const struct thread *thread, __u64 since_ns, __u64 now_ns)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct run *before = run_before(runs_of(cpu), 2);
-	__u64 idle_ns = filter.who && !before->tgid ? before->begin_ns : 0;
-	__u64 since_ns = runnable_since(thread);
+	__u64 idle_ns = before->tgid ? 0 : before->begin_ns;
+
+	if (since_ns < thread->moved_ns)
+		since_ns = thread->moved_ns;
+	if (since_ns && (!idle_ns || idle_ns > since_ns))
+		runs_tell(cpu, since_ns, now_ns, idle_ns ? 2 : 1);
+	return idle_ns;
+}
+
+static __always_inline void resumed(struct thread *thread, struct task_struct *task, __u32 tid,
+				    __u64 now_ns)
+{
+	__u64 since_ns = runnable_since(thread), idle_ns = 0;
 	union event *e;
 
 	if (since_ns)
@@ -58,10 +88,8 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 	 * the CPU, which looking for another task delays (newidle_balance of kernel/sched/fair.c). */
 	if (thread->off_state && !thread->wake_ns && thread->let_go)
 		since_ns = thread->wake_ns = thread->off_ns;
-	if (filter.who && since_ns < thread->moved_ns)
-		since_ns = thread->moved_ns;
-	if (filter.who && since_ns && (!idle_ns || idle_ns > since_ns))
-		runs_tell(cpu, since_ns, now_ns, idle_ns ? 2 : 1);
+	if (filter.who)
+		idle_ns = waited_tell(thread, since_ns, now_ns);
 	e = emit_reserve_at(POINT_sched_resume, now_ns);
 
 	if (e) {
@@ -95,40 +123,48 @@ static __always_inline void left(struct thread *thread, __u64 now_ns)
 	thread->off_ns = now_ns;
 }
 
+/* ctx: of sched_switch. */
+static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct task_struct *task,
+				   __u64 now_ns)
+{
+	bool preempted = ctx[0];
+
+	if (preempted)
+		thread->off_state = 0;
+	else
+		thread->off_state = switch_state_argument ? ctx[3] : task_state(task);
+	left(thread, now_ns);
+	thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
+	if (!thread->off_state)
+		throttle_begin(thread, task);
+	if (is_useless(thread))
+		thread_remove(task->pid);
+}
+
+/* Most are nobody's here: one after the other, and no look at the clock for them. */
 SEC("tp_btf/sched_switch")
 int wakeup_switch(__u64 *ctx)
 {
-	bool preempted = ctx[0];
 	struct task_struct *prev = ARGUMENT(struct task_struct *, 1);
 	struct task_struct *next = ARGUMENT(struct task_struct *, 2);
-	struct thread *before = thread_of(prev->pid), *after = thread_of(next->pid);
-	struct woken *woken = NULL;
-	__u64 now_ns;
+	struct thread *thread;
+	__u64 now_ns = 0;
 
-	if (!after && next->flags & PF_WQ_WORKER)
-		woken = woken_waiting(next->pid);
-	/* Most are nobody's here. */
-	if (!filter.who && !before && !after && !woken)
-		return 0;
-	now_ns = bpf_ktime_get_ns();
-	if (filter.who)
+	if (filter.who) {
+		now_ns = bpf_ktime_get_ns();
 		run_begins(runs_of(bpf_get_smp_processor_id()), next, now_ns);
-	if (before && thread_at_work(before)) {
-		if (preempted)
-			before->off_state = 0;
-		else
-			before->off_state = switch_state_argument ? ctx[3] : task_state(prev);
-		left(before, now_ns);
-		before->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
-		if (!before->off_state)
-			throttle_begin(before, prev);
-		if (is_useless(before))
-			thread_remove(prev->pid);
 	}
-	if (after && after->off_ns)
-		resumed(after, next, next->pid, now_ns);
-	if (woken)
-		woken->on_ns = now_ns;
+	thread = thread_of(prev->pid);
+	if (thread && thread_at_work(thread)) {
+		if (!now_ns)
+			now_ns = bpf_ktime_get_ns();
+		leaves(ctx, thread, prev, now_ns);
+	}
+	thread = thread_of(next->pid);
+	if (thread && thread->off_ns)
+		resumed(thread, next, next->pid, now_ns ? now_ns : bpf_ktime_get_ns());
+	else if (!thread && next->flags & PF_WQ_WORKER)
+		woken_runs(next->pid, now_ns);
 	return 0;
 }
 
@@ -172,14 +208,21 @@ int wakeup_migrate(__u64 *ctx)
 	return 0;
 }
 
-/* A worker of io_uring is still at the request that it lets the submitter go for, and there may have
- * been no bio before. */
-static __always_inline void waker_tell(void)
+/* The current thread lets a recorded one go. */
+static __noinline void woken_by_thread(const struct thread *thread)
 {
-	struct thread *waker = thread_of(current_tid());
+	struct thread *waker;
 
+	if (thread->kind != THREAD_HELPER || thread->serves)
+		thread_help(0);
+	/* A worker of io_uring is still at the request that it lets the submitter go for, and there
+	 * may have been no bio before. */
+	waker = thread_of(current_tid());
 	if (waker)
 		uring_work_tell(waker, 0);
+	/* The last handle of a transaction that is to be committed. */
+	if (filter.who && thread->kind == THREAD_JOURNAL)
+		task_tell();
 }
 
 /* Who lets a thread go that is not off the CPU is kept, too: the last one before it leaves. */
@@ -188,22 +231,21 @@ int wakeup_waking(__u64 *ctx)
 {
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 	struct thread *thread = thread_of(task->pid);
+	enum wake_context context;
 
-	if (!thread && task->flags & PF_WQ_WORKER)
-		woken_note(ctx, task->pid, task_state(task));
-	if (!thread || (thread->off_ns && (!thread->off_state || thread->wake_ns)))
+	if (!thread) {
+		if (task->flags & PF_WQ_WORKER)
+			woken_note(ctx, task->pid, task_state(task));
 		return 0;
+	}
+	if (thread->off_ns && (!thread->off_state || thread->wake_ns))
+		return 0;
+	context = wake_context(ctx);
+	if (context == WAKE_THREAD)
+		woken_by_thread(thread);
 	thread->waker_tid = current_tid();
 	thread->waker_cpu = bpf_get_smp_processor_id();
-	thread->waker_context = wake_context(ctx);
-	if (thread->waker_context == WAKE_THREAD &&
-	    (thread->kind != THREAD_HELPER || thread->serves))
-		thread_help(0);
-	if (thread->waker_context == WAKE_THREAD)
-		waker_tell();
-	/* The last handle of a transaction that is to be committed. */
-	if (filter.who && thread->kind == THREAD_JOURNAL && thread->waker_context == WAKE_THREAD)
-		task_tell();
+	thread->waker_context = context;
 	thread->let_go = 1;
 	if (!thread->off_ns)
 		return 0;

@@ -30,12 +30,13 @@ static __always_inline void woken_note(__u64 *ctx, __u32 tid, __u32 state)
 	last->waker_context = wake_context(ctx);
 }
 
-/* What was noted of a worker that has not run since, NULL: nothing. */
-static __always_inline struct woken *woken_waiting(__u32 tid)
+/* It runs, for the first time since; now_ns 0: at this moment. */
+static __always_inline void woken_runs(__u32 tid, __u64 now_ns)
 {
 	struct woken *last = woken_of(tid);
 
-	return last->tid == tid && !last->on_ns ? last : NULL;
+	if (last->tid == tid && !last->on_ns)
+		last->on_ns = now_ns ? now_ns : bpf_ktime_get_ns();
 }
 
 /* It is recorded from now on. */
