@@ -6,18 +6,18 @@ Windows are independent: each may be another process's, and what comes of it is 
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
 from iostrata.analysis.path import Path
-from iostrata.analysis.sites import Sites, asleep_of, sites_of, unseen_of
+from iostrata.analysis.sites import Sites, asleep_of, sites_of, unexplained, unseen_of
 from iostrata.analysis.who import Names, told_apart
-from iostrata.attribute import Held, attribute, sweep
+from iostrata.attribute import attribute, blocks, sweep
 from iostrata.columns import Ints, coded, distinct
 from iostrata.hops import Node, lift
-from iostrata.stitch import Audit
+from iostrata.stitch import Audit, SpanList
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +48,28 @@ def earned(
     which it is told who is behind them.
     """
     lifted = lift(path.graph, node, rows)
-    apart = told_apart(lifted, names)
-    held = sweep(apart.spans, node.pieces.begin_ns[rows], node.pieces.end_ns[rows])
     kept = np.flatnonzero(own >= 0)
     writes, write = coded(own[kept])
-    times: dict[int, Ints] = {}
-    for level, time in attribute(_of_writes(held, own, kept, write), len(writes)).items():
-        place = int(apart.ranks[level]) % len(path.layers)
-        times[place] = times[place] + time if place in times else time
+    of_piece = np.full(len(own), -1)
+    of_piece[kept] = write
+    times: dict[int, Ints] = defaultdict(lambda: np.zeros(len(writes), np.int64))
     behind: list[tuple[Ints, Ints, Ints, Ints]] = []
-    for level, time in attribute(held, len(rows)).items() if told else ():
-        place = int(apart.ranks[level]) % len(path.layers)
-        if place in told:
-            behind.extend(
-                _held_by(place, who, own, part)
-                for who, part in names.shared(int(apart.who[level]), time)
-            )
-    asleep = asleep_of(lifted, held, apart.ranks, own)
+    slept = SpanList()
+    for first, end, spans in blocks(lifted.spans, len(rows)):
+        apart, block = told_apart(spans, lifted.views, names), rows[first:end]
+        held = sweep(apart.spans, node.pieces.begin_ns[block], node.pieces.end_ns[block])
+        some = np.flatnonzero(of_piece[first:end] >= 0)
+        for level, time in attribute(held, len(block)).items():
+            place, who = int(apart.ranks[level]) % len(path.layers), int(apart.who[level])
+            np.add.at(times[place], of_piece[first:end][some], time[some])
+            if place in told:
+                behind.extend(
+                    _held_by(place, person, own[first:end], part)
+                    for person, part in names.shared(who, time)
+                )
+        slept.extend(unexplained(held, apart.ranks, first))
+    left = slept.collect()
+    asleep = asleep_of(lifted, left.where(own[left.owner] >= 0))
     hidden: Counter[str] = Counter()
     concealed = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
     for place in distinct(concealed.rank).tolist():
@@ -73,21 +78,9 @@ def earned(
         hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
     missed, read = own[lifted.missed], kept[kept < len(lifted.served)]
     return Earned(
-        writes, times, behind, (sites_of(asleep), list(unseen_of(asleep))), lifted.ties,
+        writes, dict(times), behind, (sites_of(asleep), list(unseen_of(asleep))), lifted.ties,
         lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
     )  # fmt: skip
-
-
-def _of_writes(held: Held, own: Ints, kept: Ints, write: Ints) -> Held:
-    """The same by ``write`` instead of by piece, of the pieces that are kept."""
-    of_piece = np.full(len(own), -1)
-    of_piece[kept] = write
-    owner = of_piece[held.owner]
-    if len(kept) == len(own):
-        return replace(held, owner=owner)
-    some = np.flatnonzero(owner >= 0)
-    times = held.since_ns[some], held.until_ns[some]
-    return Held(held.ranks, held.level[some], owner[some], *times)
 
 
 def _held_by(place: int, who: int, write: Ints, time: Ints) -> tuple[Ints, Ints, Ints, Ints]:

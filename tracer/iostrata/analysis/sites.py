@@ -17,9 +17,10 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute import Held
-from iostrata.columns import AsOf, Ints, at, distinct
+from iostrata.columns import AsOf, Ints, at, distinct, one_of
 from iostrata.hops import Lifted, View
 from iostrata.layers import RANK, STACK
+from iostrata.stitch import Spans
 
 # What every sleep goes through before (and every call behind) the functions that tell one.
 SCHEDULER: Final = re.compile(r"(__)?bpf_|__traceiter_|trace_|(__|io_|preempt_)?schedule|bit_wait")
@@ -55,25 +56,34 @@ def site_of(functions: tuple[str, ...]) -> str:
     return " < ".join(inner[:SHOWN]) or UNKNOWN
 
 
-def asleep_of(lifted: Lifted, held: Held, ranks: Ints, counted: Ints) -> list[Asleep]:
-    """By machine, what the given pieces (``counted`` >= 0) slept for nobody knows what.
+def unexplained(held: Held, ranks: Ints, first: int) -> Spans:
+    """What pieces slept for nobody knows what, of those who held their time.
 
-    ``held``: who held their time; ``ranks``: what its ranks are among those that were lifted.
+    ``ranks``: what its ranks are among those that were lifted; ``first``: number of the first
+    piece, from which on theirs are counted.
     """
     rank = ranks[held.ranks]
     blocked = rank % len(STACK) == RANK["blocked"]
     rows = np.flatnonzero(blocked[held.level])
-    some = (held.until_ns[rows] > held.since_ns[rows]) & (counted[held.owner[rows]] >= 0)
-    rows = rows[some]
-    if not len(rows):
+    rows = rows[held.until_ns[rows] > held.since_ns[rows]]
+    return Spans(
+        held.owner[rows] + first,
+        rank[held.level[rows]],
+        held.since_ns[rows],
+        held.until_ns[rows],
+        np.full(len(rows), -1),
+    )
+
+
+def asleep_of(lifted: Lifted, slept: Spans) -> list[Asleep]:
+    """By machine, what some pieces slept for nobody knows what (``unexplained``)."""
+    if not len(slept):
         return []
-    rank, owner, since = rank[held.level[rows]], held.owner[rows], held.since_ns[rows]
-    took = held.until_ns[rows] - since
+    rank, owner, since = slept.rank, slept.owner, slept.begin_ns
+    took = slept.end_ns - since
+    asleep = lifted.spans.where(lifted.spans.rank % len(STACK) == RANK["blocked"])
     # Most pieces have none that are left: theirs need not be looked at.
-    concerned = np.zeros(len(counted), np.bool_)
-    concerned[owner] = True
-    spans = lifted.spans.where(concerned[lifted.spans.owner])
-    asleep = spans.where(spans.rank % len(STACK) == RANK["blocked"])
+    asleep = asleep.where(one_of(asleep.owner, owner))
     # One number for owner and rank: there are few ranks.
     ranks = distinct(asleep.rank)
     by_owner = AsOf(

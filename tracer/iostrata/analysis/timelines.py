@@ -8,7 +8,7 @@ timeline shows what the table counts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import structs
@@ -89,9 +89,8 @@ def _steps(
     witnesses = Witnesses(path.graph, lifted)
     begins, ends = top.pieces.begin_ns[rows], top.pieces.end_ns[rows]
     names = Names()
-    apart = told_apart(
-        replace(lifted, spans=lifted.spans.where(np.isin(lifted.spans.owner, pieces))), names
-    )
+    own = lifted.spans.where(np.isin(lifted.spans.owner, pieces))
+    apart = told_apart(own, lifted.views, names)
     held = segments(apart.spans, begins, ends)
     held = held.where(np.isin(held.owner, pieces))
     for owner, level, begin, end in zip(

@@ -8,7 +8,7 @@ it, too, and the parts are the row to the nanosecond.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,10 +16,10 @@ import numpy as np
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, coded, joined, ranges
-from iostrata.hops import Lifted, View
+from iostrata.hops import View
 from iostrata.layers import ROWS, STACK
 from iostrata.model import UNKNOWN, Crowd, NotObserved, Who
-from iostrata.stitch import Spans, told
+from iostrata.stitch import Behind, Spans, told
 from iostrata.trace import Trace
 
 CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
@@ -92,14 +92,18 @@ def whose_is_untold(
         yield NotObserved("who is in XFS's log", "no point tells", "unknown"), share
 
 
-def told_apart(lifted: Lifted, names: Names) -> Told:
-    """Ranks keep their order, and who is known is above who is not."""
-    if not any(len(view.behind) for view in lifted.views):
+def told_apart(spans: Spans, views: Sequence[View], names: Names) -> Told:
+    """Some of the spans that were lifted; ``views``: what they are of.
+
+    Ranks keep their order, and who is known is above who is not.
+    """
+    telling = [(view, view.behind) for view in views if view.behind]
+    if not telling:
         # Nobody is told of: all ranks are their own levels.
-        ranks = np.arange(int(lifted.spans.rank.max(initial=-1)) + 1)
-        return Told(lifted.spans, ranks, np.zeros(len(ranks), np.int64))
-    parts = [(lifted.spans, np.zeros(len(lifted.spans), np.int64))]
-    parts += [_parts(lifted.spans, view, names) for view in lifted.views if len(view.behind)]
+        ranks = np.arange(int(spans.rank.max(initial=-1)) + 1)
+        return Told(spans, ranks, np.zeros(len(ranks), np.int64))
+    parts = [(spans, np.zeros(len(spans), np.int64))]
+    parts += [_parts(spans, view, behind, names) for view, behind in telling]
     spans = Spans(**joined([spans for spans, _ in parts]))
     ranks, rank = coded(spans.rank)
     people, person = coded(np.concatenate([who for _, who in parts]))
@@ -108,25 +112,23 @@ def told_apart(lifted: Lifted, names: Names) -> Told:
                 people[present % len(people)])  # fmt: skip
 
 
-def _parts(spans: Spans, view: View, names: Names) -> tuple[Spans, Ints]:
+def _parts(spans: Spans, view: View, behind: Behind, names: Names) -> tuple[Spans, Ints]:
     """The parts of some machine's own spans that are told of, in the clock of the top."""
-    behind = view.behind
     number = spans.of - view.first
     some = np.flatnonzero((spans.of >= 0) & (number >= 0) & (number < len(view.spans)))
     # What leads to another machine is told by the span that waits for it, and is another rank.
     own = spans.rank[some] % len(STACK) == view.spans.rank[number[some]]
     some = some[own]
-    first = np.searchsorted(behind.span, number[some], side="left")
-    count = np.searchsorted(behind.span, number[some], side="right") - first
+    asked, place = coded(number[some])
+    span, since, until, who = behind.of(asked)
+    first = np.searchsorted(span, place, side="left")
+    count = np.searchsorted(span, place, side="right") - first
     row, part = np.repeat(some, count), np.repeat(first, count) + ranges(count)
-    begin, end = behind.begin_ns[part], behind.end_ns[part]
+    begin, end = since[part], until[part]
     for link in reversed(view.way):
         begin, end = link.clock.to_upper(begin), link.clock.to_upper(end)
     begin = np.maximum(begin, spans.begin_ns[row])
     end = np.minimum(end, spans.end_ns[row])
     kept = np.flatnonzero(end > begin)
-    row, who = row[kept], names.numbers(behind.names)[behind.who[part[kept]]]
-    return (
-        Spans(spans.owner[row], spans.rank[row], begin[kept], end[kept], spans.of[row]),
-        who,
-    )
+    row, who = row[kept], names.numbers(behind.names)[who[part[kept]]]
+    return Spans(spans.owner[row], spans.rank[row], begin[kept], end[kept], spans.of[row]), who

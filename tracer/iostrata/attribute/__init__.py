@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans to segments to figures."""
 
+from iostrata.attribute.blocks import blocks
 from iostrata.attribute.charts import charts
 from iostrata.attribute.choice import Choice, Chosen, percentile
 from iostrata.attribute.compare import compare
@@ -25,7 +26,7 @@ from iostrata.attribute.timeline import segments
 
 __all__ = [
     "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Held", "Run", "WallTime", "Wanted", "attribute",
-    "by_segment", "charts", "chosen", "compare", "histogram", "joined", "joined_writes",
+    "blocks", "by_segment", "charts", "chosen", "compare", "histogram", "joined", "joined_writes",
     "over_time", "percentile", "process_name", "run_of", "segments", "select", "series",
     "summarise", "sweep", "tabulate",
 ]  # fmt: skip

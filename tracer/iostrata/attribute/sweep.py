@@ -9,8 +9,7 @@ ranks are at work after an edge is the exclusive or of all switches until then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,8 +20,6 @@ from iostrata.stitch import Spans
 
 PLACE_BITS: Final = 62
 """How many bits a time and a level have together in one number."""
-MOST_SPANS: Final = 1 << 20
-"""So many are swept at once, and those of one piece: each takes the memory of several."""
 WORD_BITS: Final = 52
 """How many ranks' switches one number holds: float64 tells the highest bit of so many."""
 
@@ -67,28 +64,6 @@ def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
     piece's own time is not credited.
     """
-    if len(spans) <= MOST_SPANS:
-        return _swept(spans, begin_ns, end_ns)
-    last = np.cumsum(np.bincount(spans.owner, minlength=len(begin_ns)))
-    edges = np.searchsorted(last, np.arange(0, len(spans), MOST_SPANS))
-    parts = []
-    for first, end in pairwise(distinct(np.append(edges, [0, len(begin_ns)])).tolist()):
-        mine = spans.where((spans.owner >= first) & (spans.owner < end))
-        mine = replace(mine, owner=mine.owner - first)
-        part = _swept(mine, begin_ns[first:end], end_ns[first:end])
-        parts.append(replace(part, owner=part.owner + first))
-    ranks = distinct(np.concatenate([part.ranks for part in parts]))
-    levels = [np.searchsorted(ranks, part.ranks)[part.level] for part in parts]
-    return Held(
-        ranks,
-        np.concatenate(levels),
-        np.concatenate([part.owner for part in parts]),
-        np.concatenate([part.since_ns for part in parts]),
-        np.concatenate([part.until_ns for part in parts]),
-    )
-
-
-def _swept(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     if native.LIBRARY is not None:
         times = spans.begin_ns, spans.end_ns
         held = native.sweep(spans.owner, spans.rank, *times, begin_ns, end_ns)

@@ -246,7 +246,7 @@ class Context:
 
     spans: Spans
     lower: Spans
-    behind: Behind
+    behind: Behind | None
     window: Window
 
 

@@ -50,7 +50,8 @@ class View:
 
     ``rows``: of the node's pieces, which are the window's. ``spans``: of the window's
     pieces, in this machine's clock; the n-th has the number ``first`` + n. ``way``: the
-    links from the top to this machine. ``behind``: who had what the spans waited for.
+    links from the top to this machine. ``behind``: who had what the spans waited for, None: it is
+    not told.
     """
 
     node: Node
@@ -59,7 +60,7 @@ class View:
     spans: Spans
     first: int
     way: tuple[Link, ...]
-    behind: Behind
+    behind: Behind | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +93,17 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     reads = node.reads.rows(rows) if node.reads else None
     window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor, reads)
     found = stitch(window)
-    until_ns = found.spans.end_ns.copy()
-    own = replace(found.spans, of=np.arange(len(found.spans)), end_ns=until_ns)
+    own = replace(found.spans, of=np.arange(len(found.spans)))
     lifting = _Lifting(graph, way, found, node.place)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
     calls = np.isin(own.rank, CALLS)
     compared = bool(links) or bool(calls.any())
+    until_ns = found.spans.end_ns
+    if compared:
+        # What is changed below is not what the machine's own spans have.
+        until_ns = until_ns.copy()
+        own = replace(own, end_ns=until_ns)
     asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0)) if compared else NONE
     asked = own.rows(asking)
     asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
@@ -150,8 +155,9 @@ def _in_parts(
 
 def _hold(until_ns: Ints, asking: Ints, until: Ints) -> None:
     """What was asked for holds the time until the last of its parts does."""
-    until_ns[asking] = np.iinfo(np.int64).min
-    np.maximum.at(until_ns, asking, until)
+    if len(asking):
+        until_ns[asking] = np.iinfo(np.int64).min
+        np.maximum.at(until_ns, asking, until)
 
 
 def _led_nowhere(
@@ -235,7 +241,7 @@ class _Lifting:
     def _numbered(self, context: Context, link: Link) -> Spans:
         """The spans of a context by number, which are looked up from then on."""
         spans, first = context.spans, np.full(len(context.spans), -1)
-        if len(context.behind):
+        if context.behind:
             first = spans.of + self._count()
             way = (*self._way, link)
             self.views.append(

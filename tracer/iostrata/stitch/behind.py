@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: whose turn it was at what some spans waited for in, who is behind them out."""
+"""Stage stitch: whose turn it was at what some spans waited for in, who is behind them out.
+
+Where thousands wait for thousands that is more than all else that is known of a window: it is told
+of some spans at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,42 +32,49 @@ class Turns:
     who: Ints
 
 
+Parts = tuple[Ints, Ints, Ints, Ints]
+"""Of spans: which, from when to when, and the number of who is behind that."""
+
+
 @dataclass(frozen=True, eq=False)
 class Behind:
-    """Parts of some spans (``span``: the row) and who is behind them, rows of ``names``.
+    """Who is behind some spans, of whom it is told.
 
-    Of what is in none of them it is not known.
+    ``find``: of some of the spans (rows), their parts.
     """
 
-    span: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    who: Ints
-    names: tuple[Who | Crowd, ...]
+    people: People
+    find: Callable[[Ints], Iterable[Parts]]
 
-    def __len__(self) -> int:
-        return len(self.span)
+    @property
+    def names(self) -> tuple[Who | Crowd, ...]:
+        """Of those that were found until now, by number."""
+        return self.people.names
 
+    def of(self, rows: Ints) -> Parts:
+        """By span and begin, who is behind which part of some spans: their places in ``rows``.
 
-Parts = tuple[Ints, Ints, Ints, Ints]
-"""Columns of ``Behind``: span, begin, end, who."""
-
-
-def in_order(parts: Sequence[Parts], people: People) -> Behind:
-    """As one; what is empty, or nobody's, is left out."""
-    span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    known = np.flatnonzero((who >= 0) & (end > begin))
-    order = known[np.lexsort((begin[known], span[known]))]
-    return Behind(span[order], begin[order], end[order], who[order], people.names)
+        Of what is in none of the parts it is not known; none is empty.
+        """
+        parts = self.find(rows)
+        span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        known = np.flatnonzero((who >= 0) & (end > begin))
+        order = known[np.lexsort((begin[known], span[known]))]
+        return span[order], begin[order], end[order], who[order]
 
 
-def during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns) -> Parts:
-    """Whose turn it was in which part of some waits.
+def most_of(spans: int, waits: Callable[[], int]) -> int:
+    """Of how many turns each wait of a window is told, at each of its ends.
 
-    Where thousands wait for thousands, that is told of what is next to each wait's ends.
+    ``spans``: that wait; ``waits``: how many times, together, which is told only where it matters.
     """
-    turns = _in_one(turns)
-    most = max(MOST_PARTS // (2 * max(len(span), 1)), FEWEST)
+    if spans < MOST_PARTS // (2 * FEWEST):
+        spans = waits()
+    return max(MOST_PARTS // (2 * max(spans, 1)), FEWEST)
+
+
+def during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns, most: int) -> Parts:
+    """Whose turn it was in which part of some waits. ``most``: as above; turns: as ``in_one``."""
     row, turn = overlapping(
         place, begin_ns, end_ns, turns.place, turns.begin_ns, turns.end_ns, most
     )
@@ -72,8 +83,8 @@ def during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns) 
     return span[row], begin, end, turns.who[turn]
 
 
-def _in_one(turns: Turns) -> Turns:
-    """Those that follow each other without a gap, and are of the same."""
+def in_one(turns: Turns) -> Turns:
+    """By place and time; what follows without a gap, and is of the same, as one."""
     order = np.lexsort((turns.begin_ns, turns.place))
     place, begin, end, who = (
         column[order] for column in (turns.place, turns.begin_ns, turns.end_ns, turns.who)
@@ -82,8 +93,3 @@ def _in_one(turns: Turns) -> Turns:
     first = np.flatnonzero(np.append(True, ~goes_on)[: len(order)])
     last = np.flatnonzero(np.append(~goes_on, True)[: len(order)])
     return Turns(place[first], begin[first], end[last], who[first])
-
-
-def nothing_behind() -> Behind:
-    none = np.zeros(0, np.int64)
-    return Behind(none, none, none, none, ())

@@ -3,55 +3,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from iostrata.columns import Containing, Ints, ranges
-from iostrata.stitch.behind import Behind, Turns, during, in_order, nothing_behind
+from iostrata.stitch.behind import Behind, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.people import IDLE, People, told
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 
-def behind_cpus(window: Window, sleeps: Sleeps) -> Behind:
-    """Who kept some threads from running after each of their sleeps (``span``: its row)."""
+def behind_cpus(window: Window, sleeps: Sleeps) -> Behind | None:
+    """Who kept some threads from running after each of their sleeps (the span: its row)."""
     if not told(window.trace):
-        return nothing_behind()
-    people, row = People(window.trace), np.arange(len(sleeps))
-    limited = (row, sleeps.runnable_ns, sleeps.released_ns, people.limits("cpu.max", sleeps.limit))
-    waits = cpus_waited_for(window, sleeps.released_ns, sleeps.on_ns, row, sleeps)
-    return in_order([during(*waits, cpus_of(window, sleeps, people)), limited], people)
+        return None
+    people = People(window.trace)
+    queues = Queues(window, sleeps, people)
+    most = most_of(len(sleeps), lambda: queues.waits(np.arange(len(sleeps))))
+
+    def find(rows: Ints) -> Sequence[Parts]:
+        own, place = sleeps.rows(rows), np.arange(len(rows))
+        limit = people.limits("cpu.max", own.limit)
+        return [
+            queues.during(rows, own.released_ns, own.on_ns, most),
+            (place, own.runnable_ns, own.released_ns, limit),
+        ]
+
+    return Behind(people, find)
 
 
-def cpus_waited_for(
-    window: Window, begin_ns: Ints, end_ns: Ints, sleep: Ints, sleeps: Sleeps
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """In whose queue each of some waits was: its row, the CPU, from when to when.
+class Queues:
+    """The CPUs' queues that some threads were in after their sleeps, and who had the CPUs."""
 
-    ``sleep``: of each, the row of the sleeps that it ended.
-    """
-    moves = window.columns("sched_moved", "subject_tid", "from_cpu", "since_ns")
-    moved = Containing(sleeps.tid, sleeps.off_ns, sleeps.on_ns).find(
-        moves["subject_tid"], moves["time_ns"]
-    )
-    last = np.zeros(len(sleeps), np.int64)
-    known = np.flatnonzero(moved >= 0)
-    np.maximum.at(last, moved[known], moves["time_ns"][known])
-    stayed = np.maximum(begin_ns, last[sleep])
-    # Before that in those that it was taken from.
-    order = np.argsort(sleep, kind="stable")
-    first = np.searchsorted(sleep[order], moved[known], side="left")
-    count = np.searchsorted(sleep[order], moved[known], side="right") - first
-    again = order[np.repeat(first, count) + ranges(count)]
-    move = np.repeat(known, count)
-    return (
-        np.concatenate([np.arange(len(sleep)), again]),
-        np.concatenate([sleeps.cpu[sleep], moves["from_cpu"][move]]),
-        np.concatenate([stayed, np.maximum(begin_ns[again], moves["since_ns"][move])]),
-        np.concatenate([end_ns, np.minimum(end_ns[again], moves["time_ns"][move])]),
-    )
+    def __init__(self, window: Window, sleeps: Sleeps, people: People) -> None:
+        self._sleeps = sleeps
+        self._turns = in_one(_cpus_of(window, sleeps, people))
+        moves = window.columns("sched_moved", "subject_tid", "from_cpu", "since_ns")
+        moved = Containing(sleeps.tid, sleeps.off_ns, sleeps.on_ns).find(
+            moves["subject_tid"], moves["time_ns"]
+        )
+        known = np.flatnonzero(moved >= 0)
+        known = known[np.argsort(moved[known], kind="stable")]
+        self._moved = moved[known]
+        self._from_cpu, self._since_ns = moves["from_cpu"][known], moves["since_ns"][known]
+        self._time_ns = moves["time_ns"][known]
+        self._stayed_ns = np.zeros(len(sleeps), np.int64)
+        np.maximum.at(self._stayed_ns, self._moved, self._time_ns)
+
+    def waits(self, sleep: Ints) -> int:
+        """In how many queues some waits were, each one's together."""
+        return len(sleep) + int(self._moves(sleep)[1].sum())
+
+    def _moves(self, sleep: Ints) -> tuple[Ints, Ints]:
+        """Where those of each begin, and how many they are."""
+        first = np.searchsorted(self._moved, sleep, side="left")
+        return first, np.searchsorted(self._moved, sleep, side="right") - first
+
+    def during(self, sleep: Ints, begin_ns: Ints, end_ns: Ints, most: int) -> Parts:
+        """Who had the CPUs that some waits were for. ``sleep``: that each was behind (row)."""
+        stayed = np.maximum(begin_ns, self._stayed_ns[sleep])
+        # Before that in those that it was taken from.
+        first, count = self._moves(sleep)
+        again, move = np.repeat(np.arange(len(sleep)), count), np.repeat(first, count)
+        move += ranges(count)
+        since = np.maximum(begin_ns[again], self._since_ns[move])
+        return during(
+            np.append(np.arange(len(sleep)), again),
+            np.append(self._sleeps.cpu[sleep], self._from_cpu[move]),
+            np.append(stayed, since),
+            np.append(end_ns, np.minimum(end_ns[again], self._time_ns[move])),
+            self._turns,
+            most,
+        )
 
 
-def cpus_of(window: Window, sleeps: Sleeps, people: People) -> Turns:
+def _cpus_of(window: Window, sleeps: Sleeps, people: People) -> Turns:
     """Who had the CPUs. A run that was told before it was over is told again when it is."""
     runs = window.columns("sched_ran", "ran_cpu", "begin_ns", "end_ns", "tgid", "cgroup")
     first, last = np.searchsorted(

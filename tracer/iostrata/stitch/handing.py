@@ -11,23 +11,23 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, joined, one_of, overlapping
 from iostrata.stitch.bios import DEPTH, Bios
+from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import LoopWork, Service, needed_until
-from iostrata.stitch.wakers import Wakers
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.trace.layout import WAKE_INTERRUPT
 
 
-def handers(bios: Bios, sleeps: Sleeps, wakers: Wakers, owner: Ints) -> Service:
+def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> Service:
     """Who queued below what came of a bio, and who had let that one go. ``owner``: of each bio."""
     bio = np.flatnonzero((bios.parent >= 0) & (owner >= 0))
     above = bios.parent[bio]
     last = Service(owner[bio], bios.tid[bio], bios.begin_ns[above], bios.begin_ns[bio])
-    return let_go(last, bios.tid[above], sleeps, wakers)
+    return let_go(last, bios.tid[above], sleeps, kinds)
 
 
 def starters(
-    work: LoopWork, bios: Bios, requests: Requests, sleeps: Sleeps, wakers: Wakers
+    work: LoopWork, bios: Bios, requests: Requests, sleeps: Sleeps, kinds: Kinds
 ) -> Service:
     """The worker of a loop device until it began, and who had let it go: ``owner`` a request's row.
 
@@ -42,10 +42,10 @@ def starters(
     request, begin = loops[row], work.begin_ns[run]
     since = np.maximum(requests.issue_ns[request], work.since_ns[run])
     last = Service(request, work.tid[run], since, begin)
-    return let_go(last, requests.issuer[request], sleeps, wakers)
+    return let_go(last, requests.issuer[request], sleeps, kinds)
 
 
-def let_go(last: Service, asked_by: Ints, sleeps: Sleeps, wakers: Wakers) -> Service:
+def let_go(last: Service, asked_by: Ints, sleeps: Sleeps, kinds: Kinds) -> Service:
     """Threads of the kernel that were at it one after the other, back from the last.
 
     Each is at it from when it was let go, or when it was asked for (``last.begin_ns``), until it
@@ -56,7 +56,7 @@ def let_go(last: Service, asked_by: Ints, sleeps: Sleeps, wakers: Wakers) -> Ser
     awake = AsOf(sleeps.tid[woken], sleeps.on_ns[woken])
     owner, tid, since, until = last.owner, last.tid, last.begin_ns, last.end_ns
     for _ in range(DEPTH if len(owner) else 0):
-        on = np.flatnonzero((tid != asked_by) & (until > since) & wakers.are_helpers(tid, until))
+        on = np.flatnonzero((tid != asked_by) & (until > since) & kinds.are_helpers(tid, until))
         owner, asked_by, tid, since, until = (
             column[on] for column in (owner, asked_by, tid, since, until)
         )

@@ -46,15 +46,16 @@ def handovers(
         return
     collected = spans.collect()
     worked = one_of(collected.rank, (RANK["fs"], RANK["read.cached"]))
-    cause = collected.where(CAUSE[collected.rank] | worked)
-    ends = AsOf(cause.owner, cause.end_ns)
+    cause = np.flatnonzero(CAUSE[collected.rank] | worked)
+    ended_ns = collected.end_ns[cause]
+    ends = AsOf(collected.owner[cause], ended_ns)
     syncs, runs = owners.syncs, owners.runs
     work = owners.work
     piece = np.concatenate([syncs.worker[work], runs.piece])
     begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
     # Until it is handed over, the submitter is at it, if nothing else was before.
     handed = np.concatenate([pieces.begin_ns[syncs.worker[work]], runs.handed_ns])
-    before = at(cause.end_ns, ends.at_or_before(piece, begin))
+    before = at(ended_ns, ends.at_or_before(piece, begin))
     # What it is linked behind was run for it, too.
     linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
     before = np.maximum(before, at(runs.end_ns, linked))
@@ -77,7 +78,7 @@ def handovers(
         return
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
-    last = np.maximum(at(cause.end_ns, ends.at_or_before(requests, end)), ran[requests])
+    last = np.maximum(at(ended_ns, ends.at_or_before(requests, end)), ran[requests])
     known = np.flatnonzero(last >= 0)
     requests, last, end = requests[known], last[known], end[known]
     spans.add(requests, "wakeup.reap", last, end)

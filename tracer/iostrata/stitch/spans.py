@@ -80,7 +80,9 @@ class SpanList:
         self._parts.append(spans)
 
     def collect(self) -> Spans:
-        return Spans(**joined([NO_SPANS, *self._parts]))
+        # What is joined is not kept twice.
+        self._parts = [Spans(**joined([NO_SPANS, *self._parts]))]
+        return self._parts[0]
 
 
 @dataclass(frozen=True, eq=False)

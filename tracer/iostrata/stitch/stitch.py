@@ -21,7 +21,7 @@ from iostrata.columns import AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import Waiting, edges_of_commits, numbered
-from iostrata.stitch.behind import Behind, nothing_behind
+from iostrata.stitch.behind import Behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
 from iostrata.stitch.completing import completing
@@ -31,6 +31,7 @@ from iostrata.stitch.fuse import calls_of, spans_of_daemon
 from iostrata.stitch.handing import handers, starters
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
+from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.osd import awaited as awaited_of_osds
 from iostrata.stitch.osd import edges_of_batches, spans_of_store, transactions_of
 from iostrata.stitch.others import AHEAD, READ, Others
@@ -86,15 +87,16 @@ class Stitched:
     """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
 
     ``asked``: what ``spans.of`` are rows of; beyond it, as ``Numbers`` has them. ``audit``: what
-    else went on meanwhile. ``behind``: who had what spans waited for. ``served``: of each piece
-    that is a read, from where (a code into ``SERVED``); empty: they are none.
+    else went on meanwhile. ``behind``: who had what spans waited for, None: it is not told.
+    ``served``: of each piece that is a read, from where (a code into ``SERVED``); empty: they are
+    none.
     """
 
     spans: Spans
     asked: Asked
     ties: Counter[str]
     audit: Audit
-    behind: Behind
+    behind: Behind | None
     served: Ints
 
 
@@ -156,12 +158,15 @@ def stitch(window: Window) -> Stitched:
     for_it = np.where(waiting.of_sleep >= 0, waiting.of_sleep, served)
     owner_of_sleep = np.where(committing >= 0, committing, for_it)
     endings = endings_of(window, bios, carried, requests, completed, calls)
-    wakers = Wakers(window, sleeps, endings, bios, numbers)
+    threads = Kinds(window.trace)
     ends = completing(work, bios, requests, completed, sleeps, window.trace)
-    explained = wakers.explain(
+    explained = Wakers(window, sleeps, threads, endings, bios, numbers).explain(
         np.where(idle, -1, owner_of_sleep), ends.waits(first_request), carried,
         (piece_of_bio, activity_of_bio),
     )  # fmt: skip
+    # What most is made of by now takes the most room.
+    del endings, completed
+    window.forget()
     served = np.zeros(0, np.int64)
     if window.reads is not None:
         found_reads = awaited(
@@ -193,7 +198,7 @@ def stitch(window: Window) -> Stitched:
     spans.extend(late_for(issued, sleeps, first_sleep))
     for short in (
         submitters(bios, carried, requests, piece_of_bio),
-        handers(bios, sleeps, wakers, piece_of_bio),
+        handers(bios, sleeps, threads, piece_of_bio),
     ):
         spans.extend(short_of_cpu(short, sleeps, first_sleep))
     if (activity_of_bio >= 0).any() or len(window.commits) or len(work.tid):
@@ -216,12 +221,13 @@ def stitch(window: Window) -> Stitched:
         inside.extend(waits.where(waits.owner >= first_commit))
         loops = of_loops(work, workers, bios, requests)
         inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
+        del loops
         inside.extend(ends.late(first_request))
         for short in (
-            starters(work, bios, requests, sleeps, wakers).numbered(first_request),
+            starters(work, bios, requests, sleeps, threads).numbered(first_request),
             ends.service().numbered(first_request),
             submitters(bios, carried, requests, activity_of_bio),
-            handers(bios, sleeps, wakers, activity_of_bio),
+            handers(bios, sleeps, threads, activity_of_bio),
         ):
             inside.extend(short_of_cpu(short, sleeps, first_sleep))
         for late in (
@@ -248,7 +254,7 @@ def stitch(window: Window) -> Stitched:
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
     for_log = asleep_for_log(window, owners.syncs, sleeps, owner)
     if for_log.any():
-        for_log &= ~explained.ended[mine] & wakers.are_kernels(sleeps)
+        for_log &= ~explained.ended[mine] & threads.ended(sleeps)
         pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
     handovers(spans, window, owners, every_sleep, numbers)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
@@ -260,7 +266,7 @@ def stitch(window: Window) -> Stitched:
     spans.extend(stages_of(window, requests, spans))
     found = spans.collect()
     went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
-    behind = nothing_behind()
+    behind = None
     if told(window.trace):
         waited = Waited(numbers, every_sleep, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)

@@ -10,17 +10,19 @@ was not seen is told of nobody.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, outside, overlapping
 from iostrata.layers import RANK, STACK
-from iostrata.stitch.behind import Behind, Parts, Turns, during, in_order
+from iostrata.stitch.behind import Behind, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.bios import DEPTH, Bios, Carried
 from iostrata.stitch.blockio import flushes_for
-from iostrata.stitch.cpus import cpus_of, cpus_waited_for
+from iostrata.stitch.cpus import Queues
 from iostrata.stitch.handles import commit_of, every_commit, handled
 from iostrata.stitch.people import IDLE, People
 from iostrata.stitch.requests import Requests
@@ -43,6 +45,9 @@ BEFORE_DEVICES[RANK["block.stacked"]] = False
 DISKS: Final = DEVICES | BEFORE_DEVICES | np.array([rank.row == "block.stacked" for rank in STACK])
 UNASKED: Final = QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
 """Ranks that are of something else than what was asked of a device or a machine."""
+
+Tell = Callable[[Spans], list[Parts]]
+"""Of some of a window's spans: the parts that some are known to be behind."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +84,19 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
     people, commits = People(window.trace), every_commit(window)
     logged = handled(window, commits, people)
     waited = replace(waited, commit=commit_of(waited.bios, waited.root, commits, waited.commit))
-    parts = [
-        *_behind_cpus(window, spans, waited, people),
-        *_behind_disks(window, spans, waited, people, logged),
-        during(*_waits_for_commits(spans, waited), _commits(window, waited, people, logged)),
-        _held(spans, waited, people),
-        *_limited(window, spans, waited, people),
-    ]
-    return in_order(parts, people)
+    told = (
+        _cpus(window, spans, waited, people),
+        _disks(window, spans, waited, people, logged),
+        _journals(window, spans, waited, people, logged),
+        _locks(waited, people),
+        _limits(window, waited, people),
+    )
+
+    def find(rows: Ints) -> list[Parts]:
+        some = spans.rows(rows)
+        return [part for tell in told for part in tell(some)]
+
+    return Behind(people, find)
 
 
 def _written(waited: Waited, count: int, people: People) -> Ints:
@@ -97,60 +107,103 @@ def _written(waited: Waited, count: int, people: People) -> Ints:
     return people.crowds(count, waited.commit[rows], who, bios.size_bytes[rows])
 
 
-def _behind_cpus(window: Window, spans: Spans, waited: Waited, people: People) -> list[Parts]:
+def _queued(spans: Spans, numbers: Numbers) -> NDArray[np.bool_]:
+    own = (spans.of >= numbers.sleep) & (spans.of < numbers.commit)
+    queued: NDArray[np.bool_] = QUEUES[spans.rank] & own
+    return queued
+
+
+def _cpus(window: Window, spans: Spans, waited: Waited, people: People) -> Tell:
     """Who had the CPUs that threads had to wait for; kernel workers that had one, themselves."""
     numbers, sleeps = waited.numbers, waited.sleeps
-    queued = QUEUES[spans.rank] & (spans.of >= numbers.sleep) & (spans.of < numbers.commit)
-    span = np.flatnonzero(queued)
-    work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
-    tid, begin, end = spans.of[work] - numbers.thread, spans.begin_ns[work], spans.end_ns[work]
-    # What is at work for a write, others may take the CPU from.
-    row, kept = overlapping(tid, begin, end, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
-    off = np.maximum(begin[row], sleeps.runnable_ns[kept])
-    on = np.minimum(end[row], sleeps.on_ns[kept])
-    worker, since, until = outside(begin, end, row, off, on)
-    sleep = np.append(spans.of[span] - numbers.sleep, kept)
-    begin, end = np.append(spans.begin_ns[span], off), np.append(spans.end_ns[span], on)
-    wait, cpu, begin, end = cpus_waited_for(window, begin, end, sleep, sleeps)
-    waits = np.append(span, work[row])[wait], cpu, begin, end
-    return [
-        during(*waits, cpus_of(window, sleeps, people)),
-        (work[worker], since, until, people.threads(tid[worker], since)),
-    ]
+    queues = Queues(window, sleeps, people)
+    order = np.lexsort((sleeps.runnable_ns, sleeps.tid))
+    times = sleeps.tid[order], sleeps.runnable_ns[order], sleeps.on_ns[order]
+
+    def taken(spans: Spans) -> tuple[Ints, Ints]:
+        """From what is at work for a write, others may take the CPU: span, and sleep."""
+        work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
+        tid = spans.of[work] - numbers.thread
+        row, place = overlapping(tid, spans.begin_ns[work], spans.end_ns[work], *times)
+        return work[row], order[place]
+
+    def waits() -> int:
+        sleep = spans.of[np.flatnonzero(_queued(spans, numbers))] - numbers.sleep
+        return queues.waits(np.append(sleep, taken(spans)[1]))
+
+    most = most_of(int(np.count_nonzero(_queued(spans, numbers))), waits)
+
+    def tell(spans: Spans) -> list[Parts]:
+        span = np.flatnonzero(_queued(spans, numbers))
+        work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
+        worked, kept = taken(spans)
+        off = np.maximum(spans.begin_ns[worked], sleeps.runnable_ns[kept])
+        on = np.minimum(spans.end_ns[worked], sleeps.on_ns[kept])
+        begin, end = spans.begin_ns[work], spans.end_ns[work]
+        worker, since, until = outside(begin, end, np.searchsorted(work, worked), off, on)
+        sleep = np.append(spans.of[span] - numbers.sleep, kept)
+        begin, end = np.append(spans.begin_ns[span], off), np.append(spans.end_ns[span], on)
+        wait, begin, end, who = queues.during(sleep, begin, end, most)
+        own = work[worker]
+        return [
+            (np.append(span, worked)[wait], begin, end, who),
+            (own, since, until, people.threads(spans.of[own] - numbers.thread, since)),
+        ]
+
+    return tell
 
 
-def _held(spans: Spans, waited: Waited, people: People) -> Parts:
+def _locks(waited: Waited, people: People) -> Tell:
     """Which spans waited for a lock that a known process had: all of each."""
-    span = np.flatnonzero(LOCKS[spans.rank] & (spans.of >= waited.numbers.thread))
-    begin = spans.begin_ns[span]
-    who = people.threads(spans.of[span] - waited.numbers.thread, begin)
-    return span, begin, spans.end_ns[span], who
+
+    def tell(spans: Spans) -> list[Parts]:
+        span = np.flatnonzero(LOCKS[spans.rank] & (spans.of >= waited.numbers.thread))
+        begin = spans.begin_ns[span]
+        who = people.threads(spans.of[span] - waited.numbers.thread, begin)
+        return [(span, begin, spans.end_ns[span], who)]
+
+    return tell
 
 
-def _limited(window: Window, spans: Spans, waited: Waited, people: People) -> list[Parts]:
+def _limits(window: Window, waited: Waited, people: People) -> Tell:
     """Which spans a control group's limit kept: all of each."""
-    of = spans.of
-    cpu = np.flatnonzero(QUOTAS[spans.rank] & (of >= waited.numbers.sleep))
-    quota = waited.sleeps.limit[of[cpu] - waited.numbers.sleep]
-    disk = np.flatnonzero(LIMITS[spans.rank] & (of >= waited.numbers.bio))
-    bio = of[disk] - waited.numbers.bio
     held = window.columns("block_bio_held", "bio_key", "cgroup")
-    told = AsOf(held["bio_key"], held["time_ns"])
-    event = told.at_or_before(waited.bios.key[bio], waited.bios.queue_ns[bio])
-    group = np.where(event >= 0, at(held["cgroup"], event), 0)
-    return [
-        (span, spans.begin_ns[span], spans.end_ns[span], who)
-        for span, who in (
-            (cpu, people.limits("cpu.max", quota)),
-            (disk, people.limits("io.max", group)),
-        )
-    ]
+    held_by = AsOf(held["bio_key"], held["time_ns"])
+
+    def tell(spans: Spans) -> list[Parts]:
+        of = spans.of
+        cpu = np.flatnonzero(QUOTAS[spans.rank] & (of >= waited.numbers.sleep))
+        quota = waited.sleeps.limit[of[cpu] - waited.numbers.sleep]
+        disk = np.flatnonzero(LIMITS[spans.rank] & (of >= waited.numbers.bio))
+        bio = of[disk] - waited.numbers.bio
+        event = held_by.at_or_before(waited.bios.key[bio], waited.bios.queue_ns[bio])
+        group = np.where(event >= 0, at(held["cgroup"], event), 0)
+        return [
+            (span, spans.begin_ns[span], spans.end_ns[span], who)
+            for span, who in (
+                (cpu, people.limits("cpu.max", quota)),
+                (disk, people.limits("io.max", group)),
+            )
+        ]
+
+    return tell
 
 
-def _waits_for_commits(spans: Spans, waited: Waited) -> Parts:
-    span = np.flatnonzero(JOURNALS[spans.rank] & (spans.of >= waited.numbers.commit))
-    commit = spans.of[span] - waited.numbers.commit
-    return span, commit, spans.begin_ns[span], spans.end_ns[span]
+def _journals(window: Window, spans: Spans, waited: Waited, people: People, logged: Ints) -> Tell:
+    """Who had the commits that were waited for."""
+    turns = in_one(_commits(window, waited, people, logged))
+
+    def rows(spans: Spans) -> Ints:
+        return np.flatnonzero(JOURNALS[spans.rank] & (spans.of >= waited.numbers.commit))
+
+    most = most_of(len(rows(spans)), lambda: len(rows(spans)))
+
+    def tell(spans: Spans) -> list[Parts]:
+        span = rows(spans)
+        commit = spans.of[span] - waited.numbers.commit
+        return [during(span, commit, spans.begin_ns[span], spans.end_ns[span], turns, most)]
+
+    return tell
 
 
 def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Turns:
@@ -186,51 +239,70 @@ def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Tu
     return Turns(place[some], begin[some], end[some], who[some])
 
 
-def _behind_disks(
-    window: Window, spans: Spans, waited: Waited, people: People, logged: Ints
-) -> list[Parts]:
+def _disks(window: Window, spans: Spans, waited: Waited, people: People, logged: Ints) -> Tell:
     """Who asked for what was ahead; a flush that was for the write, too, is all the write's."""
-    span, disk, begin, end = _waits_for_disks(spans, waited.requests)
-    turns, turn_of = _disks(waited, people, logged)
-    flush = _own_flush(window, spans, waited)[span]
-    own = _whose(waited, people, logged, flush, begin)
-    turn = np.where((flush >= 0) & (own >= 0), turn_of[spans.of[span]], -1)
-    since = np.maximum(begin, at(turns.begin_ns, turn))
-    until = np.minimum(end, at(turns.end_ns, turn))
-    mine = np.flatnonzero((turn >= 0) & (until > since))
-    since, until = since[mine], until[mine]
-    row, begin, end = outside(begin, end, mine, since, until)
-    return [
-        (span[mine], since, until, own[mine]),
-        during(span[row], disk[row], begin, end, turns),
-    ]
+    turns, turn_of = _turns_of_disks(waited, people, logged)
+    ahead, own_flush = in_one(turns), _OwnFlushes(window, waited)
+    requests = waited.requests
+
+    def rows(spans: Spans) -> Ints:
+        asked = (spans.of >= 0) & (spans.of < len(requests.key))
+        return np.flatnonzero(DISKS[spans.rank] & asked)
+
+    def for_it(spans: Spans, span: Ints) -> Parts:
+        """What was for the write, too: the places among its spans, from when to when, for whom."""
+        request, begin = spans.of[span], spans.begin_ns[span]
+        flush = own_flush.of(spans.owner[span], request)
+        own = _whose(waited, people, logged, flush, begin)
+        turn = np.where((flush >= 0) & (own >= 0), turn_of[request], -1)
+        since = np.maximum(begin, at(turns.begin_ns, turn))
+        until = np.minimum(spans.end_ns[span], at(turns.end_ns, turn))
+        mine = np.flatnonzero((turn >= 0) & (until > since))
+        return mine, since[mine], until[mine], own[mine]
+
+    def waits() -> int:
+        span = rows(spans)
+        return len(span) + len(for_it(spans, span)[0])
+
+    most = most_of(len(rows(spans)), waits)
+
+    def tell(spans: Spans) -> list[Parts]:
+        span = rows(spans)
+        mine, since, until, own = for_it(spans, span)
+        row, begin, end = outside(spans.begin_ns[span], spans.end_ns[span], mine, since, until)
+        disk = requests.device_key[spans.of[span[row]]]
+        return [
+            (span[mine], since, until, own),
+            during(span[row], disk, begin, end, ahead, most),
+        ]
+
+    return tell
 
 
-def _own_flush(window: Window, spans: Spans, waited: Waited) -> Ints:
-    """Of each span of a flush: the bio of its write, or of a commit, that the flush was for.
+class _OwnFlushes:
+    """Which bio of its write, or of a commit, a flush was for."""
 
-    -1: none that is known.
-    """
-    bio, flush = flushes_for(waited.bios, waited.requests)
-    tid = waited.bios.tid[bio]
-    commits = np.flatnonzero(waited.commit[bio] >= 0)
-    piece = window.pieces.tid[spans.owner]
-    found = np.full(len(spans), -1)
-    for rows, key, wanted in ((slice(None), tid, piece), (commits, tid[commits] * 0, piece * 0)):
-        last = AsOf(key, flush[rows]).at_or_before(wanted, spans.of)
-        same = (found < 0) & (last >= 0) & (at(flush[rows], last) == spans.of)
-        found = np.where(same, at(bio[rows], last), found)
-    return found
+    def __init__(self, window: Window, waited: Waited) -> None:
+        bio, flush = flushes_for(waited.bios, waited.requests)
+        tid, nobody = waited.bios.tid[bio], np.zeros(len(bio), np.int64)
+        commits = np.flatnonzero(waited.commit[bio] >= 0)
+        self._tid = window.pieces.tid
+        self._found = [
+            (AsOf(key[rows], flush[rows]), bio[rows], flush[rows])
+            for key, rows in ((tid, slice(None)), (nobody, commits))
+        ]
+
+    def of(self, piece: Ints, request: Ints) -> Ints:
+        """Of some pieces and requests (rows); -1: none that is known."""
+        found, tid = np.full(len(piece), -1), self._tid[piece]
+        for (by_key, bio, flush), wanted in zip(self._found, (tid, tid * 0), strict=True):
+            last = by_key.at_or_before(wanted, request)
+            same = (found < 0) & (last >= 0) & (at(flush, last) == request)
+            found = np.where(same, at(bio, last), found)
+        return found
 
 
-def _waits_for_disks(spans: Spans, requests: Requests) -> Parts:
-    span = np.flatnonzero(DISKS[spans.rank] & (spans.of >= 0))
-    span = span[spans.of[span] < len(requests.key)]
-    disk = requests.device_key[spans.of[span]]
-    return span, disk, spans.begin_ns[span], spans.end_ns[span]
-
-
-def _disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns, Ints]:
+def _turns_of_disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns, Ints]:
     """Who asked for the request that was ahead of all others of its disk; and of each request,
     which row that is, -1: it never was."""
     requests, bio = waited.requests, _asked_by(waited)

@@ -18,9 +18,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, coded, integers, joined, one_of
+from iostrata.columns import AsOf, Containing, Ints, at, coded, joined, one_of
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.endings import SOON_NS, Endings
+from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import Sleeps
@@ -115,7 +116,13 @@ class Wakers:
     """Follows sleeps of a window to what ended them."""
 
     def __init__(
-        self, window: Window, sleeps: Sleeps, endings: Endings, bios: Bios, numbers: Numbers
+        self,
+        window: Window,
+        sleeps: Sleeps,
+        kinds: Kinds,
+        endings: Endings,
+        bios: Bios,
+        numbers: Numbers,
     ) -> None:
         self._bios, self._numbers = bios, numbers
         self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
@@ -126,9 +133,7 @@ class Wakers:
         self._asking = asking(bios, sleeps)
         self._woken = np.flatnonzero(sleeps.asleep)
         self._awake = AsOf(sleeps.tid[self._woken], sleeps.on_ns[self._woken])
-        threads = window.trace.points["thread"]
-        self._kinds = integers(threads["kind"])
-        self._kind = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
+        self._kinds = kinds
         self._window = window
         keys, self._device_of_piece = coded(window.pieces.device_key)
         disks, self._disk_of_bio = coded(bios.device_key)
@@ -161,7 +166,7 @@ class Wakers:
         for _ in range(FOLLOWED):
             if not len(front):
                 break
-            kinds = self._kind_of(front.waker, front.end_ns)
+            kinds = self._kinds.of(front.waker, front.end_ns)
             ending = self._ending_of(front, kinds, own)
             done = np.maximum(at(self._endings.since_ns, ending), front.begin_ns)
             spans.add(
@@ -180,22 +185,6 @@ class Wakers:
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
 
-    def are_helpers(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
-        """Which threads are the kernel's own, and serve others."""
-        helpers: NDArray[np.bool_] = self._kind_of(tid, time_ns) == THREAD_HELPER
-        return helpers
-
-    def are_kernels(self, sleeps: Sleeps) -> NDArray[np.bool_]:
-        """Which sleeps a thread of the kernel ended, as itself.
-
-        Every one that lets a recorded thread go is told of, but by older recordings none.
-        """
-        kind = self._kind_of(sleeps.waker, sleeps.wake_ns)
-        told = bool((self._kinds == THREAD_HELPER).any())
-        works = one_of(kind, (THREAD_HELPER, THREAD_WORKER)) | ((kind == 0) & (not told))
-        ended: NDArray[np.bool_] = works & (sleeps.waker > 0) & (sleeps.context != WAKE_INTERRUPT)
-        return ended
-
     def _asked(self, front: Waits, bio: Ints, spans: SpanList) -> Waits:
         """Before it was asked for a request, its completion waited for who asked for it.
 
@@ -212,14 +201,6 @@ class Wakers:
             front.owner, front.sleep, front.begin_ns, queue, tid, front.cpu, still
         )  # fmt: skip
         return before.where((bio >= 0) & ~held & (queue > front.begin_ns))
-
-    def _kind_of(self, tid: Ints, time_ns: Ints) -> Ints:
-        """The thread's kind at a time, 0: it is not recorded.
-
-        Some say who they are at the end of their first call only, or their first run.
-        """
-        known = self._kind.at_or_nearest(tid, time_ns)
-        return np.where(known >= 0, at(self._kinds, known), 0)
 
     def _own(self, carried: Carried, owners: Iterable[Ints]) -> tuple[AsOf, Ints]:
         """Completions by owner and thread, and the ending of each: all whose data it carried."""

@@ -59,7 +59,7 @@ class Window:
     def columns(self, point: str, *fields: str) -> Columns:
         """The point's events of the window: ``time_ns`` and the fields, int64, in time order.
 
-        Each is read once, whoever asks: nobody may write to it.
+        Each is read once, whoever asks, until it is let go of: nobody may write to it.
         """
         events = self.trace.points[point]
         if not len(events):
@@ -74,6 +74,13 @@ class Window:
             found[name].flags.writeable = False
             self._read[point, name] = found[name]
         return {"time_ns": found["time_ns"]} | {name: self._read[point, name] for name in fields}
+
+    def forget(self) -> None:
+        """Lets go of what was read: of a crowded window that is as much as all that is made of it.
+
+        Whoever asks later has it read again.
+        """
+        self._read.clear()
 
 
 def whole(trace: Trace) -> Window:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: threads that are recorded in, what each was at a time out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at, integers, one_of
+from iostrata.stitch.wakeup import Sleeps
+from iostrata.trace import Trace
+from iostrata.trace.layout import THREAD_HELPER, THREAD_WORKER, WAKE_INTERRUPT
+
+
+class Kinds:
+    """Kinds of threads, as ``enum thread_kind`` of events.h has them."""
+
+    def __init__(self, trace: Trace) -> None:
+        threads = trace.points["thread"]
+        self._kinds = integers(threads["kind"])
+        self._told = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
+
+    def of(self, tid: Ints, time_ns: Ints) -> Ints:
+        """The thread's kind at a time, 0: it is not recorded.
+
+        Some say who they are at the end of their first call only, or their first run.
+        """
+        known = self._told.at_or_nearest(tid, time_ns)
+        return np.where(known >= 0, at(self._kinds, known), 0)
+
+    def are_helpers(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
+        """Which threads are the kernel's own, and serve others."""
+        helpers: NDArray[np.bool_] = self.of(tid, time_ns) == THREAD_HELPER
+        return helpers
+
+    def ended(self, sleeps: Sleeps) -> NDArray[np.bool_]:
+        """Which sleeps a thread of the kernel ended, as itself.
+
+        Every one that lets a recorded thread go is told of, but by older recordings none.
+        """
+        kind = self.of(sleeps.waker, sleeps.wake_ns)
+        told = bool((self._kinds == THREAD_HELPER).any())
+        works = one_of(kind, (THREAD_HELPER, THREAD_WORKER)) | ((kind == 0) & (not told))
+        ended: NDArray[np.bool_] = works & (sleeps.waker > 0) & (sleeps.context != WAKE_INTERRUPT)
+        return ended
