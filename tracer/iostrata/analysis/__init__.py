@@ -5,7 +5,8 @@ from iostrata.analysis.arithmetic import Given, estimate
 from iostrata.analysis.beside import beside
 from iostrata.analysis.cache import analysed
 from iostrata.analysis.path import Path
-from iostrata.analysis.pipeline import Prepared, analyse, breakdown_of, prepare
+from iostrata.analysis.pipeline import analyse, breakdown_of
+from iostrata.analysis.prepared import Prepared, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.timelines import timelines, timelines_of
 

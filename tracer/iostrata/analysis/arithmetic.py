@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.connections import address_of
-from iostrata.analysis.pipeline import Prepared
+from iostrata.analysis.prepared import Prepared
 from iostrata.columns import NEVER, Ints, distinct, integers
 from iostrata.hops import HOPS
 from iostrata.model import Basis, Breakdown, Estimate, Guess

@@ -13,7 +13,7 @@ import numpy as np
 
 from iostrata.analysis.left_out import below
 from iostrata.analysis.leftovers import Audits, left_over
-from iostrata.analysis.pipeline import Prepared, Top
+from iostrata.analysis.prepared import Prepared, Top
 from iostrata.columns import Ints, Union, overlapping
 from iostrata.hops import lift
 from iostrata.model import Quality

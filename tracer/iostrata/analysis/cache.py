@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import iostrata
-from iostrata.analysis.pipeline import Prepared, breakdown_of, nobody, prepare
+from iostrata.analysis.pipeline import breakdown_of, nobody
+from iostrata.analysis.prepared import Prepared, prepare
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
 from iostrata.recording import ANALYSIS, Recording
 
@@ -247,7 +248,8 @@ def _breakdown(head: Head, columns: Columns) -> Breakdown:
     for place, column in columns.items():
         part, _, name = place.rpartition(".")
         _check(part in parts)
-        parts[part][name] = column.astype(np.int32 if part == "codes" else np.int64)
+        narrow = part == "codes" or (part == "behind" and name != "time_ns")
+        parts[part][name] = column.astype(np.int32 if narrow else np.int64)
     own, codes, behind = parts["writes"], parts["codes"], parts["behind"]
     told = {field.name for field in fields(Writes)} - {"codes", "names", "realtime_ns", "first_ns"}
     _check(own.keys() - {"realtime_ns"} == told and codes.keys() == head.names.keys())

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from iostrata.analysis.beside import beside
 from iostrata.analysis.path import Path
-from iostrata.analysis.pipeline import Prepared, Top, prepare
+from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import served_from
 from iostrata.analysis.who import CONTENDED, Names, told_apart

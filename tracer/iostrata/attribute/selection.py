@@ -198,7 +198,7 @@ def _behind(behind: Behind, rows: Ints) -> Behind:
     kept = np.flatnonzero(rows[place] == behind.write) if len(rows) else np.zeros(0, np.int64)
     return replace(
         behind,
-        write=place[kept],
+        write=place[kept].astype(np.int32),
         layer=behind.layer[kept],
         who=behind.who[kept],
         time_ns=behind.time_ns[kept],

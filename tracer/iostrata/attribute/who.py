@@ -26,7 +26,8 @@ def parts_of(
     counted = np.isin(behind.write, writes)
     count = len(behind.names)
     sums = np.bincount(
-        behind.layer[counted] * count + behind.who[counted], weights=behind.time_ns[counted]
+        behind.layer[counted].astype(np.int64) * count + behind.who[counted],
+        weights=behind.time_ns[counted],
     )
     found: dict[int, list[Part]] = defaultdict(list)
     for number in np.flatnonzero(sums).tolist():

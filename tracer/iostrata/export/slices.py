@@ -30,10 +30,7 @@ def slices_of(found: Prepared, rows: Ints) -> Slices:
     """Spans and segments of some writes; only the windows that hold them are stitched."""
     spans, parts, count = SpanList(), SpanList(), 0
     for top in found.tops:
-        write_of_unit = np.full(len(top.units), -1)
-        mine = rows[(rows >= top.first) & (rows < top.first + len(top.kept))]
-        write_of_unit[top.kept[mine - top.first]] = mine
-        write_of_piece, pieces = write_of_unit[top.pieces.unit], top.pieces
+        write_of_piece, pieces = top.write_of_unit(rows)[top.pieces.unit], top.pieces
         for place in windows(pieces):
             owner = write_of_piece[place]
             if not (owner >= 0).any():

@@ -240,16 +240,16 @@ class Crowd:
 
 @dataclass(frozen=True, eq=False)
 class Behind:
-    """Who had what the writes waited for: columns of equal length, int64.
+    """Who had what the writes waited for: columns of equal length, int32, the times int64.
 
     ``write``, ``layer``, ``who``: rows of the writes, of the layers, of ``names``. Law: of
     each layer that is here at all, the times of a write add up to its time in that layer;
     what was not seen is of ``UNKNOWN``.
     """
 
-    write: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    layer: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    who: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    write: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    layer: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    who: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     time_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     names: tuple[Who, ...] = ()
 

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recording in, the machines of its writes' way and those writes out: nothing is stitched yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from iostrata.analysis.heap import keep_memory
+from iostrata.analysis.left_out import FOR_OTHERS, UNFINISHED, for_others, left_out_of
+from iostrata.analysis.names import names_of
+from iostrata.analysis.nothing import no_write_found, none_found
+from iostrata.analysis.path import Path, path_of
+from iostrata.analysis.quality import quality_of
+from iostrata.analysis.transfers import check_recorded, other_ops
+from iostrata.analysis.unsure import partial_syncs, unsure_syncs
+from iostrata.attribute import joined_writes
+from iostrata.columns import Ints, distinct, one_of
+from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, units_of_served
+from iostrata.model import Op, Writes
+from iostrata.recording import Recording
+from iostrata.stitch import Pieces, Units, direct_of, reads_of, units_of
+from iostrata.trace import Trace, inode_numbers, realtime_of
+from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """A machine's writes. ``kept``: rows of its ``units``, so many, to analyse, by begin time.
+
+    ``first``: row of the first of them in the ``Writes`` of all tops.
+    """
+
+    node: Node
+    pieces: Pieces
+    units: int
+    kept: Ints
+    first: int
+
+    @property
+    def trace(self) -> Trace:
+        return self.node.trace
+
+    def units_of(self, rows: Ints) -> Ints:
+        """The units of those rows of the ``Writes`` that are this top's."""
+        return self.kept[self._mine(rows) - self.first]
+
+    def write_of_unit(self, rows: Ints) -> Ints:
+        """Of each unit, which of those rows of the ``Writes`` it is, -1: none."""
+        write, mine = np.full(self.units, -1), self._mine(rows)
+        write[self.kept[mine - self.first]] = mine
+        return write
+
+    def _mine(self, rows: Ints) -> Ints:
+        return rows[(rows >= self.first) & (rows < self.first + len(self.kept))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """All that a machine did, before it is known what of it is analysed."""
+
+    node: Node
+    units: Units
+    pieces: Pieces
+
+    @property
+    def trace(self) -> Trace:
+        return self.node.trace
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The machines of the writes' way and the writes, before anything is stitched.
+
+    ``writes``: those kept of all tops, top by top. ``unsure_syncs``: those of them before which
+    calls were lost; ``partial_syncs``: those before which not all calls were recorded. ``op``:
+    what they are.
+    """
+
+    path: Path
+    tops: tuple[Top, ...]
+    writes: Writes
+    left_out: Mapping[str, int]
+    plain_writes: int
+    unsure_syncs: int
+    partial_syncs: int
+    op: Op = Op.SYNC
+
+    def top_of(self, row: int) -> Top:
+        """Whose write one of the ``Writes`` is."""
+        return next(top for top in reversed(self.tops) if row >= top.first)
+
+
+def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
+    """The recording's writes, or reads, and what their events are in; errors as ``analyse``."""
+    keep_memory()
+    traces = recording.traces()
+    left_out: Counter[str] = Counter()
+    plain_writes = 0
+    check_recorded(traces, op)
+    graph = graph_of(traces, reads=op is not Op.SYNC)
+    if op is Op.SYNC:
+        tops, plain_writes = _tops(graph, left_out)
+    else:
+        tops = _transfer_tops(graph, op, left_out)
+    roles = [machine.role for machine in recording.machines]
+    notes = [machine.note for machine in recording.machines]
+    path = path_of(graph, roles, notes, [top.trace for top in tops])
+    path = replace(path, apart=(*path.apart, *_absent(recording)))
+    kept: list[Top] = []
+    writes: list[Writes] = []
+    count = unsure = partial = 0
+    for top in tops:
+        reasons, rows = left_out_of(graph, top.trace, top.units)
+        left_out.update(reasons)
+        if not len(rows):
+            continue
+        kept.append(Top(top.node, top.pieces, len(top.units), rows, count))
+        writes.append(_writes_of(top, rows))
+        count += len(rows)
+        if op is Op.SYNC:
+            unsure += unsure_syncs(top.trace, top.units, rows)
+            partial += partial_syncs(top.trace, top.units, rows)
+    if not kept:
+        quality = quality_of(path, plain_writes, {})
+        if op is not Op.SYNC:
+            raise none_found(op, left_out, quality.damage)
+        raise no_write_found(left_out, quality, other_ops(traces))
+    whole = joined_writes(writes) if len(writes) > 1 else writes[0]
+    return Prepared(path, tuple(kept), whole, dict(left_out), plain_writes, unsure, partial, op)
+
+
+def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]:
+    """Each machine with what read, or passed the page cache by.
+
+    Adds to ``left_out`` what is none of it, or did not end here, by reason.
+    """
+    tops = []
+    for trace in graph.machines:
+        found = reads_of(trace) if op is Op.READ else direct_of(trace)
+        units, pieces, reads, without_end, nothing = found
+        left_out.update(nothing + Counter({UNFINISHED: without_end}))
+        node = graph.node(trace, pieces, "syscall", reads)
+        tops.append(_Found(node, units, pieces))
+    return [top for top in tops if len(top.units)] or tops
+
+
+def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
+    """Each machine with synchronous writes; how many plain ones there are.
+
+    Without any, what machines did for others: first of all for those not recorded. What a machine
+    with a workload does for itself alone is no write of another's. Adds to ``left_out`` what did
+    not end here, and what those who serve others did for none of these.
+    """
+    working = [trace for trace in graph.machines if _has_workload(trace)]
+    tops, plain_writes = _tops_of(graph, working, left_out)
+    if any(len(top.units) for top in tops):
+        return [top for top in tops if len(top.units)], plain_writes
+    asked = {(link.lower.trace.machine, link.hop.name) for link in graph.links}
+    served = [
+        (trace, hop, *found)
+        for trace in graph.machines
+        for hop in HOPS
+        if not (hop.overlaps or (hop.within and _has_workload(trace)))
+        if (found := units_of_served(hop, trace))
+    ]
+    first = [one for one in served if (one[0].machine, one[1].name) not in asked]
+    for trace, hop, units, pieces in first or [_for_others(graph, *one) for one in served]:
+        tops.append(_Found(graph.node(trace, pieces, hop.floor), units, pieces))
+    if not tops:
+        tops, plain_writes = _tops_of(graph, graph.machines, left_out)
+    return tops, plain_writes
+
+
+def _tops_of(
+    graph: Graph, machines: Sequence[Trace], left_out: Counter[str]
+) -> tuple[list[_Found], int]:
+    """Machines with their own synchronous writes, be there any or not."""
+    tops, plain_writes = [], 0
+    for trace in machines:
+        found = units_of(trace)
+        node = graph.node(trace, found.pieces, "syscall")
+        tops.append(_Found(node, found.units, found.pieces))
+        others = for_others(graph, trace, found.for_others) if len(found.units) else 0
+        left_out += found.cut + Counter({UNFINISHED: found.unfinished, FOR_OTHERS: others})
+        plain_writes += found.plain
+    return tops, plain_writes
+
+
+def _for_others(
+    graph: Graph, trace: Trace, hop: Hop, units: Units, pieces: Pieces
+) -> tuple[Trace, Hop, Units, Pieces]:
+    """Without what was asked by one of the machines, which all serve one another."""
+    left = np.ones(len(units), np.bool_)
+    for link in graph.links:
+        if link.hop is hop and link.lower.trace is trace:
+            left[link.pairs.serve] = False
+    rows = np.flatnonzero(left)
+    units = Units(**{name: column[rows] for name, column in vars(units).items()})
+    return trace, hop, units, replace(pieces.rows(rows), unit=np.arange(len(rows)))
+
+
+def _absent(recording: Recording) -> Iterator[str]:
+    for machine in recording.absent:
+        yield f"{machine.name}: its trace is not here: {machine.note or 'it was not fetched'}"
+
+
+def _has_workload(trace: Trace) -> bool:
+    """A thread that made calls of its own, or the kernel's one that does (SQPOLL) for a process
+    that serves nobody."""
+    threads = trace.points["thread"].integers("kind", "tgid", "subject_tid")
+    kind, process = threads["kind"], threads["tgid"]
+    serving = distinct(process[kind > THREAD_WORKER])
+    of_process = (kind == THREAD_WORKER) & (process != threads["subject_tid"])
+    return bool(((kind == THREAD_TARGET) | (of_process & ~one_of(process, serving))).any())
+
+
+def _writes_of(top: _Found, kept: Ints) -> Writes:
+    trace, units = top.trace, top.units
+    device = units.device_key[kept]
+    names, codes = names_of(trace, units, kept)
+    return Writes(
+        begin_ns=units.begin_ns[kept],
+        end_ns=units.end_ns[kept],
+        latency_ns=units.latency_ns[kept],
+        tid=units.tid[kept],
+        tgid=units.tgid[kept],
+        size_bytes=units.size_bytes[kept],
+        durable_writes=units.durable_writes[kept],
+        pieces=units.pieces[kept],
+        device_key=device,
+        inode=inode_numbers(trace.facts, device, units.inode[kept]),
+        offset_bytes=units.offset_bytes[kept],
+        codes=codes,
+        names=names,
+        realtime_ns=realtime_of(trace, units.begin_ns[kept]),
+    )
