@@ -36,14 +36,15 @@ static __always_inline __u64 length_of(__u32 descriptor)
 	return inode ? PEEK(inode, i_size) : 0;
 }
 
-/* First, so that it is attached first: no call is begun whose end is not seen. */
+/* First, so that it is attached first: no call is begun whose end is not seen.  scratch: the
+ * upper half of how many bytes it shares. */
 SEC("tp/syscalls/sys_exit_ioctl")
 int syscall_exit_ioctl(struct ioctl_exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 
 	if (thread && thread->enter_ns)
-		call_end(thread, ctx->result);
+		call_end(thread, ctx->result ? ctx->result : (__s64)thread->scratch[0]);
 	return 0;
 }
 
@@ -51,7 +52,7 @@ SEC("tp/syscalls/sys_enter_ioctl")
 int syscall_enter_ioctl(struct ioctl_enter_context *ctx)
 {
 	struct file_clone_range range = {};
-	struct file_identity identity;
+	struct file_identity identity, source = {};
 	struct thread *thread;
 
 	if ((__u32)ctx->command == FICLONE)
@@ -65,7 +66,12 @@ int syscall_enter_ioctl(struct ioctl_enter_context *ctx)
 		return 0;
 	if (!range.src_length)
 		range.src_length = length_of(range.src_fd) - range.src_offset;
-	call_is(thread, CALL_CLONE, range.dest_offset, part_bytes(range.src_length), 0);
+	/* XFS and btrfs make it durable where either file is to be (xfs_file_remap_range,
+	 * btrfs_remap_file_range). */
+	if (descriptor_identify(range.src_fd, &source))
+		identity.open_flags |= source.open_flags & (O_SYNC | OPEN_OF_SYNC_INODE);
+	thread->scratch[0] = range.src_length >> 32;
+	call_is(thread, CALL_CLONE, range.dest_offset, range.src_length, 0);
 	call_begin(thread, &identity);
 	return 0;
 }

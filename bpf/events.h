@@ -80,7 +80,9 @@ enum call {
 	CALL_PREAD64,
 	CALL_PREADV,
 	CALL_PREADV2,
-	CALL_CLONE, /* ioctl, FICLONE or FICLONERANGE: of the file that is given the data */
+	/* ioctl, FICLONE or FICLONERANGE: of the file that is given the data; result is -errno, or the
+	 * upper half of how many bytes that is, and size_bytes the lower one. */
+	CALL_CLONE,
 };
 
 /* A call of which only one end was seen, told as syscall_cut: it still ran when the recording ended

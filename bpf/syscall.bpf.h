@@ -10,7 +10,7 @@
 
 static __always_inline bool call_writes(const struct thread *thread)
 {
-	return thread->call <= CALL_PWRITEV2 || thread->call == CALL_CLONE ||
+	return thread->call <= CALL_PWRITEV2 ||
 	       (thread->call >= CALL_SENDFILE && thread->call <= CALL_COPY_FILE_RANGE);
 }
 

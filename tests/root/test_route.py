@@ -63,9 +63,10 @@ def server() -> Iterator[None]:
             expect(process.stdout, "listening")
             yield
         finally:
-            process.kill()
+            # Before its other end goes with the namespace.
             for index in ip.link_lookup(ifname=f"{LINK}0"):
                 ip.link("del", index=index)
+            process.kill()
 
 
 def expect(said: IO[str], word: str) -> None:

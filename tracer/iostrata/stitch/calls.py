@@ -212,6 +212,7 @@ def operations_of_calls(calls: Points, threads: Points) -> Operations:
     cloned = call == CALL_CLONE
     is_write |= cloned
     is_write |= one_of(call, (CALL_FALLOCATE, CALL_FTRUNCATE)) & (method != PLAIN)
+    written = np.where(cloned & (result >= 0), (result << 32) + length, result)
     scope = np.full(len(call), NO_SYNC)
     for number, (of_call, scope_of_call) in _SYNCS.items():
         method[call == number], scope[call == number] = of_call, scope_of_call
@@ -227,7 +228,7 @@ def operations_of_calls(calls: Points, threads: Points) -> Operations:
         device_key=np.where(call == CALL_SYNC, EVERY_DEVICE, columns["dev"]),
         inode=columns["inode"],
         offset_bytes=offset,
-        size_bytes=np.where(is_write & ~cloned, np.maximum(result, 0), length),
+        size_bytes=np.where(is_write, np.maximum(written, 0), length),
         method=method,
         engine=np.zeros(len(call), np.int64),
         scope=scope,
