@@ -12,10 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from iostrata.analysis import analysed, cache
+from iostrata.analysis import analysed, cache, shelf, summaries, summed_up
+from iostrata.attribute import summarise
+from iostrata.attribute.summarise import GROUPINGS
 from iostrata.cli import status_of
 from iostrata.model import Breakdown, Op
-from iostrata.recording import ANALYSIS, FILE_NAME, Recording, open_recording, remove_recording
+from iostrata.recording import (
+    ANALYSIS,
+    FILE_NAME,
+    SUMMARIES,
+    Recording,
+    open_recording,
+    remove_recording,
+)
 from tests.test_crew import same
 
 RECORDINGS = sorted(
@@ -33,8 +42,8 @@ class AnalysedAnew(Exception):
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every recording were large, and of some time ago."""
-    monkeypatch.setattr(cache, "LARGE_BYTES", 0)
-    monkeypatch.setattr(cache, "SETTLED_NS", 0)
+    monkeypatch.setattr(shelf, "LARGE_BYTES", 0)
+    monkeypatch.setattr(shelf, "SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -71,8 +80,7 @@ def test_what_is_kept_is_what_it_came_to(
 ) -> None:
     shutil.copytree(source, tmp_path / "own")
     (tmp_path / "own").chmod(0o700)
-    op = Op.READ if "reads" in source.parent.name else Op.SYNC
-    op = Op.DIRECT if "direct" in source.name and op is Op.READ else op
+    op = of(source)
     first = analysed(open_recording(tmp_path / "own"), op)
     only_kept()
     same(first, analysed(open_recording(tmp_path / "own"), op))
@@ -177,8 +185,10 @@ def test_nothing_is_kept_where_others_may_write(recording: Recording) -> None:
 def test_nothing_is_kept_of_what_is_small_or_new_or_too_long(
     recording: Recording, large: None, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(cache, name, 1_000 if name == "MOST_BYTES" else 1 << 62)
-    analysed(recording)
+    many = name == "MOST_BYTES"
+    for where in (cache, summaries) if many else (shelf,):
+        monkeypatch.setattr(where, name, 1_000 if many else 1 << 62)
+    summed_up(recording)
     assert not list(recording.path.glob(".*"))
 
 
@@ -194,7 +204,8 @@ def test_replay_prints_the_same(
         status_of(words)
         assert capsys.readouterr().out == expected
         only_kept()
-    assert [path.name for path in recording.path.glob(".*")] == [KEPT]
+    kept = [KEPT, SUMMARIES.format(Op.SYNC)]
+    assert sorted(path.name for path in recording.path.glob(".*")) == kept
     remove_recording(recording.path)
     assert not recording.path.exists() or not list(recording.path.iterdir())
 
@@ -216,3 +227,84 @@ def test_other_views_are_the_same(
     (tmp_path / "view").unlink()
     assert status_of(view) == 0
     assert (tmp_path / "view").read_bytes() == expected
+
+
+def of(source: Path) -> Op:
+    """What a recording that is kept with the tests is looked at for."""
+    if "reads" not in source.parent.name:
+        return Op.SYNC
+    return Op.DIRECT if "direct" in source.name else Op.READ
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("source", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_summary_that_is_kept_is_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Path
+) -> None:
+    shutil.copytree(source, tmp_path / "own")
+    (tmp_path / "own").chmod(0o700)
+    recording, op = open_recording(tmp_path / "own"), of(source)
+    by = [name for name in ("", *GROUPINGS) if name != "served" or op is Op.READ]
+    breakdown = analysed(recording, op, cached=False)
+    expected = {name: summarise(breakdown, name) for name in by}
+    for name in by:
+        assert summed_up(recording, name, op) == expected[name]
+
+    def anew(*_: object) -> Breakdown:
+        raise AnalysedAnew
+
+    monkeypatch.setattr(summaries, "analysed", anew)
+    for name in by:
+        assert summed_up(recording, name, op) == expected[name]
+        with pytest.raises(AnalysedAnew):
+            summed_up(recording, name, op, cached=False)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_summary_that_is_damaged_is_not_taken(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = summed_up(recording)
+    file = recording.path / SUMMARIES.format(Op.SYNC)
+    whole, where = file.read_bytes(), random.Random(2)
+    anew: list[Recording] = []
+    breakdown = analysed(recording)
+
+    def again(found: Recording, *_: object) -> Breakdown:
+        anew.append(found)
+        return breakdown
+
+    monkeypatch.setattr(summaries, "analysed", again)
+    for number in range(1, 100):
+        place = where.choice([where.randrange(len(whole)), where.randrange(60)])
+        changed = bytearray(whole)
+        changed[place] ^= 1 << where.randrange(8)
+        file.write_bytes(where.choice([bytes(changed), whole[:place]]))
+        assert summed_up(recording) == expected
+        assert len(anew) == number
+        assert file.read_bytes() == whole
+    summed_up(recording)
+    assert len(anew) == 99
+
+
+@pytest.mark.usefixtures("large")
+def test_a_summary_of_other_files_is_not_taken(recording: Recording) -> None:
+    first = summed_up(recording)
+    (stream,) = recording.path.glob("*/cpu_0")
+    os.truncate(stream, stream.stat().st_size // 2)
+    found = summed_up(open_recording(recording.path))
+    assert found.overall.count < first.overall.count
+
+
+@pytest.mark.usefixtures("large")
+def test_where_there_is_no_room_for_all_the_last_is_kept(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summed_up(recording, "process")
+    file = recording.path / SUMMARIES.format(Op.SYNC)
+    monkeypatch.setattr(summaries, "MOST_BYTES", file.stat().st_size + 200)
+    expected = summed_up(recording, "device")
+    monkeypatch.setattr(summaries, "analysed", lambda *_: 1 / 0)
+    assert summed_up(recording, "device") == expected
+    with pytest.raises(ZeroDivisionError):
+        summed_up(recording, "process")

@@ -1,25 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A large recording in, its Breakdown out: made once, kept beside it, and taken from there.
 
-It is kept only in a directory of one's own in which nobody else may write, and taken only from
-there: a recording may come from anybody. What is read are numbers and a schema's values, never
-code, and whatever others rest on is checked. It is of the very files that were read, by inode,
-size and times (what is copied or changed has others), and of the very program: else it is as if
-there were none.
+What is read are numbers and a schema's values, never code, and whatever others rest on is checked.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import secrets
-import stat
 import struct
-import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -27,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-import iostrata
+from iostrata.analysis import shelf
 from iostrata.analysis.pipeline import breakdown_of, nobody
 from iostrata.analysis.prepared import Prepared, prepare
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
@@ -37,12 +29,8 @@ MAGIC: Final = b"iostrata analysis 1\n"
 HEAD: Final = struct.Struct("<20sIQ")
 """``MAGIC``, the CRC-32 of all that follows, how long the ``Head`` is."""
 MOST_HEAD_BYTES: Final = 64 << 20
-LARGE_BYTES: Final = 32 << 20
-"""What is smaller is analysed about as soon as it is looked up."""
 MOST_BYTES: Final = 1 << 30
 """More is not kept."""
-SETTLED_NS: Final = 2_000_000_000
-"""What was changed so recently may change again, and the file system's clock not tell it."""
 NARROW: Final = np.dtype("<i4")
 WIDE: Final = np.dtype("<i8")
 
@@ -82,72 +70,23 @@ def analysed(
 
     ``found``: what ``prepare`` has found of it, where that is known.
     """
-    key = _key(recording, op) if cached else b""
+    key = shelf.key_of(recording, op) if cached else b""
     if key and (known := _taken(recording.path, op, key)):
         return known
     breakdown = breakdown_of(found or prepare(recording, op), jobs, heard)
     # What was written to meanwhile was perhaps read before.
-    if key and key == _key(recording, op):
-        _keep(recording.path, key, breakdown)
+    if key and key == shelf.key_of(recording, op):
+        shelf.put(recording.path, ANALYSIS.format(op), partial(_write, key, breakdown))
     return breakdown
-
-
-def _key(recording: Recording, op: Op) -> bytes:
-    """The same for the same files and the same program; empty: nothing is to be kept of these."""
-    files = _told(
-        path
-        for place in (".", *(machine.directory for machine in recording.machines))
-        for pattern in ("*", "*/*")
-        for path in (recording.path / place).glob(pattern)
-    )
-    changed = max((found.st_ctime_ns for found in files.values()), default=0)
-    size = sum(found.st_size for found in files.values())
-    if size < LARGE_BYTES or changed + SETTLED_NS > time.time_ns():
-        return b""
-    key = hashlib.sha256(f"{op} {np.__version__} {recording.path!r}\n".encode())
-    files |= _told(Path(iostrata.__file__).parent.rglob("*.py"))
-    for path, found in sorted(files.items()):
-        told = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        key.update(f"{path.name!r} {told}\n".encode())
-    return key.digest()
-
-
-def _told(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
-    """What is known of files, of which none is hidden."""
-    found = {}
-    for path in paths:
-        with suppress(OSError):
-            if not path.name.startswith(".") and stat.S_ISREG((status := path.stat()).st_mode):
-                found[path] = status
-    return found
-
-
-def _own(directory: Path) -> int:
-    """The directory, open. OSError: somebody else may write there."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    if not _is_own(os.fstat(fd)):
-        os.close(fd)
-        raise PermissionError
-    return fd
-
-
-def _is_own(found: os.stat_result) -> bool:
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _taken(directory: Path, op: Op, key: bytes) -> Breakdown | None:
     """What is kept there, if it is of these files, and whole."""
-    with suppress(OSError, ValueError, msgspec.MsgspecError):
-        within = _own(directory)
-        try:
-            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            fd = os.open(ANALYSIS.format(op), flags, dir_fd=within)
-        finally:
-            os.close(within)
-        with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
-            if stat.S_ISREG(found.st_mode) and _is_own(found):
-                return _read(file, found.st_size, op, key)
+    with (
+        suppress(OSError, ValueError, msgspec.MsgspecError),
+        shelf.taken(directory, ANALYSIS.format(op)) as (file, size),
+    ):
+        return _read(file, size, op, key)
     return None
 
 
@@ -171,26 +110,8 @@ def _read(file: BinaryIO, size: int, op: Op, key: bytes) -> Breakdown:
     return _breakdown(head, columns)
 
 
-def _keep(directory: Path, key: bytes, breakdown: Breakdown) -> None:
-    """Whole or not at all; a directory that cannot be written to has none."""
-    with suppress(OSError, UnicodeEncodeError):
-        within = _own(directory)
-        name = ANALYSIS.format(breakdown.op)
-        part = f"{name}.{secrets.token_hex(4)}"
-        try:
-            flags = os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with os.fdopen(os.open(part, flags, 0o600, dir_fd=within), "wb") as file:
-                _write(file, key, breakdown)
-            os.rename(part, name, src_dir_fd=within, dst_dir_fd=within)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(part, dir_fd=within)
-            raise
-        finally:
-            os.close(within)
-
-
-def _write(file: BinaryIO, key: bytes, breakdown: Breakdown) -> None:
+def _write(key: bytes, breakdown: Breakdown, file: BinaryIO) -> None:
+    """OSError: it is too long."""
     columns = {name: _narrowed(column) for name, column in _columns(breakdown).items()}
     if sum(column.nbytes for column in columns.values()) > MOST_BYTES:
         raise OSError

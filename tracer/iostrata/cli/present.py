@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_wishes
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 from rich.console import Console
 
-from iostrata.analysis import Prepared, analysed
+from iostrata.analysis import Prepared, analysed, summed_up
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.story import Story, complain
@@ -76,15 +78,15 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
     statuses: list[int] = []
     missing: list[NothingToAnalyse] = []
     for op in Op:
+        only_of_reads = wishes.by == "served" and op is not Op.READ
+        own = replace_wishes(wishes, op=op.value, by="" if only_of_reads else wishes.by)
         try:
-            found = _found(recording, replace_wishes(wishes, op=op.value))
+            found = _found(recording, own)
         except NothingToAnalyse as none:
             missing.append(none)
             continue
         if statuses:
             sys.stdout.write("\n")
-        only_of_reads = wishes.by == "served" and op is not Op.READ
-        own = replace_wishes(wishes, by="") if only_of_reads else wishes
         statuses.append(_show(found, own))
     if not statuses:
         raise missing[0]
@@ -93,10 +95,24 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
     return max(statuses)
 
 
-def _found(recording: Path, wishes: Wishes) -> Breakdown:
-    return chosen(
-        told(open_recording(recording), Op(wishes.op), wishes.jobs, wishes.cached), wishes.wanted
-    )
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """``breakdown``: where more is shown of it than the summary says."""
+
+    summary: Summary
+    breakdown: Breakdown | None = None
+
+
+def _found(recording: Path, wishes: Wishes) -> _Found:
+    opened, op = open_recording(recording), Op(wishes.op)
+    if wishes.wanted == ALL and not (wishes.histogram or wishes.over_time):
+        with _heard() as heard:
+            return _Found(summed_up(opened, wishes.by, op, wishes.jobs, wishes.cached, heard))
+    breakdown = chosen(told(opened, op, wishes.jobs, wishes.cached), wishes.wanted)
+    summary = summarise(breakdown, wishes.by)
+    if wishes.histogram:
+        summary = replace(summary, histogram=histogram(breakdown))
+    return _Found(summary, breakdown)
 
 
 def told(
@@ -111,32 +127,36 @@ def told(
 
     ``found``: what is known of it already.
     """
+    with _heard(quiet) as heard:
+        return analysed(recording, op, jobs, cached, heard, found)
+
+
+@contextmanager
+def _heard(quiet: bool = False) -> Iterator[Callable[[float], None]]:
+    """Whom to tell how far an analysis is."""
     story = Story(quiet, alone=True)
     try:
-        return analysed(recording, op, jobs, cached, story.analysed, found)
+        yield story.analysed
     finally:
         story.stop()
 
 
-def _show(breakdown: Breakdown, wishes: Wishes) -> int:
-    summary = summarise(breakdown, wishes.by)
-    if wishes.histogram:
-        summary = replace(summary, histogram=histogram(breakdown))
+def _show(found: _Found, wishes: Wishes) -> int:
     # The table is printed even where a file cannot be written.
     try:
-        _write_files(_with_course(summary, breakdown, wishes, table.WIDTH), wishes)
+        _write_files(_with_course(found, wishes, table.WIDTH), wishes)
     finally:
         if wishes.table:
-            shown = _with_course(summary, breakdown, wishes, terminal_width())
+            shown = _with_course(found, wishes, terminal_width())
             print_table(shown, wishes.tail, wishes.who)
-    return STATUS_LOSSES if summary.quality.doubtful else 0
+    return STATUS_LOSSES if found.summary.quality.doubtful else 0
 
 
-def _with_course(summary: Summary, breakdown: Breakdown, wishes: Wishes, width: int) -> Summary:
+def _with_course(found: _Found, wishes: Wishes, width: int) -> Summary:
     """In as many stretches of time as there is room for; a file is the same on any terminal."""
-    if not wishes.over_time:
-        return summary
-    return replace(summary, over_time=over_time(breakdown, spread.intervals(width)))
+    if found.breakdown is None or not wishes.over_time:
+        return found.summary
+    return replace(found.summary, over_time=over_time(found.breakdown, spread.intervals(width)))
 
 
 def _write_files(summary: Summary, wishes: Wishes) -> None:

@@ -9,6 +9,7 @@ from iostrata.recording.recording import (
     MACHINE_NAME,
     MOST_MACHINES,
     ROLES,
+    SUMMARIES,
     RecordedMachine,
     Recording,
     check_number,
@@ -20,7 +21,7 @@ from iostrata.recording.redact import redact
 from iostrata.recording.removal import remove_recording, withdraw
 
 __all__ = [
-    "ANALYSIS", "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "Part", "RecordedMachine",
-    "Recording", "check_number", "give", "join", "open_recording", "redact", "remove_recording",
-    "runs_in", "withdraw", "write_recording_json",
+    "ANALYSIS", "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "SUMMARIES", "Part",
+    "RecordedMachine", "Recording", "check_number", "give", "join", "open_recording", "redact",
+    "remove_recording", "runs_in", "withdraw", "write_recording_json",
 ]  # fmt: skip

@@ -21,7 +21,8 @@ from iostrata.trace import Trace, read_small, read_trace, write_whole
 
 FILE_NAME = "recording.json"
 ANALYSIS: Final = ".analysis-{}"
-"""What was made of one, by its kind, is kept beside it."""
+SUMMARIES: Final = ".summaries-{}"
+"""What was made of one, by the kind of its writes, is kept beside it."""
 FORMAT_NAME = "iostrata.recording"
 FORMAT_VERSION = 1
 ROLES = frozenset({"local", "guest", "host", "server"})

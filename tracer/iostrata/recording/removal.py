@@ -16,7 +16,7 @@ from typing import Final
 
 from iostrata.errors import IostrataError, UsageError
 from iostrata.model import Op
-from iostrata.recording.recording import ANALYSIS, FILE_NAME, decode
+from iostrata.recording.recording import ANALYSIS, FILE_NAME, SUMMARIES, decode
 from iostrata.trace import FACTS, METADATA, OURS, is_trace_file
 
 HEAD_BYTES: Final = 4096
@@ -35,9 +35,9 @@ def remove_recording(directory: Path) -> None:
             for machine in machines:
                 if "/" not in machine.directory:
                     _remove_trace(machine.directory, fd)
-            for op in Op:
+            for name in (kept.format(op) for kept in (ANALYSIS, SUMMARIES) for op in Op):
                 with suppress(FileNotFoundError):
-                    os.unlink(ANALYSIS.format(op), dir_fd=fd)
+                    os.unlink(name, dir_fd=fd)
             os.unlink(FILE_NAME, dir_fd=fd)
     except OSError as error:
         raise UsageError(

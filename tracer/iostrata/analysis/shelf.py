@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a large recording came to, kept in files beside it, and taken from there.
+
+Kept only in a directory of one's own in which nobody else may write, and taken only from there: a
+recording may come from anybody. A file is of the very files that were read, by inode, size and
+times (what is copied or changed has others), and of the very program: else it is as if there were
+none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+import iostrata
+from iostrata.model import Op
+from iostrata.recording import Recording
+
+LARGE_BYTES: Final = 32 << 20
+"""What is smaller is analysed about as soon as it is looked up."""
+SETTLED_NS: Final = 2_000_000_000
+"""What was changed so recently may change again, and the file system's clock not tell it."""
+
+
+def key_of(recording: Recording, op: Op) -> bytes:
+    """The same for the same files and the same program; empty: nothing is to be kept of these."""
+    files = _told(
+        path
+        for place in (".", *(machine.directory for machine in recording.machines))
+        for pattern in ("*", "*/*")
+        for path in (recording.path / place).glob(pattern)
+    )
+    changed = max((found.st_ctime_ns for found in files.values()), default=0)
+    size = sum(found.st_size for found in files.values())
+    if size < LARGE_BYTES or changed + SETTLED_NS > time.time_ns():
+        return b""
+    key = hashlib.sha256(f"{op} {np.__version__} {recording.path!r}\n".encode())
+    files |= _told(Path(iostrata.__file__).parent.rglob("*.py"))
+    for path, found in sorted(files.items()):
+        told = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        key.update(f"{path.name!r} {told}\n".encode())
+    return key.digest()
+
+
+def _told(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
+    """What is known of files, of which none is hidden."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            if not path.name.startswith(".") and stat.S_ISREG((status := path.stat()).st_mode):
+                found[path] = status
+    return found
+
+
+@contextmanager
+def taken(directory: Path, name: str) -> Iterator[tuple[BinaryIO, int]]:
+    """A file that is kept there, open, and its size.
+
+    OSError: there is none, or it is not one's own.
+    """
+    within = _own(directory)
+    try:
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        fd = os.open(name, flags, dir_fd=within)
+    finally:
+        os.close(within)
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not (stat.S_ISREG(found.st_mode) and _is_own(found)):
+            raise PermissionError
+        yield file, found.st_size
+
+
+def put(directory: Path, name: str, write: Callable[[BinaryIO], None]) -> None:
+    """Has a file written there: whole, or not at all where that cannot be, or ``write`` refuses.
+
+    It refuses by OSError.
+    """
+    with suppress(OSError, UnicodeEncodeError):
+        within = _own(directory)
+        part = f"{name}.{secrets.token_hex(4)}"
+        try:
+            flags = os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(part, flags, 0o600, dir_fd=within), "wb") as file:
+                write(file)
+            os.rename(part, name, src_dir_fd=within, dst_dir_fd=within)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=within)
+            raise
+        finally:
+            os.close(within)
+
+
+def _own(directory: Path) -> int:
+    """The directory, open. OSError: somebody else may write there."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not _is_own(os.fstat(fd)):
+        os.close(fd)
+        raise PermissionError
+    return fd
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
