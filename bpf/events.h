@@ -124,7 +124,10 @@ struct sched_event {
 	int stack; /* where it slept, as in the facts' stacks; negative: not recorded */
 	unsigned short waker_cpu;
 	unsigned short waker_context; /* enum wake_context */
-	unsigned int pad;
+	/* 1: a worker of the kernel's pools at another work than the one that it had slept in last:
+	 * the thread when it left the CPU, and its waker when it let it go. */
+	unsigned short other_work;
+	unsigned short waker_other_work;
 	/* Since when its CPU had had nothing to do before it ran; 0: another thread ran there. */
 	unsigned long long idle_ns;
 };

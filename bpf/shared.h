@@ -67,10 +67,13 @@ struct thread {
 	unsigned char slept : 1;     /* since it queued a bio last */
 	unsigned char told : 1;      /* who it is as a task */
 	unsigned char met : 1;       /* at the beginning of a call */
+	unsigned char pooled : 1;    /* a worker of the kernel's pools */
+	unsigned char other_work : 1;
 	unsigned char waker_context; /* enum wake_context */
 	unsigned char useless_runs;  /* of a helper, since it was of use */
 	unsigned short waker_cpu;
 	unsigned char let_go; /* by the waker, since it ran */
+	unsigned char waker_other_work;
 
 	/* the call that it is in, or a loop device's work; enter_ns 0: in none */
 	unsigned char call;
@@ -101,6 +104,8 @@ struct thread {
 	unsigned int generation; /* of its call's file */
 
 	unsigned long long request_key; /* what a worker of io_uring was said to be at last */
+	unsigned long long
+		work_key; /* what a worker of the kernel's pools slept in last, 0: in none */
 
 	unsigned long long scratch[4]; /* for layers that stash more, of this thread's alone */
 

@@ -188,6 +188,8 @@ int thread_help(__u32 serves)
 	if (!thread) {
 		thread = thread_add(tid, ids >> 32, THREAD_HELPER);
 		woken_tell(tid);
+		if (thread)
+			thread->pooled = !!(CURRENT(struct task_struct, flags) & PF_WQ_WORKER);
 	}
 	if (!thread)
 		return 0;

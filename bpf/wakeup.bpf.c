@@ -101,12 +101,15 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 		e->sched_resume.stack = thread->stack;
 		e->sched_resume.waker_cpu = thread->waker_cpu;
 		e->sched_resume.waker_context = thread->waker_context;
+		e->sched_resume.other_work = thread->other_work;
+		e->sched_resume.waker_other_work = thread->waker_other_work;
 		e->sched_resume.idle_ns = idle_ns;
 		emit_submit(e, POINT_sched_resume);
 	}
 	thread->waker_tid = 0;
 	thread->waker_cpu = 0;
 	thread->waker_context = WAKE_UNKNOWN;
+	thread->waker_other_work = 0;
 	thread->let_go = 0;
 	thread->off_ns = 0;
 }
@@ -123,6 +126,31 @@ static __always_inline void left(struct thread *thread, __u64 now_ns)
 	thread->off_ns = now_ns;
 }
 
+/* A worker of the kernel's pools goes from one work to the next without a word; a sleep in the one
+ * is nothing to whom it lets go in the other. */
+static __always_inline bool is_at_other_work(const struct thread *worker, __u64 work)
+{
+	return worker->work_key && worker->work_key != work;
+}
+
+/* Idle (TASK_IDLE) it has no work. */
+static __always_inline void worker_sleeps(struct thread *worker, struct task_struct *task)
+{
+	__u64 work = 0;
+
+	if (!(worker->off_state & TASK_NOLOAD)) {
+		work = (__u64)current_work(task);
+		worker->other_work = is_at_other_work(worker, work);
+	}
+	worker->work_key = work;
+}
+
+static __always_inline bool waker_is_at_other_work(const struct thread *waker)
+{
+	return waker->work_key &&
+	       is_at_other_work(waker, (__u64)current_work((void *)bpf_get_current_task()));
+}
+
 /* ctx: of sched_switch. */
 static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct task_struct *task,
 				   __u64 now_ns)
@@ -134,6 +162,9 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	else
 		thread->off_state = switch_state_argument ? ctx[3] : task_state(task);
 	left(thread, now_ns);
+	thread->other_work = 0;
+	if (thread->pooled && thread->off_state)
+		worker_sleeps(thread, task);
 	thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
 	if (!thread->off_state)
 		throttle_begin(thread, task);
@@ -209,7 +240,7 @@ int wakeup_migrate(__u64 *ctx)
 }
 
 /* The current thread lets a recorded one go. */
-static __noinline void woken_by_thread(const struct thread *thread)
+static __noinline void woken_by_thread(struct thread *thread)
 {
 	struct thread *waker;
 
@@ -218,8 +249,10 @@ static __noinline void woken_by_thread(const struct thread *thread)
 	/* A worker of io_uring is still at the request that it lets the submitter go for, and there
 	 * may have been no bio before. */
 	waker = thread_of(current_tid());
-	if (waker)
+	if (waker) {
 		uring_work_tell(waker, 0);
+		thread->waker_other_work = waker_is_at_other_work(waker);
+	}
 	/* The last handle of a transaction that is to be committed. */
 	if (filter.who && thread->kind == THREAD_JOURNAL)
 		task_tell();
@@ -241,6 +274,7 @@ int wakeup_waking(__u64 *ctx)
 	if (thread->off_ns && (!thread->off_state || thread->wake_ns))
 		return 0;
 	context = wake_context(ctx);
+	thread->waker_other_work = 0;
 	if (context == WAKE_THREAD)
 		woken_by_thread(thread);
 	thread->waker_tid = current_tid();

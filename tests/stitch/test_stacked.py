@@ -11,7 +11,7 @@ from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
 from tests.stitch.test_below import CRYPT, DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
 from tests.stitch.test_serving import KSOFTIRQD, REST, awakes, buffered, on_loop, preempted, work
 from tests.stitch.test_truth import accounts
-from tests.stitch.test_wakers import IDLE, resume
+from tests.stitch.test_wakers import IDLE, UNINTERRUPTIBLE, resume
 from tests.synthetic import World, Writer
 
 OTHER = 101
@@ -224,18 +224,24 @@ def test_workers_of_device_mapper_that_have_no_cpu(itself: bool) -> None:
     ]  # fmt: skip
 
 
-def test_a_kernel_worker_that_is_to_let_the_loop_devices_go_and_has_no_cpu() -> None:
-    """Of a pool's workers one that is let go lets the next one go when it runs itself."""
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_kernel_worker_that_is_to_let_the_loop_devices_go_and_has_no_cpu(*, idle: bool) -> None:
+    """Of a pool's workers one that is let go lets the next one go when it runs itself.
+
+    Who lets one go that sleeps in another work, has nothing to do with what that comes to then.
+    """
     world = on_loop()
     world.target(OTHER, kind=THREAD_HELPER)
     awakes(world, OTHER, 1_500, 41_500, 77)
-    awakes(world, KWORKER, 42_000, 42_600, OTHER)
+    state = IDLE if idle else UNINTERRUPTIBLE
+    resume(world, KWORKER, 500, 42_000, 42_600, OTHER, context=WAKE_THREAD, state=state)
     work(world, KWORKER, 43_000, 51_800)
     buffered(world, 52_000)
+    short = 600 + (39_000 if idle else 0)
     assert accounts(told(world))[100] == [
         REST
         | {
-            "wakeup.runqueue": 39_000 + 600, "block.stacked": 500 + 9_200,
+            "wakeup.runqueue": short, "block.stacked": 51_800 - 2_500 - short,
             "wakeup.interrupt": 200 + 500,
         }
     ]  # fmt: skip

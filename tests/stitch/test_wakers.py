@@ -18,20 +18,20 @@ from iostrata.trace.layout import (
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit
 
-DISK, NFS = device(8, 0), device(0, 44)
+DISK, NFS, FUSE = device(8, 0), device(0, 44), device(0, 41)
 IDLE, UNINTERRUPTIBLE = 0x402, 2
 DISCARD = 3
 FAST = Request(queue=1_000, scheduler=None, device=50_000)
-KWORKER, OTHER = 66, 67
+KWORKER, OTHER, DAEMON = 66, 67, 608
 
 
 def resume(
     world: World, tid: int, off: int, wake: int, on: int, waker: int = 0, *,
-    context: int = WAKE_INTERRUPT, state: int = UNINTERRUPTIBLE,
+    context: int = WAKE_INTERRUPT, state: int = UNINTERRUPTIBLE, **more: int,
 ) -> None:  # fmt: skip
     """Off the CPU, woken and running again; interrupts come on CPU 0, where requests complete."""
     world.emit("sched_resume", on, tid, off_ns=off, wake_ns=wake, waker_tid=waker, state=state,
-               subject_tid=tid, waker_cpu=0, waker_context=context)  # fmt: skip
+               subject_tid=tid, waker_cpu=0, waker_context=context, **more)  # fmt: skip
 
 
 def found(world: World, tid: int = 100) -> dict[str, int]:
@@ -50,9 +50,12 @@ class Sleeper:
         self.writer.enter()
         self.off = 11_000
 
-    def wakes(self, wake: int, waker: int, context: int, *, seen: bool = True) -> None:
+    def wakes(
+        self, wake: int, waker: int, context: int, *, seen: bool = True, other_work: int = 0
+    ) -> None:
         on = wake + 2_000
-        resume(self.world, 100, self.off, wake if seen else 0, on, waker, context=context)
+        resume(self.world, 100, self.off, wake if seen else 0, on, waker, context=context,
+               waker_other_work=other_work)  # fmt: skip
         self.writer.now = on + 500
         self.writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
 
@@ -145,8 +148,8 @@ def test_what_a_kernel_worker_did_from_its_wake_up_on() -> None:
     ("state", "account"),
     [
         (IDLE, {"wakeup.interrupt": 400, "wakeup.worker": 95_000 - 62_400}),
-        # It was at its work before: since when, and what that waited for, nobody was told.
-        (UNINTERRUPTIBLE, {"wakeup.worker": 95_000 - 62_400, "residual": 400}),
+        # It was asleep in some work or other: which, and what it waited for, nobody was told.
+        (UNINTERRUPTIBLE, {"wakeup.worker": 95_000 - 80_000, "residual": 80_000 - 62_000}),
     ],
 )
 def test_what_a_kernel_worker_did_that_was_met_when_it_let_the_sleeper_go(
@@ -196,6 +199,31 @@ def test_a_kernel_worker_that_discards_what_it_freed() -> None:
         "residual": 9_000, "wakeup.worker": 7_000 + 18_700,
         "device.meta": 49_000, "wakeup.interrupt": 300,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("when", ["since it slept", "before it slept", "never"])
+def test_what_a_kernel_worker_slept_for_in_another_work(when: str) -> None:
+    """A read of some file in user space, from 500 on; then the work that lets the sleeper go."""
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    sleeper = Sleeper(world)
+    world.emit("fuse_request", 40_000, DAEMON, unique=2, send_ns=500, dev=FUSE, asking_tid=KWORKER)
+    resume(world, KWORKER, 500, 40_100, 50_000, DAEMON, context=WAKE_THREAD, state=1)
+    submit(world, DISK, KWORKER, 53_000, FAST)
+    resume(world, KWORKER, 55_000, 104_300, 108_000, other_work=int(when == "before it slept"))
+    sleeper.wakes(120_000, KWORKER, WAKE_THREAD, other_work=int(when == "since it slept"))
+    disk = {"device.data": 49_000, "wakeup.interrupt": 300}
+    work = {"wakeup.worker": 5_000 + 15_700}
+    every = disk | {"fuse.call": 29_000, "wakeup.interrupt": 400, "wakeup.worker": 9_900 + 20_700}
+    assert (
+        found(world)
+        == REST
+        | {
+            "since it slept": {"wakeup.worker": 12_000, "residual": 97_000},
+            "before it slept": disk | work | {"residual": 39_000},
+            "never": every,
+        }[when]
+    )
 
 
 def test_a_kernel_worker_that_others_keep_from_its_cpu_again_and_again() -> None:

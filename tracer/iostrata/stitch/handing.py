@@ -14,7 +14,7 @@ from iostrata.stitch.bios import DEPTH, Bios
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import LoopWork, Service, needed_until
-from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.wakeup import Sleeps, at_rest
 from iostrata.trace.layout import WAKE_INTERRUPT
 
 
@@ -23,7 +23,7 @@ def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> Service:
     bio = np.flatnonzero((bios.parent >= 0) & (owner >= 0))
     above = bios.parent[bio]
     last = Service(owner[bio], bios.tid[bio], bios.begin_ns[above], bios.begin_ns[bio])
-    return let_go(last, bios.tid[above], sleeps, kinds)
+    return let_go(last, bios.tid[above], np.zeros(len(bio), np.int64), sleeps, kinds)
 
 
 def starters(
@@ -42,14 +42,18 @@ def starters(
     request, begin = loops[row], work.begin_ns[run]
     since = np.maximum(requests.issue_ns[request], work.since_ns[run])
     last = Service(request, work.tid[run], since, begin)
-    return let_go(last, requests.issuer[request], sleeps, kinds)
+    return let_go(last, requests.issuer[request], np.ones(len(run), np.int64), sleeps, kinds)
 
 
-def let_go(last: Service, asked_by: Ints, sleeps: Sleeps, kinds: Kinds) -> Service:
+def let_go(
+    last: Service, asked_by: Ints, other_work: Ints, sleeps: Sleeps, kinds: Kinds
+) -> Service:
     """Threads of the kernel that were at it one after the other, back from the last.
 
     Each is at it from when it was let go, or when it was asked for (``last.begin_ns``), until it
     let the next one go. ``asked_by``: the thread that asked for it, which is none of them.
+    ``other_work``: 1: the last one is at another work than the one that it had slept in: who let
+    it go then is nothing to this.
     """
     found = [Service(*[np.zeros(0, np.int64)] * 4)]
     woken = np.flatnonzero(sleeps.asleep)
@@ -57,12 +61,14 @@ def let_go(last: Service, asked_by: Ints, sleeps: Sleeps, kinds: Kinds) -> Servi
     owner, tid, since, until = last.owner, last.tid, last.begin_ns, last.end_ns
     for _ in range(DEPTH if len(owner) else 0):
         on = np.flatnonzero((tid != asked_by) & (until > since) & kinds.are_helpers(tid, until))
-        owner, asked_by, tid, since, until = (
-            column[on] for column in (owner, asked_by, tid, since, until)
+        owner, asked_by, tid, since, until, other_work = (
+            column[on] for column in (owner, asked_by, tid, since, until, other_work)
         )
         sleep = at(woken, awake.at_or_before(tid, until))
         wake = at(sleeps.wake_ns, sleep)
         found.append(Service(owner, tid, np.maximum(wake, since), until))
-        itself = at(sleeps.context, sleep) != WAKE_INTERRUPT
+        other = ((other_work > 0) | (at(sleeps.met, sleep) > 0)) & ~at_rest(sleeps, sleep)
+        itself = (at(sleeps.context, sleep) != WAKE_INTERRUPT) & ~other
         tid, until = np.where(itself, at(sleeps.waker, sleep), -1), wake
+        other_work = at(sleeps.waker_other_work, sleep)
     return Service(**joined(found))

@@ -24,7 +24,7 @@ from iostrata.stitch.endings import SOON_NS, Endings
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.turns import Numbers
-from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.wakeup import Sleeps, at_rest
 from iostrata.stitch.window import Window
 from iostrata.trace import Facts
 from iostrata.trace.layout import (
@@ -40,7 +40,6 @@ from iostrata.trace.layout import (
 FOLLOWED: Final = 64
 CPUS: Final = 1 << 16
 THREADS: Final = 1 << 32
-TASK_NOLOAD: Final = 0x400
 # The context of a thread that did not wake anybody then, but was at what it let go of later.
 STILL: Final = -1
 
@@ -67,7 +66,8 @@ class Slept:
 class Waits:
     """From when to when an owner waited for what a thread was about to let go.
 
-    ``sleep``: the row of the sleep that it all began with.
+    ``sleep``: the row of the sleep that it all began with. ``other_work``: as Sleeps have it, of
+    the waker.
     """
 
     owner: Ints
@@ -77,6 +77,7 @@ class Waits:
     waker: Ints
     cpu: Ints
     context: Ints
+    other_work: Ints
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -158,6 +159,7 @@ class Wakers:
         front = Waits(
             slept.owner[known], rows, slept.begin_ns[known], sleeps.wake_ns[rows],
             sleeps.waker[rows], sleeps.waker_cpu[rows], sleeps.context[rows],
+            sleeps.waker_other_work[rows],
         )  # fmt: skip
         spans, ended = SpanList(), np.zeros(len(sleeps), np.bool_)
         ended[rows[self._asking[rows] >= 0]] = True
@@ -198,7 +200,7 @@ class Wakers:
         )  # fmt: skip
         still = np.full(len(front), STILL)
         before = Waits(
-            front.owner, front.sleep, front.begin_ns, queue, tid, front.cpu, still
+            front.owner, front.sleep, front.begin_ns, queue, tid, front.cpu, still, still * 0
         )  # fmt: skip
         return before.where((bio >= 0) & ~held & (queue > front.begin_ns))
 
@@ -317,8 +319,12 @@ class Wakers:
         off, on = at(self._sleeps.off_ns, sleep), at(self._sleeps.on_ns, sleep)
         runnable = at(self._sleeps.runnable_ns, sleep)
         asleep = at(self._sleeps.asleep.astype(np.int64), sleep) > 0
-        idle = asleep & helper & (at(self._sleeps.state, sleep) & TASK_NOLOAD > 0)
-        floor = np.maximum(front.begin_ns, np.where(works, -1, at(enter, call)))
+        idle = helper & at_rest(self._sleeps, sleep)
+        # What a worker did before it came to this work is nothing to whom it lets go in it.
+        other = (front.other_work > 0) | (at(self._sleeps.met, sleep) > 0)
+        other &= asleep & helper & ~idle
+        floor = np.where(other, on, np.where(works, -1, at(enter, call)))
+        floor = np.maximum(front.begin_ns, floor)
         peer = np.where(helper, -1, front.owner)
         holder, number = front.waker + self._numbers.thread, sleep + self._numbers.sleep
         since = np.maximum(floor, runnable)
@@ -331,13 +337,13 @@ class Wakers:
         before = Waits(
             front.owner, front.sleep, np.where(idle, floor, np.maximum(floor, off)), runnable,
             at(self._sleeps.waker, sleep), at(self._sleeps.waker_cpu, sleep),
-            at(self._sleeps.context, sleep),
+            at(self._sleeps.context, sleep), at(self._sleeps.waker_other_work, sleep),
         )  # fmt: skip
         slept = asleep & (runnable > floor)
         before = self._awaiting(before.where(slept), sleep[slept], spans)
         earlier = Waits(
             front.owner, front.sleep, floor, off, front.waker, front.cpu,
-            np.full(len(front), STILL),
+            np.full(len(front), STILL), at(self._sleeps.other_work, sleep),
         ).where(~idle & (off > floor))  # fmt: skip
         return Waits(**joined([before, earlier]))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from iostrata.columns import AsOf, Ints, at, joined
 from iostrata.layers import STACK
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
+
+TASK_NOLOAD: Final = 0x400
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +26,9 @@ class Sleeps:
     it ran again; ``idle_ns``: since when that had had nothing to do, 0: it had, or not known.
     ``throttled_ns``: for how long of the wait for a CPU its control group's quota was used up;
     ``limit``: which group's that is, 0: not told.
+    ``other_work``: 1: of a worker of the kernel's pools, that it was at another work than the one
+    that it had slept in before; ``waker_other_work``: so was its waker, when that let it go.
+    ``met``: 1: so it may have been, when it was first met after this sleep.
     """
 
     tid: Ints
@@ -37,6 +43,9 @@ class Sleeps:
     idle_ns: Ints
     throttled_ns: Ints
     limit: Ints
+    other_work: Ints
+    waker_other_work: Ints
+    met: Ints
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -93,11 +102,14 @@ def _woken(window: Window) -> Sleeps:
         idle_ns=none,
         throttled_ns=none,
         limit=none,
+        other_work=none,
+        waker_other_work=none,
+        met=none + 1,
     )
 
 
 def _resumed(window: Window) -> Sleeps:
-    later = ("waker_cpu", "waker_context", "idle_ns")
+    later = ("waker_cpu", "waker_context", "idle_ns", "other_work", "waker_other_work")
     told = [name for name in later if name in window.trace.points["sched_resume"].fields]
     resumes = window.columns(
         "sched_resume", "cpu", "subject_tid", "off_ns", "wake_ns", "waker_tid", "state", *told
@@ -122,7 +134,18 @@ def _resumed(window: Window) -> Sleeps:
         idle_ns=resumes.get("idle_ns", unknown),
         throttled_ns=np.maximum(at(kept["throttled_ns"], throttled), 0),
         limit=np.maximum(at(kept["cgroup"], throttled), 0) if group else unknown,
+        other_work=resumes.get("other_work", unknown),
+        waker_other_work=resumes.get("waker_other_work", unknown),
+        met=unknown,
     )
+
+
+def at_rest(sleeps: Sleeps, rows: Ints) -> NDArray[np.bool_]:
+    """In which of some sleeps (-1: none) a kernel thread had nothing to do."""
+    rest: NDArray[np.bool_] = (at(sleeps.wake_ns, rows) > 0) & (
+        at(sleeps.state, rows) & TASK_NOLOAD > 0
+    )
+    return rest
 
 
 def run_queue(sleeps: Sleeps, owner: Ints, first: int) -> Spans:

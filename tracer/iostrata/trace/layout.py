@@ -259,7 +259,8 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("stack", "<i4", 44),
         ("waker_cpu", "<u2", 48),
         ("waker_context", "<u2", 50),
-        ("pad", "<u4", 52),
+        ("other_work", "<u2", 52),
+        ("waker_other_work", "<u2", 54),
         ("idle_ns", "<u8", 56),
     ),
     "fs_sync_event": (
