@@ -36,9 +36,9 @@ def test_who_kept_a_kernel_worker_and_what_it_did_itself(tmp_path: Path) -> None
     run(world, 60_000, 68_000, cpu=CPU)
     sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
     found = told(analysed(world, tmp_path / "machine"))
-    assert found["wakeup.worker"] == {
-        "hog/noisy": 20_000 + 8_000, "kworker/u8:1": 20_000 + 25_000, "unknown": 2_000,
-    }  # fmt: skip
+    assert found["wakeup.worker"] == {"kworker/u8:1": 20_000 + 25_000}
+    # The sleeper's own 2000, too.
+    assert found["wakeup.runqueue"] == {"hog/noisy": 20_000 + 8_000, "unknown": 2_000 + 2_000}
 
 
 def test_what_comes_before_a_commit_is_for_whom_it_is(tmp_path: Path) -> None:
@@ -112,8 +112,9 @@ def test_what_a_worker_of_io_uring_sleeps_for_is_waited_for(tmp_path: Path) -> N
     found = told(analysed(world, tmp_path / "machine"))
     assert found["device.data"] == {"writer": 20_000 + 19_500}
     # It had been let go before the second one was handed over, and then began the first.
-    assert found["wakeup.worker"] == {
-        "hog/noisy": 3_500, "writer": 10_500, "unknown": 200 + 200 + 2_300 + 500,
+    assert found["wakeup.worker"] == {"writer": 10_500, "unknown": 200 + 2_300}
+    assert found["wakeup.runqueue"] == {
+        "hog/noisy": 2 * 3_500, "unknown": 1_000 + 200 + 2 * 500,
     }  # fmt: skip
 
 
@@ -135,7 +136,8 @@ def test_a_worker_of_io_uring_is_at_what_comes_first(tmp_path: Path) -> None:
         world.emit("io_uring_complete", time, URING, result=0, request_key=key, **sync)
     world.emit("syscall", 45_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
     found = told(analysed(world, tmp_path / "machine"))
-    # Until it was let go, and once it had been, nobody was seen to keep it.
-    assert found["wakeup.worker"] == {
-        "hog/noisy": 18_000, "writer": 6_300 + 10_000, "unknown": 200 + 200 + 2_000,
+    # Until it was let go nobody was seen to keep it; of its CPU both requests had to wait.
+    assert found["wakeup.worker"] == {"writer": 6_300 + 10_000, "unknown": 200}
+    assert found["wakeup.runqueue"] == {
+        "hog/noisy": 2 * 18_000, "unknown": 1_000 + 200 + 2 * 2_000,
     }  # fmt: skip

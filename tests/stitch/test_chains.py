@@ -76,7 +76,7 @@ def test_what_a_worker_runs_is_its_request_s_without_a_sync_of_a_file_system() -
              "device.data": 20_000, "wakeup.interrupt": 1_000,
              "syscall": 1_500 + 1_000 + 2_000, "wakeup.reap": 7_000},
             # It waits for the worker, and, while that sleeps for the first one, for its data.
-            {"wakeup.worker": 4_000 + 1_500 + 2_000, "device.data": 20_000,
+            {"wakeup.worker": 4_000, "wakeup.runqueue": 2_000 + 1_500, "device.data": 20_000,
              "wakeup.interrupt": 1_000, "syscall": 2_500 + 3_000, "wakeup.reap": 4_000},
         ]
     }  # fmt: skip

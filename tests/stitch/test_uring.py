@@ -80,8 +80,8 @@ def test_a_worker_has_one_request_after_the_other() -> None:
         WRITER: [
             {"syscall": 2_000 + 1_000, "wakeup.worker": 500, "wakeup.runqueue": 2_500,
              "block.Q2D": 500, "device.data": 20_000, "wakeup.reap": 2_500},
-            {"syscall": 4_000, "wakeup.worker": 4_000, "block.Q2D": 500,
-             "device.data": 20_000, "wakeup.reap": 1_500},
+            {"syscall": 4_000, "wakeup.worker": 3_000, "wakeup.runqueue": 1_000,
+             "block.Q2D": 500, "device.data": 20_000, "wakeup.reap": 1_500},
         ]
     }  # fmt: skip
 
@@ -109,8 +109,8 @@ def test_what_waits_for_a_worker_waits_for_what_that_waits_for() -> None:
     }  # fmt: skip
     # Handed over at 5000, when the worker waited for a CPU; taken up at 31000.
     assert found[1] == {
-        "syscall": 4_000 + 1_000 + 2_000, "wakeup.worker": 1_000 + 2_000 + 1_400 + 2_000,
-        "wakeup.runqueue": 1_400, "wakeup.interrupt": 2 * 100, "block.Q2D": 500,
+        "syscall": 4_000 + 1_000 + 2_000, "wakeup.worker": 2_000 + 2_000,
+        "wakeup.runqueue": 1_000 + 1_400 + 1_400, "wakeup.interrupt": 2 * 100, "block.Q2D": 500,
         "device.data": 19_500 + 20_000,
     }  # fmt: skip
 

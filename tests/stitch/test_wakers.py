@@ -140,16 +140,16 @@ def test_what_a_kernel_worker_did_from_its_wake_up_on() -> None:
     sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
     assert found(world) == REST | {
         "block.Q2D": 1_000, "device.data": 50_000, "wakeup.interrupt": 400,
-        "wakeup.worker": 95_000 - 62_400,
+        "wakeup.runqueue": 2_000 + 80_000 - 62_400, "wakeup.worker": 15_000,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("state", "account"),
     [
-        (IDLE, {"wakeup.interrupt": 400, "wakeup.worker": 95_000 - 62_400}),
+        (IDLE, {"wakeup.interrupt": 400, "wakeup.runqueue": 2_000 + 80_000 - 62_400}),
         # It was asleep in some work or other: which, and what it waited for, nobody was told.
-        (UNINTERRUPTIBLE, {"wakeup.worker": 95_000 - 80_000, "residual": 80_000 - 62_000}),
+        (UNINTERRUPTIBLE, {"residual": 80_000 - 62_000}),
     ],
 )
 def test_what_a_kernel_worker_did_that_was_met_when_it_let_the_sleeper_go(
@@ -164,7 +164,9 @@ def test_what_a_kernel_worker_did_that_was_met_when_it_let_the_sleeper_go(
         waker_context=WAKE_INTERRUPT, state=state, subject_tid=KWORKER,
     )  # fmt: skip
     sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
-    assert found(world) == REST | {"block.Q2D": 1_000, "device.data": 50_000} | account
+    assert found(world) == REST | account | {
+        "block.Q2D": 1_000, "device.data": 50_000, "wakeup.worker": 95_000 - 80_000,
+    }  # fmt: skip
 
 
 def test_what_only_interrupted_a_kernel_worker_ended_nothing() -> None:
@@ -178,7 +180,9 @@ def test_what_only_interrupted_a_kernel_worker_ended_nothing() -> None:
     interrupted = world.builder._rows["block_rq_complete"][-1]
     interrupted |= {"tid": KWORKER, "by_kernel_thread": 0}
     sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
-    assert found(world) == REST | {"wakeup.worker": 75_000, "residual": 9_000}
+    assert found(world) == REST | {
+        "wakeup.runqueue": 2_000 + 60_000, "wakeup.worker": 15_000, "residual": 9_000,
+    }  # fmt: skip
     # Had it completed the request itself, that would be what the sleeper had waited for.
     interrupted["by_kernel_thread"] = 1
     assert found(world)["device.data"] == 50_000
@@ -196,8 +200,8 @@ def test_a_kernel_worker_that_discards_what_it_freed() -> None:
     resume(world, KWORKER, 27_000, 76_300, 80_000)
     sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
     assert found(world) == REST | {
-        "residual": 9_000, "wakeup.worker": 7_000 + 18_700,
-        "device.meta": 49_000, "wakeup.interrupt": 300,
+        "residual": 9_000, "wakeup.worker": 6_000 + 15_000,
+        "wakeup.runqueue": 2_000 + 1_000 + 3_700, "device.meta": 49_000, "wakeup.interrupt": 300,
     }  # fmt: skip
 
 
@@ -212,16 +216,16 @@ def test_what_a_kernel_worker_slept_for_in_another_work(when: str) -> None:
     submit(world, DISK, KWORKER, 53_000, FAST)
     resume(world, KWORKER, 55_000, 104_300, 108_000, other_work=int(when == "before it slept"))
     sleeper.wakes(120_000, KWORKER, WAKE_THREAD, other_work=int(when == "since it slept"))
-    disk = {"device.data": 49_000, "wakeup.interrupt": 300}
-    work = {"wakeup.worker": 5_000 + 15_700}
-    every = disk | {"fuse.call": 29_000, "wakeup.interrupt": 400, "wakeup.worker": 9_900 + 20_700}
+    work = {"wakeup.worker": 5_000 + 12_000, "wakeup.runqueue": 2_000 + 3_700}
+    work |= {"device.data": 49_000, "wakeup.interrupt": 300}
+    asked = {"fuse.call": 29_000, "wakeup.interrupt": 400, "wakeup.runqueue": 5_700 + 9_900}
     assert (
         found(world)
         == REST
         | {
             "since it slept": {"wakeup.worker": 12_000, "residual": 97_000},
-            "before it slept": disk | work | {"residual": 39_000},
-            "never": every,
+            "before it slept": work | {"residual": 39_000},
+            "never": work | asked,
         }[when]
     )
 
@@ -234,7 +238,10 @@ def test_a_kernel_worker_that_others_keep_from_its_cpu_again_and_again() -> None
     for off in range(30_000, 130_000, 1_000):
         resume(world, KWORKER, off, 0, off + 700, context=WAKE_UNKNOWN, state=0)
     sleeper.wakes(140_000, KWORKER, WAKE_THREAD)
-    assert found(world) == REST | {"wakeup.worker": 120_000, "residual": 9_000}
+    assert found(world) == REST | {
+        "wakeup.runqueue": 2_000 + 1_000 + 100 * 700, "wakeup.worker": 120_000 - 71_000,
+        "residual": 9_000,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "then"), [(THREAD_HELPER, 1), (1, THREAD_HELPER)])
@@ -246,7 +253,7 @@ def test_a_thread_is_what_it_was_when_it_let_the_sleeper_go(first: int, then: in
     resume(world, KWORKER, 500, 20_000, 80_000, state=IDLE)
     sleeper.wakes(95_000, KWORKER, WAKE_THREAD)
     world.target(KWORKER, 96_000, kind=then)
-    worker = {"wakeup.worker": 75_000, "residual": 9_000}
+    worker = {"wakeup.runqueue": 2_000 + 60_000, "wakeup.worker": 15_000, "residual": 9_000}
     assert found(world) == REST | (worker if first == THREAD_HELPER else {"residual": 84_000})
 
 

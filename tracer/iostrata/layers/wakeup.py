@@ -18,7 +18,7 @@ WAKEUP: Final = Declaration(
             "handed to a kernel worker until it began, or let the caller go",
             ("io_uring_queue_async_work", "io_uring_work", "sched_resume", "sched_woken"),
             "the engine hands requests to kernel threads, as buffered writes and syncs are, or the "
-            "file system ends appends in them (ext4, XFS); there are too few of them, or no CPU.",
+            "file system ends appends in them (ext4, XFS); there are too few of them.",
             "#aed581",
             "wake",
             contended=True,
@@ -60,10 +60,12 @@ WAKEUP: Final = Declaration(
         # Asleep for no reason that was observed: this is what "unattributed" means.
         Rank("blocked", None, Depth.ASLEEP),
         Rank("wakeup.worker", "wakeup.worker", Depth.HANDED),
+        Rank("handed.wakeup.runqueue", "wakeup.runqueue", Depth.HANDED),
         Rank("wakeup.reap", "wakeup.reap", Depth.WAKING),
         Rank("wakeup.runqueue", "wakeup.runqueue", Depth.WAKING),
         Rank("wakeup.interrupt", "wakeup.interrupt", Depth.WAKING),
         Rank("lower.wakeup.worker", "wakeup.worker", Depth.BELOW),
+        Rank("lower.handed.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
         Rank("served.wakeup.runqueue", "wakeup.runqueue", Depth.SERVED),

@@ -11,6 +11,7 @@ from iostrata.stitch.bios import Bios
 from iostrata.stitch.occupied import Handed, followed
 from iostrata.stitch.owners import Owners, Submitting
 from iostrata.stitch.runs import Runs
+from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import CAUSE, Sleeps
@@ -72,8 +73,12 @@ def handovers(
     # Behind a sleep of its it was at work: it had or wanted a CPU.
     at_work = np.where(free > since[waiting], tid[waiting] + numbers.thread, -1)
     spans.add(piece[waiting], "wakeup.worker", free, taken, at_work)
-    spans.add(piece, "wakeup.worker", runnable, on, sleep + numbers.sleep)
     spans.add(piece, "wakeup.worker", on, begin, tid + numbers.thread)
+    for waits in (
+        Service(piece[waiting], tid[waiting], free, taken),
+        Service(piece, tid, runnable, begin),
+    ):
+        spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))
     if window.serves:
         return
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)

@@ -24,6 +24,8 @@ from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 TASK_INTERRUPTIBLE = 1
+# Whoever serves, and a worker that lets go whom it serves.
+SERVED, WORKER = "served.wakeup.runqueue", "handed.wakeup.runqueue"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class Service:
         return replace(self, owner=self.owner + first)
 
 
-def short_of_cpu(service: Service, sleeps: Sleeps, first: int) -> Spans:
+def short_of_cpu(service: Service, sleeps: Sleeps, first: int, rank: str = SERVED) -> Spans:
     """All the time that the threads were runnable without a CPU.
 
     ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
@@ -55,8 +57,7 @@ def short_of_cpu(service: Service, sleeps: Sleeps, first: int) -> Spans:
         service.tid, service.begin_ns, service.end_ns, sleeps.tid[known], runnable, on
     )
     spans.add(
-        service.owner[row], "served.wakeup.runqueue",
-        np.maximum(runnable[sleep], service.begin_ns[row]),
+        service.owner[row], rank, np.maximum(runnable[sleep], service.begin_ns[row]),
         np.minimum(on[sleep], service.end_ns[row]),
         known[sleep] + first,
     )  # fmt: skip
@@ -71,9 +72,7 @@ def late_for(service: Service, sleeps: Sleeps, first: int) -> Spans:
     spans = SpanList()
     sleep = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(service.tid, service.end_ns)
     begin = np.maximum(at(sleeps.runnable_ns, sleep), service.begin_ns)
-    spans.add(
-        service.owner, "served.wakeup.runqueue", begin, at(sleeps.on_ns, sleep), sleep + first
-    )
+    spans.add(service.owner, SERVED, begin, at(sleeps.on_ns, sleep), sleep + first)
     return spans.collect()
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, outside, overlapping
+from iostrata.columns import AsOf, Ints, at, outside
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.behind import Behind, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.bios import DEPTH, Bios, Carried
@@ -32,7 +32,7 @@ from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT
 
 WORKERS: Final = np.array([rank.row == "wakeup.worker" for rank in STACK])
-QUEUES: Final = WORKERS | np.array([rank.row == "wakeup.runqueue" for rank in STACK])
+QUEUES: Final = np.array([rank.row == "wakeup.runqueue" for rank in STACK])
 LOCKS: Final = np.array([rank.row == "lock" for rank in STACK])
 JOURNALS: Final = np.array(["journal." in rank.name for rank in STACK])
 QUOTAS: Final = np.array([rank.row == "throttle.cpu" for rank in STACK])
@@ -43,7 +43,7 @@ BEFORE_DEVICES: Final = np.array(
 )
 BEFORE_DEVICES[RANK["block.stacked"]] = False
 DISKS: Final = DEVICES | BEFORE_DEVICES | np.array([rank.row == "block.stacked" for rank in STACK])
-UNASKED: Final = QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
+UNASKED: Final = WORKERS | QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
 """Ranks that are of something else than what was asked of a device or a machine."""
 
 Tell = Callable[[Spans], list[Parts]]
@@ -114,41 +114,23 @@ def _queued(spans: Spans, numbers: Numbers) -> NDArray[np.bool_]:
 
 
 def _cpus(window: Window, spans: Spans, waited: Waited, people: People) -> Tell:
-    """Who had the CPUs that threads had to wait for; kernel workers that had one, themselves."""
+    """Who had the CPUs that threads had to wait for; of kernel workers at work, themselves."""
     numbers, sleeps = waited.numbers, waited.sleeps
     queues = Queues(window, sleeps, people)
-    order = np.lexsort((sleeps.runnable_ns, sleeps.tid))
-    times = sleeps.tid[order], sleeps.runnable_ns[order], sleeps.on_ns[order]
 
-    def taken(spans: Spans) -> tuple[Ints, Ints]:
-        """From what is at work for a write, others may take the CPU: span, and sleep."""
-        work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
-        tid = spans.of[work] - numbers.thread
-        row, place = overlapping(tid, spans.begin_ns[work], spans.end_ns[work], *times)
-        return work[row], order[place]
+    def rows(spans: Spans) -> Ints:
+        return np.flatnonzero(_queued(spans, numbers))
 
-    def waits() -> int:
-        sleep = spans.of[np.flatnonzero(_queued(spans, numbers))] - numbers.sleep
-        return queues.waits(np.append(sleep, taken(spans)[1]))
-
-    most = most_of(int(np.count_nonzero(_queued(spans, numbers))), waits)
+    most = most_of(len(rows(spans)), lambda: queues.waits(spans.of[rows(spans)] - numbers.sleep))
 
     def tell(spans: Spans) -> list[Parts]:
-        span = np.flatnonzero(_queued(spans, numbers))
+        span = rows(spans)
+        sleep = spans.of[span] - numbers.sleep
+        wait, begin, end, who = queues.during(sleep, spans.begin_ns[span], spans.end_ns[span], most)
         work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
-        worked, kept = taken(spans)
-        off = np.maximum(spans.begin_ns[worked], sleeps.runnable_ns[kept])
-        on = np.minimum(spans.end_ns[worked], sleeps.on_ns[kept])
-        begin, end = spans.begin_ns[work], spans.end_ns[work]
-        worker, since, until = outside(begin, end, np.searchsorted(work, worked), off, on)
-        sleep = np.append(spans.of[span] - numbers.sleep, kept)
-        begin, end = np.append(spans.begin_ns[span], off), np.append(spans.end_ns[span], on)
-        wait, begin, end, who = queues.during(sleep, begin, end, most)
-        own = work[worker]
-        return [
-            (np.append(span, worked)[wait], begin, end, who),
-            (own, since, until, people.threads(spans.of[own] - numbers.thread, since)),
-        ]
+        since = spans.begin_ns[work]
+        worker = people.threads(spans.of[work] - numbers.thread, since)
+        return [(span[wait], begin, end, who), (work, since, spans.end_ns[work], worker)]
 
     return tell
 

@@ -22,6 +22,7 @@ from iostrata.columns import AsOf, Containing, Ints, at, coded, joined, one_of
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.endings import SOON_NS, Endings
 from iostrata.stitch.kinds import Kinds
+from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import Sleeps, at_rest
@@ -331,9 +332,9 @@ class Wakers:
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns, holder)
         spans.add(peer, "wakeup.runqueue", since, on, number)
         spans.add(peer, "throttle.cpu", since, at(self._sleeps.released_ns, sleep), number)
-        worker = np.where(helper, front.owner, -1)
-        spans.add(worker, "wakeup.worker", since, on, number)
-        spans.add(worker, "wakeup.worker", np.maximum(since, on), front.end_ns, holder)
+        worker = Service(np.where(helper, front.owner, -1), front.waker, since, front.end_ns)
+        spans.add(worker.owner, "wakeup.worker", since, front.end_ns, holder)
+        spans.extend(short_of_cpu(worker, self._sleeps, self._numbers.sleep, WORKER))
         before = Waits(
             front.owner, front.sleep, np.where(idle, floor, np.maximum(floor, off)), runnable,
             at(self._sleeps.waker, sleep), at(self._sleeps.waker_cpu, sleep),
