@@ -248,6 +248,59 @@ def test_a_kernel_worker_that_is_to_let_the_loop_devices_go_and_has_no_cpu(*, id
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "waited"),
+    [(b"kworker/u8:4", 39_400), (b"kworker/u9:4", 0), (b"kworker/0:4H", 0), (b"kcompactd0", 0)],
+)
+def test_a_worker_that_takes_over_from_one_of_its_pool_that_has_no_cpu(
+    name: bytes, waited: int
+) -> None:
+    """Let go at 2600 it has no CPU until 62000: one that is done with another work, for which it
+    had slept, comes to this one at 42000."""
+    world = on_loop()
+    world.target(KWORKER, comm=b"kworker/u8:0", kind=THREAD_HELPER)
+    world.target(OTHER, comm=name, kind=THREAD_HELPER)
+    awakes(world, OTHER, 2_600, 62_000)
+    resume(world, KWORKER, 500, 30_000, 41_000, 77, context=WAKE_THREAD)
+    work(world, KWORKER, 42_000, 51_800)
+    buffered(world, 52_000)
+    short = waited or 11_000
+    assert accounts(told(world))[100] == [
+        REST | {
+            "wakeup.runqueue": short, "block.stacked": 51_800 - 2_500 - short,
+            "wakeup.interrupt": 200 + 500,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_worker_that_waits_for_its_direct_io_is_needed_until_the_end(*, aligned: bool) -> None:
+    """Not aligned to the blocks of its file system: it sleeps until the disk is done, at 74500, and
+    others have its CPU from 75000 to 95000, before it ends the request. Else it goes on."""
+    world = on_loop()
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0)
+    awakes(world, KWORKER, 2_700, 2_900)
+    disk.queue(14_000, KWORKER, 0xC0, kernel=1, above=0xA0)
+    disk.request(14_500, 74_500, 0xD0, 0xC0)
+    if aligned:
+        disk.queue(15_000, KWORKER, 0xC1, kernel=1, above=0xA1)
+    resume(world, KWORKER, 16_000, 74_600, 74_700)
+    preempted(world, KWORKER, 75_000, 95_000)
+    work(world, KWORKER, 3_000, 98_000)
+    loop.request(2_500, 97_000, 0xA0, 0xB0, tid=100)
+    one_write(world, LOOP, 97_500)
+    (account,) = accounts(told(world))[100]
+    short = 200 + (0 if aligned else 100 + 20_000)
+    assert account["wakeup.runqueue"] == short
+    assert account["device.data"] == 60_000
+    ended = {"wakeup.interrupt": 500} if aligned else {"wakeup.interrupt": 100 + 500}
+    assert account == {
+        "syscall": 1_000, "block.Q2D": 500 + 500, "device.data": 60_000, "wakeup.runqueue": short,
+        "block.stacked": 97_000 - 2_500 - 500 - 60_000 - short - ended["wakeup.interrupt"] + 500,
+    } | ended  # fmt: skip
+
+
 def test_the_same_span_is_kept_once() -> None:
     numbers = np.array([3, 1, 3, 3])
     spans = Spans(numbers, np.array([5, 5, 5, 6], np.int16), numbers, numbers + 9, numbers * 0)

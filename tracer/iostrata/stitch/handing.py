@@ -11,9 +11,10 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, joined, one_of, overlapping
 from iostrata.stitch.bios import DEPTH, Bios
+from iostrata.stitch.blockio import MOST
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.serving import LoopWork, Service, needed_until
+from iostrata.stitch.serving import LoopWork, Service
 from iostrata.stitch.wakeup import Sleeps, at_rest
 from iostrata.trace.layout import WAKE_INTERRUPT
 
@@ -27,22 +28,46 @@ def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> Service:
 
 
 def starters(
-    work: LoopWork, bios: Bios, requests: Requests, sleeps: Sleeps, kinds: Kinds
+    work: LoopWork, requests: Requests, needed_ns: Ints, sleeps: Sleeps, kinds: Kinds
 ) -> Service:
     """The worker of a loop device until it began, and who had let it go: ``owner`` a request's row.
 
-    A worker of the kernel's pool that is let go lets the next one go when it has a CPU.
+    A worker of the kernel's pool that is let go lets the next one go when it has a CPU. Until it
+    has, others of the pool may come to what it was let go for. ``needed_ns``: as ``needed_until``
+    has it.
     """
     work = work.rows(np.flatnonzero(work.alone))
     loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
     row, run = overlapping(
-        requests.device_key[loops], requests.issue_ns[loops], needed_until(bios, requests)[loops],
+        requests.device_key[loops], requests.issue_ns[loops], needed_ns[loops],
         work.device_key, work.begin_ns, work.end_ns,
     )  # fmt: skip
     request, begin = loops[row], work.begin_ns[run]
     since = np.maximum(requests.issue_ns[request], work.since_ns[run])
     last = Service(request, work.tid[run], since, begin)
-    return let_go(last, requests.issuer[request], np.ones(len(run), np.int64), sleeps, kinds)
+    other_work = np.ones(len(run), np.int64)
+    those = let_go(last, requests.issuer[request], other_work, sleeps, kinds)
+    return Service(**joined([those, let_go_for_it(last, sleeps, kinds)]))
+
+
+def let_go_for_it(last: Service, sleeps: Sleeps, kinds: Kinds) -> Service:
+    """Idle workers that were let go while work was there for their pool, until they had a CPU.
+
+    ``last``: who took it up at last, and from when on it was there.
+    """
+    idle = np.flatnonzero(at_rest(sleeps, np.arange(len(sleeps))))
+    pool = kinds.pool_of(sleeps.tid[idle], sleeps.on_ns[idle])
+    idle, pool = idle[pool >= 0], pool[pool >= 0]
+    wake, on = sleeps.wake_ns[idle], sleeps.on_ns[idle]
+    row, one = overlapping(
+        kinds.pool_of(last.tid, last.end_ns), last.begin_ns, last.end_ns, pool, wake, on, MOST
+    )
+    return Service(
+        last.owner[row],
+        sleeps.tid[idle[one]],
+        np.maximum(wake[one], last.begin_ns[row]),
+        np.minimum(on[one], last.end_ns[row]),
+    )
 
 
 def let_go(

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +13,9 @@ from iostrata.columns import AsOf, Ints, at, integers, one_of
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_HELPER, THREAD_WORKER, WAKE_INTERRUPT
+
+# A worker's name: its pool's (a CPU or a number), its own in that, and which of a CPU's two it is.
+WORKER: Final = re.compile(rb"kworker/(u?\d+):\d+(H?)")
 
 
 class Kinds:
@@ -19,6 +25,12 @@ class Kinds:
         threads = trace.points["thread"]
         self._kinds = integers(threads["kind"])
         self._told = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
+        self._pools = np.full(len(self._kinds), -1)
+        helpers = np.flatnonzero(self._kinds == THREAD_HELPER)
+        pools: dict[tuple[bytes, ...], int] = {}
+        for row, comm in zip(helpers.tolist(), threads["comm"][helpers].tolist(), strict=True):
+            if match := WORKER.match(comm):
+                self._pools[row] = pools.setdefault(match.groups(), len(pools))
 
     def of(self, tid: Ints, time_ns: Ints) -> Ints:
         """The thread's kind at a time, 0: it is not recorded.
@@ -27,6 +39,10 @@ class Kinds:
         """
         known = self._told.at_or_nearest(tid, time_ns)
         return np.where(known >= 0, at(self._kinds, known), 0)
+
+    def pool_of(self, tid: Ints, time_ns: Ints) -> Ints:
+        """Which pool of the kernel's the threads are workers of, -1: of none that is known."""
+        return at(self._pools, self._told.at_or_nearest(tid, time_ns))
 
     def are_helpers(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
         """Which threads are the kernel's own, and serve others."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, overlapping
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.blockio import Awaited
+from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, SpanList, Spans
@@ -119,8 +120,8 @@ def loop_work_of(window: Window) -> LoopWork:
     return LoopWork(runs["tid"][order], dev, since, begin, end, alone)
 
 
-def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -> Service:
-    """``owner``: row of the request on a loop device."""
+def of_loops(work: LoopWork, workers: Workers, requests: Requests, needed_ns: Ints) -> Service:
+    """``owner``: row of the request on a loop device. ``needed_ns``: as ``needed_until`` has it."""
     work = work.rows(np.flatnonzero(work.alone))
     loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
     row, run = overlapping(
@@ -128,12 +129,11 @@ def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -
         work.device_key, work.begin_ns, work.end_ns,
     )  # fmt: skip
     request = loops[row]
-    done = needed_until(bios, requests)
     told = Service(
         request,
         work.tid[run],
         np.maximum(requests.issue_ns[request], work.since_ns[run]),
-        np.minimum(done[request], work.end_ns[run]),
+        np.minimum(needed_ns[request], work.end_ns[run]),
     )
     # Before v5.14 a loop device has a thread of its own, of which only the syncs are seen.
     begin = requests.issue_ns[workers.request]
@@ -141,21 +141,36 @@ def of_loops(work: LoopWork, workers: Workers, bios: Bios, requests: Requests) -
     return Service(**joined([told, synced]))
 
 
-def needed_until(bios: Bios, requests: Requests) -> Ints:
+def needed_until(bios: Bios, requests: Requests, sleeps: Sleeps) -> Ints:
     """Until when each request may need the worker of its loop device.
 
-    What direct I/O is on its way below needs it no more.
+    What direct I/O is on its way below needs it no more, unless the worker then sleeps until that
+    is complete: so a file system has it do where the place is not aligned to its blocks.
     """
-    handed = np.full(len(requests.key), -1)
+    last, ended = np.full(len(requests.key), -1), np.full(len(requests.key), -1)
     direct = np.flatnonzero(bios.above >= 0)
-    np.maximum.at(handed, bios.above[direct], bios.begin_ns[direct])
-    return np.where((handed >= 0) & ~requests.flush, handed, requests.complete_ns)
+    if not len(direct):
+        return requests.complete_ns
+    direct = direct[np.argsort(bios.begin_ns[direct], kind="stable")]
+    last[bios.above[direct]] = direct
+    np.maximum.at(ended, bios.above[direct], bios.life_end_ns[direct])
+    handed, tid = at(bios.begin_ns, last), at(bios.tid, last)
+    woken = np.flatnonzero(sleeps.asleep)
+    slept = AsOf(sleeps.tid[woken], sleeps.off_ns[woken]).at_or_after(tid, handed)
+    sleep = at(woken, slept)
+    off, wake = at(sleeps.off_ns, sleep), at(sleeps.wake_ns, sleep)
+    following = AsOf(bios.tid, bios.begin_ns).at_or_after(tid, handed + 1)
+    went_on = (following >= 0) & (at(bios.begin_ns, following) < off)
+    waits = (sleep >= 0) & ~went_on & (off < ended) & (wake >= ended) & (wake - ended <= SOON_NS)
+    needs = (handed < 0) | requests.flush | waits
+    return np.where(needs, requests.complete_ns, handed)
 
 
-def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
+def request_served(work: LoopWork, requests: Requests, needed_ns: Ints, sleeps: Sleeps) -> Ints:
     """Of each sleep, the request that a loop device's worker was at then, -1: none.
 
-    It takes them up in turn: the first that is not complete.
+    It takes them up in turn: the first that still needs it (``needed_ns``: as ``needed_until`` has
+    it).
     """
     found, work = np.full(len(sleeps), -1), work.rows(np.flatnonzero(work.alone))
     run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
@@ -166,22 +181,22 @@ def request_served(work: LoopWork, requests: Requests, sleeps: Sleeps) -> Ints:
         mine = np.flatnonzero(inside & (device == key))
         if not len(rows):
             continue
-        reach = np.maximum.accumulate(requests.complete_ns[rows])
+        reach = np.maximum.accumulate(needed_ns[rows])
         place = np.searchsorted(reach, sleeps.on_ns[mine])
         mine, request = mine[place < len(rows)], rows[place[place < len(rows)]]
         there = requests.issue_ns[request] <= sleeps.off_ns[mine]
-        there &= requests.complete_ns[request] >= sleeps.on_ns[mine]
+        there &= needed_ns[request] >= sleeps.on_ns[mine]
         found[mine[there]] = request[there]
     return found
 
 
 def in_turn(
-    work: LoopWork, sleeps: Sleeps, owner: Ints, bios: Bios, requests: Requests, first: int
+    work: LoopWork, sleeps: Sleeps, owner: Ints, requests: Requests, needed_ns: Ints, first: int
 ) -> Edges:
     """Who waited while the worker of its loop device slept for another, which it took up before.
 
-    ``owner``: of each sleep. ``first``: the number of the first request among owners and
-    activities.
+    ``owner``: of each sleep. ``needed_ns``: as ``needed_until`` has it. ``first``: the number of
+    the first request among owners and activities.
     """
     work = work.rows(np.flatnonzero(work.alone))
     run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
@@ -200,7 +215,7 @@ def in_turn(
         owner[sleep] + first,
         request + first,
         np.maximum(sleeps.off_ns[sleep], requests.issue_ns[request]),
-        np.minimum(sleeps.on_ns[sleep], needed_until(bios, requests)[request]),
+        np.minimum(sleeps.on_ns[sleep], needed_ns[request]),
     )
 
 

@@ -55,6 +55,7 @@ from iostrata.stitch.serving import (
     late_for,
     log_writers,
     loop_work_of,
+    needed_until,
     of_loops,
     request_served,
     short_of_cpu,
@@ -149,8 +150,8 @@ def stitch(window: Window) -> Stitched:
     of_request = numbered(bios.above[root], first_request)
     activity_of_bio = np.where(commit_of_bio >= 0, commit_of_bio + first_commit, of_request)
     waiting = Waiting(window, owners, workers, requests, sleeps, piece_of_sleep)
-    work = loop_work_of(window)
-    served = numbered(request_served(work, requests, sleeps), first_request)
+    work, needed = loop_work_of(window), needed_until(bios, requests, sleeps)
+    served = numbered(request_served(work, requests, needed, sleeps), first_request)
     commit = _commit_of(window, sleeps.tid, sleeps.on_ns)
     # Asleep with nothing to do, it was not at it yet.
     idle = (commit >= 0) & (sleeps.wake_ns <= at(window.commits.since_ns, commit))
@@ -219,12 +220,12 @@ def stitch(window: Window) -> Stitched:
             )
         )
         inside.extend(waits.where(waits.owner >= first_commit))
-        loops = of_loops(work, workers, bios, requests)
+        loops = of_loops(work, workers, requests, needed)
         inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
         del loops
         inside.extend(ends.late(first_request))
         for short in (
-            starters(work, bios, requests, sleeps, threads).numbered(first_request),
+            starters(work, requests, needed, sleeps, threads).numbered(first_request),
             ends.service().numbered(first_request),
             submitters(bios, carried, requests, activity_of_bio),
             handers(bios, sleeps, threads, activity_of_bio),
@@ -243,7 +244,7 @@ def stitch(window: Window) -> Stitched:
         beside, kinds_beside = others.edges(explained.bios, first_request)
         above = Edges(**joined([above, beside]))
         kinds = np.append(kinds, kinds_beside)
-        after = in_turn(work, sleeps, for_it, bios, requests, first_request)
+        after = in_turn(work, sleeps, for_it, requests, needed, first_request)
         edges = Edges(**joined([edges, after]))
         spans.extend(_up(inside.collect(), edges, above, kinds, first_commit))
 
