@@ -714,6 +714,16 @@ struct target_sent_event {
 	unsigned long long command_key; /* as in target_event */
 };
 
+/* What a target reads for a command it reads from a file, not from a disk: told as it is carried
+ * out, only where reads are recorded. */
+struct target_file_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* as in uring_work_event */
+	unsigned long long inode;       /* as in syscall_event; 0: a block device's node */
+	unsigned int dev; /* of the file's superblock, or the device itself; 0: it is not known */
+	unsigned int open_flags; /* as in syscall_event */
+};
+
 /* Which part of a file the pages hold that a bio reads into: told behind block_bio_queue, only
  * where reads are recorded. */
 struct bio_file_event {
@@ -904,7 +914,9 @@ struct bluestore_event {
 	P(bluestore_done, bluestore_event)          \
 	P(osd_written, osd_event)                   \
 	P(vfio_interrupt, vfio_event)               \
-	P(ext4_fc_commit_stop, fast_commit_event)
+	P(ext4_fc_commit_stop, fast_commit_event)   \
+	P(nbd_payload_received, wire_event)         \
+	P(target_file, target_file_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -9,6 +9,7 @@
 #define OPCODE 0x3f /* of the first byte of a header */
 #define SCSI_COMMAND 0x01
 #define SCSI_RESPONSE 0x21
+#define DATA_IN 0x25       /* the last of what was read, with the command's status */
 #define TASK_NUMBER 0x1fff /* of a tag: ISCSI_ITT_MASK */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -97,8 +98,9 @@ int iscsi_answered(__u64 *ctx)
 	struct iscsi_task *task = NULL;
 	__be32 itt = PEEK(header, itt);
 	__u32 number = itt & TASK_NUMBER;
+	__u8 opcode = PEEK(header, opcode) & OPCODE;
 
-	if ((PEEK(header, opcode) & OPCODE) != SCSI_RESPONSE ||
+	if ((opcode != SCSI_RESPONSE && opcode != DATA_IN) ||
 	    number >= (__u32)PEEK(session, cmds_max))
 		return 0;
 	bpf_probe_read_kernel(&task, sizeof(task), PEEK(session, cmds) + number);

@@ -10,6 +10,7 @@
 enum nvme_opcode {
 	NVME_FLUSH = 0x00,
 	NVME_WRITE = 0x01,
+	NVME_READ = 0x02,
 	NVME_WRITE_ZEROES = 0x08,
 	NVME_DSM = 0x09, /* discards */
 };

@@ -6,6 +6,7 @@
  */
 #include "file.bpf.h"
 #include "nvme.bpf.h"
+#include "target.bpf.h"
 #include "work.bpf.h"
 
 #define NVMF_TRTYPE_TCP 3
@@ -63,12 +64,17 @@ static __always_inline bool is_written_by(__u8 opcode)
 	       opcode == NVME_DSM;
 }
 
-/* A command that writes or makes durable, and came by TCP; none of a controller's own. */
+/* A command that writes, makes durable, or reads where that is recorded, and came by TCP; none of
+ * a controller's own. */
 static __always_inline bool is_of_interest(struct nvmet_req *req)
 {
-	return bpf_core_type_exists(struct nvmet_tcp_queue) &&
-	       BPF_CORE_READ(req, ops, type) == NVMF_TRTYPE_TCP && BPF_CORE_READ(req, sq, qid) &&
-	       is_written_by(BPF_CORE_READ(req, cmd, common.opcode));
+	__u8 opcode;
+
+	if (!bpf_core_type_exists(struct nvmet_tcp_queue) ||
+	    BPF_CORE_READ(req, ops, type) != NVMF_TRTYPE_TCP || !BPF_CORE_READ(req, sq, qid))
+		return false;
+	opcode = BPF_CORE_READ(req, cmd, common.opcode);
+	return is_written_by(opcode) || (filter.reads && opcode == NVME_READ);
 }
 
 static __always_inline struct sock *socket_of(struct nvmet_sq *sq)
@@ -100,7 +106,8 @@ static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
 	/* A command that begins does not know its namespace. */
 	struct nvmet_ns *ns = point == POINT_nvmet_req_complete ? PEEK(req, ns) : NULL;
 	__u8 opcode = PEEK(command, common.opcode);
-	bool placed = ns && (opcode == NVME_WRITE || opcode == NVME_WRITE_ZEROES);
+	bool placed =
+		ns && (opcode == NVME_WRITE || opcode == NVME_WRITE_ZEROES || opcode == NVME_READ);
 	__u32 shift = placed ? PEEK(ns, blksize_shift) & 63 : 0;
 	/* Before the event has its own time: more may come in meanwhile. */
 	__u64 ready_ns = transport_ready_ns((__u64)socket);
@@ -159,6 +166,7 @@ static __always_inline int works(__u64 request)
 	struct nvmet_req *req = (void *)request;
 	struct nvmet_ns *ns = PEEK(req, ns);
 	struct thread *thread;
+	struct file *file;
 
 	if (!ns || !is_of_interest(req))
 		return 0;
@@ -172,6 +180,9 @@ static __always_inline int works(__u64 request)
 	thread = thread_of(current_tid());
 	if (thread)
 		thread_works_on(thread, key_of(req), POINT_nvmet_work, 0);
+	file = PEEK(ns, file);
+	if (file && BPF_CORE_READ(req, cmd, common.opcode) == NVME_READ)
+		target_file_tell(file, key_of(req), PEEK(file, f_flags) & O_DIRECT);
 	return 0;
 }
 

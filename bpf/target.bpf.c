@@ -4,7 +4,7 @@
  * connection's receiving thread carries its commands out: what that does meanwhile is theirs.
  */
 #include "socket.bpf.h"
-#include "watch.bpf.h"
+#include "target.bpf.h"
 
 #define SCSI_COMMAND 0x01 /* of iSCSI; these are of SCSI: */
 #define WRITE_6 0x0a
@@ -18,7 +18,12 @@
 #define UNMAP 0x42
 #define SYNCHRONIZE_CACHE_10 0x35
 #define SYNCHRONIZE_CACHE_16 0x91
-#define FUA 0x08 /* of a write's second byte, but WRITE_6's */
+#define READ_6 0x08
+#define READ_10 0x28
+#define READ_12 0xa8
+#define READ_16 0x88
+#define FUA 0x08   /* of a write's second byte, but WRITE_6's */
+#define ASYNC 0x08 /* of a file's flags: FDBD_HAS_ASYNC_IO, past the page cache */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -30,8 +35,20 @@ struct se_dev_attrib {
 	__u32 block_size;
 };
 
+struct target_backend_ops {
+	char name[16];
+};
+
 struct se_device {
 	struct se_dev_attrib dev_attrib;
+	const struct target_backend_ops *transport;
+};
+
+/* Of a module of its own, which a target that has no file does not load. */
+struct fd_dev {
+	struct se_device dev;
+	__u32 fbd_flags;
+	struct file *fd_file;
 };
 
 struct se_cmd {
@@ -87,22 +104,59 @@ static __always_inline bool writes(__u8 opcode)
 	return false;
 }
 
-static __always_inline bool is_of_iscsi(struct se_cmd *command)
+static __always_inline bool reads_data(__u8 opcode)
 {
-	const union {
-		char text[8];
-		__u64 number;
-	} wanted = { "iSCSI" };
+	return opcode == READ_6 || opcode == READ_10 || opcode == READ_12 || opcode == READ_16;
+}
+
+union name {
+	char text[8];
+	__u64 number;
+};
+
+static __always_inline bool is_called(const char *text, const union name *wanted)
+{
 	__u64 name = 0;
 
-	bpf_probe_read_kernel_str(&name, sizeof(name), BPF_CORE_READ(command, se_tfo, fabric_name));
-	return name == wanted.number;
+	bpf_probe_read_kernel_str(&name, sizeof(name), text);
+	return name == wanted->number;
+}
+
+static __always_inline bool is_of_iscsi(struct se_cmd *command)
+{
+	const union name wanted = { "iSCSI" };
+
+	return is_called(BPF_CORE_READ(command, se_tfo, fabric_name), &wanted);
 }
 
 static __always_inline bool is_of_interest(struct se_cmd *command)
 {
-	return bpf_core_type_exists(struct iscsit_cmd) && writes(opcode_of(command)) &&
-	       is_of_iscsi(command);
+	__u8 opcode;
+
+	if (!bpf_core_type_exists(struct iscsit_cmd))
+		return false;
+	opcode = opcode_of(command);
+	return (writes(opcode) || (filter.reads && reads_data(opcode))) && is_of_iscsi(command);
+}
+
+/* A disk is of a file, not of a disk or of memory: which one is read is told. */
+static __always_inline void read_tell(struct se_cmd *command)
+{
+	const union name wanted = { "fileio" };
+	struct se_device *device = PEEK(command, se_dev);
+	const struct target_backend_ops *backend_ops = PEEK(device, transport);
+	struct file *file = NULL;
+	struct fd_dev *backend;
+	bool direct = false;
+
+	if (!reads_data(opcode_of(command)) || !is_called(backend_ops->name, &wanted))
+		return;
+	if (bpf_core_type_exists(struct fd_dev)) {
+		backend = (void *)device - bpf_core_field_offset(struct fd_dev, dev);
+		file = PEEK(backend, fd_file);
+		direct = PEEK(backend, fbd_flags) & ASYNC;
+	}
+	target_file_tell(file, (__u64)command, direct);
 }
 
 static __always_inline struct iscsit_cmd *whole_of(struct se_cmd *command)
@@ -175,6 +229,7 @@ int target_execute(__u64 *ctx)
 		return 0;
 	thread_announce(thread);
 	thread_works_on(thread, (__u64)command, POINT_target_work, 0);
+	read_tell(command);
 	return 0;
 }
 

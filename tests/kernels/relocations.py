@@ -27,7 +27,8 @@ MODULES: Final = (
     *("9p", "9pnet"),
     *("btrfs", "ext4", "fuse", "iscsi_target_mod", "iscsi_tcp", "jbd2", "libceph", "libiscsi"),
     *("loop", "nbd", "nfs", "nfsd", "nvme-core", "nvme-tcp", "nvmet", "nvmet-tcp", "overlay"),
-    *("rbd", "scsi_mod", "sunrpc", "target_core_iblock", "target_core_mod", "virtio_scsi", "xfs"),
+    *("rbd", "scsi_mod", "sunrpc", "target_core_file", "target_core_iblock", "target_core_mod"),
+    *("virtio_scsi", "xfs"),
 )
 TOLD: Final = re.compile(r"prog '(.*)': relo #(\d+): (.*)")
 ASKED: Final = re.compile(r"<(\w+)> \[\d+\] (.*?)(?: \([\d:]+(?: @ offset [\d.]+)?\)| = \d+)?")

@@ -80,6 +80,13 @@ def test_both_are_recorded(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     eventually(lambda: not keepers(far.places))
 
 
+def test_what_passes_one_page_cache_may_be_in_the_next(far: Far) -> None:
+    """Who serves an O_DIRECT read may do so from its page cache: of all that it reads is told."""
+    assert status_of([*RECORD, "--op", "direct", "--", "true"]) == 0
+    words = far.words("vm"), far.words("nas")
+    assert [one[one.index("--op") + 1] for one in words] == ["direct", "read"]
+
+
 def test_a_workload_below_and_a_duration(far: Far) -> None:
     """Whoever records no workload is told so."""
     arguments = ["--workload-on", "server", "--comm", "db", "--buffer", "64"]

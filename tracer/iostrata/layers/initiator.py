@@ -29,6 +29,7 @@ INITIATOR: Final = Declaration(
             (
                 "nbd_payload_sent",
                 "nbd_header_received",
+                "nbd_payload_received",
                 "nvme_tcp_send",
                 "nvme_complete_rq",
                 "iscsi_sent",
@@ -46,6 +47,7 @@ INITIATOR: Final = Declaration(
             "the reply was there until the request was complete",
             (
                 "nbd_header_received",
+                "nbd_payload_received",
                 "nvme_complete_rq",
                 "iscsi_answered",
                 "rbd_answered",

@@ -21,9 +21,9 @@ NBD: Final = Declaration(
         Row(
             "nbd.back",
             "network",
-            "the last system call of nbd-server's process until the reply's begin",
-            ("syscall", "nbd_header_received"),
-            "the server's process is late to answer, or the way back.",
+            "nbd-server's last system call until the reply's begin, or a read's end",
+            ("syscall", "nbd_header_received", "nbd_payload_received"),
+            "the server's process is late to answer, or the way back; of reads with their data.",
             "#dcedc8",
             "net",
         ),
@@ -34,7 +34,7 @@ NBD: Final = Declaration(
     ),
     stages=(
         Stage("initiator.submit", ("nbd_payload_sent",)),
-        Stage("initiator.call", ("nbd_header_received",)),
+        Stage("initiator.call", ("nbd_header_received", "nbd_payload_received")),
         Stage("initiator.complete"),
     ),
     programs=(Programs("nbd", disk="nbd"),),

@@ -109,6 +109,9 @@ def start(
     """All of them record, and have told their clocks; the command can begin."""
     own = replace(plan.request, duties=ALL)
     others = replace(plan.request, command=(), target=Target(), duties=SERVING, duration_s=0)
+    if own.op == "direct":
+        # What passes the page cache of one machine may be in that of the next.
+        others = replace(others, op="read")
     for member in members:
         member.start(own if member is workload else others)
     _wait(

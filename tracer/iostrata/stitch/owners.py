@@ -63,7 +63,8 @@ class Submitting:
 class Owners:
     """Looks up the piece (row, -1: none) that a thread works for.
 
-    ``work``: the rows of ``syncs`` for asynchronous requests that are in none of ``runs``.
+    ``work``: the rows of ``syncs`` for asynchronous requests that are in none of ``runs``;
+    ``carried_out``: the commands of another machine that a worker was seen at.
     """
 
     def __init__(self, window: Window) -> None:
@@ -72,8 +73,10 @@ class Owners:
         self._stages = [
             (Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls]), calls)
         ]
+        self.carried_out = np.zeros(0, np.int64)
         if any(len(window.trace.points[point]) for point in WORK):
-            self._stages.append(_carried_out(window))
+            containing, self.carried_out = _carried_out(window)
+            self._stages.append((containing, self.carried_out))
         self.syncs = self._syncs(window)
         requests = np.flatnonzero(pieces.request_key != 0)
         self.submitting = _submitting(window, requests)

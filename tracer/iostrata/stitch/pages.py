@@ -229,10 +229,11 @@ def read_at_once(owners: Owners) -> Spans:
 
 def _seen_through(window: Window, owners: Owners) -> NDArray[np.bool_]:
     """Calls; and requests all of whose way is seen: complete where they were submitted, or by a
-    worker that ran them."""
+    worker that ran them, be it a target's."""
     seen: NDArray[np.bool_] = window.pieces.request_key == 0
     seen[owners.runs.piece[owners.runs.own]] = True
     seen[owners.submitting.piece[owners.submitting.whole]] = True
+    seen[owners.carried_out] = True
     return seen
 
 

@@ -111,6 +111,8 @@ POINTS: dict[str, int] = {
     "osd_written": 98,
     "vfio_interrupt": 99,
     "ext4_fc_commit_stop": 100,
+    "nbd_payload_received": 101,
+    "target_file": 102,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -214,6 +216,8 @@ STRUCT_OF: dict[str, str] = {
     "osd_written": "osd_event",
     "vfio_interrupt": "vfio_event",
     "ext4_fc_commit_stop": "fast_commit_event",
+    "nbd_payload_received": "wire_event",
+    "target_file": "target_file_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -904,6 +908,16 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("dev", "<u4", 16),
         ("block_count", "<u4", 20),
+    ),
+    "target_file_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("inode", "<u8", 24),
+        ("dev", "<u4", 32),
+        ("open_flags", "<u4", 36),
     ),
 }
 

@@ -13,7 +13,8 @@ from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.iscsi.asks import asks_of
 from iostrata.hops.iscsi.crossing import crossing_of
 from iostrata.hops.iscsi.serves import serves_of
-from iostrata.stitch import Pieces, Spans
+from iostrata.hops.targets import read_by
+from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 
 
@@ -23,12 +24,16 @@ class Iscsi(Hop):
     name = "iscsi"
     floor = "target"
     names = (whole_number, ports_of)
+    follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:
-        return asks_of(upper)
+        return asks_of(upper, self.reads)
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
-        return serves_of(lower)
+        return serves_of(lower, self.reads)
+
+    def read(self, link: Link) -> Reads:
+        return read_by(link)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

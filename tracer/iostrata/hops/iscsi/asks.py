@@ -9,13 +9,14 @@ from iostrata.columns import AsOf, at, one_of
 from iostrata.hops.blocks import SECTOR_BYTES
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Asks
+from iostrata.hops.targets import places_of
 from iostrata.hops.translation import NO_KEY
 from iostrata.stitch import OP_READ, last_hit, requests_of, whole
 from iostrata.trace import Trace
 
 
-def asks_of(upper: Trace) -> Asks:
-    """Each request of disks of which any was seen to be sent, but those that read.
+def asks_of(upper: Trace, reads: bool = False) -> Asks:
+    """Each request of disks of which any was seen to be sent; ``reads``: with those that read.
 
     One that was not seen itself went by the connection that the disk's others did. What was given
     back without an answer never had one: its connection ended.
@@ -23,9 +24,8 @@ def asks_of(upper: Trace) -> Asks:
     window = whole(upper)
     requests = requests_of(window)[0]
     sent = window.columns("iscsi_sent", "request_key", "dev", "itt", "connection", "ends")
-    rows = np.flatnonzero(
-        one_of(requests.device_key, sent["dev"]) & (requests.operation != OP_READ)
-    )
+    reading = requests.operation == OP_READ
+    rows = np.flatnonzero(one_of(requests.device_key, sent["dev"]) & (reads | ~reading))
     key, device = requests.key[rows], requests.device_key[rows]
     issue, complete = requests.issue_ns[rows], requests.complete_ns[rows]
     last = AsOf(sent["request_key"], sent["time_ns"]).at_or_before(key, complete)
@@ -47,6 +47,6 @@ def asks_of(upper: Trace) -> Asks:
         shared=np.zeros(len(rows), np.bool_),
         told_ns=told,
         heard_ns=np.where(answered >= told, answered, unheard),
-        offset_bytes=requests.sector[rows] * SECTOR_BYTES,
+        offset_bytes=places_of(requests.sector[rows] * SECTOR_BYTES, reading[rows]),
         size_bytes=np.where(flush, 0, requests.size_bytes[rows]),
     )

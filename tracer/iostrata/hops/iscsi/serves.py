@@ -7,21 +7,23 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import NEVER, AsOf, Ints, at
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Serves
+from iostrata.hops.targets import places_of
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces, sleeps_of, whole
 from iostrata.trace import Trace
 
 SYNCHRONIZE_CACHE: Final = (0x35, 0x91)
+READ: Final = (0x08, 0x28, 0xA8, 0x88)
 
 
-def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
+def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     """A serve begins as the last of its data is there; its piece, as a thread takes that up.
 
     The serve ends with the command, the piece as the response is with the connection: the
-    initiator may have that before the sender returns.
+    initiator may have that before the sender returns. ``reads``: with what reads.
     """
     window = whole(lower)
     begun = window.columns("target_sequencer_start", "tid", "command_key", "itt")
@@ -30,7 +32,8 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
         "size_bytes", "opcode",
     )  # fmt: skip
     began = _begins(begun, done)
-    rows = np.flatnonzero(began >= 0)
+    reading = np.isin(done["opcode"], READ)
+    rows = np.flatnonzero((began >= 0) & (reads | ~reading))
     done = {name: column[rows] for name, column in done.items()}
     begun = {name: column[began[rows]] for name, column in begun.items()}
     end, key = done["time_ns"], done["command_key"]
@@ -46,7 +49,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
         piece=np.arange(len(rows)),
         agent=none,
         flush=np.isin(done["opcode"], SYNCHRONIZE_CACHE),
-        offset_bytes=done["offset_bytes"],
+        offset_bytes=places_of(done["offset_bytes"], reading[rows]),
         size_bytes=done["size_bytes"],
     )
     return serves, pieces
@@ -88,9 +91,14 @@ def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints
 
 
 def _answered(lower: Trace, begun: Columns, end_ns: Ints) -> Ints:
-    """When the response was with the connection; of what was not seen, when it was complete."""
-    sent = whole(lower).columns("target_sent", "command_key")
-    begins_again = AsOf(begun["command_key"], begun["time_ns"]).following()
-    found = AsOf(sent["command_key"], sent["time_ns"]).at_or_after(begun["command_key"], end_ns)
+    """When the response was with the connection, behind what was read; of what was not seen, when
+    it was complete."""
+    window = whole(lower)
+    sent = window.columns("target_sent", "command_key")
+    every = window.columns("target_sequencer_start", "command_key")
+    key, begin = begun["command_key"], begun["time_ns"]
+    again = AsOf(every["command_key"], every["time_ns"]).at_or_after(key, begin + 1)
+    until = np.where(again >= 0, at(every["time_ns"], again), NEVER)
+    found = AsOf(sent["command_key"], sent["time_ns"]).at_or_before(key, until - 1)
     time = at(sent["time_ns"], found)
-    return np.where((found >= 0) & (time < begins_again), time, end_ns)
+    return np.where((found >= 0) & (time >= end_ns), time, end_ns)

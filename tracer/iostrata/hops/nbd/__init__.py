@@ -10,8 +10,8 @@ from __future__ import annotations
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nbd.asks import asks_of
 from iostrata.hops.nbd.crossing import crossing_of
-from iostrata.hops.nbd.serves import serves_of
-from iostrata.stitch import Pieces, Spans
+from iostrata.hops.nbd.serves import reads_of, serves_of
+from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 
 
@@ -19,12 +19,16 @@ class Nbd(Hop):
     """A block request, carried out by a process of nbd-server."""
 
     name = "nbd"
+    follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:
-        return asks_of(upper)
+        return asks_of(upper, self.reads)
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
-        return serves_of(lower)
+        return serves_of(lower, self.reads)
+
+    def read(self, link: Link) -> Reads:
+        return reads_of(link.lower.trace)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

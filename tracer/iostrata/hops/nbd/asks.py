@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop nbd: a client's trace in, the writes and flushes of its network block devices out."""
+"""Hop nbd: a client's trace in, what its network block devices were asked for out."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from iostrata.hops.blocks import asks_by_place
 from iostrata.hops.hop import Asks
@@ -9,10 +11,14 @@ from iostrata.stitch import last_hit, requests_of, whole
 from iostrata.trace import Trace
 
 
-def asks_of(upper: Trace) -> Asks:
-    """Those that the driver was seen to send, and to have an answer to."""
+def asks_of(upper: Trace, reads: bool = False) -> Asks:
+    """Those that the driver was seen to send, and to have an answer to.
+
+    What reads has it with the last of its data. ``reads``: with those that read.
+    """
     window = whole(upper)
     requests = requests_of(window)[0]
     sent = last_hit(window, "nbd_payload_sent", requests)
-    answered = last_hit(window, "nbd_header_received", requests)
-    return asks_by_place(requests, sent, answered, (sent >= 0) & (answered >= 0))
+    points = ("nbd_header_received", "nbd_payload_received")
+    answered = np.maximum(*(last_hit(window, point, requests) for point in points))
+    return asks_by_place(requests, sent, answered, (sent >= 0) & (answered >= 0), reads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop nbd: a server's trace in, what nbd-server's processes wrote and made durable out."""
+"""Hop nbd: a server's trace in, what nbd-server's processes did for its clients out."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at
-from iostrata.hops.hop import Serves
-from iostrata.hops.processes import processes_of, served_by
-from iostrata.stitch import Pieces, sleeps_of, whole
+from iostrata.hops.hop import READ_MARK, Serves
+from iostrata.hops.processes import processes_of, read_by, served_by
+from iostrata.stitch import Pieces, Reads, sleeps_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
 
 SERVER: Final = b"nbd-server"
 
 
-def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
-    """A write, with the sync that follows it for the same request (``sync = true``); a flush."""
-    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, SERVER))
+def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
+    """A write, with the sync that follows it for the same request (``sync = true``); a flush;
+    ``reads``: a read."""
+    serves, pieces, write = _served(lower, reads)
     if not len(serves):
         return serves, pieces
-    write = _synced_by(lower, serves, pieces)
     syncs = np.flatnonzero(write >= 0)
     serves.end_ns[write[syncs]] = serves.end_ns[syncs]
     pieces.end_ns[write[syncs]] = pieces.end_ns[syncs]
@@ -32,6 +32,18 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     serves = Serves(**{name: column[left] for name, column in vars(serves).items()})
     number = np.arange(len(left))
     return replace(serves, piece=number), replace(pieces.rows(left), unit=number)
+
+
+def reads_of(lower: Trace) -> Reads:
+    """What each piece of these read."""
+    found = read_by(lower, processes_of(lower, THREAD_DAEMON, SERVER))
+    return found.rows(np.flatnonzero(_served(lower, reads=True)[2] < 0))
+
+
+def _served(lower: Trace, reads: bool) -> tuple[Serves, Pieces, Ints]:
+    """Each call, also of each the write that it is a part of, -1: it is by itself."""
+    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, SERVER), reads)
+    return serves, pieces, _synced_by(lower, serves, pieces) if len(serves) else serves.key
 
 
 def _synced_by(lower: Trace, serves: Serves, pieces: Pieces) -> Ints:
@@ -43,7 +55,8 @@ def _synced_by(lower: Trace, serves: Serves, pieces: Pieces) -> Ints:
     before = np.full(len(order), -1)
     before[order[1:]] = order[:-1]
     same: NDArray[np.bool_] = (before >= 0) & (at(pieces.tid, before) == pieces.tid)
-    follows = same & serves.flush & ~serves.flush[before]
+    write = ~serves.flush & ((serves.group & READ_MARK) == 0)
+    follows = same & serves.flush & write[before]
     sleeps = sleeps_of(whole(lower))
     slept = AsOf(sleeps.tid[sleeps.asleep], sleeps.off_ns[sleeps.asleep])
     off = at(sleeps.off_ns[sleeps.asleep], slept.at_or_before(pieces.tid, serves.begin_ns - 1))

@@ -14,7 +14,8 @@ from iostrata.hops.connections import ports_of, whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nvme_tcp.asks import asks_of
 from iostrata.hops.nvme_tcp.serves import serves_of
-from iostrata.stitch import Pieces, Spans
+from iostrata.hops.targets import read_by
+from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 
 
@@ -24,12 +25,16 @@ class NvmeTcp(Hop):
     name = "nvme-tcp"
     floor = "target"
     names = (whole_number, ports_of)
+    follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:
-        return asks_of(upper)
+        return asks_of(upper, self.reads)
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
-        return serves_of(lower)
+        return serves_of(lower, self.reads)
+
+    def read(self, link: Link) -> Reads:
+        return read_by(link)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return carried(link, held, "target.queue")

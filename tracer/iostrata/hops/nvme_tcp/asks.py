@@ -12,8 +12,8 @@ from iostrata.stitch import OP_READ, last_hit, requests_of, whole
 from iostrata.trace import Trace
 
 
-def asks_of(upper: Trace) -> Asks:
-    """Each is a request of the disk: what writes, flushes or discards.
+def asks_of(upper: Trace, reads: bool = False) -> Asks:
+    """Each is a request of the disk: what writes, flushes or discards; ``reads``: or reads.
 
     What the driver gives back, it says to be complete as well: there was no answer, as a rule its
     connection ended.
@@ -23,8 +23,8 @@ def asks_of(upper: Trace) -> Asks:
     done = window.columns("nvme_complete_rq", "request_key", *NUMBERS, *ENDS)
     last = AsOf(done["request_key"], done["time_ns"])
     found = last.at_or_before(requests.key, requests.complete_ns)
-    seen = (at(done["time_ns"], found) >= requests.issue_ns) & (requests.operation != OP_READ)
-    rows = np.flatnonzero((found >= 0) & seen)
+    seen = (found >= 0) & (at(done["time_ns"], found) >= requests.issue_ns)
+    rows = np.flatnonzero(seen & (reads | (requests.operation != OP_READ)))
     done = {name: column[found[rows]] for name, column in done.items()}
     points = ("nvme_setup_cmd", "nvme_tcp_send")
     sent = np.maximum(*(last_hit(window, point, requests) for point in points))

@@ -12,6 +12,7 @@ from iostrata.stitch import Columns
 NUMBERS: Final = ("host", "controller", "queue", "command")
 ENDS: Final = ("connection", "ends")
 OPCODE_FLUSH: Final = 0
+OPCODE_READ: Final = 2
 
 
 def keys_of(commands: Columns) -> Ints:

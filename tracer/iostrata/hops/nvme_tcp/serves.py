@@ -7,21 +7,32 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, columns_of
 from iostrata.hops.hop import Serves
-from iostrata.hops.nvme_tcp.commands import ENDS, NUMBERS, OPCODE_FLUSH, connections_of, keys_of
+from iostrata.hops.nvme_tcp.commands import (
+    ENDS,
+    NUMBERS,
+    OPCODE_FLUSH,
+    OPCODE_READ,
+    connections_of,
+    keys_of,
+)
+from iostrata.hops.targets import places_of
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces
 from iostrata.trace import Trace
 
 
-def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
-    """A serve begins as the command is there; its piece, as a worker begins to carry it out."""
+def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
+    """A serve begins as the command is there; its piece, as a worker begins to carry it out.
+
+    ``reads``: those that read, too.
+    """
     begun = columns_of(lower.points["nvmet_req_init"], "tid", "request_key", "ready_ns", *NUMBERS)
     done = columns_of(
         lower.points["nvmet_req_complete"], "request_key", "offset_bytes", "size_bytes", "dev",
         "opcode", *NUMBERS, *ENDS,
     )  # fmt: skip
     began = _begins(begun, done)
-    rows = np.flatnonzero(began >= 0)
+    rows = np.flatnonzero((began >= 0) & (reads | (done["opcode"] != OPCODE_READ)))
     begun = {name: column[began[rows]] for name, column in begun.items()}
     done = {name: column[rows] for name, column in done.items()}
     there, ready, end = begun["time_ns"], begun["ready_ns"], done["time_ns"]
@@ -38,7 +49,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
         piece=number,
         agent=none,
         flush=done["opcode"] == OPCODE_FLUSH,
-        offset_bytes=done["offset_bytes"],
+        offset_bytes=places_of(done["offset_bytes"], done["opcode"] == OPCODE_READ),
         size_bytes=done["size_bytes"],
     )
     return serves, pieces
