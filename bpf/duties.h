@@ -27,7 +27,8 @@
 	D(osd, .kind = THREAD_DAEMON, .executable = "ceph-osd",                                   \
 	  .programs = { "osd", "bluestore" })                                                     \
 	D(nvmet, .kind = THREAD_HELPER, .programs = { "nvmet" })                                  \
-	D(target, .kind = THREAD_SERVER, .kernel_thread = "iscsi_trx", .programs = { "target" })
+	D(target, .kind = THREAD_SERVER, .kernel_thread = "iscsi_trx", .programs = { "target" })  \
+	D(tgt, .kind = THREAD_DAEMON, .executable = "tgtd")
 
 #define DUTY_NUMBER(name, ...) DUTY_##name,
 enum duty_number {

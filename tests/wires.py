@@ -313,3 +313,15 @@ class Nbd(Wire):
                          result=size, open_flags=O_DIRECT if by.direct else 2,
                          call=CALL_PREAD64)  # fmt: skip
         return thread.now
+
+
+class Tgt(Nbd):
+    hop = "iscsi-tgt"
+    disk, name, transport, comm = device(8, 16), "sdb", "iscsi", b"tgtd"
+    way = ("tgt.there", "tgt.back")
+
+    def _told(self, rq: int, sent: int, answered: int, complete: int) -> None:
+        wire = {"request_key": rq, "dev": self.disk, "itt": 0x61 + self.count % 3}
+        wire |= {"connection": 40_000 << 16 | 3260, "ends": 7}
+        self.initiator.emit("iscsi_sent", sent, SENDER, **wire)
+        self.initiator.emit("iscsi_answered", answered, RECEIVER, **wire)

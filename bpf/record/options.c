@@ -43,7 +43,7 @@ static const char help[] =
 	"      --path           what this machine does for others (virtual machines, nfsd, virtiofsd,\n"
 	"                       OSDs, ...): instead of a workload, unless one is named by the above\n"
 	"      --duty NAME      what this machine does, more exactly: workload, vmm, nfsd, virtiofs,\n"
-	"                       nbd, osd, nvmet, target; may be given several times\n"
+	"                       nbd, osd, nvmet, target, tgt; may be given several times\n"
 	"      --device DEV     only files on this device (/dev/... or MAJ:MIN)\n"
 	"\n"
 	"Exit status: COMMAND's own (128+N if signal N ended it); 125 the recorder failed,\n"

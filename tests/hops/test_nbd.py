@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network block device and nbd-server, with known truth: each has a clock of its own."""
+"""Disks that a program serves from a file (nbd-server, tgtd), with known truth: each machine has a
+clock of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tests.synthetic import (
     device,
 )
 
-DISK, SERVER_DISK = device(43, 0), device(8, 0)
+SERVER_DISK = device(8, 0)
 SERVER, EXPORT_INODE = 600, 31
 
 
@@ -48,13 +49,16 @@ class Costs:
 class Pair:
     """A client whose disk is a file of a server's."""
 
+    hop, way = "nbd", ("nbd.there", "nbd.back")
+    disk, name, transport, program = device(43, 0), "nbd0", "", b"nbd-server"
+
     def __init__(self, clocks: tuple[Clock, Clock] = (int, int)) -> None:
         self.client, self.server = World(clock=clocks[0]), World(clock=clocks[1])
-        self.client.builder.block(DISK, "nbd0")
+        self.client.builder.block(self.disk, self.name, transport=self.transport)
         self.server.builder.block(SERVER_DISK, "sda")
-        self.writer = Writer(self.client, 200, DISK, 1_000_000)
+        self.writer = Writer(self.client, 200, self.disk, 1_000_000)
         self.thread = Writer(self.server, SERVER, SERVER_DISK, 0, kind=THREAD_DAEMON)
-        self.server.target(SERVER, comm=b"nbd-server", kind=THREAD_DAEMON)
+        self.server.target(SERVER, comm=self.program, kind=THREAD_DAEMON)
 
     def durable_write(
         self, offset: int, costs: Costs, *, flush: bool = False, sync: bool = False
@@ -82,15 +86,13 @@ class Pair:
         complete = answered + costs.reply
         rq = world.pointer("rq", queued, complete + 1)
         size = 0 if flush else 8192
-        place = {"dev": DISK, "sector": 0 if flush else offset // 512, "size_bytes": size}
+        place = {"dev": self.disk, "sector": 0 if flush else offset // 512, "size_bytes": size}
         asked = {"bio_key": rq + 8, "flags": 1 | (1 << 18 if flush else 0), **place}
         keys = {"request_key": rq, "bio_key": 0 if flush else rq + 8, **place}
         keys |= {"flags": FLUSH_OP, "sector": NO_SECTOR} if flush else {"flags": 1}
-        wire = {"request_key": rq, "wire_key": rq & 0xFFFF, "dev": DISK}
         world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, **asked)
         world.emit("block_rq_issue", issued, writer.tid, **keys)
-        world.emit("nbd_payload_sent", sent, writer.tid, **wire)
-        world.emit("nbd_header_received", answered, 67, **wire)
+        self._told(rq, sent, answered)
         world.emit("block_rq_complete", complete, 0, **keys)
         if flush:
             done = {"request_key": rq + 64, "bio_key": rq + 8, "flags": asked["flags"], **place}
@@ -98,9 +100,14 @@ class Pair:
         writer._wait(complete - queued, 1_000, 2_000)
         writer.account += Counter({
             "block.Q2D": costs.queue, "initiator.submit": costs.send,
-            "server/nbd.there": costs.there, "server/nbd.back": costs.back,
+            f"server/{self.way[0]}": costs.there, f"server/{self.way[1]}": costs.back,
             "initiator.complete": costs.reply,
         })  # fmt: skip
+
+    def _told(self, rq: int, sent: int, answered: int) -> None:
+        wire = {"request_key": rq, "wire_key": rq & 0xFFFF, "dev": self.disk}
+        self.client.emit("nbd_payload_sent", sent, self.writer.tid, **wire)
+        self.client.emit("nbd_header_received", answered, 67, **wire)
 
     def _served(self, begin: int, offset: int, costs: Costs, flush: bool, sync: bool) -> int:
         thread = replace(self.thread, now=begin - 2_000, account=Counter())
@@ -145,6 +152,21 @@ class Pair:
         ]
 
 
+class Tgt(Pair):
+    """tgtd, whose disk the client has by iSCSI."""
+
+    hop, way = "iscsi-tgt", ("tgt.there", "tgt.back")
+    disk, name, transport, program = device(8, 16), "sdb", "iscsi", b"tgtd"
+
+    def _told(self, rq: int, sent: int, answered: int) -> None:
+        wire = {"request_key": rq, "dev": self.disk, "itt": 0x61, "ends": 7}
+        self.client.emit("iscsi_sent", sent, 66, connection=40_000 << 16 | 3260, **wire)
+        self.client.emit("iscsi_answered", answered, 67, **wire)
+
+
+KINDS = [Pair, Tgt]
+
+
 def drawn(random: Random) -> Costs:
     way = random.randint(20_000, 90_000)
     disk = Request(
@@ -155,28 +177,30 @@ def drawn(random: Random) -> Costs:
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
-def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
+def test_every_row_is_met(tmp_path: Path, seed: int, kind: type[Pair]) -> None:
     """As long there as back, so that causality finds the very relation of the clocks."""
     random = Random(seed)
-    pair = Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
+    pair = kind((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
     pair.durable_write(0, Costs())
     for number in range(40):
         sector = random.randint(1, 6)
         pair.durable_write(sector * 8192, drawn(random), flush=number % 3 == 0, sync=seed % 2 == 0)
     found = pair.analysed(tmp_path)
     (crossing,) = found.quality.crossings
-    assert (crossing.hop, crossing.asked, crossing.followed) == ("nbd", 41, 41)
+    assert (crossing.hop, crossing.asked, crossing.followed) == (pair.hop, 41, 41)
     (mine,) = accounts(found).values()
     for account, truth in zip(mine, pair.truth(), strict=True):
         # Only the clocks' relation splits the way there from the way back.
         for rows in (account, truth):
-            rows["way"] = rows.pop("server/nbd.there", 0) + rows.pop("server/nbd.back", 0)
+            rows["way"] = sum(rows.pop(f"server/{way}", 0) for way in pair.way)
         assert account == truth
 
 
-def test_without_the_server_it_is_one_row(tmp_path: Path) -> None:
-    pair = Pair()
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_the_server_it_is_one_row(tmp_path: Path, kind: type[Pair]) -> None:
+    pair = kind()
     for number in range(5):
         pair.durable_write(number * 8192, Costs())
     found = pair.analysed(tmp_path, "client")
@@ -184,11 +208,12 @@ def test_without_the_server_it_is_one_row(tmp_path: Path) -> None:
     assert found.quality.virtual == ()
     (mine,) = accounts(found).values()
     assert all(account["initiator.call"] == 50_000 + 3_900 + 50_000 for account in mine)
-    assert not any("nbd.there" in account for account in mine)
+    assert not any(pair.way[0] in account for account in mine)
 
 
-def test_another_daemon_is_not_the_server(tmp_path: Path) -> None:
-    pair = Pair()
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_daemon_is_not_the_server(tmp_path: Path, kind: type[Pair]) -> None:
+    pair = kind()
     for event in pair.server.builder._rows["thread"]:
         event["comm"] = b"virtiofsd"
     for number in range(5):

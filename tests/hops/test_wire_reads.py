@@ -29,11 +29,12 @@ from tests.wires import (
     Iscsi,
     Nbd,
     NvmeTcp,
+    Tgt,
     Wire,
     under_way,
 )
 
-WIRES = [NvmeTcp, Iscsi, Nbd]
+WIRES = [NvmeTcp, Iscsi, Nbd, Tgt]
 TARGETS = WIRES[:2]
 CLOCKS = [(int, int), (clock(5_000_000), clock(3_600_000_000_000, 4))]
 

@@ -13,10 +13,12 @@ from iostrata.hops.nbd import Nbd
 from iostrata.hops.nfs import Nfs
 from iostrata.hops.ninep import Ninep
 from iostrata.hops.nvme_tcp import NvmeTcp
+from iostrata.hops.tgt import Tgt
 from iostrata.hops.vfio import Vfio
 from iostrata.hops.virtio import Virtio
 from iostrata.hops.virtiofs import Virtiofs
 
 HOPS: Final[tuple[Hop, ...]] = (
     Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs(), Ninep(), Ceph(), Vfio(),
+    Tgt(),
 )  # fmt: skip

@@ -37,6 +37,7 @@ from iostrata.layers.rpc import RPC
 from iostrata.layers.svc import SVC
 from iostrata.layers.syscall import SYSCALL
 from iostrata.layers.target import TARGET
+from iostrata.layers.tgt import TGT
 from iostrata.layers.throttle import THROTTLE
 from iostrata.layers.unfollowed import UNFOLLOWED
 from iostrata.layers.vfio import VFIO
@@ -71,6 +72,7 @@ LAYERS: Final = (
     ISCSI,
     RBD,
     NBD,
+    TGT,
     DEVICE,
 )
 

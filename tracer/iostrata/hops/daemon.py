@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop nbd: a server's trace in, what nbd-server's processes did for its clients out."""
+"""Hops to daemons: machines' traces in, what a program that serves a disk from a file did out.
+
+It is seen in its system calls only: each is known by its place in the file.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at
-from iostrata.hops.hop import READ_MARK, Serves
+from iostrata.hops.hop import READ_MARK, Held, Link, Serves
 from iostrata.hops.processes import processes_of, read_by, served_by
-from iostrata.stitch import Pieces, Reads, sleeps_of, whole
+from iostrata.stitch import Pieces, Reads, SpanList, Spans, sleeps_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
 
-SERVER: Final = b"nbd-server"
 
+def serves_of(lower: Trace, name: bytes, reads: bool = False) -> tuple[Serves, Pieces]:
+    """A write, with the sync that follows it for the same request; a flush; ``reads``: a read.
 
-def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
-    """A write, with the sync that follows it for the same request (``sync = true``); a flush;
-    ``reads``: a read."""
-    serves, pieces, write = _served(lower, reads)
+    ``name``: the program's.
+    """
+    serves, pieces, write = _served(lower, name, reads)
     if not len(serves):
         return serves, pieces
     syncs = np.flatnonzero(write >= 0)
@@ -34,15 +36,31 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     return replace(serves, piece=number), replace(pieces.rows(left), unit=number)
 
 
-def reads_of(lower: Trace) -> Reads:
-    """What each piece of these read."""
-    found = read_by(lower, processes_of(lower, THREAD_DAEMON, SERVER))
-    return found.rows(np.flatnonzero(_served(lower, reads=True)[2] < 0))
+def reads_of(lower: Trace, name: bytes) -> Reads:
+    """What each piece of these, with reads, read."""
+    found = read_by(lower, processes_of(lower, THREAD_DAEMON, name))
+    return found.rows(np.flatnonzero(_served(lower, name, reads=True)[2] < 0))
 
 
-def _served(lower: Trace, reads: bool) -> tuple[Serves, Pieces, Ints]:
+def crossing_of(link: Link, held: Held, there: str, back: str) -> Spans:
+    """What the driver does before it has sent, and once it has the reply, is its own.
+
+    What the program does before the first call and after the last is on the way. ``there``,
+    ``back``: its ranks.
+    """
+    asks = link.asks.rows(held.ask)
+    sent, answered = asks.told_ns, asks.heard_ns
+    first = np.where(held.first_ns >= 0, np.clip(held.first_ns, sent, answered), answered)
+    last = np.where(held.last_ns >= 0, np.clip(held.last_ns, first, answered), answered)
+    spans, row = SpanList(), np.arange(len(held.ask))
+    spans.add(row, there, np.maximum(sent, held.begin_ns), np.minimum(first, held.end_ns))
+    spans.add(row, back, np.maximum(last, held.begin_ns), np.minimum(answered, held.end_ns))
+    return spans.collect()
+
+
+def _served(lower: Trace, name: bytes, reads: bool) -> tuple[Serves, Pieces, Ints]:
     """Each call, also of each the write that it is a part of, -1: it is by itself."""
-    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, SERVER), reads)
+    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, name), reads)
     return serves, pieces, _synced_by(lower, serves, pieces) if len(serves) else serves.key
 
 
