@@ -150,10 +150,19 @@ class Initiator(Machine):
     ) -> None:
         super().__init__(name, clock)
         self.head, self.disk = head, disk
-        self.world.builder.block(disk, "nvme0c0n1" if head else "nvme0n1")
+        self._told: set[int] = set()
+        self.goes_by(disk)
         if head:
             self.world.builder.block(HEAD, "nvme0n1")
         self.used: Counter[tuple[Connection, int]] = Counter()
+
+    def goes_by(self, path: int) -> None:
+        """The disk's other path, from now on."""
+        if path not in self._told:
+            name = f"nvme0c{len(self._told)}n1" if self.head else "nvme0n1"
+            self.world.builder.block(path, name)
+            self._told.add(path)
+        self.disk = path
 
     def writer(self, tid: int = 200, now: int = 1_000_000) -> Writer:
         return Writer(self.world, tid, HEAD if self.head else self.disk, now)

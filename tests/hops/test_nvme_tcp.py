@@ -13,6 +13,7 @@ from iostrata.model import Breakdown
 from tests.fabric import (
     EXPORT,
     FLUSHER,
+    PATH,
     TARGET_DISK,
     WORKER,
     Connection,
@@ -23,7 +24,9 @@ from tests.fabric import (
     met,
 )
 from tests.stitch.test_truth import accounts
-from tests.synthetic import Request, Writer, clock
+from tests.synthetic import Request, Writer, clock, device
+
+OTHER_PATH = device(259, 2)
 
 
 def drawn(random: Random) -> Costs:
@@ -55,6 +58,29 @@ def test_every_row_is_met(tmp_path: Path, seed: int, head: bool) -> None:
         initiator.write(writer, to, [drawn(random)], flush=number % 3 == 0)
     found = found_in(tmp_path, initiator, target)
     assert crossing(found) == ("nvme-tcp", 201, 201, 0)
+    for mine, true in met(found, 200, writer):
+        assert mine == true
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_disk_of_two_paths_takes_them_in_turn(tmp_path: Path, apart: bool) -> None:
+    """``apart``: each leads to a machine of its own, that has the disk: what one had of it, the
+    other did not."""
+    random, targets = Random(2), [Target(clock=clock(86_400_000_000_000))]
+    targets.append(Target("other", clock(3_600_000_000_000)) if apart else targets[0])
+    initiator = Initiator(clock=clock(5_000_000), head=True)
+    ways = [
+        (path, Connection(target, 40_000 + number, 77 + number, controller=1 + number))
+        for number, (path, target) in enumerate(zip((PATH, OTHER_PATH), targets, strict=True))
+    ]
+    writer = initiator.writer()
+    for number in range(120):
+        path, to = ways[number % 2]
+        initiator.goes_by(path)
+        initiator.write(writer, to, [drawn(random)], flush=number % 3 == 0)
+    found = found_in(tmp_path, initiator, *dict.fromkeys(targets))
+    told = [(each.asked, each.followed, each.ambiguous) for each in found.quality.crossings]
+    assert told == ([(80, 80, 0)] * 2 if apart else [(160, 160, 0)])
     for mine, true in met(found, 200, writer):
         assert mine == true
 

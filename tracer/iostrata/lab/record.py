@@ -58,7 +58,7 @@ def record(
         for each in lab.scenario.machines
     )
     place.mkdir(parents=True)
-    request = Request(place, words, who=who)
+    request = Request(place, words, who=who, op=workload.op)
     outcome = record_machines(
         Plan(request, planned, machine.name, lab.pace.factor),
         _Told(listener, machine.name, begun),
@@ -71,7 +71,7 @@ def record(
         raise LabError(f"{place.name}: fio ended with status {outcome.exit_status}: {said}")
     account = place / "fio.json"
     machine.fetch(ACCOUNT, account)
-    return witness(account.read_bytes())
+    return witness(account.read_bytes(), workload.op)
 
 
 def _prepared(workload: Fio) -> str:

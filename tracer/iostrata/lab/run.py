@@ -30,7 +30,7 @@ from iostrata.lab.stack import build
 from iostrata.lab.steps.step import Step
 from iostrata.lab.topology import Machine
 from iostrata.lab.workload import Witness, prolonged
-from iostrata.model import Summary
+from iostrata.model import Op, Summary
 from iostrata.record import Probe, find_recorder, read_probes
 from iostrata.recording import open_recording
 from iostrata.report import quality
@@ -221,13 +221,15 @@ def _round(
         before_ns = _waited_ns(lab)
         witness = record(lab, workload, place, listener, who, begun)
         waited_ns = (_waited_ns(lab) - before_ns) / max(witness.count, 1)
-        return Measured(analyse(open_recording(place)), witness, waited_ns=waited_ns)
+        breakdown = analyse(open_recording(place), Op(workload.op))
+        return Measured(breakdown, witness, waited_ns=waited_ns)
     (step,) = (each for each in stack if each.name == injection.step)
     calls = place / "functions"
     with traced(lab.machines[step.machine], injection.kept, calls):
         witness = record(lab, workload, place, listener, who, begun)
     spans = spans_of(calls.read_text(), injection.kept)
-    return _kept(prepare(open_recording(place)), witness, workload, step, injection, spans)
+    found = prepare(open_recording(place), Op(workload.op))
+    return _kept(found, witness, workload, step, injection, spans)
 
 
 def _waited_ns(lab: Lab) -> int:

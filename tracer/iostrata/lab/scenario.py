@@ -17,12 +17,13 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Fio(Strict, tag="fio", tag_field="kind", frozen=True, kw_only=True):
-    """``options``: fio's own, as on its command line."""
+    """``options``: fio's own, as on its command line. ``op``: what of it is measured."""
 
     name: Name
     machine: Name
     directory: Place
     options: dict[str, str | int]
+    op: Literal["sync", "read", "direct"] = "sync"
 
 
 Method = Literal["open_datasync", "fdatasync", "fsync", "open_sync"]

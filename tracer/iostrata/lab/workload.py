@@ -23,7 +23,7 @@ PREPARATION_LIMIT_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Witness:
-    """The workload's own account of its synchronous writes: how many, how long on average."""
+    """The workload's own account of what is measured of it: how many, how long on average."""
 
     count: int
     mean_ns: float
@@ -67,9 +67,10 @@ class _Latency(msgspec.Struct, frozen=True):
     mean: float = 0.0
 
 
-class _Write(msgspec.Struct, frozen=True):
-    clat_ns: _Latency
-    total_ios: int
+class _Transfers(msgspec.Struct, frozen=True):
+    clat_ns: _Latency = _Latency()
+    lat_ns: _Latency = _Latency()
+    total_ios: int = 0
 
 
 class _Sync(msgspec.Struct, frozen=True):
@@ -77,7 +78,8 @@ class _Sync(msgspec.Struct, frozen=True):
 
 
 class _Job(msgspec.Struct, frozen=True):
-    write: _Write
+    write: _Transfers = _Transfers()
+    read: _Transfers = _Transfers()
     sync: _Sync = _Sync()
 
 
@@ -85,13 +87,21 @@ class _Output(msgspec.Struct, frozen=True):
     jobs: tuple[_Job, ...]
 
 
-def witness(output: bytes) -> Witness:
-    """From fio's JSON: write and sync together, where each write has a sync call of its own."""
+def witness(output: bytes, op: str = "sync") -> Witness:
+    """From fio's JSON: write and sync together, where each write has a sync call of its own.
+
+    ``op``: of reads, or of whatever fio transfers: each from its submission on.
+    """
     start = max(output.find(b"{"), 0)  # it may warn before it begins
     try:
         job = msgspec.json.decode(output[start:], type=_Output).jobs[0]
     except (msgspec.DecodeError, IndexError) as error:
         raise LabError(f"fio's account cannot be read: {error}") from error
+    if op != "sync":
+        kinds = (job.read,) if op == "read" else (job.read, job.write)
+        count = sum(kind.lat_ns.count for kind in kinds)
+        total_ns = sum(kind.lat_ns.count * kind.lat_ns.mean for kind in kinds)
+        return Witness(count, total_ns / max(count, 1))
     synced = job.sync.lat_ns
     if synced.count:
         return Witness(synced.count, job.write.clat_ns.mean + synced.mean)
