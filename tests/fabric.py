@@ -160,7 +160,7 @@ class Initiator(Machine):
         """The disk's other path, from now on."""
         if path not in self._told:
             name = f"nvme0c{len(self._told)}n1" if self.head else "nvme0n1"
-            self.world.builder.block(path, name)
+            self.world.builder.block(path, name, transport="tcp")
             self._told.add(path)
         self.disk = path
 
@@ -231,6 +231,53 @@ class Initiator(Machine):
         self._request(writer, again, costs, WORKER, again=rq)
         writer.now = queued
         self._sleep(writer, back + away - queued + costs.total - costs.queue)
+        self._left(writer, begin, held, 1)
+
+    def failed_over(
+        self, writer: Writer, to: Connection, again: tuple[int, Connection], costs: Costs,
+        noticed: int, away: int,
+    ) -> None:  # fmt: skip
+        """An O_DSYNC write of a disk of several paths, whose path fails before the answer.
+
+        ``noticed``: until the driver takes its bio back and completes the request without it, empty
+        (blk_steal_bios); ``away``: until it hands the bio to another path, ``again``.
+        """
+        begin = writer.now
+        writer.enter()
+        writer.now += 4_000
+        world, queued = self.world, writer.now
+        issued = queued + costs.queue
+        sent = issued + costs.submit
+        done = sent + costs.there + costs.served
+        back = done + noticed
+        rq = world.pointer("rq", queued, queued + LONGEST)
+        place = {"bio_key": rq + 8, "flags": 1, "sector": costs.disk.sector}
+        place |= {"size_bytes": costs.disk.size}
+        keys = {"request_key": rq, "dev": self.disk, **place}
+        wire = to.wire | {"command": self.identifier(to, queued, back)}
+        at = {"request_key": rq, "wire_key": wire["command"], "dev": self.disk}
+        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, dev=HEAD, **place)
+        world.emit("block_bio_remap", queued + HANDED_ON, writer.tid, dev=self.disk, old_dev=HEAD,
+                   old_sector=costs.disk.sector, **place)  # fmt: skip
+        world.emit("block_rq_issue", issued, writer.tid, **keys)
+        world.emit("nvme_tcp_send", sent, 66, **at)
+        to.target.serve(sent + costs.there, wire, costs, False, WORKER)
+        world.emit("nvme_complete_rq", back - 100, 67, request_key=rq, dev=self.disk, opcode=WRITE,
+                   **wire)  # fmt: skip
+        world.emit("block_rq_complete", back, 67, request_key=rq, dev=self.disk, bio_key=0, flags=1,
+                   sector=NO_SECTOR, size_bytes=0)  # fmt: skip
+        held = self._rows(costs, to)
+        held[f"{self.name}/initiator.complete"] -= costs.complete
+        held[f"{to.target.name}/network.back"] -= costs.back
+        held[f"{to.target.name}/unfollowed"] += noticed
+        path, to = again
+        self.goes_by(path)
+        held[f"{self.name}/block.stacked"] += away
+        held += self._rows(costs, to)
+        writer.now = back + away
+        self._request(writer, to, costs, WORKER, again=rq)
+        writer.now = queued
+        self._sleep(writer, back + away - queued + costs.total)
         self._left(writer, begin, held, 1)
 
     def _left(self, writer: Writer, begin: int, held: Counter[str], slept: int) -> None:

@@ -155,6 +155,32 @@ def test_a_connection_that_ends_takes_its_answers_with_it(tmp_path: Path) -> Non
         assert mine == true
 
 
+def test_a_path_that_fails_has_its_bios_taken_by_the_other(tmp_path: Path) -> None:
+    """Its request ends without them: that is no answer, and what was awaited until then, nobody
+    knows."""
+    target, initiator = Target(), Initiator(head=True)
+    one, other, writer = Connection(target), Connection(target, 40_001), initiator.writer()
+    costs = Costs(submit=2_000)
+    for _ in range(5):
+        initiator.write(writer, one, [costs])
+    initiator.failed_over(writer, one, (OTHER_PATH, other), costs, 5_000_000, 3_000_000)
+    for _ in range(5):
+        initiator.write(writer, other, [costs])
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 12, 12, 0)
+    assert found.quality.connections == (
+        "initiator: nvme0c0n1 (NVMe over TCP): 1 request ended without an answer, for another "
+        "path: block.stacked until then",
+    )
+    for mine, true in met(found, 200, writer):
+        unknown, lost = (account.pop("target/unfollowed", 0) for account in (mine, true))
+        # By so much the clocks' relation is rounded.
+        assert abs(unknown - lost) <= 2
+        mine["way"] += unknown
+        true["way"] += lost
+        assert mine == true
+
+
 def two(random: Random, *connections: Connection) -> tuple[list[Initiator], list[Writer]]:
     """Two initiators that write the same places at the same times, each to its own target.
 

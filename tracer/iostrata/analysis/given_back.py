@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage analysis: a trace in, a line for each disk of a network's whose driver gave requests back
-out."""
+"""Stage analysis: a trace in, a line for each disk of a network's whose driver gave requests back,
+or their bios to another path, out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from iostrata import units
 from iostrata.analysis.networks import network_of
-from iostrata.columns import NEVER, AsOf, one_of
+from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of
 from iostrata.stitch import requests_of, whole
 from iostrata.trace import Trace
+
+# Of NVMe: one controller's way to a disk of several.
+PATH: Final = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 
 
 def given_back(trace: Trace) -> Iterator[str]:
@@ -21,17 +26,39 @@ def given_back(trace: Trace) -> Iterator[str]:
     """
     blocks = trace.facts.blocks
     disks = {key: found[0] for key, block in blocks.items() if (found := network_of(block))}
-    if not disks or not len(trace.points["block_rq_requeue"]):
+    paths = any(PATH.fullmatch(blocks[key].name) for key in disks)
+    if not disks or not (paths or len(trace.points["block_rq_requeue"])):
         return
     requests = requests_of(whole(trace))[0]
+    back = columns_of(trace.points["block_rq_requeue"], "request_key")
+    last = AsOf(back["request_key"], back["time_ns"])
+    row = last.at_or_before(requests.key, requests.complete_ns)
+    requeued = at(back["time_ns"], row) == requests.complete_ns
     again = AsOf(requests.key, requests.issue_ns).following()
     for key, kind in disks.items():
-        rows = np.flatnonzero(requests.returned & one_of(requests.device_key, [key]))
-        if len(rows):
-            issued = again[rows] != NEVER
-            what = "request" if len(rows) == 1 else units.plural("request")
-            words = [f"{len(rows)} {what} given back by its driver"]
-            if issued.any():
-                waited_ns = int((again[rows] - requests.complete_ns[rows])[issued].max())
-                words.append(f"issued again after {units.duration(waited_ns)} at most: block.Q2D")
+        mine = requests.returned & one_of(requests.device_key, [key])
+        words = [
+            *_issued_again(requests.complete_ns, again, np.flatnonzero(mine & requeued)),
+            *_handed_on(np.flatnonzero(mine & ~requeued)),
+        ]
+        if words:
             yield f"{blocks[key].name} ({kind}): {', '.join(words)}"
+
+
+def _issued_again(complete_ns: Ints, again_ns: Ints, rows: Ints) -> Iterator[str]:
+    if not len(rows):
+        return
+    yield f"{_count(rows)} given back by its driver"
+    issued = again_ns[rows] != NEVER
+    if issued.any():
+        waited_ns = int((again_ns[rows] - complete_ns[rows])[issued].max())
+        yield f"issued again after {units.duration(waited_ns)} at most: block.Q2D"
+
+
+def _handed_on(rows: Ints) -> Iterator[str]:
+    if len(rows):
+        yield f"{_count(rows)} ended without an answer, for another path: block.stacked until then"
+
+
+def _count(rows: Ints) -> str:
+    return f"{len(rows)} {'request' if len(rows) == 1 else units.plural('request')}"

@@ -32,8 +32,8 @@ class Requests:
     """Requests that were issued and completed: one row each, in order of issue.
 
     ``read``: of a file's data. ``flush``: a cache flush that the block layer made itself.
-    ``returned``: the driver
-    gave it back, at ``complete_ns``, to be issued again: that is a row of its own.
+    ``returned``: the driver gave it back, at ``complete_ns``, to be issued again: that is a row of
+    its own; or its bios, to be queued to another path.
     ``completion``: row of the completions that it ended with, -1: it was returned.
     ``issuer``: the thread that was running when it was issued. ``issued_by``, ``completed_by``:
     the kernel thread that did so itself, -1: none.
@@ -88,6 +88,14 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
     time = at(back["time_ns"], AsOf(back["request_key"], back["time_ns"]).at_or_after(key, issue))
     returned = (complete < 0) & (time >= 0) & (time < until)
     complete = np.where(returned, time, complete)
+    # What lost its bios to another path (blk_steal_bios) ends without any: for them it is given
+    # back, too.
+    empty = np.flatnonzero(done["size_bytes"] == 0)
+    last = AsOf(done["request_key"][empty], done["time_ns"][empty])
+    time = at(done["time_ns"], at(empty, last.at_or_before(key, until - 1)))
+    robbed = (complete < 0) & (time >= issue)
+    complete = np.where(robbed, time, complete)
+    returned |= robbed
     # Mostly all: then nothing is copied.
     kept = slice(None) if (complete >= 0).all() else np.flatnonzero(complete >= 0)
     operation = issued["flags"] & OPERATION_MASK
