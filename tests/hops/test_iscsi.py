@@ -252,6 +252,28 @@ def test_what_the_target_did_not_tell_is_not_followed(tmp_path: Path, deaf: str)
         assert ("target/device.data" in account) == (number >= 4)
 
 
+def test_what_is_read_meanwhile_is_no_part_of_a_write(tmp_path: Path) -> None:
+    """A target that was asked for reads, too: such a command has the place of the one before it,
+    and says when its data was sent."""
+    random, session = Random(4), pair(*APART)
+    writer, world = session.writer(), session.target.world
+    for number in range(20):
+        session.write(writer, number * 8192, drawn(random))
+        then, tid = writer.now + 200_000, session.receiver.tid
+        key = world.builder._rows["target_sequencer_start"][-1]["command_key"]
+        told = {"command_key": key, "itt": 0x61, "size_bytes": 8192, "opcode": 0x28}
+        world.emit("target_sequencer_start", then, tid, **told, **session.place)
+        world.emit("target_work", then + 1_000, tid, request_key=key)
+        world.emit("target_work", then + 9_000, tid, request_key=0)
+        world.emit("target_cmd_complete", then + 30_000, 88, **told, **session.place)
+        world.emit("target_sent", then + 50_000, tid + 1, command_key=key)
+        session.idle_ns = then + 10_000
+        writer.now = then + 100_000
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(20, 20)]
+    same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
+
+
 def test_without_the_target_it_is_one_row(tmp_path: Path) -> None:
     session, places = pair(), offsets()
     writer = session.writer()

@@ -18,14 +18,17 @@ from iostrata.report import table
 from tests.reading import O_DIRECT
 from tests.stitch.test_reads import served
 from tests.stitch.test_truth import accounts
-from tests.synthetic import Clock, clock
+from tests.synthetic import CALLS, Clock, clock
 from tests.wires import (
     CACHED,
     DIRECT,
     DISK,
+    EXPORT_INODE,
     MISSED,
     PAGE,
     STARTED,
+    TARGET_DISK,
+    THREAD,
     Iscsi,
     Nbd,
     NvmeTcp,
@@ -103,6 +106,20 @@ def test_what_another_command_had_asked_for(kind: type[Wire], tmp_path: Path) ->
         wire.truth[-1]["target/device.readahead"] += wire.begins
         wire.truth[-1][row] -= wire.begins
         wire.read(place + 16 * PAGE, PAGE, MISSED, "target device", thread=3)
+    wire.holds(tmp_path)
+
+
+@pytest.mark.parametrize("kind", WIRES[2:])
+def test_a_sync_behind_a_read_is_another_request(kind: type[Wire], tmp_path: Path) -> None:
+    """Its thread goes on with that at once; behind a write it would be that one's."""
+    wire = kind()
+    for number in range(6):
+        wire.read(number * 64 * PAGE, PAGE, CACHED, "target page cache")
+        thread = wire.thread()
+        began = thread.now + 200
+        wire.target.emit("syscall", began + 90_000, thread.tid, enter_ns=began, dev=TARGET_DISK,
+                         inode=EXPORT_INODE, offset_bytes=-1, size_bytes=0, tgid=THREAD, result=0,
+                         open_flags=2, call=CALLS["fdatasync"])  # fmt: skip
     wire.holds(tmp_path)
 
 
