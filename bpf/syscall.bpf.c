@@ -289,16 +289,21 @@ int syscall_enter_copy(struct enter_context *ctx)
 	return 0;
 }
 
-/* What writes no data: its time counts where the file's flags make it durable. */
+/* What writes no data: its time counts where the file's flags make it durable, and where a virtual
+ * machine's monitor makes room in an image. */
 static __always_inline int changed(struct enter_context *ctx, __u32 durable, __u8 call,
-				   __s64 offset_bytes)
+				   __s64 offset_bytes, __u32 size_bytes)
 {
 	struct file_identity identity;
 	struct thread *thread = caller(ctx->args[0], &identity);
 
-	if (!thread || !(identity.open_flags & durable))
+	if (!thread)
 		return 0;
-	call_is(thread, call, offset_bytes, 0, 0);
+	if (thread->kind != THREAD_VMM)
+		size_bytes = 0;
+	if (!size_bytes && !(identity.open_flags & durable))
+		return 0;
+	call_is(thread, call, offset_bytes, size_bytes, 0);
 	call_begin(thread, &identity);
 	return 0;
 }
@@ -307,14 +312,14 @@ static __always_inline int changed(struct enter_context *ctx, __u32 durable, __u
 SEC("tp")
 int syscall_enter_fallocate(struct enter_context *ctx)
 {
-	return changed(ctx, O_DSYNC, CALL_FALLOCATE, ctx->args[2]);
+	return changed(ctx, O_DSYNC, CALL_FALLOCATE, ctx->args[2], part_bytes(ctx->args[3]));
 }
 
 /* Durable where all that is done to the file is, and else not at all. */
 SEC("tp")
 int syscall_enter_ftruncate(struct enter_context *ctx)
 {
-	return changed(ctx, OPEN_OF_SYNC_INODE, CALL_FTRUNCATE, ctx->args[1]);
+	return changed(ctx, OPEN_OF_SYNC_INODE, CALL_FTRUNCATE, ctx->args[1], 0);
 }
 
 /* A program's address, which may have a tag (arm64's TBI, x86's LAM). */

@@ -65,13 +65,14 @@ class Chain:
 
     ``beside``: another guest's chain, whose host and server this one has, too; ``vm``: which
     of the host's virtual machines it is. ``nfsd_times``: when the server's thread took up
-    each call.
+    each call. ``flags``: of the guest's requests.
     """
 
     clocks: tuple[Clock, Clock, Clock] = (int, int, int)
     xid: int = 100
     beside: Chain | None = None
     vm: int = 0
+    flags: int = 1
     nfsd_times: list[int] = field(default_factory=list)
     written: list[Counter[str]] = field(default_factory=list)
 
@@ -118,7 +119,8 @@ class Chain:
         main_loop = MAIN_LOOP + 100 * self.vm
         bio, issue = writer.now, writer.now + queue
         rq = world.pointer("rq", bio, bio + 10_000_000)
-        place = {"dev": writer.disk, "sector": offset // 512, "size_bytes": 8192, "flags": 1}
+        place = {"dev": writer.disk, "sector": offset // 512, "size_bytes": 8192,
+                 "flags": self.flags}  # fmt: skip
         keys = {"request_key": rq, "bio_key": rq + 8}
         world.emit("block_bio_queue", bio, writer.tid, bio_key=rq + 8, kernel_thread=0, **place)
         world.emit("block_rq_issue", issue, writer.tid, **keys, **place)

@@ -54,10 +54,10 @@ def deep(chain: Local, disk: int = GUEST_DISK, first: int = 0) -> list[Writer]:
     return writers
 
 
-def found(chain: Local, path: Path) -> Breakdown:
+def found(chain: Local, path: Path, machines: str = "guest host") -> Breakdown:
     """The clocks are known: so regular a world fits others as well."""
-    chain.recording(path, "guest host")
-    for name in ("guest", "host"):
+    chain.recording(path, machines)
+    for name in machines.split():
         exchanged(path / name, int, UNTIL, 100, 2_000)
     breakdown = analyse(open_recording(path))
     conserves(breakdown)

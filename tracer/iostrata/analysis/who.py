@@ -17,12 +17,13 @@ import numpy as np
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, coded, joined, ranges
 from iostrata.hops import View
-from iostrata.layers import ROWS, STACK
+from iostrata.layers import ROWS, SOURCE, STACK
 from iostrata.model import UNKNOWN, Crowd, NotObserved, Who
 from iostrata.stitch import Behind, Spans, told
 from iostrata.trace import Trace
 
 CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
+OF_EVENTS: Final = np.array(SOURCE)
 JOURNALS: Final = tuple(row.name for row in ROWS if row.name.startswith("journal."))
 
 
@@ -117,7 +118,7 @@ def _parts(spans: Spans, view: View, behind: Behind, names: Names) -> tuple[Span
     number = spans.of - view.first
     some = np.flatnonzero((spans.of >= 0) & (number >= 0) & (number < len(view.spans)))
     # What leads to another machine is told by the span that waits for it, and is another rank.
-    own = spans.rank[some] % len(STACK) == view.spans.rank[number[some]]
+    own = OF_EVENTS[spans.rank[some] % len(STACK)] == view.spans.rank[number[some]]
     some = some[own]
     asked, place = coded(number[some])
     span, since, until, who = behind.of(asked)

@@ -31,9 +31,8 @@ def serves_of(lower: Trace, name: bytes, reads: bool = False) -> tuple[Serves, P
     serves.end_ns[write[syncs]] = serves.end_ns[syncs]
     pieces.end_ns[write[syncs]] = pieces.end_ns[syncs]
     left = np.flatnonzero(write < 0)
-    serves = Serves(**{name: column[left] for name, column in vars(serves).items()})
     number = np.arange(len(left))
-    return replace(serves, piece=number), replace(pieces.rows(left), unit=number)
+    return replace(serves.rows(left), piece=number), replace(pieces.rows(left), unit=number)
 
 
 def reads_of(lower: Trace, name: bytes) -> Reads:

@@ -19,7 +19,7 @@ from iostrata.columns import Ints, distinct
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Link
 from iostrata.hops.lift import Lifted, View
-from iostrata.layers import HOPS, STACK
+from iostrata.layers import HOPS, SOURCE, STACK
 from iostrata.model import Evidence
 from iostrata.stitch import (
     FUSE_REQUEST,
@@ -68,7 +68,7 @@ class Witnesses:
         """What is behind one segment; an empty Evidence where the keys do not tell."""
         if rank < 0:
             return NOTHING
-        own_rank = rank % len(STACK)
+        own_rank = SOURCE[rank % len(STACK)]
         numbers = self._numbers(piece, rank, begin_ns, end_ns)
         found = self._behind(numbers, own_rank, begin_ns, end_ns)
         if own_rank >= len(HOPS):

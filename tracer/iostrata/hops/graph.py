@@ -294,6 +294,7 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
         agents=distinct(serves.agent[pairs.serve]),
         bypassed=lost if one.hop.skips else lost[:0],
     )
+    link = replace(link, pairs=one.hop.completed(link))
     if not one.hop.reads:
         return link
     return replace(link, lower=replace(link.lower, reads=one.hop.read(link)))

@@ -91,18 +91,23 @@ class Serves:
     def __len__(self) -> int:
         return len(self.key)
 
+    def rows(self, rows: Ints) -> Serves:
+        return Serves(**{name: column[rows] for name, column in vars(self).items()})
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """Who served which ask, in order of ``ask``: rows of both tables.
 
-    ``crossing``: of each ask, whether its group reaches the lower machine at all.
+    ``since_ns``: from when on it was waited for, in the upper's clock, if that is later than it
+    began. ``crossing``: of each ask, whether its group reaches the lower machine at all.
     ``ambiguous``: of each ask, whether it was left untied because more than one serve
     may be its own.
     """
 
     ask: Ints
     serve: Ints
+    since_ns: Ints
     crossing: NDArray[np.bool_]
     ambiguous: NDArray[np.bool_]
 
@@ -111,7 +116,9 @@ class Pairs:
         kept = ~asks[self.ask]
         ambiguous = self.ambiguous.copy()
         ambiguous[self.ask[~kept]] = True
-        return Pairs(self.ask[kept], self.serve[kept], self.crossing, ambiguous)
+        return Pairs(
+            self.ask[kept], self.serve[kept], self.since_ns[kept], self.crossing, ambiguous
+        )
 
 
 @dataclass(frozen=True)
@@ -204,10 +211,15 @@ class Link:
 
     def served(self, ask: Ints) -> tuple[Ints, Ints]:
         """All (row of ``ask``, row of the serves) of some asks."""
+        row, pair = self.paired(ask)
+        return row, self.pairs.serve[pair]
+
+    def paired(self, ask: Ints) -> tuple[Ints, Ints]:
+        """All (row of ``ask``, row of the pairs) of some asks."""
         first = np.searchsorted(self.pairs.ask, ask, side="left")
         count = np.searchsorted(self.pairs.ask, ask, side="right") - first
         row = np.repeat(np.arange(len(ask)), count)
-        return row, self.pairs.serve[np.repeat(first, count) + ranges(count)]
+        return row, np.repeat(first, count) + ranges(count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,6 +330,18 @@ class Hop(ABC):
         None: that is not told.
         """
         return None
+
+    def completed(self, link: Link) -> Pairs:
+        """The pairs of a link, with what else was done for asks whose own serve is known."""
+        return link.pairs
+
+    def renamed(self, link: Link, pieces: Ints, spans: Spans, own: int) -> Spans:
+        """What is below some of the lower machine's pieces, where this hop tells more of these.
+
+        ``spans``: ``owner``: the row of ``pieces``; their ranks are of all machines, ``own`` the
+        first of the lower machine's own.
+        """
+        return spans
 
     def context(self, link: Link, window: Window) -> Context | None:
         """What else on the lower machine kept the upper one's pieces."""

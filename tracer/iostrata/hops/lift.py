@@ -263,15 +263,17 @@ class _Lifting:
         place = link.lower.place
         alone = critical(asking)
         self._hidden.add(asking.owner, np.full(len(ask), place, np.int32), until, alone)
-        row, serve = link.served(ask)
+        row, pair = link.paired(ask)
+        serve, since = link.pairs.serve[pair], link.pairs.since_ns[pair]
         first, last = np.full(len(ask), NEVER), np.full(len(ask), -1)
-        np.minimum.at(first, row, link.begin_ns[serve])
+        np.minimum.at(first, row, np.maximum(link.begin_ns[serve], since))
         np.maximum.at(last, row, link.end_ns[serve])
         held = Held(
             asking.owner, ask, asking.begin_ns, asking.end_ns, np.where(last >= 0, first, -1), last
         )
         if len(serve):
-            edges = Edges(serve, asking.owner[row], asking.begin_ns[row], until[row])
+            begin = np.maximum(asking.begin_ns[row], since)
+            edges = Edges(serve, asking.owner[row], begin, until[row])
             self._served(link, edges)
         lost = (last < 0) & ~link.asks.shared[ask]
         self.missing(asking.owner[lost])
@@ -294,11 +296,13 @@ class _Lifting:
         """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
         pieces, activity = np.unique(link.serves.piece[edges.activity], return_inverse=True)
         below = lift(self._graph, link.lower, pieces, (*self._way, link))
+        level = self._graph.level(len(self._way) + 1, link.lower.place)
+        spans = link.hop.renamed(link, pieces, below.spans, level)
         count = self._count()
         self.views += [replace(view, first=view.first + count) for view in below.views]
         edges = replace(edges, activity=activity)
-        for spans, into in ((below.spans, self._spans), (below.hidden, self._hidden)):
-            into.extend(follow(_lifted(link, pieces, spans, count), edges))
+        for some, into in ((spans, self._spans), (below.hidden, self._hidden)):
+            into.extend(follow(_lifted(link, pieces, some, count), edges))
         if len(below.served) and link.lower.reads:
             own = np.flatnonzero(link.lower.reads.size_bytes[pieces[activity]] > 0)
             self._furthest.below(edges.write[own], below.served[activity[own]])

@@ -26,6 +26,8 @@ ROUNDING_NS: Final = 2
 ROUNDS: Final = 64
 """How often one certain pair may make the next one certain."""
 
+SINCE_EVER: Final = np.iinfo(np.int64).min
+
 Matched = tuple[Ints, Ints]
 """Rows of asks and of serves, equal length."""
 NOTHING: Final[Matched] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -106,7 +108,8 @@ def match(
     ask = np.concatenate([ask, parts[0], shared[0]])
     serve = np.concatenate([serve, parts[1], shared[1]])
     order = np.lexsort((times.begin_ns[serve], ask))
-    return Pairs(ask[order], serve[order], crossing, doubtful)
+    since_ns = np.full(len(order), SINCE_EVER)
+    return Pairs(ask[order], serve[order], since_ns, crossing, doubtful)
 
 
 def rest_of(used: Matched, asks: Asks, serves: Serves) -> Matched:

@@ -25,6 +25,7 @@ from iostrata.stitch import (
 )
 from iostrata.trace import Trace
 from iostrata.trace.layout import (
+    CALL_FALLOCATE,
     CALL_FDATASYNC,
     CALL_FSYNC,
     CALL_PREADV2,
@@ -34,6 +35,10 @@ from iostrata.trace.layout import (
 
 _NONE, _NEVER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
 File = Callable[[Ints, Ints], Ints]
+ROOM_KEY: Final = np.iinfo(np.int64).min + 1
+"""Of what makes room in a file and writes nothing."""
+ROOM_MARK: Final = np.int64(1 << 61)
+"""Tells groups of such from those of what is written."""
 NO_SERVES: Final = Serves(_NONE, _NONE, _NONE, _NONE, _NEVER, _NONE, _NONE, _NEVER, _NONE, _NONE)
 
 
@@ -52,7 +57,8 @@ def served_by(
 ) -> tuple[Serves, Pieces]:
     """Each of their calls and requests, by the place in the file and the size.
 
-    ``reads``: also those that read, as groups of their own. ``file_of``: a number for each file, of
+    ``reads``: also those that read, as groups of their own. What makes room in a file is in one of
+    its own, too. ``file_of``: a number for each file, of
     its own number and its file system's.
     """
     if not len(processes):
@@ -93,10 +99,10 @@ def _calls(lower: Trace, processes: Ints, reads: bool) -> dict[str, Ints]:
     """Those that succeeded, in order of their ends."""
     calls = columns_of(
         lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
-        "offset_bytes", "result", "open_flags",
+        "offset_bytes", "size_bytes", "result", "open_flags",
     )  # fmt: skip
     call = calls["call"]
-    wanted = (call >= CALL_WRITE) & (call <= CALL_FDATASYNC)
+    wanted = (call >= CALL_WRITE) & (call <= CALL_FDATASYNC) | (call == CALL_FALLOCATE)
     if reads:
         wanted |= _reads(call)
     rows = np.flatnonzero(wanted & np.isin(calls["tgid"], processes) & (calls["result"] >= 0))
@@ -105,19 +111,20 @@ def _calls(lower: Trace, processes: Ints, reads: bool) -> dict[str, Ints]:
 
 def _by_calls(calls: dict[str, Ints], file_of: File) -> tuple[Serves, Pieces]:
     call, none = calls["call"], np.zeros(len(calls["call"]), np.int64)
-    flush = (call == CALL_FSYNC) | (call == CALL_FDATASYNC)
-    mark = np.where(_reads(call), READ_MARK, 0)
+    flush, room = (call == CALL_FSYNC) | (call == CALL_FDATASYNC), call == CALL_FALLOCATE
+    mark = np.where(_reads(call), READ_MARK, np.where(room, ROOM_MARK, 0))
+    key = pair_key(calls["offset_bytes"], calls["result"]) ^ mark
     serves = Serves(
         begin_ns=calls["enter_ns"],
         end_ns=calls["time_ns"],
-        key=pair_key(calls["offset_bytes"], calls["result"]) ^ mark,
+        key=np.where(room, ROOM_KEY, key),
         group=file_of(calls["inode"], calls["dev"]) ^ mark,
-        shared=flush,
+        shared=flush | room,
         piece=none,
         agent=calls["tgid"],
         flush=flush,
         offset_bytes=calls["offset_bytes"],
-        size_bytes=np.where(flush, 0, calls["result"]),
+        size_bytes=np.where(flush, 0, np.where(room, calls["size_bytes"], calls["result"])),
     )
     return serves, Pieces(none, calls["tid"], serves.begin_ns, serves.end_ns, calls["dev"], none)
 

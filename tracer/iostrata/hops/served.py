@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from iostrata.hops.hop import Hop
+from iostrata.hops.processes import ROOM_KEY
 from iostrata.hops.registry import HOPS
 from iostrata.stitch import ENGINES, METHOD, Pieces, Units
 from iostrata.trace import Trace
@@ -14,8 +17,13 @@ from iostrata.trace import Trace
 def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
     """What the machine did for others by a hop, as the writes of one that has none of its own."""
     serves, pieces = hop.serves(trace)
-    if not (count := len(serves)):
+    wrote = np.flatnonzero(serves.key != ROOM_KEY)
+    if not (count := len(wrote)):
         return None
+    if count < len(serves):
+        serves, pieces = serves.rows(wrote), pieces.rows(serves.piece[wrote])
+        number = np.arange(count)
+        serves, pieces = replace(serves, piece=number), replace(pieces, unit=number)
     begin = pieces.begin_ns[serves.piece]
     units = Units(
         begin_ns=begin,

@@ -20,6 +20,7 @@ from iostrata.layers.stack import (
     PROGRAMS,
     RANK,
     ROWS,
+    SOURCE,
     STACK,
     VISIBILITY,
 )
@@ -27,6 +28,6 @@ from iostrata.layers.wakeup import BEHIND_WORKERS
 
 __all__ = [
     "BEFORE_REQUESTS", "BEHIND_WORKERS", "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK",
-    "ROWS", "STACK", "VISIBILITY", "Declaration", "Depth", "Observer", "Programs", "Rank", "Row",
-    "Stage", "Visibility", "is_idle",
+    "ROWS", "SOURCE", "STACK", "VISIBILITY", "Declaration", "Depth", "Observer", "Programs",
+    "Rank", "Row", "Stage", "Visibility", "is_idle",
 ]  # fmt: skip

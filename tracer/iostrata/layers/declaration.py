@@ -75,6 +75,7 @@ class Rank(Struct, frozen=True):
     """One level of the stack; ``row``: the table row that it credits, None the residual.
 
     ``wakes``: its end wakes who sleeps. ``asks``: it waits for what is below the machine.
+    ``instead_of``: the rank that a machine's own events give, of which a hop from above tells more.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Rank(Struct, frozen=True):
     depth: Depth
     wakes: bool = False
     asks: bool = False
+    instead_of: str = ""
 
 
 class Stage(Struct, frozen=True):

@@ -55,6 +55,19 @@ DEVICE: Final = Declaration(
             contended=True,
         ),
         Row(
+            "device.image",
+            "device",
+            "issued to completed: the tables of a guest's image (qcow2), past the page cache",
+            ("block_rq_issue", "block_rq_complete", "syscall"),
+            "the guest writes where its image has no room yet, and flushes: tables and counts of "
+            "references are written whole, with a sync between them. Preallocate the image "
+            "(`qemu-img create -o preallocation=metadata`), or use a raw one.",
+            "#00838f",
+            "data",
+            cause="in the image's tables",
+            contended=True,
+        ),
+        Row(
             "device.journal",
             "device",
             "issued to completed: journal blocks",
@@ -86,6 +99,7 @@ DEVICE: Final = Declaration(
         Rank("device.read", "device.read", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.flush", "device.flush", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.meta", "device.meta", Depth.DEVICE, wakes=True, asks=True),
+        Rank("device.image", "device.image", Depth.DEVICE, instead_of="device.data"),
         Rank("device.journal", "device.journal", Depth.DEVICE, wakes=True, asks=True),
         Rank("device.data", "device.data", Depth.DEVICE, wakes=True, asks=True),
     ),

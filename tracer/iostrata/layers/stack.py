@@ -22,6 +22,7 @@ from iostrata.layers.declaration import Depth
 from iostrata.layers.device import DEVICE
 from iostrata.layers.fs import FS
 from iostrata.layers.fuse import FUSE
+from iostrata.layers.image import IMAGE
 from iostrata.layers.initiator import INITIATOR
 from iostrata.layers.iscsi import ISCSI
 from iostrata.layers.journal import JOURNAL
@@ -58,6 +59,7 @@ LAYERS: Final = (
     FUSE,
     NINEP,
     SYSCALL,
+    IMAGE,
     READ,
     FS,
     RPC,
@@ -82,6 +84,8 @@ STACK: Final = tuple(
 )
 HOPS: Final = tuple(rank for rank in STACK if rank.depth == Depth.WAY)
 RANK: Final = {rank.name: number for number, rank in enumerate(STACK)}
+SOURCE: Final = tuple(RANK[rank.instead_of or rank.name] for rank in STACK)
+"""Of each rank the one that a machine's own events give."""
 
 # What not every machine has comes last.
 VISIBILITY: Final = tuple(

@@ -46,7 +46,7 @@ from iostrata.stitch.reads import (
     reads_of,
 )
 from iostrata.stitch.reconnects import Downs, downs_of
-from iostrata.stitch.requests import OP_READ, OP_WRITE, Requests, requests_of
+from iostrata.stitch.requests import FUA, OP_READ, OP_WRITE, Requests, requests_of
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST, Calls, rpc_calls_of
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
@@ -66,7 +66,7 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
-    "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FURTHER", "FUSE_REQUEST",
+    "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FUA", "FURTHER", "FUSE_REQUEST",
     "KINDS", "METHOD", "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES",
     "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP",
     "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "RUNNING", "SERVED",

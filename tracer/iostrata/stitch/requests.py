@@ -21,6 +21,7 @@ from iostrata.stitch.window import Columns, Window
 
 OPERATION_MASK: Final = 0xFF
 META: Final = 1 << 12
+FUA: Final = 1 << 17
 OP_READ: Final = 0
 OP_WRITE: Final = 1
 OP_FLUSH: Final = 2

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
+from iostrata.columns import Ints
+from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Pairs, Serves
+from iostrata.hops.virtio.around import completed, renamed
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
@@ -49,6 +51,12 @@ class Virtio(Hop):
 
     def placed(self, serves: Serves, lower: Trace) -> Serves:
         return placed_by(serves, lower)
+
+    def completed(self, link: Link) -> Pairs:
+        return completed(link)
+
+    def renamed(self, link: Link, pieces: Ints, spans: Spans, own: int) -> Spans:
+        return renamed(link, pieces, spans, own)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

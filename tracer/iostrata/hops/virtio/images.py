@@ -7,7 +7,7 @@ have room: what is there is another block of the guest's, unless the image's map
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
@@ -16,6 +16,7 @@ import numpy as np
 
 from iostrata.columns import Ints, columns_of, integers, pair_key
 from iostrata.hops.hop import READ_MARK, Serves
+from iostrata.hops.processes import ROOM_KEY, ROOM_MARK
 from iostrata.hops.translation import NO_KEY
 from iostrata.trace import Extent, File, Trace, inode_numbers
 
@@ -32,7 +33,8 @@ def placed_by(serves: Serves, lower: Trace) -> Serves:
     """What was written to images that are not raw, or read of them, at its place on the guest's
     disk, if that is known: nothing else has a key.
 
-    What an image writes of its own tables is for whatever is made durable meanwhile.
+    What an image writes of its own tables is for whatever is made durable meanwhile. Where room was
+    made in one that is not known, is nowhere; in raw ones nothing tells what for.
     """
     key, offset, size = serves.key.copy(), serves.offset_bytes.copy(), serves.size_bytes.copy()
     shared = serves.shared.copy()
@@ -46,7 +48,18 @@ def placed_by(serves: Serves, lower: Trace) -> Serves:
         offset[rows] = np.where(known, found, NOWHERE)
         size[rows] = np.where(known, serves.size_bytes[rows], 0)
         shared[rows] = (found == OWN) & (mark == 0)
+    for rows, found in _rooms(serves, lower):
+        offset[rows] = found
     return replace(serves, key=key, offset_bytes=offset, size_bytes=size, shared=shared)
+
+
+def _rooms(serves: Serves, lower: Trace) -> Iterator[tuple[Ints, Ints]]:
+    rooms = np.flatnonzero(serves.key == ROOM_KEY)
+    yield rooms, np.full(len(rooms), NOWHERE)
+    for group, file in images_of(lower).items():
+        rows = rooms[serves.group[rooms] == group ^ ROOM_MARK]
+        extents = lower.facts.image_maps.get(file, ())
+        yield rows, guests_offsets(extents, serves.offset_bytes[rows], serves.size_bytes[rows])
 
 
 def guests_offsets(extents: Sequence[Extent], place: Ints, size: Ints) -> Ints:

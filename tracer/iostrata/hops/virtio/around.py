@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop virtio: asks whose own serve is known in, with what else the monitor did for them out.
+
+Before it writes the guest's data it may have to make room for it in the image (fallocate), and to
+write the image's tables and make them durable. Behind the data comes a sync, where the write has to
+be durable once it is complete: it says so itself (FUA), or its disk has no write cache. None of
+that has a key of the guest's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of, overlapping
+from iostrata.hops.hop import READ_MARK, Asks, Link, Pairs
+from iostrata.hops.match import ROUNDING_NS, SINCE_EVER
+from iostrata.hops.processes import ROOM_KEY, ROOM_MARK
+from iostrata.layers import RANK, STACK
+from iostrata.stitch import FUA, Spans, requests_of, whole
+from iostrata.trace import Trace
+
+THROUGH: Final = "write through"
+Tied = tuple[Ints, Ints, Ints]
+"""Rows of asks and of serves, and since when they were waited for."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Own:
+    """Writes whose data was found: rows of the asks, times in the upper's clock.
+
+    ``group``: of the serves. ``first_ns``, ``last_ns``: when the first serve of their data began
+    and the last one ended.
+    """
+
+    ask: Ints
+    group: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    first_ns: Ints
+    last_ns: Ints
+
+    def where(self, keep: NDArray[np.bool_]) -> _Own:
+        return _Own(**{name: column[keep] for name, column in vars(self).items()})
+
+
+def completed(link: Link) -> Pairs:
+    """The link's pairs, and what else was done for the writes among them."""
+    pairs = link.pairs
+    own = _own(link)
+    if not len(own.ask):
+        return pairs
+    parts = [*_made_durable(link, own), *_room(link, own), *_tables(link, own)]
+    more = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+    ask, serve, since = (
+        np.concatenate([known, new])
+        for known, new in zip((pairs.ask, pairs.serve, pairs.since_ns), more, strict=True)
+    )
+    order = np.lexsort((link.begin_ns[serve], ask))
+    return Pairs(ask[order], serve[order], since[order], pairs.crossing, pairs.ambiguous)
+
+
+def _own(link: Link) -> _Own:
+    asks, pairs = link.asks, link.pairs
+    keyed = ~asks.shared[pairs.ask] & ((asks.group[pairs.ask] & READ_MARK) == 0)
+    rows = np.flatnonzero(keyed)
+    ask, first, number = np.unique(pairs.ask[rows], return_index=True, return_inverse=True)
+    serve = pairs.serve[rows]
+    last_ns = np.full(len(ask), SINCE_EVER)
+    np.maximum.at(last_ns, number, link.end_ns[serve])
+    return _Own(
+        ask, link.serves.group[serve[first]], asks.begin_ns[ask], asks.end_ns[ask],
+        link.begin_ns[serve[first]], last_ns,
+    )  # fmt: skip
+
+
+def _made_durable(link: Link, own: _Own) -> Iterator[Tied]:
+    """Whatever syncs, and writes tables, behind the data, until a sync that began then is over.
+
+    What was under way already for another write has to end before that can begin: QEMU has one
+    sync of an image at a time, which is for all that was written before it began.
+    """
+    some = own.where(_durable(link.upper, link.asks.rows(own.ask)))
+    other = np.flatnonzero(_of_image(link))
+    row, column = overlapping(
+        some.group, some.last_ns, some.end_ns,
+        link.serves.group[other], link.begin_ns[other], link.end_ns[other],
+    )  # fmt: skip
+    serve = other[column]
+    until = np.minimum(_synced_ns(link, other, some), some.end_ns)
+    late = link.end_ns[serve] - until[row]
+    sure = late <= ROUNDING_NS
+    # What another relation of the clocks allows, where this one has nothing.
+    near = (late <= ROUNDING_NS - link.clock.slack[0]) & ~np.isin(row, row[sure])
+    row, serve = row[sure | near], serve[sure | near]
+    yield some.ask[row], serve, some.last_ns[row]
+
+
+def _synced_ns(link: Link, other: Ints, own: _Own) -> Ints:
+    """When the first sync that began behind some data was over; never, if there was none.
+
+    One that tables are written behind is not the last.
+    """
+    begin, group = link.begin_ns[other], link.serves.group[other]
+    order = np.lexsort((begin, group))
+    flush = link.serves.flush[other[order]]
+    same = np.append(group[order][1:] == group[order][:-1], [False])[: len(order)]
+    last = order[flush & ~(same & ~np.append(flush[1:], [True])[: len(order)])]
+    found = AsOf(group[last], begin[last]).at_or_after(own.group, own.last_ns)
+    end = at(link.end_ns[other[last]], found)
+    return np.where(found >= 0, end, NEVER)
+
+
+def _durable(upper: Trace, asks: Asks) -> NDArray[np.bool_]:
+    """Which are durable once they are complete."""
+    issued = columns_of(upper.points["block_rq_issue"], "request_key", "flags")
+    found = AsOf(issued["request_key"], issued["time_ns"]).at_or_before(
+        asks.identity, asks.begin_ns
+    )
+    blocks = upper.facts.blocks.items()
+    through = [key for key, block in blocks if block.write_cache == THROUGH]
+    durable: NDArray[np.bool_] = (at(issued["flags"], found) & FUA) != 0
+    return durable | one_of(asks.group, through)
+
+
+def _room(link: Link, own: _Own) -> Iterator[Tied]:
+    """What made room for the data's place, for whichever write it was made: others to the same
+    cluster wait for it, too."""
+    serves = link.serves
+    room = np.flatnonzero((serves.key == ROOM_KEY) & (serves.offset_bytes >= 0))
+    row, column = overlapping(
+        own.group ^ ROOM_MARK, own.begin_ns, own.first_ns,
+        serves.group[room], link.begin_ns[room], link.end_ns[room],
+    )  # fmt: skip
+    ask, serve = own.ask[row], room[column]
+    before = link.end_ns[serve] <= own.first_ns[row] + ROUNDING_NS
+    begin, end = link.asks.offset_bytes[ask], serves.offset_bytes[serve] + serves.size_bytes[serve]
+    here = before & (begin >= serves.offset_bytes[serve]) & (begin < end)
+    yield ask[here], serve[here], np.full(np.count_nonzero(here), SINCE_EVER)
+
+
+def _tables(link: Link, own: _Own) -> Iterator[Tied]:
+    """What was written of tables, and synced, before the data: if the guest had asked for nothing
+    else on that disk meanwhile, it was for this."""
+    other = np.flatnonzero(_of_image(link))
+    row, column = overlapping(
+        own.group, own.begin_ns, own.first_ns,
+        link.serves.group[other], link.begin_ns[other], link.end_ns[other],
+    )  # fmt: skip
+    serve = other[column]
+    before = link.end_ns[serve] <= own.first_ns[row] + ROUNDING_NS
+    before &= link.begin_ns[serve] >= own.begin_ns[row] - ROUNDING_NS
+    row, serve = row[before], serve[before]
+    if len(row):
+        alone = _alone(link, own.ask[row], serve)
+        row, serve = row[alone], serve[alone]
+    yield own.ask[row], serve, np.full(len(row), SINCE_EVER)
+
+
+def _alone(link: Link, ask: Ints, serve: Ints) -> NDArray[np.bool_]:
+    """Of each of these serves, whether its ask was all that its disk had to do meanwhile."""
+    requests = requests_of(whole(link.upper))[0]
+    row, _ = overlapping(
+        link.asks.group[ask], link.begin_ns[serve], link.end_ns[serve],
+        requests.device_key, requests.issue_ns, requests.complete_ns,
+    )  # fmt: skip
+    alone: NDArray[np.bool_] = np.bincount(row, minlength=len(ask)) == 1
+    return alone
+
+
+def _of_image(link: Link) -> NDArray[np.bool_]:
+    """Which serves are for no place of the guest's: syncs, and what is written of tables."""
+    of_image: NDArray[np.bool_] = link.serves.shared & (link.serves.key != ROOM_KEY)
+    return of_image
+
+
+def renamed(link: Link, pieces: Ints, spans: Spans, own: int) -> Spans:
+    """What devices had of an image's own tables, and the calls that made room in it."""
+    serves = link.serves
+    tables = serves.piece[_of_image(link) & ~serves.flush]
+    rooms = serves.piece[serves.key == ROOM_KEY]
+    data = spans.rank % len(STACK) == RANK["device.data"]
+    table = np.isin(pieces, tables)[spans.owner] & data
+    room = np.isin(pieces, rooms)[spans.owner] & (spans.rank == own + RANK["syscall"])
+    rank = spans.rank + np.where(table, RANK["device.image"] - RANK["device.data"], 0)
+    rank += np.where(room, RANK["image.allocate"] - RANK["syscall"], 0)
+    return Spans(spans.owner, rank, spans.begin_ns, spans.end_ns, spans.of)
