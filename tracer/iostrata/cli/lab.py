@@ -20,6 +20,8 @@ from iostrata.record import MISSING
 from iostrata.units import duration
 
 EXEC_LIMIT_S: Final = 600.0
+# Of the longest name of a scenario, and a space.
+NAME_COLUMNS: Final = 22
 
 
 class Action(StrEnum):
@@ -123,7 +125,7 @@ def _scenario(names: list[str], action: Action, kernel: str) -> tuple[laboratory
 
 def _list() -> int:
     for name, scenario in laboratory.scenarios().items():
-        print(f"{name:<18}{scenario.description}")
+        print(f"{name:<{NAME_COLUMNS}}{scenario.description}")
     return 0
 
 

@@ -81,10 +81,10 @@ def _rounds(scenario: Scenario) -> Problems:
     names = [each.name for each in rounds] + [each.name for each in others]
     yield from repeated("workloads, injections and faults", names)
     mounts = [(step.machine, mount) for step in scenario.stack for mount in step.mounts()]
-    machines = [machine.name for machine in scenario.machines]
+    machines = [machine.name for machine in scenario.machines if machine.recorded]
     for number, workload in enumerate(scenario.workloads):
         key = f"workloads[{number}]"
-        yield from unless_known(f"{key}.machine", workload.machine, machines, "machine")
+        yield from unless_known(f"{key}.machine", workload.machine, machines, "recorded machine")
         # Or a disk itself, as fio's filename.
         known = [mount for machine, mount in mounts if machine == workload.machine] + [DISKS]
         yield from unless_known(f"{key}.directory", workload.directory, known, "mount")

@@ -56,6 +56,7 @@ def record(
     planned = tuple(
         Planned(each.name, each.role, LabTransport(lab.machines[each.name]), RECORDER)
         for each in lab.scenario.machines
+        if each.recorded
     )
     place.mkdir(parents=True)
     request = Request(place, words, who=who, op=workload.op)

@@ -35,7 +35,7 @@ class Image(Plugged, tag="image", tag_field="kind", frozen=True, kw_only=True):
     there or what an earlier step provides; a ``transport``, which is how QEMU itself reaches it
     (a block node in its own words, as for ``blockdev-add``).
     ``backing``: the format of another new file under it, from which it copies what is written in
-    part only.
+    part only. ``preallocation``: what of a qcow2 file is there from the start, as for qemu-img.
     ``iops``: QEMU lets no more than so many requests a second through; 0: any number.
     """
 
@@ -45,6 +45,7 @@ class Image(Plugged, tag="image", tag_field="kind", frozen=True, kw_only=True):
     size_mib: Count = 256
     format: Literal["raw", "qcow2"] = "raw"
     backing: Literal["raw", "qcow2"] | None = None
+    preallocation: Literal["off", "metadata", "falloc", "full"] = "off"
     bus: Literal["virtio-blk", "virtio-scsi", "nvme"] = "virtio-blk"
     cache: Literal["none", "writeback", "writethrough", "directsync"] = "none"
     aio: Literal["threads", "native", "io_uring"] = "threads"
@@ -71,6 +72,8 @@ class Image(Plugged, tag="image", tag_field="kind", frozen=True, kw_only=True):
             yield from ground.unless_device("device", self.machine, self.device)
         if self.backing and (self.format == "raw" or not self.directory):
             yield "backing", "only a qcow2 file has one", 'give format = "qcow2" and a directory'
+        if self.preallocation != "off" and (self.format == "raw" or not self.directory):
+            yield "preallocation", "only a qcow2 file has one", 'give format = "qcow2"'
         if self.transport is not None and self.format != "raw":
             yield "format", "nobody makes an image there", "give a directory or device"
         if self.aio == "native" and not CACHES[self.cache][0]:
@@ -125,6 +128,8 @@ class Image(Plugged, tag="image", tag_field="kind", frozen=True, kw_only=True):
             down.callback(machine.command, f"rm {below}")
         if self.format != "raw":
             over = f"-b {below} -F {self.backing}" if self.backing else ""
+            if self.preallocation != "off":
+                over += f" -o preallocation={self.preallocation}"
             machine.command(f"qemu-img create -q -f {self.format} {over} {path} {size}")
         elif self.directory:
             machine.command(f"truncate -s {size} {path}")

@@ -14,10 +14,14 @@ CONFIG: Final = "/sys/kernel/config/nullb"
 
 
 class NullBlock(Step, tag="null_blk", tag_field="kind", frozen=True, kw_only=True):
-    """A disk in the machine's memory that completes each request after ``completion_ns``."""
+    """A disk in the machine's memory that completes each request after ``completion_ns``.
+
+    ``depth``: how many it has at once.
+    """
 
     size_mib: Count = 256
     completion_ns: Amount = 0
+    depth: Count = 64
 
     def modules(self, machine: str) -> tuple[str, ...]:
         return ("configfs", "null_blk nr_devices=0")
@@ -34,6 +38,7 @@ class NullBlock(Step, tag="null_blk", tag_field="kind", frozen=True, kw_only=Tru
             "memory_backed": 1,
             "irqmode": 2,
             "completion_nsec": self.completion_ns,
+            "hw_queue_depth": self.depth,
             "power": 1,
         }
         machine.command(
