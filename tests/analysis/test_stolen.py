@@ -1,16 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hypervisor took of a virtual machine's CPUs is said where no host's rows have it."""
+"""What a hypervisor took of a virtual machine's CPUs is said, beside what its host says of it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.chain import Chain
+from tests.stitch.test_chain import analysed as analysed_of
+from tests.stitch.test_chain import without_a_cpu
 from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Request, World, Writer
 from tests.synthetic import device as numbered
 
 DISK = numbered(8, 0)
 SECOND = 1_000_000_000
+
+
+def test_what_the_host_says_stands_beside_it(tmp_path: Path) -> None:
+    """30 writes, in each of which the virtual CPU waits for 50 us."""
+    chain = Chain()
+    until = without_a_cpu(chain)
+    count = sum(len(rows) for rows in chain.guest.builder._rows.values())
+    for time_ns, stolen in ((900_000, 7_000), (until[-1] + 500_000, 1_507_000)):
+        chain.guest.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen)
+    lines = analysed_of(chain, tmp_path).quality.virtual
+    (line,) = (line for line in lines if "steal" in line)
+    assert line.startswith("guest: a hypervisor gave 1.50 ms of its CPUs' time")
+    assert line.endswith(
+        "by host, they waited 1.50 ms for a CPU, in writes (vcpu.runqueue) and else"
+    )
 
 
 def told(stolen_ns: tuple[int, ...]) -> tuple[str, ...]:

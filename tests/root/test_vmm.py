@@ -19,7 +19,7 @@ from iostrata.analysis import analyse
 from iostrata.attribute import summarise
 from iostrata.hops.virtio.images import images_of
 from iostrata.recording import open_recording
-from iostrata.trace.layout import CALL_FDATASYNC, CALL_PWRITE64, THREAD_VMM
+from iostrata.trace.layout import CALL_FALLOCATE, CALL_FDATASYNC, CALL_PWRITE64, THREAD_VMM
 from iostrata.trace.read import Trace, read_trace
 
 KVM = "/dev/kvm"
@@ -35,6 +35,7 @@ print("up", flush=True)
 
 def write() -> None:
     for number in range({WRITES}):
+        os.posix_fallocate(descriptor, 4096 * number, 4096)
         os.pwrite(descriptor, bytes(4096), 4096 * number)
         os.fdatasync(descriptor)
 
@@ -111,6 +112,10 @@ def check(trace: Trace, tgid: int, inode: int) -> None:
     written = own & (calls["call"] == CALL_PWRITE64)
     assert calls["offset_bytes"][written].tolist() == [4096 * n for n in range(WRITES)]
     assert np.count_nonzero(own & (calls["call"] == CALL_FDATASYNC)) == WRITES
+    # Nothing durable, but what is written waits for it.
+    room = own & (calls["call"] == CALL_FALLOCATE)
+    assert calls["offset_bytes"][room].tolist() == [4096 * n for n in range(WRITES)]
+    assert set(calls["size_bytes"][room].tolist()) == {4096}
     slept = np.isin(trace.points["sched_resume"]["subject_tid"], calls["tid"][own])
     assert np.count_nonzero(slept) >= WRITES
 

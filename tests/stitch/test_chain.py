@@ -206,6 +206,34 @@ def test_a_halted_processor_is_no_exit_and_others_are(tmp_path: Path) -> None:
         assert mine["guest/syscall"] == true["syscall"]
 
 
+def test_why_a_virtual_processor_left_is_told_with_who(tmp_path: Path) -> None:
+    """Three reasons in turn, of two processors' kinds; what is not known has its number."""
+    chain = Chain()
+    writer, reasons = chain.writer(), ((0x400, 2), (0x7B, 2), (0x3FF, 2))
+    for number in range(30):
+        writer.enter()
+        writer.cpu(20_000)
+        begin = writer.now
+        reason, isa = reasons[number % 3]
+        chain.host.emit("kvm_exit", begin + 2_100 + number % 3 * 1_000, 504, exit_ns=begin + 100,
+                        tgid=chain.vmm, vcpu=0, reason=reason, isa=isa)  # fmt: skip
+        writer.cpu(5_000)
+        chain.data(writer, number * 8192, SYMMETRIC)
+        writer.leave("pwrite64", flags=0o10000, result=8192, size=8192)
+        writer.finish()
+        writer.now += 5_000
+    chain.host.emit("task", 900, chain.vmm, tgid=chain.vmm, subject_tid=chain.vmm,
+                    process=b"qemu", comm=b"qemu", cgroup=0)  # fmt: skip
+    overall = summarise(analysed(chain, tmp_path)).overall
+    (row,) = (row for row in overall.rows if row.layer.name == "host/kvm.exit")
+    # 700 ns more, of telling the device: a nested page fault, too.
+    parts = {named(part.who): round(part.mean_ns) for part in row.behind}
+    inside = row.figures.mean_ns - (2_000 + 3_000 + 4_000) / 3
+    assert parts == {
+        "exit npf": round(2_000 / 3 + inside), "exit ioio": 1_000, "exit 0x3ff": round(4_000 / 3),
+    }  # fmt: skip
+
+
 EVERY_OTHER = {0: 0, 1: 2, 2: 4, 3: 6}
 
 

@@ -161,7 +161,7 @@ def _virtual(path: Path) -> Iterator[str]:
         for trace in (link.upper, link.lower.trace)
         if link.hop.way == "network" and link.upper is not link.lower.trace
     }
-    hosted = {link.upper.machine for link in path.links if link.hop.way == "hypervisor"}
+    hosts = {link.upper.machine: link for link in path.links if link.hop.way == "hypervisor"}
     for member in path.members:
         for hop in path.graph.hops:
             followed = {link.upper.machine for link in path.links if link.hop is hop}
@@ -172,8 +172,8 @@ def _virtual(path: Path) -> Iterator[str]:
         yield from (where + disk for disk in network_disks(member.trace))
         if member.trace.machine in networked or asks_a_network(member.trace):
             yield from (where + card for card in virtual_cards(member.trace))
-        if member.trace.machine not in hosted:
-            yield from (where + line for line in stolen(member.trace))
+        link = hosts.get(member.trace.machine)
+        yield from (where + line for line in stolen(member.trace, link))
 
 
 def _type(file_system: str) -> str:

@@ -18,7 +18,7 @@ from iostrata.analysis.path import Path
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import served_from
-from iostrata.analysis.who import CONTENDED, Names, told_apart
+from iostrata.analysis.who import TOLD, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints
 from iostrata.hops import Lifted, Witnesses, lift
@@ -103,7 +103,7 @@ def _steps(
         rank, number = (int(apart.ranks[level]), int(apart.who[level])) if level >= 0 else (-1, 0)
         layer = path.layer_of(rank)
         evidence = witnesses.of(owner, rank, begin, end)
-        if number and layer and layer.row in CONTENDED:
+        if number and layer and layer.row in TOLD:
             evidence = structs.replace(evidence, who=names.whom(number))
         if begin == begins[owner]:
             evidence = structs.replace(evidence, call=witnesses.call(owner))

@@ -22,7 +22,7 @@ from iostrata.model import UNKNOWN, Crowd, NotObserved, Who
 from iostrata.stitch import Behind, Spans, told
 from iostrata.trace import Trace
 
-CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
+TOLD: Final = frozenset(row.name for row in ROWS if row.contended or row.reasoned)
 OF_EVENTS: Final = np.array(SOURCE)
 JOURNALS: Final = tuple(row.name for row in ROWS if row.name.startswith("journal."))
 
@@ -75,12 +75,12 @@ class Told:
 
 
 def told_in(path: Path) -> frozenset[int]:
-    """The places of the path's layers that others may have kept, on machines that tell who."""
+    """The places of the path's layers that it is told of who, or what, is behind them."""
     telling = {member.trace.machine for member in path.members if told(member.trace)}
     return frozenset(
         place
         for place, layer in enumerate(path.layers)
-        if layer and layer.machine in telling and layer.row in CONTENDED
+        if layer and layer.machine in telling and layer.row in TOLD
     )
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Cause, Layer, Row, Sum, Tail
 
 CAUSES: Final = {row.name: row.cause for row in ROWS}
+CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
 QUEUED: Final = frozenset(row.name for row in ROWS if row.queued)
 # Above them is the guest, below them what serves the host.
 HYPERVISOR: Final = "hypervisor"
@@ -46,10 +47,14 @@ def causes(
                 tail_share=excess[name] if tail else None,
                 most=max(own, key=lambda row: row.figures.mean_ns),
                 device=any(row.layer.segment == DEVICE for row in own),
-                behind=leader(together(own), own_processes, share),
+                behind=leader(together(_kept_by_others(own)), own_processes, share),
             )
         )
     return tuple(sorted(found, key=lambda cause: -cause.share))
+
+
+def _kept_by_others(rows: Iterable[Row]) -> Iterator[Row]:
+    return (row for row in rows if row.layer.row in CONTENDED)
 
 
 def operators(breakdown: Breakdown, writes: Ints, total_mean_ns: float) -> tuple[Sum, ...]:

@@ -12,7 +12,7 @@ from iostrata.layers.declaration import (
     Stage,
     Visibility,
 )
-from iostrata.layers.exits import is_idle
+from iostrata.layers.exits import exit_name, is_idle
 from iostrata.layers.stack import (
     HOPS,
     LAYERS,
@@ -29,5 +29,6 @@ from iostrata.layers.wakeup import BEHIND_WORKERS
 __all__ = [
     "BEFORE_REQUESTS", "BEHIND_WORKERS", "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK",
     "ROWS", "SOURCE", "STACK", "VISIBILITY", "Declaration", "Depth", "Observer", "Programs",
-    "Rank", "Row", "Stage", "Visibility", "is_idle",
+    "Rank", "Row", "Stage", "Visibility", "exit_name",
+    "is_idle",
 ]  # fmt: skip

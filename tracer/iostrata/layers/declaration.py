@@ -56,7 +56,7 @@ class Row(Struct, frozen=True):
     made of. ``grows``: when, and what to do. ``column``: of the benchmark's table.
     ``cause``: what a verdict calls it, together with others; empty: its segment.
     ``queued``: on a host, what operators call queueing. ``contended``: others may have what it
-    waits for, and it is told who.
+    waits for, and it is told who. ``reasoned``: it is told why it was.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Row(Struct, frozen=True):
     cause: str = ""
     queued: bool = False
     contended: bool = False
+    reasoned: bool = False
 
 
 class Rank(Struct, frozen=True):

@@ -20,6 +20,7 @@ VIRTIO: Final = Declaration(
             "hypervisor below this one.",
             "#ef9a9a",
             "host",
+            reasoned=True,
         ),
         Row(
             "vcpu.runqueue",

@@ -3,7 +3,7 @@
 
 from iostrata.stitch.account import Accounted, units_of
 from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, on_the_way
-from iostrata.stitch.behind import Behind
+from iostrata.stitch.behind import Behind, Parts
 from iostrata.stitch.bios import bios_of
 from iostrata.stitch.calls import (
     ENGINES,
@@ -71,11 +71,11 @@ __all__ = [
     "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP",
     "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "RUNNING", "SERVED",
     "UNASKED", "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns", "Commits",
-    "Downs", "Edges", "Idle", "Operations", "Owners", "Pieces", "Reads", "Requests", "Sleeps",
-    "SpanList", "Spans", "Stitched", "Submissions", "Units", "Window", "are_direct", "behind_cpus",
-    "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key", "follow",
-    "fuse_calls_of", "last_hit", "longest_read", "messages_of", "ninep_calls_of", "on_the_way",
-    "pieces_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "sleeps_of",
-    "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole",
-    "window_of", "windows",
+    "Downs", "Edges", "Idle", "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests",
+    "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Units", "Window", "are_direct",
+    "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key",
+    "follow", "fuse_calls_of", "last_hit", "longest_read", "messages_of", "ninep_calls_of",
+    "on_the_way", "pieces_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of",
+    "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of",
+    "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop virtio: what kept the guest's own code from running."""
+"""Hop virtio: what kept the guest's own code from running, and who or what was behind that."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, overlapping
+from iostrata.columns import AsOf, Containing, Ints, at, joined, overlapping, pair_key
 from iostrata.hops.hop import Context, Link
 from iostrata.hops.virtio.vcpus import vcpus_of
 from iostrata.hops.virtio.waits import waits_of
-from iostrata.layers import is_idle
-from iostrata.stitch import SpanList, Window, behind_cpus, sleeps_of
+from iostrata.layers import RANK, exit_name, is_idle
+from iostrata.stitch import (
+    Behind,
+    Columns,
+    Parts,
+    SpanList,
+    Spans,
+    Window,
+    behind_cpus,
+    sleeps_of,
+)
 
 Cpus = tuple[Ints, Ints, Ints, Ints]
 """Stretches of pieces on a virtual CPU: row of the piece, virtual CPU, begin and end."""
@@ -26,9 +37,8 @@ def context_of(link: Link, window: Window) -> Context | None:
     cpus = _vcpus_of(window, vcpus)
     exits = host.columns("kvm_exit", "exit_ns", "tid", "tgid", "vcpu", "reason", "isa")
     mine = np.isin(exits["tgid"], link.agents)
-    rows = np.flatnonzero(mine & ~is_idle(exits["isa"], exits["reason"]))
-    _keep(spans, link, cpus, "kvm.exit",
-          exits["vcpu"][rows], exits["exit_ns"][rows], exits["time_ns"][rows])  # fmt: skip
+    some = np.flatnonzero(mine & ~is_idle(exits["isa"], exits["reason"]))
+    left = {name: column[some] for name, column in exits.items()}
     vcpu_of = AsOf(exits["tid"], exits["time_ns"])
     sleeps = sleeps_of(host)
     # A virtual CPU enters guest mode soon after it runs again.
@@ -37,7 +47,44 @@ def context_of(link: Link, window: Window) -> Context | None:
     waits = waits_of(sleeps.rows(rows), "vcpu.runqueue")
     _keep(spans, link, cpus, "vcpu.runqueue",
           exits["vcpu"][found[rows]], waits.begin_ns, waits.end_ns, waits.owner)  # fmt: skip
-    return Context(spans.collect(), waits, behind_cpus(host, sleeps.rows(rows)), host)
+    behind = behind_cpus(host, sleeps.rows(rows))
+    number = np.arange(len(some)) + len(waits)
+    _keep(spans, link, cpus, "kvm.exit",
+          left["vcpu"], left["exit_ns"], left["time_ns"], number)  # fmt: skip
+    if not behind:
+        return Context(spans.collect(), waits, None, host)
+    lower = Spans(**joined([waits, _spans_of(left)]))
+    return Context(spans.collect(), lower, _with_reasons(behind, len(waits), left), host)
+
+
+def _spans_of(exits: Columns) -> Spans:
+    nobody = np.full(len(exits["vcpu"]), -1)
+    rank = np.full(len(nobody), RANK["kvm.exit"], np.int16)
+    return Spans(nobody, rank, exits["exit_ns"], exits["time_ns"], nobody)
+
+
+def _with_reasons(behind: Behind, waits: int, exits: Columns) -> Behind:
+    """Who is behind the waits, which come first, and why each of the exits was."""
+    people = behind.people
+    kinds, kind = np.unique(pair_key(exits["isa"], exits["reason"]), return_inverse=True)
+    _, first = np.unique(kind, return_index=True)
+    names = [
+        people.number(f"exit {exit_name(isa, reason)}", 0)
+        for isa, reason in zip(
+            exits["isa"][first].tolist(), exits["reason"][first].tolist(), strict=True
+        )
+    ]
+    why = np.array(names, np.int64)[kind] if len(kinds) else kind
+
+    def find(rows: Ints) -> Iterator[Parts]:
+        waiting = np.flatnonzero(rows < waits)
+        for span, begin, end, who in behind.find(rows[waiting]):
+            yield waiting[span], begin, end, who
+        place = np.flatnonzero(rows >= waits)
+        left = rows[place] - waits
+        yield place, exits["exit_ns"][left], exits["time_ns"][left], why[left]
+
+    return Behind(people, find)
 
 
 def _vcpus_of(window: Window, vcpus: Ints) -> Cpus:
