@@ -38,6 +38,7 @@ class TraceBuilder:
     _vmms: dict[int, str] = field(default_factory=dict)
     _cards: dict[str, str] = field(default_factory=dict)
     _images: dict[File, str] = field(default_factory=dict)
+    _backed: list[File] = field(default_factory=list)
     _extents: list[tuple[File, Extent]] = field(default_factory=list)
     _refused: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -115,8 +116,9 @@ class TraceBuilder:
         self._vmms[pid] = name
         return self
 
-    def image(self, device_key: int, inode: int, kind: str) -> Self:
+    def image(self, device_key: int, inode: int, kind: str, backed: bool = False) -> Self:
         self._images[device_key, inode] = kind
+        self._backed += [(device_key, inode)] * backed
         return self
 
     def extent(self, device_key: int, inode: int, extent: Extent) -> Self:
@@ -149,6 +151,7 @@ class TraceBuilder:
         if self._images:
             lines = (f"{dev}\t{inode}\t{kind}\n" for (dev, inode), kind in self._images.items())
             facts["images"] = "".join(lines)
+            facts["backed"] = "".join(f"{dev}\t{inode}\n" for dev, inode in self._backed)
         if self._extents:
             facts["image_maps"] = "".join(extent_line(*one) for one in self._extents)
         if self._cards:

@@ -3,7 +3,7 @@
  * Images that keep what is written to them elsewhere in their file: a line `dev inode format`
  * each, of all that a process has open.  A disk of its own stands for itself (dev), whatever its
  * node is.  The first bytes of a file tell, as they tell QEMU's own tools.  Of qcow2 also where
- * that is (qcow2.c).
+ * that is (qcow2.c), and a line `dev inode` of each that has a backing file.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -62,7 +62,7 @@ static const struct format *format_of(int fd)
 	return NULL;
 }
 
-static void tell(pid_t pid, const char *name, FILE *formats_out, FILE *maps)
+static void tell(pid_t pid, const char *name, const struct images_out *out)
 {
 	const struct format *format;
 	struct stat status;
@@ -82,14 +82,15 @@ static void tell(pid_t pid, const char *name, FILE *formats_out, FILE *maps)
 	number = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
 	dev = major(number) << 20 | minor(number);
 	if (format)
-		fprintf(formats_out, "%u\t%llu\t%s\n", dev, (unsigned long long)status.st_ino,
+		fprintf(out->formats, "%u\t%llu\t%s\n", dev, (unsigned long long)status.st_ino,
 			format->name);
-	if (format && !strcmp(format->name, "qcow2"))
-		qcow2_tell(fd, dev, status.st_ino, maps);
+	if (format && !strcmp(format->name, "qcow2") &&
+	    qcow2_tell(fd, dev, status.st_ino, out->maps))
+		fprintf(out->backed, "%u\t%llu\n", dev, (unsigned long long)status.st_ino);
 	close(fd);
 }
 
-void images_tell(pid_t pid, FILE *formats_out, FILE *maps)
+void images_tell(pid_t pid, const struct images_out *out)
 {
 	struct dirent *entry;
 	DIR *descriptors;
@@ -99,7 +100,7 @@ void images_tell(pid_t pid, FILE *formats_out, FILE *maps)
 	descriptors = opendir(path);
 	while (descriptors && (entry = readdir(descriptors))) {
 		if (entry->d_name[0] != '.')
-			tell(pid, entry->d_name, formats_out, maps);
+			tell(pid, entry->d_name, out);
 	}
 	if (descriptors)
 		closedir(descriptors);

@@ -159,10 +159,11 @@ static bool is_known(const struct header *header)
 	       MOST_TABLES_BYTES;
 }
 
-void qcow2_tell(int fd, unsigned int dev, uint64_t inode, FILE *out)
+bool qcow2_tell(int fd, unsigned int dev, uint64_t inode, FILE *out)
 {
 	struct image image = { .fd = fd, .dev = dev, .inode = inode, .out = out };
 	struct header *header = read_table(&image, 0, BLOCK_BYTES);
+	bool backed = header && header->backing_file;
 
 	image.time_ns = now_ns();
 	if (header && is_known(header)) {
@@ -172,4 +173,5 @@ void qcow2_tell(int fd, unsigned int dev, uint64_t inode, FILE *out)
 		tell_refcounts(&image, header);
 	}
 	free(header);
+	return backed;
 }

@@ -209,14 +209,18 @@ int vmms_write(unsigned int asked, int directory_fd);
 /* What O_DIRECT asks of a buffer, its length and the offset, on any disk. */
 #define BLOCK_BYTES 4096
 
-/* images.c: which of a process's files are images that are not raw, and where those keep what */
-void images_tell(pid_t pid, FILE *formats_out, FILE *maps);
+/* images.c: which of a process's files are images that are not raw, where those keep what, and
+ * which are over another one */
+struct images_out {
+	FILE *formats, *maps, *backed;
+};
+void images_tell(pid_t pid, const struct images_out *out);
 
 /* passthrough.c: which disks' controllers a process has as its own */
 void passthrough_tell(pid_t pid, FILE *out);
 
-/* qcow2.c: where an image keeps what its guest sees */
-void qcow2_tell(int fd, unsigned int dev, uint64_t inode, FILE *out);
+/* qcow2.c: where an image keeps what its guest sees; whether it is over another one */
+bool qcow2_tell(int fd, unsigned int dev, uint64_t inode, FILE *out);
 
 /* cgroups.c: the paths of the control groups whose ids the programs have noted */
 void cgroups_follow(const unsigned long long *ids);

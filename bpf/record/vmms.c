@@ -97,7 +97,8 @@ static bool read_limits(FILE *words, char *name, size_t size)
 }
 
 struct told {
-	FILE *names, *throttled, *images, *maps, *passthrough;
+	FILE *names, *throttled, *passthrough;
+	struct images_out images;
 };
 
 static void tell(pid_t pid, void *context)
@@ -107,7 +108,7 @@ static void tell(pid_t pid, void *context)
 	bool limited;
 	FILE *words;
 
-	images_tell(pid, told->images, told->maps);
+	images_tell(pid, &told->images);
 	passthrough_tell(pid, told->passthrough);
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	words = fopen(path, "re");
@@ -144,14 +145,17 @@ int vmms_write(unsigned int asked, int directory_fd)
 		return 0;
 	told.names = append(directory_fd, "facts/vmms");
 	told.throttled = append(directory_fd, "facts/throttled");
-	told.images = append(directory_fd, "facts/images");
-	told.maps = append(directory_fd, "facts/image_maps");
+	told.images.formats = append(directory_fd, "facts/images");
+	told.images.maps = append(directory_fd, "facts/image_maps");
+	told.images.backed = append(directory_fd, "facts/backed");
 	told.passthrough = append(directory_fd, "facts/passthrough");
-	error = told.names && told.throttled && told.images && told.maps && told.passthrough
+	error = told.names && told.throttled && told.passthrough && told.images.formats &&
+				told.images.maps && told.images.backed
 			? 0
 			: -errno;
 	if (!error)
 		error = duties_each(DUTY_vmm, tell, &told);
 	error = end(told.names, end(told.throttled, end(told.passthrough, error)));
-	return end(told.images, end(told.maps, error));
+	error = end(told.images.formats, end(told.images.maps, error));
+	return end(told.images.backed, error);
 }

@@ -157,6 +157,18 @@ def test_a_cluster_that_is_written_as_a_whole(tmp_path: Path) -> None:
     assert followed_right(chain, [writer], tmp_path) == 2 * CLUSTERS
 
 
+@pytest.mark.parametrize("backed", [False, True])
+def test_an_image_over_another_says_what_is_not_recorded(backed: bool, tmp_path: Path) -> None:
+    """What is copied from there has its time where the monitor's own is."""
+    chain = mapped(shuffled_clusters(4), (99, range(CLUSTERS)))
+    chain.host.builder.image(HOST_DISK, chain.image, "qcow2", backed=backed)
+    deep(chain)
+    gaps = found(chain, tmp_path).quality.not_observed
+    assert [gap.merged_into for gap in gaps if "image below" in gap.where] == [
+        "vmm.submit"
+    ] * backed
+
+
 def test_places_of_tables_are_for_what_is_made_durable() -> None:
     extents = [Extent(1, -1, CLUSTER, 0), Extent(1, 0, 2 * CLUSTER, 5 * CLUSTER),
                Extent(9, 3 * CLUSTER, CLUSTER, 0)]  # fmt: skip
@@ -205,3 +217,29 @@ def test_a_disk_beside_a_raw_one(tmp_path: Path) -> None:
     assert virtio.bypassed == ("vdc",)
     printed = " ".join(table.plain(summarise(breakdown)).split())
     assert "nothing that host saw is known to be what vdc was asked; it is not followed" in printed
+
+
+@pytest.mark.parametrize("part", [0.3, 0.8])
+def test_a_snapshot_while_it_is_recorded(part: float, tmp_path: Path) -> None:
+    """From then on the guest's writes are in another file. The one with most of them is followed;
+    what is in the other is counted, and is nothing else's."""
+    chain = Local()
+    writer = chain.writer()
+    for number in range(WRITES):
+        if number == int(part * WRITES):
+            chain.image += 11
+            chain.host.builder.image(HOST_DISK, chain.image, "qcow2")
+            chain.placed = lambda offset: offset + FIRST
+            chain.host.builder.extent(HOST_DISK, chain.image, Extent(99, 0, WRITES * BLOCK, FIRST))
+        request = replace(LATE.disk, device=60_000 + 100 * number)
+        chain.durable_write(writer, number * BLOCK, replace(LATE, disk=request))
+    breakdown = found(chain, tmp_path)
+    (virtio,) = breakdown.quality.crossings
+    (mine,) = accounts(breakdown).values()
+    held = [account["host/device.data"] for account in mine if "host/device.data" in account]
+    # Each has a time of its own, by which it is known.
+    numbers = {round((ns - 60_000) / 100) for ns in held}
+    since = int(part * WRITES)
+    assert numbers == ({*range(since)} if part > 0.5 else {*range(since, WRITES)})
+    assert virtio.followed == len(numbers)
+    assert breakdown.quality.unfollowed == len(mine) - len(numbers) > 0

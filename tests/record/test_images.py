@@ -47,10 +47,10 @@ def holder(*descriptors: int) -> Iterator[int]:
 
 def facts_of(images: Program, place: Path, *descriptors: int) -> Facts:
     """As a recording has them."""
-    with holder(*descriptors) as pid:
-        done = images.run(pid)
-    assert not done.returncode
     place.mkdir(exist_ok=True)
+    with holder(*descriptors) as pid:
+        done = images.run(pid, place / "backed")
+    assert not done.returncode
     (place / "images").write_text(done.stdout)
     (place / "image_maps").write_text(done.stderr)
     facts, defects = read_facts(place)
@@ -106,14 +106,15 @@ L1, REFCOUNTS, BLOCK = 3, 1, 2
 
 
 def qcow2(
-    place: Path, clusters: dict[int, int], *, version: int = 3, features: int = 0, bits: int = 16
-) -> None:
+    place: Path, clusters: dict[int, int], *, version: int = 3, features: int = 0, bits: int = 16,
+    backing: int = 0,
+) -> None:  # fmt: skip
     """An image as QEMU's docs/interop/qcow2.rst describes it: the entry of each guest's cluster."""
     covered = CLUSTER // 8
     tables = sorted({number // covered for number in clusters})
     first = [10 + n for n in range(len(tables))]
     header = struct.pack(
-        ">4sIQIIQIIQQIIQQ", b"QFI\xfb", version, 0, 0, bits, covered * CLUSTER * 3, 0, 3,
+        ">4sIQIIQIIQQIIQQ", b"QFI\xfb", version, backing, 0, bits, covered * CLUSTER * 3, 0, 3,
         L1 * CLUSTER, REFCOUNTS * CLUSTER, 1, 0, 0, features,
     )  # fmt: skip
     l1 = [0, 0, 0]
@@ -176,6 +177,19 @@ def test_what_is_kept_otherwise_has_no_map(
     """Another file has the data, clusters have parts, or it is none that was ever made."""
     qcow2(tmp_path / "image", {0: at(5)}, **wrong)
     assert extents(images, tmp_path / "facts", tmp_path / "image") == []
+
+
+def test_an_image_over_another(images: Program, tmp_path: Path) -> None:
+    """The header has where the other's name is."""
+    with ExitStack() as closed:
+        opened = []
+        for name, backing in (("alone", 0), ("over", 1024)):
+            qcow2(tmp_path / name, {0: at(5)}, backing=backing)
+            opened.append(os.open(tmp_path / name, os.O_RDONLY))
+            closed.callback(os.close, opened[-1])
+        facts = facts_of(images, tmp_path / "facts", *opened)
+    assert facts.backed == {key(tmp_path / "over")}
+    assert facts.images.keys() == {key(tmp_path / name) for name in ("alone", "over")}
 
 
 def test_an_image_that_is_cut_short(images: Program, tmp_path: Path) -> None:

@@ -249,7 +249,8 @@ def test_where_an_image_keeps_what(tmp_path: Path) -> None:
         ("tsc", "virtual CPU's offset"), ("exchange", "exchange of clocks"), ("stacks", "stack"),
         ("cgroups", "control group"), ("connections", "connection"), ("echoes", "echo"),
         ("overlays", "overlay"), ("throttled", "virtual machine"), ("vmms", "virtual machine"),
-        ("images", "image"), ("image_maps", "range of an image"), ("cards", "network card"),
+        ("images", "image"), ("backed", "image over another"),
+        ("image_maps", "range of an image"), ("cards", "network card"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from iostrata.trace.clocks import EXCHANGE_COLUMNS, exchange_of, parse_exchange,
 from iostrata.trace.echo import ECHOES, HEAD, parse_echo
 from iostrata.trace.facts import BlockDevice, Facts, Mount, Passthrough, device_key, unescape
 from iostrata.trace.files import MOST_FACT_BYTES, read_small
-from iostrata.trace.images import by_file, parse_extent, parse_image
+from iostrata.trace.images import by_file, parse_extent, parse_file, parse_image
 
 Parsed = TypeVar("Parsed")
 
@@ -67,6 +67,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         throttled=dict(files.lines("throttled", "virtual machine", _vmm)),
         vmms=dict(files.lines("vmms", "virtual machine", _vmm)),
         images=dict(files.lines("images", "image", parse_image)),
+        backed=frozenset(files.lines("backed", "image over another", parse_file)),
         image_maps=by_file(files.lines("image_maps", "range of an image", parse_extent)),
         cards=dict(files.lines("cards", "network card", _card)),
         passthrough=tuple(files.lines("passthrough", "disk of a guest's own", _passthrough)),

@@ -91,7 +91,8 @@ class Facts:
     sent; empty: it was not asked for them. ``throttled``: the name of each QEMU whose command line
     limits a disk, by its process; empty where it has none. ``vmms``: the same of every QEMU.
     ``images``: the format of the files that these had open, of those that are not raw;
-    ``image_maps``: where those kept what, as far as that was there. ``cards``: the driver of each
+    ``backed``: those over another one; ``image_maps``: where they kept what, as far as that was
+    there. ``cards``: the driver of each
     network card, by its interface. ``passthrough``: as told when the recording began, and ended.
     """
 
@@ -108,6 +109,7 @@ class Facts:
     throttled: Mapping[int, str] = field(default_factory=dict)
     vmms: Mapping[int, str] = field(default_factory=dict)
     images: Mapping[File, str] = field(default_factory=dict)
+    backed: frozenset[File] = frozenset()
     image_maps: Mapping[File, tuple[Extent, ...]] = field(default_factory=dict)
     cards: Mapping[str, str] = field(default_factory=dict)
     passthrough: tuple[Passthrough, ...] = ()

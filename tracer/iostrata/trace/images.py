@@ -37,6 +37,11 @@ def parse_image(line: str) -> tuple[File, str]:
     return _file(dev, inode), shown(kind)
 
 
+def parse_file(line: str) -> File:
+    dev, inode = line.split("\t")
+    return _file(dev, inode)
+
+
 def parse_extent(line: str) -> tuple[File, Extent]:
     time, dev, inode, offset, size, place = line.split("\t")
     extent = Extent(

@@ -39,7 +39,8 @@ KEPT_ENV: Final = frozenset(
 KEPT_FIELDS: Final = frozenset({"program"})
 # Facts that hold numbers and the kernel's own names only.
 KEPT_FACTS: Final = (
-    "cpus", "exchange", "image_maps", "images", "overlays", "passthrough", "stacks", "tsc",
+    "backed", "cpus", "exchange", "image_maps", "images", "overlays", "passthrough", "stacks",
+    "tsc",
 )  # fmt: skip
 ZEROS: Final = bytes(1 << 20)
 

@@ -17,7 +17,7 @@ from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
-from iostrata.hops.virtio.images import placed_by, unknown_formats
+from iostrata.hops.virtio.images import over_others, placed_by, unknown_formats
 from iostrata.hops.virtio.serves import reads_of, serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
 from iostrata.model import NotObserved
@@ -87,3 +87,6 @@ class Virtio(Hop):
                 what = "its command line limits a disk (throttling), and no point tells of it"
                 name = throttled[pid] or f"of process {pid}"
                 yield NotObserved(f"limits by QEMU {name}", what, "vmm.submit")
+        if over_others(link):
+            what = "what is read of it before a part of a cluster is written first is not recorded"
+            yield NotObserved("image below", what, "vmm.submit")

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints, columns_of, integers, pair_key
-from iostrata.hops.hop import READ_MARK, Serves
+from iostrata.hops.hop import READ_MARK, Link, Serves
 from iostrata.hops.processes import ROOM_KEY, ROOM_MARK
 from iostrata.hops.translation import NO_KEY
 from iostrata.trace import Extent, File, Trace, inode_numbers
@@ -114,6 +114,16 @@ def unknown_formats(lower: Trace) -> list[str]:
     facts = lower.facts
     unknown = {*images_of(lower).values()} - facts.image_maps.keys()
     return sorted({facts.images[file] for file in unknown})
+
+
+def over_others(link: Link) -> bool:
+    """Whether an image that a guest's disks are in is over another one: what is written of a
+    cluster for the first time is read there first."""
+    lower = link.lower.trace
+    backed = lower.facts.backed
+    groups = [group for group, file in images_of(lower).items() if file in backed]
+    served = link.serves.group[link.pairs.serve] if groups else np.zeros(0, np.int64)
+    return bool(np.isin(served, groups).any())
 
 
 def _same(one: int, other: int) -> bool:
