@@ -50,6 +50,11 @@ def test_qcow2_with_another_image_below(tmp_path: Path) -> None:
     assert "qemu-utils" in scenario(tmp_path, format="qcow2").packages("host")
 
 
+def test_qcow2_that_has_its_clusters_from_the_start(tmp_path: Path) -> None:
+    made = log_of(tmp_path, format="qcow2", preallocation="full")[0]
+    assert made.endswith("-f qcow2  -o preallocation=full /mnt/image.img 256M")
+
+
 def test_a_disk_of_the_machine_below(tmp_path: Path) -> None:
     """``Told`` says that every disk is /dev/vdb."""
     log = log_of(tmp_path, directory=None, device="fast")
@@ -108,6 +113,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "in no place": ({"directory": None}, "directory: an image is in one place"),
     "on no disk": ({"directory": None, "device": "quick"}, "device: there is no device quick"),
     "raw over another": ({"backing": "raw"}, "backing: only a qcow2 file has one"),
+    "raw and there from the start": (
+        {"preallocation": "full"},
+        "preallocation: only a qcow2 file has one",
+    ),
     "of a format that nobody makes": (
         {"directory": None, "transport": {"driver": "null-co"}, "format": "qcow2"},
         "format: nobody makes an image there",

@@ -286,6 +286,11 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
         "workloads[0].directory: there is no mount /mnt",
         "known mounts: /data",
     ),
+    "a workload of which nothing is recorded": (
+        lambda found: found["machines"][0].update(recorded=False),
+        "workloads[0].machine: there is no recorded machine guest",
+        "known recorded machines: host",
+    ),
     "rows of an unknown machine": (
         lambda found: found["injections"][0].update(rows=["srever/device.*"]),
         "injections[0].rows: there is no machine srever",

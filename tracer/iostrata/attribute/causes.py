@@ -15,7 +15,8 @@ from iostrata.layers import ROWS
 from iostrata.model import Breakdown, Cause, Layer, Row, Sum, Tail
 
 CAUSES: Final = {row.name: row.cause for row in ROWS}
-CONTENDED: Final = frozenset(row.name for row in ROWS if row.contended)
+# Of these it is told why, and not who.
+REASONED: Final = frozenset(row.name for row in ROWS if row.reasoned)
 QUEUED: Final = frozenset(row.name for row in ROWS if row.queued)
 # Above them is the guest, below them what serves the host.
 HYPERVISOR: Final = "hypervisor"
@@ -54,7 +55,7 @@ def causes(
 
 
 def _kept_by_others(rows: Iterable[Row]) -> Iterator[Row]:
-    return (row for row in rows if row.layer.row in CONTENDED)
+    return (row for row in rows if row.layer.row not in REASONED)
 
 
 def operators(breakdown: Breakdown, writes: Ints, total_mean_ns: float) -> tuple[Sum, ...]:

@@ -53,18 +53,22 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
 
 
 def served_by(
-    lower: Trace, processes: Ints, reads: bool = False, file_of: File = pair_key
+    lower: Trace,
+    processes: Ints,
+    reads: bool = False,
+    file_of: File = pair_key,
+    rooms: bool = False,
 ) -> tuple[Serves, Pieces]:
     """Each of their calls and requests, by the place in the file and the size.
 
-    ``reads``: also those that read, as groups of their own. What makes room in a file is in one of
-    its own, too. ``file_of``: a number for each file, of
+    ``reads``: also those that read, as groups of their own; ``rooms``: and what makes room in a
+    file. ``file_of``: a number for each file, of
     its own number and its file system's.
     """
     if not len(processes):
         return NO_SERVES, NO_PIECES
     parts = (
-        _by_calls(_calls(lower, processes, reads), file_of),
+        _by_calls(_calls(lower, processes, reads, rooms), file_of),
         _by_requests(_requests(lower, processes, reads), file_of),
     )
     serves = Serves(**joined([serves for serves, _ in parts]))
@@ -74,8 +78,8 @@ def served_by(
 
 
 def read_by(lower: Trace, processes: Ints) -> Reads:
-    """What each of the pieces of ``served_by`` with reads read."""
-    calls, requests = _calls(lower, processes, reads=True), _requests(lower, processes, reads=True)
+    """What each of the pieces of ``served_by`` with reads and rooms read."""
+    calls, requests = _calls(lower, processes, True, True), _requests(lower, processes, reads=True)
     flags = np.concatenate([calls["open_flags"], requests.open_flags])
     inode = np.concatenate([calls["inode"], requests.inode])
     reading = np.concatenate([_reads(calls["call"]), requests.read])
@@ -95,14 +99,16 @@ def _reads(call: Ints) -> NDArray[np.bool_]:
     return reading
 
 
-def _calls(lower: Trace, processes: Ints, reads: bool) -> dict[str, Ints]:
+def _calls(lower: Trace, processes: Ints, reads: bool, rooms: bool) -> dict[str, Ints]:
     """Those that succeeded, in order of their ends."""
     calls = columns_of(
         lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
         "offset_bytes", "size_bytes", "result", "open_flags",
     )  # fmt: skip
     call = calls["call"]
-    wanted = (call >= CALL_WRITE) & (call <= CALL_FDATASYNC) | (call == CALL_FALLOCATE)
+    wanted = (call >= CALL_WRITE) & (call <= CALL_FDATASYNC)
+    if rooms:
+        wanted |= call == CALL_FALLOCATE
     if reads:
         wanted |= _reads(call)
     rows = np.flatnonzero(wanted & np.isin(calls["tgid"], processes) & (calls["result"] >= 0))

@@ -11,8 +11,11 @@ from iostrata.trace.layout import THREAD_VMM
 
 
 def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
-    """Every call and every request of a VMM that writes or makes durable; ``reads``: or reads."""
-    return served_by(lower, processes_of(lower, THREAD_VMM), reads)
+    """Every call and every request of a VMM that writes or makes durable; ``reads``: or reads.
+
+    Also those that make room in a file, each for a place of it.
+    """
+    return served_by(lower, processes_of(lower, THREAD_VMM), reads, rooms=True)
 
 
 def reads_of(lower: Trace) -> Reads:
