@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -19,10 +20,19 @@ from iostrata.recording import open_recording
 from iostrata.report import waterfall
 from iostrata.report.who import named
 from iostrata.trace import Extent
-from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, Costs
+from tests.chain import (
+    FDATASYNC,
+    GUEST_DISK,
+    IMAGE_INODE,
+    NFS,
+    PWRITEV,
+    Chain,
+    Costs,
+    drawn,
+)
 from tests.hops.test_images import CLUSTER, LATE, found
 from tests.images import HOST_DISK, Local
-from tests.stitch.test_chain import close, only_thread, qualified
+from tests.stitch.test_chain import close, only_thread, qualified, summed
 from tests.stitch.test_truth import accounts
 from tests.synthetic import FUA, Request, Writer
 
@@ -216,6 +226,32 @@ def test_a_single_write_names_the_place_that_room_was_made_for(tmp_path: Path) -
     shown = waterfall.render([one], Quality(), 120, True, 60).plain
     (line,) = (line for line in shown.splitlines() if "image.allocate" in line and " at " in line)
     assert f"{CLUSTER // 1024}k at " in line
+
+
+@dataclass
+class OnNfs(Chain):
+    """An image of qcow2 on a server: a table is written before the data of each write."""
+
+    def carried_out(self, enter: int, offset: int, costs: Costs, account: Counter[str]) -> int:
+        table: Counter[str] = Counter()
+        done = super().carried_out(enter, 0, costs, table)
+        table["server/device.image"] = table.pop("server/device.data")
+        table["host/vmm.submit"] = 5_000
+        account += table
+        return super().carried_out(done + 5_000, offset + CLUSTER, costs, account)
+
+
+def test_tables_on_a_server_are_told_apart_there(tmp_path: Path) -> None:
+    chain = OnNfs()
+    for extent in (Extent(1, -1, CLUSTER, 0), Extent(9, 0, 40 * CLUSTER, CLUSTER)):
+        chain.host.builder.extent(NFS, IMAGE_INODE, extent)
+    chain.host.builder.image(NFS, IMAGE_INODE, "qcow2")
+    writer, random = chain.writer(), Random(3)
+    for number in range(WRITES):
+        chain.durable_write(writer, number * CLUSTER, drawn(random, number + 1))
+    recorded = found(chain, tmp_path, "guest host server")
+    for mine, true in zip(only_thread(recorded), writer.truth, strict=True):
+        close(summed(mine), summed(qualified(true)))
 
 
 def test_tables_that_may_be_anothers_are_nobodys(tmp_path: Path) -> None:

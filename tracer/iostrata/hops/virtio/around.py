@@ -153,7 +153,8 @@ def _tables(link: Link, own: _Own) -> Iterator[Tied]:
     )  # fmt: skip
     serve = other[column]
     before = link.end_ns[serve] <= own.first_ns[row] + ROUNDING_NS
-    before &= link.begin_ns[serve] >= own.begin_ns[row] - ROUNDING_NS
+    latest_ns = link.begin_ns[serve] + link.clock.slack[1]
+    before &= latest_ns >= own.begin_ns[row] - ROUNDING_NS
     row, serve = row[before], serve[before]
     if len(row):
         alone = _alone(link, own.ask[row], serve)
@@ -162,10 +163,12 @@ def _tables(link: Link, own: _Own) -> Iterator[Tied]:
 
 
 def _alone(link: Link, ask: Ints, serve: Ints) -> NDArray[np.bool_]:
-    """Of each of these serves, whether its ask was all that its disk had to do meanwhile."""
+    """Of each of these serves, whether its ask was all that its disk had to do meanwhile, by any
+    relation of the clocks that may be."""
     requests = requests_of(whole(link.upper))[0]
+    early, late = link.clock.slack
     row, _ = overlapping(
-        link.asks.group[ask], link.begin_ns[serve], link.end_ns[serve],
+        link.asks.group[ask], link.begin_ns[serve] + early, link.end_ns[serve] + late,
         requests.device_key, requests.issue_ns, requests.complete_ns,
     )  # fmt: skip
     alone: NDArray[np.bool_] = np.bincount(row, minlength=len(ask)) == 1
