@@ -26,11 +26,12 @@ class Local(Chain):
     """``placed``: where in its file the image keeps what the guest writes at an offset.
 
     ``whole``: so many bytes at a multiple of as many are written, if any is. ``asked``: how many
-    requests the monitor was given.
+    requests the monitor was given. ``rwf``: with which it writes.
     """
 
     placed: Callable[[int], int] = int
     whole: int = 0
+    rwf: int = 0
     asked: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class Local(Chain):
                        state=2, subject_tid=tid)  # fmt: skip
         self.host.emit("syscall", back + 600, tid, enter_ns=enter, inode=self.image, dev=HOST_DISK,
                        offset_bytes=place, size_bytes=size, result=size, tgid=self.vmm,
-                       open_flags=O_DIRECT, call=PWRITEV)  # fmt: skip
+                       open_flags=O_DIRECT, call=PWRITEV, rwf=self.rwf)  # fmt: skip
         account += Counter({f"host/{row}": ns for row, ns in spent.items()})
         account += Counter({
             "host/syscall": costs.client + 600, "host/wakeup.interrupt": 700,

@@ -160,6 +160,16 @@ def test_a_sync_behind_a_write_that_need_not_be_durable_is_not_its_own(tmp_path:
         assert "host/device.flush" not in mine
 
 
+def test_a_write_that_is_durable_by_itself_has_no_sync(tmp_path: Path) -> None:
+    """A newer QEMU may write with RWF_DSYNC: what is synced behind that is another's."""
+    chain = Around(rwf=2)
+    chain.behind = [chain.sync]
+    chain.flags |= FUA
+    written(chain)
+    for mine in only_thread(found(chain, tmp_path)):
+        assert "host/device.flush" not in mine
+
+
 def test_a_sync_that_has_to_wait_for_anothers(tmp_path: Path) -> None:
     """QEMU has one at a time: a write's data is there 20 us before another write's sync ends. And
     what syncs behind a write's own is not waited for, although that is not complete yet."""

@@ -21,7 +21,7 @@ from iostrata.report import table
 from iostrata.trace import Extent, read_trace
 from iostrata.trace.layout import THREAD_VMM
 from tests.builder import TraceBuilder
-from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, Costs
+from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, Chain, Costs
 from tests.images import HOST_DISK, Local
 from tests.network import exchanged
 from tests.stitch.test_truth import accounts, conserves
@@ -54,7 +54,7 @@ def deep(chain: Local, disk: int = GUEST_DISK, first: int = 0) -> list[Writer]:
     return writers
 
 
-def found(chain: Local, path: Path, machines: str = "guest host") -> Breakdown:
+def found(chain: Chain, path: Path, machines: str = "guest host") -> Breakdown:
     """The clocks are known: so regular a world fits others as well."""
     chain.recording(path, machines)
     for name in machines.split():

@@ -15,11 +15,13 @@ from iostrata.hops.hop import READ_MARK, Serves
 from iostrata.stitch import (
     NO_PIECES,
     OPEN_OF_DEVICE,
+    PLAIN,
     Pieces,
     Reads,
     Submissions,
     are_direct,
     longest_read,
+    method_of_write,
     pieces_of,
     submissions_of,
 )
@@ -94,6 +96,15 @@ def read_by(lower: Trace, processes: Ints) -> Reads:
     )
 
 
+def durable_by(lower: Trace, processes: Ints, reads: bool) -> NDArray[np.bool_]:
+    """Of each of the serves of ``served_by`` with rooms, whether what it wrote is durable by itself
+    once it is over."""
+    calls, requests = _calls(lower, processes, reads, True), _requests(lower, processes, reads)
+    method = method_of_write(calls["open_flags"], calls["rwf"])
+    written = (calls["call"] >= CALL_WRITE) & (calls["call"] < CALL_FSYNC)
+    return np.concatenate([written & (method != PLAIN), requests.method != PLAIN])
+
+
 def _reads(call: Ints) -> NDArray[np.bool_]:
     reading: NDArray[np.bool_] = (call >= CALL_READ) & (call <= CALL_PREADV2)
     return reading
@@ -103,7 +114,7 @@ def _calls(lower: Trace, processes: Ints, reads: bool, rooms: bool) -> dict[str,
     """Those that succeeded, in order of their ends."""
     calls = columns_of(
         lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
-        "offset_bytes", "size_bytes", "result", "open_flags",
+        "offset_bytes", "size_bytes", "result", "open_flags", "rwf",
     )  # fmt: skip
     call = calls["call"]
     wanted = (call >= CALL_WRITE) & (call <= CALL_FDATASYNC)

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of, overlapping
 from iostrata.hops.hop import READ_MARK, Asks, Link, Pairs
 from iostrata.hops.match import ROUNDING_NS, SINCE_EVER
-from iostrata.hops.processes import ROOM_KEY, ROOM_MARK
+from iostrata.hops.processes import ROOM_KEY, ROOM_MARK, durable_by, processes_of
 from iostrata.layers import RANK, STACK
 from iostrata.stitch import FUA, Spans, requests_of, whole
 from iostrata.trace import Trace
+from iostrata.trace.layout import THREAD_VMM
 
 THROUGH: Final = "write through"
 Tied = tuple[Ints, Ints, Ints]
@@ -85,6 +86,8 @@ def _made_durable(link: Link, own: _Own) -> Iterator[Tied]:
     sync of an image at a time, which is for all that was written before it began.
     """
     some = own.where(_durable(link.upper, link.asks.rows(own.ask)))
+    if len(some.ask):
+        some = some.where(~_by_itself(link, some.ask))
     other = np.flatnonzero(_of_image(link))
     row, column = overlapping(
         some.group, some.last_ns, some.end_ns,
@@ -98,6 +101,14 @@ def _made_durable(link: Link, own: _Own) -> Iterator[Tied]:
     near = (late <= ROUNDING_NS - link.clock.slack[0]) & ~np.isin(row, row[sure])
     row, serve = row[sure | near], serve[sure | near]
     yield some.ask[row], serve, some.last_ns[row]
+
+
+def _by_itself(link: Link, ask: Ints) -> NDArray[np.bool_]:
+    """Which of some asks were served by a write that needs no sync behind it (RWF_DSYNC)."""
+    lower = link.lower.trace
+    durable = durable_by(lower, processes_of(lower, THREAD_VMM), link.hop.reads)
+    row, serve = link.served(ask)
+    return np.bincount(row[durable[link.serves.piece[serve]]], minlength=len(ask)) > 0
 
 
 def _synced_ns(link: Link, other: Ints, own: _Own) -> Ints:
