@@ -21,6 +21,8 @@ from tests.synthetic import O_DSYNC, Clock, Request, World, Writer, clock, devic
 MOUNTS, DISK = (device(0, 40), device(0, 41)), device(8, 0)
 APP, KWORKER, DAEMON = 200, 90, 600
 WRITE = 16
+FSYNC = 20
+PWRITEV2, FDATASYNC = 5, 7
 INTERRUPT, RUNQUEUE = 700, 1_100
 
 
@@ -37,32 +39,52 @@ class Pair:
         for n in range(2):
             self.host.target(DAEMON + 10 * n, comm=b"virtiofsd", kind=THREAD_DAEMON)
         self.uniques = [100, 100]
+        self.tells = True
 
-    def durable_write(self, which: int, way: int, disk: Request | None) -> None:
-        """As long there as back, so that causality finds the very relation of the clocks."""
-        app, mount, daemon = self.apps[which], MOUNTS[which], DAEMON + 10 * which
+    def durable_write(
+        self,
+        which: int,
+        way: int,
+        disk: Request | None,
+        offset: int = 0,
+        mount: int | None = None,
+        syncs: bool = False,
+    ) -> None:
+        """As long there as back, so that causality finds the very relation of the clocks.
+
+        ``mount``: whose daemon it asks, if that is not its own. ``syncs``: what it asks for.
+        """
+        on = which if mount is None else mount
+        app, daemon = self.apps[which], DAEMON + 10 * on
         self.uniques[which] += 2
         app.enter()
         app.cpu(4_000)
         send = app.now
-        thread = Writer(self.host, daemon, DISK, send + way, kind=THREAD_DAEMON)
+        thread = Writer(self.host, daemon + which - on, DISK, send + way, kind=THREAD_DAEMON)
         thread = replace(thread, floor="fuse.daemon")
         told = {"unique": self.uniques[which], "tgid": daemon}
-        self.host.emit("virtiofs_request", thread.now, daemon, opcode=WRITE, **told)
+        if self.tells:
+            self.host.emit("virtiofs_request", thread.now, daemon, opcode=WRITE, **told)
         thread.cpu(3_000)
         if disk:
             thread.floor, thread._enter = "syscall", thread.now
             thread.cpu(900)
             thread.data(disk)
             thread.cpu(600)
-            thread.leave("pwritev", flags=O_DSYNC, result=8192, size=8192)
+            size = 0 if syncs else 8192
+            self.host.emit("syscall", thread.now, thread.tid, enter_ns=thread._enter, inode=12,
+                           offset_bytes=-1 if syncs else offset, dev=DISK, result=size,
+                           size_bytes=size, tgid=daemon, open_flags=O_DSYNC,
+                           call=FDATASYNC if syncs else PWRITEV2)  # fmt: skip
             thread.floor = "fuse.daemon"
         thread.cpu(2_000)
-        self.host.emit("virtiofs_reply", thread.now, daemon, opcode=0, **told)
+        if self.tells:
+            self.host.emit("virtiofs_reply", thread.now, daemon, opcode=0, **told)
         end = thread.now + way
         self.guest.emit("fuse_request", end, KWORKER, unique=told["unique"], send_ns=send,
-                        offset_bytes=0, size_bytes=8192, dev=mount, asking_tid=app.tid,
-                        opcode=WRITE, error=0)  # fmt: skip
+                        offset_bytes=0 if syncs else offset, size_bytes=0 if syncs else 8192,
+                        dev=MOUNTS[on], asking_tid=app.tid, opcode=FSYNC if syncs else WRITE,
+                        error=0)  # fmt: skip
         wake = end + INTERRUPT
         app.now = wake + RUNQUEUE
         self.guest.emit("sched_resume", app.now, app.tid, off_ns=send + 300, wake_ns=wake,
@@ -92,6 +114,47 @@ class Pair:
             {row if "/" in row else f"guest/{row}": ns for row, ns in account.items() if ns}
             for account in self.apps[which].truth
         ]
+
+
+def in_rust(pair: Pair) -> Pair:
+    """A daemon that tells of no request: what it does around its calls is on the way."""
+    pair.tells = False
+    return pair
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_daemon_that_tells_of_no_request_is_known_by_its_calls(tmp_path: Path, seed: int) -> None:
+    random, pair = Random(seed), in_rust(Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0))))
+    disks = [Request(scheduler=None, device=random.randint(9_000, 99_000)) for _ in range(40)]
+    for number, disk in enumerate(disks):
+        way, place = random.randint(20_000, 90_000), 8192 * (number % 5)
+        pair.durable_write(0, way, disk, place, syncs=number % 3 == 0)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.hop, crossing.asked, crossing.followed) == ("virtiofs", 40, 40)
+    assert any("virtiofsd's own work" in gap.where for gap in found.quality.not_observed)
+    (mine,) = accounts(found).values()
+    for account, truth in zip(mine, pair.truth(0), strict=True):
+        for rows in (account, truth):
+            way = ("host/virtiofs.there", "host/virtiofs.back", "host/fuse.daemon")
+            rows["way"] = sum(rows.pop(row, 0) for row in way)
+        assert account == truth
+
+
+def test_one_place_of_two_files_at_once_is_nobodys(tmp_path: Path) -> None:
+    """Both are written while both are asked for: which is whose, the calls do not tell."""
+    pair = in_rust(Pair())
+    disk = Request(scheduler=None, device=60_000)
+    for number in range(10):
+        pair.durable_write(0, 30_000, disk, 8192 * (number + 1))
+        begin = pair.apps[0].now
+        pair.durable_write(0, 30_000, disk)
+        pair.apps[1].now = begin + 15_000
+        pair.durable_write(1, 30_000, disk, mount=0)
+        pair.apps[0].now = pair.apps[1].now + 50_000
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (30, 10, 20)
 
 
 def drawn(random: Random) -> tuple[int, Request | None]:

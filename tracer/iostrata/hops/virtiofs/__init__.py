@@ -2,17 +2,29 @@
 """The hop from a guest's virtio file system to its daemon on the host (QEMU's virtiofsd).
 
 Its wire key is a request's number, ``unique`` to the connection: the guest's kernel tells it of
-what it sends, the daemon's own functions of what they take up and answer.
+what it sends, the daemon's own functions of what they take up and answer. Of a daemon without such
+functions (in Rust) its calls are known by their place in the file, not by the file: of what is
+written at one place of two files at once, and of two syncs at once, nothing tells which is whose.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
-from iostrata.hops.virtiofs.asks import asks_of
+from iostrata.hops.virtiofs.asks import asks_by_place, asks_of
 from iostrata.hops.virtiofs.crossing import crossing_of
-from iostrata.hops.virtiofs.serves import serves_of
+from iostrata.hops.virtiofs.serves import serves_of, tells_requests
+from iostrata.model import NotObserved
 from iostrata.stitch import DAEMON, Pieces, Spans
 from iostrata.trace import Trace
+
+NO_FUNCTIONS: Final = NotObserved(
+    "virtiofsd's own work",
+    "it has no functions to look at (the one in Rust), only calls",
+    "virtiofs.there and virtiofs.back",
+)
 
 
 class Virtiofs(Hop):
@@ -31,6 +43,13 @@ class Virtiofs(Hop):
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
+
+    def translated(self, asks: Asks, upper: Trace, lower: Trace) -> Asks:
+        return asks if tells_requests(lower) else asks_by_place(upper)
+
+    def not_observed(self, link: Link) -> Iterator[NotObserved]:
+        if not tells_requests(link.lower.trace):
+            yield NO_FUNCTIONS
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
