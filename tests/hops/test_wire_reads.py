@@ -15,6 +15,7 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import table
+from iostrata.trace.layout import CALL_FALLOCATE
 from tests.reading import O_DIRECT
 from tests.stitch.test_reads import served
 from tests.stitch.test_truth import accounts
@@ -173,3 +174,19 @@ def test_reads_are_no_writes_of_a_target(kind: type[Wire], tmp_path: Path) -> No
         wire.read(number * 64 * PAGE, PAGE, MISSED, "device")
     with pytest.raises(NothingToAnalyse):
         analyse(open_recording(wire.recording(tmp_path, "target")))
+
+
+@pytest.mark.parametrize("kind", [Nbd, Tgt])
+def test_a_daemon_that_punches_holes_reads_what_it_reads(kind: type[Nbd], tmp_path: Path) -> None:
+    """What was trimmed is a call of its own, and none of these."""
+    wire = kind()
+    for number in range(6):
+        place = number * 64 * PAGE
+        wire.read(place, 4 * PAGE, MISSED, "target device")
+        daemon = wire.thread()
+        begin = daemon.now + 5_000
+        wire.target.emit("syscall", begin + 15_000, daemon.tid, enter_ns=begin, dev=TARGET_DISK,
+                         inode=EXPORT_INODE, offset_bytes=place, size_bytes=PAGE, tgid=THREAD,
+                         result=0, open_flags=2, call=CALL_FALLOCATE)  # fmt: skip
+        wire.read(place + 8 * PAGE, PAGE, CACHED, "target page cache")
+    wire.holds(tmp_path)

@@ -64,8 +64,7 @@ def served_by(
     """Each of their calls and requests, by the place in the file and the size.
 
     ``reads``: also those that read, as groups of their own; ``rooms``: and what makes room in a
-    file. ``file_of``: a number for each file, of
-    its own number and its file system's.
+    file. ``file_of``: a number for each file, of its own number and its file system's.
     """
     if not len(processes):
         return NO_SERVES, NO_PIECES
@@ -79,9 +78,9 @@ def served_by(
     return replace(serves, piece=number), replace(pieces, unit=number)
 
 
-def read_by(lower: Trace, processes: Ints) -> Reads:
-    """What each of the pieces of ``served_by`` with reads and rooms read."""
-    calls, requests = _calls(lower, processes, True, True), _requests(lower, processes, reads=True)
+def read_by(lower: Trace, processes: Ints, rooms: bool = False) -> Reads:
+    """What each of the pieces of ``served_by`` with reads, and with ``rooms`` or without, read."""
+    calls, requests = _calls(lower, processes, True, rooms), _requests(lower, processes, reads=True)
     flags = np.concatenate([calls["open_flags"], requests.open_flags])
     inode = np.concatenate([calls["inode"], requests.inode])
     reading = np.concatenate([_reads(calls["call"]), requests.read])

@@ -20,4 +20,4 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
 
 def reads_of(lower: Trace) -> Reads:
     """What each piece of these read."""
-    return read_by(lower, processes_of(lower, THREAD_VMM))
+    return read_by(lower, processes_of(lower, THREAD_VMM), rooms=True)
