@@ -385,12 +385,12 @@ def test_a_flush_of_a_loop_device_is_the_sync_of_its_file(inode: int | None) -> 
         "syscall": 1_000, "block.Q2D": 1_000 + 500 + 300, "device.data": 30_000,
         "device.journal": 20_000, "journal.locking": phases["journal.locking"],
         "journal.flushing": phases["journal.flushing"],
-        "journal.logging": phases["journal.logging"],
+        "journal.logging": phases["journal.logging"], "journal.start": 40_000 - 39_000,
         "wakeup.runqueue": 2_000 + phases["wakeup.runqueue"] + 200,
         "wakeup.interrupt": 1_000 + phases["wakeup.interrupt"] + 700 + 500,
     }  # fmt: skip
     truth["block.stacked"] = done + 1_000 - 1_000 - sum(truth.values())
-    assert truth["block.stacked"] == 2_000 + (40_000 - 38_500) + 800 + 500
+    assert truth["block.stacked"] == 2_000 + (39_000 - 38_500) + 800 + 500
     assert accounts(breakdown) == {100: [truth]}
     assert breakdown.quality.ties == {"key": 3}
 

@@ -8,7 +8,7 @@ import pytest
 from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, WAKE_INTERRUPT, WAKE_THREAD
 from tests.stitch.test_below import DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
 from tests.stitch.test_truth import accounts
-from tests.stitch.test_wakers import IDLE, UNINTERRUPTIBLE, resume
+from tests.stitch.test_wakers import IDLE, OTHER, UNINTERRUPTIBLE, call, resume
 from tests.synthetic import NO_SECTOR, O_DSYNC, World, Writer, device
 
 INTERRUPTIBLE, JBD2, KBLOCKD, KSOFTIRQD = 1, 900, 88, 16
@@ -124,6 +124,39 @@ def test_what_a_loop_devices_worker_waited_for_itself() -> None:
             "block.stacked": 2_500 + 2_000,
         }]
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("waker", [0, 77])
+def test_what_a_loop_devices_worker_slept_for_and_nothing_tells(waker: int) -> None:
+    """Its wake-up was not seen, or by one of whom nothing is known: that is no loop device's."""
+    world = on_loop()
+    work(world, KWORKER, 3_000, 53_000)
+    woken = 40_300 if waker else 0
+    resume(world, KWORKER, 5_000, woken, 42_000, waker, context=WAKE_THREAD if waker else 0)
+    buffered(world, 52_000)
+    late = 1_700 if waker else 0
+    assert accounts(told(world))[100] == [
+        REST | {
+            "block.stacked": 2_500 + 10_000, "residual": 37_000 - late,
+        } | ({"wakeup.runqueue": late} if waker else {})
+    ]  # fmt: skip
+
+
+def test_a_loop_device_on_a_file_of_nfs() -> None:
+    """Its worker calls the server: all that a call consists of is told, and not its sleep's."""
+    world = on_loop()
+    world.target(OTHER, kind=THREAD_HELPER)
+    work(world, KWORKER, 3_000, 53_000)
+    call(world, 1, (KWORKER, OTHER), 5_000, 40_000)
+    resume(world, OTHER, 500, 39_600, 39_800, state=IDLE)
+    resume(world, KWORKER, 5_000, 40_600, 42_000, OTHER, context=WAKE_THREAD)
+    buffered(world, 52_000)
+    assert accounts(told(world))[100] == [
+        REST | {
+            "block.stacked": 2_500 + 10_000, "rpc.queue": 1_000, "rpc.call": 33_500,
+            "rpc.reply": 500, "wakeup.interrupt": 600 + 500, "wakeup.runqueue": 1_400,
+        }
+    ]  # fmt: skip
 
 
 def test_who_completes_what_is_stacked_and_has_no_cpu() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from iostrata.attribute import Held
 from iostrata.columns import AsOf, Ints, at, distinct, one_of
 from iostrata.hops import Lifted, View
-from iostrata.layers import RANK, STACK
+from iostrata.layers import STACK
 from iostrata.stitch import Spans
 
 # What every sleep goes through before (and every call behind) the functions that tell one.
@@ -28,6 +28,8 @@ HANDS_ON: Final = re.compile("out_of_line_")
 ENTRY: Final = re.compile(
     r"(do_|ia32_|invoke_)?syscall|entry_|__(x64|arm64|ia32|se|do)_sys|x64_sys|el0|do_el0|ret_from|kthread"
 )
+# Ranks of such sleeps.
+BLOCKED: Final = [number for number, rank in enumerate(STACK) if rank.row is None]
 SHOWN: Final = 3
 UNKNOWN: Final = "no stack was kept"
 
@@ -63,7 +65,7 @@ def unexplained(held: Held, ranks: Ints, first: int) -> Spans:
     piece, from which on theirs are counted.
     """
     rank = ranks[held.ranks]
-    blocked = rank % len(STACK) == RANK["blocked"]
+    blocked = one_of(rank % len(STACK), BLOCKED)
     rows = np.flatnonzero(blocked[held.level])
     rows = rows[held.until_ns[rows] > held.since_ns[rows]]
     return Spans(
@@ -81,7 +83,7 @@ def asleep_of(lifted: Lifted, slept: Spans) -> list[Asleep]:
         return []
     rank, owner, since = slept.rank, slept.owner, slept.begin_ns
     took = slept.end_ns - since
-    asleep = lifted.spans.where(lifted.spans.rank % len(STACK) == RANK["blocked"])
+    asleep = lifted.spans.where(one_of(lifted.spans.rank % len(STACK), BLOCKED))
     # Most pieces have none that are left: theirs need not be looked at.
     asleep = asleep.where(one_of(asleep.owner, owner))
     # One number for owner and rank: there are few ranks.

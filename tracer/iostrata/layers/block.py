@@ -107,6 +107,11 @@ BLOCK: Final = Declaration(
         Rank("block.G2D", "block.G2D", Depth.QUEUED),
         Rank("block.I2D", "block.I2D", Depth.QUEUED),
         Rank("block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
+        # Asleep for no reason that was observed (wakeup): a loop device's worker, and one of a loop
+        # device below that.
+        Rank("lower.blocked", None, Depth.STACKED),
+        Rank("lower.block.stacked", "block.stacked", Depth.STACKED, wakes=True),
+        Rank("lower.lower.blocked", None, Depth.STACKED),
         Rank("lower.queue", "block.Q2D", Depth.BELOW),
         Rank("lower.block.Q2G", "block.Q2G", Depth.BELOW),
     ),

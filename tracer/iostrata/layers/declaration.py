@@ -36,6 +36,8 @@ class Depth(IntEnum):
     """A remote call that is not on its way yet, or is back."""
     WAKING = auto()
     QUEUED = auto()
+    STACKED = auto()
+    """Amid a stacked device's own work: asleep for no reason that was observed, or in the next."""
     BELOW = auto()
     """Below a device that is stacked on others: deeper than that device itself."""
     SERVED = auto()

@@ -207,8 +207,11 @@ def stitch(window: Window) -> Stitched:
             window, owners, waiting, sleeps, explained, commit_of_bio, edges_of_batches(stored)
         )
         commits_used = edges.activity - first_commit
-        _journal_starts(spans, window, edges, sleeps, numbers)
-        inside = SpanList()
+        own = edges.rows(np.flatnonzero(edges.write < first_commit))
+        tid = window.pieces.tid[own.write]
+        spans.extend(_journal_starts(window, own, tid, sleeps, sleeps.tid, numbers))
+        inside, own = SpanList(), edges.rows(np.flatnonzero(edges.write >= first_request))
+        inside.extend(_journal_starts(window, own, own.write, sleeps, for_it, numbers))
         inside.extend(
             _activity_spans(
                 window, bios, requests, carried, flushes, activity_of_bio, stack, numbers
@@ -220,6 +223,8 @@ def stitch(window: Window) -> Stitched:
             )
         )
         inside.extend(waits.where(waits.owner >= first_commit))
+        asleep = np.where(sleeps.asleep & (for_it >= first_request), for_it, -1)
+        inside.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
         loops = of_loops(work, workers, requests, needed)
         inside.extend(short_of_cpu(loops.numbered(first_request), sleeps, first_sleep))
         del loops
@@ -379,16 +384,17 @@ def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: in
 
 
 def _journal_starts(
-    spans: SpanList, window: Window, edges: Edges, sleeps: Sleeps, numbers: Numbers
-) -> None:
-    """Asleep for a commit whose thread had not been let go to begin it."""
-    first_commit = len(window.pieces.begin_ns)
-    edges = edges.rows(np.flatnonzero(edges.write < first_commit))
-    commit = edges.activity - first_commit
+    window: Window, edges: Edges, waiter: Ints, sleeps: Sleeps, sleeper: Ints, numbers: Numbers
+) -> Spans:
+    """Asleep for a commit whose thread had not been let go to begin it.
+
+    ``waiter``: who sleeps there, of each edge to a commit; ``sleeper``: who it is, of each sleep.
+    """
+    spans, commit = SpanList(), edges.activity - len(window.pieces.begin_ns)
     begin = window.commits.since_ns[commit]
-    tid = window.pieces.tid[edges.write]
-    sleep = Containing(sleeps.tid, sleeps.off_ns, sleeps.on_ns).find(tid, begin)
+    sleep = Containing(sleeper, sleeps.off_ns, sleeps.on_ns).find(waiter, begin)
     off = at(sleeps.off_ns, sleep)
     asleep = (at(sleeps.wake_ns, sleep) > 0) & (off >= edges.begin_ns)
-    owner, number = np.where(asleep, edges.write, -1), commit + numbers.commit
-    spans.add(owner, "journal.start", off, begin, number)
+    owner = np.where(asleep, edges.write, -1)
+    spans.add(owner, "journal.start", off, begin, commit + numbers.commit)
+    return spans.collect()

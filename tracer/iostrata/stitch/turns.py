@@ -41,7 +41,7 @@ DEVICES: Final = np.array([rank.name.startswith("device.") for rank in STACK])
 BEFORE_DEVICES: Final = np.array(
     [rank.name.startswith(("block.", "lower.block.", "lower.queue")) for rank in STACK]
 )
-BEFORE_DEVICES[RANK["block.stacked"]] = False
+BEFORE_DEVICES[[RANK["block.stacked"], RANK["lower.block.stacked"]]] = False
 DISKS: Final = DEVICES | BEFORE_DEVICES | np.array([rank.row == "block.stacked" for rank in STACK])
 UNASKED: Final = WORKERS | QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
 """Ranks that are of something else than what was asked of a device or a machine."""
