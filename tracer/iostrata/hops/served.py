@@ -17,14 +17,17 @@ from iostrata.trace import Trace
 def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
     """What the machine did for others by a hop, as the writes of one that has none of its own."""
     serves, pieces = hop.serves(trace)
+    tables = hop.placed(serves, trace).shared & ~serves.shared
     wrote = np.flatnonzero(serves.key != ROOM_KEY)
     if not (count := len(wrote)):
         return None
     if count < len(serves):
         serves, pieces = serves.rows(wrote), pieces.rows(serves.piece[wrote])
+        tables = tables[wrote]
         number = np.arange(count)
         serves, pieces = replace(serves, piece=number), replace(pieces, unit=number)
     begin = pieces.begin_ns[serves.piece]
+    written = np.where(tables, METHOD["image_tables"], METHOD["write"])
     units = Units(
         begin_ns=begin,
         end_ns=serves.end_ns,
@@ -37,7 +40,7 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
         device_key=pieces.device_key[serves.piece],
         inode=np.zeros(count, np.int64),
         offset_bytes=serves.offset_bytes,
-        method=np.where(serves.flush, METHOD["flush"], METHOD["write"]),
+        method=np.where(serves.flush, METHOD["flush"], written),
         engine=np.full(count, len(ENGINES) + HOPS.index(hop)),
         failed=np.zeros(count, np.bool_),
         since_ns=begin,
