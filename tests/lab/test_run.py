@@ -18,9 +18,11 @@ from iostrata.lab.checks import Check, Measured
 from iostrata.lab.fault import Strike
 from iostrata.lab.pace import Pace
 from iostrata.lab.read import read_scenario
+from iostrata.lab.record import record
 from iostrata.lab.run import RoundResult, run
 from iostrata.lab.workload import Witness
-from tests.lab.scenarios import document, write
+from iostrata.record import Plan
+from tests.lab.scenarios import document, path_document, write
 from tests.lab.test_parts import Heard
 
 
@@ -43,6 +45,29 @@ def test_rounds_survive_one_that_is_not_measured(
     assert str(result.broken) == "machine local: it is gone"
     assert not result.passed
     assert told.lines == ["fdatasync: FAILED mean 2 ms; 1 of 3 rounds"]
+
+
+def test_a_machine_that_is_not_to_be_recorded_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[str] = []
+
+    def recorded(plan: Plan, listener: object) -> SimpleNamespace:
+        planned.extend(one.name for one in plan.machines)
+        return SimpleNamespace(interrupted_by=None, exit_status=1)
+
+    found = path_document()
+    found["machines"].append({"name": "beside", "nested": "host", "recorded": False})
+    scenario = read_scenario(write(found, tmp_path))
+    one = SimpleNamespace(command=lambda words, limit_s=0: "", name="guest")
+    lab = SimpleNamespace(scenario=scenario, pace=Pace(),
+                          machines={each.name: one for each in scenario.machines})  # fmt: skip
+    stage = sys.modules[record.__module__]
+    monkeypatch.setattr(stage, "record_machines", recorded)
+    monkeypatch.setattr(stage, "LabTransport", lambda machine: None)
+    with pytest.raises(LabError):
+        record(lab, next(scenario.rounds()), tmp_path / "r", Heard())  # type: ignore[arg-type]
+    assert planned == ["guest", "host", "server"]
 
 
 def test_what_a_fault_needs_beforehand_is_done_before_it_is_recorded(
