@@ -136,8 +136,8 @@ def test_a_daemon_that_tells_of_no_request_is_known_by_its_calls(tmp_path: Path,
     (mine,) = accounts(found).values()
     for account, truth in zip(mine, pair.truth(0), strict=True):
         for rows in (account, truth):
-            way = ("host/virtiofs.there", "host/virtiofs.back", "host/fuse.daemon")
-            rows["way"] = sum(rows.pop(row, 0) for row in way)
+            ways = ("host/virtiofs.there", "host/virtiofs.back", "host/fuse.daemon")
+            rows["way"] = sum(rows.pop(row, 0) for row in ways)
         assert account == truth
 
 
