@@ -3,6 +3,7 @@
  * changed what it writes. */
 #include "task.bpf.h"
 #include "watch.bpf.h"
+#include "woken.bpf.h"
 
 extern struct handlers handlers[TRANSACTIONS];
 
@@ -112,8 +113,10 @@ static __always_inline void journal_thread(void)
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct thread *thread = thread_of((__u32)ids);
 
-	if (!thread)
+	if (!thread) {
 		thread = thread_add(ids, ids >> 32, THREAD_JOURNAL);
+		woken_tell(ids);
+	}
 	if (!thread)
 		return;
 	if (thread->kind == THREAD_HELPER) {

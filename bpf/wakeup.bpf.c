@@ -194,7 +194,7 @@ int wakeup_switch(__u64 *ctx)
 	thread = thread_of(next->pid);
 	if (thread && thread->off_ns)
 		resumed(thread, next, next->pid, now_ns ? now_ns : bpf_ktime_get_ns());
-	else if (!thread && next->flags & PF_WQ_WORKER)
+	else if (!thread && is_noted(next))
 		woken_runs(next->pid, now_ns);
 	return 0;
 }
@@ -267,7 +267,9 @@ int wakeup_waking(__u64 *ctx)
 	enum wake_context context;
 
 	if (!thread) {
-		if (task->flags & PF_WQ_WORKER)
+		/* Before its commit begins, a journal's thread may sleep for what it writes first. */
+		if (task->flags & PF_WQ_WORKER ||
+		    (commits(task) && task_state(task) & TASK_INTERRUPTIBLE))
 			woken_note(ctx, task->pid, task_state(task));
 		return 0;
 	}

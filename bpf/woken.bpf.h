@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Kernel workers that are not recorded, and may turn out to be what a recorded
- * thread waits for, when they let it go on: by whom each was let go itself is
- * noted in memory, and becomes an event only then.
+ * thread waits for, when they let it go on; and the threads of journals, until the
+ * first commit of theirs: by whom each was let go itself is noted in memory, and
+ * becomes an event only then.
  */
 #ifndef IOSTRATA_WOKEN_BPF_H
 #define IOSTRATA_WOKEN_BPF_H
@@ -14,6 +15,17 @@ extern struct woken woken[1 << WOKEN_BITS];
 static __always_inline struct woken *woken_of(__u32 tid)
 {
 	return &woken[tid & ((1 << WOKEN_BITS) - 1)];
+}
+
+/* The name of a journal's thread begins with "jbd2". */
+static __always_inline bool commits(const struct task_struct *task)
+{
+	return task->flags & PF_KTHREAD && *(const __u32 *)task->comm == 0x3264626a;
+}
+
+static __always_inline bool is_noted(const struct task_struct *task)
+{
+	return task->flags & PF_WQ_WORKER || commits(task);
 }
 
 /* Somebody lets it go. */

@@ -14,7 +14,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.bench.place import file_system_of
 from iostrata.recording import open_recording
-from iostrata.trace.read import Trace
+from iostrata.trace.read import Trace, read_trace
 from tests.root.conftest import iostrata
 from tests.root.test_record import good
 
@@ -32,6 +32,7 @@ threads = [threading.Thread(target=append, args=(name,)) for name in sys.argv[1:
 """
 
 COUNT = 4
+LOOP_MAJOR = 7
 # So many processes that append to one file.
 PROCESSES = """
 import os
@@ -122,7 +123,7 @@ def test_a_worker_is_known_from_its_first_work_on(disk: Path) -> None:
     worked = sum(
         int(times.sum())
         for layer, times in zip(found.layers, found.time_ns, strict=True)
-        if layer.name == "wakeup.worker"
+        if layer.name in ("wakeup.worker", "wakeup.runqueue")
     )
     if not worked and file_system_of(disk) != "ext4":
         pytest.skip("no worker ends appends here")
@@ -130,6 +131,21 @@ def test_a_worker_is_known_from_its_first_work_on(disk: Path) -> None:
     waits = [site.time_ns for site in found.quality.sites if "writeback" in site.site]
     unknown = sum(waits) * len(found.writes)
     assert unknown <= 0.1 * (worked + unknown), found.quality.sites
+
+
+def test_a_journals_thread_is_known_from_its_first_commit_on(overlay: Path) -> None:
+    """What let it go for that, was before it was recorded."""
+    recording = overlay.parent / "recording"
+    done = iostrata("record", "-o", str(recording), "--", sys.executable, "-c", APPENDS,
+                    cwd=overlay)  # fmt: skip
+    good(done.returncode, done.stderr)
+    points = read_trace(recording / "local").points
+    commits = points["jbd2_start_commit"].integers("time_ns", "tid", "dev")
+    of_loop = commits["dev"] >> 20 == LOOP_MAJOR
+    thread, begin = commits["tid"][of_loop][0], commits["time_ns"][of_loop][0]
+    woken = points["sched_woken"].integers("subject_tid", "wake_ns", "on_ns")
+    (first,) = (woken["subject_tid"] == thread).nonzero()[0]
+    assert 0 < woken["wake_ns"][first] <= woken["on_ns"][first] <= begin
 
 
 def test_the_journal_below_an_overlay_is_watched(overlay: Path) -> None:
