@@ -19,6 +19,7 @@ from iostrata.recording import open_recording
 from iostrata.stitch.account import account
 from iostrata.stitch.calls import METHOD, NO_SYNC, PLAIN, Operations
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
+from iostrata.trace.layout import CALL_COPY_FILE_RANGE
 from tests.synthetic import CALLS, O_DSYNC, World, device
 
 THREADS = ((1, 1, 7), (1, 2, 7), (2, 2, 7), (2, 2, 8))
@@ -365,3 +366,21 @@ def test_a_sync_that_failed_makes_nothing_durable() -> None:
     assert found.left_out == {"the call failed": 1}
     assert sizes(found) == [512]
     assert found.writes.pieces.tolist() == [2]
+
+
+@pytest.mark.parametrize(("synced", "durable"), [((11, 12), True), ((12, 11), False), ((), False)])
+def test_a_copy_that_btrfs_shares_is_durable_where_its_source_is(
+    synced: tuple[int, ...], *, durable: bool
+) -> None:
+    """It synchronises both files, at last the one that is written, which is not synchronous."""
+    world = World()
+    Caller(world, 1, 2, inode=99).call("fsync")
+    world.emit("btrfs_sync_file", 5_000, 1, inode=12, dev=device(8, 0))
+    for number, inode in enumerate(synced):
+        world.emit("btrfs_sync_file", 20_000 + number, 1, inode=inode,
+                   dev=device(8, 0))  # fmt: skip
+    world.emit("syscall", 40_000, 1, enter_ns=10_000, call=CALL_COPY_FILE_RANGE, inode=12,
+               dev=device(8, 0), tgid=1, open_flags=0o100002, result=8192)  # fmt: skip
+    found = analysed(world)
+    assert sorted(found.writes.latency_ns.tolist()) == [1_000] + [30_000] * durable
+    assert found.quality.plain_writes == 1 - durable

@@ -64,15 +64,14 @@ def units_of(trace: Trace) -> Accounted:
     submissions = submissions_of(trace)
     own = ~one_of(submissions.tgid, others)
     requests, unfinished = operations_of_requests(submissions.rows(np.flatnonzero(own)))
-    threads = trace.points["thread"]
-    parts = [operations_of_calls(trace.points["syscall"], threads), requests]
+    parts = [operations_of_calls(trace, "syscall"), requests]
     if not own.all():
         parts.append(operations_of_requests(submissions.rows(np.flatnonzero(~own)))[0])
     done = Operations(**joined(parts))
     own = ~one_of(done.tgid, others)
     units, pieces, plain = account(done.where(own))
     for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
-    cut = operations_of_calls(trace.points["syscall_cut"], threads)
+    cut = operations_of_calls(trace, "syscall_cut")
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
     begun = begun_before(trace)
     since = np.append(cut.begin_ns, np.zeros(np.count_nonzero(~one_of(begun, others)), np.int64))

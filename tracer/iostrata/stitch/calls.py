@@ -6,15 +6,16 @@ Flags as in Linux's uapi asm-generic/fcntl.h, linux/fs.h and asm-generic/mman-co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
+from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
-from iostrata.trace import Points
+from iostrata.trace import Points, Trace
 from iostrata.trace.layout import (
     CALL_CLONE,
     CALL_COPY_FILE_RANGE,
@@ -196,8 +197,9 @@ class Operations:
         return self if keep.all() else self.rows(np.flatnonzero(keep))
 
 
-def operations_of_calls(calls: Points, threads: Points) -> Operations:
+def operations_of_calls(trace: Trace, point: str) -> Operations:
     """What was written, or made durable, by system calls; what failed of that, too."""
+    calls, threads = trace.points[point], trace.points["thread"]
     later = tuple({"generation"} & set(calls.fields))
     columns = columns_of(
         calls, "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
@@ -207,6 +209,9 @@ def operations_of_calls(calls: Points, threads: Points) -> Operations:
     offset, length = columns["offset_bytes"], columns["size_bytes"]
     is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
     method = method_of_write(columns["open_flags"], np.where(is_write, rwf, 0))
+    method[_shared(columns, trace.points["btrfs_sync_file"]) & (method == PLAIN)] = METHOD[
+        "open_sync"
+    ]
     is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
     # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
     is_write &= result != 0
@@ -238,6 +243,18 @@ def operations_of_calls(calls: Points, threads: Points) -> Operations:
         generation=columns.get("generation", np.zeros(len(call), np.int64)),
         birth=_birth(threads, columns["tid"], columns["time_ns"]),
     ).where(is_write | (scope != NO_SYNC))
+
+
+def _shared(columns: Mapping[str, Ints], syncs: Points) -> NDArray[np.bool_]:
+    """Which copies btrfs shared with their file instead, and synchronised, as the file that they
+    are from is synchronous (btrfs_remap_file_range, of fs/btrfs/reflink.c): what is copied is not.
+    """
+    synced = columns_of(syncs, "tid", "inode")
+    last = AsOf(synced["tid"], synced["time_ns"]).at_or_before(columns["tid"], columns["time_ns"])
+    inside = at(synced["time_ns"], last) >= columns["enter_ns"]
+    inside &= at(synced["inode"], last) == columns["inode"]
+    shared: NDArray[np.bool_] = inside & (columns["call"] == CALL_COPY_FILE_RANGE)
+    return shared
 
 
 def _birth(threads: Points, tid: Ints, time_ns: Ints) -> Ints:
