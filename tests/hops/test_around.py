@@ -314,5 +314,5 @@ def test_where_only_the_host_is_recorded(tmp_path: Path) -> None:
     written(chain)
     groups = summarise(found(chain, tmp_path, "host"), "method").groups
     assert {group.name: group.count for group in groups} == {
-        "virtio:write": WRITES, "virtio:image_tables": WRITES, "virtio:flush": WRITES,
+        "virtio:write": WRITES, "virtio:tables": WRITES, "virtio:flush": WRITES,
     }  # fmt: skip

@@ -27,7 +27,7 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
         number = np.arange(count)
         serves, pieces = replace(serves, piece=number), replace(pieces, unit=number)
     begin = pieces.begin_ns[serves.piece]
-    written = np.where(tables, METHOD["image_tables"], METHOD["write"])
+    written = np.where(tables, METHOD["tables"], METHOD["write"])
     units = Units(
         begin_ns=begin,
         end_ns=serves.end_ns,

@@ -55,7 +55,7 @@ METHODS: Final = (
     "read",
     "read_direct",
     "write_direct",
-    "image_tables",
+    "tables",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine; behind these come those of what machines do for others.
