@@ -89,7 +89,8 @@ def run(
     recordings = directory.recordings
     with furnished(scenario, directory, listener, keep) as lab:
         recordings.mkdir()
-        machines = tuple(_observe(lab, each, recordings) for each in scenario.machines)
+        recorded = [each for each in scenario.machines if each.recorded]
+        machines = tuple(_observe(lab, each, recordings) for each in recorded)
         rounds: list[RoundResult] = []
         wanted = sum(
             1 + len(_of(scenario.injections, each, only)) + len(_of(scenario.faults, each, only))
@@ -144,7 +145,7 @@ def _furnish(lab: Lab, listener: LabListener) -> None:
     below = takewhile(lambda step: not nested & {*step.involved()}, lab.scenario.stack)
     build(list(below), lab.site)
     wait_for_nested(lab, listener)
-    for declared in lab.scenario.machines:
+    for declared in (each for each in lab.scenario.machines if each.recorded):
         lab.machines[declared.name].send(find_recorder(declared.hardware.machine), RECORDER)
     build(lab.scenario.stack, lab.site)
 
