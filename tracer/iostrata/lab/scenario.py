@@ -17,13 +17,16 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Fio(Strict, tag="fio", tag_field="kind", frozen=True, kw_only=True):
-    """``options``: fio's own, as on its command line. ``op``: what of it is measured."""
+    """``options``: fio's own, as on its command line. ``op``: what of it is measured.
+
+    None of all that it reads: that is more than it gives account of (its own program, /proc).
+    """
 
     name: Name
     machine: Name
     directory: Place
     options: dict[str, str | int]
-    op: Literal["sync", "read", "direct"] = "sync"
+    op: Literal["sync", "direct"] = "sync"
 
 
 Method = Literal["open_datasync", "fdatasync", "fsync", "open_sync"]

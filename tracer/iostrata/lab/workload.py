@@ -90,7 +90,7 @@ class _Output(msgspec.Struct, frozen=True):
 def witness(output: bytes, op: str = "sync") -> Witness:
     """From fio's JSON: write and sync together, where each write has a sync call of its own.
 
-    ``op``: of reads, or of whatever fio transfers: each from its submission on.
+    ``op`` direct: of whatever fio transfers, each from its submission on.
     """
     start = max(output.find(b"{"), 0)  # it may warn before it begins
     try:
@@ -98,7 +98,7 @@ def witness(output: bytes, op: str = "sync") -> Witness:
     except (msgspec.DecodeError, IndexError) as error:
         raise LabError(f"fio's account cannot be read: {error}") from error
     if op != "sync":
-        kinds = (job.read,) if op == "read" else (job.read, job.write)
+        kinds = (job.read, job.write)
         count = sum(kind.lat_ns.count for kind in kinds)
         total_ns = sum(kind.lat_ns.count * kind.lat_ns.mean for kind in kinds)
         return Witness(count, total_ns / max(count, 1))
