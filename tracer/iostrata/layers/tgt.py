@@ -26,7 +26,7 @@ TGT: Final = Declaration(
             ("syscall", "iscsi_answered"),
             "tgtd is late to answer: its one thread that sends has no CPU, or others to answer; or "
             "the way back.",
-            "#9fa8da",
+            "#8c9eff",
             "net",
         ),
     ),
