@@ -6,17 +6,35 @@ It is seen in its system calls only: each is known by its place in the file.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at
-from iostrata.hops.hop import READ_MARK, Held, Link, Serves
-from iostrata.hops.processes import processes_of, read_by, served_by
+from iostrata.hops.hop import READ_MARK, Held, Hop, Link, Serves
+from iostrata.hops.processes import processes_of, read_by, served_by, some_of
 from iostrata.stitch import Pieces, Reads, SpanList, Spans, sleeps_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
+
+
+class Daemon(Hop):
+    """``server``: the program's name; ``there``, ``back``: the ranks of the way to it and back."""
+
+    server: ClassVar[bytes]
+    there: ClassVar[str]
+    back: ClassVar[str]
+    follows_reads = True
+
+    def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
+        return serves_of(lower, self.server, self.reads)
+
+    def read(self, link: Link) -> Reads:
+        return reads_of(link.lower.trace, self.server)
+
+    def crossing(self, link: Link, held: Held) -> Spans:
+        return crossing_of(link, held, self.there, self.back)
 
 
 def serves_of(lower: Trace, name: bytes, reads: bool = False) -> tuple[Serves, Pieces]:
@@ -30,9 +48,7 @@ def serves_of(lower: Trace, name: bytes, reads: bool = False) -> tuple[Serves, P
     syncs = np.flatnonzero(write >= 0)
     serves.end_ns[write[syncs]] = serves.end_ns[syncs]
     pieces.end_ns[write[syncs]] = pieces.end_ns[syncs]
-    left = np.flatnonzero(write < 0)
-    number = np.arange(len(left))
-    return replace(serves.rows(left), piece=number), replace(pieces.rows(left), unit=number)
+    return some_of(serves, pieces, np.flatnonzero(write < 0))
 
 
 def reads_of(lower: Trace, name: bytes) -> Reads:

@@ -44,6 +44,13 @@ ROOM_MARK: Final = np.int64(1 << 61)
 NO_SERVES: Final = Serves(_NONE, _NONE, _NONE, _NONE, _NEVER, _NONE, _NONE, _NEVER, _NONE, _NONE)
 
 
+def some_of(serves: Serves, pieces: Pieces, rows: Ints) -> tuple[Serves, Pieces]:
+    """Some rows of the serves, and the piece that each of these has to itself."""
+    number = np.arange(len(rows))
+    pieces = pieces.rows(serves.piece[rows])
+    return replace(serves.rows(rows), piece=number), replace(pieces, unit=number)
+
+
 def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
     """Those whose threads were recorded as of that kind, and have that name if one is given."""
     threads = trace.points["thread"]

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from iostrata.hops.hop import Hop
-from iostrata.hops.processes import ROOM_KEY
+from iostrata.hops.processes import ROOM_KEY, some_of
 from iostrata.hops.registry import HOPS
 from iostrata.stitch import ENGINES, METHOD, Pieces, Units
 from iostrata.trace import Trace
@@ -22,10 +20,8 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
     if not (count := len(wrote)):
         return None
     if count < len(serves):
-        serves, pieces = serves.rows(wrote), pieces.rows(serves.piece[wrote])
+        serves, pieces = some_of(serves, pieces, wrote)
         tables = tables[wrote]
-        number = np.arange(count)
-        serves, pieces = replace(serves, piece=number), replace(pieces, unit=number)
     begin = pieces.begin_ns[serves.piece]
     written = np.where(tables, METHOD["tables"], METHOD["write"])
     units = Units(

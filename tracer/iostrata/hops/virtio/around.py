@@ -89,11 +89,7 @@ def _made_durable(link: Link, own: _Own) -> Iterator[Tied]:
     if len(some.ask):
         some = some.where(~_by_itself(link, some.ask))
     other = np.flatnonzero(_of_image(link))
-    row, column = overlapping(
-        some.group, some.last_ns, some.end_ns,
-        link.serves.group[other], link.begin_ns[other], link.end_ns[other],
-    )  # fmt: skip
-    serve = other[column]
+    row, serve = _meanwhile(link, other, some.group, some.last_ns, some.end_ns)
     until = np.minimum(_synced_ns(link, other, some), some.end_ns)
     late = link.end_ns[serve] - until[row]
     sure = late <= ROUNDING_NS
@@ -101,6 +97,17 @@ def _made_durable(link: Link, own: _Own) -> Iterator[Tied]:
     near = (late <= ROUNDING_NS - link.clock.slack[0]) & ~np.isin(row, row[sure])
     row, serve = row[sure | near], serve[sure | near]
     yield some.ask[row], serve, some.last_ns[row]
+
+
+def _meanwhile(
+    link: Link, some: Ints, group: Ints, begin_ns: Ints, end_ns: Ints
+) -> tuple[Ints, Ints]:
+    """Which of some serves went on in which times of their groups: rows of these, and serves."""
+    row, place = overlapping(
+        group, begin_ns, end_ns,
+        link.serves.group[some], link.begin_ns[some], link.end_ns[some],
+    )  # fmt: skip
+    return row, some[place]
 
 
 def _by_itself(link: Link, ask: Ints) -> NDArray[np.bool_]:
@@ -143,11 +150,8 @@ def _room(link: Link, own: _Own) -> Iterator[Tied]:
     cluster wait for it, too."""
     serves = link.serves
     room = np.flatnonzero((serves.key == ROOM_KEY) & (serves.offset_bytes >= 0))
-    row, column = overlapping(
-        own.group ^ ROOM_MARK, own.begin_ns, own.first_ns,
-        serves.group[room], link.begin_ns[room], link.end_ns[room],
-    )  # fmt: skip
-    ask, serve = own.ask[row], room[column]
+    row, serve = _meanwhile(link, room, own.group ^ ROOM_MARK, own.begin_ns, own.first_ns)
+    ask = own.ask[row]
     before = link.end_ns[serve] <= own.first_ns[row] + ROUNDING_NS
     begin, end = link.asks.offset_bytes[ask], serves.offset_bytes[serve] + serves.size_bytes[serve]
     here = before & (begin >= serves.offset_bytes[serve]) & (begin < end)
@@ -158,11 +162,7 @@ def _tables(link: Link, own: _Own) -> Iterator[Tied]:
     """What was written of tables, and synced, before the data: if the guest had asked for nothing
     else on that disk meanwhile, it was for this."""
     other = np.flatnonzero(_of_image(link))
-    row, column = overlapping(
-        own.group, own.begin_ns, own.first_ns,
-        link.serves.group[other], link.begin_ns[other], link.end_ns[other],
-    )  # fmt: skip
-    serve = other[column]
+    row, serve = _meanwhile(link, other, own.group, own.begin_ns, own.first_ns)
     before = link.end_ns[serve] <= own.first_ns[row] + ROUNDING_NS
     latest_ns = link.begin_ns[serve] + link.clock.slack[1]
     before &= latest_ns >= own.begin_ns[row] - ROUNDING_NS
