@@ -209,9 +209,10 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
     offset, length = columns["offset_bytes"], columns["size_bytes"]
     is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
     method = method_of_write(columns["open_flags"], np.where(is_write, rwf, 0))
-    method[_shared(columns, trace.points["btrfs_sync_file"]) & (method == PLAIN)] = METHOD[
-        "open_sync"
-    ]
+    copies = np.flatnonzero((call == CALL_COPY_FILE_RANGE) & (method == PLAIN))
+    if len(copies):
+        shared = _shared(columns, copies, trace.points["btrfs_sync_file"])
+        method[copies[shared]] = METHOD["open_sync"]
     is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
     # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
     is_write &= result != 0
@@ -245,15 +246,15 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
     ).where(is_write | (scope != NO_SYNC))
 
 
-def _shared(columns: Mapping[str, Ints], syncs: Points) -> NDArray[np.bool_]:
-    """Which copies btrfs shared with their file instead, and synchronised, as the file that they
-    are from is synchronous (btrfs_remap_file_range, of fs/btrfs/reflink.c): what is copied is not.
+def _shared(columns: Mapping[str, Ints], copies: Ints, syncs: Points) -> NDArray[np.bool_]:
+    """Which of these copies (rows) btrfs shared with their file instead, and synchronised, as the
+    file that they are from is synchronous (btrfs_remap_file_range, of fs/btrfs/reflink.c): what is
+    copied is not.
     """
-    synced = columns_of(syncs, "tid", "inode")
-    last = AsOf(synced["tid"], synced["time_ns"]).at_or_before(columns["tid"], columns["time_ns"])
-    inside = at(synced["time_ns"], last) >= columns["enter_ns"]
-    inside &= at(synced["inode"], last) == columns["inode"]
-    shared: NDArray[np.bool_] = inside & (columns["call"] == CALL_COPY_FILE_RANGE)
+    synced, tid = columns_of(syncs, "tid", "inode"), columns["tid"][copies]
+    last = AsOf(synced["tid"], synced["time_ns"]).at_or_before(tid, columns["time_ns"][copies])
+    inside = at(synced["time_ns"], last) >= columns["enter_ns"][copies]
+    shared: NDArray[np.bool_] = inside & (at(synced["inode"], last) == columns["inode"][copies])
     return shared
 
 
