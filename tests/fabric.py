@@ -202,33 +202,15 @@ class Initiator(Machine):
         it is issued again, by another connection.
         """
         begin = writer.now
-        writer.enter()
-        writer.now += 4_000
-        world, queued = self.world, writer.now
-        issued = queued + costs.queue
-        sent = issued + costs.submit
-        done = sent + costs.there + costs.served
-        back = done + noticed
-        rq = world.pointer("rq", queued, queued + LONGEST)
-        place = {"bio_key": rq + 8, "flags": 1, "sector": costs.disk.sector}
-        place |= {"size_bytes": costs.disk.size}
-        keys = {"request_key": rq, "dev": self.disk, **place}
-        wire = to.wire | {"command": self.identifier(to, queued, back)}
-        at = {"request_key": rq, "wire_key": wire["command"], "dev": self.disk}
-        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, dev=writer.disk, **place)
-        world.emit("block_rq_issue", issued, writer.tid, **keys)
-        world.emit("nvme_tcp_send", sent, 66, **at)
-        to.target.serve(sent + costs.there, wire, costs, False, WORKER)
-        world.emit("nvme_complete_rq", back - 100, 67, request_key=rq, dev=self.disk, opcode=WRITE,
-                   **wire)  # fmt: skip
-        world.emit("block_rq_requeue", back, 67, **keys)
+        queued, back, keys = self._unanswered(writer, to, costs, noticed)
+        self.world.emit("block_rq_requeue", back, 67, **keys)
         held = self._rows(costs, to) + self._rows(costs, again)
         held[f"{self.name}/block.Q2D"] += away - costs.queue
         held[f"{to.target.name}/network.back"] -= costs.back
         held[f"{to.target.name}/unfollowed"] += noticed
         held[f"{self.name}/initiator.complete"] -= costs.complete
         writer.now = back + away - costs.queue
-        self._request(writer, again, costs, WORKER, again=rq)
+        self._request(writer, again, costs, WORKER, again=keys["request_key"])
         writer.now = queued
         self._sleep(writer, back + away - queued + costs.total - costs.queue)
         self._left(writer, begin, held, 1)
@@ -243,29 +225,9 @@ class Initiator(Machine):
         (blk_steal_bios); ``away``: until it hands the bio to another path, ``again``.
         """
         begin = writer.now
-        writer.enter()
-        writer.now += 4_000
-        world, queued = self.world, writer.now
-        issued = queued + costs.queue
-        sent = issued + costs.submit
-        done = sent + costs.there + costs.served
-        back = done + noticed
-        rq = world.pointer("rq", queued, queued + LONGEST)
-        place = {"bio_key": rq + 8, "flags": 1, "sector": costs.disk.sector}
-        place |= {"size_bytes": costs.disk.size}
-        keys = {"request_key": rq, "dev": self.disk, **place}
-        wire = to.wire | {"command": self.identifier(to, queued, back)}
-        at = {"request_key": rq, "wire_key": wire["command"], "dev": self.disk}
-        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, dev=HEAD, **place)
-        world.emit("block_bio_remap", queued + HANDED_ON, writer.tid, dev=self.disk, old_dev=HEAD,
-                   old_sector=costs.disk.sector, **place)  # fmt: skip
-        world.emit("block_rq_issue", issued, writer.tid, **keys)
-        world.emit("nvme_tcp_send", sent, 66, **at)
-        to.target.serve(sent + costs.there, wire, costs, False, WORKER)
-        world.emit("nvme_complete_rq", back - 100, 67, request_key=rq, dev=self.disk, opcode=WRITE,
-                   **wire)  # fmt: skip
-        world.emit("block_rq_complete", back, 67, request_key=rq, dev=self.disk, bio_key=0, flags=1,
-                   sector=NO_SECTOR, size_bytes=0)  # fmt: skip
+        queued, back, keys = self._unanswered(writer, to, costs, noticed)
+        empty = {"bio_key": 0, "sector": NO_SECTOR, "size_bytes": 0}
+        self.world.emit("block_rq_complete", back, 67, **keys | empty)
         held = self._rows(costs, to)
         held[f"{self.name}/initiator.complete"] -= costs.complete
         held[f"{to.target.name}/network.back"] -= costs.back
@@ -275,10 +237,40 @@ class Initiator(Machine):
         held[f"{self.name}/block.stacked"] += away
         held += self._rows(costs, to)
         writer.now = back + away
-        self._request(writer, to, costs, WORKER, again=rq)
+        self._request(writer, to, costs, WORKER, again=keys["request_key"])
         writer.now = queued
         self._sleep(writer, back + away - queued + costs.total)
         self._left(writer, begin, held, 1)
+
+    def _unanswered(
+        self, writer: Writer, to: Connection, costs: Costs, noticed: int
+    ) -> tuple[int, int, dict[str, int]]:
+        """A write whose command is carried out; ``noticed``: until the driver says it is complete.
+
+        When it was queued, and when that is; its request, as its events have it.
+        """
+        writer.enter()
+        writer.now += 4_000
+        world, queued = self.world, writer.now
+        issued = queued + costs.queue
+        sent = issued + costs.submit
+        back = sent + costs.there + costs.served + noticed
+        rq = world.pointer("rq", queued, queued + LONGEST)
+        place = {"bio_key": rq + 8, "flags": 1, "sector": costs.disk.sector}
+        place |= {"size_bytes": costs.disk.size}
+        keys = {"request_key": rq, "dev": self.disk, **place}
+        wire = to.wire | {"command": self.identifier(to, queued, back)}
+        at = {"request_key": rq, "wire_key": wire["command"], "dev": self.disk}
+        world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, dev=writer.disk, **place)
+        if self.head:
+            world.emit("block_bio_remap", queued + HANDED_ON, writer.tid, dev=self.disk,
+                       old_dev=HEAD, old_sector=costs.disk.sector, **place)  # fmt: skip
+        world.emit("block_rq_issue", issued, writer.tid, **keys)
+        world.emit("nvme_tcp_send", sent, 66, **at)
+        to.target.serve(sent + costs.there, wire, costs, False, WORKER)
+        world.emit("nvme_complete_rq", back - 100, 67, request_key=rq, dev=self.disk, opcode=WRITE,
+                   **wire)  # fmt: skip
+        return queued, back, keys
 
     def _left(self, writer: Writer, begin: int, held: Counter[str], slept: int) -> None:
         writer.now += 1_500

@@ -45,6 +45,17 @@ def crossing(breakdown: Breakdown) -> tuple[str, int, int, int]:
     return found.hop, found.asked, found.followed, found.ambiguous
 
 
+def met_but_for_rounding(found: Breakdown, writer: Writer) -> None:
+    """What was awaited of a connection that had ended, or on its way."""
+    for mine, true in met(found, 200, writer):
+        unknown, lost = (account.pop("target/unfollowed", 0) for account in (mine, true))
+        # By so much the clocks' relation is rounded.
+        assert abs(unknown - lost) <= 2
+        mine["way"] += unknown
+        true["way"] += lost
+        assert mine == true
+
+
 @pytest.mark.parametrize("head", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_every_row_is_met(tmp_path: Path, seed: int, head: bool) -> None:
@@ -146,13 +157,7 @@ def test_a_connection_that_ends_takes_its_answers_with_it(tmp_path: Path) -> Non
         initiator.write(writer, other, [costs])
     found = found_in(tmp_path, initiator, target)
     assert crossing(found) == ("nvme-tcp", 12, 12, 0)
-    for mine, true in met(found, 200, writer):
-        unknown, lost = (account.pop("target/unfollowed", 0) for account in (mine, true))
-        # By so much the clocks' relation is rounded.
-        assert abs(unknown - lost) <= 2
-        mine["way"] += unknown
-        true["way"] += lost
-        assert mine == true
+    met_but_for_rounding(found, writer)
 
 
 def test_a_path_that_fails_has_its_bios_taken_by_the_other(tmp_path: Path) -> None:
@@ -172,13 +177,7 @@ def test_a_path_that_fails_has_its_bios_taken_by_the_other(tmp_path: Path) -> No
         "initiator: nvme0c0n1 (NVMe over TCP): 1 request ended without an answer, for another "
         "path: block.stacked until then",
     )
-    for mine, true in met(found, 200, writer):
-        unknown, lost = (account.pop("target/unfollowed", 0) for account in (mine, true))
-        # By so much the clocks' relation is rounded.
-        assert abs(unknown - lost) <= 2
-        mine["way"] += unknown
-        true["way"] += lost
-        assert mine == true
+    met_but_for_rounding(found, writer)
 
 
 def two(random: Random, *connections: Connection) -> tuple[list[Initiator], list[Writer]]:

@@ -81,7 +81,7 @@ def _rounds(scenario: Scenario) -> Problems:
     names = [each.name for each in rounds] + [each.name for each in others]
     yield from repeated("workloads, injections and faults", names)
     mounts = [(step.machine, mount) for step in scenario.stack for mount in step.mounts()]
-    machines = [machine.name for machine in scenario.machines if machine.recorded]
+    machines = [machine.name for machine in scenario.recorded]
     for number, workload in enumerate(scenario.workloads):
         key = f"workloads[{number}]"
         yield from unless_known(f"{key}.machine", workload.machine, machines, "recorded machine")

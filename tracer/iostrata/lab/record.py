@@ -55,8 +55,7 @@ def record(
     machine.command(_prepared(workload), PREPARATION_LIMIT_S)
     planned = tuple(
         Planned(each.name, each.role, LabTransport(lab.machines[each.name]), RECORDER)
-        for each in lab.scenario.machines
-        if each.recorded
+        for each in lab.scenario.recorded
     )
     place.mkdir(parents=True)
     request = Request(place, words, who=who, op=workload.op)

@@ -89,8 +89,7 @@ def run(
     recordings = directory.recordings
     with furnished(scenario, directory, listener, keep) as lab:
         recordings.mkdir()
-        recorded = [each for each in scenario.machines if each.recorded]
-        machines = tuple(_observe(lab, each, recordings) for each in recorded)
+        machines = tuple(_observe(lab, each, recordings) for each in scenario.recorded)
         rounds: list[RoundResult] = []
         wanted = sum(
             1 + len(_of(scenario.injections, each, only)) + len(_of(scenario.faults, each, only))
@@ -145,7 +144,7 @@ def _furnish(lab: Lab, listener: LabListener) -> None:
     below = takewhile(lambda step: not nested & {*step.involved()}, lab.scenario.stack)
     build(list(below), lab.site)
     wait_for_nested(lab, listener)
-    for declared in (each for each in lab.scenario.machines if each.recorded):
+    for declared in lab.scenario.recorded:
         lab.machines[declared.name].send(find_recorder(declared.hardware.machine), RECORDER)
     build(lab.scenario.stack, lab.site)
 

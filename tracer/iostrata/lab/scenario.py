@@ -147,6 +147,10 @@ class Scenario(Strict, frozen=True, kw_only=True):
     variants: tuple[Variant, ...] = ()
     checks: Checks = Checks()
 
+    @property
+    def recorded(self) -> list[Machine]:
+        return [machine for machine in self.machines if machine.recorded]
+
     def packages(self, machine: str) -> list[str]:
         """Debian's, which that machine must have, sorted."""
         steps = (step for step in self.stack if machine in step.involved())
