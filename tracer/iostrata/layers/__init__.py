@@ -29,6 +29,5 @@ from iostrata.layers.wakeup import BEHIND_WORKERS
 __all__ = [
     "BEFORE_REQUESTS", "BEHIND_WORKERS", "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK",
     "ROWS", "SOURCE", "STACK", "VISIBILITY", "Declaration", "Depth", "Observer", "Programs",
-    "Rank", "Row", "Stage", "Visibility", "exit_name",
-    "is_idle",
+    "Rank", "Row", "Stage", "Visibility", "exit_name", "is_idle",
 ]  # fmt: skip
