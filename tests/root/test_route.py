@@ -19,7 +19,8 @@ from iostrata.record.route import connections_to, route_to
 HERE, THERE, BEYOND = "198.18.0.1", "198.18.0.2", "198.18.7.9"
 PORT: Final = 2049
 LINK: Final = "iostrata-test"
-# Answers each 8 kB after 5 ms, as a server does: that is no round trip of the network.
+# Answers each 8 kB after 5 ms, as a server does: that is no round trip of the network. Stays until
+# it is killed: a namespace that nobody is in takes the cable with it at a time of the kernel's.
 SERVER: Final = f"""
 import socket, sys, time
 from pyroute2 import IPRoute
@@ -35,6 +36,7 @@ with socket.create_server(("{THERE}", {PORT})) as server:
     while client.recv(8192, socket.MSG_WAITALL):
         time.sleep(0.005)
         client.sendall(b"done")
+sys.stdin.read()
 """
 
 
@@ -63,7 +65,6 @@ def server() -> Iterator[None]:
             expect(process.stdout, "listening")
             yield
         finally:
-            # Before its other end goes with the namespace.
             for index in ip.link_lookup(ifname=f"{LINK}0"):
                 ip.link("del", index=index)
             process.kill()
