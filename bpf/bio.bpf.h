@@ -65,9 +65,9 @@ static __noinline void held_emit(struct bio *bio)
 	emit_submit(e, POINT_block_bio_held);
 }
 
-static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point, bool held)
+static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 {
-	bool kernel_thread = current_is_kernel_thread();
+	bool kernel_thread = current_is_kernel_thread(), held = false;
 	__u64 above_key = 0;
 	__u32 data_tid = 0;
 	union event *e;

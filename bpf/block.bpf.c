@@ -50,12 +50,12 @@ static __always_inline int bio_queued(struct bio *bio)
 	thread = thread_of(current_tid());
 	if (likely(thread)) {
 		thread_tell(thread);
-		thread->slept = 0;
+		thread->bio_key = (__u64)bio;
 		uring_work_tell(thread, 0);
 	} else {
 		task_tell();
 	}
-	bio_emit(bio, dev, POINT_block_bio_queue, false);
+	bio_emit(bio, dev, POINT_block_bio_queue);
 	if (filter.reads && is_data_read(bio->bi_opf))
 		bio_file_emit(bio);
 	return 0;
@@ -119,24 +119,16 @@ int block_bio_complete(__u64 *ctx)
 	__u32 dev = watched_dev(bio);
 
 	if (dev)
-		bio_emit(bio, dev, POINT_block_bio_complete, false);
+		bio_emit(bio, dev, POINT_block_bio_complete);
 	read_forget(bio->bi_opf, bio);
 	return 0;
 }
 
-/* A bio has got a request, which nothing but a limit of the queue (rq_qos: wbt, io.cost,
- * io.latency) or none being free keeps it from: then its thread sleeps (blk_mq_submit_bio).
- * Without --detail it is only told where that has slept. */
 static __always_inline int bio_got(struct bio *bio)
 {
-	struct thread *thread = thread_of(current_tid());
-	bool slept = thread && thread->slept;
-	__u32 dev;
+	__u32 dev = watched_dev(bio);
 
-	if (!slept && !filter.detail)
-		return 0;
-	dev = watched_dev(bio);
-	return dev ? bio_emit(bio, dev, POINT_block_getrq, slept) : 0;
+	return dev ? bio_emit(bio, dev, POINT_block_getrq) : 0;
 }
 
 SEC("tp_btf/block_getrq")

@@ -203,9 +203,7 @@ struct bio_event {
 	/* Of a kernel thread's direct I/O: the request of a loop device that it is for, if a
 	 * request is there; 0: none. */
 	unsigned long long above_key;
-	/* 1: a control group's limit had held it back until now; of one that got a request: who
-	 * queued it slept until now */
-	unsigned int held;
+	unsigned int held; /* 1: a control group's limit had held it back until now */
 	/* Of what a kernel thread writes of a file: who wrote to that last; 0: not known. */
 	unsigned int data_tid;
 };
@@ -635,6 +633,15 @@ struct held_event {
 	unsigned long long cgroup; /* whose it is, numbered as above */
 };
 
+/* Who hands on a bio has slept, and runs again (time_ns): there was no request for it, or a limit
+ * of the queue kept it from one.  Last told when it has one, but for the CPU's time until then. */
+struct asleep_event {
+	EVENT_HEADER;
+	unsigned long long bio_key;
+	unsigned int dev;
+	unsigned int subject_tid;
+};
+
 /* What one thread's handles have changed of the metadata that a commit writes. */
 struct handles_event {
 	EVENT_HEADER;
@@ -917,7 +924,8 @@ struct bluestore_event {
 	P(vfio_interrupt, vfio_event)               \
 	P(ext4_fc_commit_stop, fast_commit_event)   \
 	P(nbd_payload_received, wire_event)         \
-	P(target_file, target_file_event)
+	P(target_file, target_file_event)           \
+	P(block_bio_asleep, asleep_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -44,9 +44,14 @@ enum request_operation {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct block_device_operations {
+	void *submit_bio; /* NULL: the disk has requests */
+};
+
 struct gendisk {
 	int major;
 	int first_minor;
+	struct block_device_operations *fops;
 	struct request_queue *queue;
 };
 
@@ -241,8 +246,15 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct files_struct *files;
 	struct mm_struct *mm;
+	struct bio_list *bio_list; /* two of them */
 	__u64 start_time;
 	char comm[16];
+};
+
+struct bio;
+
+struct bio_list {
+	struct bio *head;
 };
 
 struct task_struct___before {

@@ -64,7 +64,7 @@ struct thread {
 	unsigned char announced : 1; /* its thread event has been emitted */
 	unsigned char compat : 1;    /* its calls are a 32-bit program's, and that was said */
 	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
-	unsigned char slept : 1;     /* since it queued a bio last */
+	unsigned char submits : 1;   /* it sleeps amid handing on the bio that it queued last */
 	unsigned char told : 1;      /* who it is as a task */
 	unsigned char met : 1;       /* at the beginning of a call */
 	unsigned char pooled : 1;    /* a worker of the kernel's pools */
@@ -103,6 +103,7 @@ struct thread {
 	unsigned int uring_concerned;
 	unsigned int generation; /* of its call's file */
 
+	unsigned long long bio_key;     /* what it queued last */
 	unsigned long long request_key; /* what a worker of io_uring was said to be at last */
 	unsigned long long
 		work_key; /* what a worker of the kernel's pools slept in last, 0: in none */

@@ -76,6 +76,28 @@ static __always_inline __u64 waited_tell(const struct thread *thread, __u64 sinc
 	return idle_ns;
 }
 
+/* A disk that has requests keeps who hands a bio on from going on only until there is one for it:
+ * a limit of its queue does (rq_qos: wbt, io.cost, io.latency), or none is free.  Seldom. */
+static __noinline void asleep_tell(const struct thread *thread, __u32 tid, __u64 now_ns)
+{
+	struct bio *bio = (struct bio *)thread->bio_key;
+	struct gendisk *disk = bpf_core_field_exists(bio->bi_bdev)
+				       ? BPF_CORE_READ(bio, bi_bdev, bd_disk)
+				       : PEEK((struct bio___before *)bio, bi_disk);
+	struct block_device_operations *operations = PEEK(disk, fops);
+	union event *e;
+
+	if (PEEK(operations, submit_bio))
+		return;
+	e = emit_reserve_at(POINT_block_bio_asleep, now_ns);
+	if (!e)
+		return;
+	e->block_bio_asleep.bio_key = thread->bio_key;
+	e->block_bio_asleep.dev = disk_dev_of(disk);
+	e->block_bio_asleep.subject_tid = tid;
+	emit_submit(e, POINT_block_bio_asleep);
+}
+
 static __always_inline void resumed(struct thread *thread, struct task_struct *task, __u32 tid,
 				    __u64 now_ns)
 {
@@ -90,6 +112,8 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 		since_ns = thread->wake_ns = thread->off_ns;
 	if (filter.who)
 		idle_ns = waited_tell(thread, since_ns, now_ns);
+	if (unlikely(thread->submits))
+		asleep_tell(thread, tid, now_ns);
 	e = emit_reserve_at(POINT_sched_resume, now_ns);
 
 	if (e) {
@@ -120,10 +144,15 @@ static __always_inline void left(struct thread *thread, __u64 now_ns)
 	if (thread->kind >= THREAD_VMM && !thread->announced)
 		announce_late(thread);
 	uring_work_tell(thread, now_ns);
-	if (thread->off_state)
-		thread->slept = 1;
 	thread->wake_ns = 0;
 	thread->off_ns = now_ns;
+}
+
+/* Whether no other bio waits to be handed on behind the one that is.  One list is of what that one
+ * has led to, the other of what was there before (__submit_bio_noacct). */
+static __noinline bool is_last(struct bio_list *lists)
+{
+	return !PEEK(lists, head) && !PEEK(lists + 1, head);
 }
 
 /* A worker of the kernel's pools goes from one work to the next without a word; a sleep in the one
@@ -162,6 +191,7 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	else
 		thread->off_state = switch_state_argument ? ctx[3] : task_state(task);
 	left(thread, now_ns);
+	thread->submits = thread->off_state && task->bio_list && is_last(task->bio_list);
 	thread->other_work = 0;
 	if (thread->pooled && thread->off_state)
 		worker_sleeps(thread, task);
@@ -194,7 +224,7 @@ int wakeup_switch(__u64 *ctx)
 	thread = thread_of(next->pid);
 	if (thread && thread->off_ns)
 		resumed(thread, next, next->pid, now_ns ? now_ns : bpf_ktime_get_ns());
-	else if (!thread && is_noted(next))
+	else if (!thread && next->pid && is_noted(next))
 		woken_runs(next->pid, now_ns);
 	return 0;
 }

@@ -27,6 +27,8 @@ class TraceBuilder:
 
     env: dict[str, str | int] = field(default_factory=dict)
     packet_events: int = 1000
+    unknown: frozenset[str] = frozenset()
+    """Points that its recorder does not know."""
     _columns: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _mounts: list[Mount] = field(default_factory=list)
@@ -164,6 +166,7 @@ class TraceBuilder:
             facts=facts,
             discarded=refused,
             packet_events=self.packet_events,
+            points={name: n for name, n in layout.POINTS.items() if name not in self.unknown},
         )
         return directory
 

@@ -127,7 +127,8 @@ def submit(
         world.emit("sched_resume", time_ns + asked, tid, off_ns=time_ns,
                    wake_ns=time_ns + request.asleep, waker_tid=0, waker_cpu=0, state=2,
                    waker_context=WAKE_INTERRUPT, subject_tid=tid)  # fmt: skip
-        world.emit("block_getrq", time_ns + asked, tid, bio_key=bio, held=1, **place)
+        world.emit("block_bio_asleep", time_ns + asked, tid, bio_key=bio, dev=disk,
+                   subject_tid=tid)  # fmt: skip
     if cgroup:
         world.emit("block_bio_held", time_ns, tid, bio_key=bio, cgroup=cgroup)
     if request.scheduler is not None:

@@ -18,7 +18,7 @@
 #include "iostrata.skel.h"
 
 /* Only with --detail. */
-static const char *const details[] = { "block_rq_insert", "kvm_inject" };
+static const char *const details[] = { "block_getrq", "block_rq_insert", "kvm_inject" };
 
 /* Only with --who. */
 static const char *const of_who[] = { "data", "journal_handle", "wakeup_migrate" };

@@ -278,19 +278,21 @@ def test_limits_that_no_point_tells_of_are_said(
     limits: tuple[str, ...], queue_ns: int, told: list[str]
 ) -> None:
     """Of older recordings, which do not tell who slept to get a request."""
-    gaps = limits_told(limits, Request(queue=queue_ns, scheduler=None))
+    gaps = limits_told(limits, Request(queue=queue_ns, scheduler=None), older=True)
     assert [gap.layer for gap in gaps] == told
     assert all(gap.reason.startswith("vda may hold requests back") for gap in gaps)
     assert all(gap.merged_into == "block.Q2D" for gap in gaps)
 
 
-def limits_told(limits: tuple[str, ...], request: Request, told: bool = False) -> list[NotObserved]:
-    """``told``: the recorder would have told if the writer had slept to get a request."""
+def limits_told(
+    limits: tuple[str, ...], request: Request, older: bool = False
+) -> list[NotObserved]:
+    """``older``: the recorder knew of no point that tells who slept to get a request."""
     world = World()
     world.builder.block(DISK, "vda", queue_limits=limits)
     world.builder.block(DISK + 16, "vdb", queue_limits=("wbt", "io.cost"))
-    if told:
-        world.builder.add("probe", time_ns=1, program=b"block_getrq", error=0)
+    if older:
+        world.builder.unknown = frozenset({"block_bio_asleep"})
     writer = Writer(world, 100, DISK, 1_000)
     writer.enter()
     writer.data(request)
@@ -327,7 +329,7 @@ def test_limits_are_told_of_where_who_asked_slept(
 ) -> None:
     """A disk whose limit cost nothing is no matter, however long its scheduler took."""
     request = Request(queue=100_000, scheduler=None, asleep=asleep_ns)
-    gaps = limits_told(limits, request, told=True)
+    gaps = limits_told(limits, request)
     behind = " held requests for vda back, or none was free"
     assert [f"{gap.layer}: {gap.reason}" for gap in gaps] == [line + behind for line in told]
     assert all(gap.merged_into == "block.Q2G" for gap in gaps)

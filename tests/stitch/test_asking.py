@@ -73,7 +73,7 @@ def test_an_empty_flush_that_waits_for_a_request() -> None:
     submit(world, DISK, OTHER, 5_000, Request(queue=1_000, scheduler=None, device=54_900))
     world.emit("block_bio_queue", 11_000, 100, bio_key=bio, kernel_thread=0, **bare)
     resume(world, 100, 11_000, 61_000, 61_500)
-    world.emit("block_getrq", 62_000, 100, bio_key=bio, held=1, **bare)
+    world.emit("block_bio_asleep", 61_500, 100, bio_key=bio, dev=DISK, subject_tid=100)
     world.emit("block_rq_issue", 63_000, 77, **flush)
     world.emit("block_rq_complete", 103_000, 0, **flush)
     world.emit("block_rq_complete", 103_100, 0, request_key=own, bio_key=bio, **bare)
@@ -81,9 +81,45 @@ def test_an_empty_flush_that_waits_for_a_request() -> None:
     writer.now = 105_000
     writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
     assert found(world) == {
-        "syscall": 1_000, "block.Q2G": 50_500, "wakeup.runqueue": 500 + 1_800, "block.Q2D": 1_000,
+        "syscall": 1_000, "block.Q2G": 50_000, "wakeup.runqueue": 500 + 1_800, "block.Q2D": 1_500,
         "device.flush": 40_000, "wakeup.interrupt": 200,
     }  # fmt: skip
+
+
+def test_who_slept_twice_had_no_request_before_the_second_end() -> None:
+    """A limit let it pass, and then none was free."""
+    world = World()
+    writer = Writer(world, 100, DISK, 10_000)
+    writer.enter()
+    writer.cpu(1_000)
+    block = Block(world, DISK)
+    block.queue(11_000, 100, 0xB0)
+    for begin, end in ((11_000, 31_000), (31_500, 61_000)):
+        resume(world, 100, begin, end, end + 200)
+        world.emit("block_bio_asleep", end + 200, 100, bio_key=0xB0, dev=DISK, subject_tid=100)
+    block.request(62_000, 100_000, 0xA0, 0xB0, tid=100)
+    resume(world, 100, 62_500, 100_100, 100_200)
+    writer.now = 100_200
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    account = found(world)
+    assert account["block.Q2G"] == 20_000 + 300 + 29_500
+    assert account["device.data"] == 38_000
+
+
+def test_who_sleeps_for_a_bio_that_is_not_recorded_queued_another_before() -> None:
+    """Which is long complete, and a third one has its address."""
+    world = World()
+    writer = Writer(world, 100, DISK, 10_000)
+    writer.enter()
+    writer.cpu(1_000)
+    block = Block(world, DISK)
+    block.queue(11_000, 100, 0xB0)
+    world.emit("block_bio_asleep", 31_000, OTHER, bio_key=0xB0, dev=DISK, subject_tid=OTHER)
+    block.request(62_000, 100_000, 0xA0, 0xB0, tid=100)
+    resume(world, 100, 62_500, 100_100, 100_200)
+    writer.now = 100_200
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    assert "block.Q2G" not in found(world)
 
 
 def test_who_had_its_request_slept_for_something_else() -> None:
@@ -99,6 +135,7 @@ def test_who_had_its_request_slept_for_something_else() -> None:
 
 
 def test_a_loop_devices_worker_waits_for_a_request_of_the_disk_below() -> None:
+    """Told as by older recorders: by the request that it got."""
     world = on_loop()
     loop, disk = Block(world, LOOP), Block(world, SDA)
     world.target(KWORKER, kind=THREAD_HELPER)

@@ -496,6 +496,7 @@ def test_a_guests_limits_are_told_of_with_its_host(
     """The rows of several machines have their machine's name before theirs."""
     chain = Chain()
     chain.guest.builder.block(GUEST_DISK, "vdb", queue_limits=("wbt",))
+    chain.guest.builder.unknown = frozenset({"block_bio_asleep"})
     writer = chain.writer()
     writer.enter()
     chain.data(writer, 8192, SYMMETRIC, queue=queue_ns)

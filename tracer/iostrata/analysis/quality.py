@@ -258,21 +258,23 @@ def _not_observed(
         yield from deep_queues(trace)
     for observer in OBSERVERS:
         asked = observer.detail is None or (observer.detail == detail and not by_script(trace.env))
-        asked &= not observer.given or len(trace.points[observer.given]) > 0
+        given = not observer.given or any(len(trace.points[point]) for point in observer.given)
         row = (trace.machine, observer.merged_into)
         asked &= not observer.held or shares.get(row, 0) >= OF_NOTE
-        if asked and not any(len(trace.points[point]) for point in observer.points):
+        if asked and given and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
 
 
 def _limits(trace: Trace, shares: Mapping[tuple[str, str], float]) -> Iterator[NotObserved]:
     """Which limits of their queues may have kept requests from being there, if anything did."""
     # Older recorders do not tell who slept to get a request.
-    slept = _errors(trace).get(b"block_getrq", -1) == 0
+    told = trace.points["block_bio_asleep"].known and not by_script(trace.env)
+    slept = told or _errors(trace).get(b"block_getrq", -1) == 0
     row = BEFORE_REQUESTS[slept or bool(trace.env.get("detail"))]
     if shares.get((trace.machine, row), 0) < OF_NOTE:
         return
-    used = sorted(trace.points["block_getrq" if slept else "block_rq_issue"].values("dev"))
+    point = "block_bio_asleep" if told else "block_getrq" if slept else "block_rq_issue"
+    used = sorted(trace.points[point].values("dev"))
     disks: dict[tuple[str, ...], list[str]] = {}
     for block in (trace.facts.blocks[key] for key in used if key in trace.facts.blocks):
         disks.setdefault(block.queue_limits, []).append(block.name)

@@ -24,7 +24,7 @@ BLOCK: Final = Declaration(
             "block.Q2G",
             "OS",
             "bio queued until it got a request",
-            ("block_bio_queue", "block_getrq"),
+            ("block_bio_queue", "block_getrq", "block_bio_asleep"),
             "a limit of the queue holds requests back (wbt, `io.cost`, `io.latency`), or all of "
             "them are in use (`nr_requests`): the disk is behind. Without `--detail` only where "
             "who queued it slept until then.",
@@ -144,7 +144,7 @@ BLOCK: Final = Declaration(
         ),
         Observer(
             "block.Q2G to I2D",
-            ("block_io_start", "block_getrq", "block_rq_insert"),
+            ("block_io_start", "block_getrq", "block_bio_asleep", "block_rq_insert"),
             "only with --detail",
             "block.Q2D",
             detail=False,
@@ -155,7 +155,7 @@ BLOCK: Final = Declaration(
             "only with --detail",
             "block.Q2D",
             detail=False,
-            given="block_getrq",
+            given=("block_getrq", "block_bio_asleep"),
         ),
     ),
 )

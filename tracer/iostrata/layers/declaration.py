@@ -144,7 +144,7 @@ class Observer(Struct, frozen=True):
 
     ``reason``: why not; ``merged_into``: what shows its time then. ``detail``: asked of
     recordings with (True) or without (False) ``--detail`` only; ``given``: only of those in
-    which this point was hit. ``held``: said only where that row holds some of the time.
+    which one of these points was hit. ``held``: said only where that row holds some of the time.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Observer(Struct, frozen=True):
     reason: str
     merged_into: str
     detail: bool | None = None
-    given: str = ""
+    given: tuple[str, ...] = ()
     held: bool = False
 
 

@@ -84,7 +84,7 @@ FUSE: Final = Declaration(
             ("fuse_take",),
             "no daemon of this machine was seen to take up what it answered",
             "fuse.call",
-            given="fuse_request",
+            given=("fuse_request",),
             held=True,
         ),
     ),

@@ -38,14 +38,14 @@ NVME: Final = Declaration(
             ("nvme_tcp_send",),
             UNTRACED,
             "network.there",
-            given="nvme_complete_rq",
+            given=("nvme_complete_rq",),
         ),
         Observer(
             "what commands are carried out by",
             ("nvmet_work",),
             UNTRACED,
             "target",
-            given="nvmet_req_complete",
+            given=("nvmet_req_complete",),
         ),
     ),
 )

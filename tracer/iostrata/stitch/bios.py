@@ -230,16 +230,31 @@ def _merged(
 
 def _gets(window: Window, begun: Begun, until_ns: Ints) -> tuple[Ints, Ints]:
     """When each bio got a request: with --detail, and where its thread slept until then."""
-    told = ["held"] if "held" in window.trace.points["block_getrq"].fields else []
-    got = window.columns("block_getrq", "bio_key", *told)
-    slept = np.flatnonzero(got["held"]) if told else np.zeros(0, np.int64)
-    waited = _between(begun, until_ns, {name: column[slept] for name, column in got.items()})
+    waited = _waited(window, begun, until_ns)
     if not window.trace.env.get("detail"):
         return np.full(len(begun), -1), waited
     # Older recorders tell of the request's begin, where the kernel does (since v6.5).
     started = window.columns("block_io_start", "bio_key")
+    got = window.columns("block_getrq", "bio_key")
     detailed = [_between(begun, until_ns, events) for events in (started, got)]
     return np.maximum(*detailed), waited
+
+
+def _waited(window: Window, begun: Begun, until_ns: Ints) -> Ints:
+    """Until when each bio's thread slept to get a request for it; -1: it did not."""
+    asleep = window.columns("block_bio_asleep", "bio_key", "subject_tid")
+    key, time, tid = asleep["bio_key"], asleep["time_ns"], asleep["subject_tid"]
+    if "held" in window.trace.points["block_getrq"].fields:
+        # Older recorders tell of the request that who slept has got.
+        got = window.columns("block_getrq", "bio_key", "tid", "held")
+        slept = np.flatnonzero(got["held"])
+        key = np.concatenate((key, got["bio_key"][slept]))
+        time = np.concatenate((time, got["time_ns"][slept]))
+        tid = np.concatenate((tid, got["tid"][slept]))
+    found = AsOf(key, time).at_or_before(begun.key, until_ns)
+    until = at(time, found)
+    # Of one that sleeps for what is not recorded, the bio it queued last may be another's by now.
+    return np.where((until >= begun.time_ns) & (at(tid, found) == begun.tid), until, -1)
 
 
 def _between(begun: Begun, until_ns: Ints, events: Columns) -> Ints:

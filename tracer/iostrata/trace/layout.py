@@ -113,6 +113,7 @@ POINTS: dict[str, int] = {
     "ext4_fc_commit_stop": 100,
     "nbd_payload_received": 101,
     "target_file": 102,
+    "block_bio_asleep": 103,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -218,6 +219,7 @@ STRUCT_OF: dict[str, str] = {
     "ext4_fc_commit_stop": "fast_commit_event",
     "nbd_payload_received": "wire_event",
     "target_file": "target_file_event",
+    "block_bio_asleep": "asleep_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -918,6 +920,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("inode", "<u8", 24),
         ("dev", "<u4", 32),
         ("open_flags", "<u4", 36),
+    ),
+    "asleep_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("bio_key", "<u8", 16),
+        ("dev", "<u4", 24),
+        ("subject_tid", "<u4", 28),
     ),
 }
 

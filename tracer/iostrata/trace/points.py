@@ -49,15 +49,23 @@ class Points:
 
     ``points["field"]`` gathers a column from the files each time it is asked
     for, unless there are few events: keep it rather than ask twice. Columns
-    have the recording's own types; char arrays are bytes (``S16``).
+    have the recording's own types; char arrays are bytes (``S16``). ``known``: the recorder
+    knew of the point.
     """
 
     def __init__(
-        self, name: str, number: int, dtype: np.dtype[np.void], parts: list[tuple[Stream, Slots]]
+        self,
+        name: str,
+        number: int,
+        dtype: np.dtype[np.void],
+        parts: list[tuple[Stream, Slots]],
+        *,
+        known: bool = True,
     ) -> None:
         self.name = name
         self.number = number
         self.dtype = dtype
+        self.known = known
         self._unordered = parts
         self._parts: list[Part] | None = None
         self._count = sum(len(slots) for _, slots in parts)

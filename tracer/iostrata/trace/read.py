@@ -207,7 +207,7 @@ def stream_order(path: Path) -> tuple[int, str]:
 
 def collect_points(metadata: Metadata, streams: list[Stream]) -> dict[str, Points]:
     points = {
-        name: Points(name, number, layout.DTYPES[name], [])
+        name: Points(name, number, layout.DTYPES[name], [], known=False)
         for name, number in layout.POINTS.items()
         if name not in metadata.points
     }
