@@ -96,7 +96,9 @@ def test_all_that_a_breakdown_has_is_kept() -> None:
 
 
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize("change", ["event", "fact", "description", "new", "gone", "program"])
+@pytest.mark.parametrize(
+    "change", ["event", "fact", "description", "new", "gone", "program", "library"]
+)
 def test_of_other_files_nothing_is_taken(
     recording: Recording,
     only_kept: Callable[[], None],
@@ -124,6 +126,8 @@ def test_of_other_files_nothing_is_taken(
         shutil.copy(stream, machine / "cpu_99")
     elif change == "gone":
         stream.unlink()
+    elif change == "library":
+        monkeypatch.setattr("iostrata.native.BUILT", stream)
     else:
         monkeypatch.setattr("iostrata.__file__", str(machine / "none.py"))
     with pytest.raises(AnalysedAnew):

@@ -22,6 +22,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 import iostrata
+from iostrata import native
 from iostrata.model import Op
 from iostrata.recording import Recording
 
@@ -45,6 +46,7 @@ def key_of(recording: Recording, op: Op) -> bytes:
         return b""
     key = hashlib.sha256(f"{op} {np.__version__} {recording.path!r}\n".encode())
     files |= _told(Path(iostrata.__file__).parent.rglob("*.py"))
+    files |= _told((native.PACKAGED, native.BUILT))
     for path, found in sorted(files.items()):
         told = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         key.update(f"{path.name!r} {told}\n".encode())
