@@ -16,18 +16,28 @@ extern const volatile bool block_bio_argument;
  * in v5.16); set by the recorder. */
 extern const volatile bool block_status_argument;
 
-/* A recorded thread's first bio on a device makes that device watched. */
+/* Whether what a recorded thread does is of a file system that --device allows: it is in a call on
+ * one, unless that is for many requests, or commits. */
+static __always_inline bool is_on_allowed(const struct thread *thread)
+{
+	return thread->kind == THREAD_JOURNAL || thread->sync_enter_ns ||
+	       (thread->enter_ns && thread->kind <= THREAD_TARGET &&
+		(thread->call < CALL_IO_SUBMIT || thread->call > CALL_IO_URING_ENTER));
+}
+
+/* A recorded thread's first bio on a device makes that device watched: with --device, too, where a
+ * file system that is allowed has its log, journal or data there. */
 static __always_inline bool bio_watched(__u32 dev)
 {
 	struct thread *thread;
 
 	if (watch_of(dev) & WATCH_DISK)
 		return true;
-	if (filter.device)
-		return false;
 	thread = thread_of(current_tid());
 	/* What kernel threads do elsewhere is nobody's here. */
 	if (!thread || !thread->kind || thread->kind == THREAD_HELPER)
+		return false;
+	if (filter.device && !is_on_allowed(thread))
 		return false;
 	watch_add(dev, WATCH_DISK);
 	return true;

@@ -184,10 +184,24 @@ static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned in
 typedef void mounted_call(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
 			  unsigned int device);
 
+/* The device that an option of a mount names, 0: none. */
+static unsigned int named_device(const char *options, const char *option)
+{
+	const char *at = strstr(options, option);
+	struct stat status;
+	char path[1024];
+
+	if (!at || sscanf(at + strlen(option), "%1023[^, \n]", path) != 1 || stat(path, &status) ||
+	    !S_ISBLK(status.st_mode))
+		return 0;
+	return major(status.st_rdev) << 20 | minor(status.st_rdev);
+}
+
 /* Each file system that is on a device of this machine: its number and the device's, which are
- * two where it may have several devices (btrfs). */
+ * two where it may have several devices (btrfs); XFS's with each of its own. */
 static void each_mounted(struct iostrata *skeleton, const struct blocks *blocks, mounted_call *call)
 {
+	static const char *const of_xfs[] = { ",logdev=", ",rtdev=" };
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
 	unsigned int major_number, minor_number;
 	char line[4096], source[1024];
@@ -207,6 +221,11 @@ static void each_mounted(struct iostrata *skeleton, const struct blocks *blocks,
 			device = major(status.st_rdev) << 20 | minor(status.st_rdev);
 		}
 		call(skeleton, blocks, dev, device);
+		for (unsigned int i = 0; i < sizeof(of_xfs) / sizeof(of_xfs[0]); i++) {
+			device = named_device(kind, of_xfs[i]);
+			if (device)
+				call(skeleton, blocks, dev, device);
+		}
 	}
 	if (mounts)
 		fclose(mounts);
@@ -224,6 +243,20 @@ static void is_mounted(struct iostrata *skeleton, const struct blocks *blocks, u
 	add_mounted(skeleton, disk, WATCH_DISK);
 }
 
+/* A partition's requests are its disk's, and those of what is below it. */
+static void watch_disks(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev)
+{
+	unsigned int disk = blocks_disk_of(blocks, dev);
+	struct follow list[MAX_BELOW];
+	unsigned int count = blocks_below(blocks, dev, list, MAX_BELOW);
+
+	must_watch(skeleton, disk ? disk : dev, WATCH_DISK);
+	for (unsigned int i = 0; i < count && i < MAX_BELOW; i++)
+		must_watch(skeleton, list[i].dev, list[i].bits);
+	if (count > MAX_BELOW)
+		table_full(skeleton, TABLE_DEVICES, dev);
+}
+
 /* A file system of several devices is on each of them; sysfs knows those of btrfs. */
 static void allow_mounted(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
 			  unsigned int device)
@@ -234,27 +267,22 @@ static void allow_mounted(struct iostrata *skeleton, const struct blocks *blocks
 
 	if (dev == device)
 		return;
+	if (allowed(skeleton, dev))
+		watch_disks(skeleton, blocks, device);
 	count = blocks_btrfs_devices(blocks, device, list, MAX_BELOW);
 	for (unsigned int i = 0; i < count; i++)
 		is_allowed |= allowed(skeleton, list[i].dev);
 	must_watch(skeleton, dev, is_allowed ? WATCH_ALLOWED | WATCH_FS : WATCH_OTHER);
 	for (unsigned int i = 0; is_allowed && i < count; i++)
 		must_watch(skeleton, blocks_disk_of(blocks, list[i].dev), WATCH_DISK);
+	if (is_allowed && blocks_disk_of(blocks, dev))
+		watch_disks(skeleton, blocks, dev);
 }
 
-/* A partition's requests are its disk's, and those of what is below it. */
 static void allow(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev)
 {
-	unsigned int disk = blocks_disk_of(blocks, dev);
-	struct follow list[MAX_BELOW];
-	unsigned int count = blocks_below(blocks, dev, list, MAX_BELOW);
-
 	must_watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
-	must_watch(skeleton, disk ? disk : dev, WATCH_DISK);
-	for (unsigned int i = 0; i < count && i < MAX_BELOW; i++)
-		must_watch(skeleton, list[i].dev, list[i].bits);
-	if (count > MAX_BELOW)
-		table_full(skeleton, TABLE_DEVICES, dev);
+	watch_disks(skeleton, blocks, dev);
 }
 
 static bool lies_on_allowed(const struct iostrata *skeleton, const struct blocks *blocks,
