@@ -120,7 +120,7 @@ static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned
 			continue;
 		place->dev = dev;
 		place->bits |= bits;
-		skeleton->bss->watched_loops |= dev >> 20 == LOOP_MAJOR;
+		skeleton->bss->watched_loops |= bits & WATCH_DISK && dev >> 20 == LOOP_MAJOR;
 		return place;
 	}
 	return NULL;

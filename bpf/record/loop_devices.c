@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Whether loop devices are set up, or one that is written to was later: only then their workers
- * are looked at, as what looks at them is hit by each work of the kernel.
+ * Whether loop devices that can be written to are set up (packages' images cannot), or one that is
+ * recorded was met later: only then their workers are looked at, as what looks at them is hit by
+ * each work of the kernel.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <linux/major.h>
@@ -10,14 +12,30 @@
 #include "session.h"
 #include "iostrata.skel.h"
 
+static bool is_read_only(const struct block *block)
+{
+	char path[128];
+	FILE *fact;
+	bool found;
+
+	snprintf(path, sizeof(path), "/sys/class/block/%s/ro", block->name);
+	fact = fopen(path, "re");
+	found = fact && fgetc(fact) == '1';
+	if (fact)
+		fclose(fact);
+	return found;
+}
+
 void loop_devices_begin(struct session *session)
 {
 	const struct blocks *blocks = &session->blocks;
+	bool reads = session->options.reads;
 
 	for (unsigned int i = 0; i < blocks->count; i++) {
 		const struct block *block = &blocks->list[i];
 
-		if (block->dev >> 20 == LOOP_MAJOR && strcmp(block->backing, "-"))
+		if (block->dev >> 20 == LOOP_MAJOR && strcmp(block->backing, "-") &&
+		    (reads || !is_read_only(block)))
 			probes_attach(&session->probes, OCCASION_LOOPS);
 	}
 	loop_devices_follow(session);

@@ -119,6 +119,24 @@ def test_without_one_nothing_looks(tmp_path: Path) -> None:
     assert hits_of(tmp_path / "recording", "loop_work_start") == 0
 
 
+def test_nothing_looks_at_one_that_nobody_can_write_to(disk: Path) -> None:
+    image = disk / "image"
+    image.write_bytes(bytes(1 << 20))
+    if any(Path("/sys/class/block").glob("loop*/loop")):
+        pytest.skip("there is a loop device")
+    attach = ["losetup", "--find", "--show", "--read-only", str(image)]
+    made = subprocess.run(attach, capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    try:
+        done = recorded(disk / "recording", "sleep", "1.5")
+    finally:
+        subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True)
+    assert done.returncode == 0, done.stderr
+    assert hits_of(disk / "recording", "wakeup_switch") > 0
+    assert hits_of(disk / "recording", "loop_work_start") == 0
+
+
 def test_one_that_is_set_up_while_it_records(disk: Path) -> None:
     """In nearly all of its last syncs a worker begins; the kernel may hide a point."""
     if "loop_workfn" not in Path("/proc/kallsyms").read_text():
