@@ -127,7 +127,11 @@ class Target(Machine):
 
 @dataclass(frozen=True)
 class Connection:
-    """One queue of a controller, as each end knows it; ``ends``: 0, where nothing is told."""
+    """One queue of a controller, as each end knows it; ``ends``: 0, where nothing is told.
+
+    ``later``: by how much the host's id was another one when its initiator's next controller was
+    connected: on Linux before 6.5, that is what it has of this one since.
+    """
 
     target: Target
     port: int = 40_000
@@ -135,6 +139,12 @@ class Connection:
     host: int = 0x1234
     controller: int = 1
     queue: int = 1
+    later: int = 0
+
+    @property
+    def own(self) -> dict[str, int]:
+        """As its initiator knows it."""
+        return self.wire | {"host": self.host + self.later}
 
     @property
     def wire(self) -> dict[str, int]:
@@ -269,7 +279,7 @@ class Initiator(Machine):
         world.emit("nvme_tcp_send", sent, 66, **at)
         to.target.serve(sent + costs.there, wire, costs, False, WORKER)
         world.emit("nvme_complete_rq", back - 100, 67, request_key=rq, dev=self.disk, opcode=WRITE,
-                   **wire)  # fmt: skip
+                   **wire | to.own)  # fmt: skip
         return queued, back, keys
 
     def _left(self, writer: Writer, begin: int, held: Counter[str], slept: int) -> None:
@@ -326,7 +336,8 @@ class Initiator(Machine):
         world.emit("nvme_tcp_send", sent, 66, **at)
         to.target.serve(arrived, wire, costs, flush, worker)
         world.emit("nvme_complete_rq", complete - costs.complete // 2, 67, request_key=rq,
-                   ready_ns=answered, dev=self.disk, opcode=WRITE, **wire)  # fmt: skip
+                   ready_ns=answered, dev=self.disk, opcode=WRITE,
+                   **wire | to.own)  # fmt: skip
         world.emit("block_rq_complete", complete, 0, **keys)
         if flush:
             done = {"request_key": rq + 64, "dev": self.disk, **asked}

@@ -73,17 +73,17 @@ def test_every_row_is_met(tmp_path: Path, seed: int, head: bool) -> None:
         assert mine == true
 
 
+@pytest.mark.parametrize("later", [0, 9])
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_disk_of_two_paths_takes_them_in_turn(tmp_path: Path, apart: bool) -> None:
+def test_a_disk_of_two_paths_takes_them_in_turn(tmp_path: Path, apart: bool, later: int) -> None:
     """``apart``: each leads to a machine of its own, that has the disk: what one had of it, the
-    other did not."""
+    other did not. ``later``: the first target was told another id of their host."""
     random, targets = Random(2), [Target(clock=clock(86_400_000_000_000))]
     targets.append(Target("other", clock(3_600_000_000_000)) if apart else targets[0])
     initiator = Initiator(clock=clock(5_000_000), head=True)
-    ways = [
-        (path, Connection(target, 40_000 + number, 77 + number, controller=1 + number))
-        for number, (path, target) in enumerate(zip((PATH, OTHER_PATH), targets, strict=True))
-    ]
+    first = Connection(targets[0], host=1, later=later)
+    second = Connection(targets[1], 40_001, 78, host=1 + later, controller=2)
+    ways = [(PATH, first), (OTHER_PATH, second)]
     writer = initiator.writer()
     for number in range(120):
         path, to = ways[number % 2]

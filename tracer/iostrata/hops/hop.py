@@ -246,6 +246,10 @@ Name = Callable[[Ints], Ints]
 """Of groups, by what both machines may know them."""
 
 
+def nothing(group: Ints) -> Ints:
+    return np.zeros_like(group)
+
+
 @dataclass(frozen=True)
 class Context:
     """What else on the lower machine kept the upper one's pieces, or some asks.
@@ -277,7 +281,8 @@ class Hop(ABC):
     lower machine, which sees nothing of it then. ``overlaps``: all that is served is among what
     another hop has served. ``unkeyed``: keys tell who may serve whom, but no serve's is its own: an
     ask is served by whatever its group served last. ``names``: what two
-    machines may have in common of a group, which is a connection's number, the surest first.
+    machines may have in common of a group, which is a connection's number, the surest first;
+    ``least``: what they have in common of it where they have none of these.
     ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
     the two; ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name
     where no lower machine was recorded.
@@ -292,6 +297,7 @@ class Hop(ABC):
     skips = False
     overlaps = False
     names: tuple[Name, ...] = ()
+    least: Name = staticmethod(nothing)
     unkeyed = False
     asker = ""
     way = "network"

@@ -51,8 +51,8 @@ def told_apart(hop: Hop, ways: Sequence[Way]) -> list[Way]:
     return [
         replace(
             way,
-            asks=replace(way.asks, key=_named(way.asks, asked[way.upper.machine])),
-            serves=replace(way.serves, key=_named(way.serves, served[way.lower.machine])),
+            asks=replace(way.asks, key=_named(hop, way.asks, asked[way.upper.machine])),
+            serves=replace(way.serves, key=_named(hop, way.serves, served[way.lower.machine])),
         )
         for way in ways
     ]
@@ -79,8 +79,9 @@ def _left(table: Asks | Serves, named: Named) -> tuple[Ints, Ints]:
     return table.group[rows], table.key[rows]
 
 
-def _named(table: Asks | Serves, named: Named) -> Ints:
+def _named(hop: Hop, table: Asks | Serves, named: Named) -> Ints:
     groups, names = np.array(sorted(named.items()), np.int64).reshape(-1, 2).T
     place = np.searchsorted(groups, table.group)
     place = np.where(np.isin(table.group, groups), place, -1)
-    return np.where(place >= 0, pair_key(at(names, place), table.key), table.key)
+    name = np.where(place >= 0, at(names, place), hop.least(table.group))
+    return pair_key(name, table.key)

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hop from a disk of NVMe over TCP to its target in the kernel.
 
-Its wire key is the command's identifier, generation included, with the queue, the controller and
-the host that both machines number alike. It is used again after 16 uses of its number, which time
-settles; and each queue is a connection, whose addresses and ports tell apart targets that number
-alike, and copies of a machine.
+Its wire key is the command's identifier, generation included, with the queue and the controller
+that both machines number alike. It is used again after 16 uses of its number, which time settles;
+and each queue is a connection of a host, whose id, addresses and ports tell apart targets that
+number alike, and copies of a machine.
 """
 
 from __future__ import annotations
 
 from iostrata.hops.carried import carried
-from iostrata.hops.connections import ports_of, whole_number
+from iostrata.hops.connections import (
+    host_and_ports_of,
+    host_of,
+    ports_and_addresses_of,
+    whole_number,
+)
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nvme_tcp.asks import asks_of
 from iostrata.hops.nvme_tcp.serves import serves_of
@@ -24,7 +29,8 @@ class NvmeTcp(Hop):
 
     name = "nvme-tcp"
     floor = "target"
-    names = (whole_number, ports_of)
+    names = (whole_number, host_and_ports_of, ports_and_addresses_of)
+    least = staticmethod(host_of)
     follows_reads = True
 
     def asks(self, upper: Trace) -> Asks:

@@ -7,7 +7,7 @@ import numpy as np
 
 from iostrata.columns import AsOf, at
 from iostrata.hops.hop import Asks
-from iostrata.hops.nvme_tcp.commands import ENDS, NUMBERS, connections_of, keys_of
+from iostrata.hops.nvme_tcp.commands import ENDS, NUMBERS, groups_of, keys_of
 from iostrata.stitch import OP_READ, last_hit, requests_of, whole
 from iostrata.trace import Trace
 
@@ -36,7 +36,7 @@ def asks_of(upper: Trace, reads: bool = False) -> Asks:
         begin_ns=requests.issue_ns[rows],
         end_ns=requests.complete_ns[rows],
         key=keys_of(done),
-        group=connections_of(done),
+        group=groups_of(done),
         shared=none.astype(np.bool_),
         told_ns=told[rows],
         heard_ns=heard[rows],

@@ -12,7 +12,7 @@ from iostrata.hops.nvme_tcp.commands import (
     NUMBERS,
     OPCODE_FLUSH,
     OPCODE_READ,
-    connections_of,
+    groups_of,
     keys_of,
 )
 from iostrata.hops.targets import places_of
@@ -44,7 +44,7 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
         begin_ns=np.where((ready > 0) & (ready < there), ready, there),
         end_ns=end,
         key=keys_of(done),
-        group=connections_of(done),
+        group=groups_of(done),
         shared=none.astype(np.bool_),
         piece=number,
         agent=none,
