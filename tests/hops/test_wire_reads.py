@@ -88,6 +88,7 @@ def test_past_the_initiators_page_cache(kind: type[Wire], tmp_path: Path) -> Non
     found = wire.holds(tmp_path / "read")
     direct = analyse(open_recording(tmp_path / "read"), Op.DIRECT)
     assert accounts(direct) == accounts(found)
+    assert summarise(direct).served == summarise(found).served
 
 
 @pytest.mark.parametrize("kind", WIRES)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.attribute import summarise
 from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
@@ -69,6 +70,11 @@ def test_a_batch_of_both_kinds() -> None:
         assert account["block.Q2D"] == 200
         assert account["wakeup.reap"] == 40_000 - complete
         assert set(account) <= {row, "block.Q2D", "wakeup.reap", "syscall", "residual"}
+    served = [found.writes.names["served"][code] for code in found.writes.codes["served"]]
+    assert served == ["device", "written", "device"]
+    (device,) = summarise(found).served
+    assert (device.name, device.count, device.share) == ("device", 2, 1.0)
+    assert device.mean_ns == found.writes.latency_ns[[0, 2]].mean()
     reads = analysed(world, Op.READ)
     assert accounts(reads)[100] == [accounts(found)[100][0], accounts(found)[100][2]]
     assert {reads.writes.names["served"][code] for code in reads.writes.codes["served"]} == {

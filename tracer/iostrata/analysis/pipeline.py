@@ -81,8 +81,9 @@ def breakdown_of(
     )
     behind = _behind(credit, layers, found)
     writes = found.writes
-    if found.op is Op.READ:
+    if found.op is not Op.SYNC:
         writes = with_served(writes, credit.served, found.path)
+    if found.op is Op.READ:
         gaps = (*quality.not_observed, *faults_of(found.path))
         quality = replace(quality, not_observed=gaps)
     return Breakdown(writes, layers, time_ns, residual, found.left_out, quality, behind, found.op)

@@ -17,7 +17,7 @@ from iostrata.analysis.beside import beside
 from iostrata.analysis.path import Path
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
-from iostrata.analysis.transfers import served_from
+from iostrata.analysis.transfers import are_reads, served_from
 from iostrata.analysis.who import TOLD, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints
@@ -59,11 +59,13 @@ def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple
     chosen = choice.of(found.writes, wanted.rows(found.writes))
     rows = np.array([one.row for one in chosen], np.int64)
     told = [_told_of_units(found, top, top.units_of(rows)) for top in found.tops]
-    timelines = []
+    reading, timelines = are_reads(found.writes), []
     for one in chosen:
         top = found.top_of(one.row)
         unit = int(top.kept[one.row - top.first])
         mine = told[found.tops.index(top)][unit]
+        if not reading[one.row]:
+            mine.served = ""
         timelines.append(_timeline(found, top, one, unit, mine))
     return tuple(timelines)
 
@@ -78,7 +80,7 @@ def _told_of_units(found: Prepared, top: Top, units: Ints) -> dict[int, _Told]:
         lifted, unit = lift(found.path.graph, top.node, rows), top.pieces.unit[rows]
         for piece, step in _steps(found.path, top, rows, mine, lifted):
             told[int(unit[piece])].steps.append(step)
-        for piece in mine.tolist() if found.op is Op.READ else ():
+        for piece in mine.tolist() if found.op is not Op.SYNC else ():
             told[int(unit[piece])].served = served_from(found.path, int(lifted.served[piece]))
     return told
 

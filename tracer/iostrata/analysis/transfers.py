@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, coded
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import place_of
-from iostrata.model import NotObserved, Op, Writes
+from iostrata.model import WRITTEN, NotObserved, Op, Writes
 from iostrata.stitch import SERVED, read_outside
 from iostrata.trace import Trace
 from iostrata.units import size
@@ -24,6 +25,9 @@ NEEDED: Final = {Op.SYNC: 0, Op.DIRECT: 1, Op.READ: 2}
 KIND: Final = {Op.READ: "reads", Op.DIRECT: "reads with O_DIRECT"}
 # Of several machines, what is on a machine itself.
 OWN: Final = frozenset({"page cache", "readahead under way", "device"})
+NO_PLACE: Final = -1
+# Of what there are methods for, behind the engine's name.
+READING: Final = ("read", "read_direct")
 
 
 def check_recorded(traces: Sequence[Trace], op: Op) -> None:
@@ -58,10 +62,18 @@ def faults_of(path: Path) -> Iterator[NotObserved]:
             yield NotObserved("fault", text, "")
 
 
+def are_reads(transfers: Writes) -> NDArray[np.bool_]:
+    """Which of some transfers read: not those that are written, past the page cache or durably."""
+    names = transfers.names["method"]
+    reading = np.array([name.endswith(READING) for name in names], np.bool_)
+    return reading[transfers.codes["method"]]
+
+
 def with_served(reads: Writes, served: Ints, path: Path) -> Writes:
-    """The reads, with the place that served each as one more column of names."""
-    known, row = coded(served)
-    texts = [served_from(path, code) for code in known.tolist()]
+    """The reads, with the place that served each as one more column of names; of those that write,
+    ``WRITTEN``."""
+    known, row = coded(np.where(are_reads(reads), served, NO_PLACE))
+    texts = [WRITTEN if code == NO_PLACE else served_from(path, code) for code in known.tolist()]
     names = tuple(dict.fromkeys(texts))
     code = np.array([names.index(text) for text in texts], np.int32)[row]
     return replace(

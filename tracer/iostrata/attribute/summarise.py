@@ -19,7 +19,7 @@ from iostrata.attribute.who import own_of, parts_of
 from iostrata.cgroups import container_of
 from iostrata.columns import Ints, coded, distinct
 from iostrata.errors import UsageError
-from iostrata.model import Breakdown, Row, SegmentRow, Served, Summary, Table, Writes
+from iostrata.model import WRITTEN, Breakdown, Row, SegmentRow, Served, Summary, Table, Writes
 
 GROUPINGS = (
     "method", "size", "process", "file_system", "device", "machine", "file", "directory", "thread",
@@ -80,6 +80,8 @@ def served_of(writes: Writes, rows: Ints) -> tuple[Served, ...]:
     """From where some reads (row indices) were, most first; of writes nothing."""
     if "served" not in writes.codes:
         return ()
+    reads = np.array([name != WRITTEN for name in writes.names["served"]], np.bool_)
+    rows = rows[reads[writes.codes["served"][rows]]]
     codes, latency, found = writes.codes["served"][rows], writes.latency_ns[rows], []
     for code in distinct(codes).tolist():
         took = latency[codes == code]
@@ -160,7 +162,8 @@ def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
         sizes, codes = coded(writes.size_bytes)
         return codes.astype(np.int64), [units.size(size) for size in sizes]
     if by == "served" and by not in writes.codes:
-        raise UsageError("writes are not served from anywhere", "--by served is for --op read")
+        hint = "--by served is for --op read and --op direct"
+        raise UsageError("writes are not served from anywhere", hint)
     column, name_of = DERIVED.get(by, (by, str))
     texts = [name_of(text) for text in writes.names[column]]
     names = list(dict.fromkeys(texts))

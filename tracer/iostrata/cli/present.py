@@ -78,7 +78,7 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
     statuses: list[int] = []
     missing: list[NothingToAnalyse] = []
     for op in Op:
-        only_of_reads = wishes.by == "served" and op is not Op.READ
+        only_of_reads = wishes.by == "served" and op is Op.SYNC
         own = replace_wishes(wishes, op=op.value, by="" if only_of_reads else wishes.by)
         try:
             found = _found(recording, own)

@@ -32,6 +32,7 @@ from iostrata.model.comparison import (
 from iostrata.model.estimate import Basis, Estimate, Guess
 from iostrata.model.series import Repeated, Series, SeriesGroup, SeriesRow, ServedInRuns
 from iostrata.model.summary import (
+    WRITTEN,
     Cause,
     Excess,
     Fact,
@@ -53,7 +54,7 @@ from iostrata.model.summary import (
 from iostrata.model.timeline import Evidence, Lane, Step, Timeline
 
 __all__ = [
-    "UNKNOWN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow",
+    "UNKNOWN", "WRITTEN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow",
     "ChangeServed", "Charts", "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Crowd",
     "Estimate", "Evidence", "Excess", "Fact", "Figures", "Guess", "Ints", "Lane", "Layer",
     "LeftOver", "LiveSummary", "NotObserved", "Onset", "Op", "OverTime", "Part", "Period",

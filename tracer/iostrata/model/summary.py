@@ -8,6 +8,7 @@ than to analyse a short recording.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -165,6 +166,10 @@ class Period(Struct, frozen=True):
     times: float
     row: str
     share: float
+
+
+WRITTEN: Final = "written"
+"""Of what is no read, in the place of what served it."""
 
 
 class Served(Struct, frozen=True):
