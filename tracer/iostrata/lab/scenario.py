@@ -85,7 +85,7 @@ class Injection(Another, frozen=True, kw_only=True):
     behind: str = ""
 
 
-Excused = Literal["lost", "count", "analysed", "mean", "residual"]
+Excused = Literal["lost", "count", "analysed", "mean", "residual", "followed"]
 
 
 class Fault(Another, frozen=True, kw_only=True):
