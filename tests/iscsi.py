@@ -49,6 +49,7 @@ class Costs:
 
     ``r2t``: from the target's having the command until it had the data that it asked for; 0: all
     went with the command. ``slept``: the backend is a file, for which the thread sleeps.
+    ``preempted``: the thread has the command, and no CPU to carry it out.
     """
 
     queue: int = 700
@@ -63,6 +64,7 @@ class Costs:
     back: int = 50_000
     complete: int = 2_000
     slept: bool = False
+    preempted: int = 0
 
 
 def drawn(random: Random, slept: bool = False, large: bool = False) -> Costs:
@@ -239,7 +241,7 @@ class Session:
             begun = there + 300 + RECEIVED
             self.idle_ns, there = begun + WOKEN, begun + costs.r2t
         self._sleeps(there, costs.runqueue)
-        execute = there + costs.runqueue + costs.parse
+        execute = there + costs.runqueue + costs.parse + costs.preempted
         # What was there already when it had been at another command is taken up at once.
         key = world.pointer("cmd", begun, execute + 10_000_000)
         told = {"command_key": key, "itt": itt, "lun": 0, **self.place}
@@ -247,6 +249,8 @@ class Session:
         if not flush:
             told |= {"size_bytes": 8192, "r2t_count": int(costs.r2t > 0)}
         world.emit("target_sequencer_start", begun, tid, **told)
+        if costs.preempted:
+            replace(self.receiver, now=begun + 100 + costs.preempted)._resume(begun + 100, 0, 0, 0)
         world.emit("target_work", execute, tid, request_key=key)
         own: Counter[str] = Counter()
         done, rest = self._disk(execute + 500, costs, flush, own)
@@ -258,6 +262,7 @@ class Session:
         answer = complete + (costs.reply if answers else 0)
         if answers:
             world.emit("target_sent", answer, tid + 1, command_key=key)
+        own["wakeup.runqueue"] += costs.preempted
         own["target"] = answer - there - costs.runqueue - sum(own.values())
         own |= Counter({"target.queue": costs.runqueue})
         if costs.r2t:

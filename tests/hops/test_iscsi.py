@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -49,6 +50,19 @@ def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
     found = analysed(tmp_path, session.initiator, session.target)
     assert followed(found) == [(41 + 14, 41 + 14)]
     assert found.quality.crossings[0].hop == "iscsi"
+    same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
+
+
+def test_a_receiver_without_a_cpu_is_in_its_run_queue(tmp_path: Path) -> None:
+    """It has read a command, and has not handed it to the disk yet, nor said that it is at it."""
+    random, session = Random(5), pair(*APART)
+    writer = session.writer()
+    session.write(writer, 0, Costs())
+    for number in range(40):
+        preempted = random.randint(100, 90_000) if number % 3 else 0
+        session.write(writer, 8192 * number, replace(drawn(random), preempted=preempted))
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(41, 41)]
     same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
 
 

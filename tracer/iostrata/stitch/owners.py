@@ -143,7 +143,10 @@ class Owners:
 
 
 def _carried_out(window: Window) -> tuple[Containing, Ints]:
-    """A target's worker is at what it says, until it says something else or that is complete."""
+    """A target's worker is at what it says, until it says something else or that is complete.
+
+    Who has read a command to carry it out itself is at it since, and may have no CPU to say so.
+    """
     pieces = window.pieces
     told = [window.columns(point, "tid", "request_key") for point in WORK]
     work = {name: np.concatenate([one[name] for one in told]) for name in told[0]}
@@ -152,8 +155,14 @@ def _carried_out(window: Window) -> tuple[Containing, Ints]:
     piece = AsOf(pieces.request_key, pieces.begin_ns).at_or_before(work["request_key"], begin)
     end = np.where(following >= 0, following, NEVER)
     end = np.minimum(end, at(pieces.end_ns, piece))
+    before = AsOf(work["tid"], begin).at_or_before(work["tid"], begin - 1)
+    idle = at(work["request_key"], before) <= 0
+    own = idle & (piece >= 0) & (at(pieces.tid, piece) == work["tid"])
+    # It ran again then, having slept until there was something to do.
+    since = np.maximum(at(pieces.begin_ns, piece) + 1, at(begin, before))
+    since = np.where(own, np.minimum(since, begin), begin)
     rows = np.flatnonzero((piece >= 0) & (work["request_key"] != 0) & (end > begin))
-    return Containing(work["tid"][rows], begin[rows], end[rows]), piece[rows]
+    return Containing(work["tid"][rows], since[rows], end[rows]), piece[rows]
 
 
 def _submitting(window: Window, requests: Ints) -> Submitting:
