@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from iostrata.analysis import LOST
 from iostrata.lab.checks import Check, Measured, observed, of_fault, of_injection, of_round
 from iostrata.lab.scenario import Checks, Excused, Fault, Injection
 from iostrata.lab.workload import Witness
@@ -154,6 +155,38 @@ def test_a_bad_round(found: Breakdown, witness: Witness, wrong: list[str]) -> No
 
 
 @pytest.mark.parametrize(
+    ("lost", "left_out", "mean_ns", "wrong"),
+    [
+        ({"local:program:nvmet_end": 5}, {LOST: 250}, 100_000, []),
+        ({"program:nvmet_end": 5}, {LOST: 250}, 100_000, []),
+        # More than one in a hundred writes, or so much that what is left is not the round.
+        ({"program:nvmet_end": 13}, {LOST: 250}, 100_000, ["lost"]),
+        ({"program:nvmet_end": 5}, {LOST: 1_001}, 100_000, ["analysed"]),
+        # What was left out is as the analysed ones are: it varies by 20 % in these.
+        ({"program:nvmet_end": 5}, {LOST: 250}, 103_000, []),
+        ({"program:nvmet_end": 5}, {LOST: 250}, 106_000, []),
+        ({"program:nvmet_end": 5}, {LOST: 250}, 109_000, ["mean"]),
+        ({}, {}, 106_000, ["mean"]),
+        # For other reasons, nothing may be missing.
+        ({"program:nvmet_end": 5}, {LOST: 250, "cut": 2}, 100_000, ["analysed"]),
+        ({"program:nvmet_end": 5, "nvmet_req_init": 1}, {LOST: 250}, 100_000, ["lost", "analysed"]),
+        ({}, {LOST: 250}, 100_000, ["analysed"]),
+    ],
+)
+def test_a_program_that_the_kernel_skipped(
+    lost: dict[str, int], left_out: dict[str, int], mean_ns: float, wrong: list[str]
+) -> None:
+    """It was met by an interrupt of its own kind: that is counted, and what it may touch is left
+    out, as it is to be; what is lost of a ring is another thing."""
+    found = breakdown(ROWS, left_out=left_out, quality=Quality(lost=lost))
+    found.writes.begin_ns[:] = np.arange(WRITES)
+    for part in (found.time_ns[1], found.writes.latency_ns):
+        np.add(part, np.repeat([-10_000, 10_000, -10_000, 10_000], WRITES // 4), out=part)
+    witness = Witness(WRITES + sum(left_out.values()), mean_ns)
+    assert failed(of_round(WANTED, Measured(found, witness))) == wrong
+
+
+@pytest.mark.parametrize(
     ("quality", "wrong"),
     [
         (Quality(), []),
@@ -263,6 +296,14 @@ def test_all_else_may_be_slower(
     )  # fmt: skip
     assert failed(found) == wrong
     assert (f"{factor:.2f} x" in found[1].found) == (rows > 6 and factor != 1)
+
+
+def test_a_timer_is_no_slower_where_all_else_is() -> None:
+    """Such as what completes a request of null_blk."""
+    plain = {**MANY, "guest/row10": 1_000_000, "device.data": 80_000}
+    slow = {row: 2 * ns for row, ns in MANY.items()}
+    slow |= {"guest/row10": 1_000_000, "device.data": 3_080_000}
+    assert failed(of_injection(WANTED, INJECTION, measured(slow), measured(plain))) == []
 
 
 @pytest.mark.parametrize(

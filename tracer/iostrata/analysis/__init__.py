@@ -4,6 +4,7 @@
 from iostrata.analysis.arithmetic import Given, estimate
 from iostrata.analysis.beside import beside
 from iostrata.analysis.cache import analysed
+from iostrata.analysis.left_out import LOST
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import analyse, breakdown_of
 from iostrata.analysis.prepared import Prepared, prepare
@@ -12,6 +13,6 @@ from iostrata.analysis.summaries import summed_up
 from iostrata.analysis.timelines import timelines, timelines_of
 
 __all__ = [
-    "Given", "Path", "Prepared", "analyse", "analysed", "beside", "breakdown_of", "estimate",
-    "prepare", "quality_of", "summed_up", "timelines", "timelines_of",
+    "LOST", "Given", "Path", "Prepared", "analyse", "analysed", "beside", "breakdown_of",
+    "estimate", "prepare", "quality_of", "summed_up", "timelines", "timelines_of",
 ]  # fmt: skip
