@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.attribute.aligned import aligned
 from iostrata.attribute.batches import FEWEST, Floats
 from iostrata.attribute.drift import FEWEST_RUNS, Drift, drift_of
 from iostrata.attribute.run import (
@@ -98,6 +99,7 @@ def compare(
     ``limit``: as a part of A's total, 0.1 for 10 %.
     """
     a, b = (sorted(side, key=lambda run: run.created) for side in (a, b))
+    a, b, beside = aligned(a, b)
     layers = layers_of(run.layers for run in (*a, *b))
     unlike = _unlike(a, b)
     names = list(dict.fromkeys(name for run in (*a, *b) for name in run.groups))
@@ -135,6 +137,7 @@ def compare(
         op=a[0].op,
         left_out_a=left_out_of(a),
         left_out_b=left_out_of(b),
+        beside=beside,
     )
 
 

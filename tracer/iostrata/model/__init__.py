@@ -22,6 +22,7 @@ from iostrata.model.breakdown import (
     Writes,
 )
 from iostrata.model.comparison import (
+    Beside,
     Change,
     ChangeRow,
     ChangeServed,
@@ -54,11 +55,11 @@ from iostrata.model.summary import (
 from iostrata.model.timeline import Evidence, Lane, Step, Timeline
 
 __all__ = [
-    "UNKNOWN", "WRITTEN", "Basis", "Behind", "Bin", "Breakdown", "Cause", "Change", "ChangeRow",
-    "ChangeServed", "Charts", "ComparedGroup", "Comparison", "Cost", "Course", "Crossing", "Crowd",
-    "Estimate", "Evidence", "Excess", "Fact", "Figures", "Guess", "Ints", "Lane", "Layer",
-    "LeftOver", "LiveSummary", "NotObserved", "Onset", "Op", "OverTime", "Part", "Period",
-    "Quality", "Regression", "Repeated", "Row", "SegmentRow", "Selection", "Series", "SeriesGroup",
-    "SeriesRow", "Served", "ServedInRuns", "Stack", "Step", "Sum", "Summary", "Table", "Tail",
-    "TailRow", "TailSegment", "Timeline", "Unseen", "WaitSite", "Who", "Writes",
+    "UNKNOWN", "WRITTEN", "Basis", "Behind", "Beside", "Bin", "Breakdown", "Cause", "Change",
+    "ChangeRow", "ChangeServed", "Charts", "ComparedGroup", "Comparison", "Cost", "Course",
+    "Crossing", "Crowd", "Estimate", "Evidence", "Excess", "Fact", "Figures", "Guess", "Ints",
+    "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Onset", "Op", "OverTime", "Part",
+    "Period", "Quality", "Regression", "Repeated", "Row", "SegmentRow", "Selection", "Series",
+    "SeriesGroup", "SeriesRow", "Served", "ServedInRuns", "Stack", "Step", "Sum", "Summary",
+    "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen", "WaitSite", "Who", "Writes",
 ]  # fmt: skip

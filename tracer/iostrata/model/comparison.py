@@ -71,6 +71,14 @@ class ComparedGroup(Struct, frozen=True):
     served: tuple[ChangeServed, ...] = ()
 
 
+class Beside(Struct, frozen=True):
+    """The own rows of the one machine of ``side`` ("a", "b") are those of ``machine``, which writes
+    on the other side."""
+
+    side: str
+    machine: str
+
+
 class Regression(Struct, frozen=True):
     """``row``: ``total``, ``p99`` or a layer's name."""
 
@@ -90,6 +98,7 @@ class Comparison(Struct, frozen=True):
     ``small``: the share below which a change does not matter; ``limit``: that above which
     a real change for the worse is a regression; None: nothing is. ``op``: what the "writes" are.
     ``left_out_a``, ``left_out_b``: those of all runs of a side that were not analysed, by reason.
+    ``beside``: whose rows bear another machine's name; None: nobody's.
     """
 
     confidence: float
@@ -112,6 +121,7 @@ class Comparison(Struct, frozen=True):
     op: Op = Op.SYNC
     left_out_a: Mapping[str, int] = field(default_factory=dict)
     left_out_b: Mapping[str, int] = field(default_factory=dict)
+    beside: Beside | None = None
 
     @property
     def selected(self) -> tuple[str, ...]:

@@ -165,6 +165,9 @@ def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
     qualities = (*comparison.quality_a, *comparison.quality_b)
     if len({tuple(crossing.hop for crossing in one.crossings) for one in qualities}) > 1:
         text = "not of the same machines: a row of one only was not recorded in the other"
+        if beside := comparison.beside:
+            one, other = ("A", "B") if beside.side == "a" else ("B", "A")
+            text += f"; the OS of {one} is beside that of {beside.machine} in {other}"
         yield "path", [text], "yellow"
     for column in comparison.mixes:
         yield (

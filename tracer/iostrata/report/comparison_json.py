@@ -86,6 +86,14 @@ class Group(Struct, frozen=True):
     served: list[Served] | UnsetType = UNSET
 
 
+class Beside(Struct, frozen=True):
+    """The own rows of the one machine of ``side`` are those of ``machine``, which writes on the
+    other side."""
+
+    side: Literal["a", "b"]
+    machine: str
+
+
 class Regression(Struct, frozen=True):
     """``row``: ``total``, ``p50``, ``p99`` or a layer."""
 
@@ -126,7 +134,8 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     which a real change for the worse is a regression. ``lost``: events. ``op``: what all of it is
     of instead, whatever "writes" says: ``read``, ``direct``. ``left_over``: sides with a run of
     whose time too much went by beside what is part of no write. Only there if there are any:
-    ``left_out``; ``selected``, what holds for the writes that were compared.
+    ``left_out``; ``selected``, what holds for the writes that were compared; ``beside``, whose rows
+    bear another machine's name.
     """
 
     confidence: float
@@ -149,6 +158,7 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     left_over: list[Literal["a", "b"]] | UnsetType = UNSET
     left_out: LeftOut | UnsetType = UNSET
     selected: list[str] | UnsetType = UNSET
+    beside: Beside | UnsetType = UNSET
 
 
 def render(comparison: model.Comparison) -> str:
@@ -183,7 +193,12 @@ def document(comparison: model.Comparison) -> Comparison:
         if comparison.left_out_a or comparison.left_out_b
         else UNSET,
         selected=list(comparison.selected) or UNSET,
+        beside=_beside(comparison.beside),
     )
+
+
+def _beside(beside: model.Beside | None) -> Beside | UnsetType:
+    return Beside("a" if beside.side == "a" else "b", beside.machine) if beside else UNSET
 
 
 def _lost(side: Sequence[model.Quality]) -> int:
