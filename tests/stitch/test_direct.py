@@ -166,7 +166,8 @@ def test_system_calls_that_need_no_sync() -> None:
     found = analysed(world, Op.DIRECT)
     assert accounts(found) == {100: [dict(reader.truth[1])], 200: [dict(writer.truth[0])]}
     assert found.left_out == {"the call failed": 1}
-    assert "served" not in found.writes.codes
+    served = [found.writes.names["served"][code] for code in found.writes.codes["served"]]
+    assert served == ["written", "device"]
 
 
 def test_past_the_cache_without_a_request() -> None:
