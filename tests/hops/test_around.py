@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from iostrata.analysis import timelines
+from iostrata.analysis.left_out import NO_DISK
 from iostrata.attribute import summarise
 from iostrata.attribute.choice import Choice
 from iostrata.model import Breakdown, Quality
@@ -39,6 +40,8 @@ from tests.synthetic import FUA, Request, Writer
 FALLOCATE = 18
 WORKERS = 580
 WRITES = 12
+LOGGED = 7
+O_WRONLY, O_APPEND, O_DIRECT = 0o1, 0o2000, 0o40000
 COSTS = Costs(client=3_000, disk=Request(device=60_000, scheduler=None))
 
 
@@ -316,3 +319,24 @@ def test_where_only_the_host_is_recorded(tmp_path: Path) -> None:
     assert {group.name: group.count for group in groups} == {
         "virtio:write": WRITES, "virtio:tables": WRITES, "virtio:flush": WRITES,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", [O_WRONLY, O_WRONLY | O_APPEND, O_WRONLY | O_DIRECT])
+def test_what_a_monitor_writes_for_itself(flags: int, tmp_path: Path) -> None:
+    """A console's log is opened to write to it alone, as no disk is: none of it is its guest's,
+    nor are syncs of it."""
+    chain = Around()
+    chain.behind = [chain.sync]
+    written(chain)
+    for number in range(LOGGED):
+        for call, size in ((PWRITEV, 1), (FDATASYNC, 0)):
+            chain.host.emit(
+                "syscall", chain.done_ns + number * 9_000 + call, WORKERS, dev=HOST_DISK,
+                enter_ns=chain.done_ns + number * 9_000, inode=99, offset_bytes=number,
+                size_bytes=size, tgid=chain.vmm, result=size, open_flags=flags, call=call,
+            )  # fmt: skip
+    breakdown = found(chain, tmp_path, "host")
+    groups = summarise(breakdown, "method").groups
+    counts = {"virtio:write": WRITES, "virtio:flush": WRITES}
+    assert {group.name: group.count for group in groups} == counts
+    assert breakdown.left_out == {NO_DISK: 2 * LOGGED}

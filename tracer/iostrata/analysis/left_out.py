@@ -18,6 +18,7 @@ FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 FOR_OTHERS = "made by who serves others, for none of these"
+NO_DISK = "of files of who serves others that are no disk (opened to write only)"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",
     LOST: "record again, with a larger --buffer",

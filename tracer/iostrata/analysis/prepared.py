@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iostrata.analysis.heap import keep_memory
-from iostrata.analysis.left_out import FOR_OTHERS, UNFINISHED, for_others, left_out_of
+from iostrata.analysis.left_out import FOR_OTHERS, NO_DISK, UNFINISHED, for_others, left_out_of
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -168,6 +168,7 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
         if (found := units_of_served(hop, trace))
     ]
     first = [one for one in served if (one[0].machine, one[1].name) not in asked]
+    left_out += Counter({NO_DISK: sum(hop.to_no_disk(trace) for trace, hop, *_ in first or served)})
     for trace, hop, units, pieces in first or [_for_others(graph, *one) for one in served]:
         tops.append(_Found(graph.node(trace, pieces, hop.floor), units, pieces))
     if not tops:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.hop import READ_MARK, Held, Hop, Link, Serves
-from iostrata.hops.processes import processes_of, read_by, served_by, some_of
+from iostrata.hops.processes import processes_of, read_by, served_by, some_of, to_no_disk
 from iostrata.stitch import Pieces, Reads, SpanList, Spans, sleeps_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
@@ -29,6 +29,9 @@ class Daemon(Hop):
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower, self.server, self.reads)
+
+    def to_no_disk(self, lower: Trace) -> int:
+        return to_no_disk(lower, processes_of(lower, THREAD_DAEMON, self.server))
 
     def read(self, link: Link) -> Reads:
         return reads_of(link.lower.trace, self.server)
@@ -75,7 +78,7 @@ def crossing_of(link: Link, held: Held, there: str, back: str) -> Spans:
 
 def _served(lower: Trace, name: bytes, reads: bool) -> tuple[Serves, Pieces, Ints]:
     """Each call, also of each the write that it is a part of, -1: it is by itself."""
-    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, name), reads)
+    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, name), reads, disks=True)
     return serves, pieces, _synced_by(lower, serves, pieces) if len(serves) else serves.key
 
 

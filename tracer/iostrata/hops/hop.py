@@ -326,6 +326,10 @@ class Hop(ABC):
         """The serves by the keys and places that an upper machine knows them by, if by any."""
         return serves
 
+    def to_no_disk(self, lower: Trace) -> int:
+        """How many writes and syncs a machine's servers made of files of their own."""
+        return 0
+
     def untied(self, lower: Trace) -> str:
         """Why what a machine served is tied to nothing; empty: that is not known."""
         return ""

@@ -37,6 +37,9 @@ from iostrata.trace.layout import (
 
 _NONE, _NEVER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
 File = Callable[[Ints, Ints], Ints]
+ACCESS: Final = 3
+WRITE_ONLY: Final = 1
+"""Of f_flags (O_ACCMODE, O_WRONLY)."""
 ROOM_KEY: Final = np.iinfo(np.int64).min + 1
 """Of what makes room in a file and writes nothing."""
 ROOM_MARK: Final = np.int64(1 << 61)
@@ -67,17 +70,19 @@ def served_by(
     reads: bool = False,
     file_of: File = pair_key,
     rooms: bool = False,
+    disks: bool = False,
 ) -> tuple[Serves, Pieces]:
     """Each of their calls and requests, by the place in the file and the size.
 
     ``reads``: also those that read, as groups of their own; ``rooms``: and what makes room in a
-    file. ``file_of``: a number for each file, of its own number and its file system's.
+    file. ``file_of``: a number for each file, of its own number and its file system's. ``disks``:
+    only of files that may be somebody's disk.
     """
     if not len(processes):
         return NO_SERVES, NO_PIECES
     parts = (
-        _by_calls(_calls(lower, processes, reads, rooms), file_of),
-        _by_requests(_requests(lower, processes, reads), file_of),
+        _by_calls(_calls(lower, processes, reads, rooms, disks), file_of),
+        _by_requests(_requests(lower, processes, reads, disks), file_of),
     )
     serves = Serves(**joined([serves for serves, _ in parts]))
     pieces = Pieces(**joined([pieces for _, pieces in parts]))
@@ -86,8 +91,10 @@ def served_by(
 
 
 def read_by(lower: Trace, processes: Ints, rooms: bool = False) -> Reads:
-    """What each of the pieces of ``served_by`` with reads, and with ``rooms`` or without, read."""
-    calls, requests = _calls(lower, processes, True, rooms), _requests(lower, processes, reads=True)
+    """What each of the pieces of ``served_by`` of disks with reads, and with ``rooms`` or without,
+    read."""
+    calls = _calls(lower, processes, True, rooms, True)
+    requests = _requests(lower, processes, True, True)
     flags = np.concatenate([calls["open_flags"], requests.open_flags])
     inode = np.concatenate([calls["inode"], requests.inode])
     reading = np.concatenate([_reads(calls["call"]), requests.read])
@@ -103,12 +110,26 @@ def read_by(lower: Trace, processes: Ints, rooms: bool = False) -> Reads:
 
 
 def durable_by(lower: Trace, processes: Ints, reads: bool) -> NDArray[np.bool_]:
-    """Of each of the serves of ``served_by`` with rooms, whether what it wrote is durable by itself
-    once it is over."""
-    calls, requests = _calls(lower, processes, reads, True), _requests(lower, processes, reads)
+    """Of each of the serves of ``served_by`` of disks with rooms, whether what it wrote is durable
+    by itself once it is over."""
+    calls = _calls(lower, processes, reads, True, True)
+    requests = _requests(lower, processes, reads, True)
     method = method_of_write(calls["open_flags"], calls["rwf"])
     written = (calls["call"] >= CALL_WRITE) & (calls["call"] < CALL_FSYNC)
     return np.concatenate([written & (method != PLAIN), requests.method != PLAIN])
+
+
+def to_no_disk(lower: Trace, processes: Ints) -> int:
+    """How much they wrote, or made durable, of files that are nobody's disk."""
+    calls = _calls(lower, processes, reads=False, rooms=False)["open_flags"]
+    requests = _requests(lower, processes, reads=False).open_flags
+    return int(np.count_nonzero(~_may_be_disk(np.concatenate([calls, requests]))))
+
+
+def _may_be_disk(open_flags: Ints) -> NDArray[np.bool_]:
+    """A disk is read, too: a console's log, or a program's, is opened to write to it alone."""
+    may_be: NDArray[np.bool_] = (open_flags & ACCESS) != WRITE_ONLY
+    return may_be
 
 
 def _reads(call: Ints) -> NDArray[np.bool_]:
@@ -116,7 +137,9 @@ def _reads(call: Ints) -> NDArray[np.bool_]:
     return reading
 
 
-def _calls(lower: Trace, processes: Ints, reads: bool, rooms: bool) -> dict[str, Ints]:
+def _calls(
+    lower: Trace, processes: Ints, reads: bool, rooms: bool, disks: bool = False
+) -> dict[str, Ints]:
     """Those that succeeded, in order of their ends."""
     calls = columns_of(
         lower.points["syscall"], "enter_ns", "tid", "tgid", "call", "dev", "inode",
@@ -128,6 +151,8 @@ def _calls(lower: Trace, processes: Ints, reads: bool, rooms: bool) -> dict[str,
         wanted |= call == CALL_FALLOCATE
     if reads:
         wanted |= _reads(call)
+    if disks:
+        wanted &= _may_be_disk(calls["open_flags"])
     rows = np.flatnonzero(wanted & np.isin(calls["tgid"], processes) & (calls["result"] >= 0))
     return {name: column[rows] for name, column in calls.items()}
 
@@ -152,10 +177,12 @@ def _by_calls(calls: dict[str, Ints], file_of: File) -> tuple[Serves, Pieces]:
     return serves, Pieces(none, calls["tid"], serves.begin_ns, serves.end_ns, calls["dev"], none)
 
 
-def _requests(lower: Trace, processes: Ints, reads: bool) -> Submissions:
+def _requests(lower: Trace, processes: Ints, reads: bool, disks: bool = False) -> Submissions:
     """Those of aio=native and aio=io_uring that succeeded."""
     found = submissions_of(lower, reads)
     own = np.isin(found.tgid, processes)
+    if disks:
+        own &= _may_be_disk(found.open_flags)
     return found.rows(np.flatnonzero(own & (found.end_ns >= 0) & (found.result >= 0)))
 
 

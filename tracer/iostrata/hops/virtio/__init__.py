@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from iostrata.columns import Ints
 from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Pairs, Serves
+from iostrata.hops.processes import processes_of, to_no_disk
 from iostrata.hops.virtio.around import completed, renamed
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
@@ -23,6 +24,7 @@ from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
 from iostrata.model import NotObserved
 from iostrata.stitch import Pieces, Reads, Spans, Window
 from iostrata.trace import Trace
+from iostrata.trace.layout import THREAD_VMM
 
 __all__ = ["NO_VCPUS", "Virtio", "context_of", "vcpus_of"]
 
@@ -45,6 +47,9 @@ class Virtio(Hop):
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower, self.reads)
+
+    def to_no_disk(self, lower: Trace) -> int:
+        return to_no_disk(lower, processes_of(lower, THREAD_VMM))
 
     def read(self, link: Link) -> Reads:
         return reads_of(link.lower.trace)

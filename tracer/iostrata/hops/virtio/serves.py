@@ -13,9 +13,10 @@ from iostrata.trace.layout import THREAD_VMM
 def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     """Every call and every request of a VMM that writes or makes durable; ``reads``: or reads.
 
-    Also those that make room in a file, each for a place of it.
+    Also those that make room in a file, each for a place of it. What a VMM writes to files that are
+    no disk of its guest's (a console's log) is its own.
     """
-    return served_by(lower, processes_of(lower, THREAD_VMM), reads, rooms=True)
+    return served_by(lower, processes_of(lower, THREAD_VMM), reads, rooms=True, disks=True)
 
 
 def reads_of(lower: Trace) -> Reads:
