@@ -5,6 +5,7 @@ cache, or whose disk, they were from."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.analysis.left_out import FOR_OTHERS
+from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.trace.layout import CALL_PREADV
@@ -182,6 +185,29 @@ def test_whose_page_cache_and_whose_disk(clocks: tuple[Clock, Clock], tmp_path: 
     (crossing,) = found.quality.crossings
     assert (crossing.hop, crossing.asked, crossing.followed) == ("virtio", 24, 24)
     assert crossing.bypassed == ()
+    assert found.left_out == {}
+
+
+@pytest.mark.parametrize("op", [Op.READ, Op.DIRECT])
+@pytest.mark.parametrize("own", [0, 3])
+def test_of_a_host_alone_reads_are_counted(op: Op, own: int, tmp_path: Path) -> None:
+    """They are its guests', whatever the host's own programs read."""
+    guest = Guest()
+    for number in range(6):
+        guest.read(number * 64 * PAGE, 4 * PAGE, direct, "host device", flags=O_DIRECT)
+    mine = Reader(guest.host, 900, HOST_DISK, guest.reader.now, inode=5)
+    for _ in range(own):
+        mine.enter()
+        mine.cpu(4_000)
+        mine.done(0, PAGE, "not told", flags=O_DIRECT)
+    recording = open_recording(guest.recording(tmp_path, "host"))
+    if own:
+        found = analyse(recording, op)
+        assert (len(found.writes), found.left_out) == (own, {FOR_OTHERS: 6})
+        return
+    wanted = f"had to be left out: {FOR_OTHERS} (6)"
+    with pytest.raises(NothingToAnalyse, match=re.escape(wanted)):
+        analyse(recording, op)
 
 
 def test_an_image_past_the_hosts_page_cache(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, Containing, Ints, distinct, meets
 from iostrata.hops import Graph, Link
-from iostrata.stitch import BEGUN, RUNNING, Operations, Units, commits_of
+from iostrata.stitch import BEGUN, RUNNING, Operations, Transfers, Units, commits_of
 from iostrata.trace import Trace
 
 FAILED = "the call failed"
@@ -53,8 +53,8 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
     return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
 
 
-def for_others(graph: Graph, trace: Trace, made: Operations) -> int:
-    """How much of what processes that serve others made durable is no part of what was followed.
+def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> int:
+    """How much of what processes that serve others did is no part of what was followed.
 
     Of a thread that served several at once it is not known for which it did what: while one does,
     all may be for these.

@@ -136,16 +136,20 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
 def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]:
     """Each machine with what read, or passed the page cache by.
 
-    Adds to ``left_out`` what is none of it, or did not end here, by reason.
+    Adds to ``left_out`` what is none of it, or did not end here, by reason; and what those who
+    serve others did for none of these, as on machines that did nothing for themselves if none did.
     """
-    tops = []
+    tops, others = [], []
     for trace in graph.machines:
         found = reads_of(trace) if op is Op.READ else direct_of(trace)
-        units, pieces, reads, without_end, nothing = found
-        left_out.update(nothing + Counter({UNFINISHED: without_end}))
-        node = graph.node(trace, pieces, "syscall", reads)
-        tops.append(_Found(node, units, pieces))
-    return [top for top in tops if len(top.units)] or tops
+        left_out.update(found.none + Counter({UNFINISHED: found.unfinished}))
+        node = graph.node(trace, found.pieces, "syscall", found.reads)
+        tops.append(_Found(node, found.units, found.pieces))
+        others.append(for_others(graph, trace, found.for_others))
+    own = [len(top.units) > 0 for top in tops]
+    some = [row for row, mine in enumerate(own) if mine or not any(own)]
+    left_out.update(+Counter({FOR_OTHERS: sum(others[row] for row in some)}))
+    return [tops[row] for row in some]
 
 
 def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:

@@ -41,6 +41,7 @@ from iostrata.stitch.pages import FURTHER, OF_FILE, SERVED
 from iostrata.stitch.people import told
 from iostrata.stitch.reads import (
     OPEN_OF_DEVICE,
+    Transfers,
     are_direct,
     direct_of,
     longest_read,
@@ -74,8 +75,9 @@ __all__ = [
     "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "PLAIN", "RUNNING",
     "SERVED", "UNASKED", "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns",
     "Commits", "Downs", "Edges", "Idle", "Operations", "Owners", "Parts", "Pieces", "Reads",
-    "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Units", "Window",
-    "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of",
+    "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions",
+    "Transfers", "Units", "Window", "are_direct", "behind_cpus", "bios_of", "calls_of",
+    "commits_of", "direct_of", "downs_of",
     "exchange_key", "follow", "fuse_calls_of", "last_hit", "longest_read", "messages_of",
     "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of", "read_outside", "reads_of",
     "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch", "submissions_of",

@@ -62,31 +62,48 @@ class Transfers:
     direct: NDArray[np.bool_]
     batched: NDArray[np.bool_]
 
+    def __len__(self) -> int:
+        return len(self.tid)
+
     def where(self, keep: NDArray[np.bool_]) -> Transfers:
         rows = np.flatnonzero(keep)
         return Transfers(**{name: column[rows] for name, column in vars(self).items()})
 
 
-Found = tuple[Units, Pieces, Reads, int, Counter[str]]
+@dataclass(frozen=True, eq=False)
+class Transferred:
+    """``units``: transfers; ``pieces``, ``reads``: theirs. ``unfinished``: how many did not end
+    here; ``none``: how much is none of them, by reason. ``for_others``: those of processes that
+    serve others."""
+
+    units: Units
+    pieces: Pieces
+    reads: Reads
+    unfinished: int
+    none: Counter[str]
+    for_others: Transfers
 
 
-def reads_of(trace: Trace) -> Found:
-    """Whatever read a file, or failed to; what of it did not end here; and what is no read."""
-    found, cut = _transfers(trace)
-    found = found.where(found.read)
+def reads_of(trace: Trace) -> Transferred:
+    """Whatever read a file, or failed to."""
+    found, cut, others = _transfers(trace)
+    found, others = found.where(found.read), others.where(others.read)
     batched = ~found.direct & found.batched
     none = Counter({IN_A_BATCH: int(np.count_nonzero(batched))})
     none += cut_short(cut.begin_ns[cut.read])
-    return _units(trace, found.where(~batched), none)
+    return _transferred(trace, found.where(~batched), others, none)
 
 
-def direct_of(trace: Trace) -> Found:
-    """Whatever passed the page cache by (O_DIRECT), reading or writing; the rest as above."""
-    found, cut = _transfers(trace)
-    return _units(trace, found.where(found.direct), cut_short(cut.begin_ns[cut.direct]))
+def direct_of(trace: Trace) -> Transferred:
+    """Whatever passed the page cache by (O_DIRECT), reading or writing."""
+    found, cut, others = _transfers(trace)
+    found, others = found.where(found.direct), others.where(others.direct)
+    return _transferred(trace, found, others, cut_short(cut.begin_ns[cut.direct]))
 
 
-def _units(trace: Trace, found: Transfers, none: Counter[str]) -> Found:
+def _transferred(
+    trace: Trace, found: Transfers, others: Transfers, none: Counter[str]
+) -> Transferred:
     unfinished = int(np.count_nonzero(found.end_ns < 0))
     found = found.where(found.end_ns >= 0)
     nothing = found.read & (found.result == 0)
@@ -121,14 +138,17 @@ def _units(trace: Trace, found: Transfers, none: Counter[str]) -> Found:
     reads = Reads(
         found.device_key, inode, found.offset_bytes, size, found.direct, longest_read(trace)
     )
-    return units, pieces, reads, unfinished, none
+    others = others.where((others.end_ns >= 0) & (others.result > 0))
+    return Transferred(units, pieces, reads, unfinished, none, others)
 
 
-def _transfers(trace: Trace) -> tuple[Transfers, Transfers]:
-    """Also what has one end only. Those of processes that serve others are not this machine's."""
+def _transfers(trace: Trace) -> tuple[Transfers, Transfers, Transfers]:
+    """Also what has one end only; and those of processes that serve others, which are not this
+    machine's."""
     found = Transfers(**joined([_of_calls(trace, "syscall"), _of_requests(trace)]))
     cut, others = _of_calls(trace, "syscall_cut"), serving(trace)
-    return found.where(~one_of(found.tgid, others)), cut.where(~one_of(cut.tgid, others))
+    own = ~one_of(found.tgid, others)
+    return found.where(own), cut.where(~one_of(cut.tgid, others)), found.where(~own)
 
 
 def _of_calls(trace: Trace, point: str) -> Transfers:
