@@ -20,13 +20,14 @@ from iostrata.columns import (
     Containing,
     Ints,
     at,
+    coded,
     distinct,
     joined,
     one_of,
     overlapping,
     pair_key,
 )
-from iostrata.stitch.bios import Bios
+from iostrata.stitch.bios import Bios, roots
 from iostrata.stitch.calls import FILE_UNKNOWN, Pieces, Reads
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.owners import Owners
@@ -162,7 +163,7 @@ def awaited(
     # Past the page cache there is nothing but the device to tell of.
     untold = window.reads.direct.copy()
     untold[piece_of_sleep[sleeps.asleep & ~ended & (piece_of_sleep >= 0)]] = True
-    untold[_of_unknown_files(readers, bios, of_bios, waited[0])] = True
+    untold[_of_unknown_files(window.trace.facts, readers, bios, of_bios, waited[0])] = True
     untold |= ~_seen_through(window, owners)
     served = np.full(len(window.pieces), PAGE_CACHE)
     served[_are_made_up(window.trace.facts, window.reads.device_key)] = KERNEL
@@ -196,22 +197,35 @@ def _without_chance(readers: _Readers, tied: Tied, asked: Asked, keyed: Ints) ->
     return tied.rows(np.flatnonzero(~chance))
 
 
-def _of_unknown_files(readers: _Readers, bios: Bios, of_bios: Asked, piece_of_bio: Ints) -> Ints:
-    """The pieces that asked a disk for data of which it is not known whether it is theirs."""
-    file = np.full(len(bios), -1)
-    file[of_bios.row] = of_bios.file
+def _of_unknown_files(
+    facts: Facts, readers: _Readers, bios: Bios, of_bios: Asked, piece_of_bio: Ints
+) -> Ints:
+    """The pieces that asked a disk for data of which it is not known whether it is theirs.
+
+    What was split off a bio is of the same file. One in an overlay has that one's device and mostly
+    (ovl_map_ino, fs/overlayfs/inode.c) the number of the file below, which its pages are of.
+    """
+    file, known = np.full(len(bios), -1), np.zeros(len(bios), np.bool_)
+    file[of_bios.row], known[of_bios.row] = of_bios.file, True
+    whole = np.where(known, np.arange(len(bios)), roots(bios.parent))
+    file, known = file[whole], known[whole]
     asker = np.where(
         bios.read & (piece_of_bio < 0), readers.owners.find(bios.tid, bios.begin_ns), -1
     )
     # What its file system reads ahead of itself (inode tables) is on the same disk's node.
     device = readers.reads.device_key
     node = pair_key(device, np.zeros(len(device), np.int64))
-    known = np.zeros(len(bios), np.bool_)
-    known[of_bios.row] = True
-    known &= (file == at(readers.file, asker)) | (file == at(node, asker))
+    below = pair_key(_written_to(facts, device), readers.reads.inode)
+    known &= np.any([file == at(one, asker) for one in (readers.file, node, below)], axis=0)
     # Who serves a call reads nothing but its file, whatever that is.
     known |= at(device, asker) == FILE_UNKNOWN
     return asker[(asker >= 0) & ~known]
+
+
+def _written_to(facts: Facts, device_key: Ints) -> Ints:
+    """Of overlays, the file systems that their changes go to; anything else is its own."""
+    keys, row = coded(device_key)
+    return np.array([facts.written_to(key) for key in keys.tolist()], np.int64)[row]
 
 
 def _are_made_up(facts: Facts, device_key: Ints) -> NDArray[np.bool_]:

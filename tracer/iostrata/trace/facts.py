@@ -162,6 +162,10 @@ class Facts:
                 left += self._written_by_overlay(key)
         return found
 
+    def written_to(self, device_key: int) -> int:
+        """Of an overlay the file system that its changes go to; anything else is its own."""
+        return next(iter(self._written_by_overlay(device_key)), device_key)
+
     def _written_by_overlay(self, device_key: int) -> list[int]:
         """The file system that an overlay's changes go to."""
         if device_key in self.overlays:
