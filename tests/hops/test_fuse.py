@@ -11,8 +11,11 @@ from random import Random
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.analysis.left_out import FOR_OTHERS, OTHER_THREADS
+from iostrata.attribute import summarise
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
+from iostrata.report.verdict import sentences
 from iostrata.trace.layout import THREAD_FUSE
 from tests.reading import Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
@@ -180,6 +183,7 @@ def test_threads_of_one_daemon_and_requests_that_wait_for_them(tmp_path: Path) -
             daemon.durable_write(app, Costs(disk=None, wait=30_000 if number % 2 else 0))
     found = analysed(machine, tmp_path)
     holds(found, *apps)
+    assert found.quality.unfollowed == 0
     assert max(account["fuse.queue"] for account in apps[2].truth) > 30_000
 
 
@@ -334,6 +338,39 @@ def test_a_sleep_that_a_daemon_did_not_choose_is_not_explained(tmp_path: Path, s
     app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
     app.finish()
     holds(analysed(mounted.world, tmp_path), app)
+
+
+POOL = DAEMON + 7
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_what_another_thread_of_the_daemon_does_meanwhile(tmp_path: Path, beside: bool) -> None:
+    """It hands the sync on to a pool, and answers itself (qemu-storage-daemon): while a request was
+    in its hands, or after. Nothing ties that to it, nor tells that it was for another."""
+    mounted = Mounted(world())
+    app = mounted.app()
+    for tgid, subject, comm in ((DAEMON, POOL, b"pool"), (POOL + 1, POOL + 1, b"other")):
+        mounted.world.emit("thread", 1, subject, tgid=tgid, subject_tid=subject, kind=THREAD_FUSE,
+                           comm=comm)  # fmt: skip
+    for number in range(5):
+        costs = Costs(disk=Request(scheduler=None) if number == 4 else None, wait=70_000)
+        mounted.durable_write(app, costs)
+        answered = mounted.free_ns - 2_000
+        enter = answered - costs.after - 60_000 if beside and number < 3 else answered + 500
+        for tid, tgid in ((POOL, DAEMON), (POOL + 1, POOL + 1)):
+            mounted.world.emit("syscall", enter + 1_400, tid, enter_ns=enter, inode=77, dev=DISK,
+                               offset_bytes=0, size_bytes=0, result=0, tgid=tgid, open_flags=0,
+                               call=7)  # fmt: skip
+    found = analysed(mounted.world, tmp_path)
+    holds(found, app)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed) == (5, 5)
+    assert found.quality.unfollowed == (3 if beside else 0)
+    assert found.left_out == (
+        {OTHER_THREADS: 3, FOR_OTHERS: 7} if beside else {FOR_OTHERS: 10}
+    )  # fmt: skip
+    text = " ".join(sentences(summarise(found)))
+    assert ("not the device" in text) is not beside
 
 
 @pytest.mark.parametrize("own", [0, 3])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, Containing, Ints, distinct, meets
-from iostrata.hops import Graph, Link
+from iostrata.hops import Graph, Link, beside
 from iostrata.stitch import BEGUN, RUNNING, Operations, Transfers, Units, commits_of
 from iostrata.trace import Trace
 
@@ -18,6 +19,7 @@ FAILED = "the call failed"
 LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 FOR_OTHERS = "made by who serves others, for none of these"
+OTHER_THREADS = "by other threads of the daemon, tied to none"
 NO_DISK = "of files of who serves others that are no disk (opened to write only)"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",
@@ -53,13 +55,13 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
     return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
 
 
-def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> int:
-    """How much of what processes that serve others did is no part of what was followed.
+def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> Counter[str]:
+    """How much of what processes that serve others did is no part of what was followed, by reason.
 
     Of a thread that served several at once it is not known for which it did what: while one does,
     all may be for these.
     """
-    part = np.zeros(len(made), np.bool_)
+    part, aside = np.zeros(len(made), np.bool_), np.zeros(len(made), np.bool_)
     for link in graph.links:
         if link.lower.trace is not trace:
             continue
@@ -68,7 +70,12 @@ def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> int:
         untold = pieces.rows(np.flatnonzero(pieces.tid < 0))
         part |= Containing(told.tid, told.begin_ns, told.end_ns).find(made.tid, made.begin_ns) >= 0
         part |= meets(made.begin_ns, made.end_ns, untold.begin_ns, untold.end_ns)
-    return int(np.count_nonzero(~part))
+        if link.hop.within:
+            aside[beside(trace, told, made.tgid, made.begin_ns, made.end_ns)[1]] = True
+    return +Counter({
+        FOR_OTHERS: int(np.count_nonzero(~part & ~aside)),
+        OTHER_THREADS: int(np.count_nonzero(~part & aside)),
+    })  # fmt: skip
 
 
 def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iostrata.analysis.heap import keep_memory
-from iostrata.analysis.left_out import FOR_OTHERS, NO_DISK, UNFINISHED, for_others, left_out_of
+from iostrata.analysis.left_out import NO_DISK, UNFINISHED, for_others, left_out_of
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -148,7 +148,8 @@ def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]
         others.append(for_others(graph, trace, found.for_others))
     own = [len(top.units) > 0 for top in tops]
     some = [row for row, mine in enumerate(own) if mine or not any(own)]
-    left_out.update(+Counter({FOR_OTHERS: sum(others[row] for row in some)}))
+    for row in some:
+        left_out.update(others[row])
     return [tops[row] for row in some]
 
 
@@ -189,8 +190,9 @@ def _tops_of(
         found = units_of(trace)
         node = graph.node(trace, found.pieces, "syscall")
         tops.append(_Found(node, found.units, found.pieces))
-        others = for_others(graph, trace, found.for_others) if len(found.units) else 0
-        left_out += found.cut + Counter({UNFINISHED: found.unfinished, FOR_OTHERS: others})
+        left_out += found.cut + Counter({UNFINISHED: found.unfinished})
+        if len(found.units):
+            left_out += for_others(graph, trace, found.for_others)
         plain_writes += found.plain
     return tops, plain_writes
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines and what one does for the other, to spans of the write that asked."""
 
+from iostrata.hops.aside import beside
 from iostrata.hops.connections import readdressed
 from iostrata.hops.evidence import Witnesses
 from iostrata.hops.furthest import place_of
@@ -12,5 +13,5 @@ from iostrata.hops.served import units_of_served
 
 __all__ = [
     "HOPS", "READ_MARK", "Graph", "Hop", "Lifted", "Link", "Node", "View", "Witnesses",
-    "graph_of", "lift", "place_of", "readdressed", "units_of_served",
+    "beside", "graph_of", "lift", "place_of", "readdressed", "units_of_served",
 ]  # fmt: skip

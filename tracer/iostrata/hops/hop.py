@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from iostrata.clock import Alignment
 from iostrata.columns import AsOf, Ints, at, changes, ranges
+from iostrata.hops.aside import with_others_beside
 from iostrata.model import NotObserved
 from iostrata.stitch import (
     NO_COMMITS,
@@ -162,6 +163,14 @@ class Link:
         """The row of the asks that each of a window's asked is, -1: it is not of this hop."""
         found = AsOf(self.asks.identity, self.asks.begin_ns).at_or_before(asked.key, asked.begin_ns)
         return np.where(at(self.asks.begin_ns, found) == asked.begin_ns, found, -1)
+
+    @cached_property
+    def aside(self) -> NDArray[np.bool_]:
+        """Beside which of the serves other threads of a machine's own daemon did what may be for
+        them: nothing tells."""
+        if not self.hop.within:
+            return np.zeros(len(self.serves), np.bool_)
+        return with_others_beside(self.lower.trace, self.lower.pieces)[self.serves.piece]
 
     @cached_property
     def several(self) -> bool:

@@ -300,13 +300,14 @@ class _Lifting:
         spans = link.hop.renamed(link, pieces, below.spans, level)
         count = self._count()
         self.views += [replace(view, first=view.first + count) for view in below.views]
-        edges = replace(edges, activity=activity)
+        serves, edges = edges.activity, replace(edges, activity=activity)
         for some, into in ((spans, self._spans), (below.hidden, self._hidden)):
             into.extend(follow(_lifted(link, pieces, some, count), edges))
         if len(below.served) and link.lower.reads:
             own = np.flatnonzero(link.lower.reads.size_bytes[pieces[activity]] > 0)
             self._furthest.below(edges.write[own], below.served[activity[own]])
         self.missing(edges.write[np.isin(activity, below.missed)])
+        self.missing(edges.write[link.aside[serves]])
         self._ties += below.ties
         self._audits += below.audits
 

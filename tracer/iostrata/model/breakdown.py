@@ -286,7 +286,8 @@ class Quality:
     ``partial_syncs``: of more, as not all who wrote were recorded, or not since they did.
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
-    something of another machine that was found on none. ``hidden``: by machine, ns a
+    something of another machine that was found on none, or of a daemon one of whose other threads
+    may have done it. ``hidden``: by machine, ns a
     write during which it was awaited, but behind what took longer. ``sites``: where the
     unattributed time was slept, the most of it first; empty without ``--why``. ``unseen``: what of
     it was slept until a wake-up that no event tells of, by machine. ``apart``: one

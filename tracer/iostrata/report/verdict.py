@@ -30,7 +30,7 @@ def sentences(summary: Summary) -> list[str]:
     if not table.causes or table.total.mean_ns <= 0:
         return []
     mostly = table.residual.share >= HALF
-    first = _unexplained(table, summary.quality) if mostly else _mean(table)
+    first = _unexplained(table, summary.quality) if mostly else _mean(table, _is_seen(summary))
     found = [first, *_tail(table), *_over_time(summary)]
     if not mostly and table.residual.share >= UNEXPLAINED:
         found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
@@ -56,7 +56,12 @@ def _doubts(summary: Summary) -> Iterator[str]:
         )
 
 
-def _mean(table: Table) -> str:
+def _is_seen(summary: Summary) -> bool:
+    """Whether what has no time in the device had none there: what was not followed, may have."""
+    return summary.quality.unfollowed <= LITTLE * summary.overall.count
+
+
+def _mean(table: Table, seen: bool) -> str:
     first = table.causes[0]
     if first.share < HALF:
         parts = _listed([(cause.share, cause) for cause in table.causes])
@@ -66,7 +71,7 @@ def _mean(table: Table) -> str:
         text += f", above all {first.most.layer.row} ({_percent(first.most.figures.share)})"
     if first.behind:
         text += f", mostly behind {who.named(first.behind.who)}"
-    if not first.device:
+    if not first.device and seen:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""
     return f"{text}."
