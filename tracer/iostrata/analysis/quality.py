@@ -13,6 +13,7 @@ import numpy as np
 
 from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
+from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.networks import asks_a_network, network_disks, virtual_cards
@@ -250,6 +251,7 @@ def _not_observed(
     yield from _files_taken_for_one(trace)
     yield from _files_of_loops(trace)
     yield from _not_told(trace)
+    yield from doubtful_copies(trace)
     yield from coarser(trace)
     detail = bool(trace.env.get("detail"))
     yield from _limits(trace, shares)
