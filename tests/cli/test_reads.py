@@ -47,6 +47,17 @@ def series(directory: Path, *missed: int) -> str:
     return str(directory)
 
 
+def test_what_was_not_found_is_called_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = str(recorded(tmp_path / "a", 2))
+    for command in ("replay", "timeline"):
+        assert status_of([command, directory, "--op", "read", "--file", "nosuch"]) == 5
+        told = capsys.readouterr().err
+        assert f"none of the {READS} reads is to file nosuch" in told
+        assert "iostrata replay DIR --op read --by file" in told
+
+
 def test_compare_has_what_served_the_reads_side_by_side(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

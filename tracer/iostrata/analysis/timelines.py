@@ -56,7 +56,7 @@ def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL, op: Op
 
 def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:
     """In the order of the choice, among the wanted ones. Errors: NothingToAnalyse, UsageError."""
-    chosen = choice.of(found.writes, wanted.rows(found.writes))
+    chosen = choice.of(found.writes, wanted.rows(found.writes, found.op))
     rows = np.array([one.row for one in chosen], np.int64)
     told = [_told_of_units(found, top, top.units_of(rows)) for top in found.tops]
     reading, timelines = are_reads(found.writes), []

@@ -19,7 +19,7 @@ from iostrata import units
 from iostrata.columns import Ints
 from iostrata.errors import NothingToAnalyse, UsageError
 from iostrata.layers import ROWS
-from iostrata.model import Behind, Breakdown, Layer, Selection, Writes
+from iostrata.model import Behind, Breakdown, Layer, Op, Selection, Writes
 
 PLACES: Final = {row.name: number for number, row in enumerate(ROWS)}
 
@@ -65,8 +65,8 @@ class Wanted:
     files: tuple[str, ...] = ()
     slower_ns: int | None = None
 
-    def rows(self, writes: Writes) -> Ints:
-        """Indices of these writes. Errors: NothingToAnalyse."""
+    def rows(self, writes: Writes, op: Op = Op.SYNC) -> Ints:
+        """Indices of these writes. ``op``: what they are. Errors: NothingToAnalyse."""
         kept = np.ones(len(writes), np.bool_)
         if self.since_ns is not None:
             kept &= _since(writes, self.since_ns)
@@ -80,16 +80,17 @@ class Wanted:
             kept &= writes.latency_ns > self.slower_ns
         if not kept.any():
             raise NothingToAnalyse(
-                f"none of the {len(writes)} writes is {', '.join(self.told())}",
-                self._hint(),
+                f"none of the {len(writes)} {op.word}s is {', '.join(self.told())}",
+                self._hint(op),
             )
         return np.flatnonzero(kept)
 
-    def _hint(self) -> str:
+    def _hint(self, op: Op) -> str:
         """How to see what there is of that by which the writes were chosen."""
         groups = [*["file"] * bool(self.files), *["process"] * bool(self.processes)]
-        by = [f"iostrata replay DIR --by {group}" for group in groups]
-        return f"see which there are: {', '.join(by or ['iostrata timeline DIR'])}"
+        which = "" if op is Op.SYNC else f" --op {op}"
+        by = [f"iostrata replay DIR{which} --by {group}" for group in groups]
+        return f"see which there are: {', '.join(by or [f'iostrata timeline DIR{which}'])}"
 
     def told(self) -> tuple[str, ...]:
         """In words, one for each thing that is wanted."""
@@ -119,7 +120,7 @@ def chosen(breakdown: Breakdown, wanted: Wanted) -> Breakdown:
     told = wanted.told()
     if not told:
         return breakdown
-    rows = wanted.rows(breakdown.writes)
+    rows = wanted.rows(breakdown.writes, breakdown.op)
     selection = Selection(len(breakdown.writes), told)
     return replace(select(breakdown, rows), quality=replace(breakdown.quality, selection=selection))
 
