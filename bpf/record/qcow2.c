@@ -117,6 +117,8 @@ static void tell_data(struct image *image, const struct header *header)
 	uint64_t count = be32toh(header->l1_count), place = be64toh(header->l1_place);
 	uint64_t *tables = read_table(image, place, count * sizeof(*tables));
 
+	uint64_t clusters = (count * sizeof(*tables) + image->cluster - 1) / image->cluster;
+
 	for (uint64_t i = 0; tables && i < count; i++) {
 		uint64_t table = be64toh(tables[i]) & PLACE;
 		uint64_t covered = image->cluster / sizeof(*tables) * image->cluster;
@@ -126,7 +128,8 @@ static void tell_data(struct image *image, const struct header *header)
 	}
 	free(tables);
 	tell_range(image);
-	tell_own(image, place, count * sizeof(*tables));
+	/* Nothing else is in its last cluster, and QEMU writes whole sectors. */
+	tell_own(image, place, clusters * image->cluster);
 }
 
 static void tell_refcounts(struct image *image, const struct header *header)
