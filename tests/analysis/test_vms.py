@@ -14,8 +14,9 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
+from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown
-from iostrata.recording import open_recording
+from iostrata.recording import RecordedMachine, open_recording, write_recording_json
 from iostrata.report import json as json_report
 from iostrata.report import table
 from tests.stitch.test_truth import conserves
@@ -214,3 +215,20 @@ def test_a_vm_has_one_number_a_row(found: Breakdown) -> None:
     names = found.behind.names
     assert len({who.vm for who in names if who.vm}) == len([who for who in names if who.vm])
     assert np.isin(found.behind.who, np.arange(len(names))).all()
+
+
+@pytest.mark.parametrize("role", ["host", "server"])
+def test_a_host_without_a_virtual_machine_of_kvms(role: str, tmp_path: Path) -> None:
+    """A QEMU that does without KVM is no process that is looked for: that is said."""
+    world = World()
+    writer = Writer(world, 100, DISK, 1_000_000)
+    writer.enter()
+    writer.cpu(2_000)
+    writer.leave("pwrite64", result=8192, size=8192)
+    world.builder.write(tmp_path / "h1")
+    machine = RecordedMachine("h1", role, "h1")
+    write_recording_json(tmp_path, (machine,), created="2026-11-21T10:00:00+00:00")
+    with pytest.raises(NothingToAnalyse, match="holds no synchronous write") as raised:
+        analyse(open_recording(tmp_path))
+    seen = "no virtual machine was seen on h1: a process that has one of KVM's open"
+    assert (seen in str(raised.value)) is (role == "host")

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from iostrata.analysis import timelines
-from iostrata.analysis.left_out import NO_DISK
+from iostrata.analysis.left_out import NO_DISK, ROOM
 from iostrata.attribute import summarise
 from iostrata.attribute.choice import Choice
 from iostrata.model import Breakdown, Quality
@@ -315,10 +315,12 @@ def test_where_only_the_host_is_recorded(tmp_path: Path) -> None:
     chain = mapped(Around())
     chain.before, chain.behind = [chain.room, chain.table], [chain.sync]
     written(chain)
-    groups = summarise(found(chain, tmp_path, "host"), "method").groups
+    breakdown = found(chain, tmp_path, "host")
+    groups = summarise(breakdown, "method").groups
     assert {group.name: group.count for group in groups} == {
         "virtio:write": WRITES, "virtio:tables": WRITES, "virtio:flush": WRITES,
     }  # fmt: skip
+    assert breakdown.left_out == {ROOM: WRITES}
 
 
 @pytest.mark.parametrize("flags", [O_WRONLY, O_WRONLY | O_APPEND, O_WRONLY | O_DIRECT])

@@ -20,6 +20,7 @@ LOST = "events lost meanwhile"
 UNFINISHED = "completion not seen"
 FOR_OTHERS = "made by who serves others, for none of these"
 OTHER_THREADS = "by other threads of the daemon, tied to none"
+ROOM = "room made in an image (fallocate)"
 NO_DISK = "of files of who serves others that are no disk (opened to write only)"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",

@@ -31,13 +31,16 @@ def none_found(op: Op, left_out: Mapping[str, int], damage: Sequence[str]) -> No
 
 
 def no_write_found(
-    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]
+    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op], empty: Sequence[str]
 ) -> NothingToAnalyse:
-    """``others``: what the recording was asked for beside synchronous writes."""
-    return NothingToAnalyse(*_why(left_out, quality, others))
+    """``others``: what the recording was asked for beside synchronous writes; ``empty``: the hosts
+    on which no virtual machine was seen."""
+    return NothingToAnalyse(*_why(left_out, quality, others, empty))
 
 
-def _why(left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]) -> tuple[str, str]:
+def _why(
+    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op], empty: Sequence[str]
+) -> tuple[str, str]:
     if left_out:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
         return (
@@ -58,6 +61,12 @@ def _why(left_out: Mapping[str, int], quality: Quality, others: Sequence[Op]) ->
         return (
             f"what there is of the recording holds no synchronous write{plain}: {missing}",
             _damaged(quality.damage) if quality.damage else WHAT_TO_DO[LOST],
+        )
+    if empty:
+        return (
+            f"the recording holds no synchronous write{plain}, and no virtual machine was seen on "
+            f"{', '.join(empty)}: a process that has one of KVM's open (anon_inode:kvm-vm)",
+            "run it with KVM: what a QEMU without does for its guest is not recorded",
         )
     return (
         f"the recording holds no synchronous write{plain}",

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from iostrata.analysis.heap import keep_memory
-from iostrata.analysis.left_out import NO_DISK, UNFINISHED, for_others, left_out_of
+from iostrata.analysis.left_out import NO_DISK, ROOM, UNFINISHED, for_others, left_out_of
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -24,7 +25,10 @@ from iostrata.model import Op, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Pieces, Units, direct_of, reads_of, units_of
 from iostrata.trace import Trace, inode_numbers, realtime_of
-from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
+from iostrata.trace.layout import THREAD_TARGET, THREAD_VMM, THREAD_WORKER
+
+HOST: Final = "host"
+"""The role of a machine that runs others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +132,12 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
         quality = quality_of(path, plain_writes, {})
         if op is not Op.SYNC:
             raise none_found(op, left_out, quality.damage)
-        raise no_write_found(left_out, quality, other_ops(traces))
+        empty = [
+            trace.machine
+            for trace, role in zip(traces, roles, strict=True)
+            if role == HOST and THREAD_VMM not in trace.points["thread"].values("kind")
+        ]
+        raise no_write_found(left_out, quality, other_ops(traces), empty)
     whole = joined_writes(writes) if len(writes) > 1 else writes[0]
     return Prepared(path, tuple(kept), whole, dict(left_out), plain_writes, unsure, partial, op)
 
@@ -173,8 +182,8 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
         if (found := units_of_served(hop, trace))
     ]
     first = [one for one in served if (one[0].machine, one[1].name) not in asked]
-    left_out += Counter({NO_DISK: sum(hop.to_no_disk(trace) for trace, hop, *_ in first or served)})
-    for trace, hop, units, pieces in first or [_for_others(graph, *one) for one in served]:
+    for trace, hop, units, pieces, rooms in first or [_for_others(graph, *one) for one in served]:
+        left_out += Counter({NO_DISK: hop.to_no_disk(trace), ROOM: rooms})
         tops.append(_Found(graph.node(trace, pieces, hop.floor), units, pieces))
     if not tops:
         tops, plain_writes = _tops_of(graph, graph.machines, left_out)
@@ -198,16 +207,16 @@ def _tops_of(
 
 
 def _for_others(
-    graph: Graph, trace: Trace, hop: Hop, units: Units, pieces: Pieces
-) -> tuple[Trace, Hop, Units, Pieces]:
+    graph: Graph, trace: Trace, hop: Hop, units: Units, pieces: Pieces, rooms: int
+) -> tuple[Trace, Hop, Units, Pieces, int]:
     """Without what was asked by one of the machines, which all serve one another."""
     left = np.ones(len(units), np.bool_)
     for link in graph.links:
         if link.hop is hop and link.lower.trace is trace:
             left[link.pairs.serve] = False
-    rows = np.flatnonzero(left)
-    units = Units(**{name: column[rows] for name, column in vars(units).items()})
-    return trace, hop, units, replace(pieces.rows(rows), unit=np.arange(len(rows)))
+    kept = np.flatnonzero(left)
+    units = Units(**{name: column[kept] for name, column in vars(units).items()})
+    return trace, hop, units, replace(pieces.rows(kept), unit=np.arange(len(kept))), rooms
 
 
 def _absent(recording: Recording) -> Iterator[str]:

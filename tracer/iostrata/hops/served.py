@@ -12,14 +12,15 @@ from iostrata.stitch import ENGINES, METHOD, Pieces, Units
 from iostrata.trace import Trace
 
 
-def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
-    """What the machine did for others by a hop, as the writes of one that has none of its own."""
+def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
+    """What the machine did for others by a hop, as the writes of one that has none of its own; how
+    often it made room in a file, which is none."""
     serves, pieces = hop.serves(trace)
     tables = hop.placed(serves, trace).shared & ~serves.shared
     wrote = np.flatnonzero(serves.key != ROOM_KEY)
     if not (count := len(wrote)):
         return None
-    if count < len(serves):
+    if rooms := len(serves) - count:
         serves, pieces = some_of(serves, pieces, wrote)
         tables = tables[wrote]
     begin = pieces.begin_ns[serves.piece]
@@ -41,4 +42,4 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces] | None:
         failed=np.zeros(count, np.bool_),
         since_ns=begin,
     )
-    return units, pieces
+    return units, pieces, rooms
