@@ -94,7 +94,7 @@ struct thread_event {
 	EVENT_HEADER;
 	unsigned int tgid;
 	unsigned int subject_tid; /* the thread named here (it need not be the current one) */
-	unsigned int kind;        /* enum thread_kind */
+	unsigned int kind;        /* enum thread_kind; 0: a helper that is not recorded any more */
 	char comm[16];
 	char process[16]; /* comm of the process's first thread */
 	/* When it was created, in units of 1024 ns, 32 bits of it: what takes an ended thread's

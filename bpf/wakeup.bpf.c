@@ -50,6 +50,23 @@ static __always_inline bool is_useless(struct thread *thread)
 	       ++thread->useless_runs > USELESS_RUNS;
 }
 
+/* It is told, as what it slept for last would be taken for all that it did until it is met again. */
+static __noinline void forget(struct thread *thread, struct task_struct *task)
+{
+	union event *e = emit_reserve(POINT_thread);
+
+	if (e) {
+		e->thread.tgid = thread->tgid;
+		e->thread.subject_tid = task->pid;
+		e->thread.kind = 0;
+		task_comm(task, e->thread.comm);
+		process_comm(task, e->thread.process);
+		e->thread.birth = thread_birth(task);
+		emit_submit(e, POINT_thread);
+	}
+	thread_remove(task->pid);
+}
+
 /* Since when a thread that is off the CPU could run, 0: it sleeps. */
 static __always_inline __u64 runnable_since(const struct thread *thread)
 {
@@ -199,7 +216,7 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	if (!thread->off_state)
 		throttle_begin(thread, task);
 	if (is_useless(thread))
-		thread_remove(task->pid);
+		forget(thread, task);
 }
 
 /* Most are nobody's here: one after the other, and no look at the clock for them. */
@@ -280,6 +297,9 @@ static __noinline void woken_by_thread(struct thread *thread)
 	 * may have been no bio before. */
 	waker = thread_of(current_tid());
 	if (waker) {
+		/* Who lets a helper go is of as much use as that one. */
+		if (waker->useless_runs > thread->useless_runs)
+			waker->useless_runs = thread->useless_runs;
 		uring_work_tell(waker, 0);
 		thread->waker_other_work = waker_is_at_other_work(waker);
 	}

@@ -257,6 +257,24 @@ def test_a_thread_is_what_it_was_when_it_let_the_sleeper_go(first: int, then: in
     assert found(world) == REST | (worker if first == THREAD_HELPER else {"residual": 84_000})
 
 
+@pytest.mark.parametrize("met_again", [False, True])
+def test_what_a_helper_did_while_it_was_not_recorded_is_not_known(met_again: bool) -> None:
+    """It was of no use for long, and then only told again if it let somebody of the workload go."""
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    world.target(OTHER, kind=THREAD_HELPER)
+    resume(world, KWORKER, 500, 600, 700, state=IDLE)
+    world.target(KWORKER, 9_000, kind=0)
+    sleeper = Sleeper(world)
+    if met_again:
+        world.target(KWORKER, 69_900, kind=THREAD_HELPER)
+    resume(world, OTHER, 9_500, 70_000, 80_000, waker=KWORKER, context=WAKE_THREAD, state=IDLE)
+    sleeper.wakes(95_000, OTHER, WAKE_THREAD)
+    assert found(world) == REST | {
+        "wakeup.runqueue": 2_000 + 10_000, "wakeup.worker": 15_000, "residual": 70_000 - 11_000,
+    }  # fmt: skip
+
+
 def test_what_a_write_changes_a_part_of_is_read_first() -> None:
     world = World()
     sleeper = Sleeper(world)

@@ -25,6 +25,9 @@ class Kinds:
         threads = trace.points["thread"]
         self._kinds = integers(threads["kind"])
         self._told = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
+        forgotten = np.flatnonzero(self._kinds == 0)
+        self._forgotten_ns = integers(threads["time_ns"])[forgotten]
+        self._forgotten = AsOf(integers(threads["subject_tid"])[forgotten], self._forgotten_ns)
         self._pools = np.full(len(self._kinds), -1)
         helpers = np.flatnonzero(self._kinds == THREAD_HELPER)
         pools: dict[tuple[bytes, ...], int] = {}
@@ -39,6 +42,10 @@ class Kinds:
         """
         known = self._told.at_or_nearest(tid, time_ns)
         return np.where(known >= 0, at(self._kinds, known), 0)
+
+    def forgotten_ns(self, tid: Ints, time_ns: Ints) -> Ints:
+        """When the threads were no longer recorded for a while, last before a time, -1: always."""
+        return at(self._forgotten_ns, self._forgotten.at_or_before(tid, time_ns))
 
     def pool_of(self, tid: Ints, time_ns: Ints) -> Ints:
         """Which pool of the kernel's the threads are workers of, -1: of none that is known."""

@@ -359,10 +359,12 @@ class Wakers:
 
     def _last_sleep(self, front: Waits, helper: NDArray[np.bool_]) -> Ints:
         """Of each waker. What a helper is for, it is for from when it was let go on: however often
-        it was kept from its CPU since."""
+        it was kept from its CPU since. It may have slept again while it was not recorded."""
         last = self._resumed.at_or_before(front.waker, front.end_ns)
         woken = at(self._woken, self._awake.at_or_before(front.waker, front.end_ns))
-        return np.where(helper & (woken >= 0), woken, last)
+        last = np.where(helper & (woken >= 0), woken, last)
+        forgotten = self._kinds.forgotten_ns(front.waker, front.end_ns)
+        return np.where(at(self._sleeps.on_ns, last) <= forgotten, -1, last)
 
 
 def asking(bios: Bios, sleeps: Sleeps) -> Ints:
