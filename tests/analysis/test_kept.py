@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns that grow: every row once, in order, of the kinds that were asked for."""
+"""What grows: every row once, in order, of the kinds that were asked for; every number added."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.analysis.kept import Kept
+from iostrata.analysis.kept import Kept, Sums
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 7))
@@ -27,3 +27,29 @@ def test_every_row_is_kept_once(lengths: list[int], fewest: int) -> None:
     assert narrow.tolist() == list(range(number))
     assert wide.tolist() == [one << 40 for one in range(number)]
     assert [len(column) for column in kept.joined()] == [0, 0]
+
+
+NUMBERS = st.one_of(
+    st.integers(0, 9), st.sampled_from([(1 << 16) - 1, 1 << 16, (1 << 32) - 1, 1 << 32, -1])
+)
+
+
+@given(st.lists(st.lists(NUMBERS, max_size=5), max_size=9), st.integers(1, 7))
+def test_a_number_too_large_for_half_the_bits_is_kept_whole(
+    parts: list[list[int]], fewest: int
+) -> None:
+    kept = Kept(np.int64)
+    with patch.object(sys.modules[Kept.__module__], "FEWEST_ROWS", fewest):
+        for part in parts:
+            kept.extend((np.array(part, np.int64),))
+    (column,) = kept.joined()
+    assert column.tolist() == [number for part in parts for number in part]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), NUMBERS), max_size=9))
+def test_every_number_is_added(added: list[tuple[int, int]]) -> None:
+    sums, true = Sums(4), [0, 0, 0, 0]
+    for row, number in added:
+        sums.add(np.array([row]), np.array([number]))
+        true[row] += number
+    assert sums.numbers.tolist() == true

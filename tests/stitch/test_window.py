@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A window's columns are read from the files once, whoever asks for them."""
+"""A window reaches as far as what was in flight, and its columns are read from the files once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iostrata.stitch import whole
+from iostrata.stitch import whole, window, window_of
 from iostrata.stitch.calls import Pieces
-from iostrata.stitch.window import WINDOW_PIECES, windows
+from iostrata.stitch.window import MARGIN_NS, NO_COMMITS, WINDOW_PIECES, windows
 from iostrata.trace import read_trace
 from iostrata.trace.points import Points
 from tests.benchmarks.analysis import generate
@@ -57,3 +57,22 @@ def test_requests_that_wait_for_each_other_take_more_room(
     sizes = [len(one) for one in found[:-1]]
     # The first of all have nobody beside them yet.
     assert all(abs(size - WINDOW_PIECES / room) <= depth for size in sizes)
+
+
+@pytest.mark.parametrize(("crowd", "reach_ns"), [(3, (100, 150)), (WINDOW_PIECES, (1_000, 1_000))])
+def test_a_crowd_reaches_as_far_as_what_was_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crowd: int, reach_ns: tuple[int, int]
+) -> None:
+    """Each takes 150 ns, but one of the window's own: among few, others may have begun so early."""
+    monkeypatch.setattr(window, "WINDOW_PIECES", crowd)
+    generate(tmp_path, 10)
+    number = np.arange(400)
+    begin = MARGIN_NS + 2_000 + number * 100
+    end = begin + 150
+    rows = np.arange(198, 203)
+    end[200] = begin[200] + 1_000
+    every = Pieces(number, number * 0, begin, end, number * 0, number + 1)
+    own = every.rows(rows)
+    found = window_of(read_trace(tmp_path), own, NO_COMMITS, beside=every)
+    reached = int(begin[198]) - found.begin_ns, found.end_ns - int(end[200])
+    assert reached == tuple(MARGIN_NS + ns for ns in reach_ns)

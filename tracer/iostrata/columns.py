@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from iostrata import native
 
 Ints = NDArray[np.int64]
+Number = TypeVar("Number", bound=np.integer[Any])
 
 NEVER: Final = np.iinfo(np.int64).max
 """Later than any time in ns."""
@@ -149,6 +150,13 @@ def coded(values: Ints) -> tuple[Ints, Ints]:
         return np.flatnonzero(present) + least, (np.cumsum(present) - 1)[values - least]
     unique = distinct(values)
     return unique, np.searchsorted(unique, values)
+
+
+def compact(values: NDArray[Number]) -> NDArray[Number]:
+    """The same; if they are all one number, they take the room of that: not to be written to."""
+    if len(values) > 1 and bool((values == values[0]).all()):
+        return np.broadcast_to(values[:1].copy(), values.shape)
+    return values
 
 
 def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:

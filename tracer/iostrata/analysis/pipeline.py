@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.earned import Earned, earned
 from iostrata.analysis.heap import give_back
-from iostrata.analysis.kept import Kept
+from iostrata.analysis.kept import Kept, Sums
 from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
@@ -102,7 +102,7 @@ class _Credit:
     read, from where, -1: it is none.
     """
 
-    time_ns: dict[int, Ints]
+    time_ns: dict[int, Sums]
     ties: Counter[str]
     audits: Audits
     hidden: Counter[str]
@@ -148,8 +148,8 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[float], None]) -> _Cred
 def _add_window(credit: _Credit, one: Earned) -> None:
     for place, time in one.time_ns.items():
         if place not in credit.time_ns:
-            credit.time_ns[place] = np.zeros(len(credit.missed), np.int64)
-        credit.time_ns[place][one.writes] += time
+            credit.time_ns[place] = Sums(len(credit.missed))
+        credit.time_ns[place].add(one.writes, time)
     for part in one.behind:
         credit.behind.extend(part)
     sites, unseen = one.asleep
@@ -177,7 +177,8 @@ def _behind(credit: _Credit, layers: Sequence[Layer], found: Prepared) -> Behind
 
 def _layers(credit: _Credit, found: Prepared) -> tuple[tuple[Layer, ...], NDArray[np.int64]]:
     """The layers that a write was in, in the order of the table, and their times."""
-    times = credit.time_ns
+    times = {place: sums.numbers for place, sums in credit.time_ns.items()}
+    credit.time_ns.clear()
     held = {place: found.path.layers[place] for place, time in times.items() if time.any()}
     layers = tuple(layer for layer in found.path.in_order() if layer in held.values())
     columns = np.zeros((len(layers), len(found.writes)), np.int64)

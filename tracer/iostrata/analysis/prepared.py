@@ -19,7 +19,7 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import check_recorded, other_ops
 from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
-from iostrata.columns import Ints, distinct, one_of
+from iostrata.columns import Ints, compact, distinct, one_of
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, units_of_served
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
@@ -235,6 +235,7 @@ def _has_workload(trace: Trace) -> bool:
 
 
 def _writes_of(top: _Found, kept: Ints) -> Writes:
+    """Most columns of a workload have one number: a device, a size."""
     trace, units = top.trace, top.units
     device = units.device_key[kept]
     names, codes = names_of(trace, units, kept)
@@ -242,15 +243,15 @@ def _writes_of(top: _Found, kept: Ints) -> Writes:
         begin_ns=units.begin_ns[kept],
         end_ns=units.end_ns[kept],
         latency_ns=units.latency_ns[kept],
-        tid=units.tid[kept],
-        tgid=units.tgid[kept],
-        size_bytes=units.size_bytes[kept],
-        durable_writes=units.durable_writes[kept],
-        pieces=units.pieces[kept],
-        device_key=device,
-        inode=inode_numbers(trace.facts, device, units.inode[kept]),
-        offset_bytes=units.offset_bytes[kept],
-        codes=codes,
+        tid=compact(units.tid[kept]),
+        tgid=compact(units.tgid[kept]),
+        size_bytes=compact(units.size_bytes[kept]),
+        durable_writes=compact(units.durable_writes[kept]),
+        pieces=compact(units.pieces[kept]),
+        device_key=compact(device),
+        inode=compact(inode_numbers(trace.facts, device, units.inode[kept])),
+        offset_bytes=compact(units.offset_bytes[kept]),
+        codes={name: compact(column) for name, column in codes.items()},
         names=names,
         realtime_ns=realtime_of(trace, units.begin_ns[kept]),
     )

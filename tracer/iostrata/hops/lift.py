@@ -91,7 +91,9 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     ``way``: the links that led from the top to it.
     """
     reads = node.reads.rows(rows) if node.reads else None
-    window = window_of(node.trace, node.pieces.rows(rows), node.commits, node.floor, reads)
+    window = window_of(
+        node.trace, node.pieces.rows(rows), node.commits, node.floor, reads, node.pieces
+    )
     found = stitch(window)
     own = replace(found.spans, of=np.arange(len(found.spans)))
     lifting = _Lifting(graph, way, found, node.place)

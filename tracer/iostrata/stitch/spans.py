@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, changes, joined, order_of, ranges
+from iostrata.columns import Ints, changes, order_of, ranges
 from iostrata.layers import RANK
 
 Ranks = NDArray[np.signedinteger]
@@ -80,8 +80,13 @@ class SpanList:
         self._parts.append(spans)
 
     def collect(self) -> Spans:
-        # What is joined is not kept twice.
-        self._parts = [Spans(**joined([NO_SPANS, *self._parts]))]
+        # Column by column, what is joined is not kept twice: in a crowd, that is most there is.
+        parts = [dict(vars(part)) for part in self._parts if len(part)] or [vars(NO_SPANS)]
+        self._parts.clear()
+        if len(parts) > 1:
+            for name in vars(NO_SPANS):
+                parts[0][name] = np.concatenate([part.pop(name) for part in parts])
+        self._parts.append(Spans(**parts[0]))
         return self._parts[0]
 
 

@@ -158,6 +158,8 @@ def stitch(window: Window) -> Stitched:
     committing = numbered(commit, first_commit)
     for_it = np.where(waiting.of_sleep >= 0, waiting.of_sleep, served)
     owner_of_sleep = np.where(committing >= 0, committing, for_it)
+    # What most is made of by now takes the most room.
+    window.forget()
     endings = endings_of(window, bios, carried, requests, completed, calls)
     threads = Kinds(window.trace)
     ends = completing(work, bios, requests, completed, sleeps, window.trace)
@@ -165,7 +167,6 @@ def stitch(window: Window) -> Stitched:
         np.where(idle, -1, owner_of_sleep), ends.waits(first_request), carried,
         (piece_of_bio, activity_of_bio),
     )  # fmt: skip
-    # What most is made of by now takes the most room.
     del endings, completed
     window.forget()
     served = np.zeros(0, np.int64)
@@ -252,6 +253,7 @@ def stitch(window: Window) -> Stitched:
         after = in_turn(work, sleeps, for_it, requests, needed, first_request)
         edges = Edges(**joined([edges, after]))
         spans.extend(_up(inside.collect(), edges, above, kinds, first_commit))
+        del inside, edges, above, waits
 
     mine = np.flatnonzero(piece_of_sleep >= 0)
     every_sleep = sleeps

@@ -215,11 +215,12 @@ class Wakers:
         found = np.flatnonzero(ending >= 0)
         rows = np.concatenate([self._completed, ending[found]])
         bio = np.concatenate([endings.bio[self._completed], carried.bio[found]])
-        parts = [(at(of_bio, bio), rows) for of_bio in owners]
-        owner = np.concatenate([owner for owner, _ in parts])
-        rows = np.concatenate([rows for _, rows in parts])
-        known = np.flatnonzero(owner >= 0)
-        owner, rows = owner[known], rows[known]
+        parts = []
+        for of_bio in owners:
+            owner = at(of_bio, bio)
+            known = np.flatnonzero(owner >= 0)
+            parts.append((owner[known], rows[known]))
+        owner, rows = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return AsOf(owner * THREADS + endings.tid[rows], endings.time_ns[rows]), rows
 
     def _is_possible(self, owner: Ints, ending: Ints) -> NDArray[np.bool_]:

@@ -115,26 +115,47 @@ def window_of(
     commits: Commits,
     floor: str = OWN_FLOOR,
     reads: Reads | None = None,
+    beside: Pieces = NO_PIECES,
 ) -> Window:
-    """The window of some pieces.
+    """The window of some pieces. ``beside``: all of their machine's, of which these are some.
 
-    The margins are the longest of the pieces, so that whatever was in flight when
-    one began has its other edge too, and the commits that reach into it.
+    It reaches so far that whatever was in flight when one of them began has its other edge, too:
+    see ``_margins``; and as far as the commits that do so.
     """
     begin, end = int(pieces.begin_ns.min()), int(pieces.end_ns.max())
-    margin = int((pieces.end_ns - pieces.begin_ns).max()) + MARGIN_NS
-    margin += reads.reach_ns if reads else 0
+    longest = int((pieces.end_ns - pieces.begin_ns).max())
+    before, behind = _margins(beside, begin, end, longest)
+    margin = MARGIN_NS + (reads.reach_ns if reads else 0)
     reaching = (commits.end_ns >= begin) & (commits.begin_ns <= end)
     inside = commits.rows(np.flatnonzero(reaching))
     return Window(
         trace,
         pieces,
         inside,
-        max(min(begin - margin, int(inside.begin_ns.min(initial=begin))), 0),
-        max(end + margin, int(inside.end_ns.max(initial=end))),
+        max(min(begin - before - margin, int(inside.begin_ns.min(initial=begin))), 0),
+        max(end + behind + margin, int(inside.end_ns.max(initial=end))),
         floor,
         reads,
     )
+
+
+def _margins(pieces: Pieces, begin: int, end: int, longest: int) -> tuple[int, int]:
+    """How long before ``begin`` and behind ``end`` what was in flight then began and ended.
+
+    As long as the ``longest`` of the window's own pieces, as what else was in flight is not known
+    before it is stitched. In a crowd it is known: more pieces than a window has are there, and as
+    far as any of them reaches all that works for them does, too.
+    """
+    before = (pieces.begin_ns < begin) & (pieces.begin_ns >= begin - longest)
+    behind = (pieces.end_ns > end) & (pieces.end_ns <= end + longest)
+    since, until = begin - longest, end + longest
+    if np.count_nonzero(before) > WINDOW_PIECES:
+        reaching = (pieces.begin_ns < begin) & (pieces.end_ns >= begin)
+        since = max(since, int(pieces.begin_ns[reaching].min(initial=begin)))
+    if np.count_nonzero(behind) > WINDOW_PIECES:
+        reaching = (pieces.begin_ns <= end) & (pieces.end_ns > end)
+        until = min(until, int(pieces.end_ns[reaching].max(initial=end)))
+    return begin - since, until - end
 
 
 def _last(begins: Ints, ends: Ints, order: Ints, first: int, rooms: Ints) -> int:
