@@ -38,6 +38,8 @@ def fresh_root(suite: str, packages: str, root: Path) -> Path:
     include = f"--include={packages},ca-certificates"
     run("unshare", "--mount", "debootstrap", "--variant=minbase", include, suite, root, mirror(),
         timeout_s=1800)  # fmt: skip
+    # As every system's: all its users may enter it.
+    root.chmod(0o755)
     # What this machine trusts, as between it and the world there may be a proxy.
     for name in (CERTIFICATES, "etc/resolv.conf"):
         if Path("/", name).exists():
@@ -46,9 +48,10 @@ def fresh_root(suite: str, packages: str, root: Path) -> Path:
 
 
 # The kernel's file systems are there for the command alone: whatever becomes of it, who removes
-# the root does not meet this machine's /dev.
+# the root does not meet this machine's /dev. A root is a mount, by which files' paths are told.
 MOUNTED = (
-    'for name in proc sys dev; do mount --rbind "/$name" "$0/$name"; done; exec chroot "$0" "$@"'
+    'mount --bind "$0" "$0"; for name in proc sys dev; do mount --rbind "/$name" "$0/$name"; done; '
+    'exec chroot "$0" "$@"'
 )
 
 

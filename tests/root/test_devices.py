@@ -29,8 +29,8 @@ os.sync()
 
 def device_of(path: Path) -> str:
     """The source of the mount that a path is on."""
-    done = subprocess.run(["findmnt", "-no", "SOURCE", "-T", str(path)], capture_output=True,
-                          text=True, check=True)  # fmt: skip
+    command = ["findmnt", "--nofsroot", "-no", "SOURCE", "-T", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
