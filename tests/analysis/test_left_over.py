@@ -221,6 +221,18 @@ def test_a_file_system_that_has_no_points_is_told_of(kind: str, gaps: list[str])
     assert [gap.reason for gap in told if gap.layer == "fs"] == gaps
 
 
+@pytest.mark.parametrize("program", ["syscall_exit", "nfs_write_begin"])
+def test_a_file_system_whose_points_are_not_in_the_kernel_is_told_of(program: str) -> None:
+    """As one in a module without BTF: of its programs the recorder tells nothing at all."""
+    world = World()
+    world.builder.mount(DISK, "/data", "nfs4", "server:/export")
+    world.builder.add("probe", time_ns=1, program=program.encode(), error=0)
+    sleeper(world)
+    told = analysed(world).quality.not_observed
+    gaps = [] if program.startswith("nfs") else ["no point of nfs4 is recorded"]
+    assert [gap.reason for gap in told if gap.layer == "fs"] == gaps
+
+
 def test_what_no_filter_could_decide_about_is_told_of() -> None:
     """Each kind's last event tells of all before it."""
     world = World()
