@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.clock import align
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from tests.network import exchanged
@@ -60,12 +64,18 @@ class Guest:
         app.now += 10_000
 
 
-def written(path: Path, host: World, guests: dict[str, Guest], passed_on: str = MODEL) -> Breakdown:
+def written(
+    path: Path,
+    host: World,
+    guests: dict[str, Guest],
+    passed_on: str = MODEL,
+    exact_ns: int = EXACT_NS,
+) -> Breakdown:
     """``passed_on``: what the host says that its guests' disks are."""
     machines = {**{name: guest.world for name, guest in guests.items()}, "host": host}
     for name, world in machines.items():
         world.builder.write(path / name)
-        exchanged(path / name, world.clock, 30_000_000, EXACT_NS, 2 * EXACT_NS)
+        exchanged(path / name, world.clock, 30_000_000, exact_ns, 2 * exact_ns)
     lines = [f"{guest.vmm}\t0000:0{n}:00.0\t{passed_on}\t{guest.irq - 1},{guest.irq}\n"
              for n, guest in enumerate(guests.values())]  # fmt: skip
     (path / "host" / "facts" / "passthrough").write_text("".join(lines))
@@ -156,6 +166,48 @@ def test_what_it_is_told_of_no_more_stays_with_the_disk(tmp_path: Path) -> None:
         seen = "host/vfio.device" in account
         assert seen == (number % 2 == 0)
         assert ("guest/device.data" in account) != seen
+    assert found.quality.unfollowed == 19  # The host's trace ends before the last one.
+
+
+def test_many_at_once_of_which_one_interrupt_ends_several(tmp_path: Path) -> None:
+    """They tell nothing of the clocks: at what offset does an interrupt not lie in a request?"""
+    random, host = Random(4), World(clock=clock(3_600_000_000_000, 3))
+    host.target(VMM, kind=4, comm=b"qemu")
+    guest = Guest(host, clock(5_000_000, 0))
+    apps = [Writer(guest.world, APP + number, DISK, 1_000_000) for number in range(32)]
+    possible = list(accumulate(random.randint(50_000, 400_000) for _ in range(400)))
+    told: set[int] = set()
+    for _ in range(15):
+        for app in apps:
+            app.enter()
+            app.cpu(4_000)
+            inject = random.randint(5_000, 40_000)
+            request = Request(scheduler=None)
+            issued = app.now + request.queue
+            least = issued + random.randint(500_000, 2_000_000)
+            took = possible[bisect(possible, least)] - issued
+            app.data(replace(request, device=took + inject))
+            if issued + took not in told:
+                told.add(issued + took)
+                host.emit("vfio_interrupt", issued + took, 0, irq=IRQ)
+            app.account -= Counter({"device.data": took + inject})
+            app.account += Counter({"host/vfio.device": took, "host/kvm.inject": inject})
+            app.cpu(1_500)
+            app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+            app.finish()
+            app.now += random.randint(5_000, 50_000)
+    with mock.patch("iostrata.hops.graph.align", wraps=align) as aligned:
+        found = written(tmp_path, host, {"guest": guest}, exact_ns=10_000)
+    # Of 2,048 reads, 32 at once, causality was sure of clocks that were 140 ms off by one of them.
+    assert [len(asks) for _, _, asks, _ in (call.args for call in aligned.call_args_list)] == [0]
+    (crossing,) = found.quality.crossings
+    assert (crossing.clock, crossing.asked, crossing.followed) == ("exchange", 480, 480)
+    assert not crossing.contradiction
+    assert len(told) < 480 / 2
+    every = accounts(found)
+    for app in apps:
+        for account, truth in zip(every[app.tid], app.truth, strict=True):
+            assert max(off(account, truth, "guest")) <= 2 * crossing.bound_ns
 
 
 def test_another_requests_interrupt_never_makes_the_disk_quicker(tmp_path: Path) -> None:

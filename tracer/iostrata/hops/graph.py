@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.clock import SAME, Alignment, Intervals, align
-from iostrata.columns import Ints, distinct
+from iostrata.columns import Ints, distinct, order_of
 from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
 from iostrata.hops.names import Way, told_apart
@@ -214,7 +214,8 @@ def _ways(hop: Hop, machines: Sequence[Trace]) -> Iterator[Way]:
 def _candidate(hop: Hop, way: Way) -> _Candidate | None:
     asks, serves = way.asks, way.serves
     same = way.upper is way.lower
-    clock = SAME if same else align(way.upper, way.lower, _keyed(asks), _keyed(serves))
+    told = _alone(_keyed(asks)) if hop.unkeyed else _keyed(asks)
+    clock = SAME if same else align(way.upper, way.lower, told, _keyed(serves))
     if clock is None:
         return None
     times = Times(clock.to_upper(serves.begin_ns), clock.to_upper(serves.end_ns))
@@ -302,3 +303,16 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
 
 def _keyed(found: Asks | Serves) -> Intervals:
     return Intervals(found.key, found.begin_ns, found.end_ns).take(~found.shared)
+
+
+def _alone(asks: Intervals) -> Intervals:
+    """Those beside which nothing else was asked of their key: of several at once one serve may have
+    ended all, or any, so that they tell nothing of the clocks."""
+    alone = np.zeros(len(asks), np.bool_)
+    for key in distinct(asks.key).tolist():
+        rows = np.flatnonzero(asks.key == key)
+        rows = rows[order_of(asks.begin_ns[rows])]
+        begin, until = asks.begin_ns[rows], np.maximum.accumulate(asks.end_ns[rows])
+        apart = np.concatenate(([True], begin[1:] >= until[:-1], [True]))
+        alone[rows] = apart[:-1] & apart[1:]
+    return asks.take(alone)

@@ -278,7 +278,7 @@ class _Lifting:
             edges = Edges(serve, asking.owner[row], begin, until[row])
             self._served(link, edges)
         lost = (last < 0) & ~link.asks.shared[ask]
-        self.missing(asking.owner[lost])
+        self.missing(asking.owner[(last < 0) if link.hop.unkeyed else lost])
         # What nothing was found of takes the time that its asker waited for it.
         rank = np.full(np.count_nonzero(lost), RANK["unfollowed"], np.int16)
         waiting = replace(asking, end_ns=until)
