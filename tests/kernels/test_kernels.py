@@ -6,14 +6,16 @@ IOSTRATA_REWRITE=1 writes anew what became of each.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from iostrata.errors import LabError
 from iostrata.lab.kernels import SUITES
 from iostrata.lab.record import RECORDER
-from tests.lab.test_machines import lab, run
+from tests.lab.test_machines import lab
 
 pytestmark = pytest.mark.kernels
 GOLDEN = Path(__file__).parent / "golden"
@@ -50,10 +52,22 @@ def test_each_probe_loads_or_says_why_not(kernel: str) -> None:
     assert with_who == found
 
 
+# Linux 5.10 does not describe the types of modules (before 36e68442d1af, in v5.11), and Debian has
+# NFS in some.
+UNSEEN = {("5.10", "nfs"): {"sees nfs", "sees rpc", "sees svc", "residual"}}
+
+
 @pytest.mark.parametrize("scenario", ["local", "nfs", "kvm-local"])
 @pytest.mark.parametrize("kernel", SUITES)
 def test_tables_are_lawful(kernel: str, scenario: str, tmp_path: Path) -> None:
-    """Everything followed, explained and observed, by the scenario's own checks."""
-    found = run(scenario, tmp_path, "--kernel", kernel, "--round", "fdatasync")
-    assert found["passed"]
+    """Everything followed, explained and observed, by the scenario's own checks; or it is said."""
+    output, unseen = tmp_path / "result.json", UNSEEN.get((kernel, scenario), set())
+    done = lab("run", scenario, "--json", str(output), "--kernel", kernel, "--round", "fdatasync")
+    assert done.returncode == (LabError.status if unseen else 0), done.stdout + done.stderr
+    found = json.loads(output.read_text())
+    (told,) = found["rounds"]
+    checks = [check for one in (*found["machines"], told) for check in one["checks"]]
+    assert {check["name"] for check in checks if not check["passed"]} == unseen
     assert all(machine["kernel"].startswith(kernel) for machine in found["machines"])
+    said = [gap["reason"] for gap in told["breakdown"]["quality"]["not_observed"]]
+    assert ("no point of nfs4 is recorded" in said) == bool(unseen)
