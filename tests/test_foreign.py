@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from iostrata.foreign import cell, lines
+from iostrata.foreign import MOST_SHOWN, cell, lines, shown
 from iostrata.recording import RecordedMachine, open_recording, write_recording_json
 from iostrata.trace import read_trace
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
@@ -117,3 +117,8 @@ def test_a_path_of_any_bytes_can_be_printed(
     assert status_of(["replay", str(path), "--json", str(path / "x\udcff.json")]) in (0, 7)
     assert status_of(["estimate", str(path)]) in (0, 3, 5, 7)
     capsys.readouterr()
+
+
+def test_what_is_long_is_shown_up_to_where_anybody_reads() -> None:
+    assert len(shown("\x00" * 100_000)) < 5 * MOST_SHOWN
+    assert shown("a" * MOST_SHOWN) == "a" * MOST_SHOWN

@@ -21,6 +21,7 @@ static void run_child(int go_fd, int error_fd, char **arguments)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	execvp(arguments[0], arguments);
 	error = errno;
 	if (write(error_fd, &error, sizeof(error)) < 0)

@@ -24,6 +24,7 @@ int loop_block_signals(struct session *session)
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is told as a full disk is */
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	session->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -19,6 +19,7 @@ from iostrata.bench.place import test_file as made_file
 from iostrata.bench.result import COLUMNS, Measurement, measure, summarise_tests
 from iostrata.bench.show import lines
 from iostrata.cli import status_of
+from iostrata.cli.bench import _workload
 from iostrata.errors import UsageError
 from iostrata.layers import ROWS
 from iostrata.recording import open_recording
@@ -166,3 +167,13 @@ def test_without_recording(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     assert document["breakdown"] is None
     assert len(document["tests"]) == len(TESTS)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_lies_where_it_is_called_is_no_part_of_it(tmp_path: Path) -> None:
+    """It is called as root, where anybody may have left a package."""
+    for name in ("iostrata", "struct"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("open('taken', 'w')\n")
+    words = _workload(tmp_path / "no" / "data", 0.1, tmp_path)
+    subprocess.run(words, cwd=tmp_path, check=False, capture_output=True)
+    assert not (tmp_path / "taken").exists()

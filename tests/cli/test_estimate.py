@@ -58,7 +58,15 @@ def test_no_network_is_a_ping_of_nothing(
 
 
 @pytest.mark.parametrize(
-    "option", [["--ping", "-1"], ["--iops", "0"], ["--iops", "inf"], ["--ping", "nan"]]
+    "option",
+    [
+        ["--ping", "-1"],
+        ["--iops", "0"],
+        ["--iops", "inf"],
+        ["--ping", "nan"],
+        ["--ping", "1e+308"],
+        ["--iops", "1e-300"],
+    ],
 )
 def test_numbers_that_cannot_be(
     option: list[str], recording: str, capsys: pytest.CaptureFixture[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def test_no_other_name_is_written(tmp_path: Path, name: str) -> None:
 def test_what_is_no_trace_is_told(tmp_path: Path, stream: bytes, why: str) -> None:
     with pytest.raises(RecorderError, match=why):
         receive(io.BytesIO(stream), tmp_path / "here")
+
+
+def test_so_many_files_no_recorder_writes(tmp_path: Path) -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    facts = [("facts/" + "".join(name), b"") for name in product(letters, repeat=3)]
+    with pytest.raises(RecorderError, match="more files"):
+        receive(io.BytesIO(sent(*facts)), tmp_path / "here")
 
 
 def test_what_came_before_the_end_is_kept(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def test_without_a_command_there_is_no_exit_status(
         ("tell failed sh: command not found; exit 127", CommandNotFound, "sh: command not found"),
         ("tell failed sh: Permission denied; exit 126", CommandNotExecutable, "sh: "),
         ("kill -KILL $$", RecorderError, "killed (SIGKILL)"),
+        ("kill -40 $$", RecorderError, "killed (signal 40)"),
         ("exit 125", RecorderError, "status 125"),
     ],
 )

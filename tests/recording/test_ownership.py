@@ -45,7 +45,10 @@ def test_what_may_be_anothers_stays(recording: Path) -> None:
     assert (recording / "recording.json").stat().st_uid == 1234
 
 
-@pytest.mark.parametrize("environment", [{}, {"SUDO_UID": "1234"}, SUDO | {"SUDO_GID": "-1"}])
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"SUDO_UID": "1234"}, SUDO | {"SUDO_GID": "-1"}, SUDO | {"SUDO_UID": "9" * 20}],
+)
 def test_without_sudo_it_is_roots(recording: Path, environment: dict[str, str]) -> None:
     give(recording, environment)
     assert owners(recording) == {(0, 0)}

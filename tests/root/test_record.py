@@ -399,3 +399,15 @@ def test_what_a_hypervisor_took_is_asked_for(disk: Path) -> None:
 def stolen_ns() -> int:
     ticks = int(Path("/proc/stat").read_text().split()[8])
     return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def test_a_limit_of_files_sizes_is_told_as_a_full_disk_is(recorder: Path, tmp_path: Path) -> None:
+    """What the streams of so many writes exceed, and their file does not: the command goes on."""
+    words = ["sh", "-c", 'ulimit -f 1024; exec "$@"', "sh", str(recorder), "-o", "out", "--"]
+    done = subprocess.run(
+        [*words, "sh", "-c", '"$@"; touch done', "sh", *writer("fdatasync", 3000)],
+        cwd=tmp_path, check=False, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert "File too large" in done.stderr
+    assert done.returncode > 0
+    assert (tmp_path / "done").exists()

@@ -11,8 +11,9 @@ import pytest
 
 from iostrata.cli import status_of
 from iostrata.errors import STATUS_LOSSES, RecordingError
-from iostrata.recording import open_recording
+from iostrata.recording import RecordedMachine, open_recording, write_recording_json
 from iostrata.script.words import WORDS
+from tests.builder import TraceBuilder
 from tests.fuzz.lawful import check
 from tests.script.printed import BEGIN, printed
 from tests.script.test_truth import commits, imported, writes
@@ -152,6 +153,17 @@ def test_what_is_no_output_is_refused(text: str, tmp_path: Path) -> None:
     directory = tmp_path / "recording"
     assert status_of(["import", str(file), "-o", str(directory)]) == RecordingError.status
     assert not directory.exists()
+
+
+def test_an_older_recording_goes_when_there_is_another(tmp_path: Path) -> None:
+    bad, older = tmp_path / "out.txt", tmp_path / "older"
+    bad.write_text("hello\n")
+    TraceBuilder().add("recorder", time_ns=5).write(older / "local")
+    write_recording_json(older, (RecordedMachine("local", "local", "local"),), created="")
+    before = {path: path.read_bytes() for path in older.rglob("*") if path.is_file()}
+    status = status_of(["import", str(bad), "-o", str(older), "--force"])
+    assert status == RecordingError.status
+    assert {path: path.read_bytes() for path in older.rglob("*") if path.is_file()} == before
 
 
 def test_only_regular_files_of_some_size(tmp_path: Path) -> None:

@@ -285,3 +285,16 @@ def test_a_number_that_no_word_holds_is_a_defect(tmp_path: Path, fact: str, line
     path.write_text(f"{line}\n")
     _, (defect,) = read_facts(path.parent)
     assert defect.startswith(f"facts/{fact}: line 1")
+
+
+def test_overlays_on_overlays_on_overlays() -> None:
+    """Linux stacks two of them; what a file says is anybody's."""
+    mounts = [Mount(1, "/0", "ext4", "none", "rw", "/")]
+    mounts += [
+        Mount(n + 1, f"/{n}", "overlay", "none", f"rw,upperdir=/{n - 1}/up", "/")
+        for n in range(1, 500)
+    ]
+    facts = Facts(mounts=tuple(mounts))
+    assert facts.below(500) >= set(range(1, 501))
+    assert facts.file_system_name(500) == "overlay (overlay)"
+    assert facts.file_system_name(2) == "overlay (ext4)"

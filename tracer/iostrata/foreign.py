@@ -15,6 +15,10 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What spreadsheets take for the begin of one."""
 
 
+MOST_SHOWN: Final = 4096
+"""Letters of one text: what is longer is shown up to there, as nobody would read it."""
+
+
 def kept(name: bytes) -> str:
     """Bytes as text that still has all of them, up to the first NUL."""
     return name.partition(b"\0")[0].decode(errors="surrogateescape")
@@ -26,6 +30,8 @@ def shown(name: bytes | str) -> str:
     A backslash stays one, so that a name with an escape in it may be that of two.
     """
     text = kept(name) if isinstance(name, bytes) else name
+    if len(text) > MOST_SHOWN:
+        text = f"{text[:MOST_SHOWN]}…"
     return text if text.isprintable() else "".join(map(_letter, text))
 
 

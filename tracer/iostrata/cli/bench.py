@@ -106,8 +106,9 @@ def _recorded(file: Path, seconds: float, request: Request, story: Story, json: 
 
 
 def _workload(file: Path, seconds: float, directory: Path) -> tuple[str, ...]:
+    """What lies in the current directory, which may be anybody's, is no part of it (-P)."""
     module = "iostrata.workload"
-    return (sys.executable, "-m", module, str(file), str(seconds), str(directory / PHASES))
+    return (sys.executable, "-P", "-m", module, str(file), str(seconds), str(directory / PHASES))
 
 
 def _print(phases: list[Phase], summary: Summary | None, json: str) -> None:

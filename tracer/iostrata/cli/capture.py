@@ -165,8 +165,29 @@ def _tell_end(outcome: Outcome, story: Story) -> None:
         story.say(f"the command ended with status {outcome.exit_status}")
 
 
-def prepare(directory: Path, force: bool) -> None:
+ANOTHER: Final = "give another directory, or --force"
+
+
+def prepare(directory: Path, force: bool, hint: str = ANOTHER) -> None:
     """Makes ``directory`` a place for a recording; only an older recording is ever removed."""
+    check(directory, force, hint)
+    clear(directory)
+
+
+def clear(directory: Path) -> None:
+    """Removes an older recording from it, and makes it if need be."""
+    if (directory / FILE_NAME).is_file():
+        remove_recording(directory)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def existing(directory: Path) -> Path:
+    """Itself or the nearest one above it that exists: on the file system where it will be."""
+    return next(place for place in (directory, *directory.absolute().parents) if place.is_dir())
+
+
+def check(directory: Path, force: bool, hint: str = ANOTHER) -> None:
+    """Whether it can be made a place for a recording. Errors: UsageError."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file", "give a directory that does not exist yet")
     if directory.is_dir() and any(directory.iterdir()):
@@ -175,11 +196,7 @@ def prepare(directory: Path, force: bool) -> None:
                 f"{directory} is not empty, and no recording", "give another directory"
             )
         if not force:
-            raise UsageError(
-                f"{directory} holds a recording already", "give another directory, or --force"
-            )
-        remove_recording(directory)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            raise UsageError(f"{directory} holds a recording already", hint)
 
 
 def prepare_series(directory: Path, count: int, force: bool) -> list[Path]:
@@ -188,7 +205,7 @@ def prepare_series(directory: Path, count: int, force: bool) -> list[Path]:
     if old and not force:
         raise UsageError(
             f"{directory} holds {len(old)} recordings already",
-            "give another directory, or --force",
+            ANOTHER,
         )
     for run in old:
         remove_recording(run)

@@ -81,7 +81,11 @@ def estimate(
     return 0
 
 
+MOST: Final = 1e12
+"""Of milliseconds or of requests a second: nobody measures more, or less than one in so many."""
+
+
 def _sensible(option: str, value: float, sensible: bool) -> float:
-    if not sensible or value == float("inf"):
+    if not sensible or value > MOST or 0 < value < 1 / MOST:
         raise UsageError(f"{option} {value:g} cannot be", f"give {option} what you measured")
     return value

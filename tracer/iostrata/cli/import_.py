@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
 from iostrata.cli import options
-from iostrata.cli.capture import MACHINE, prepare
+from iostrata.cli.capture import MACHINE, check, clear, existing
 from iostrata.cli.import_json import render
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
@@ -78,10 +79,14 @@ def import_(
         return 0
     if file is None or output is None:
         raise UsageError("what is to be imported, and where to?", "iostrata import FILE -o DIR")
-    prepare(output, force)
+    check(output, force)
     with Story(quiet) as story:
+        # An older recording goes when there is one to take its place, which may be of a file in it.
+        with TemporaryDirectory(prefix="iostrata-", dir=existing(output)) as place:
+            brought = bring(file, Path(place) / MACHINE.directory, diskstats, mountinfo)
+            clear(output)
+            (Path(place) / MACHINE.directory).rename(output / MACHINE.directory)
         try:
-            brought = bring(file, output / MACHINE.directory, diskstats, mountinfo)
             created = datetime.fromtimestamp(brought.created_ns // 1_000_000_000, UTC)
             write_recording_json(output, (MACHINE,), created=created.isoformat())
         except BaseException:

@@ -53,7 +53,7 @@ def join(
     if len(parts) < 2:
         raise UsageError("there is one machine, and nothing to join it with", "give several")
     _check_roles(parts)
-    prepare(output, force=False)
+    prepare(output, force=False, hint="give another directory")
     with Story(quiet) as story:
         try:
             for warning in join_parts(parts, output, unsynchronised):

@@ -32,6 +32,7 @@ echo end
 # No recorder's metadata or fact is nearly as long; streams are as long as the disk has room.
 MOST_BYTES: Final = 64 << 20
 RESERVE_BYTES: Final = 64 << 20
+MOST_FILES: Final = 4096
 MOST_LINE_BYTES: Final = 128
 MOST_GREETING_BYTES: Final = 1 << 20
 CHUNK_BYTES: Final = 1 << 20
@@ -49,7 +50,11 @@ def receive(stream: IO[bytes], directory: Path) -> None:
         raise RecorderError(f"{directory} cannot be made: {error.strerror}") from error
     try:
         _find_begin(stream)
+        files = 0
         while (line := _line(stream)) != "end":
+            files += 1
+            if files > MOST_FILES:
+                raise RecorderError("it sends more files than any recorder writes")
             _receive_file(stream, line, fd, directory)
     finally:
         os.close(fd)

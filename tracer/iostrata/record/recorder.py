@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -265,7 +265,9 @@ def _follow(
 
 def _check(request: Request, returncode: int, status: Status) -> None:
     if returncode < 0:
-        name = signal.Signals(-returncode).name
+        name = f"signal {-returncode}"  # Of real-time ones only the first and the last have a name.
+        with suppress(ValueError):
+            name = signal.Signals(-returncode).name
         raise RecorderError(
             f"the recorder was killed ({name})",
             f"what it wrote before is in {request.directory}: iostrata replay reads it",

@@ -11,6 +11,10 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+NOBODYS: Final = 2**32 - 1
+"""No user and no group has this number, nor one above it."""
 
 
 def give(directory: Path, environment: Mapping[str, str] = os.environ) -> None:
@@ -23,6 +27,8 @@ def give(directory: Path, environment: Mapping[str, str] = os.environ) -> None:
     if os.geteuid() or not all(word.isdecimal() for word in owner):
         return
     user, group = map(int, owner)
+    if max(user, group) >= NOBODYS:
+        return
     for _, names, files, fd in os.fwalk(directory):
         for name in (*names, *files):
             _give(name, fd, user, group)

@@ -29,7 +29,7 @@ ROLES = frozenset({"local", "guest", "host", "server"})
 MOST_MACHINES: Final = 64
 """Each is held against each other one: twice as many take four times as long."""
 # A machine's directory is named like it.
-MACHINE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+MACHINE_NAME = re.compile(r"(?!recording\.json$)[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 class RecordedMachine(msgspec.Struct, frozen=True, omit_defaults=True):

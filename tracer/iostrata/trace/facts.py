@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from functools import cached_property
+from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from iostrata.trace.cells import integer
 from iostrata.trace.clocks import Exchange, TscOffset, exchange_of
 from iostrata.trace.echo import Echo
 from iostrata.trace.images import Extent, File
+
+MOST_STACKED: Final = 8
+"""File systems on one another: Linux stacks two overlays, what a file says is anybody's."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,8 @@ class Facts:
         ``overlay (ext4)``."""
         kind = " or ".join(self._file_systems(device_key)) or "unknown"
         upper = self._written_by_overlay(device_key) if kind == "overlay" else []
-        return f"{kind} ({self.file_system(upper[0])})" if upper else kind
+        within = [" or ".join(self._file_systems(key)) or "unknown" for key in upper]
+        return f"{kind} ({within[0]})" if within else kind
 
     def _file_systems(self, device_key: int) -> list[str]:
         """Their kinds: what was mounted when the recording began comes first."""
@@ -170,18 +176,28 @@ class Facts:
         """The file system that an overlay's changes go to."""
         if device_key in self.overlays:
             return [self.overlays[device_key]]
-        options = (mount.options for mount in self.mounts if mount.device_key == device_key)
-        upper = re.search(r"(?:^|,)upperdir=([^,]+)", next(options, ""))
-        if not upper:
-            return []
-        directory = PurePosixPath(unescape(upper[1]))
-        holding = [
-            mount
-            for mount in self.mounts
-            if directory.is_relative_to(mount.mount_point) and mount.device_key != device_key
-        ]
-        deepest = sorted(holding, key=lambda mount: len(mount.mount_point))[-1:]
-        return [mount.device_key for mount in deepest]
+        return self._uppers.get(device_key, [])
+
+    @cached_property
+    def _uppers(self) -> dict[int, list[int]]:
+        """The same by the overlay's first mount; of each that has an upper directory."""
+        first: dict[int, str] = {}
+        for mount in self.mounts:
+            first.setdefault(mount.device_key, mount.options)
+        places = [(mount.mount_point.rstrip("/"), mount.device_key) for mount in self.mounts]
+        # Of several mounts at one place the last one is on top.
+        deepest_first = sorted(places, key=lambda place: len(place[0]))[::-1]
+        found = {}
+        for device_key, options in first.items():
+            if upper := re.search(r"(?:^|,)upperdir=([^,]+)", options):
+                directory = unescape(upper[1])
+                holding = (
+                    key
+                    for place, key in deepest_first
+                    if key != device_key and f"{directory}/".startswith(f"{place}/")
+                )
+                found[device_key] = list(islice(holding, 1))
+        return found
 
     def path_of(self, device_key: int, path: str) -> str:
         """Of a path in the file system of a device, where it is mounted: ``/mnt/wal/1``.
@@ -206,9 +222,9 @@ class Facts:
 
     def _block_of(self, device_key: int) -> int:
         """The block device below a file system that has a number of its own (btrfs, overlay)."""
-        seen: set[int] = set()
-        while device_key not in self.blocks and device_key not in seen:
-            seen.add(device_key)
+        for _ in range(MOST_STACKED):
+            if device_key in self.blocks:
+                break
             if upper := self.overlays.get(device_key):
                 device_key = upper
                 continue
