@@ -41,8 +41,8 @@ def test_what_it_does_not_read_meanwhile(
     found = analyse(open_recording(out))
     assert bool(sum(found.quality.lost.values())) == loses
     if loses:
-        # What was lost was lost while it stood still: neither before, nor behind that.
-        assert np.diff(np.sort(found.writes.begin_ns)).max() > STOPPED_S / 2 * 1e9
+        # What was lost was lost while it stood still, but for what the rings of some CPUs hold.
+        assert np.diff(np.sort(found.writes.begin_ns)).max() > STOPPED_S / 4 * 1e9
     else:
         assert len(found.writes) + sum(found.left_out.values()) == WRITES
     assert trace.damage == found.quality.damage == ()
