@@ -50,20 +50,27 @@ static __always_inline bool is_useless(struct thread *thread)
 	       ++thread->useless_runs > USELESS_RUNS;
 }
 
-/* It is told, as what it slept for last would be taken for all that it did until it is met again. */
-static __noinline void forget(struct thread *thread, struct task_struct *task)
+/* Says who a thread is that need not be the current one; false: there was no room. */
+static __noinline bool task_announce(struct thread *thread, struct task_struct *task, __u32 kind)
 {
 	union event *e = emit_reserve(POINT_thread);
 
-	if (e) {
-		e->thread.tgid = thread->tgid;
-		e->thread.subject_tid = task->pid;
-		e->thread.kind = 0;
-		task_comm(task, e->thread.comm);
-		process_comm(task, e->thread.process);
-		e->thread.birth = thread_birth(task);
-		emit_submit(e, POINT_thread);
-	}
+	if (!e)
+		return false;
+	e->thread.tgid = thread->tgid;
+	e->thread.subject_tid = task->pid;
+	e->thread.kind = kind;
+	task_comm(task, e->thread.comm);
+	process_comm(task, e->thread.process);
+	e->thread.birth = thread_birth(task);
+	emit_submit(e, POINT_thread);
+	return true;
+}
+
+/* It is told, as what it slept for last would be taken for all that it did until it is met again. */
+static __always_inline void forget(struct thread *thread, struct task_struct *task)
+{
+	task_announce(thread, task, 0);
 	thread_remove(task->pid);
 }
 
@@ -340,22 +347,6 @@ int wakeup_waking(__u64 *ctx)
 	return 0;
 }
 
-static __always_inline void announce_worker(struct thread *thread, struct task_struct *task)
-{
-	union event *e = emit_reserve(POINT_thread);
-
-	if (!e)
-		return;
-	thread->announced = 1;
-	e->thread.tgid = thread->tgid;
-	e->thread.subject_tid = task->pid;
-	e->thread.kind = THREAD_WORKER;
-	task_comm(task, e->thread.comm);
-	process_comm(task, e->thread.process);
-	e->thread.birth = thread_birth(task);
-	emit_submit(e, POINT_thread);
-}
-
 /* A process tree grows, and so does a virtual machine's process; elsewhere a thread is
  * met at its first call.  io_uring's
  * workers are threads of the process that make no calls, and that
@@ -373,7 +364,7 @@ int wakeup_newtask(__u64 *ctx)
 		thread = thread_add(child->pid, child->tgid, THREAD_WORKER);
 		if (!thread)
 			return 0;
-		announce_worker(thread, child);
+		thread->announced = task_announce(thread, child, THREAD_WORKER);
 		/* It waits for a CPU from its birth on. */
 		thread->off_ns = bpf_ktime_get_ns();
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {

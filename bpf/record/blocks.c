@@ -268,6 +268,7 @@ static void read_block(struct block *block, const char *name, const unsigned int
 	read_fact(name, "queue/logical_block_size", block->logical_block_size,
 		  sizeof(block->logical_block_size));
 	read_fact(name, "loop/backing_file", block->backing, sizeof(block->backing));
+	read_fact(name, "ro", block->read_only, sizeof(block->read_only));
 	read_fact(name, "diskseq", sequence, sizeof(sequence));
 	block->sequence = strtoull(sequence, NULL, 10);
 	read_transport(block);

@@ -4,27 +4,12 @@
  * recorded was met later: only then their workers are looked at, as what looks at them is hit by
  * each work of the kernel.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include <linux/major.h>
 
 #include "session.h"
 #include "iostrata.skel.h"
-
-static bool is_read_only(const struct block *block)
-{
-	char path[128];
-	FILE *fact;
-	bool found;
-
-	snprintf(path, sizeof(path), "/sys/class/block/%s/ro", block->name);
-	fact = fopen(path, "re");
-	found = fact && fgetc(fact) == '1';
-	if (fact)
-		fclose(fact);
-	return found;
-}
 
 void loop_devices_begin(struct session *session)
 {
@@ -35,7 +20,7 @@ void loop_devices_begin(struct session *session)
 		const struct block *block = &blocks->list[i];
 
 		if (block->dev >> 20 == LOOP_MAJOR && strcmp(block->backing, "-") &&
-		    (reads || !is_read_only(block)))
+		    (reads || strcmp(block->read_only, "1")))
 			probes_attach(&session->probes, OCCASION_LOOPS);
 	}
 	loop_devices_follow(session);

@@ -116,7 +116,6 @@ static void tell_data(struct image *image, const struct header *header)
 {
 	uint64_t count = be32toh(header->l1_count), place = be64toh(header->l1_place);
 	uint64_t *tables = read_table(image, place, count * sizeof(*tables));
-
 	uint64_t clusters = (count * sizeof(*tables) + image->cluster - 1) / image->cluster;
 
 	for (uint64_t i = 0; tables && i < count; i++) {

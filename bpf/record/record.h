@@ -161,6 +161,7 @@ struct block {
 	char rotational[8];
 	char logical_block_size[16];
 	char backing[256];
+	char read_only[8];
 	char transport[16];
 	char pci[16];                     /* what its controller is, vendor:device */
 	char queue_limits[16];            /* which of wbt and io.cost may hold a request back */

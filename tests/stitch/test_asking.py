@@ -86,40 +86,35 @@ def test_an_empty_flush_that_waits_for_a_request() -> None:
     }  # fmt: skip
 
 
-def test_who_slept_twice_had_no_request_before_the_second_end() -> None:
-    """A limit let it pass, and then none was free."""
+def waited(*told: tuple[int, int, int]) -> dict[str, int]:
+    """What became of one write's time, whose bio had its request at 62 us; ``told``: who slept,
+    since when, until when."""
     world = World()
     writer = Writer(world, 100, DISK, 10_000)
     writer.enter()
     writer.cpu(1_000)
     block = Block(world, DISK)
     block.queue(11_000, 100, 0xB0)
-    for begin, end in ((11_000, 31_000), (31_500, 61_000)):
-        resume(world, 100, begin, end, end + 200)
-        world.emit("block_bio_asleep", end + 200, 100, bio_key=0xB0, dev=DISK, subject_tid=100)
+    for tid, begin, end in told:
+        resume(world, tid, begin, end, end + 200)
+        world.emit("block_bio_asleep", end + 200, tid, bio_key=0xB0, dev=DISK, subject_tid=tid)
     block.request(62_000, 100_000, 0xA0, 0xB0, tid=100)
     resume(world, 100, 62_500, 100_100, 100_200)
     writer.now = 100_200
     writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-    account = found(world)
+    return found(world)
+
+
+def test_who_slept_twice_had_no_request_before_the_second_end() -> None:
+    """A limit let it pass, and then none was free."""
+    account = waited((100, 11_000, 31_000), (100, 31_500, 61_000))
     assert account["block.Q2G"] == 20_000 + 300 + 29_500
     assert account["device.data"] == 38_000
 
 
 def test_who_sleeps_for_a_bio_that_is_not_recorded_queued_another_before() -> None:
     """Which is long complete, and a third one has its address."""
-    world = World()
-    writer = Writer(world, 100, DISK, 10_000)
-    writer.enter()
-    writer.cpu(1_000)
-    block = Block(world, DISK)
-    block.queue(11_000, 100, 0xB0)
-    world.emit("block_bio_asleep", 31_000, OTHER, bio_key=0xB0, dev=DISK, subject_tid=OTHER)
-    block.request(62_000, 100_000, 0xA0, 0xB0, tid=100)
-    resume(world, 100, 62_500, 100_100, 100_200)
-    writer.now = 100_200
-    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-    assert "block.Q2G" not in found(world)
+    assert "block.Q2G" not in waited((OTHER, 12_000, 30_800))
 
 
 def test_who_had_its_request_slept_for_something_else() -> None:

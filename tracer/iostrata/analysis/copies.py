@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from iostrata.columns import Containing, columns_of
+from iostrata.columns import Containing, columns_of, distinct
 from iostrata.model import NotObserved
 from iostrata.stitch import PLAIN, method_of_write
 from iostrata.trace import Trace
@@ -20,15 +20,13 @@ def doubtful_copies(trace: Trace) -> Iterator[NotObserved]:
     waited = columns_of(trace.points["xlog_iclog_wait_on"], "tid")
     if not len(waited["tid"]):
         return
-    calls = columns_of(
-        trace.points["syscall"], "tid", "enter_ns", "call", "open_flags", "result"
-    )  # fmt: skip
+    calls = columns_of(trace.points["syscall"], "tid", "enter_ns", "call", "open_flags", "result")
     copies = (calls["call"] == CALL_COPY_FILE_RANGE) & (calls["result"] > 0)
     copies &= method_of_write(calls["open_flags"], np.zeros(len(copies), np.int64)) == PLAIN
     rows = np.flatnonzero(copies)
     during = Containing(calls["tid"][rows], calls["enter_ns"][rows], calls["time_ns"][rows])
     found = during.find(waited["tid"], waited["time_ns"])
-    if count := len(np.unique(found[found >= 0])):
+    if count := len(distinct(found[found >= 0])):
         of = "one call" if count == 1 else f"{count} calls"
         what = f"{of} waited for the log, so it may be durable: not taken for synchronous"
         yield NotObserved("copy_file_range on XFS", what, "")

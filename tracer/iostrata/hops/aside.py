@@ -18,10 +18,9 @@ def beside(
     trace: Trace, pieces: Pieces, tgid: Ints, begin_ns: Ints, end_ns: Ints
 ) -> tuple[Ints, Ints]:
     """Which pieces some times of processes share with a piece of the same process: rows of both."""
-    row, other = overlapping(
+    return overlapping(
         _processes(trace, pieces.tid), pieces.begin_ns, pieces.end_ns, tgid, begin_ns, end_ns
     )
-    return row, other
 
 
 def with_others_beside(trace: Trace, pieces: Pieces) -> NDArray[np.bool_]:

@@ -50,12 +50,11 @@ def receive(stream: IO[bytes], directory: Path) -> None:
         raise RecorderError(f"{directory} cannot be made: {error.strerror}") from error
     try:
         _find_begin(stream)
-        files = 0
-        while (line := _line(stream)) != "end":
-            files += 1
-            if files > MOST_FILES:
-                raise RecorderError("it sends more files than any recorder writes")
+        for _ in range(MOST_FILES):
+            if (line := _line(stream)) == "end":
+                return
             _receive_file(stream, line, fd, directory)
+        raise RecorderError("it sends more files than any recorder writes")
     finally:
         os.close(fd)
 

@@ -148,8 +148,7 @@ class Facts:
         ``overlay (ext4)``."""
         kind = " or ".join(self._file_systems(device_key)) or "unknown"
         upper = self._written_by_overlay(device_key) if kind == "overlay" else []
-        within = [" or ".join(self._file_systems(key)) or "unknown" for key in upper]
-        return f"{kind} ({within[0]})" if within else kind
+        return f"{kind} ({self.file_system(upper[0])})" if upper else kind
 
     def _file_systems(self, device_key: int) -> list[str]:
         """Their kinds: what was mounted when the recording began comes first."""
@@ -184,17 +183,16 @@ class Facts:
         first: dict[int, str] = {}
         for mount in self.mounts:
             first.setdefault(mount.device_key, mount.options)
-        places = [(mount.mount_point.rstrip("/"), mount.device_key) for mount in self.mounts]
         # Of several mounts at one place the last one is on top.
-        deepest_first = sorted(places, key=lambda place: len(place[0]))[::-1]
+        deepest_first = sorted(self.mounts, key=lambda mount: len(mount.mount_point))[::-1]
         found = {}
         for device_key, options in first.items():
             if upper := re.search(r"(?:^|,)upperdir=([^,]+)", options):
                 directory = unescape(upper[1])
                 holding = (
-                    key
-                    for place, key in deepest_first
-                    if key != device_key and f"{directory}/".startswith(f"{place}/")
+                    mount.device_key
+                    for mount in deepest_first
+                    if mount.device_key != device_key and mount.holds(directory)
                 )
                 found[device_key] = list(islice(holding, 1))
         return found
@@ -225,23 +223,16 @@ class Facts:
         for _ in range(MOST_STACKED):
             if device_key in self.blocks:
                 break
-            if upper := self.overlays.get(device_key):
-                device_key = upper
+            if upper := self._written_by_overlay(device_key):
+                device_key = upper[0]
                 continue
             mount = next((m for m in self.mounts if m.device_key == device_key), None)
             if mount is None:
                 return device_key
-            device_key = self._held_by(mount) or device_key
+            name = mount.source.removeprefix("/dev/")
+            sources = (key for key, block in self.blocks.items() if block.name == name)
+            return next(sources, device_key)
         return device_key
-
-    def _held_by(self, mount: Mount) -> int | None:
-        if mount.file_system == "overlay":
-            # What is written goes to the file system of the upper directory.
-            upper = re.search(r"upperdir=([^,]*)", mount.options)
-            held = [m for m in self.mounts if upper and m is not mount and m.holds(upper[1])]
-            return max(held, key=lambda m: len(m.mount_point)).device_key if held else None
-        name = mount.source.removeprefix("/dev/")
-        return next((key for key, block in self.blocks.items() if block.name == name), None)
 
 
 def device_key(numbers: str) -> int:
