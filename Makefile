@@ -82,9 +82,10 @@ lock: .stamps/python-dist
 	$(MAKE) -C packaging lock
 
 bench: .stamps/test-packages .stamps/python-dev native
-	set -e; for script in $(filter-out %/recorders.py,$(wildcard tests/benchmarks/*.py)); do \
+	set -e; for script in $(filter-out %/recorders.py %/writes.py,$(wildcard tests/benchmarks/*.py)); do \
 		$(BIN)/python -m "tests.benchmarks.$$(basename "$$script" .py)"; done
 	$(BIN)/python -m tests.benchmarks.recorders $(AGAINST)
+	$(BIN)/python -m tests.benchmarks.writes $(AGAINST)
 
 fuzz: .stamps/test-packages .stamps/python-dev
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
