@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from iostrata.analysis import SoFar
 from iostrata.cli import story
 from iostrata.cli.story import Story
 from iostrata.record import Progress
@@ -65,12 +66,14 @@ def test_how_far_an_analysis_is_on_a_terminal_and_only_there(
         if terminal:
             monkeypatch.setenv("FORCE_COLOR", "1")
         told = Story(alone=True)
-        told.analysed(0.0)
+        told.analysed(SoFar(0.0))
         clock[0] += 0.1
-        told.analysed(0.1)
+        told.analysed(SoFar(0.1))
         clock[0] += 5.9
-        told.analysed(0.75)
+        held = {"OS": 0.31, "device": 0.625}
+        told.analysed(SoFar(0.75, count=3000, mean_ns=210_400, held=held))
         told.stop()
         text = capsys.readouterr().err
-        assert ("analysing: 75%, 2 s left" in text) == terminal
+        line = "analysing: 75%, 2 s left; so far 3000 writes, mean 210 us, 62% device"
+        assert (line in text) == terminal
         assert "10%" not in text

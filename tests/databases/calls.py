@@ -104,7 +104,7 @@ def watched(program: Path, output: Path) -> Iterator[None]:
         finally:
             watcher.terminate()
             try:
-                watcher.wait(timeout=120)
+                watcher.wait(timeout=600)
             finally:
                 watcher.kill()
 

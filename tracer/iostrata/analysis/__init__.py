@@ -9,10 +9,11 @@ from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import analyse, breakdown_of
 from iostrata.analysis.prepared import Prepared, prepare
 from iostrata.analysis.quality import quality_of
+from iostrata.analysis.so_far import SoFar
 from iostrata.analysis.summaries import summed_up
 from iostrata.analysis.timelines import timelines, timelines_of
 
 __all__ = [
-    "LOST", "Given", "Path", "Prepared", "analyse", "analysed", "beside", "breakdown_of",
+    "LOST", "Given", "Path", "Prepared", "SoFar", "analyse", "analysed", "beside", "breakdown_of",
     "estimate", "prepare", "quality_of", "summed_up", "timelines", "timelines_of",
 ]  # fmt: skip

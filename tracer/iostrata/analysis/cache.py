@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis import shelf
-from iostrata.analysis.pipeline import breakdown_of, nobody
+from iostrata.analysis.pipeline import breakdown_of
 from iostrata.analysis.prepared import Prepared, prepare
+from iostrata.analysis.so_far import SoFar, nobody
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
 from iostrata.recording import ANALYSIS, Recording
 
@@ -63,7 +64,7 @@ def analysed(
     op: Op = Op.SYNC,
     jobs: int = 1,
     cached: bool = True,
-    heard: Callable[[float], None] = nobody,
+    heard: Callable[[SoFar], None] = nobody,
     found: Prepared | None = None,
 ) -> Breakdown:
     """As ``analyse``, or what that came to before. ``cached``: that may be taken, and kept.

@@ -17,6 +17,7 @@ from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.sites import Sites
+from iostrata.analysis.so_far import SoFar, Tally, nobody
 from iostrata.analysis.transfers import faults_of, with_served
 from iostrata.analysis.who import Names, told_in
 from iostrata.columns import Ints
@@ -26,20 +27,16 @@ from iostrata.recording import Recording
 from iostrata.stitch import windows
 
 
-def nobody(share: float) -> None:
-    """Hears how much is done."""
-
-
 def analyse(
     recording: Recording,
     op: Op = Op.SYNC,
     jobs: int = 1,
-    heard: Callable[[float], None] = nobody,
+    heard: Callable[[SoFar], None] = nobody,
 ) -> Breakdown:
     """Where each synchronous write of the recording, or each read, spent its time.
 
     ``jobs``: by so many processes; whatever their number, the result is the same. ``heard``: is
-    told now and then which part of what was read is done, from 0 to 1.
+    told now and then what there is so far.
 
     Errors: RecordingError, NothingToAnalyse, UsageError.
     """
@@ -47,7 +44,7 @@ def analyse(
 
 
 def breakdown_of(
-    found: Prepared, jobs: int = 1, heard: Callable[[float], None] = nobody
+    found: Prepared, jobs: int = 1, heard: Callable[[SoFar], None] = nobody
 ) -> Breakdown:
     """Where each of the writes spent its time. ``jobs``, ``heard``: as for ``analyse``."""
     credit = _credit(found, jobs, heard)
@@ -114,7 +111,7 @@ class _Credit:
     served: Ints
 
 
-def _credit(found: Prepared, jobs: int, heard: Callable[[float], None]) -> _Credit:
+def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Credit:
     missed = np.zeros(len(found.writes), np.bool_)
     unseen: dict[str, Ints] = defaultdict(lambda: np.zeros(2, np.int64))
     served = np.full(len(found.writes), -1)
@@ -135,12 +132,12 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[float], None]) -> _Cred
         top, rows, write = one
         return earned(found.path, top.node, rows, write[rows], told, credit.names)
 
-    done, of = 0, sum(len(rows) for _, rows, _ in every)
-    heard(0.0)
+    pieces = sum(len(rows) for _, rows, _ in every)
+    tally = Tally(found.path, found.op, found.writes.latency_ns, pieces)
+    heard(SoFar(0.0))
     for (_, rows, _), one in zip(every, each(window, every, jobs), strict=True):
         _add_window(credit, one)
-        done += len(rows)
-        heard(done / of)
+        heard(tally.add(len(rows), one.writes, one.time_ns))
     give_back()
     return credit
 

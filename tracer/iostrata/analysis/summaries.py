@@ -18,7 +18,7 @@ import msgspec
 
 from iostrata.analysis import shelf
 from iostrata.analysis.cache import analysed
-from iostrata.analysis.pipeline import nobody
+from iostrata.analysis.so_far import SoFar, nobody
 from iostrata.attribute import summarise
 from iostrata.model import Op, Summary
 from iostrata.recording import SUMMARIES, Recording
@@ -43,7 +43,7 @@ def summed_up(
     op: Op = Op.SYNC,
     jobs: int = 1,
     cached: bool = True,
-    heard: Callable[[float], None] = nobody,
+    heard: Callable[[SoFar], None] = nobody,
 ) -> Summary:
     """What ``summarise`` says of all that ``analysed`` finds, which see; or what it said before."""
     key = shelf.key_of(recording, op) if cached else b""

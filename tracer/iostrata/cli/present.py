@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 from rich.console import Console
 
-from iostrata.analysis import Prepared, analysed, summed_up
+from iostrata.analysis import Prepared, SoFar, analysed, summed_up
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.story import Story, complain
@@ -132,7 +132,7 @@ def told(
 
 
 @contextmanager
-def _heard(quiet: bool = False) -> Iterator[Callable[[float], None]]:
+def _heard(quiet: bool = False) -> Iterator[Callable[[SoFar], None]]:
     """Whom to tell how far an analysis is."""
     story = Story(quiet, alone=True)
     try:

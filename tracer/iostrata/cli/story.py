@@ -13,8 +13,10 @@ from rich.live import Live
 from rich.text import Text
 
 from iostrata.foreign import lines
+from iostrata.units import duration, plural
 
 if TYPE_CHECKING:
+    from iostrata.analysis import SoFar
     from iostrata.record import Progress
 
 # Where lines stay, so often.
@@ -77,15 +79,16 @@ class Story:
         """Of a result that is less than it should be."""
         self._console.print(f"iostrata: warning: {lines(text)}", markup=False)
 
-    def analysed(self, share: float) -> None:
-        """How much of a recording is: on a terminal, if it takes a moment."""
-        now = time.monotonic()
+    def analysed(self, so_far: SoFar) -> None:
+        """How much of a recording is, and what came of it: on a terminal, if it takes a moment."""
+        now, share = time.monotonic(), so_far.share
         if not share:
             self._since = now
         elif self._live and now - self._since >= MOMENT_S:
             left = (now - self._since) * (1 - share) / share
+            text = f"analysing: {share:.0%}, {left:.0f} s left{found(so_far)}"
             self._live.start()
-            self._live.update(Text(f"analysing: {share:.0%}, {left:.0f} s left"), refresh=True)
+            self._live.update(Text(text), refresh=True)
 
     def _now(self, text: str) -> None:
         if self._live:
@@ -99,6 +102,15 @@ def described(progress: Progress) -> str:
     rate = progress.events / max(progress.seconds, 0.1)
     lost = f", {progress.lost} lost" if progress.lost else ""
     return f"{progress.events} events in {progress.seconds:.1f} s ({rate:.0f}/s){lost}"
+
+
+def found(so_far: SoFar) -> str:
+    """The first results: how many, their mean, and who has most of their time."""
+    if not so_far.count or not so_far.held:
+        return ""
+    segment, share = max(so_far.held.items(), key=lambda one: one[1])
+    of = f"{so_far.count} {plural(so_far.op.word)}, mean {duration(so_far.mean_ns)}"
+    return f"; so far {of}, {share:.0%} {segment}"
 
 
 def complain(what: str, hint: str = "") -> None:
