@@ -98,6 +98,11 @@ def ascend(values: Ints) -> bool:
     return bool(later(values).all())
 
 
+def in_order(values: Ints) -> Ints:
+    """The values themselves, if they ascend; else sorted."""
+    return values if ascend(values) else np.sort(values)
+
+
 def later(values: Ints) -> NDArray[np.bool_]:
     """Of each but the first, whether it is no less than the one before it."""
     not_less: NDArray[np.bool_] = values[1:] >= values[:-1]

@@ -17,7 +17,7 @@ from iostrata.analysis.prepared import Prepared, Top
 from iostrata.columns import Ints, Union, overlapping
 from iostrata.hops import lift
 from iostrata.model import Quality
-from iostrata.stitch import Audit, Idle, windows
+from iostrata.stitch import Audit, Idle
 
 
 def beside(found: Prepared, rows: Ints, quality: Quality) -> Quality:
@@ -52,7 +52,7 @@ def _audits_of(found: Prepared, top: Top, units: Ints, neighbours: bool) -> Iter
             found.path.graph, top.trace, pieces.begin_ns[mine], pieces.end_ns[mine]
         )
     }
-    every = list(windows(pieces))
+    every = top.windows
     holding = np.array([mine[rows].any() for rows in every])
     if neighbours:
         holding |= np.append(holding[1:], False) | np.append(False, holding[:-1])

@@ -24,7 +24,6 @@ from iostrata.columns import Ints
 from iostrata.crew import each
 from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite
 from iostrata.recording import Recording
-from iostrata.stitch import windows
 
 
 def analyse(
@@ -126,7 +125,7 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
     for top in found.tops:
         own = top.first + np.arange(len(top.kept))
         write = top.write_of_unit(own)[top.pieces.unit]
-        every += [(top, rows, write) for rows in windows(top.pieces)]
+        every += [(top, rows, write) for rows in top.windows]
 
     def window(one: tuple[Top, Ints, Ints]) -> Earned:
         top, rows, write = one

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from iostrata.columns import Ints, compact, distinct, one_of
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, units_of_served
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import Pieces, Units, direct_of, reads_of, units_of
+from iostrata.stitch import Pieces, Units, direct_of, reads_of, units_of, windows
 from iostrata.trace import Trace, inode_numbers, realtime_of
 from iostrata.trace.layout import THREAD_TARGET, THREAD_VMM, THREAD_WORKER
 
@@ -47,6 +48,11 @@ class Top:
     @property
     def trace(self) -> Trace:
         return self.node.trace
+
+    @cached_property
+    def windows(self) -> tuple[Ints, ...]:
+        """The rows of the pieces that are stitched together, in order of time."""
+        return tuple(windows(self.pieces))
 
     def units_of(self, rows: Ints) -> Ints:
         """The units of those rows of the ``Writes`` that are this top's."""

@@ -24,7 +24,6 @@ from iostrata.columns import Ints
 from iostrata.hops import Lifted, Witnesses, lift
 from iostrata.model import Lane, Op, Quality, Step, Timeline
 from iostrata.recording import Recording
-from iostrata.stitch import windows
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple
 def _told_of_units(found: Prepared, top: Top, units: Ints) -> dict[int, _Told]:
     told = {int(unit): _Told() for unit in units}
     wanted = np.isin(top.pieces.unit, units)
-    for rows in windows(top.pieces):
+    for rows in top.windows:
         mine = np.flatnonzero(wanted[rows])
         if not len(mine):
             continue

@@ -11,7 +11,7 @@ from iostrata.analysis import Prepared
 from iostrata.attribute import segments
 from iostrata.columns import Ints, changes
 from iostrata.hops import lift
-from iostrata.stitch import SpanList, Spans, windows
+from iostrata.stitch import SpanList, Spans
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def slices_of(found: Prepared, rows: Ints) -> Slices:
     spans, parts, count = SpanList(), SpanList(), 0
     for top in found.tops:
         write_of_piece, pieces = top.write_of_unit(rows)[top.pieces.unit], top.pieces
-        for place in windows(pieces):
+        for place in top.windows:
             owner = write_of_piece[place]
             if not (owner >= 0).any():
                 continue
@@ -47,7 +47,23 @@ def slices_of(found: Prepared, rows: Ints) -> Slices:
 
 def _in_order(spans: Spans) -> Spans:
     """By owner, begin, longest first; each only once."""
-    order = np.lexsort((spans.rank, -spans.end_ns, spans.begin_ns, spans.owner))
-    spans = spans.rows(order)
+    spans = spans.rows(_order(spans))
     columns = (spans.owner, spans.rank, spans.begin_ns, spans.end_ns)
     return spans.where(np.logical_or.reduce([changes(column) for column in columns]))
+
+
+def _order(spans: Spans) -> Ints:
+    """Few of an owner begin at once: only those need more than one number to be sorted by."""
+    if not len(spans):
+        return spans.owner
+    first, last = int(spans.begin_ns.min()), int(spans.begin_ns.max())
+    most, begin = last - first + 1, spans.begin_ns - first
+    if most * (int(spans.owner.max()) + 1) >= 1 << 63:
+        return np.lexsort((spans.rank, -spans.end_ns, spans.begin_ns, spans.owner))
+    number = spans.owner * most + begin
+    order = np.argsort(number, kind="stable")
+    new = changes(number[order])
+    alike = np.flatnonzero(~(new & np.append(new[1:], True)))
+    rows = order[alike]
+    order[alike] = rows[np.lexsort((spans.rank[rows], -spans.end_ns[rows], number[rows]))]
+    return order

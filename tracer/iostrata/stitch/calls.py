@@ -7,13 +7,14 @@ Flags as in Linux's uapi asm-generic/fcntl.h, linux/fs.h and asm-generic/mman-co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of
+from iostrata.columns import AsOf, Ints, at, columns_of, distinct, in_order, one_of
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
 from iostrata.trace import Points, Trace
 from iostrata.trace.layout import (
@@ -126,7 +127,17 @@ class Pieces:
 
     def rows(self, rows: Ints) -> Pieces:
         """Some of the pieces, in the order of ``rows``."""
-        return Pieces(**{name: column[rows] for name, column in vars(self).items()})
+        return Pieces(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    @cached_property
+    def begins_ns(self) -> Ints:
+        """When they began, in order."""
+        return in_order(self.begin_ns)
+
+    @cached_property
+    def ends_ns(self) -> Ints:
+        """When they ended, in order."""
+        return in_order(self.end_ns)
 
 
 FILE_UNKNOWN: Final = -1

@@ -146,13 +146,13 @@ def _margins(pieces: Pieces, begin: int, end: int, longest: int) -> tuple[int, i
     before it is stitched. In a crowd it is known: more pieces than a window has are there, and as
     far as any of them reaches all that works for them does, too.
     """
-    before = (pieces.begin_ns < begin) & (pieces.begin_ns >= begin - longest)
-    behind = (pieces.end_ns > end) & (pieces.end_ns <= end + longest)
     since, until = begin - longest, end + longest
-    if np.count_nonzero(before) > WINDOW_PIECES:
+    before = np.diff(np.searchsorted(pieces.begins_ns, (since, begin)))
+    behind = np.diff(np.searchsorted(pieces.ends_ns, (end, until), side="right"))
+    if before > WINDOW_PIECES:
         reaching = (pieces.begin_ns < begin) & (pieces.end_ns >= begin)
         since = max(since, int(pieces.begin_ns[reaching].min(initial=begin)))
-    if np.count_nonzero(behind) > WINDOW_PIECES:
+    if behind > WINDOW_PIECES:
         reaching = (pieces.begin_ns <= end) & (pieces.end_ns > end)
         until = min(until, int(pieces.end_ns[reaching].max(initial=end)))
     return begin - since, until - end
