@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * libaio: the control blocks that io_submit took, and those that io_getevents
- * returned, read from the process when the system call returns; those of a virtual
- * machine monitor, which need not call io_getevents, also when the kernel completes them.
+ * returned, read from the process when the system call returns; those of QEMU (a virtual machine
+ * monitor, qemu-nbd), which need not call io_getevents, also when the kernel completes them.
  */
 #include <linux/aio_abi.h>
 
@@ -33,7 +33,7 @@ struct aio_exit_context {
 	__s64 result;
 };
 
-/* The blocks under way of virtual machine monitors, which read libaio's ring themselves:
+/* The blocks under way of those that read libaio's ring themselves:
  * by key; the value means nothing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -222,13 +222,19 @@ static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
 	return 0;
 }
 
+static __always_inline bool reads_ring(const struct thread *thread)
+{
+	return thread->kind == THREAD_VMM ||
+	       (thread->kind == THREAD_DAEMON && current_has_name_of(DUTY_qemu_nbd));
+}
+
 /* Before they are submitted, as they may complete before that call has returned. */
 static __always_inline void expect_all(__u64 id, __s64 count)
 {
 	struct thread *thread = thread_of(current_tid());
 	__u64 context;
 
-	if (!thread || thread->kind != THREAD_VMM)
+	if (!thread || !reads_ring(thread))
 		return;
 	context = (__u64)context_of(id);
 	for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
@@ -239,7 +245,7 @@ SEC("tp/syscalls/sys_enter_io_submit")
 int aio_submit_enter(struct aio_enter_context *ctx)
 {
 	call_enter(CALL_IO_SUBMIT, ctx->args[0], ctx->args[2]);
-	if (filter.duties & DUTY_BIT(vmm))
+	if (filter.duties & (DUTY_BIT(vmm) | DUTY_BIT(qemu_nbd)))
 		expect_all(ctx->args[0], ctx->args[1]);
 	return 0;
 }

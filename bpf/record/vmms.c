@@ -4,7 +4,7 @@
  * facts/vmms, and of those whose QEMU holds requests back itself in facts/throttled; `-` has no
  * name.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
  * later (QMP) is not there.  Nothing else of a command line is kept.  Beside them, what of theirs
- * is open: images, and disks that they have as their own (facts/passthrough).
+ * is open: images, also of qemu-nbd, and disks that they have as their own (facts/passthrough).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -123,6 +123,13 @@ static void tell(pid_t pid, void *context)
 		fprintf(told->throttled, "%d\t%s\n", pid, name);
 }
 
+static void tell_images(pid_t pid, void *context)
+{
+	const struct told *told = context;
+
+	images_tell(pid, &told->images);
+}
+
 static FILE *append(int directory_fd, const char *path)
 {
 	int fd = openat(directory_fd, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
@@ -141,7 +148,7 @@ int vmms_write(unsigned int asked, int directory_fd)
 	struct told told;
 	int error;
 
-	if (!(asked & DUTY_BIT(vmm)))
+	if (!(asked & (DUTY_BIT(vmm) | DUTY_BIT(qemu_nbd))))
 		return 0;
 	told.names = append(directory_fd, "facts/vmms");
 	told.throttled = append(directory_fd, "facts/throttled");
@@ -153,8 +160,10 @@ int vmms_write(unsigned int asked, int directory_fd)
 				told.images.maps && told.images.backed
 			? 0
 			: -errno;
-	if (!error)
+	if (!error && asked & DUTY_BIT(vmm))
 		error = duties_each(DUTY_vmm, tell, &told);
+	if (!error && asked & DUTY_BIT(qemu_nbd))
+		error = duties_each(DUTY_qemu_nbd, tell_images, &told);
 	error = end(told.names, end(told.throttled, end(told.passthrough, error)));
 	error = end(told.images.formats, end(told.images.maps, error));
 	return end(told.images.backed, error);

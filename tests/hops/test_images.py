@@ -12,9 +12,9 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
+from iostrata.hops.images import DISPUTED, NOWHERE, OWN, guests_offsets
 from iostrata.hops.translation import NO_KEY
 from iostrata.hops.virtio import Virtio
-from iostrata.hops.virtio.images import DISPUTED, NOWHERE, OWN, guests_offsets
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.report import table

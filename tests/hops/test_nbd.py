@@ -20,6 +20,7 @@ from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import (
     CALLS,
     FLUSH_OP,
+    FUA,
     NO_SECTOR,
     O_DSYNC,
     Clock,
@@ -63,7 +64,7 @@ class Pair:
     def durable_write(
         self, offset: int, costs: Costs, *, flush: bool = False, sync: bool = False
     ) -> None:
-        """``flush``: the client asks for one. ``sync``: the server makes one of its own."""
+        """``flush``: the client asks for one. ``sync``: and one behind the data (FUA)."""
         writer = self.writer
         writer.enter()
         writer.cpu(4_000)
@@ -87,9 +88,10 @@ class Pair:
         rq = world.pointer("rq", queued, complete + 1)
         size = 0 if flush else 8192
         place = {"dev": self.disk, "sector": 0 if flush else offset // 512, "size_bytes": size}
-        asked = {"bio_key": rq + 8, "flags": 1 | (1 << 18 if flush else 0), **place}
+        fua = FUA if sync else 0
+        asked = {"bio_key": rq + 8, "flags": 1 | fua | (1 << 18 if flush else 0), **place}
         keys = {"request_key": rq, "bio_key": 0 if flush else rq + 8, **place}
-        keys |= {"flags": FLUSH_OP, "sector": NO_SECTOR} if flush else {"flags": 1}
+        keys |= {"flags": FLUSH_OP, "sector": NO_SECTOR} if flush else {"flags": 1 | fua}
         world.emit("block_bio_queue", queued, writer.tid, kernel_thread=0, **asked)
         world.emit("block_rq_issue", issued, writer.tid, **keys)
         self._told(rq, sent, answered)
@@ -136,14 +138,17 @@ class Pair:
         return thread.now
 
     def analysed(self, path: Path, machines: str = "client server") -> Breakdown:
+        self.recording(path, machines)
+        breakdown = analyse(open_recording(path))
+        conserves(breakdown)
+        return breakdown
+
+    def recording(self, path: Path, machines: str) -> None:
         for name in machines.split():
             getattr(self, name).builder.write(path / name)
         described = [{"name": n, "role": n, "directory": n} for n in machines.split()]
         text = {"format": "iostrata.recording/1", "created": "", "machines": described}
         (path / "recording.json").write_text(json.dumps(text))
-        breakdown = analyse(open_recording(path))
-        conserves(breakdown)
-        return breakdown
 
     def truth(self) -> list[dict[str, int]]:
         return [

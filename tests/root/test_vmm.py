@@ -17,7 +17,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
-from iostrata.hops.virtio.images import images_of
+from iostrata.hops.images import images_of
 from iostrata.recording import open_recording
 from iostrata.trace.layout import CALL_FALLOCATE, CALL_FDATASYNC, CALL_PWRITE64, THREAD_VMM
 from iostrata.trace.read import Trace, read_trace

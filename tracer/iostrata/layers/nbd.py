@@ -12,16 +12,26 @@ NBD: Final = Declaration(
         Row(
             "nbd.there",
             "network",
-            "sent until the first system call of nbd-server's process",
+            "sent until the first system call of the server's process for it",
             ("nbd_payload_sent", "syscall"),
             "the way to the server, or the server's process is late to take the request up.",
             "#c5e1a5",
             "net",
         ),
         Row(
+            "nbd.server",
+            "OS",
+            "between two system calls of the server's process for one request",
+            ("syscall",),
+            "qemu-nbd's one thread, which has its pool's threads carry out one call after the "
+            "other, is busy or has no CPU.",
+            "#aed581",
+            "net",
+        ),
+        Row(
             "nbd.back",
             "network",
-            "nbd-server's last system call until the reply's begin, or a read's end",
+            "the server's last system call until the reply's begin, or a read's end",
             ("syscall", "nbd_header_received", "nbd_payload_received"),
             "the server's process is late to answer, or the way back; of reads with their data.",
             "#dcedc8",
@@ -29,6 +39,7 @@ NBD: Final = Declaration(
         ),
     ),
     ranks=(
+        Rank("nbd.server", "nbd.server", Depth.WAY),
         Rank("nbd.there", "nbd.there", Depth.WAY),
         Rank("nbd.back", "nbd.back", Depth.WAY),
     ),

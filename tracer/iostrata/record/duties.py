@@ -9,6 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 WORKLOAD: Final = "workload"
-SERVING: Final = ("vmm", "nfsd", "virtiofs", "nbd", "osd", "nvmet", "target", "tgt")
+SERVING: Final = ("vmm", "nfsd", "virtiofs", "nbd", "osd", "nvmet", "target", "tgt", "qemu_nbd")
 """What is done for other machines."""
 ALL: Final = (WORKLOAD, *SERVING)

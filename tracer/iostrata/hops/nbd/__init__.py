@@ -13,6 +13,8 @@ from iostrata.hops.hop import Asks
 from iostrata.hops.nbd.asks import asks_of
 from iostrata.trace import Trace
 
+__all__ = ["Nbd", "asks_of"]
+
 
 class Nbd(Daemon):
     """A block request, carried out by a process of nbd-server."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iostrata.columns import Ints
+from iostrata.hops.around import completed, renamed
 from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Pairs, Serves
+from iostrata.hops.images import over_others, placed_by, unplaced
 from iostrata.hops.processes import processes_of, to_no_disk
-from iostrata.hops.virtio.around import completed, renamed
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
-from iostrata.hops.virtio.images import over_others, placed_by, unknown_formats
 from iostrata.hops.virtio.serves import reads_of, serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
 from iostrata.model import NotObserved
@@ -58,7 +58,7 @@ class Virtio(Hop):
         return placed_by(serves, lower)
 
     def completed(self, link: Link) -> Pairs:
-        return completed(link)
+        return completed(link, processes_of(link.lower.trace, THREAD_VMM))
 
     def renamed(self, link: Link, pieces: Ints, spans: Spans, own: int) -> Spans:
         return renamed(link, pieces, spans, own)
@@ -76,10 +76,8 @@ class Virtio(Hop):
         return disks_of(upper)
 
     def untied(self, lower: Trace) -> str:
-        if not (formats := unknown_formats(lower)):
-            return ""
-        which = " or ".join(formats)
-        return f"where in it an image of {which} keeps what a guest writes is not known"
+        mine = len(processes_of(lower, THREAD_VMM))
+        return unplaced(lower, "a guest") if mine else ""
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         if vcpus_of(link.upper, link.lower.trace, link.agents) is None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop virtio: asks whose own serve is known in, with what else the monitor did for them out.
+"""Hops: asks whose own serve is known in, with what else QEMU did for them out.
 
-Before it writes the guest's data it may have to make room for it in the image (fallocate), and to
-write the image's tables and make them durable. Behind the data comes a sync, where the write has to
-be durable once it is complete: it says so itself (FUA), or its disk has no write cache. None of
-that has a key of the guest's.
+Before it writes the data of a guest, or of a client of qemu-nbd, it may have to make room for it in
+the image (fallocate), and to write the image's tables and make them durable. Behind the data comes
+a sync, where the write has to be durable once it is complete: it says so itself (FUA), or its disk
+has no write cache. None of that has a key.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of, overlapping
 from iostrata.hops.hop import READ_MARK, Asks, Link, Pairs
 from iostrata.hops.match import ROUNDING_NS, SINCE_EVER
-from iostrata.hops.processes import ROOM_KEY, ROOM_MARK, durable_by, processes_of
+from iostrata.hops.processes import ROOM_KEY, ROOM_MARK, durable_by
 from iostrata.layers import RANK, STACK
 from iostrata.stitch import FUA, Spans, requests_of, whole
 from iostrata.trace import Trace
-from iostrata.trace.layout import THREAD_VMM
 
 THROUGH: Final = "write through"
 Tied = tuple[Ints, Ints, Ints]
@@ -49,13 +48,21 @@ class _Own:
         return _Own(**{name: column[keep] for name, column in vars(self).items()})
 
 
-def completed(link: Link) -> Pairs:
-    """The link's pairs, and what else was done for the writes among them."""
+def completed(link: Link, processes: Ints, unasked: bool = False) -> Pairs:
+    """The link's pairs, and what else was done for the writes among them.
+
+    ``processes``: which served. ``unasked``: they may sync behind each write although the upper
+    machine does not know that its disk has no write cache.
+    """
     pairs = link.pairs
     own = _own(link)
     if not len(own.ask):
         return pairs
-    parts = [*_made_durable(link, own), *_room(link, own), *_tables(link, own)]
+    durable = _durable(link.upper, link.asks.rows(own.ask))
+    if unasked:
+        durable |= _synced_unasked(link, own.where(~durable), own.ask)
+    synced = own.where(durable & ~_by_itself(link, processes, own.ask))
+    parts = [*_made_durable(link, synced), *_room(link, own), *_tables(link, own)]
     more = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     ask, serve, since = (
         np.concatenate([known, new])
@@ -79,15 +86,12 @@ def _own(link: Link) -> _Own:
     )  # fmt: skip
 
 
-def _made_durable(link: Link, own: _Own) -> Iterator[Tied]:
+def _made_durable(link: Link, some: _Own) -> Iterator[Tied]:
     """Whatever syncs, and writes tables, behind the data, until a sync that began then is over.
 
     What was under way already for another write has to end before that can begin: QEMU has one
     sync of an image at a time, which is for all that was written before it began.
     """
-    some = own.where(_durable(link.upper, link.asks.rows(own.ask)))
-    if len(some.ask):
-        some = some.where(~_by_itself(link, some.ask))
     other = np.flatnonzero(_of_image(link))
     row, serve = _meanwhile(link, other, some.group, some.last_ns, some.end_ns)
     until = np.minimum(_synced_ns(link, other, some), some.end_ns)
@@ -110,10 +114,23 @@ def _meanwhile(
     return row, some[place]
 
 
-def _by_itself(link: Link, ask: Ints) -> NDArray[np.bool_]:
+def _synced_unasked(link: Link, own: _Own, ask: Ints) -> NDArray[np.bool_]:
+    """Of some asks, whether they are of a disk of which a write that need not be durable had a sync
+    behind it, while it was all that the disk had to do."""
+    syncs = np.flatnonzero(link.serves.flush)
+    row, serve = _meanwhile(link, syncs, own.group, own.last_ns, own.end_ns)
+    behind = link.begin_ns[serve] >= own.last_ns[row]
+    behind &= link.end_ns[serve] <= own.end_ns[row]
+    row, serve = row[behind], serve[behind]
+    if not len(row):
+        return np.zeros(len(ask), np.bool_)
+    alone = row[_alone(link, own.ask[row], serve)]
+    return one_of(link.asks.group[ask], link.asks.group[own.ask[alone]])
+
+
+def _by_itself(link: Link, processes: Ints, ask: Ints) -> NDArray[np.bool_]:
     """Which of some asks were served by a write that needs no sync behind it (RWF_DSYNC)."""
-    lower = link.lower.trace
-    durable = durable_by(lower, processes_of(lower, THREAD_VMM), link.hop.reads)
+    durable = durable_by(link.lower.trace, processes, link.hop.reads)
     row, serve = link.served(ask)
     return np.bincount(row[durable[link.serves.piece[serve]]], minlength=len(ask)) > 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop virtio: what a host served in, the same at the places that its guests know out.
+"""Hops: what QEMU served in, the same at the places that its guests, or clients, know out.
 
 Of a raw image a place in the file is the guest's. Other formats keep what is written where they
 have room: what is there is another block of the guest's, unless the image's map is known.
@@ -109,11 +109,15 @@ def images_of(lower: Trace) -> dict[int, File]:
     return found
 
 
-def unknown_formats(lower: Trace) -> list[str]:
-    """Of the images that something was written to, those of which nothing tells what is where."""
+def unplaced(lower: Trace, who: str) -> str:
+    """What to say of images that something was written to, of which nothing tells what is where.
+
+    Empty: there is none. ``who``: writes by them.
+    """
     facts = lower.facts
     unknown = {*images_of(lower).values()} - facts.image_maps.keys()
-    return sorted({facts.images[file] for file in unknown})
+    which = " or ".join(sorted({facts.images[file] for file in unknown}))
+    return which and f"where in it an image of {which} keeps what {who} writes is not known"
 
 
 def over_others(link: Link) -> bool:
