@@ -185,12 +185,16 @@ def test_a_merged_bio_is_in_the_request_that_says_so() -> None:
     }  # fmt: skip
 
 
-def test_a_request_that_is_given_back_was_with_the_device_until_then() -> None:
+@pytest.mark.parametrize("told_first", [False, True])
+def test_a_request_that_is_given_back_was_with_the_device_until_then(told_first: bool) -> None:
+    """SCSI tells first that nothing of a failed command is done: that ends none of its bios."""
     world = World()
     disk = Block(world, SDA)
     disk.queue(2_000, 100, 0xB0)
     same = {"request_key": 0xA0, "bio_key": 0xB0, "dev": SDA, "sector": 8, "flags": DATA}
     world.emit("block_rq_issue", 2_500, 100, size_bytes=8192, **same)
+    if told_first:
+        world.emit("block_rq_complete", 12_400, 0, size_bytes=0, **same)
     world.emit("block_rq_requeue", 12_500, 0, size_bytes=8192, **same)
     disk.request(15_500, 25_500, 0xA0, 0xB0)
     one_write(world, SDA, 26_000)

@@ -63,11 +63,31 @@ class Ends:
 
     def __init__(self, window: Window, completed: Columns) -> None:
         alone = window.columns("block_bio_complete", "bio_key")
-        self._time = np.concatenate([completed["time_ns"], alone["time_ns"]])
-        self._last = AsOf(np.concatenate([completed["bio_key"], alone["bio_key"]]), self._time)
+        mine = ~_given_back(window, completed)
+        self._time = np.concatenate([completed["time_ns"][mine], alone["time_ns"]])
+        keys = np.concatenate([completed["bio_key"][mine], alone["bio_key"]])
+        self._last = AsOf(keys, self._time)
 
     def at_or_before(self, key: Ints, time_ns: Ints) -> Ints:
         return at(self._time, self._last.at_or_before(key, time_ns))
+
+
+def _given_back(window: Window, completed: Columns) -> NDArray[np.bool_]:
+    """Which completions are of nothing, just before the driver gives the request back: SCSI tells
+    so of each command that failed, and its bios go on."""
+    back = window.columns("block_rq_requeue", "request_key")
+    given = np.zeros(len(completed["time_ns"]), np.bool_)
+    if not len(back["time_ns"]):
+        return given
+    empty = np.flatnonzero(completed["size_bytes"] == 0)
+    key, time = completed["request_key"][empty], completed["time_ns"][empty]
+    issued = window.columns("block_rq_issue", "request_key")
+    later, again = (
+        at(events["time_ns"], AsOf(events["request_key"], events["time_ns"]).at_or_after(key, time))
+        for events in (back, issued)
+    )
+    given[empty] = (later >= 0) & ((again < 0) | (later <= again))
+    return given
 
 
 def begun_of(window: Window, ends: Ends) -> Begun:
