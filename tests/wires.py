@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -102,15 +102,23 @@ class Wire(ABC):
 
     def __init__(self, clocks: tuple[Clock, Clock] = (int, int)) -> None:
         self.initiator, self.target = (World(clock=one) for one in clocks)
+        self.further = self.target
         for world in (self.initiator, self.target):
             world.builder.env["reads"] = EVERY
         self.initiator.builder.block(self.disk, self.name, transport=self.transport)
         self.target.builder.block(TARGET_DISK, "sda")
         self.reader = Reader(self.initiator, 100, self.disk, 1_000_000)
         self.truth: list[dict[str, int]] = []
+        self.volume = 0
         self.count = 0
         self._random = Random(self.hop)
         self._threads: dict[int, Reader] = {}
+
+    def served_by(self, world: World) -> None:
+        """The target is another machine than its own: the initiator itself, or another wire's."""
+        self.target = world
+        world.builder.block(TARGET_DISK, "sda")
+        self._threads.clear()
 
     def thread(self, number: int = 0) -> Reader:
         """Of the target."""
@@ -139,6 +147,8 @@ class Wire(ABC):
         rq = world.pointer("rq", queued, queued + 10_000_000)
         at = {"dev": self.disk, "sector": place // 512, "size_bytes": size, "flags": RAHEAD}
         keys = {"request_key": rq, "bio_key": rq + 8}
+        if self.volume:
+            self._handed_on(queued, rq, at)
         world.emit("block_bio_queue", queued, reader.tid, bio_key=rq + 8, kernel_thread=0, **at)
         if not flags & O_DIRECT:
             world.emit("block_bio_file", queued + 1, reader.tid, bio_key=rq + 8,
@@ -152,6 +162,9 @@ class Wire(ABC):
         complete = answered + COMPLETE
         self._told(rq, sent, answered, complete)
         world.emit("block_rq_complete", complete, 0, **keys, **at)
+        if self.volume:
+            above = {**at, "dev": self.volume}
+            world.emit("block_bio_complete", complete, 0, bio_key=rq + 16, **above)
         reader._wait(complete - queued, 1_000, 2_000)
         account = Counter({f"initiator/{row}": ns for row, ns in reader.account.items()})
         account += Counter({f"target/{row}": ns for row, ns in worker.account.items()})
@@ -165,6 +178,14 @@ class Wire(ABC):
         self.truth.append({row: ns for row, ns in account.items() if ns})
         # Few tags, like clockwork: nothing would tell when the target's clock began.
         reader.now += self._random.randint(10_000, 90_000)
+
+    def _handed_on(self, queued: int, rq: int, at: Mapping[str, int]) -> None:
+        """The volume's bio, and a clone of it for the disk."""
+        world, tid = self.initiator, self.reader.tid
+        above = {**at, "dev": self.volume, "bio_key": rq + 16}
+        world.emit("block_bio_queue", queued - 200, tid, kernel_thread=0, **above)
+        world.emit("block_bio_remap", queued - 100, tid, bio_key=rq + 8, old_dev=self.volume,
+                   old_sector=at["sector"], **at)  # fmt: skip
 
     def in_memory(self, offset: int, size: int) -> None:
         self.reader.cached(offset, size)
@@ -252,13 +273,16 @@ class NvmeTcp(Wire):
 
 
 class Iscsi(Wire):
+    """``ends``: of the connection, by which both know it."""
+
     hop = "iscsi"
+    ends = 7
     disk, name, transport, kind = device(8, 16), "sdb", "iscsi", THREAD_SERVER
     begins = 5_000
 
     @property
     def _wire(self) -> dict[str, int]:
-        return {"itt": 0x61 + self.count % 3, "connection": 40_000 << 16 | 3260, "ends": 7}
+        return {"itt": 0x61 + self.count % 3, "connection": 40_000 << 16 | 3260, "ends": self.ends}
 
     def _told(self, rq: int, sent: int, answered: int, complete: int) -> None:
         wire = {"request_key": rq, "dev": self.disk, **self._wire}
