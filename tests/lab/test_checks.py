@@ -336,6 +336,22 @@ def test_an_injection_whose_delay_only_the_workload_knows() -> None:
     assert (first.found, second.found) == ("100.00% of 5.00 ms", "+0.00% in syscall")
 
 
+def test_what_all_else_is_slower_by_is_none_of_a_delay_that_only_the_workload_knows() -> None:
+    """Half of what the workload took longer."""
+    unknown = msgspec.structs.replace(INJECTION, delay_ns=None)
+    plain = {**MANY, "device.data": 80_000}
+    slow = {row: 2 * ns for row, ns in MANY.items()} | {"device.data": 2_530_000}
+    first, second = of_injection(WANTED, unknown, measured(slow), measured(plain))
+    assert (first.found, first.passed) == ("100.00% of 2.37 ms", True)
+    assert (second.found, second.passed) == ("+0.00% in guest/row0 beside 2.00 x", True)
+    slow["guest/row3"] += 300_000
+    found = of_injection(WANTED, unknown, measured(slow), measured(plain))
+    assert failed(found) == ["found in device.*", "found elsewhere"]
+    slow = {row: 2 * ns for row, ns in plain.items()}
+    (check,) = of_injection(WANTED, unknown, measured(slow), measured(plain))
+    assert (check.name, check.passed, check.found) == ("delayed", False, "as all else, 2.00 x")
+
+
 @pytest.mark.parametrize(
     ("each_ns", "wrong"),
     [(940_000, True), (960_000, False), (1_040_000, False), (1_060_000, True), (0, True)],

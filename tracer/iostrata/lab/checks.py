@@ -191,10 +191,17 @@ def of_injection(
     all_rows = {**before, **after}
     rows = {row for row in all_rows if any(_matches(row, pattern) for pattern in injection.rows)}
     slower = _slower(before, after, rows)
+    own = 1 if injection.delay_ns else slower
     more = {
-        row: _beyond(after.get(row, 0), before.get(row, 0), 1 if row in rows else slower)
+        row: _beyond(after.get(row, 0), before.get(row, 0), own if row in rows else slower)
         for row in all_rows
     }
+    if not injection.delay_ns:
+        # What all else took longer by is none of it.
+        delay_ns = sum(more.values())
+        if delay_ns <= 0:
+            yield Check("delayed", False, f"as all else, {slower:.2f} x", "longer than all else")
+            return
 
     def noise(rows: Collection[str]) -> float:
         rounds = (plain.breakdown, delayed.breakdown)
