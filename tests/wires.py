@@ -109,7 +109,7 @@ class Wire(ABC):
         self.target.builder.block(TARGET_DISK, "sda")
         self.reader = Reader(self.initiator, 100, self.disk, 1_000_000)
         self.truth: list[dict[str, int]] = []
-        self.volume = 0
+        self.volume, self.of_requests = 0, False
         self.count = 0
         self._random = Random(self.hop)
         self._threads: dict[int, Reader] = {}
@@ -149,7 +149,8 @@ class Wire(ABC):
         keys = {"request_key": rq, "bio_key": rq + 8}
         if self.volume:
             self._handed_on(queued, rq, at)
-        world.emit("block_bio_queue", queued, reader.tid, bio_key=rq + 8, kernel_thread=0, **at)
+        else:
+            world.emit("block_bio_queue", queued, reader.tid, bio_key=rq + 8, kernel_thread=0, **at)
         if not flags & O_DIRECT:
             world.emit("block_bio_file", queued + 1, reader.tid, bio_key=rq + 8,
                        inode=reader.inode, offset_bytes=offset, dev=self.disk, size_bytes=size,
@@ -163,8 +164,11 @@ class Wire(ABC):
         self._told(rq, sent, answered, complete)
         world.emit("block_rq_complete", complete, 0, **keys, **at)
         if self.volume:
-            above = {**at, "dev": self.volume}
-            world.emit("block_bio_complete", complete, 0, bio_key=rq + 16, **above)
+            above = {**at, "dev": self.volume, "bio_key": rq + 16}
+            if self.of_requests:
+                world.emit("block_rq_complete", complete, 0, request_key=rq + 32, **above)
+            else:
+                world.emit("block_bio_complete", complete, 0, **above)
         reader._wait(complete - queued, 1_000, 2_000)
         account = Counter({f"initiator/{row}": ns for row, ns in reader.account.items()})
         account += Counter({f"target/{row}": ns for row, ns in worker.account.items()})
@@ -180,12 +184,17 @@ class Wire(ABC):
         reader.now += self._random.randint(10_000, 90_000)
 
     def _handed_on(self, queued: int, rq: int, at: Mapping[str, int]) -> None:
-        """The volume's bio, and a clone of it for the disk."""
+        """The volume's bio, and a clone of it for the disk. Of one that has requests (multipath), a
+        request, and its clone, whose bios nothing names."""
         world, tid = self.initiator, self.reader.tid
         above = {**at, "dev": self.volume, "bio_key": rq + 16}
         world.emit("block_bio_queue", queued - 200, tid, kernel_thread=0, **above)
-        world.emit("block_bio_remap", queued - 100, tid, bio_key=rq + 8, old_dev=self.volume,
-                   old_sector=at["sector"], **at)  # fmt: skip
+        if self.of_requests:
+            world.emit("block_rq_issue", queued, tid, request_key=rq + 32, **above)
+        else:
+            world.emit("block_bio_remap", queued - 100, tid, bio_key=rq + 8, old_dev=self.volume,
+                       old_sector=at["sector"], **at)  # fmt: skip
+            world.emit("block_bio_queue", queued, tid, bio_key=rq + 8, kernel_thread=0, **at)
 
     def in_memory(self, offset: int, size: int) -> None:
         self.reader.cached(offset, size)

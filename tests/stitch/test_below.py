@@ -229,6 +229,53 @@ def test_a_flush_through_multipath_is_the_paths_flush() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("issuer", [100, KWORKER])
+def test_a_request_of_multipaths_is_its_clones(issuer: int) -> None:
+    """dm-multipath has requests of its own, and clones them for a path: no point names their bios.
+    Two paths are taken in turn."""
+    world = World()
+    world.builder.block(THIN, "dm-0", lower_keys=(SDA, MD)).block(SDA, "sda").block(MD, "sdb")
+    disk = Block(world, THIN)
+    for number in range(6):
+        begin, path = 100_000 * number, Block(world, (SDA, MD)[number % 2])
+        disk.queue(begin + 2_000, 100, 0xB0, sector=8 * number)
+        clone = 0xC0 + number % 2
+        path.request(begin + 3_100, begin + 33_100, 0xA0 + number % 2, clone, sector=8 * number,
+                     tid=issuer)  # fmt: skip
+        disk.request(begin + 2_500, begin + 34_000, 0xAF, 0xB0, sector=8 * number, tid=100)
+        writer = Writer(world, 100, THIN, begin + 1_000)
+        writer.enter()
+        world.emit("sched_resume", begin + 35_000, 100, off_ns=begin + 3_200,
+                   wake_ns=begin + 35_000, waker_tid=0, state=2, subject_tid=100)  # fmt: skip
+        writer.now = begin + 35_000
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500, "block.stacked": 600 + 900,
+            "device.data": 30_000, "wakeup.interrupt": 1_000,
+        }] * 6
+    }  # fmt: skip
+
+
+def test_a_flush_of_multipaths_is_its_clone() -> None:
+    """It has neither a place nor a bio."""
+    world = World()
+    world.builder.block(THIN, "dm-0", lower_keys=(SDA,)).block(SDA, "sda")
+    disk = Block(world, THIN)
+    disk.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    own = {"dev": SDA, "sector": NO_SECTOR, "size_bytes": 0, "flags": FLUSH_OP | PREFLUSH}
+    world.emit("block_rq_issue", 3_100, KWORKER, request_key=0xA1, **own)
+    world.emit("block_rq_complete", 33_100, 0, request_key=0xA1, **own)
+    disk.flush(2_500, 34_000, 0xAF, 0xB0, asked=0xA2)
+    one_write(world, THIN, 35_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500, "block.stacked": 600 + 900,
+            "device.flush": 30_000, "wakeup.interrupt": 1_000,
+        }]
+    }  # fmt: skip
+
+
 def test_a_flush_of_a_thin_volume_is_followed_through_its_pool() -> None:
     """dm-thin: a worker hands the flush on, after its metadata is written, to the pool's disk."""
     world = World()

@@ -26,7 +26,8 @@ class Begun:
     """How bios begin: one row each, in order of time. ``kind``: QUEUED, SPLIT or REMAPPED.
 
     ``parent_key``: of a split bio. ``old_device_key``, ``old_sector``: where the bio was that
-    this one was made for (REMAPPED, or QUEUED as a clone); -1: nothing of the kind.
+    this one was made for (REMAPPED, or QUEUED as a clone); -1: nothing of the kind. ``until_ns``:
+    when it was complete, where no bio's key tells that; -1: one does.
     """
 
     kind: Ints
@@ -44,6 +45,7 @@ class Begun:
     parent_key: Ints
     old_device_key: Ints
     old_sector: Ints
+    until_ns: Ints
 
     def __len__(self) -> int:
         return len(self.key)
@@ -128,6 +130,7 @@ def _rows(kind: int, columns: Columns) -> Begun:
         parent_key=columns.get("parent_key", none),
         old_device_key=columns.get("old_dev", none),
         old_sector=columns.get("old_sector", none),
+        until_ns=none,
     )
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, distinct
 from iostrata.stitch.begun import SEARCH, SPLIT, Begun, Ends, alive, begun_of, parents_of
+from iostrata.stitch.cloned import with_cloned
 from iostrata.stitch.requests import META, OP_DISCARD, OPERATION_MASK, Requests, reads_data
 from iostrata.stitch.window import Columns, Window
 
@@ -84,7 +85,7 @@ class Carried:
 def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bios, Carried]:
     """Follows each bio down to the requests that carried it, and to its completion."""
     ends = Ends(window, completed)
-    begun = begun_of(window, ends)
+    begun = with_cloned(begun_of(window, ends), requests, ends, window.trace.facts)
     parent = parents_of(begun, ends)
     # A split of device mapper's names no new bio.
     known = np.flatnonzero((begun.kind != SPLIT) | (parent >= 0))
@@ -101,7 +102,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     first[carried.bio[::-1]] = carried.request[::-1]
     issue = at(requests.issue_ns, first)
     life_end = ends.at_or_before(begun.key, by_key.following() - 1)
-    life_end = np.where(life_end >= begun.time_ns, life_end, -1)
+    life_end = np.where(life_end >= begun.time_ns, life_end, begun.until_ns)
     np.maximum.at(life_end, carried.bio, requests.complete_ns[carried.request])
     children = np.flatnonzero(parent >= 0)
     for _ in range(DEPTH if len(children) else 0):
