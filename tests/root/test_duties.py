@@ -65,6 +65,17 @@ def test_who_serves_is_known_by_what_it_executes(recorder: Path, disk: Path) -> 
     ]  # fmt: skip
 
 
+def test_of_qemu_nbd_what_its_images_are_is_told(recorder: Path, disk: Path) -> None:
+    """As of virtual machine monitors: where in such a file what is kept is not known else."""
+    with running(renamed(compiled(disk), "qemu-nbd"), disk / "image") as daemon:
+        daemon.file.write_bytes(bytes(64) + b"\x7f\x10\xda\xbe" + bytes(512))
+        with recording(recorder, disk / "trace", "--duty", "qemu_nbd"):
+            daemon.serve(SERVED)
+    trace = read_trace(disk / "trace")
+    assert calls_of(trace, daemon) == 2 * SERVED
+    assert {*trace.facts.images.values()} == {"vdi"}
+
+
 def test_what_is_served_is_not_the_workload(recorder: Path, disk: Path) -> None:
     """Both are recorded at once, and only the workload's writes are analysed."""
     with (
