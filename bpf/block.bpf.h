@@ -59,12 +59,13 @@ static __always_inline int wire_tell(__u64 request_key, __u64 wire_key, __u32 de
 	return 0;
 }
 
-/* A driver that hands requests to another machine says where one is. */
+/* A driver that hands requests to another machine says where one is.  Of a module's tracepoints the
+ * verifier takes no argument for granted (since Linux 838a10bd2ebf, in v6.13). */
 static __always_inline int wire_emit(struct request *rq, __u64 wire_key, __u32 point)
 {
 	__u32 dev;
 
-	if (!is_recorded(rq->cmd_flags, rq->bio))
+	if (!rq || !is_recorded(rq->cmd_flags, rq->bio))
 		return 0;
 	dev = request_dev(rq);
 	return watch_of(dev) & WATCH_DISK ? wire_tell((__u64)rq, wire_key, dev, point) : 0;

@@ -21,7 +21,7 @@ int nbd_payload_received(__u64 *ctx)
 {
 	struct request *rq = ARGUMENT(struct request *, 0);
 
-	if ((rq->cmd_flags & REQ_OP_MASK) != REQ_OP_READ)
+	if (!rq || (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_READ)
 		return 0;
 	return wire_emit(rq, ctx[1], POINT_nbd_payload_received);
 }
