@@ -90,9 +90,10 @@ def test_a_signal_to_us_ends_the_recorder_first(tmp_path: Path) -> None:
     script = tmp_path / "recorder"
     script.write_text(
         f"#!{sys.executable}\n"
-        "import signal\n"
+        "import os, signal, sys\n"
         "from pathlib import Path\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+        "os.write(int(sys.argv[sys.argv.index('--status-fd') + 1]), b'ready 1\\n')\n"
         "Path('started').touch()\n"
         "signal.sigwait([signal.SIGTERM])\n"
         "Path('closed').touch()\n"
@@ -115,6 +116,34 @@ def test_a_signal_to_us_ends_the_recorder_first(tmp_path: Path) -> None:
         out, _ = process.communicate(timeout=30)
     assert out == f"{int(signal.SIGTERM)}\n"
     assert (tmp_path / "closed").exists()
+
+
+STOPPED = "trap : HUP; tell ready; {}; kill -STOP $$; tell progress 1 0 2.0; exit 0"
+
+
+def test_a_recorder_that_was_stopped_goes_on_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, heard = run(STOPPED.format("kill -HUP $PPID"), tmp_path, monkeypatch)
+    assert outcome == Outcome(None, signal.SIGHUP, Progress(1, 0, 2.0))
+
+
+def test_a_recorder_that_was_stopped_ends_when_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "PATIENCE_S", 0.1)
+    install(STOPPED.format(":"), tmp_path, monkeypatch)
+    outcome = record(Request(tmp_path / "out", duration_s=0.2), Heard())
+    assert outcome == Outcome(None, 0, Progress(1, 0, 2.0))
+
+
+def test_a_recorder_that_does_not_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "END_LIMIT_S", 0.3)
+    script = 'trap "" TERM; tell ready; kill -TERM $PPID; while :; do sleep 0.1; done'
+    with pytest.raises(RecorderError, match=r"did not end within 0.3 s .* was killed"):
+        run(script, tmp_path, monkeypatch)
 
 
 def test_arguments() -> None:

@@ -66,6 +66,8 @@ def test_fields_of_another_version_are_placed_by_ctf_rules() -> None:
         (TEXT.replace("iostrata_format = 1", "other = 1"), "does not say that iostrata"),
         (TEXT.replace("size_bytes", "size_bites"), "checksum"),
         (unsealed(TEXT).replace("id = 3;", "id = 4;"), "share a name or a number"),
+        (unsealed(TEXT).replace("id = 3;", "id = 65536;"), "no room in its header"),
+        (unsealed(TEXT).replace("id = 3;", "id = -2;"), "broken"),
         (unsealed(TEXT).replace("align(512)", "align(64)"), "slots of 64"),
         (unsealed(TEXT).replace("uint32_t crc32;", ""), "other fields"),
         (unsealed(TEXT).replace("uint64_t enter_ns;", "float enter_ns;"), "float"),

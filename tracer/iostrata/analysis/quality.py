@@ -23,7 +23,7 @@ from iostrata.analysis.queues import deep_queues
 from iostrata.analysis.stolen import stolen
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
-from iostrata.foreign import shown
+from iostrata.foreign import kept, shown
 from iostrata.hops import HOPS
 from iostrata.layers import BEFORE_REQUESTS, BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
@@ -185,7 +185,7 @@ def _type(file_system: str) -> str:
 def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     """The file systems on which something was made durable, and that have no points here."""
     # Of what was not in the kernel, as in modules without BTF (before Linux 5.11), nothing is told.
-    told = {program.partition(b"_")[0].decode() for program in _errors(trace)}
+    told = {kept(program).partition("_")[0] for program in _errors(trace)}
     there = (each.mounts for each in PROGRAMS if not told or each.prefix in told)
     known = frozenset().union(*there) | NO_SYNC_OF_ITS_OWN
     if not _strange(trace, trace.points["syscall"].values("dev"), known):

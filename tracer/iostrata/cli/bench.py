@@ -15,7 +15,7 @@ from rich.console import Console
 import iostrata
 from iostrata.bench import lines, measure, render, summarise_tests, test_file
 from iostrata.cli import options
-from iostrata.cli.capture import capture, failed, prepare, temporary
+from iostrata.cli.capture import capture, check, failed, temporary
 from iostrata.cli.output import put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
@@ -72,7 +72,7 @@ def bench(
             with temporary(story, keep=False) as directory:
                 return _plain(path, seconds, directory, json)
         if output:
-            prepare(output, force)
+            check(output, force)
             return _recorded(path, seconds, Request(output, stats=stats), story, json)
         with temporary(story, keep) as directory:
             return _recorded(path, seconds, Request(directory, stats=stats), story, json)

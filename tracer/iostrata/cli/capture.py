@@ -6,7 +6,7 @@ from __future__ import annotations
 import pwd
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,8 +35,10 @@ from iostrata.record import (
 from iostrata.recording import (
     FILE_NAME,
     RecordedMachine,
+    discard,
     give,
     remove_recording,
+    replaced,
     runs_in,
     withdraw,
     write_recording_json,
@@ -87,13 +89,16 @@ def _check_workload(request: Request) -> None:
         raise UsageError("--user is whose the command is, and there is none", "leave it out")
 
 
-def capture(request: Request, story: Story, ping: bool = False) -> Outcome:
+def capture(
+    request: Request, story: Story, ping: bool = False, older: Sequence[Path] = ()
+) -> Outcome:
     """Records into ``request.directory``, which gets recording.json and the trace beside it.
 
     recording.json is there from the start: a recording that is cut short is one, too.
-    ``ping``: with echoes to NFS servers meanwhile.
+    ``ping``: with echoes to NFS servers meanwhile. ``older``: directories of recordings that it
+    takes the place of, as of the one in its own.
     """
-    with _kept(request.directory):
+    with _kept(request.directory, older):
         return _capture(request, story, ping)
 
 
@@ -117,28 +122,37 @@ def _capture(request: Request, story: Story, ping: bool) -> Outcome:
     return outcome
 
 
-def capture_machines(plan: Plan, story: Story, ping: bool = False) -> Outcome:
-    """Records all machines of the plan into the directory of its request; ``ping``: from here."""
+def capture_machines(
+    plan: Plan, story: Story, ping: bool = False, older: Sequence[Path] = ()
+) -> Outcome:
+    """Records all machines of the plan into the directory of its request; ``ping``: from here.
+    ``older``: as of ``capture``."""
     here = [machine.name for machine in plan.machines if isinstance(machine.transport, Local)]
     if ping and not here:
         story.warn("--ping: this machine, which would send it, is not recorded")
     directory = plan.request.directory
     echoing = _echoing(directory / here[0], story) if ping and here else nullcontext()
-    with _kept(directory), echoing:
+    with _kept(directory, older), echoing:
         outcome = record_machines(plan, story)
     _tell_end(outcome, story)
     return outcome
 
 
 @contextmanager
-def _kept(directory: Path) -> Iterator[None]:
-    """What was refused before anything was recorded leaves nothing that a retry would meet;
-    what was recorded belongs to who asked for it."""
+def _kept(directory: Path, older: Sequence[Path]) -> Iterator[None]:
+    """What was refused before anything was recorded leaves nothing that a retry would meet, and
+    what was there before; what was recorded belongs to who asked for it."""
     try:
-        yield
-    except BaseException:
-        withdraw(directory)
-        raise
+        with replaced(directory, older):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                yield
+            except KeyboardInterrupt:
+                discard(directory)
+                raise
+            except BaseException:
+                withdraw(directory)
+                raise
     finally:
         give(directory)
 
@@ -168,12 +182,6 @@ def _tell_end(outcome: Outcome, story: Story) -> None:
 ANOTHER: Final = "give another directory, or --force"
 
 
-def prepare(directory: Path, force: bool, hint: str = ANOTHER) -> None:
-    """Makes ``directory`` a place for a recording; only an older recording is ever removed."""
-    check(directory, force, hint)
-    clear(directory)
-
-
 def clear(directory: Path) -> None:
     """Removes an older recording from it, and makes it if need be."""
     if (directory / FILE_NAME).is_file():
@@ -199,31 +207,25 @@ def check(directory: Path, force: bool, hint: str = ANOTHER) -> None:
             raise UsageError(f"{directory} holds a recording already", hint)
 
 
-def prepare_series(directory: Path, count: int, force: bool) -> list[Path]:
-    """As ``prepare``, for so many recordings side by side in ``directory``: where each goes."""
-    old = runs_in(directory)
-    if old and not force:
-        raise UsageError(
-            f"{directory} holds {len(old)} recordings already",
-            ANOTHER,
-        )
-    for run in old:
-        remove_recording(run)
-        if not any(run.iterdir()):
-            run.rmdir()
-    prepare(directory, force)
-    give(directory)
-    return [directory / f"{number:0{len(str(count))}}" for number in range(1, count + 1)]
-
-
 def series_of(
     request: Request, directory: Path, count: int, force: bool, quiet: bool
-) -> Iterator[Request]:
-    """The same for each of so many runs, side by side in ``directory``, as its turn comes."""
-    for number, place in enumerate(prepare_series(directory, count, force), 1):
+) -> Iterator[tuple[Request, list[Path]]]:
+    """The same for each of so many runs, side by side in ``directory``, as its turn comes; and
+    which older recordings it takes the place of: the first one, of all there are."""
+    older = runs_in(directory)
+    if older and not force:
+        raise UsageError(f"{directory} holds {len(older)} recordings already", ANOTHER)
+    if not older or {*directory.iterdir()} - {*older}:
+        check(directory, force)
+    older.append(directory)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    give(directory)
+    for number in range(1, count + 1):
         Story(quiet).say(f"run {number} of {count}")
-        prepare(place, force)
-        yield replace(request, directory=place)
+        place = directory / f"{number:0{len(str(count))}}"
+        check(place, force)
+        yield replace(request, directory=place), older
+        older = []
 
 
 def target(

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from iostrata.cli import options
-from iostrata.cli.capture import prepare
+from iostrata.cli.capture import check
 from iostrata.cli.machines import named
 from iostrata.cli.story import Story
 from iostrata.errors import IostrataError, UsageError
@@ -53,7 +53,8 @@ def join(
     if len(parts) < 2:
         raise UsageError("there is one machine, and nothing to join it with", "give several")
     _check_roles(parts)
-    prepare(output, force=False, hint="give another directory")
+    check(output, force=False, hint="give another directory")
+    output.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Story(quiet) as story:
         try:
             for warning in join_parts(parts, output, unsynchronised):

@@ -13,10 +13,10 @@ from iostrata.cli import options
 from iostrata.cli.capture import (
     capture,
     capture_machines,
+    check,
     checked,
     checked_plan,
     failed,
-    prepare,
     series_of,
     target,
 )
@@ -123,22 +123,27 @@ def record(
     several = plan(request, machine, workload_on) if machine else None
     request = checked_plan(several) if several else checked(request)
     if repeat == 1:
-        prepare(output, force)
+        check(output, force)
         return _record(request, machine or (), workload_on, quiet, ping)
-    for own in series_of(request, output, repeat, force, quiet):
-        if status := _record(own, machine or (), workload_on, quiet, ping):
+    for own, older in series_of(request, output, repeat, force, quiet):
+        if status := _record(own, machine or (), workload_on, quiet, ping, older):
             return status
     Story(quiet).say(f"to compare it with others: iostrata compare {output} OTHER")
     return 0
 
 
 def _record(
-    request: Request, machines: Sequence[str], workload_on: str, quiet: bool, ping: bool
+    request: Request,
+    machines: Sequence[str],
+    workload_on: str,
+    quiet: bool,
+    ping: bool,
+    older: Sequence[Path] = (),
 ) -> int:
     with Story(quiet, alone=not request.command, limit_s=request.duration_s) as story:
         if machines:
-            outcome = capture_machines(plan(request, machines, workload_on), story, ping)
+            outcome = capture_machines(plan(request, machines, workload_on), story, ping, older)
         else:
-            outcome = capture(request, story, ping)
+            outcome = capture(request, story, ping, older)
         story.say(f"to analyse it: iostrata replay {request.directory}")
     return failed(outcome)

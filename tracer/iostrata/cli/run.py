@@ -15,9 +15,9 @@ from iostrata.attribute import Run, run_of, series
 from iostrata.cli import options
 from iostrata.cli.capture import (
     capture,
+    check,
     checked,
     failed,
-    prepare,
     series_of,
     target,
     temporary,
@@ -110,7 +110,7 @@ def run(
         return _series(request, Runs(repeat, output, keep, force, quiet, ping), wishes.by)
     with Story(quiet, alone=not command, limit_s=duration) as story:
         if output:
-            prepare(output, force)
+            check(output, force)
             return _run(request, output, story, wishes, ping)
         with temporary(story, keep) as directory:
             return _run(request, directory, story, wishes, ping)
@@ -145,10 +145,10 @@ def _series(request: Request, runs: Runs, by: str) -> int:
     story = Story(runs.quiet)
     with nullcontext(runs.output) if runs.output else temporary(story, runs.keep) as directory:
         found: list[Run] = []
-        for own in series_of(request, directory, runs.count, runs.force, runs.quiet):
+        for own, older in series_of(request, directory, runs.count, runs.force, runs.quiet):
             alone, limit = not request.command, request.duration_s
             with Story(runs.quiet, alone=alone, limit_s=limit) as running:
-                outcome = capture(own, running, runs.ping)
+                outcome = capture(own, running, runs.ping, older)
             if status := failed(outcome):
                 return status
             recording = iostrata.open(own.directory)

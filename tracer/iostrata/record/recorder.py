@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import platform
 import re
@@ -38,6 +39,8 @@ POSTGRESQL: Final = Path("/usr/lib/postgresql")
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A little more than the recorder gives its command to end.
 PATIENCE_S: Final = 2.5
+# What it holds of a write-heavy machine, 256 MiB at most, may go to a slow disk.
+END_LIMIT_S: Final = 120.0
 POLL_S: Final = 0.1
 
 
@@ -154,7 +157,8 @@ def _version(directory: Path) -> list[int]:
 def record(request: Request, listener: RecorderListener) -> Outcome:
     """Runs the recorder until its command, its time, or a signal ends it.
 
-    Errors: PermissionDenied, RecorderError, CommandNotFound, CommandNotExecutable.
+    Errors: PermissionDenied, RecorderError, CommandNotFound, CommandNotExecutable;
+    KeyboardInterrupt, by a signal before it recorded.
     """
     reader, writer = os.pipe()
     with io.FileIO(reader) as pipe, _held_signals() as signals:
@@ -165,10 +169,22 @@ def record(request: Request, listener: RecorderListener) -> Outcome:
             raise RecorderError(f"the recorder does not start: {error.strerror}") from error
         finally:
             os.close(writer)
-        status = _follow(pipe, process, signals, listener)
-        returncode = process.wait()
-    _check(request, returncode, status)
-    exit_status = returncode if request.command else None
+        end = _End(process, signals, request.duration_s)
+        status = _follow(pipe, end, listener)
+        if end.given_up:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_S)
+        else:
+            process.wait()
+    if end.given_up:
+        raise RecorderError(
+            f"the recorder did not end within {END_LIMIT_S:g} s of being asked to, and was killed",
+            f"what it wrote before is in {request.directory}: iostrata replay reads it",
+        )
+    _check(request, process.returncode, status)
+    if signals.received and end.is_early:
+        raise KeyboardInterrupt
+    exit_status = process.returncode if request.command else None
     return Outcome(exit_status, signals.received, status.last)
 
 
@@ -222,10 +238,46 @@ class _Signals:
         by_terminal = number != signal.SIGTERM and _in_foreground()
         self.pass_on_at = time.monotonic() + (PATIENCE_S if by_terminal else 0)
 
-    def pass_on(self, process: subprocess.Popen[bytes]) -> None:
-        if self.pass_on_at and time.monotonic() >= self.pass_on_at:
-            self.pass_on_at = 0
-            process.send_signal(self.received)
+
+@dataclass
+class _End:
+    """The recorder is asked to end, and waited for so long. One that was stopped (SIGSTOP) goes
+    on for it; its time may be over while it is.
+
+    ``is_early``: it was asked before it recorded. ``given_up``: it was killed.
+    """
+
+    process: subprocess.Popen[bytes]
+    signals: _Signals
+    duration_s: float
+    given_up: bool = False
+    is_early: bool = False
+    asked: bool = False
+    over_at: float = 0.0
+    kill_at: float = math.inf
+
+    def see(self, begun: bool) -> None:
+        """Does what is due by now."""
+        now = time.monotonic()
+        signals = self.signals
+        if signals.received and not self.asked:
+            self.asked, self.is_early = True, not begun
+        if begun and self.duration_s and not self.over_at:
+            self.over_at = now + self.duration_s + PATIENCE_S
+        if signals.pass_on_at and now >= signals.pass_on_at:
+            signals.pass_on_at = 0
+            self._ask(signals.received, now)
+        elif self.over_at and now >= self.over_at:
+            self.over_at = math.inf
+            self._ask(0, now)
+        if now >= self.kill_at:
+            self.given_up = True
+            self.process.kill()
+
+    def _ask(self, number: int, now: float) -> None:
+        self.kill_at = min(self.kill_at, now + END_LIMIT_S)
+        for each in (number, signal.SIGCONT):
+            self.process.send_signal(each)
 
 
 @contextmanager
@@ -247,12 +299,10 @@ def _in_foreground() -> bool:
         return False
 
 
-def _follow(
-    pipe: io.FileIO, process: subprocess.Popen[bytes], signals: _Signals, listener: RecorderListener
-) -> Status:
-    """Reads the recorder's lines until it closes them, and passes signals on to it."""
+def _follow(pipe: io.FileIO, end: _End, listener: RecorderListener) -> Status:
+    """Reads the recorder's lines until it closes them, or is given up."""
     status, unread = Status(), b""
-    while True:
+    while not end.given_up:
         if select.select([pipe], [], [], POLL_S)[0]:
             chunk = pipe.read(1 << 16)
             if not chunk:
@@ -260,7 +310,8 @@ def _follow(
             *lines, unread = (unread + chunk).split(b"\n")
             for line in lines:
                 status.take(line.decode(errors="replace"), listener)
-        signals.pass_on(process)
+        end.see(status.is_ready)
+    return status
 
 
 def _check(request: Request, returncode: int, status: Status) -> None:

@@ -51,6 +51,7 @@ class Status:
 
     probes: list[str] = field(default_factory=list)
     pid: int = 0
+    is_ready: bool = False
     failure: str = ""
     last: Progress | None = None
     command_ended: bool = False
@@ -69,7 +70,7 @@ class Status:
             case "probe" if len(self.probes) < MAX_PROBES:
                 self.probes.append(rest)
             case "ready":
-                self.pid = count(rest or "0")
+                self.pid, self.is_ready = count(rest or "0"), True
                 listener.ready()
             case "progress":
                 events, lost, seconds = rest.split()

@@ -18,10 +18,10 @@ from iostrata.recording.recording import (
     write_recording_json,
 )
 from iostrata.recording.redact import redact
-from iostrata.recording.removal import remove_recording, withdraw
+from iostrata.recording.removal import discard, remove_recording, replaced, withdraw
 
 __all__ = [
     "ANALYSIS", "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "SUMMARIES", "Part",
-    "RecordedMachine", "Recording", "check_number", "give", "join", "open_recording", "redact",
-    "remove_recording", "runs_in", "withdraw", "write_recording_json",
+    "RecordedMachine", "Recording", "check_number", "discard", "give", "join", "open_recording",
+    "redact", "remove_recording", "replaced", "runs_in", "withdraw", "write_recording_json",
 ]  # fmt: skip

@@ -23,6 +23,8 @@ from iostrata.trace.tsdl import Node, Parser, Struct, number, struct
 
 FORMAT_VERSION = 1
 MOST_CPUS = 1 << 16
+# Of events: their header has 16 bits for it.
+NUMBERS = 1 << 16
 EVENT_HEADER = ("time_ns", "point", "cpu", "tid")
 CTF_NAMES = {"timestamp": "time_ns", "id": "point"}
 PACKET_FIELDS = (
@@ -248,6 +250,8 @@ def build(blocks: list[tuple[str, dict[str, Node]]]) -> Metadata:
     numbers = {number(entries, "id") for name, entries in blocks if name == "event"}
     if not len(events) == len(numbers) == sum(name == "event" for name, _ in blocks):
         raise ValueError("two events share a name or a number")
+    if not all(0 <= one < NUMBERS for one in numbers):
+        raise ValueError("an event has a number that has no room in its header")
     heads = (header, struct(stream, "event.context"))
     return Metadata(
         uuid=UUID(str(trace["uuid"])).bytes,
