@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from iostrata.cli import status_of
+from iostrata.record.interruption import Interruption
 from iostrata.record.machines import END_LIMIT_S, Plan, stop
 from iostrata.record.permission import BTF
 from iostrata.record.place import KEEPER
@@ -285,14 +286,14 @@ def test_an_answer_without_end_is_refused(far: Far, capfd: pytest.CaptureFixture
 def test_a_machine_that_falls_silent_is_waited_for_no_longer(
     far: Far, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("iostrata.record.answer.SILENT_LIMIT_S", 2.0)
+    monkeypatch.setattr("iostrata.record.answer.SLOW_LIMIT_S", 2.0)
     far.happens(
         "nas", """printf '#!/bin/sh\\nexec sleep 30\\n' >$MACHINE/wc; chmod +x $MACHINE/wc"""
     )
     began = time.monotonic()
     assert status_of([*RECORD, "--", "sleep", "2"]) == 0
     assert time.monotonic() - began < 25
-    assert "machine server: it was silent for 2 s; what it recorded is in nas:" in (
+    assert "machine server: it sent 15 bytes in 2 s; what it recorded is in nas:" in (
         capfd.readouterr().err
     )
     assert names("machines") == ["guest"]
@@ -393,7 +394,7 @@ def test_slow_machines_are_given_more_time(monkeypatch: pytest.MonkeyPatch) -> N
         running=True, stop=lambda: None, ask_clock=lambda count: None, keep=lambda: None,
         hear=heard_s.append, give_up=lambda: given_up.append(sum(heard_s)),
     )  # fmt: skip
-    stop(Plan(Request(Path("out"), ()), (), "vm", slowness=3), member, [member])
+    stop(Plan(Request(Path("out"), ()), (), "vm", slowness=3), member, [member], Interruption())
     assert given_up == pytest.approx([3 * END_LIMIT_S, 6 * END_LIMIT_S], abs=1)
 
 

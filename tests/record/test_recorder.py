@@ -124,7 +124,7 @@ STOPPED = "trap : HUP; tell ready; {}; kill -STOP $$; tell progress 1 0 2.0; exi
 def test_a_recorder_that_was_stopped_goes_on_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome, heard = run(STOPPED.format("kill -HUP $PPID"), tmp_path, monkeypatch)
+    outcome, _ = run(STOPPED.format("kill -HUP $PPID"), tmp_path, monkeypatch)
     assert outcome == Outcome(None, signal.SIGHUP, Progress(1, 0, 2.0))
 
 

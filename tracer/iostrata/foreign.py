@@ -19,6 +19,10 @@ MOST_SHOWN: Final = 4096
 """Letters of one text: what is longer is shown up to there, as nobody would read it."""
 
 
+MOST_SAID: Final = 400
+"""Letters of what another machine says is wrong."""
+
+
 def kept(name: bytes) -> str:
     """Bytes as text that still has all of them, up to the first NUL."""
     return name.partition(b"\0")[0].decode(errors="surrogateescape")
@@ -33,6 +37,12 @@ def shown(name: bytes | str) -> str:
     if len(text) > MOST_SHOWN:
         text = f"{text[:MOST_SHOWN]}…"
     return text if text.isprintable() else "".join(map(_letter, text))
+
+
+def brief(text: str) -> str:
+    """``shown`` on one line, of what another machine says: the begin of it."""
+    text = shown(" ".join(text[: 2 * MOST_SAID].split()))
+    return f"{text[:MOST_SAID]}…" if len(text) > MOST_SAID else text
 
 
 def lines(text: str) -> str:

@@ -13,7 +13,9 @@ from typing import IO, Final
 from iostrata.errors import RecorderError
 
 MOST_BYTES: Final = 1 << 20
-SILENT_LIMIT_S: Final = 60.0
+# Who sends less in so long is given up, however much has come and will.
+SLOW_LIMIT_S: Final = 60.0
+LEAST_BYTES: Final = 16 << 10
 
 
 def answer_of(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, bytes]:
@@ -48,15 +50,24 @@ class Heard(io.RawIOBase):
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
+        self._waited_s = 0.0
+        self._came_bytes = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if not select.select([self._pipe], [], [], SILENT_LIMIT_S)[0]:
+        began = time.monotonic()
+        left_s = max(SLOW_LIMIT_S - self._waited_s, 0.0)
+        if not select.select([self._pipe], [], [], left_s)[0]:
             raise RecorderError(
-                f"it was silent for {SILENT_LIMIT_S:g} s", "see whether its disk still works"
+                f"it sent {self._came_bytes} bytes in {SLOW_LIMIT_S:g} s",
+                "see whether its disk still works",
             )
         chunk = os.read(self._pipe.fileno(), len(buffer))
         buffer[: len(chunk)] = chunk
+        self._waited_s += time.monotonic() - began
+        self._came_bytes += len(chunk)
+        if self._came_bytes >= LEAST_BYTES:
+            self._waited_s, self._came_bytes = 0.0, 0
         return len(chunk)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from iostrata.errors import IostrataError
+from iostrata.errors import IostrataError, RecorderError
 from iostrata.record.duties import ALL, SERVING
 from iostrata.record.interruption import Answer, Interruption
 from iostrata.record.local import Local
@@ -67,8 +67,10 @@ def record_machines(plan: Plan, listener: RecordingListener) -> Outcome:
     """Records all machines while the command (or the duration) of the plan's request lasts.
 
     A machine that is lost midway costs its tail: it is told to the listener and noted in
-    recording.json. Errors: IostrataError, when nothing was begun, or when the workload's
-    machine is the one that was lost; then what there is was saved all the same.
+    recording.json. A signal ends what is done then: the recording, the waiting for recorders to
+    end, the fetching, the tidying. Errors: KeyboardInterrupt, before anything was begun;
+    IostrataError, when nothing was begun, or when the workload's machine is the one that was
+    lost, or not fetched; then what there is was saved all the same.
     """
     members = [Member(machine) for machine in plan.machines]
     (workload,) = (member for member in members if member.name == plan.workload)
@@ -78,19 +80,24 @@ def record_machines(plan: Plan, listener: RecordingListener) -> Outcome:
             write_recording(plan, members, created)
             prepare(members, listener)
             start(plan, workload, members, listener)
-            signals.answer = Answer.REMEMBER
+            signals.answer = Answer.COUNT
             workload.go()
             listener.ready()
             follow(workload, members, signals, listener)
-            stop(plan, workload, members)
-            fetch(plan.request.directory, workload, members, listener)
+            stop(plan, workload, members, signals)
+            fetch(plan.request.directory, workload, members, signals, listener)
             outcome = _outcome(plan, workload, members, signals.received)
             write_recording(plan, members, created, outcome.exit_status)
         finally:
-            signals.answer = Answer.IGNORE
-            _each(Member.tidy, members)
+            tidy(members, signals, listener)
     if error := workload.error():
         raise type(error)(f"machine {workload.name}: {error}", error.hint)
+    if not workload.fetched:
+        raise RecorderError(
+            f"machine {workload.name}: nothing of the workload is in the recording, as its trace "
+            "was not fetched",
+            "copy it, and the others, to one place, and use iostrata join",
+        )
     return outcome
 
 
@@ -145,16 +152,19 @@ def follow(
             listener.heard({each.name: each.status.last for each in members if each.status.last})
 
 
-def stop(plan: Plan, workload: Member, members: Sequence[Member]) -> None:
+def stop(plan: Plan, workload: Member, members: Sequence[Member], signals: Interruption) -> None:
     """The workload's machine first: what the others do for it is recorded to the end."""
-    limit_s = END_LIMIT_S * plan.slowness
+    limit_s, before = END_LIMIT_S * plan.slowness, signals.count
     workload.stop()
-    _wait(lambda: workload.running, members, limit_s)
+    _wait(lambda: workload.running and signals.count == before, members, limit_s)
     workload.give_up()
     for member in members:
         member.ask_clock(MANY)
         member.stop()
-    _wait(lambda: any(member.running for member in members), members, limit_s)
+    _wait(
+        lambda: any(member.running for member in members) and signals.count == before,
+        members, limit_s,
+    )  # fmt: skip
     for member in members:
         member.give_up()
 
@@ -173,25 +183,56 @@ def _wait(waiting: Callable[[], bool], members: Sequence[Member], limit_s: float
 
 
 def fetch(
-    directory: Path, workload: Member, members: Sequence[Member], listener: RecordingListener
+    directory: Path,
+    workload: Member,
+    members: Sequence[Member],
+    signals: Interruption,
+    listener: RecordingListener,
 ) -> None:
-    """Every trace, as far as it got, into the recording."""
-    for member in members:
+    """Every trace, as far as it got, into the recording; after a signal, those that are here."""
+    count = signals.count
+    for member in sorted(members, key=lambda member: member.planned.transport.is_far):
         if member.see_loss() and member is not workload:
             listener.warn(f"machine {member.name}: {member.note}")
         before = member.note
         try:
-            member.fetch(directory / member.name)
+            _fetch(member, directory / member.name, signals, signals.count == count)
             if isinstance(member.planned.transport, Local):
                 write_connections(directory / member.name, carried_mounts())
         except IostrataError as error:
             member.abandoned = True
             where = f"{member.planned.transport}:{member.directory}"
             until = f", for {KEPT}" if member.planned.transport.is_far else ""
-            listener.warn(f"{error}; what it recorded is in {where}{until}")
+            came = directory / member.name
+            part = f", what came of it in {came}" if (came / "metadata").exists() else ""
+            listener.warn(f"{error}; what it recorded is in {where}{until}{part}")
             member.note = "; ".join(filter(None, [member.note, f"not fetched from {where}"]))
         if member.fetched and member.note != before:
             listener.warn(f"machine {member.name}: {member.note}")
+
+
+def _fetch(member: Member, trace: Path, signals: Interruption, patient: bool) -> None:
+    try:
+        if patient or not member.planned.transport.is_far:
+            with signals.giving_up():
+                member.fetch(trace)
+            return
+    except KeyboardInterrupt:
+        signals.count += 1
+    raise RecorderError(f"machine {member.name}: it was not waited for any longer")
+
+
+def tidy(members: Sequence[Member], signals: Interruption, listener: RecordingListener) -> None:
+    try:
+        with signals.giving_up():
+            _each(Member.tidy, members)
+    except KeyboardInterrupt:
+        signals.count += 1
+    for member in members:
+        if member.directory and not (member.tidied or member.abandoned):
+            where = f"{member.planned.transport}:{member.directory}"
+            until = f", for {KEPT}" if member.planned.transport.is_far else ""
+            listener.warn(f"machine {member.name}: {where} may be left there{until}")
 
 
 def write_recording(
@@ -240,6 +281,14 @@ def _twins(members: Sequence[Member]) -> list[tuple[Member, Member]]:
 
 
 def _each(verb: Callable[[Member], None], members: Sequence[Member]) -> None:
-    """On all machines at once; the first error of any."""
+    """On all machines at once; the first error of any. KeyboardInterrupt ends what they do."""
     with ThreadPoolExecutor(len(members)) as threads:
-        list(threads.map(verb, members))
+        begun = [threads.submit(verb, member) for member in members]
+        try:
+            for each in begun:
+                each.result()
+        except KeyboardInterrupt:
+            while wait(begun, POLL_S).not_done:
+                for member in members:
+                    member.planned.transport.cut()
+            raise

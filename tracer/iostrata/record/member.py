@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.errors import IostrataError, RecorderError
+from iostrata.foreign import brief
 from iostrata.record.diagnosis import Verdict, read_probes, verdicts
 from iostrata.record.exchange import Probe, write_exchange
 from iostrata.record.place import KEEPER, TIDY, directory_of
@@ -52,8 +53,8 @@ class Planned:
 class Member:
     """``note``: what is wrong with its recording, or empty. ``boot_id`` and ``directory``: there.
 
-    ``abandoned``: its trace could not be fetched, and stays there. ``keeper``: the process there
-    that removes the directory if we never do; empty: none.
+    ``abandoned``: its trace could not be fetched, and stays there; ``tidied``: nothing does.
+    ``keeper``: the process there that removes the directory if we never do; empty: none.
 
     Errors of all methods: IostrataError, with the machine's name.
     """
@@ -68,6 +69,7 @@ class Member:
     is_ready: bool = False
     fetched: bool = False
     abandoned: bool = False
+    tidied: bool = False
     status: Status = field(default_factory=Status)
     session: Session | None = None
     asked_count: int = 0
@@ -199,10 +201,11 @@ class Member:
     def error(self) -> IostrataError | None:
         """Why it ended badly; None: it did not."""
         if self.status.done is not None:
-            return self.status.error(self.status.done)
+            error = self.status.error(self.status.done)
+            return error and _brief(error)
         if self.session and not self.session.alive:
             why = f": {self.session.why}" if self.session.why else ""
-            return RecorderError(f"the connection to its recorder was lost{why}")
+            return RecorderError(brief(f"the connection to its recorder was lost{why}"))
         return None
 
     def see_loss(self) -> bool:
@@ -228,20 +231,25 @@ class Member:
             write_exchange(trace, self.probes)
 
     def tidy(self) -> None:
-        """Leaves nothing there, unless it is abandoned."""
+        """Leaves nothing there, unless it is abandoned; ``tidied`` then."""
         if self.session:
             self.session.close()
         if self.directory and not self.abandoned:
             with suppress(RecorderError):
                 words = ["sh", "-c", TIDY, "sh", self.directory, self.keeper]
-                self.planned.transport.run(words, CHECK_LIMIT_S)
+                self.tidied = not self.planned.transport.run(words, CHECK_LIMIT_S).status
 
     @contextmanager
     def _named(self) -> Iterator[None]:
         try:
             yield
         except IostrataError as error:
-            raise type(error)(f"machine {self.name}: {error}", error.hint) from error
+            raise _brief(error, f"machine {self.name}: ") from error
+
+
+def _brief(error: IostrataError, whose: str = "") -> IostrataError:
+    """Whatever words of that machine's are in it."""
+    return type(error)(f"{whose}{brief(str(error))}", brief(error.hint))
 
 
 def _placed(request: Request, directory: str) -> list[str]:

@@ -16,12 +16,13 @@ from typing import IO, Final
 from iostrata.errors import RecorderError
 from iostrata.trace import is_trace_file
 
-# Sends the trace in a directory; BEGIN first, behind whatever a login says.
+# Sends the trace in a directory; BEGIN first, behind whatever a login says. What tells of its end
+# comes last: where only a part came, that is told by whoever reads it.
 BEGIN: Final = "iostrata-trace"
 SEND: Final = """
 cd "$1" || exit
 echo "$2"
-for file in metadata recorder cpu_* facts/*; do
+for file in metadata cpu_* facts/* recorder; do
     [ -f "$file" ] || continue
     size=$(($(wc -c <"$file"))) || exit
     echo "$size $file"

@@ -7,16 +7,18 @@ import io
 import os
 import secrets
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
 from iostrata.errors import RecorderError, UsageError
 from iostrata.record.answer import Heard, answer_of
 from iostrata.record.receive import BEGIN, SEND, receive
-from iostrata.record.session import PipedSession
+from iostrata.record.session import PATIENCE_S, PipedSession
 from iostrata.record.transport import STATUS_TIME_LIMIT, Done
 
 # As GIT_SSH_COMMAND: what to use instead of ssh.
@@ -52,6 +54,7 @@ class Ssh:
                 "give ssh:USER@HOST, or a host of ~/.ssh/config",
             )
         self.destination = destination
+        self._running: subprocess.Popen[bytes] | None = None
 
     def __str__(self) -> str:
         return self.destination
@@ -75,12 +78,12 @@ class Ssh:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        with sender:
-            assert sender.stdout
-            try:
-                receive(io.BufferedReader(Heard(sender.stdout)), local)
-            finally:
-                sender.terminate()
+        assert sender.stdout
+        try:
+            receive(io.BufferedReader(Heard(sender.stdout)), local)
+        finally:
+            sender.stdout.close()
+            _end(sender)
 
     def start(self, words: Sequence[str]) -> PipedSession:
         """Its lines come on standard error: standard output is the command's."""
@@ -95,6 +98,20 @@ class Ssh:
             start_new_session=True,  # the terminal's Ctrl-C is for us, who end it in order
         )
         return SshSession(process, shows_output)
+
+    def cut(self) -> None:
+        """Ends a command that is run, by another thread; what it began there may go on."""
+        if running := self._running:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+
+    @contextmanager
+    def _cut_by_others(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        self._running = process
+        try:
+            yield
+        finally:
+            self._running = None
 
     def _line(self, words: Sequence[str]) -> list[str]:
         try:
@@ -113,13 +130,16 @@ class Ssh:
 
     def _run(self, words: Sequence[str], limit_s: float, stdin: IO[bytes] | None = None) -> Done:
         try:
-            with subprocess.Popen(
-                self._line(words),
-                stdin=stdin or subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            ) as process:
+            with (
+                subprocess.Popen(
+                    self._line(words),
+                    stdin=stdin or subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                ) as process,
+                self._cut_by_others(process),
+            ):
                 output, story = answer_of(process, limit_s)
         except subprocess.TimeoutExpired:
             return Done(STATUS_TIME_LIMIT, f"{words[0]} did not end in {limit_s:g} s")
@@ -176,6 +196,16 @@ class SshSession(PipedSession):
 
     def _reason(self) -> str:
         return _last_line(self._said) if self._said.strip() else super()._reason()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """It is asked to, and then not any more."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _command() -> str:

@@ -67,6 +67,10 @@ class Transport(Protocol):
         """Runs a command there, without input."""
         ...
 
+    def cut(self) -> None:
+        """Ends what another thread waits for in ``run`` or ``put``."""
+        ...
+
     def put(self, local: Path, remote: str) -> None:
         """Copies a file there; its mode is kept."""
         ...
