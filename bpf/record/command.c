@@ -80,6 +80,13 @@ bool command_reap(struct command *command)
 	return command->ended;
 }
 
+/* To end, by that signal or by 0, which another has sent: one that was stopped goes on for it. */
+void command_ask(const struct command *command, int signal_number)
+{
+	kill(command->pid, signal_number);
+	kill(command->pid, SIGCONT);
+}
+
 /* Before it was let go: closing the pipe ends it. */
 void command_abandon(struct command *command)
 {

@@ -53,8 +53,7 @@ static void ask_to_end(struct session *session, int signal_number, enum end_reas
 		return;
 	}
 	/* Who sends that one, a terminal, sends it to the command as well. */
-	if (signal_number != SIGINT)
-		kill(session->command.pid, signal_number);
+	command_ask(&session->command, signal_number == SIGINT ? 0 : signal_number);
 	session->give_up_ns = now_ns() + GRACE_NS;
 }
 

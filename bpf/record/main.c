@@ -75,7 +75,7 @@ static int end_command(struct session *session)
 	if (!command->pid || command->go_fd >= 0)
 		return 0;
 	if (!command_reap(command)) {
-		kill(command->pid, SIGTERM);
+		command_ask(command, SIGTERM);
 		if (session->options.duration_s > 0 && !session->give_up_ns)
 			return 0;
 		return 128 + SIGTERM;

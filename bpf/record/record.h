@@ -375,6 +375,7 @@ int command_fork(struct command *command, char **arguments);
 /* 0, or the -errno of execvp */
 int command_go(struct command *command);
 bool command_reap(struct command *command);
+void command_ask(const struct command *command, int signal_number);
 void command_abandon(struct command *command);
 int command_exit_status(const struct command *command);
 

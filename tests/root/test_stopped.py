@@ -50,3 +50,37 @@ def test_what_it_does_not_read_meanwhile(
     # One thread's: none begins before the one before it has ended.
     order = np.argsort(found.writes.begin_ns)
     assert (np.diff(found.writes.begin_ns[order]) >= found.writes.latency_ns[order][:-1]).all()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_was_stopped_ends_with_its_recorder(
+    number: signal.Signals, recorder: Path, disk: Path
+) -> None:
+    """Nobody else would ever have it go on."""
+    pid = disk / "pid"
+    command = ["sh", "-c", f"echo $$ >{pid}; kill -STOP $$; exec sleep 100"]
+    with subprocess.Popen(
+        [str(recorder), "-o", str(disk / "recording"), "--", *command]
+    ) as process:
+        wait_for(pid, process)
+        stopped = int(wait_for_text(pid))
+        while state(stopped) != "T":
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.kill(process.pid, number)
+        assert process.wait() == 128 + number
+    assert state(stopped) in ("", "Z")
+
+
+def wait_for_text(file: Path) -> str:
+    while not (text := file.read_text()):
+        time.sleep(0.02)
+    return text
+
+
+def state(pid: int) -> str:
+    """As /proc has it; empty: it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""

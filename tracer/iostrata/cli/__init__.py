@@ -25,6 +25,7 @@ from iostrata.cli.bus_error import explain_bus_errors
 from iostrata.cli.sides import TwoSides
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
+from iostrata.mask import owners_may
 
 COMMANDS: Final = (
     "run", "record", "join", "import", "replay", "estimate", "timeline", "top", "compare", "export",
@@ -78,6 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def status_of(arguments: Sequence[str]) -> int:
     """Runs a command; the one place where what went wrong becomes text and a status."""
+    with owners_may():
+        return _status_of(arguments)
+
+
+def _status_of(arguments: Sequence[str]) -> int:
     try:
         status = application(_asked_for(arguments))(
             args=list(arguments) or ["--help"], prog_name="iostrata", standalone_mode=False

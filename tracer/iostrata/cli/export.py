@@ -16,7 +16,7 @@ import typer
 from iostrata.analysis import Prepared, beside, prepare, quality_of
 from iostrata.attribute import select
 from iostrata.cli import filters, options
-from iostrata.cli.output import check_new, replacing
+from iostrata.cli.output import check_new, open_to_others, replacing
 from iostrata.cli.present import told
 from iostrata.cli.story import Story
 from iostrata.columns import Ints
@@ -162,7 +162,7 @@ def _redact(recording: Recording, directory: Path, story: Story) -> None:
     part = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         redact(recording, part)
-        part.chmod(0o755)
+        open_to_others(part, 0o777)
         part.rename(directory)
     except BaseException as error:
         shutil.rmtree(part, ignore_errors=True)

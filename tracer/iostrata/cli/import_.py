@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -80,6 +81,7 @@ def import_(
     if file is None or output is None:
         raise UsageError("what is to be imported, and where to?", "iostrata import FILE -o DIR")
     check(output, force)
+    os.umask(0o077)  # what is recorded is nobody else's to read
     with Story(quiet) as story:
         # An older recording goes when there is one to take its place, which may be of a file in it.
         with TemporaryDirectory(prefix="iostrata-", dir=existing(output)) as place:

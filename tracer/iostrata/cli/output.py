@@ -95,9 +95,14 @@ def _part_of(path: Path) -> Iterator[Path]:
     part = Path(name)
     try:
         yield part
-        umask = os.umask(0)
-        os.umask(umask)
-        part.chmod(0o666 & ~umask)
+        open_to_others(part, 0o666)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def open_to_others(path: Path, mode: int) -> None:
+    """As a file or directory that was just made: but for what our mask takes."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(mode & ~umask)

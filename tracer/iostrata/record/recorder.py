@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Final
 
 from iostrata.errors import CommandNotExecutable, CommandNotFound, RecorderError
+from iostrata.mask import MASK
 from iostrata.record.duties import SERVING, WORKLOAD
 from iostrata.record.status import Progress, RecorderListener, Status
 
@@ -164,7 +165,7 @@ def record(request: Request, listener: RecorderListener) -> Outcome:
     with io.FileIO(reader) as pipe, _held_signals() as signals:
         try:
             words = [str(find_recorder()), "--status-fd", str(writer), *arguments(request)]
-            process = subprocess.Popen(words, pass_fds=[writer])
+            process = subprocess.Popen(words, pass_fds=[writer], umask=MASK.given)
         except OSError as error:
             raise RecorderError(f"the recorder does not start: {error.strerror}") from error
         finally:

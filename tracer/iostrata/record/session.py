@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import IO, Final
 
 from iostrata.errors import RecorderError
+from iostrata.mask import MASK
 
 PATIENCE_S: Final = 2.0
 # The recorder's longest line is 1 KiB.
@@ -98,6 +99,7 @@ def begin(words: Sequence[str], *, apart: bool = False) -> PipedSession:
             stdout=streams,
             stderr=streams,
             start_new_session=apart,
+            umask=MASK.given,
         )
     except OSError as error:
         os.close(status)
