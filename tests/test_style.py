@@ -18,7 +18,7 @@ PACKAGE: Final = ROOT / "tracer" / "iostrata"
 
 # What each part of the package may import of the others; a part may always import itself.
 FOUNDATION: Final = frozenset(
-    {"cgroups", "columns", "crew", "errors", "foreign", "model", "native", "units"}
+    {"cgroups", "columns", "crew", "errors", "foreign", "mask", "model", "native", "units"}
 )
 STAGES: Final = FOUNDATION | {"trace", "layers", "stitch", "hops", "attribute"}
 ALLOWED: Final = {
@@ -28,6 +28,7 @@ ALLOWED: Final = {
     "model": frozenset({"columns"}),
     "errors": frozenset[str](),
     "foreign": frozenset[str](),
+    "mask": frozenset[str](),
     "native": frozenset[str](),
     "units": frozenset[str](),
     "trace": FOUNDATION,

@@ -51,14 +51,14 @@ def waited_for(far: Far) -> bool:
 def test_a_machine_that_drips_is_given_up(
     far: Far, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("iostrata.record.answer.SLOW_LIMIT_S", 2.0)
+    monkeypatch.setattr("iostrata.record.answer.SLOW_LIMIT_S", 6.0)
     # It ends by itself in the end, as tests do.
-    becomes(far, "nas", "head", f"timeout 15 bash -c '{DRIPPING}'; touch $MACHINE/waited_for")
+    becomes(far, "nas", "head", f"timeout 40 bash -c '{DRIPPING}'; touch $MACHINE/waited_for")
     assert status_of([*RECORD, "--", "sleep", "2"]) == 0
     assert not waited_for(far)
     told = capfd.readouterr().err
     assert "machine server: it sent " in told
-    assert " bytes in 2 s; what it recorded is in nas:" in told
+    assert " bytes in 6 s; what it recorded is in nas:" in told
     assert ", for a week, what came of it in out/server" in told
     assert (names("machines"), names("absent")) == (["guest"], ["server"])
 

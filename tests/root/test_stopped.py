@@ -59,9 +59,8 @@ def test_a_command_that_was_stopped_ends_with_its_recorder(
     """Nobody else would ever have it go on."""
     pid = disk / "pid"
     command = ["sh", "-c", f"echo $$ >{pid}; kill -STOP $$; exec sleep 100"]
-    with subprocess.Popen(
-        [str(recorder), "-o", str(disk / "recording"), "--", *command]
-    ) as process:
+    words = [str(recorder), "-o", str(disk / "recording"), "--", *command]
+    with subprocess.Popen(words, text=True) as process:
         wait_for(pid, process)
         stopped = int(wait_for_text(pid))
         while state(stopped) != "T":
