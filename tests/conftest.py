@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,11 @@ settings.register_profile(
     "iostrata", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("iostrata")
+
+# What runs in the background of a shell without job control (make test &, nohup, most CI) has
+# Ctrl-C ignored, and so has every program that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
