@@ -21,6 +21,7 @@ from iostrata.analysis.path import Path
 from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.queues import deep_queues
 from iostrata.analysis.stolen import stolen
+from iostrata.analysis.suspended import suspended
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import kept, shown
@@ -249,6 +250,7 @@ def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
 def _not_observed(
     trace: Trace, path: Path, shares: Mapping[tuple[str, str], float]
 ) -> Iterator[NotObserved]:
+    yield from suspended(trace)
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)
     yield from _files_taken_for_one(trace)

@@ -24,10 +24,9 @@ from iostrata.recording.recording import (
     check_number,
     write_recording_json,
 )
-from iostrata.trace import Trace, is_trace_file, read_trace, realtime_of
+from iostrata.trace import Trace, is_trace_file, read_trace, realtime_of, suspended_ns
 from iostrata.units import duration
 
-SUSPENDED_NS: Final = 1_000_000
 # Relates a machine's clock to that of whoever recorded it, which was not one for all.
 EXCHANGE: Final = "exchange"
 
@@ -139,12 +138,8 @@ def _untimed(traces: Sequence[Trace]) -> Iterator[str]:
 
 
 def _suspended(traces: Sequence[Trace]) -> Iterator[str]:
-    """CLOCK_MONOTONIC stands still while a machine is suspended, CLOCK_BOOTTIME does not."""
     for trace in traces:
-        samples = trace.points["clock_sample"]
-        ahead = samples["boottime_ns"].astype(np.int64) - samples.time_ns.astype(np.int64)
-        asleep_ns = int(np.ptp(ahead)) if len(ahead) else 0
-        if asleep_ns > SUSPENDED_NS:
+        if asleep_ns := suspended_ns(trace):
             yield f"{trace.machine} was suspended for {duration(asleep_ns)} while it was recorded"
 
 

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.trace.read import Trace
 
 Ints = NDArray[np.int64]
+
+SUSPENDED_NS: Final = 1_000_000
+"""What takes less is no suspension."""
 
 
 def realtime_of(trace: Trace, times_ns: Ints) -> Ints | None:
@@ -25,3 +30,15 @@ def realtime_of(trace: Trace, times_ns: Ints) -> Ints | None:
     place = np.searchsorted(at, times_ns, side="right") - 1
     realtime: Ints = times_ns + ahead[np.maximum(place, 0)]
     return realtime
+
+
+def suspended_ns(trace: Trace) -> int:
+    """For how long the machine was suspended meanwhile, give or take what a sample took; 0: not.
+
+    CLOCK_MONOTONIC stands still then, CLOCK_BOOTTIME does not.
+    """
+    columns = trace.points["clock_sample"].columns("time_ns", "boottime_ns", "width_ns")
+    at, booted, width = (columns[name].astype(np.int64) for name in columns)
+    # Both are read one after the other, between which the recorder may have had no CPU.
+    ahead_ns = int(np.ptp(booted - at)) if len(at) else 0
+    return ahead_ns if ahead_ns > SUSPENDED_NS + int(width.max(initial=0)) else 0
