@@ -160,19 +160,9 @@ class Initiator(Machine):
     ) -> None:
         super().__init__(name, clock)
         self.head, self.disk = head, disk
-        self._told: set[int] = set()
-        self.goes_by(disk)
-        if head:
-            self.world.builder.block(HEAD, "nvme0n1")
+        # No path to a disk of several has an entry of its own.
+        self.world.builder.block(HEAD if head else disk, "nvme0n1", transport="tcp")
         self.used: Counter[tuple[Connection, int]] = Counter()
-
-    def goes_by(self, path: int) -> None:
-        """The disk's other path, from now on."""
-        if path not in self._told:
-            name = f"nvme0c{len(self._told)}n1" if self.head else "nvme0n1"
-            self.world.builder.block(path, name, transport="tcp")
-            self._told.add(path)
-        self.disk = path
 
     def writer(self, tid: int = 200, now: int = 1_000_000) -> Writer:
         return Writer(self.world, tid, HEAD if self.head else self.disk, now)
@@ -243,7 +233,7 @@ class Initiator(Machine):
         held[f"{to.target.name}/network.back"] -= costs.back
         held[f"{to.target.name}/unfollowed"] += noticed
         path, to = again
-        self.goes_by(path)
+        self.disk = path
         held[f"{self.name}/block.stacked"] += away
         held += self._rows(costs, to)
         writer.now = back + away

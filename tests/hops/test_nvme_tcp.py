@@ -87,7 +87,7 @@ def test_a_disk_of_two_paths_takes_them_in_turn(tmp_path: Path, apart: bool, lat
     writer = initiator.writer()
     for number in range(120):
         path, to = ways[number % 2]
-        initiator.goes_by(path)
+        initiator.disk = path
         initiator.write(writer, to, [drawn(random)], flush=number % 3 == 0)
     found = found_in(tmp_path, initiator, *dict.fromkeys(targets))
     told = [(each.asked, each.followed, each.ambiguous) for each in found.quality.crossings]
@@ -174,8 +174,8 @@ def test_a_path_that_fails_has_its_bios_taken_by_the_other(tmp_path: Path) -> No
     found = found_in(tmp_path, initiator, target)
     assert crossing(found) == ("nvme-tcp", 12, 12, 0)
     assert found.quality.connections == (
-        "initiator: nvme0c0n1 (NVMe over TCP): 1 request ended without an answer, for another "
-        "path: block.stacked until then",
+        "initiator: 259:1 (a path of NVMe over TCP): 1 request ended without an answer, for "
+        "another path: block.stacked until then",
     )
     met_but_for_rounding(found, writer)
 

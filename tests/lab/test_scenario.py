@@ -75,6 +75,18 @@ def test_a_variant(tmp_path: Path) -> None:
     assert not changed.injections
 
 
+def test_a_variant_has_faults_of_its_own(tmp_path: Path) -> None:
+    """Of those two, only the one that the variant has two paths for."""
+    document = path_document()
+    fault = {"workload": "fdatasync", "machine": "server", "command": "true"}
+    document["faults"] = [{"name": "restarts", **fault}]
+    document["variants"][0]["faults"] = [{"name": "path-goes", **fault}]
+    scenario = read_scenario(write(document, tmp_path))
+    changed = with_variant(scenario, scenario.variants[0])
+    assert [found.name for found in scenario.faults] == ["restarts"]
+    assert [found.name for found in changed.faults] == ["path-goes"]
+
+
 def test_a_variant_of_a_machine(tmp_path: Path) -> None:
     document = path_document()
     document["variants"][0]["replace"] = {"guest": {"cpus": 2}}
@@ -300,6 +312,13 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
         lambda found: found["injections"][0].update(rows=["server/devise.*"]),
         "injections[0].rows: there is no row devise.*",
         "did you mean device.",
+    ),
+    "a fault of a variant": (
+        lambda found: found["variants"][0].update(
+            faults=[{"name": "f", "workload": "fdatasync", "machine": "srever", "command": "true"}]
+        ),
+        "variants[0].faults[0].machine: there is no machine srever",
+        "did you mean server?",
     ),
     "a variant of no step": (
         lambda found: found["variants"][0].update(replace={"imago": {}}),

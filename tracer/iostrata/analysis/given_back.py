@@ -4,9 +4,7 @@ or their bios to another path, out."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 
@@ -16,9 +14,6 @@ from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of
 from iostrata.stitch import requests_of, whole
 from iostrata.trace import Trace
 
-# Of NVMe: one controller's way to a disk of several.
-PATH: Final = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
-
 
 def given_back(trace: Trace) -> Iterator[str]:
     """Mostly as its connection ended. From then on they are queued, as by nothing of this machine's
@@ -26,7 +21,10 @@ def given_back(trace: Trace) -> Iterator[str]:
     """
     blocks = trace.facts.blocks
     disks = {key: found[0] for key, block in blocks.items() if (found := network_of(block))}
-    paths = any(PATH.fullmatch(blocks[key].name) for key in disks)
+    # One controller's way to a disk (nvme0c0n1), whose numbers sysfs tells nobody: the kernel hides
+    # it (8ddcd653257c, "block: introduce GENHD_FL_HIDDEN").
+    paths = trace.points["nvme_complete_rq"].values("dev") - blocks.keys()
+    disks |= dict.fromkeys(sorted(paths), "a path of NVMe over TCP")
     if not disks or not (paths or len(trace.points["block_rq_requeue"])):
         return
     requests = requests_of(whole(trace))[0]
@@ -42,7 +40,7 @@ def given_back(trace: Trace) -> Iterator[str]:
             *_handed_on(np.flatnonzero(mine & ~requeued)),
         ]
         if words:
-            yield f"{blocks[key].name} ({kind}): {', '.join(words)}"
+            yield f"{trace.facts.device_name(key)} ({kind}): {', '.join(words)}"
 
 
 def _issued_again(complete_ns: Ints, again_ns: Ints, rows: Ints) -> Iterator[str]:

@@ -36,6 +36,7 @@ def contradictions(scenario: Scenario) -> Problems:
             changed = with_variant(scenario, variant)
             yield from _machines(changed)
             yield from _stack(changed)
+            yield from _rounds(changed, f"variants[{number}].")
         except msgspec.ValidationError as error:
             yield key, str(error), "give keys of machines and steps"
 
@@ -75,7 +76,8 @@ def _stack(scenario: Scenario) -> Problems:
             yield f"{at}.{key}", problem, hint
 
 
-def _rounds(scenario: Scenario) -> Problems:
+def _rounds(scenario: Scenario, of: str = "") -> Problems:
+    """``of``: the keys that its faults are below."""
     rounds = list(scenario.rounds())
     others = (*scenario.injections, *scenario.faults)
     names = [each.name for each in rounds] + [each.name for each in others]
@@ -91,7 +93,7 @@ def _rounds(scenario: Scenario) -> Problems:
     for number, injection in enumerate(scenario.injections):
         yield from _injection(f"injections[{number}]", injection, scenario)
     for number, fault in enumerate(scenario.faults):
-        yield from _fault(f"faults[{number}]", fault, scenario)
+        yield from _fault(f"{of}faults[{number}]", fault, scenario)
 
 
 def _injection(key: str, injection: Injection, scenario: Scenario) -> Problems:

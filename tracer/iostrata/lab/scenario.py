@@ -128,12 +128,13 @@ class Checks(Strict, frozen=True, kw_only=True):
 class Variant(Strict, frozen=True, kw_only=True):
     """The scenario once more, as NAME-VARIANT, with keys of machines and steps replaced.
 
-    It has neither injections nor faults.
+    It has no injections, and only ``faults`` of its own.
     """
 
     name: Name
     description: str
     replace: dict[Name, dict[str, Any]]
+    faults: tuple[Fault, ...] = ()
 
 
 class Scenario(Strict, frozen=True, kw_only=True):
@@ -215,7 +216,7 @@ def with_variant(scenario: Scenario, variant: Variant) -> Scenario:
         machines=with_keys(scenario.machines, variant.replace),
         stack=with_keys(scenario.stack, variant.replace),
         injections=(),
-        faults=(),
+        faults=variant.faults,
         variants=(),
     )
 
