@@ -100,6 +100,27 @@ def test_rows_are_the_account(made: object, seed: int | None, tmp_path: Path) ->
     assert found.quality.ties["time"] == 0
 
 
+def test_a_request_whose_end_was_not_seen_is_its_bios_all_the_same(tmp_path: Path) -> None:
+    """Bios are tied by place: the next request that holds these sectors is another write's."""
+    world = World()
+    writer = Writer(world, 100, DISK, 1_000_000)
+    for _ in range(2):
+        writer.now += PAUSE_NS
+        writer.enter()
+        writer.cpu(2_000)
+        writer.data(Request(scheduler=None, device=30_000, sector=4096))
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.finish()
+    world.builder._rows["block_rq_complete"].pop(0)
+    found = analysed(printed(world), tmp_path)
+    unseen, seen = (account(found, write) for write in range(2))
+    assert seen == writer.truth[1]
+    assert unseen["syscall"] == seen["syscall"]
+    assert unseen["residual"] >= 30_000
+    assert "block.Q2D" not in unseen
+    assert "device.data" not in unseen
+
+
 def test_a_lost_line_is_known_by_its_number(tmp_path: Path) -> None:
     world, _ = writes(200)
     found = analysed(printed(world, lost="block_rq_complete"), tmp_path, status=7)
@@ -222,7 +243,7 @@ def test_what_the_script_does_not_tell_is_said(tmp_path: Path) -> None:
     found = analysed(text, tmp_path)
     told = {gap.layer: gap for gap in found.quality.not_observed}
     assert "their writes are not analysed" in told["io_uring_enter (12)"].reason
-    assert told["kernel workers"].merged_into == "unattributed"
+    assert told["kernel workers"].merged_into == "block.Q2D and unattributed"
     assert told["block.Q2G to I2D"].merged_into == "block.Q2D"
     assert not any("--detail" in gap.reason for gap in found.quality.not_observed)
     assert found.quality.cost

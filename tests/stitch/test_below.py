@@ -585,3 +585,18 @@ def test_a_loop_device_on_ext4_is_as_busy_as_the_disk_below_it() -> None:
             total += max(end - max(begin, since), 0)
             since = max(since, end)
         assert total == device[number]
+
+
+def test_a_later_use_of_a_requests_pointer_is_not_its_end() -> None:
+    """Its completion was not seen; the pointer's next use is for an empty flush, which is not
+    issued itself, and completes without data."""
+    world = World()
+    disk = Block(world, SDA)
+    disk.queue(2_000, 100, 0xB0)
+    world.emit("block_rq_issue", 2_500, 100, request_key=0xA0, bio_key=0xB0, dev=SDA, sector=8,
+               size_bytes=8192, flags=DATA)  # fmt: skip
+    disk.flush(30_000, 45_000, 0xA8, 0xB7, 0xA0)
+    one_write(world, SDA, 51_000, off=3_000)
+    (account,) = accounts(told(world))[100]
+    assert "device.data" not in account
+    assert account["residual"] >= 27_000

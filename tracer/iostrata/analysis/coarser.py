@@ -9,6 +9,7 @@ from typing import Final
 from iostrata.layers import BEFORE_REQUESTS
 from iostrata.model import NotObserved
 from iostrata.trace import UNSEEN_CALLS, Trace, by_script
+from iostrata.trace.layout import CALL_MSYNC
 
 ASYNCHRONOUS: Final = ("io_uring_enter", "io_submit")
 COPIES: Final = ("sendfile64", "splice", "copy_file_range")
@@ -20,9 +21,10 @@ def coarser(trace: Trace) -> Iterator[NotObserved]:
         return
     within, _ = BEFORE_REQUESTS
     yield NotObserved("block.Q2G to I2D", "not by bpftrace's script", within)
-    yield NotObserved(
-        "kernel workers", "not by bpftrace's script: what they did for a write", "unattributed"
-    )
+    what = "not by bpftrace's script: what they did for a write"
+    yield NotObserved("kernel workers", what, "block.Q2D and unattributed")
+    if CALL_MSYNC in trace.points["syscall"].values("call"):
+        yield NotObserved("files of msync", "not by bpftrace's script", "")
     yield NotObserved("bpftrace", "when it has a writer's CPU: that is in any row", "")
     if any(mount.file_system == "xfs" for mount in trace.facts.mounts) and len(
         trace.points["xfs_file_fsync"]

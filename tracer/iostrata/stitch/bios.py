@@ -205,16 +205,24 @@ def _is_old(window: Window) -> bool:
 def _merged(
     begun: Begun, rows: Ints, requests: Requests, whole: NDArray[np.bool_]
 ) -> tuple[Ints, Ints]:
-    """Bios whose request is not told are in the next one on their disk that holds their sectors.
+    """Bios whose request is not told are in the next one on their disk that holds their sectors;
+    if the end of that was not seen, theirs was not either.
 
     ``whole``: the requests of which not all bios are told.
     """
+    unended = requests.unended
     found: list[tuple[Ints, Ints]] = [(rows[:0], rows[:0])]
     rows = rows[begun.size_bytes[rows] > 0]
     for disk in distinct(begun.device_key[rows]):
         left = rows[begun.device_key[rows] == disk]
-        candidates = np.flatnonzero(whole & ~requests.flush & (requests.device_key == disk))
-        place = np.searchsorted(requests.issue_ns[candidates], begun.time_ns[left])
+        ended = np.flatnonzero(whole & ~requests.flush & (requests.device_key == disk))
+        gone = np.flatnonzero((unended.device_key == disk) & (unended.size_bytes > 0))
+        issue = np.concatenate([requests.issue_ns[ended], unended.issue_ns[gone]])
+        order = np.argsort(issue, kind="stable")
+        candidates = np.concatenate([ended, np.full(len(gone), -1)])[order]
+        sector = np.concatenate([requests.sector[ended], unended.sector[gone]])[order]
+        size = np.concatenate([requests.size_bytes[ended], unended.size_bytes[gone]])[order]
+        place = np.searchsorted(issue[order], begun.time_ns[left])
         for _ in range(SEARCH):
             ahead = place < len(candidates)
             left, place = left[ahead], place[ahead]
@@ -222,9 +230,9 @@ def _merged(
                 break
             candidate = candidates[place]
             first, last = begun.sector[left], begun.sector[left] + begun.size_bytes[left] // 512
-            begin = requests.sector[candidate]
-            holds = (begin < last) & (begin + requests.size_bytes[candidate] // 512 > first)
-            found.append((left[holds], candidate[holds]))
+            holds = (sector[place] < last) & (sector[place] + size[place] // 512 > first)
+            told = holds & (candidate >= 0)
+            found.append((left[told], candidate[told]))
             left, place = left[~holds], place[~holds] + 1
     return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
 

@@ -29,6 +29,16 @@ OP_DISCARD: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
+class Unended:
+    """Requests that were issued, and whose end was not seen."""
+
+    device_key: Ints
+    sector: Ints
+    size_bytes: Ints
+    issue_ns: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Requests:
     """Requests that were issued and completed: one row each, in order of issue.
 
@@ -39,7 +49,7 @@ class Requests:
     ``issuer``: the thread that was running when it was issued. ``issued_by``, ``completed_by``:
     the kernel thread that did so itself, -1: none.
     ``disks``: keys of the devices that have requests at all (others complete bios
-    themselves).
+    themselves). ``unended``: those that are no rows here.
     """
 
     key: Ints
@@ -58,6 +68,7 @@ class Requests:
     issued_by: Ints
     completed_by: Ints
     disks: Ints
+    unended: Unended
 
 
 def requests_of(window: Window) -> tuple[Requests, Columns]:
@@ -90,15 +101,16 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
     returned = (complete < 0) & (time >= 0) & (time < until)
     complete = np.where(returned, time, complete)
     # What lost its bios to another path (blk_steal_bios) ends without any: for them it is given
-    # back, too.
-    empty = np.flatnonzero(done["size_bytes"] == 0)
+    # back, too.  What has one and no data is a flush in a later use of the pointer.
+    empty = np.flatnonzero((done["size_bytes"] == 0) & (done["bio_key"] == 0))
     last = AsOf(done["request_key"][empty], done["time_ns"][empty])
     time = at(done["time_ns"], at(empty, last.at_or_before(key, until - 1)))
     robbed = (complete < 0) & (time >= issue)
     complete = np.where(robbed, time, complete)
     returned |= robbed
     # Mostly all: then nothing is copied.
-    kept = slice(None) if (complete >= 0).all() else np.flatnonzero(complete >= 0)
+    left = np.flatnonzero(complete < 0)
+    kept = np.flatnonzero(complete >= 0) if len(left) else slice(None)
     operation = issued["flags"] & OPERATION_MASK
     return Requests(
         key=key[kept],
@@ -117,6 +129,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         issued_by=_threads(issued)[kept],
         completed_by=at(_threads(done), completion)[kept],
         disks=distinct(np.concatenate([distinct(issued["dev"]), distinct(done["dev"])])),
+        unended=Unended(issued["dev"][left], issued["sector"][left], size[left], issue[left]),
     ), done
 
 
