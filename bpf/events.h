@@ -140,6 +140,15 @@ enum wake_context {
 	WAKE_INTERRUPT, /* an interrupt did, whatever thread it came upon */
 };
 
+/* By the kernel's own count a thread left the CPU more often in the call that it ends than it was
+ * seen to: the kernel ran no program then. */
+struct hidden_event {
+	EVENT_HEADER;
+	unsigned long long enter_ns;
+	unsigned int count;
+	unsigned int pad;
+};
+
 /* A file system's sync of one file, recorded when it returns. */
 struct fs_sync_event {
 	EVENT_HEADER;
@@ -925,7 +934,8 @@ struct bluestore_event {
 	P(ext4_fc_commit_stop, fast_commit_event)   \
 	P(nbd_payload_received, wire_event)         \
 	P(target_file, target_file_event)           \
-	P(block_bio_asleep, asleep_event)
+	P(block_bio_asleep, asleep_event)           \
+	P(sched_hidden, hidden_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -247,6 +247,8 @@ struct task_struct {
 	struct files_struct *files;
 	struct mm_struct *mm;
 	struct bio_list *bio_list; /* two of them */
+	unsigned long nvcsw;       /* how often it left the CPU, of its own will */
+	unsigned long nivcsw;      /* and not */
 	__u64 start_time;
 	char comm[16];
 };

@@ -119,6 +119,10 @@ struct thread {
 
 	/* when it was moved last from one CPU's queue to another's */
 	unsigned long long moved_ns;
+
+	unsigned int
+		switches; /* how often it had left the CPU when its call began, and since as told */
+	unsigned int switches_pad;
 } __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */

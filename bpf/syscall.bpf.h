@@ -25,6 +25,25 @@ static __always_inline bool call_is_durable(const struct thread *thread)
 	return !call_writes(thread) || thread->open_flags & O_DSYNC || thread->rwf;
 }
 
+/* The kernel counts a switch before it tells of it (__schedule). */
+static __always_inline __u32 switches_of_current(void)
+{
+	return CURRENT(struct task_struct, nvcsw) + CURRENT(struct task_struct, nivcsw);
+}
+
+/* Seldom: a kernel that shows all its switches never comes here. */
+static __noinline void hidden_tell(const struct thread *thread, __u32 count)
+{
+	union event *e = emit_reserve(POINT_sched_hidden);
+
+	if (!e)
+		return;
+	e->sched_hidden.enter_ns = thread->enter_ns;
+	e->sched_hidden.count = count;
+	e->sched_hidden.pad = 0;
+	emit_submit(e, POINT_sched_hidden);
+}
+
 static __always_inline void call_begin(struct thread *thread, const struct file_identity *file)
 {
 	thread->file_key = file->file_key;
@@ -36,6 +55,9 @@ static __always_inline void call_begin(struct thread *thread, const struct file_
 		thread->name_tag = file_tell(file, thread->name_tag);
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
+	/* Behind that: from here on each switch is counted by both. */
+	barrier();
+	thread->switches = switches_of_current();
 }
 
 static __always_inline void call_is(struct thread *thread, __u8 call, __s64 offset_bytes,
@@ -66,9 +88,12 @@ static __always_inline __s64 offset_moved(const struct thread *thread, __s64 res
 
 static __always_inline void call_end(struct thread *thread, __s64 result)
 {
+	__u32 hidden = switches_of_current() - thread->switches;
 	union event *e;
 
 	caller_announce(thread);
+	if (unlikely(hidden))
+		hidden_tell(thread, hidden);
 	e = emit_reserve(POINT_syscall);
 	if (e) {
 		e->syscall.enter_ns = thread->enter_ns;

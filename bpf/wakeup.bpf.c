@@ -154,6 +154,7 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 		e->sched_resume.idle_ns = idle_ns;
 		emit_submit(e, POINT_sched_resume);
 	}
+	thread->switches++;
 	thread->waker_tid = 0;
 	thread->waker_cpu = 0;
 	thread->waker_context = WAKE_UNKNOWN;

@@ -114,3 +114,32 @@ def test_unattributed_time_is_told_by_where_it_was_slept(tmp_path: Path) -> None
 
 def test_without_stacks_nothing_is_told(tmp_path: Path) -> None:
     assert analysed(world_of_waits(stacks=False), tmp_path / "r").quality.sites == ()
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_call_in_which_a_switch_was_not_seen_may_have_slept_anywhere(
+    tmp_path: Path, hidden: bool
+) -> None:
+    """By the kernel's own count it left the CPU once more than it was seen to."""
+    world = World()
+    world.builder.block(DISK, "sda")
+    writer = Writer(world, 200, DISK, 1_000_000)
+    for number in range(3):
+        writer.enter()
+        begin = writer.now
+        writer.cpu(1_000)
+        writer.data(Request(device=70_000))
+        writer.cpu(20_000)
+        if hidden and number == 1:
+            world.emit("sched_hidden", writer.now, 200, enter_ns=begin, count=1)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        writer.finish()
+    found = analysed(world, tmp_path / "r")
+    rows = {
+        layer.name: times.tolist() for layer, times in zip(found.layers, found.time_ns, strict=True)
+    }
+    assert rows["device.data"] == [70_000] * 3
+    unseen = 21_000 if hidden else 0
+    assert rows["syscall"] == [21_000, 21_000 - unseen, 21_000]
+    assert found.residual_ns.tolist() == [0, unseen, 0]
+    assert found.quality.unseen == ((Unseen("local", 1, unseen / 3),) if hidden else ())

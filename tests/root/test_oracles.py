@@ -88,7 +88,9 @@ def holds_together(breakdown: Breakdown, lossless: bool = True) -> None:
     """Identity write by write; the residual small in the mean, at p50 and at p99; nothing lost."""
     total = breakdown.writes.latency_ns
     assert np.array_equal(breakdown.time_ns.sum(axis=0) + breakdown.residual_ns, total)
-    assert abs(breakdown.residual_ns.mean()) <= 0.01 * total.mean()
+    # This machine's kernel may hide a switch now and then, which is told.
+    hidden_ns = sum(sleeps.time_ns for sleeps in breakdown.quality.unseen)
+    assert abs(breakdown.residual_ns.mean() - hidden_ns) <= 0.01 * total.mean()
     for percent in (50, 99):
         assert np.percentile(breakdown.residual_ns, percent) <= 0.01 * np.percentile(total, percent)
     assert not (lossless and breakdown.quality.lost)

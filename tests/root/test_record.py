@@ -28,7 +28,7 @@ from tests.root.conftest import IOSTRATA, iostrata
 
 WRITES = 50
 # Sleeps of a run: some machines' kernels hide events while certain tasks have a CPU.
-UNSEEN = 2
+UNSEEN = 3
 METHODS = {
     "fdatasync": ("0", "os.fdatasync(fd)"),
     "fsync": ("0", "os.fsync(fd)"),

@@ -41,10 +41,12 @@ Sites = Counter[tuple[str, str]]
 class Asleep:
     """Time that pieces slept on a machine for no cause that was observed: one row a stretch.
 
-    ``event``: row of the sleep among the window's sched_resume events, -1: not found.
+    ``span``: what it is of among the view's. ``event``: row of the sleep among the window's
+    sched_resume events, -1: it was not seen either.
     """
 
     view: View
+    span: Ints
     event: Ints
     took_ns: Ints
 
@@ -91,14 +93,19 @@ def asleep_of(lifted: Lifted, slept: Spans) -> list[Asleep]:
     by_owner = AsOf(
         asleep.owner * len(ranks) + np.searchsorted(ranks, asleep.rank), asleep.begin_ns
     )
-    found = by_owner.at_or_before(owner * len(ranks) + np.searchsorted(ranks, rank), since)
+    key = owner * len(ranks) + np.searchsorted(ranks, rank)
+    found = by_owner.at_or_before(key, since)
+    # Behind the end of a sleep that was seen, it is of a call in which not all were.
+    seen = at(asleep.end_ns, found) > since
+    found = np.where(seen, found, by_owner.at_or_after(key, np.zeros_like(since)))
     number = at(asleep.of, found)
     views = lifted.views
     view_of = np.searchsorted([view.first for view in views], number, side="right") - 1
     result = []
     for place, view in enumerate(views):
         mine = np.flatnonzero((view_of == place) & (number >= 0))
-        result.append(Asleep(view, _events(view, number[mine] - view.first), took[mine]))
+        span = number[mine] - view.first
+        result.append(Asleep(view, span, _events(view, span), took[mine]))
     return result
 
 
@@ -124,9 +131,10 @@ def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:
     for some in asleep:
         columns = some.view.window.columns("sched_resume", "wake_ns", "state")
         unseen = (columns["wake_ns"] == 0) & (columns["state"] != 0)
-        mine = (at(unseen.astype(np.int64), some.event) > 0) & (some.took_ns > 0)
+        mine = (some.event < 0) | (at(unseen.astype(np.int64), some.event) > 0)
+        mine &= some.took_ns > 0
         if mine.any():
-            count = len(distinct(some.event[mine]))
+            count = len(distinct(some.span[mine]))
             yield some.view.window.trace.machine, count, int(some.took_ns[mine].sum())
 
 

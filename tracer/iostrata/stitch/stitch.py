@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
@@ -292,6 +293,8 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     calls = np.flatnonzero((pieces.request_key == 0) | window.serves)
     spans.add(calls, window.floor, pieces.begin_ns[calls], pieces.end_ns[calls])
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
+    hidden = calls[_left_unseen(window, calls)]
+    spans.add(hidden, "blocked", pieces.begin_ns[hidden], pieces.end_ns[hidden])
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
         # What the submitter itself did for the request before it was on its way.
@@ -306,6 +309,16 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
             )
             until = np.minimum(at(submitted["time_ns"], found), pieces.end_ns[requests])
             spans.add(requests, "syscall", begin, until)
+
+
+def _left_unseen(window: Window, calls: Ints) -> NDArray[np.bool_]:
+    """In which calls a thread left the CPU and nobody saw it: whatever no layer claims of such a
+    one, it may have slept."""
+    told = window.columns("sched_hidden", "tid")
+    tid, end = window.pieces.tid[calls], window.pieces.end_ns[calls]
+    last = AsOf(told["tid"], told["time_ns"]).at_or_before(tid, end)
+    unseen: NDArray[np.bool_] = at(told["time_ns"], last) > window.pieces.begin_ns[calls]
+    return unseen
 
 
 def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:

@@ -114,6 +114,7 @@ POINTS: dict[str, int] = {
     "nbd_payload_received": 101,
     "target_file": 102,
     "block_bio_asleep": 103,
+    "sched_hidden": 104,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -220,6 +221,7 @@ STRUCT_OF: dict[str, str] = {
     "nbd_payload_received": "wire_event",
     "target_file": "target_file_event",
     "block_bio_asleep": "asleep_event",
+    "sched_hidden": "hidden_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -929,6 +931,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("bio_key", "<u8", 16),
         ("dev", "<u4", 24),
         ("subject_tid", "<u4", 28),
+    ),
+    "hidden_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("enter_ns", "<u8", 16),
+        ("count", "<u4", 24),
     ),
 }
 
