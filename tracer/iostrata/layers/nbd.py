@@ -25,7 +25,7 @@ NBD: Final = Declaration(
             ("syscall",),
             "qemu-nbd's one thread, which has its pool's threads carry out one call after the "
             "other, is busy or has no CPU.",
-            "#aed581",
+            "#827717",
             "net",
         ),
         Row(
