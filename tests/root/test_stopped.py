@@ -60,7 +60,9 @@ def test_a_command_that_was_stopped_ends_with_its_recorder(
     """Nobody else would ever have it go on."""
     pid = disk / "pid"
     command = ["sh", "-c", f"echo $$ >{pid}; kill -STOP $$; exec sleep 100"]
-    words = [str(recorder), "-o", str(disk / "recording"), "--", *command]
+    # With nohup a hang-up is ignored, and so it is by every program that is started then.
+    heeding = ["env", "--default-signal=HUP"]
+    words = [*heeding, str(recorder), "-o", str(disk / "recording"), "--", *command]
     with subprocess.Popen(words, text=True) as process:
         wait_for(pid, process)
         stopped = int(wait_for_text(pid))
