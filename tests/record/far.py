@@ -7,6 +7,7 @@ What a machine answers otherwise than this one does is a program in its director
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ import pytest
 
 from iostrata.cli import capture
 from iostrata.record import recorder
+from iostrata.record.place import KEEPER
 from iostrata.record.ssh import COMMAND, Ssh
 
 SSH: Final = """#!/bin/bash
@@ -140,3 +142,14 @@ def set_up(directory: Path, monkeypatch: pytest.MonkeyPatch, *machines: str) -> 
     monkeypatch.setattr(recorder, "PACKAGED", far.directory / "recorder")
     monkeypatch.setattr(capture, "check_ebpf", lambda: None)
     return far
+
+
+def keepers(place: Path) -> list[int]:
+    """Processes that are keepers of that directory, or of one in it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes()
+            if KEEPER.encode() in words and bytes(place) in words:
+                found.append(int(process.name))
+    return found

@@ -7,8 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,24 +14,11 @@ import pytest
 from iostrata.cli import status_of
 from iostrata.foreign import MOST_SAID
 from iostrata.record.permission import BTF
-from tests.cli.recordings import small_recording
-from tests.record.far import Far, set_up
-from tests.record.test_machines import RECORD, keepers, names
+from tests.record.far import Far
+from tests.record.test_machines import RECORD, names
 
 pytestmark = pytest.mark.skipif(not BTF.exists(), reason="this kernel has no BTF")
 DRIPPING = "while printf x; do sleep 0.2; done"
-
-
-@pytest.fixture
-def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
-    monkeypatch.chdir(tmp_path)
-    small_recording(tmp_path / "far" / "trace")
-    far = set_up(tmp_path, monkeypatch, "vm", "nas")
-    yield far
-    for keeper in keepers(far.places):
-        # One that finds its directory gone ends by itself.
-        with suppress(ProcessLookupError):
-            os.killpg(keeper, 9)
 
 
 def interrupting(program: str) -> str:

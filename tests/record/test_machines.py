@@ -8,8 +8,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,27 +19,13 @@ from iostrata.cli import status_of
 from iostrata.record.interruption import Interruption
 from iostrata.record.machines import END_LIMIT_S, Plan, stop
 from iostrata.record.permission import BTF
-from iostrata.record.place import KEEPER
 from iostrata.record.recorder import Request
 from iostrata.record.ssh import Ssh, SshSession
-from tests.cli.recordings import small_recording
-from tests.record.far import Far, set_up
+from tests.record.far import Far, keepers
 
 pytestmark = pytest.mark.skipif(not BTF.exists(), reason="this kernel has no BTF")
 PATIENCE_S = 60
 RECORD = ("record", "-o", "out", "--machine", "guest=ssh:vm", "--machine", "server=ssh:nas")
-
-
-@pytest.fixture
-def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
-    monkeypatch.chdir(tmp_path)
-    small_recording(tmp_path / "far" / "trace")
-    far = set_up(tmp_path, monkeypatch, "vm", "nas")
-    yield far
-    for keeper in keepers(far.places):
-        # One that finds its directory gone ends by itself.
-        with suppress(ProcessLookupError):
-            os.killpg(keeper, signal.SIGKILL)
 
 
 def recorded() -> dict[str, Any]:
@@ -166,17 +151,6 @@ def test_who_is_killed_leaves_keepers_there(far: Far) -> None:
     for place in (first, second):
         assert (far.places / place / "trace" / "metadata").exists()
         assert len(keepers(far.places / place)) == 1
-
-
-def keepers(place: Path) -> list[int]:
-    """Processes that are keepers of that directory, or of one in it."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (process / "cmdline").read_bytes()
-            if KEEPER.encode() in words and bytes(place) in words:
-                found.append(int(process.name))
-    return found
 
 
 def eventually(what: Callable[[], bool]) -> None:

@@ -25,7 +25,7 @@ def with_cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> B
     clone, above = _cloned(begun, requests, ends, facts)
     if not len(clone):
         return begun
-    none, flush = np.full(len(clone), -1), requests.flush[clone]
+    none, zero, flush = np.full(len(clone), -1), np.zeros_like(clone), requests.flush[clone]
     more = Begun(
         kind=np.full(len(clone), QUEUED),
         key=np.where(flush, requests.key[clone], requests.bio_key[clone]),
@@ -35,10 +35,10 @@ def with_cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> B
         sector=requests.sector[clone],
         size_bytes=requests.size_bytes[clone],
         flags=requests.operation[clone],
-        kernel_thread=none * 0 + 1,
+        kernel_thread=np.ones_like(clone),
         above_key=requests.key[above],
-        held=none * 0,
-        data_tid=none * 0,
+        held=zero,
+        data_tid=zero,
         parent_key=none,
         old_device_key=none,
         old_sector=none,
@@ -54,8 +54,11 @@ def _cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> tuple
     found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     place = pair_key(requests.sector, requests.size_bytes)
     for block in facts.blocks.values():
+        # Most are on nothing: their requests need not be looked for.
+        if block.backing or not block.lower_keys:
+            continue
         own = np.flatnonzero(requests.device_key == block.device_key)
-        if not len(own) or block.backing or not block.lower_keys:
+        if not len(own):
             continue
         below = np.array([facts.disk_of(key) for key in block.lower_keys])
         rows = np.flatnonzero(one_of(requests.device_key, below))
