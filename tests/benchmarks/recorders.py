@@ -77,10 +77,10 @@ def recorder_of(commit: str | None) -> Iterator[Path]:
 class Recording:
     """A recorder that looks at one process, until it is asked to end."""
 
-    def __init__(self, recorder: Path, directory: Path, pid: int) -> None:
+    def __init__(self, recorder: Path, directory: Path, pid: int, *options: str) -> None:
         self.directory = directory
         ours, theirs = os.pipe()
-        command = [recorder, "-o", directory, "--stats", "--pid", pid, "--status-fd", theirs]
+        command = [recorder, "-o", directory, *options, "--pid", pid, "--status-fd", theirs]
         self.process = subprocess.Popen([str(word) for word in command], pass_fds=[theirs])
         os.close(theirs)
         self.status = os.fdopen(ours)
@@ -118,7 +118,7 @@ def round_of(recorders: list[Path], order: list[int], place: Path, writes: int) 
             recordings: dict[int, Recording] = {}
             for which in order:
                 path = Path(directory) / str(which)
-                recordings[which] = Recording(recorders[which], path, writer.pid)
+                recordings[which] = Recording(recorders[which], path, writer.pid, "--stats")
             before = {which: recordings[which].programs() for which in order}
             writer.communicate(b"\n")
         after = {which: recordings[which].programs() for which in order}

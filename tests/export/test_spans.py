@@ -11,6 +11,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.cli import status_of
+from iostrata.crew import FEWEST
 from iostrata.export import spans
 from iostrata.recording import open_recording
 
@@ -68,3 +69,13 @@ def test_batches_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (
         b"iostrata.spans/1" in parquet.read_schema(tmp_path / "whole.parquet").metadata[b"iostrata"]
     )
+
+
+def test_several_processes_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans, "WRITES_AT_ONCE", 7)
+    files = [tmp_path / jobs for jobs in ("1", "3")]
+    for file in files:
+        words = ["export", str(RECORDINGS / "xfs_log"), "--spans", str(file), "-q"]
+        assert status_of([*words, "--jobs", file.name]) == 0
+    assert parquet.ParquetFile(files[0]).num_row_groups > FEWEST
+    assert files[0].read_bytes() == files[1].read_bytes()

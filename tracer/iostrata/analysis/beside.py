@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -15,35 +16,38 @@ from iostrata.analysis.left_out import below
 from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top
 from iostrata.columns import Ints, Union, overlapping
+from iostrata.crew import each
 from iostrata.hops import lift
 from iostrata.model import Quality
 from iostrata.stitch import Audit, Idle
 
 
-def beside(found: Prepared, rows: Ints, quality: Quality) -> Quality:
+def beside(found: Prepared, rows: Ints, quality: Quality, jobs: int = 1) -> Quality:
     """``quality``, with what was left over while those writes (rows) slept, and only then.
 
-    Their windows alone are stitched; with their neighbours, in whose writes it may be, if anything
-    is to be told.
+    Their windows alone are stitched, by ``jobs`` processes; with their neighbours, in whose writes
+    it may be, if anything is to be told.
     """
-    audits = _audits(found, rows, neighbours=False)
+    audits = _audits(found, rows, jobs, neighbours=False)
     if left_over(audits)[0]:
-        audits = _audits(found, rows, neighbours=True)
+        audits = _audits(found, rows, jobs, neighbours=True)
     left, _, asleep_ns = left_over(audits)
     latency_ns = max(int(found.writes.latency_ns[rows].sum()), 1)
     return replace(quality, left_over=left, left_over_share=asleep_ns / latency_ns)
 
 
-def _audits(found: Prepared, rows: Ints, *, neighbours: bool) -> Audits:
+def _audits(found: Prepared, rows: Ints, jobs: int, *, neighbours: bool) -> Audits:
     return Audits([
         audit
         for top in found.tops
         if len(units := top.units_of(rows))
-        for audit in _audits_of(found, top, units, neighbours)
+        for audit in _audits_of(found, top, units, jobs, neighbours)
     ])  # fmt: skip
 
 
-def _audits_of(found: Prepared, top: Top, units: Ints, neighbours: bool) -> Iterator[Audit]:
+def _audits_of(
+    found: Prepared, top: Top, units: Ints, jobs: int, neighbours: bool
+) -> Iterator[Audit]:
     pieces = top.pieces
     mine = np.isin(pieces.unit, units)
     while_mine = {
@@ -56,9 +60,14 @@ def _audits_of(found: Prepared, top: Top, units: Ints, neighbours: bool) -> Iter
     holding = np.array([mine[rows].any() for rows in every])
     if neighbours:
         holding |= np.append(holding[1:], False) | np.append(False, holding[:-1])
-    for number in np.flatnonzero(holding).tolist():
-        for audit in lift(found.path.graph, top.node, every[number]).audits:
-            yield replace(audit, idle=_within(audit.idle, while_mine[audit.machine]))
+
+    def window(number: int) -> list[Audit]:
+        return [
+            replace(audit, idle=_within(audit.idle, while_mine[audit.machine]))
+            for audit in lift(found.path.graph, top.node, every[number]).audits
+        ]
+
+    yield from chain.from_iterable(each(window, np.flatnonzero(holding).tolist(), jobs))
 
 
 def _within(idle: Idle, times: Union) -> Idle:

@@ -135,13 +135,13 @@ def export(
         chosen = choice.rows(found.writes)
         rows = _rows(found, chosen, first, last, bool(writes), story) if perfetto else chosen
         quality = quality_of(found.path, found.plain_writes, {})
-        quality = beside(found, chosen if spans else rows, quality)
+        quality = beside(found, chosen if spans else rows, quality, jobs)
         if perfetto:
             with _named(perfetto, story) as file:
                 write_perfetto(file, found, rows, slices_of(found, rows))
         if spans:
             with _named(spans, story) as file:
-                write_parquet(file, batches(found, chosen), quality, SPANS)
+                write_parquet(file, batches(found, chosen, jobs), quality, SPANS)
     if parquet or csv:
         breakdown = told(source, Op(op.value), jobs, not no_cache, quiet, found)
         quality = breakdown.quality

@@ -16,6 +16,7 @@ import numpy as np
 
 from iostrata.analysis import Prepared
 from iostrata.columns import Ints
+from iostrata.crew import each
 from iostrata.export.rows import Column
 from iostrata.export.slices import slices_of
 from iostrata.stitch import Spans
@@ -25,14 +26,20 @@ KINDS: Final = ("work", "held")
 UNATTRIBUTED: Final = "unattributed"
 
 
-def batches(found: Prepared, wanted: Ints) -> Iterator[list[Column]]:
-    """The spans of some writes (rows), a few at a time; first of one kind, then of the other."""
-    for first in range(0, len(wanted), WRITES_AT_ONCE):
+def batches(found: Prepared, wanted: Ints, jobs: int = 1) -> Iterator[list[Column]]:
+    """The spans of some writes (rows), a few at a time; first of one kind, then of the other.
+
+    ``jobs``: by so many processes.
+    """
+
+    def batch(first: int) -> tuple[list[Column], list[Column]]:
         slices = slices_of(found, wanted[first : first + WRITES_AT_ONCE])
         named = np.array([layer is not None for layer in found.path.layers])
-        spans = slices.spans
-        yield _columns(found, spans.where(named[found.path.place_of(spans.rank)]), kind=0)
-        yield _columns(found, slices.segments, kind=1)
+        spans = slices.spans.where(named[found.path.place_of(slices.spans.rank)])
+        return _columns(found, spans, kind=0), _columns(found, slices.segments, kind=1)
+
+    for both in each(batch, range(0, len(wanted), WRITES_AT_ONCE), jobs):
+        yield from both
 
 
 def _columns(found: Prepared, spans: Spans, kind: int) -> list[Column]:
