@@ -649,6 +649,11 @@ struct asleep_event {
 	unsigned long long bio_key;
 	unsigned int dev;
 	unsigned int subject_tid;
+	unsigned long long off_ns; /* since when it had slept */
+	/* 1: nobody's requests were let into the queue when it fell asleep, as somebody changes what is
+	 * set for it, or its driver begins anew. */
+	unsigned int frozen;
+	unsigned int pad;
 };
 
 /* What one thread's handles have changed of the metadata that a commit writes. */

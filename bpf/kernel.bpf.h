@@ -288,6 +288,7 @@ struct bio___before {
 
 struct request_queue {
 	struct gendisk *disk;
+	int mq_freeze_depth;
 };
 
 struct request {

@@ -28,7 +28,7 @@
 #define NAMED_BITS 15
 
 /* Kernel stacks that are told apart (--why), and how deep. */
-#define MAX_STACKS 4096
+#define MAX_STACKS 16384
 #define STACK_FRAMES 32
 
 /* One ring's positions; each on a cache line of its own. */
@@ -78,6 +78,7 @@ struct thread {
 	/* the call that it is in, or a loop device's work; enter_ns 0: in none */
 	unsigned char call;
 	unsigned char rwf;
+	unsigned char frozen; /* the queue that it hands a bio to, when it fell asleep */
 	unsigned long long enter_ns;
 
 	/* when it could run last: its queue, and for how long that had been throttled */

@@ -3,6 +3,8 @@
  * Recorded threads come and go, sleep and wake.  Leaving the CPU and being
  * woken are stashed; running again emits one event.
  */
+#include <linux/errno.h>
+
 #include "compat.bpf.h"
 #include "interrupt.bpf.h"
 #include "runs.bpf.h"
@@ -100,14 +102,29 @@ static __always_inline __u64 waited_tell(const struct thread *thread, __u64 sinc
 	return idle_ns;
 }
 
+static __always_inline struct gendisk *disk_of(__u64 bio_key)
+{
+	struct bio *bio = (struct bio *)bio_key;
+
+	return bpf_core_field_exists(bio->bi_bdev) ? BPF_CORE_READ(bio, bi_bdev, bd_disk)
+						   : PEEK((struct bio___before *)bio, bi_disk);
+}
+
+/* Whether nobody is let into the queue of the disk that a bio goes to (blk_mq_freeze_queue).  Seldom. */
+static __noinline bool is_frozen(__u64 bio_key)
+{
+	struct gendisk *disk = disk_of(bio_key);
+	struct request_queue *queue = PEEK(disk, queue);
+
+	return bpf_core_field_exists(queue->mq_freeze_depth) && PEEK(queue, mq_freeze_depth) > 0;
+}
+
 /* A disk that has requests keeps who hands a bio on from going on only until there is one for it:
- * a limit of its queue does (rq_qos: wbt, io.cost, io.latency), or none is free.  Seldom. */
+ * a limit of its queue does (rq_qos: wbt, io.cost, io.latency), none is free, or the queue is
+ * frozen.  Seldom. */
 static __noinline void asleep_tell(const struct thread *thread, __u32 tid, __u64 now_ns)
 {
-	struct bio *bio = (struct bio *)thread->bio_key;
-	struct gendisk *disk = bpf_core_field_exists(bio->bi_bdev)
-				       ? BPF_CORE_READ(bio, bi_bdev, bd_disk)
-				       : PEEK((struct bio___before *)bio, bi_disk);
+	struct gendisk *disk = disk_of(thread->bio_key);
 	struct block_device_operations *operations = PEEK(disk, fops);
 	union event *e;
 
@@ -119,6 +136,9 @@ static __noinline void asleep_tell(const struct thread *thread, __u32 tid, __u64
 	e->block_bio_asleep.bio_key = thread->bio_key;
 	e->block_bio_asleep.dev = disk_dev_of(disk);
 	e->block_bio_asleep.subject_tid = tid;
+	e->block_bio_asleep.off_ns = thread->off_ns;
+	e->block_bio_asleep.frozen = thread->frozen;
+	e->block_bio_asleep.pad = 0;
 	emit_submit(e, POINT_block_bio_asleep);
 }
 
@@ -205,6 +225,19 @@ static __always_inline bool waker_is_at_other_work(const struct thread *waker)
 	       is_at_other_work(waker, (__u64)current_work((void *)bpf_get_current_task()));
 }
 
+/* Where another stack has its place, one by another hash is looked for: that of the same without its
+ * innermost functions, which are the scheduler's. */
+static __always_inline int stack_of(__u64 *ctx)
+{
+	int stack = bpf_get_stackid(ctx, &stacks, 0);
+
+	if (unlikely(stack == -EEXIST))
+		stack = bpf_get_stackid(ctx, &stacks, 1);
+	if (unlikely(stack == -EEXIST))
+		stack = bpf_get_stackid(ctx, &stacks, 2);
+	return stack;
+}
+
 /* ctx: of sched_switch. */
 static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct task_struct *task,
 				   __u64 now_ns)
@@ -217,10 +250,12 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 		thread->off_state = switch_state_argument ? ctx[3] : task_state(task);
 	left(thread, now_ns);
 	thread->submits = thread->off_state && task->bio_list && is_last(task->bio_list);
+	if (unlikely(thread->submits))
+		thread->frozen = is_frozen(thread->bio_key);
 	thread->other_work = 0;
 	if (thread->pooled && thread->off_state)
 		worker_sleeps(thread, task);
-	thread->stack = filter.why && !preempted ? bpf_get_stackid(ctx, &stacks, 0) : -1;
+	thread->stack = filter.why && !preempted ? stack_of(ctx) : -1;
 	if (!thread->off_state)
 		throttle_begin(thread, task);
 	if (is_useless(thread))

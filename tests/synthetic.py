@@ -88,7 +88,8 @@ class Request:
     """What one request costs in each place; ``scheduler`` None: issued directly.
 
     ``asleep``: of ``queue`` as long at first, its thread slept until one was there, which the
-    completion of another's let go; then it waited ``ASKING`` for a CPU.
+    completion of another's let go; then it waited ``ASKING`` for a CPU. ``frozen``: as its queue
+    was.
     """
 
     queue: int = 300
@@ -99,6 +100,7 @@ class Request:
     meta: bool = False
     read: bool = False
     asleep: int = 0
+    frozen: bool = False
 
 
 def submit(
@@ -128,7 +130,7 @@ def submit(
                    wake_ns=time_ns + request.asleep, waker_tid=0, waker_cpu=0, state=2,
                    waker_context=WAKE_INTERRUPT, subject_tid=tid)  # fmt: skip
         world.emit("block_bio_asleep", time_ns + asked, tid, bio_key=bio, dev=disk,
-                   subject_tid=tid)  # fmt: skip
+                   subject_tid=tid, off_ns=time_ns, frozen=int(request.frozen))  # fmt: skip
     if cgroup:
         world.emit("block_bio_held", time_ns, tid, bio_key=bio, cgroup=cgroup)
     if request.scheduler is not None:

@@ -347,6 +347,21 @@ def test_limits_are_told_of_where_who_asked_slept(
     assert all(gap.merged_into == "block.Q2G" for gap in gaps)
 
 
+def test_a_frozen_queue_is_no_limit() -> None:
+    """And a disk that hardly kept anybody waiting has nothing to do with it."""
+    world = World()
+    for number, asleep_ns in ((0, 90_000), (1, 1_000)):
+        world.builder.block(DISK + 16 * number, f"vd{'ab'[number]}", queue_limits=("wbt",))
+        writer = Writer(world, 100 + number, DISK + 16 * number, 1_000)
+        writer.enter()
+        writer.data(Request(queue=100_000, scheduler=None, asleep=asleep_ns, frozen=not number))
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    told = [gap for gap in analysed(world).quality.not_observed if gap.merged_into == "block.Q2G"]
+    assert [f"{gap.layer}: {gap.reason}" for gap in told] == [
+        "why queues were frozen: what froze vda, for 90.2 us of sleeps: settings, or a reset"
+    ]
+
+
 @pytest.mark.parametrize(
     "case", ["nobody knows", "its syncs are seen", "a disk's", "a disk's node"]
 )

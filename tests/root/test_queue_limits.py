@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -99,6 +101,7 @@ class Found:
     others: int
     elapsed: int
     limits: tuple[str, ...]
+    frozen: tuple[str, ...]
 
 
 def run(disk: SlowDisk, program: str, place: Path, functions: set[str]) -> Found:
@@ -127,6 +130,7 @@ def run(disk: SlowDisk, program: str, place: Path, functions: set[str]) -> Found
         limits=tuple(
             gap.layer for gap in breakdown.quality.not_observed if gap.layer.startswith("limits")
         ),
+        frozen=tuple(gap.reason for gap in breakdown.quality.not_observed if "frozen" in gap.layer),
     )
 
 
@@ -167,3 +171,28 @@ def test_wbt_holds_back_what_the_page_cache_writes(slow: SlowDisk, tmp_path: Pat
     time.sleep(5 * SERVICE_S + 0.5)
     found = waits(slow, CACHED, tmp_path, {"rq_qos_wait"})
     assert found.limits == ("limits by wbt",)
+
+
+def test_a_frozen_queue_is_told_of(slow: SlowDisk, tmp_path: Path) -> None:
+    """Nobody is let in until all that is in it is done, and the setting is changed."""
+    setting = Path("/sys/block", Path(slow.path).name, "queue/nr_requests")
+    over = threading.Event()
+
+    def change() -> None:
+        for count in cycle(("64", "128")):
+            if over.wait(SERVICE_S):
+                return
+            setting.write_text(count)
+
+    slow.set("nr_requests", "128")
+    slow.set("wbt_lat_usec", "75000")
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        found = waits(slow, DIRECT, tmp_path, {"__bio_queue_enter"})
+    finally:
+        over.set()
+        changing.join()
+    (told,) = found.frozen
+    assert told.startswith(f"what froze {Path(slow.path).name}, for ")
+    assert not found.limits

@@ -16,6 +16,7 @@ from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.left_out import bounds_of, unseen_asks
+from iostrata.analysis.limits import limits
 from iostrata.analysis.networks import asks_a_network, network_disks, virtual_cards
 from iostrata.analysis.path import Path
 from iostrata.analysis.polling import polling_threads
@@ -26,7 +27,7 @@ from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import kept, shown
 from iostrata.hops import HOPS
-from iostrata.layers import BEFORE_REQUESTS, BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
+from iostrata.layers import BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
 from iostrata.trace import Trace, by_script, untold_subvolumes
@@ -259,7 +260,8 @@ def _not_observed(
     yield from doubtful_copies(trace)
     yield from coarser(trace)
     detail = bool(trace.env.get("detail"))
-    yield from _limits(trace, shares)
+    detailed = _errors(trace).get(b"block_getrq", -1) == 0
+    yield from limits(trace, shares, OF_NOTE, detailed=detailed)
     yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
     if shares.get((trace.machine, BEHIND_WORKERS), 0) >= OF_NOTE:
         yield from deep_queues(trace)
@@ -270,29 +272,6 @@ def _not_observed(
         asked &= not observer.held or shares.get(row, 0) >= OF_NOTE
         if asked and given and not any(len(trace.points[point]) for point in observer.points):
             yield NotObserved(observer.name, observer.reason, observer.merged_into)
-
-
-def _limits(trace: Trace, shares: Mapping[tuple[str, str], float]) -> Iterator[NotObserved]:
-    """Which limits of their queues may have kept requests from being there, if anything did."""
-    # Older recorders do not tell who slept to get a request.
-    told = trace.points["block_bio_asleep"].known and not by_script(trace.env)
-    slept = told or _errors(trace).get(b"block_getrq", -1) == 0
-    row = BEFORE_REQUESTS[slept or bool(trace.env.get("detail"))]
-    if shares.get((trace.machine, row), 0) < OF_NOTE:
-        return
-    point = "block_bio_asleep" if told else "block_getrq" if slept else "block_rq_issue"
-    used = sorted(trace.points[point].values("dev"))
-    disks: dict[tuple[str, ...], list[str]] = {}
-    for block in (trace.facts.blocks[key] for key in used if key in trace.facts.blocks):
-        disks.setdefault(block.queue_limits, []).append(block.name)
-    for limits, names in sorted(disks.items()):
-        where = ", ".join(names)
-        what = f"{where} may hold requests back, and no point tells of it"
-        if slept:
-            which = "whether it" if len(limits) == 1 else "which of them"
-            what = f"{which} held requests for {where} back, or none was free"
-        if limits:
-            yield NotObserved(f"limits by {', '.join(limits)}", what, row)
 
 
 def _unseen_so_far(trace: Trace) -> dict[int, tuple[int, int]]:

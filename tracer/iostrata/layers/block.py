@@ -26,8 +26,8 @@ BLOCK: Final = Declaration(
             "bio queued until it got a request",
             ("block_bio_queue", "block_getrq", "block_bio_asleep"),
             "a limit of the queue holds requests back (wbt, `io.cost`, `io.latency`), or all of "
-            "them are in use (`nr_requests`): the disk is behind. Without `--detail` only where "
-            "who queued it slept until then.",
+            "them are in use (`nr_requests`): the disk is behind; or its queue is frozen, as a "
+            "setting is changed. Without `--detail` only where who queued it slept until then.",
             "#ffcc80",
             "queue",
             contended=True,

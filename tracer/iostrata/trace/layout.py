@@ -931,6 +931,8 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("bio_key", "<u8", 16),
         ("dev", "<u4", 24),
         ("subject_tid", "<u4", 28),
+        ("off_ns", "<u8", 32),
+        ("frozen", "<u4", 40),
     ),
     "hidden_event": (
         ("time_ns", "<u8", 0),

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine's trace in, what may have kept bios from having a request out, as lines of quality."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from iostrata.columns import columns_of, distinct
+from iostrata.layers import BEFORE_REQUESTS
+from iostrata.model import NotObserved
+from iostrata.trace import Trace, by_script
+from iostrata.units import duration
+
+NEXT_TO_NOTHING: Final = 0.02
+"""Of the time that all slept for a request: a disk with less is not named."""
+
+
+def limits(
+    trace: Trace, shares: Mapping[tuple[str, str], float], of_note: float, *, detailed: bool
+) -> Iterator[NotObserved]:
+    """Which limits of their queues may have kept requests from being there, if anything did.
+
+    ``shares``: of all writes' time, by machine and row; what has less than ``of_note`` is left
+    out. ``detailed``: each bio that had a request was told.
+    """
+    point = trace.points["block_bio_asleep"]
+    # Older recorders do not tell who slept to get a request.
+    told = point.known and not by_script(trace.env)
+    slept = told or detailed
+    row = BEFORE_REQUESTS[slept or bool(trace.env.get("detail"))]
+    if shares.get((trace.machine, row), 0) < of_note:
+        return
+    if told and "frozen" in point.fields:
+        frozen, others = _asleep(trace)
+        least = NEXT_TO_NOTHING * (frozen + others).total()
+        names = [trace.facts.device_name(key) for key in sorted(frozen) if frozen[key] > least]
+        if names:
+            took = duration(sum(frozen.values()))
+            what = f"what froze {', '.join(names)}, for {took} of sleeps: settings, or a reset"
+            yield NotObserved("why queues were frozen", what, row)
+        used = sorted(key for key in others if others[key] > least)
+    else:
+        name = "block_bio_asleep" if told else "block_getrq" if slept else "block_rq_issue"
+        used = sorted(trace.points[name].values("dev"))
+    disks: dict[tuple[str, ...], list[str]] = {}
+    for block in (trace.facts.blocks[key] for key in used if key in trace.facts.blocks):
+        disks.setdefault(block.queue_limits, []).append(block.name)
+    for which, names in sorted(disks.items()):
+        where = ", ".join(names)
+        what = f"{where} may hold requests back, and no point tells of it"
+        if slept:
+            one = "whether it" if len(which) == 1 else "which of them"
+            what = f"{one} held requests for {where} back, or none was free"
+        if which:
+            yield NotObserved(f"limits by {', '.join(which)}", what, row)
+
+
+def _asleep(trace: Trace) -> tuple[Counter[int], Counter[int]]:
+    """By disk, ns that threads slept before a request: as its queue was frozen, and else."""
+    found = columns_of(trace.points["block_bio_asleep"], "dev", "time_ns", "off_ns", "frozen")
+    took = found["time_ns"] - found["off_ns"]
+    frozen, others = (
+        Counter({
+            dev: int(took[rows & (found["dev"] == dev)].sum())
+            for dev in distinct(found["dev"][rows]).tolist()
+        })
+        for rows in (found["frozen"] > 0, found["frozen"] == 0)
+    )  # fmt: skip
+    return frozen, others
