@@ -582,6 +582,8 @@ enum table {
 struct end_event {
 	EVENT_HEADER;
 	unsigned int reason; /* enum end_reason */
+	/* Processes of the command's that still ran when it had ended. */
+	unsigned int outlived_count;
 };
 
 enum end_reason {

@@ -144,9 +144,9 @@ void own_cut(struct rings *rings, const struct thread *threads)
 	}
 }
 
-void own_end(struct rings *rings, enum end_reason reason)
+void own_end(struct rings *rings, enum end_reason reason, unsigned int outlived_count)
 {
-	union event e = { .end = { .reason = reason } };
+	union event e = { .end = { .reason = reason, .outlived_count = outlived_count } };
 
 	own_event(rings, &e, POINT_end, RECORDER_CPU);
 }

@@ -356,8 +356,12 @@ void own_cut(struct rings *rings, const struct thread *threads); /* calls that s
 void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);
 void own_recorder(struct rings *rings, bool asks_stolen);
-void own_end(struct rings *rings, enum end_reason reason);
+void own_end(struct rings *rings, enum end_reason reason, unsigned int outlived_count);
 void own_probes(struct rings *rings, struct probes *probes);
+
+/* outlived.c */
+/* Processes of the tree that is recorded, and still run. */
+unsigned int outlived(const struct iostrata *skeleton, const struct thread *threads);
 
 /* leave.c: what is still open is closed by a child, when this process has ended */
 void leave_to_child(void);

@@ -61,6 +61,7 @@ int trace_begin(struct session *session)
 int trace_end(struct session *session)
 {
 	struct rings *rings = &session->rings;
+	unsigned int left = 0;
 	int error;
 
 	if (session->stats_fd >= 0)
@@ -68,8 +69,10 @@ int trace_end(struct session *session)
 	/* Detaching takes long, and nothing would be drained meanwhile: it comes last. */
 	error = rings_finish(rings);
 	own_cut(rings, session->threads);
+	if (session->reason == END_COMMAND && session->filter.tree)
+		left = outlived(session->probes.skeleton, session->threads);
 	if (session->reason)
-		own_end(rings, session->reason);
+		own_end(rings, session->reason, left);
 	own_losses(rings);
 	own_full(rings);
 	own_unseen(rings);

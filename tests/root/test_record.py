@@ -190,6 +190,28 @@ def test_a_failing_command_still_has_its_table(disk: Path) -> None:
     assert done.stdout.startswith(f"{WRITES} synchronous writes")
 
 
+def test_what_outlives_the_command_is_told(disk: Path) -> None:
+    """It ends when it is let go on: by the pipe, which closes with this test."""
+    command = [*writer("fsync")]
+    command[-1] += (
+        "if not os.fork():\n    os.setsid()\n    os.close(1)\n    os.close(2)\n    os.read(0, 1)\n"
+    )
+    ours, theirs = os.pipe()
+    try:
+        done = subprocess.run(
+            [*IOSTRATA, "run", "--", *command], cwd=disk, stdin=ours, capture_output=True,
+            text=True, check=False, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    good(done.returncode, done.stderr)
+    assert "not seen    what outlived the command: a process of its tree still ran" in done.stdout
+    alone = iostrata("run", "--", *writer("fsync"), cwd=disk)
+    good(alone.returncode, alone.stderr)
+    assert "outlived" not in alone.stdout
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_midway_keeps_what_was_recorded(number: signal.Signals, disk: Path) -> None:
     command = [*IOSTRATA, "run", "--", *writer("fdatasync", 100_000, 0.001)]

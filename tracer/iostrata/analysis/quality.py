@@ -18,6 +18,7 @@ from iostrata.analysis.given_back import given_back
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.limits import limits
 from iostrata.analysis.networks import asks_a_network, network_disks, virtual_cards
+from iostrata.analysis.outlived import outlived
 from iostrata.analysis.path import Path
 from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.queues import deep_queues
@@ -252,6 +253,7 @@ def _not_observed(
     trace: Trace, path: Path, shares: Mapping[tuple[str, str], float]
 ) -> Iterator[NotObserved]:
     yield from suspended(trace)
+    yield from outlived(trace)
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)
     yield from _files_taken_for_one(trace)

@@ -614,6 +614,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("reason", "<u4", 16),
+        ("outlived_count", "<u4", 20),
     ),
     "unseen_event": (
         ("time_ns", "<u8", 0),
