@@ -837,6 +837,27 @@ struct bluestore_event {
 	unsigned long long transaction_key;
 };
 
+/* A packet of TCP's with data, at a network device: handed to its driver, or over by it.  Several
+ * that were merged, or are yet to be split, are one. */
+struct packet_event {
+	EVENT_HEADER;
+	unsigned int sequence; /* of its first byte of data */
+	unsigned int size_bytes;
+	unsigned int connection; /* as in rpc_event, as its addresses and ports are here */
+	unsigned int device;     /* the device's number (ifindex) */
+	unsigned short ends;     /* as in rpc_event */
+	unsigned short to_server;
+};
+
+/* A call, or its reply, was handed to TCP: where in the stream it ends. */
+struct stream_event {
+	EVENT_HEADER;
+	unsigned int xid;
+	unsigned int sequence;   /* of the first byte behind it */
+	unsigned int connection; /* as in rpc_event */
+	unsigned short ends;
+};
+
 /* number and name of each point: POINT_name, the struct that it fills */
 #define POINTS(P)                                   \
 	P(syscall, syscall_event)                   \
@@ -942,7 +963,11 @@ struct bluestore_event {
 	P(nbd_payload_received, wire_event)         \
 	P(target_file, target_file_event)           \
 	P(block_bio_asleep, asleep_event)           \
-	P(sched_hidden, hidden_event)
+	P(sched_hidden, hidden_event)               \
+	P(packet_sent, packet_event)                \
+	P(packet_received, packet_event)            \
+	P(rpc_stream, stream_event)                 \
+	P(svc_stream, stream_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -22,6 +22,7 @@
 #define MAX_FOLLOWS 4096
 #define MAX_MOUNTED 128
 #define MAX_BELOW 64 /* one device */
+#define MAX_PORTS 4
 #define MAX_NAMES 16
 
 /* Files whose names are remembered as told: two that share a place are told of again. */
@@ -274,6 +275,7 @@ struct filter {
 	struct duty_filter duty[DUTY_count];
 	char comms[MAX_NAMES][16];
 	struct cgroup_filter cgroups[MAX_NAMES];
+	unsigned short ports[MAX_PORTS]; /* of servers, whose packets are told of; 0: none */
 };
 
 #endif

@@ -24,6 +24,11 @@ struct svc_xprt {
 	struct __kernel_sockaddr_storage xpt_remote;
 };
 
+struct svc_sock {
+	struct svc_xprt sk_xprt;
+	struct sock *sk_sk;
+};
+
 struct svc_rqst {
 	struct svc_xprt *rq_xprt;
 	__be32 rq_xid;
@@ -239,5 +244,32 @@ int svc_reply(__u64 *ctx)
 		emit_submit(e, POINT_svc_call);
 	}
 	service->receive_ns = 0;
+	return 0;
+}
+
+/* The thread has the connection for itself: nothing else was handed to the socket. */
+SEC("tp_btf/svcsock_tcp_send")
+int svc_stream(__u64 *ctx)
+{
+	__u64 transport_key = argument_key(ctx, 0);
+	struct thread *thread = server_thread();
+	struct svc_rqst *rqst;
+	struct svc_sock *outer;
+	struct sock *socket;
+	union event *e;
+
+	if (!thread || (long)ctx[1] <= 0)
+		return 0;
+	rqst = service_of(thread)->rqst;
+	outer = (void *)transport_key - bpf_core_field_offset(struct svc_sock, sk_xprt);
+	socket = PEEK(outer, sk_sk);
+	e = socket ? emit_reserve(POINT_svc_stream) : NULL;
+	if (!e)
+		return 0;
+	e->svc_stream.xid = bpf_ntohl(PEEK(rqst, rq_xid));
+	e->svc_stream.sequence = stream_end(socket);
+	e->svc_stream.connection = connection_served(socket);
+	e->svc_stream.ends = ends_served(socket);
+	emit_submit(e, POINT_svc_stream);
 	return 0;
 }

@@ -59,6 +59,7 @@ int filter_fill(struct filter *filter, const struct options *options)
 		.names = !options->no_names,
 		.reads = options->reads,
 	};
+	memcpy(filter->ports, options->ports, sizeof(filter->ports));
 	duties_tell(options->duties, filter);
 	if (fuse_is_served(options))
 		filter->process_kinds |= 1u << THREAD_FUSE;

@@ -21,6 +21,8 @@ static const char help[] =
 	"      --no-names       record no paths of files\n"
 	"      --op WHAT        sync (default), or besides: direct, what is read past the page cache;\n"
 	"                       read or all, whatever is read\n"
+	"      --packets PORT   also record the packets of TCP to and from servers' PORT (NFS: 2049),\n"
+	"                       at each network device; may be given several times\n"
 	"      --stats          also record what each BPF program costs (costs a little itself)\n"
 	"      --status-fd N    write ready, progress, exit/signal, failed and done lines to\n"
 	"                       descriptor N (2: each behind a byte 0x1e, among COMMAND's own); stop\n"
@@ -67,6 +69,7 @@ enum option_key {
 	OPTION_WHO,
 	OPTION_NO_NAMES,
 	OPTION_OP,
+	OPTION_PACKETS,
 	OPTION_STATUS_FD,
 	OPTION_CONTROL_FD,
 	OPTION_PROBES,
@@ -93,6 +96,7 @@ static const struct option long_options[] = {
 	{ "who", no_argument, NULL, OPTION_WHO },
 	{ "no-names", no_argument, NULL, OPTION_NO_NAMES },
 	{ "op", required_argument, NULL, OPTION_OP },
+	{ "packets", required_argument, NULL, OPTION_PACKETS },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
 	{ "control-fd", required_argument, NULL, OPTION_CONTROL_FD },
 	{ "probes", no_argument, NULL, OPTION_PROBES },
@@ -144,6 +148,20 @@ static int add_duty(struct options *options, const char *name)
 	if (number < 0)
 		return refuse("duty", name);
 	options->duties |= 1u << number;
+	return 0;
+}
+
+static int add_port(struct options *options, const char *value)
+{
+	double parsed;
+
+	if (!number(value, 1, 65535, &parsed) || parsed != (unsigned short)parsed)
+		return refuse("packets", value);
+	if (options->port_count == MAX_PORTS) {
+		fail("--packets was given more than %d times", MAX_PORTS);
+		return -EINVAL;
+	}
+	options->ports[options->port_count++] = parsed;
 	return 0;
 }
 
@@ -233,6 +251,8 @@ static int parse_one(struct options *options, int key, const char *value)
 		return 0;
 	case OPTION_OP:
 		return set_op(options, value);
+	case OPTION_PACKETS:
+		return add_port(options, value);
 	case OPTION_PROBES:
 		options->probes = true;
 		return 0;

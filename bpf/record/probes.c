@@ -26,6 +26,9 @@ static const char *const of_who[] = { "data", "journal_handle", "wakeup_migrate"
 /* Only where reads are recorded (--op). */
 static const char *const of_reads[] = { "read", "nfs_read_begin", "nfs_read_end" };
 
+/* Only with --packets: each of their hits costs everybody. */
+static const char *const of_packets[] = { "packet", "rpc_stream", "svc_stream" };
+
 /* Only where a file system's daemon may run: each of their hits costs everybody. */
 static const char *const of_fuse[] = { "fuse_taken" };
 
@@ -151,6 +154,8 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 	if (NAMES(of_who, probe) && !options->who)
 		return false;
 	if (NAMES(of_reads, probe) && !options->reads)
+		return false;
+	if (NAMES(of_packets, probe) && !options->port_count)
 		return false;
 	if (NAMES(of_fuse, probe) && !fuse_is_served(options))
 		return false;

@@ -57,8 +57,10 @@ struct options {
 	bool who;
 	bool no_names;
 	unsigned int reads; /* enum reads_recorded */
-	bool probes;        /* --probes: only load and attach */
-	bool ringbuf;       /* --ringbuf: as on a kernel without compare-and-exchange */
+	unsigned short ports[MAX_PORTS];
+	unsigned int port_count;
+	bool probes;  /* --probes: only load and attach */
+	bool ringbuf; /* --ringbuf: as on a kernel without compare-and-exchange */
 	unsigned int buffer_kib;
 	double duration_s;
 	int control_fd;

@@ -173,11 +173,17 @@ def path_of(
     beneath = {trace.machine for reach in below for trace in reach[1:]}
     first = [top for top in tops if top.machine not in beneath]
     reached = {trace.machine: trace for reach in (first, *below) for trace in reach}
+    carriers = {
+        carrier.machine
+        for link in graph.links
+        if link.upper.machine in reached
+        for carrier in (link.ways.carriers if link.ways else ())
+    }
     members = tuple(Member(trace, roles[number[name]]) for name, trace in reached.items())
     untied = [
         f"{trace.machine}: {_why_apart(graph, trace, role)}"
         for trace, role in zip(graph.machines, roles, strict=True)
-        if trace.machine not in reached
+        if trace.machine not in {*reached, *carriers}
     ]
     noted = {name: f"{name}: {notes[place]}" for name, place in number.items() if notes[place]}
     return Path(

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from iostrata.analysis.carried import carried
 from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
@@ -144,13 +145,18 @@ def quality_of(
         crossings=path.crossings,
         apart=path.apart,
         virtual=tuple(_virtual(path)),
-        connections=tuple(
-            f"{member.trace.machine}: {line}" if several else line
-            for member in path.members
-            for lines in (troubled_connections(member.trace), given_back(member.trace))
-            for line in lines
+        connections=(
+            *(line for link in path.links for line in carried(link)),
+            *_of_connections(path),
         ),
     )
+
+
+def _of_connections(path: Path) -> Iterator[str]:
+    for member in path.members:
+        for lines in (troubled_connections(member.trace), given_back(member.trace)):
+            where = f"{member.trace.machine}: " if path.several else ""
+            yield from (where + line for line in lines)
 
 
 def _virtual(path: Path) -> Iterator[str]:
@@ -166,6 +172,7 @@ def _virtual(path: Path) -> Iterator[str]:
         if link.hop.way == "network" and link.upper is not link.lower.trace
     }
     hosts = {link.upper.machine: link for link in path.links if link.hop.way == "hypervisor"}
+    hosted = {link.upper.machine for link in path.links if link.ways and link.ways.hosted}
     for member in path.members:
         for hop in path.graph.hops:
             followed = {link.upper.machine for link in path.links if link.hop is hop}
@@ -174,7 +181,8 @@ def _virtual(path: Path) -> Iterator[str]:
                 yield from (where + disk for disk in hop.disks(member.trace))
         where = f"{member.trace.machine}: " if path.several else ""
         yield from (where + disk for disk in network_disks(member.trace))
-        if member.trace.machine in networked or asks_a_network(member.trace):
+        unknown = member.trace.machine not in hosted
+        if unknown and (member.trace.machine in networked or asks_a_network(member.trace)):
             yield from (where + card for card in virtual_cards(member.trace))
         link = hosts.get(member.trace.machine)
         yield from (where + line for line in stolen(member.trace, link))

@@ -250,6 +250,17 @@ RecordWho = Annotated[
     bool,
     typer.Option("--who", help="Also which processes had the CPUs and journals waited for."),
 ]
+Packets = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--packets",
+        metavar="PORT",
+        min=1,
+        max=65535,
+        show_default=False,
+        help="Also the packets to and from this port of servers (NFS: 2049); repeatable.",
+    ),
+]
 Histogram = Annotated[
     bool, typer.Option("--histogram", help="Also: how many writes took how long.")
 ]

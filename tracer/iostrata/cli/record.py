@@ -62,6 +62,7 @@ def record(
     why: options.Why = False,
     who: options.RecordWho = False,
     op: options.RecordOp = options.Operations.SYNC,
+    packets: options.Packets = None,
     no_names: options.NoNames = False,
     ping: options.Ping = False,
     stats: options.Stats = False,
@@ -95,6 +96,11 @@ def record(
       sudo iostrata record -o /var/tmp/db --op read -- fio job.fio
       iostrata replay /var/tmp/db --op read
 
+    --packets 2049 tells which part of the way between two machines took its
+    time, by the packets of NFS: the client, a guest's virtual network card, a
+    machine between the two (record it, too), the wire, or the server. It looks
+    at every packet that these machines send and receive.
+
     One recording says nothing of how the next would differ. --repeat makes
     several, each from the recorder's start to its end, and ends with the first
     that fails:
@@ -117,6 +123,7 @@ def record(
         duration_s=duration,
         buffer_kib=buffer,
         op=op.value,
+        packets=tuple(packets or ()),
     )
     if workload_on and not machine:
         raise UsageError("--workload-on is for several machines", "name them with --machine")

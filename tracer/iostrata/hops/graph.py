@@ -23,6 +23,7 @@ from iostrata.hops.match import Matched, Ties, Times, fitting, match
 from iostrata.hops.names import Way, told_apart
 from iostrata.hops.registry import HOPS
 from iostrata.hops.rivals import Told, Vote, in_contest, in_doubt
+from iostrata.hops.ways import ways_of
 from iostrata.layers import STACK
 from iostrata.stitch import Pieces, Reads, commits_of
 from iostrata.trace import Trace
@@ -164,7 +165,11 @@ def graph_of(machines: Sequence[Trace], reads: bool = False) -> Graph:
     found = [link for hop in hops for link in _links(hop, candidates[hop])]
     found.sort(key=lambda link: machines.index(link.upper))
     links = [
-        replace(link, lower=replace(link.lower, place=len(machines) + number))
+        replace(
+            link,
+            lower=replace(link.lower, place=len(machines) + number),
+            ways=ways_of(link, machines),
+        )
         for number, link in enumerate(found)
     ]
     untied = _untied([one for each in candidates.values() for one in each], links)

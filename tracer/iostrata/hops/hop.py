@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from iostrata.clock import Alignment
 from iostrata.columns import AsOf, Ints, at, changes, ranges
 from iostrata.hops.aside import with_others_beside
+from iostrata.hops.route import Streams, Ways
 from iostrata.model import NotObserved
 from iostrata.stitch import (
     NO_COMMITS,
@@ -144,7 +145,8 @@ class Link:
 
     ``begin_ns``, ``end_ns``: of the serves, in the upper's clock. ``agents``: the
     processes that served any of the asks. ``bypassed``: groups of asks of which the
-    lower machine saw nothing, although others came to it.
+    lower machine saw nothing, although others came to it. ``ways``: None: nothing tells which
+    parts the way has.
     """
 
     hop: Hop
@@ -158,6 +160,7 @@ class Link:
     pairs: Pairs
     agents: Ints
     bypassed: Ints
+    ways: Ways | None = None
 
     def ask_of(self, asked: Asked) -> Ints:
         """The row of the asks that each of a window's asked is, -1: it is not of this hop."""
@@ -342,6 +345,10 @@ class Hop(ABC):
     def untied(self, lower: Trace) -> str:
         """Why what a machine served is tied to nothing; empty: that is not known."""
         return ""
+
+    def streams(self, link: Link) -> Streams | None:
+        """Where in TCP's streams what was asked is; None: that is not told."""
+        return None
 
     def read(self, link: Link) -> Reads | None:
         """What of its files each of the lower machine's pieces read, size 0: nothing.

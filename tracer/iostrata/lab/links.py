@@ -94,7 +94,10 @@ def _interface(plug: Plug) -> str:
 
 
 def _bridge(bridge: Bridge) -> str:
-    lines = ["set -e; modprobe --all bridge tun", f"ip link add {bridge.link} type bridge"]
+    lines = [
+        "set -e; modprobe --all bridge tun vhost_net",
+        f"ip link add {bridge.link} type bridge",
+    ]
     if bridge.cable:
         lines += [_found(bridge.cable), f"ip link set $interface master {bridge.link} up"]
     for tap in bridge.taps:

@@ -134,7 +134,7 @@ def nested_command_line(
         *_file("root", f"{DISKS}/{ROOT}"),
         *(word for number, name in enumerate(slots, 1) for word in _slot(name, number)),
         *(word for name, path in shares.items() for word in _served(name, path)),
-        *(word for plug in plugs for word in _interface(plug)),
+        *(word for plug in plugs for word in _interface(plug, machine.vhost)),
         *("-chardev", f"pipe,id={MONITOR},path={PORTS}/{machine.name}.{MONITOR}"),
         *("-mon", f"chardev={MONITOR},mode=control"),
     ]
@@ -199,10 +199,11 @@ def _slot(name: str, number: int) -> Iterator[str]:
     yield from ("-device", f"pcie-root-port,id={slot(name)},chassis={number}")
 
 
-def _interface(plug: Plug) -> Iterator[str]:
+def _interface(plug: Plug, vhost: bool = False) -> Iterator[str]:
     yield "-netdev"
     if plug.tap:
-        yield f"tap,id={plug.link},ifname={plug.tap},script=no,downscript=no"
+        kernel = ",vhost=on" if vhost else ""
+        yield f"tap,id={plug.link},ifname={plug.tap},script=no,downscript=no{kernel}"
     else:
         yield f"stream,id={plug.link},server=off,addr.type=fd,addr.str={plug.descriptor}"
     yield from ("-device", f"virtio-net-pci,netdev={plug.link},mac={plug.mac}")

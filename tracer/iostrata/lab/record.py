@@ -58,7 +58,7 @@ def record(
         for each in lab.scenario.recorded
     )
     place.mkdir(parents=True)
-    request = Request(place, words, who=who, op=workload.op)
+    request = Request(place, words, who=who, op=workload.op, packets=lab.scenario.packets)
     outcome = record_machines(
         Plan(request, planned, machine.name, lab.pace.factor),
         _Told(listener, machine.name, begun),

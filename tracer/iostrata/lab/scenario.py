@@ -138,6 +138,8 @@ class Variant(Strict, frozen=True, kw_only=True):
 
 
 class Scenario(Strict, frozen=True, kw_only=True):
+    """``packets``: the ports of servers whose packets are recorded, too."""
+
     description: str
     machines: Annotated[tuple[Machine, ...], msgspec.Meta(min_length=1)]
     links: tuple[Link, ...] = ()
@@ -147,6 +149,7 @@ class Scenario(Strict, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     variants: tuple[Variant, ...] = ()
     checks: Checks = Checks()
+    packets: tuple[Count, ...] = ()
 
     @property
     def recorded(self) -> list[Machine]:

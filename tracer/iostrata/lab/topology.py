@@ -34,6 +34,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     longer it was halted: what waits for a delayed part would seem delayed, too.
     ``iommu``: it can hand its devices on to machines within it.
     ``shared_memory``: other processes of the machine below can map it, as those of vhost-user do.
+    ``vhost``: what it sends by its links its host's kernel takes, instead of its QEMU (vhost-net).
     ``recorded``: as all are; else only the others tell of it.
     ``modules``: loaded although no step needs them, to see whether they can be observed.
     ``observed``: layers that a recorder must see there, at least partly.
@@ -49,6 +50,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     iommu: bool = False
     memory_mib: Annotated[int, msgspec.Meta(ge=256)] = 1024
     shared_memory: bool = False
+    vhost: bool = False
     recorded: bool = True
     disks: tuple[Disk, ...] = ()
     modules: tuple[Module, ...] = ()

@@ -32,6 +32,7 @@ from iostrata.layers.network import NETWORK
 from iostrata.layers.ninep import NINEP
 from iostrata.layers.nvme import NVME
 from iostrata.layers.osd import OSD
+from iostrata.layers.packet import PACKET
 from iostrata.layers.rbd import RBD
 from iostrata.layers.read import READ
 from iostrata.layers.rpc import RPC
@@ -52,6 +53,7 @@ LAYERS: Final = (
     VFIO,
     VIRTIOFS,
     NETWORK,
+    PACKET,
     UNFOLLOWED,
     SVC,
     TARGET,

@@ -65,7 +65,7 @@ class Request:
 
     ``duties``: what this machine does that is to be recorded. ``user``: whose the command is;
     None: the recorder's. ``op``: what is recorded besides synchronous writes, as the recorder's
-    option has it.
+    option has it. ``packets``: ports of servers, of whose connections each packet is.
     """
 
     directory: Path
@@ -82,6 +82,7 @@ class Request:
     force: bool = False
     user: str | None = None
     op: str = "sync"
+    packets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ def arguments(request: Request) -> list[str]:
     words += ["--who"] if request.who else []
     words += [] if request.names else ["--no-names"]
     words += [] if request.op == "sync" else ["--op", request.op]
+    words += _repeated("--packets", request.packets)
     words += ["--stats"] if request.stats else []
     words += ["--force"] if request.force else []
     words += ["--buffer", str(request.buffer_kib)] if request.buffer_kib else []

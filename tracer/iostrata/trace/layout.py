@@ -115,6 +115,10 @@ POINTS: dict[str, int] = {
     "target_file": 102,
     "block_bio_asleep": 103,
     "sched_hidden": 104,
+    "packet_sent": 105,
+    "packet_received": 106,
+    "rpc_stream": 107,
+    "svc_stream": 108,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -222,6 +226,10 @@ STRUCT_OF: dict[str, str] = {
     "target_file": "target_file_event",
     "block_bio_asleep": "asleep_event",
     "sched_hidden": "hidden_event",
+    "packet_sent": "packet_event",
+    "packet_received": "packet_event",
+    "rpc_stream": "stream_event",
+    "svc_stream": "stream_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -942,6 +950,28 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("enter_ns", "<u8", 16),
         ("count", "<u4", 24),
+    ),
+    "packet_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("sequence", "<u4", 16),
+        ("size_bytes", "<u4", 20),
+        ("connection", "<u4", 24),
+        ("device", "<u4", 28),
+        ("ends", "<u2", 32),
+        ("to_server", "<u2", 34),
+    ),
+    "stream_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("xid", "<u4", 16),
+        ("sequence", "<u4", 20),
+        ("connection", "<u4", 24),
+        ("ends", "<u2", 28),
     ),
 }
 

@@ -17,6 +17,8 @@ from iostrata.hops.nfs.crossing import crossing_of
 from iostrata.hops.nfs.own import own_servers
 from iostrata.hops.nfs.reads import read_by
 from iostrata.hops.nfs.serves import serves_of
+from iostrata.hops.nfs.streams import streams_of
+from iostrata.hops.route import Streams
 from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 
@@ -34,6 +36,9 @@ class Nfs(Hop):
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
+
+    def streams(self, link: Link) -> Streams | None:
+        return streams_of(link)
 
     def read(self, link: Link) -> Reads:
         return read_by(link)

@@ -7,6 +7,7 @@ import numpy as np
 
 from iostrata.hops.connections import ports_of
 from iostrata.hops.hop import Held, Link
+from iostrata.hops.ways import parts_of
 from iostrata.stitch import SpanList, Spans, downs_of
 
 
@@ -22,6 +23,9 @@ def crossing_of(link: Link, held: Held) -> Spans:
     for rank, way in (("network.there", there), ("network.back", back)):
         # Without a connection nothing is on its way: that is the client's own row.
         of, begin_ns, end_ns = downs.apart_from(connection, *way)
+        spans.add(owner[of], rank, begin_ns, end_ns)
+    for rank, since_ns, until_ns in parts_of(link.ways, held.ask, there, back):
+        of, begin_ns, end_ns = downs.apart_from(connection, since_ns, until_ns)
         spans.add(owner[of], rank, begin_ns, end_ns)
     spans.add(row, "svc.queue", link.begin_ns[serve], np.minimum(taken, held.end_ns[row]))
     return spans.collect()

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a way between two machines, by the packets that went it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Visibility
+
+POINTS: Final = ("rpc_stream", "svc_stream", "packet_sent", "packet_received")
+
+
+def _row(name: str, meaning: str, grows: str, colour: str) -> Row:
+    return Row(f"network.{name}", "network", meaning, POINTS, grows, colour, "net")
+
+
+PACKET: Final = Declaration(
+    rows=(
+        _row(
+            "client",
+            "in the client's TCP and queues: of the call, and of its reply",
+            "the client's connection waits for room (its window), a queue of its card is full or "
+            "holds packets back, or its softirqs are late.",
+            "#9ccc65",
+        ),
+        _row(
+            "vnic",
+            "between a guest's network card and its host's, there and back",
+            "the guest's way out (an exit, or vhost's or the VMM's thread, which has no CPU), or "
+            "its interrupt, is late. vhost spares the VMM.",
+            "#aed581",
+        ),
+        _row(
+            "carrier",
+            "in a machine between the two: bridge, address translation, queues",
+            "its softirqs are late, its rules many, or a queue of its cards holds packets back.",
+            "#8bc34a",
+        ),
+        _row(
+            "wire",
+            "between two machines' network cards, there and back",
+            "distance, a switch, a slow link; packets that were lost, and sent again.",
+            "#689f38",
+        ),
+        _row(
+            "server",
+            "in the server's TCP and queues: of the call, and of its reply",
+            "the server's softirqs are late, its connection waits for room, or a queue of its card "
+            "holds packets back.",
+            "#33691e",
+        ),
+    ),
+    ranks=tuple(
+        Rank(f"network.{name}", f"network.{name}", Depth.WAY)
+        for name in ("client", "vnic", "carrier", "wire", "server")
+    ),
+    visibility=(
+        Visibility(
+            "packets",
+            ("packet",),
+            "which part of the way between two machines took its time cannot be told (--packets)",
+        ),
+    ),
+)
