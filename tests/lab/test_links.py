@@ -77,3 +77,10 @@ def test_the_tap_is_the_nested_machines_interface() -> None:
     line = " ".join(qemu.nested_command_line(MACHINES["guest"], wiring.plugs["guest"]))
     mac = wiring.plugs["guest"][0].mac
     assert f"tap,id=lan,ifname=lan-tap0,script=no,downscript=no -device virtio-net-pci,netdev=lan,mac={mac}" in line  # fmt: skip  # noqa: E501
+
+
+@pytest.mark.parametrize("vhost", [False, True])
+def test_who_takes_what_a_tap_is_sent(vhost: bool) -> None:
+    guest = Machine(name="guest", nested="host", vhost=vhost)
+    line = " ".join(qemu.nested_command_line(guest, wired("guest", "server").plugs["guest"]))
+    assert ("downscript=no,vhost=on" in line) == vhost

@@ -20,7 +20,8 @@ PACKET: Final = Declaration(
             "client",
             "in the client's TCP and queues: of the call, and of its reply",
             "the client's connection waits for room (its window), a queue of its card is full or "
-            "holds packets back, or its softirqs are late.",
+            "holds packets back, or its softirqs are late. A call is several packets: while the "
+            "first ones are handed over, which may be an exit each, the last one waits here.",
             "#9ccc65",
         ),
         _row(
