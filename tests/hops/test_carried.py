@@ -267,3 +267,10 @@ def test_what_was_seen_is_told(tmp_path: Path) -> None:
     written(guest)
     (line,) = analysed(tmp_path, guest).quality.connections
     assert line.startswith("guest to server: 40 of 40 calls and replies seen as packets, by host")
+
+
+def test_what_a_carriers_recorder_lost_is_told(tmp_path: Path) -> None:
+    guest = world()
+    written(guest)
+    guest.host.world.builder.refuse("packet_received", time_ns=guest.host.clock(2_000_000), count=3)
+    assert analysed(tmp_path, guest).quality.lost == {"host:packet_received": 3}

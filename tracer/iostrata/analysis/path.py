@@ -95,6 +95,12 @@ class Path:
                                             order.index(link.upper.machine)))
         )  # fmt: skip
 
+    @property
+    def carriers(self) -> tuple[Trace, ...]:
+        """Machines that do nothing of what the writes wait for, but carry what is said of it."""
+        names = carriers_of(self.links)
+        return tuple(trace for trace in self.graph.machines if trace.machine in names)
+
     def times(self, times: Ints, one: Trace, other: Trace) -> Ints:
         """Times of one machine's clock in the other's; as they are where nothing relates them."""
         for link, down in self.graph.way(one, other) or ():
@@ -173,17 +179,12 @@ def path_of(
     beneath = {trace.machine for reach in below for trace in reach[1:]}
     first = [top for top in tops if top.machine not in beneath]
     reached = {trace.machine: trace for reach in (first, *below) for trace in reach}
-    carriers = {
-        carrier.machine
-        for link in graph.links
-        if link.upper.machine in reached
-        for carrier in (link.ways.carriers if link.ways else ())
-    }
+    carriers = carriers_of([link for link in graph.links if link.upper.machine in reached])
     members = tuple(Member(trace, roles[number[name]]) for name, trace in reached.items())
     untied = [
         f"{trace.machine}: {_why_apart(graph, trace, role)}"
         for trace, role in zip(graph.machines, roles, strict=True)
-        if trace.machine not in {*reached, *carriers}
+        if trace.machine not in reached and trace.machine not in carriers
     ]
     noted = {name: f"{name}: {notes[place]}" for name, place in number.items() if notes[place]}
     return Path(
@@ -192,6 +193,11 @@ def path_of(
         (*untied, *(note for name, note in noted.items() if name not in reached)),
         tuple(note for name, note in noted.items() if name in reached),
     )
+
+
+def carriers_of(links: Sequence[Link]) -> frozenset[str]:
+    ways = (link.ways for link in links if link.ways)
+    return frozenset(carrier.machine for way in ways for carrier in way.carriers)
 
 
 def _why_apart(graph: Graph, trace: Trace, role: str) -> str:

@@ -119,17 +119,18 @@ def quality_of(
         for gap in link.hop.limits(link)
         if shares.get((link.lower.trace.machine, gap.merged_into), 0) >= OF_NOTE
     ]
+    all_traces = [*traces, *path.carriers]
     return Quality(
         lost={
             f"{trace.machine}:{point}": n
-            for trace in traces
+            for trace in all_traces
             for point, n in trace.lost_by_point.items()
             if n
         },
         damage=(
             *(
                 f"{trace.machine}: {line}" if several else line
-                for trace in traces
+                for trace in all_traces
                 for line in trace.damage
             ),
             *path.interrupted,
@@ -141,7 +142,7 @@ def quality_of(
             *(_merged(gaps) if several else (gap for _, gap in gaps)),
             *_began_late(path),
         ),
-        cost=_together([_cost(trace) for trace in traces]),
+        cost=_together([_cost(trace) for trace in all_traces]),
         crossings=path.crossings,
         apart=path.apart,
         virtual=tuple(_virtual(path)),
