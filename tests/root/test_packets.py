@@ -62,7 +62,15 @@ def distinct_bytes(begin: Ints, size: Ints) -> Ints:
 def test_each_byte_of_a_port(tmp_path: Path, where: str) -> None:
     asked, other = 20490, 20491
     talk = [sys.executable, "-c", TALK, *map(str, (QUESTION, ANSWER, where, asked, other))]
-    words = [find_recorder(), "-o", tmp_path / "trace", "--packets", str(asked), "--", *talk]
+    words = [
+        str(find_recorder()),
+        "-o",
+        str(tmp_path / "trace"),
+        "--packets",
+        str(asked),
+        "--",
+        *talk,
+    ]
     said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     client = int(said.split()[0])
     trace = read_trace(tmp_path / "trace")
@@ -77,7 +85,8 @@ def test_each_byte_of_a_port(tmp_path: Path, where: str) -> None:
 
 def test_none_unless_asked_for(tmp_path: Path) -> None:
     talk = [sys.executable, "-c", TALK, *map(str, (QUESTION, ANSWER, "127.0.0.1", 20490))]
-    subprocess.run([find_recorder(), "-o", tmp_path / "trace", "--", *talk], check=True)
+    words = [str(find_recorder()), "-o", str(tmp_path / "trace"), "--", *talk]
+    subprocess.run(words, check=True)
     trace = read_trace(tmp_path / "trace")
     assert not len(trace.points["packet_sent"])
     assert not len(trace.points["packet_received"])

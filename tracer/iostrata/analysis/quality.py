@@ -21,6 +21,7 @@ from iostrata.analysis.limits import limits
 from iostrata.analysis.networks import asks_a_network, network_disks, virtual_cards
 from iostrata.analysis.outlived import outlived
 from iostrata.analysis.path import Path
+from iostrata.analysis.placed import placed
 from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.queues import deep_queues
 from iostrata.analysis.stolen import stolen
@@ -187,6 +188,8 @@ def _virtual(path: Path) -> Iterator[str]:
             yield from (where + card for card in virtual_cards(member.trace))
         link = hosts.get(member.trace.machine)
         yield from (where + line for line in stolen(member.trace, link))
+        if link:
+            yield from (where + line for line in placed(link))
 
 
 def _type(file_system: str) -> str:
