@@ -336,6 +336,26 @@ def test_an_injection_whose_delay_only_the_workload_knows() -> None:
     assert (first.found, second.found) == ("100.00% of 5.00 ms", "+0.00% in syscall")
 
 
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        ({"b/device.data": 5_000_000}, []),
+        ({"b/device.data": 5_000_000, "a/osd.op": 30_000}, []),
+        ({"b/device.data": 4_400_000, "a/osd.op": 1_500_000}, ["found in b/*", "found elsewhere"]),
+        ({"b/device.data": 4_400_000, "syscall": 620_000}, ["found in b/*", "found elsewhere"]),
+        # Only the named ones are done meanwhile.
+        ({"b/device.data": 5_020_000, "syscall": 0}, ["found elsewhere"]),
+    ],
+)
+def test_what_is_waited_for_no_longer_may_take_less(rows: dict[str, int], wrong: list[str]) -> None:
+    """Of two that are waited for at once, the slower one becomes the other."""
+    parallel = msgspec.structs.replace(INJECTION, delay_ns=None, rows=("b/*",), instead=("a/*",))
+    plain = {"syscall": 200_000, "a/osd.op": 900_000, "b/device.data": 100_000}
+    delayed = {**plain, "a/osd.op": 0, **rows}
+    found = of_injection(WANTED, parallel, measured(delayed), measured(plain))
+    assert failed(found) == wrong
+
+
 def test_what_all_else_is_slower_by_is_none_of_a_delay_that_only_the_workload_knows() -> None:
     """Half of what the workload took longer."""
     unknown = msgspec.structs.replace(INJECTION, delay_ns=None)

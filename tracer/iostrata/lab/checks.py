@@ -190,12 +190,15 @@ def of_injection(
     )
     all_rows = {**before, **after}
     rows = {row for row in all_rows if any(_matches(row, pattern) for pattern in injection.rows)}
-    slower = _slower(before, after, rows)
+    instead = {row for row in all_rows if any(_matches(row, one) for one in injection.instead)}
+    slower = _slower(before, after, rows | instead)
     own = 1 if injection.delay_ns else slower
     more = {
         row: _beyond(after.get(row, 0), before.get(row, 0), own if row in rows else slower)
         for row in all_rows
     }
+    # Of what is waited for no longer, nothing is found elsewhere.
+    delay_ns -= sum(more.pop(row) for row in instead - rows if more[row] < 0)
     if not injection.delay_ns:
         # What all else took longer by is none of it.
         delay_ns = sum(more.values())

@@ -71,6 +71,9 @@ class Injection(Another, frozen=True, kw_only=True):
     ``kept``: two functions of the kernel, which begin and end what keeps the workload's only
     thread from its only CPU. The rows are then held against how long that kept it in its calls.
 
+    ``instead``: rows, named alike, that may hold less then: what they are of was waited for, and is
+    done while the other is still waited for. So much the delay is longer than the workload's.
+
     ``behind``: a process or a virtual machine that was in the way: what the rows hold more must be
     said to be its. With ``kept``, it has the only CPU of its step's machine between its calls of
     the two functions, and what the rows say to be its is held against how much of the writes that
@@ -81,6 +84,7 @@ class Injection(Another, frozen=True, kw_only=True):
     replace: dict[str, Any]
     delay_ns: Count | None = None
     rows: tuple[str, ...]
+    instead: tuple[str, ...] = ()
     kept: tuple[str, str] | None = None
     behind: str = ""
 
