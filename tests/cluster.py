@@ -94,11 +94,15 @@ class Machine:
 
 @dataclass
 class Copy:
-    """One that the primary has made: by whom, and how long the way is in each direction."""
+    """One that the primary has made: by whom, and how long the way is in each direction.
+
+    ``turn``: of its message, None: as of the primary's others.
+    """
 
     osd: Osd
     costs: Costs
     way: int = 40_000
+    turn: int | None = None
 
 
 class Osd:
@@ -151,9 +155,8 @@ class Osd:
             found = Counter({f"{self.machine.name}/{row}": ns for row, ns in rows.items()})
             found += slowest[1]
         elif ends:
-            found[f"{copies[0].osd.machine.name}/network.there"] += costs.added - costs.turn
-        if ends:
             found[f"{self.machine.name}/osd.op"] += costs.turn
+            found[f"{copies[0].osd.machine.name}/network.there"] += costs.added - costs.turn
         answered, answer = done + costs.answers, OSD_OPREPLY
         message = world.pointer("message", answered, answered + costs.sends)
         if kind == OSD_KIND:
@@ -178,7 +181,8 @@ class Osd:
             message = world.pointer("message", sent, sent + turn)
             world.emit("osd_send", sent, self.worker, op_key=op, number=number, peer=peer,
                        message_key=message, type=OSD_REPOP, peer_kind=OSD_KIND, **told)  # fmt: skip
-            sent += turn
+            waits = turn if copy.turn is None else copy.turn
+            sent += waits
             world.emit("osd_written", sent, self.reader, op_key=0, number=number, peer=0,
                        message_key=message, type=OSD_REPOP, peer_kind=0, **told)  # fmt: skip
             answered, rows = copy.osd.serve(
@@ -190,8 +194,8 @@ class Osd:
                        **told)  # fmt: skip
             rows[f"{copy.osd.machine.name}/network.there"] += copy.way
             rows[f"{copy.osd.machine.name}/network.back"] += copy.way
-            # Until this one was sent, the first was waited for.
-            rows[f"{copies[0].osd.machine.name}/network.there"] += APART * place
+            # Since it was handed over it is waited for, and nothing else.
+            rows[f"{self.machine.name}/osd.op"] += APART * place + waits
             ends.append((end, rows))
         return ends
 

@@ -67,6 +67,21 @@ def test_the_slowest_of_three_is_what_is_waited_for(tmp_path: Path, seed: int) -
     check(found_in(tmp_path, client, *machines), client)
 
 
+def test_a_message_for_a_copy_that_waits_is_the_first_osds(tmp_path: Path) -> None:
+    """Its turn comes late at the messenger, while another copy and the own store are at work."""
+    random, client = Random(12), Client()
+    machines = [Machine(name) for name in "abc"]
+    osds = [Osd(machine, number) for number, machine in enumerate(machines)]
+    for _ in range(40):
+        late = Copy(osds[2], drawn(random), far(random), turn=random.randint(200_000, 7_000_000))
+        copies = random.sample([Copy(osds[1], drawn(random), far(random)), late], 2)
+        client.write(Part(osds[0], replace(drawn(random), data=None), copies))
+    found = found_in(tmp_path, client, *machines)
+    check(found, client)
+    # The other copy was made meanwhile.
+    assert found.quality.hidden["b"] > 0
+
+
 def test_each_machine_has_a_clock_of_its_own(tmp_path: Path) -> None:
     """As long there as back everywhere, so that causality finds the very relation of the clocks."""
     random, client = Random(9), Client(clock(86_400_000_000_000))

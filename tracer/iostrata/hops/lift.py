@@ -110,7 +110,8 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     asked = own.rows(asking)
     asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
     asking, asked, asks = _in_parts(links, asking, asked, asks)
-    until = critical(asked)
+    until = critical(replace(asked, begin_ns=_since(found, asking, asked)))
+    until = np.maximum(until, asked.begin_ns)
     # A call that leads nowhere is less deep than a disk of its own machine, and may end later.
     beside = np.isin(asked.owner, own.owner[calls])
     _hold(until_ns, asking[beside], until[beside])
@@ -127,6 +128,12 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
         lifting.beside(link, window)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
+
+
+def _since(found: Stitched, asking: Ints, asked: Spans) -> Ints:
+    """Since when each of what was asked is waited for: be it, at first, for its turn to be sent."""
+    handed_ns = at(found.asked.handed_ns, found.spans.of[asking])
+    return np.where(handed_ns < found.spans.begin_ns[asking], handed_ns, asked.begin_ns)
 
 
 def _in_parts(

@@ -109,6 +109,14 @@ def osd_calls_of(window: Window) -> Calls:
     )
 
 
+def handed_of(calls: Calls) -> Ints:
+    """Since when what OSDs ask of others is waited for: its turn at the messenger comes later.
+
+    NEVER: of other calls, which are waited for since they were sent.
+    """
+    return np.where(calls.operation >= OSD_REQUEST, calls.begin_ns, NEVER)
+
+
 @dataclass(frozen=True, eq=False)
 class Transactions:
     """What pieces had their OSD's store do: one row each, times in ns.
@@ -168,7 +176,7 @@ def awaited(transactions: Transactions, calls: Calls, caller: Ints) -> tuple[Tra
 
     ``caller``: the piece of each call. Before one is sent it is the piece's own.
     """
-    of_osds = calls.operation >= OSD_REQUEST
+    of_osds, handed = calls.operation >= OSD_REQUEST, handed_of(calls)
     calls = replace(calls, begin_ns=np.where(of_osds, calls.send_ns, calls.begin_ns))
     sub = np.flatnonzero(of_osds & (caller >= 0))
     if not len(sub) or not len(transactions.piece):
@@ -185,7 +193,7 @@ def awaited(transactions: Transactions, calls: Calls, caller: Ints) -> tuple[Tra
     reply[sub] = until
     later = np.flatnonzero(end > last[called])
     limit = np.full(count, NEVER)
-    np.minimum.at(limit, called[later], begin[later])
+    np.minimum.at(limit, called[later], handed[sub[later]])
     mine = limit[own.piece]
     own = replace(
         own,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined
+from iostrata.columns import NEVER, AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import Waiting, edges_of_commits, numbered
@@ -34,7 +34,7 @@ from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.osd import awaited as awaited_of_osds
-from iostrata.stitch.osd import edges_of_batches, spans_of_store, transactions_of
+from iostrata.stitch.osd import edges_of_batches, handed_of, spans_of_store, transactions_of
 from iostrata.stitch.others import AHEAD, READ, Others
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, read_at_once
@@ -78,10 +78,12 @@ class Asked:
 
     ``key`` and ``begin_ns`` together tell one from all others of the trace: the
     request's pointer and its issue, the call's pointer and when it was sent.
+    ``handed_ns``: since when it was waited for, before it was sent; NEVER: not before.
     """
 
     key: Ints
     begin_ns: Ints
+    handed_ns: Ints
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,7 @@ def stitch(window: Window) -> Stitched:
     asked = Asked(
         np.concatenate([requests.key, calls.key]),
         np.concatenate([requests.issue_ns, calls.send_ns]),
+        np.concatenate([np.full(len(requests.key), NEVER), handed_of(calls)]),
     )
     spans.extend(stages_of(window, requests, spans))
     found = spans.collect()
