@@ -28,6 +28,18 @@ if [ -e "$MACHINE/shut" ]; then
 fi
 exec bash -c "$command"
 """
+# What happens midway begins when the command has, or ends with its recorder.
+MIDWAY: Final = """until [ -e "$FAR/went" ]; do
+  kill -0 "$RECORDER" 2>/dev/null || exit
+  sleep 0.02
+done
+{script}
+touch "$FAR/happened"
+"""
+# A command that ends when it has happened, however long that takes.
+UNTIL_THEN: Final = (
+    "timeout", "60", "sh", "-c", 'until [ -e "$FAR/happened" ]; do sleep 0.02; done',
+)  # fmt: skip
 # The real one's protocol, and in between whatever happens to it on its machine.
 RECORDER: Final = (
     f"#!{sys.executable}"
@@ -68,6 +80,7 @@ while not (machine / "impatient").exists() or time.monotonic() < heard + 4:
         *lines, unread = (unread + chunk).split(b"\n")
         for line in lines:
             if line == b"go":
+                Path(os.environ["FAR"], "went").touch()
                 command = subprocess.Popen(words[len(options) + 1 :], stdin=subprocess.DEVNULL)
             elif line.startswith(b"mark "):
                 mark += line.decode().split()[1] + " "
@@ -80,8 +93,9 @@ while not (machine / "impatient").exists() or time.monotonic() < heard + 4:
                 command.wait()
             break
     if (machine / "saying").exists():
-        os.write(status, mark.encode() + (machine / "saying").read_bytes())
+        said = (machine / "saying").read_bytes()
         (machine / "saying").unlink()
+        os.write(status, mark.encode() + said)
     if command and command.poll() is not None:
         break
 if command:
@@ -111,8 +125,13 @@ class Far:
         path.chmod(0o755)
 
     def happens(self, machine: str, script: str) -> None:
-        """A second after its recorder began to record."""
-        self.has(machine, "midway", f"sleep 1\n{script}\n")
+        """When all record and the command has begun, which is UNTIL_THEN."""
+        self.has(machine, "midway", MIDWAY.format(script=script))
+
+    def speaks(self, machine: str, script: str) -> None:
+        """Its recorder says what the script prints."""
+        said = "mv $MACHINE/now $MACHINE/saying; while [ -e $MACHINE/saying ]; do sleep 0.02; done"
+        self.happens(machine, f"{script} >$MACHINE/now; {said}")
 
     def dies(self, machine: str, script: str = "") -> None:
         """Its recorder, after the script."""

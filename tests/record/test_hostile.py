@@ -14,7 +14,7 @@ import pytest
 from iostrata.cli import status_of
 from iostrata.foreign import MOST_SAID
 from iostrata.record.permission import BTF
-from tests.record.far import Far
+from tests.record.far import UNTIL_THEN, Far
 from tests.record.test_machines import RECORD, names
 
 pytestmark = pytest.mark.skipif(not BTF.exists(), reason="this kernel has no BTF")
@@ -27,7 +27,7 @@ def interrupting(program: str) -> str:
 
 
 def becomes(far: Far, machine: str, program: str, script: str) -> None:
-    """A second after it began to record."""
+    """When the command has begun."""
     far.has(machine, f"{program}.later", f"#!/bin/bash\n{script}\n")
     far.happens(machine, f"mv $MACHINE/{program}.later $MACHINE/{program}")
 
@@ -42,7 +42,7 @@ def test_a_machine_that_drips_is_given_up(
     monkeypatch.setattr("iostrata.record.answer.SLOW_LIMIT_S", 6.0)
     # It ends by itself in the end, as tests do.
     becomes(far, "nas", "head", f"timeout 40 bash -c '{DRIPPING}'; touch $MACHINE/waited_for")
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert not waited_for(far)
     told = capfd.readouterr().err
     assert "machine server: it sent " in told
@@ -56,7 +56,7 @@ def test_what_came_of_a_trace_says_that_it_is_a_part(
 ) -> None:
     """What tells of its end comes last."""
     becomes(far, "nas", "head", 'case $3 in facts/*) exit 1;; esac; exec /usr/bin/head "$@"')
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     capfd.readouterr()
     assert status_of(["replay", "out/server"]) in (5, 7)
     assert "recorder: " in "".join(capfd.readouterr())
@@ -64,7 +64,7 @@ def test_what_came_of_a_trace_says_that_it_is_a_part(
 
 def test_ctrl_c_ends_fetching(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     becomes(far, "nas", "wc", interrupting("/usr/bin/wc"))
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert not waited_for(far)
     told = capfd.readouterr().err
     assert "machine server: it was not waited for any longer; what it recorded is in nas:" in told
@@ -74,7 +74,7 @@ def test_ctrl_c_ends_fetching(far: Far, capfd: pytest.CaptureFixture[str]) -> No
 
 def test_ctrl_c_ends_tidying(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     becomes(far, "nas", "rm", interrupting("/bin/rm"))
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert not waited_for(far)
     told = capfd.readouterr().err
     assert " may be left there, for a week\n" in told
@@ -91,7 +91,7 @@ def test_ctrl_c_ends_preparing(far: Far) -> None:
 
 def test_who_has_nothing_of_the_workload_fails(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     becomes(far, "vm", "wc", "exit 1")
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 6
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 6
     told = capfd.readouterr().err
     assert "iostrata: machine guest: nothing of the workload is in the recording" in told
     assert (names("machines"), names("absent")) == (["server"], ["guest"])

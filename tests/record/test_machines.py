@@ -21,7 +21,7 @@ from iostrata.record.machines import END_LIMIT_S, Plan, stop
 from iostrata.record.permission import BTF
 from iostrata.record.recorder import Request
 from iostrata.record.ssh import Ssh, SshSession
-from tests.record.far import Far, keepers
+from tests.record.far import UNTIL_THEN, Far, keepers
 
 pytestmark = pytest.mark.skipif(not BTF.exists(), reason="this kernel has no BTF")
 PATIENCE_S = 60
@@ -199,7 +199,7 @@ def test_a_machine_that_nobody_can_enter_leaves_nothing(far: Far) -> None:
 
 def test_a_machine_that_is_lost_costs_its_tail(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     far.dies("nas", "echo 'Connection reset' >&2")
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert capfd.readouterr().err.count("warning: machine server: the connection") == 1
     (guest, server) = recorded()["machines"]
     assert "note" not in guest
@@ -213,8 +213,8 @@ def test_a_machine_that_is_lost_costs_its_tail(far: Far, capfd: pytest.CaptureFi
     ["progress much", "progress 1 -1 nan", "done 1e9", "ready x", "clock 7", "clock 1" + "0" * 30],
 )
 def test_what_no_recorder_says(said: str, far: Far, capfd: pytest.CaptureFixture[str]) -> None:
-    far.happens("nas", f"echo '{said}' >$MACHINE/now; mv $MACHINE/now $MACHINE/saying")
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    far.speaks("nas", f"echo '{said}'")
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     printed = capfd.readouterr().err
     assert "warning: machine server: the connection to its recorder was lost: its rec" in printed
     assert "bug" not in printed
@@ -222,9 +222,8 @@ def test_what_no_recorder_says(said: str, far: Far, capfd: pytest.CaptureFixture
 
 
 def test_what_has_no_end_is_not_kept(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
-    script = "head -c 1000000 /dev/zero | tr '\\0' x >$MACHINE/now"
-    far.happens("nas", f"{script}; mv $MACHINE/now $MACHINE/saying")
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    far.speaks("nas", "head -c 1000000 /dev/zero | tr '\\0' x")
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert "what it says has no end" in capfd.readouterr().err
 
 
@@ -267,7 +266,7 @@ def test_a_machine_that_falls_silent_is_waited_for_no_longer(
         "nas", """printf '#!/bin/sh\\nexec sleep 30\\n' >$MACHINE/wc; chmod +x $MACHINE/wc"""
     )
     began = time.monotonic()
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert time.monotonic() - began < 25
     assert "machine server: it sent 15 bytes in 2 s; what it recorded is in nas:" in (
         capfd.readouterr().err
@@ -288,7 +287,7 @@ def test_a_command_cannot_speak_for_its_recorder(
 
 def test_a_machine_that_stays_away_is_absent(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     far.dies("nas", 'touch "$MACHINE/shut"')
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert "Connection refused; what it recorded is in nas:" in capfd.readouterr().err
     assert names("machines") == ["guest"]
     assert names("absent") == ["server"]
@@ -303,14 +302,14 @@ def test_a_reboot_is_named(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     other_boot = 'case $1 in *boot_id) echo other;; *) exec /bin/cat "$@";; esac'
     script = f"printf '#!/bin/bash\\n%s\\n' '{other_boot}' >$MACHINE/cat; chmod +x $MACHINE/cat"
     far.dies("nas", script)
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 0
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
     assert "machine server: it was rebooted while it was recorded" in capfd.readouterr().err
     assert recorded()["machines"][1]["note"] == "it was rebooted while it was recorded"
 
 
 def test_the_workloads_machine_is_lost(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     far.dies("vm")
-    assert status_of([*RECORD, "--", "sleep", "2"]) == 6
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 6
     captured = capfd.readouterr().err
     assert "iostrata: machine guest: the connection to its recorder was lost" in captured
     assert names("machines") == ["guest", "server"]
