@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.cli import status_of
 from iostrata.recording import give
+from tests.cli.recordings import small_recording
+from tests.recording.test_joined import record
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 SUDO = {"SUDO_UID": "1234", "SUDO_GID": "1235"}
@@ -20,6 +23,12 @@ def recording(tmp_path: Path) -> Path:
     (tmp_path / "recording" / "local" / "facts" / "cpus").touch()
     (tmp_path / "recording" / "recording.json").touch()
     return tmp_path / "recording"
+
+
+@pytest.fixture
+def sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, number in SUDO.items():
+        monkeypatch.setenv(name, number)
 
 
 def owners(path: Path) -> set[tuple[int, int]]:
@@ -52,3 +61,24 @@ def test_what_may_be_anothers_stays(recording: Path) -> None:
 def test_without_sudo_it_is_roots(recording: Path, environment: dict[str, str]) -> None:
     give(recording, environment)
     assert owners(recording) == {(0, 0)}
+
+
+def test_what_was_redacted_is_the_users(tmp_path: Path, sudo: None) -> None:
+    small_recording(tmp_path / "recording" / "local")
+    source = str(tmp_path / "recording" / "local")
+    assert status_of(["export", source, "--redact", str(tmp_path / "shown")]) == 0
+    assert owners(tmp_path / "shown") == {(1234, 1235)}
+    assert owners(tmp_path / "recording") == {(0, 0)}
+
+
+@pytest.mark.parametrize("whose", [0, 1234])
+def test_what_was_joined_is_the_users(tmp_path: Path, sudo: None, whose: int) -> None:
+    """The parts stay whose they are, so that they are copied where they are another's."""
+    parts = [record(tmp_path / "a", "vm"), record(tmp_path / "b", "nas")]
+    names = [path for part in parts for path in (Path(part), *Path(part).rglob("*"))]
+    for path in names:
+        os.chown(path, whose, whose)
+    assert status_of(["join", *map("m{0[0]}:host={0[1]}".format, enumerate(parts)), "-o",
+                      str(tmp_path / "all")]) == 0  # fmt: skip
+    assert {user for user, _ in owners(tmp_path / "all")} == {1234}
+    assert {path.stat().st_uid for path in names} == {whose}

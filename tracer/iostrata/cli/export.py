@@ -33,7 +33,7 @@ from iostrata.export import (
     write_perfetto,
 )
 from iostrata.model import Breakdown, Op
-from iostrata.recording import Recording, open_recording, redact
+from iostrata.recording import Recording, give, open_recording, redact
 
 MOST: Final = 10_000
 """How many writes go into a Perfetto trace unless told: some 300,000 slices."""
@@ -163,6 +163,7 @@ def _redact(recording: Recording, directory: Path, story: Story) -> None:
     try:
         redact(recording, part)
         open_to_others(part, 0o777)
+        give(part)
         part.rename(directory)
     except BaseException as error:
         shutil.rmtree(part, ignore_errors=True)

@@ -14,7 +14,7 @@ from iostrata.cli.capture import check
 from iostrata.cli.machines import named
 from iostrata.cli.story import Story
 from iostrata.errors import IostrataError, UsageError
-from iostrata.recording import Part, open_recording, withdraw
+from iostrata.recording import Part, give, open_recording, withdraw
 from iostrata.recording import join as join_parts
 
 
@@ -62,6 +62,8 @@ def join(
         except IostrataError:
             withdraw(output)
             raise
+        finally:
+            give(output)
         story.say(f"to analyse it: iostrata replay {output}")
     return 0
 

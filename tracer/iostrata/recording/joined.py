@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.errors import RecordingError
+from iostrata.recording.ownership import asked_by
 from iostrata.recording.recording import (
     MACHINE_NAME,
     RecordedMachine,
@@ -50,7 +51,8 @@ def join(parts: Sequence[Part], directory: Path, unsynchronised: bool) -> list[s
     """Makes ``directory``, which is there and empty, the recording of all parts.
 
     Returns what is to be warned of. ``unsynchronised``: the machines' wall clocks do not
-    tell whether they were recorded at the same time. Files are linked where they can be.
+    tell whether they were recorded at the same time. Files are linked where they can be, and
+    are the caller's.
     Errors: RecordingError: they are no recordings of one run.
     """
     check_number("join", len(parts))
@@ -155,7 +157,11 @@ def _copy(source: Path, target: Path, with_exchange: bool) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
+    """One that stays another's by its first name is no use to who asked: a copy is."""
+    asked = asked_by()
     try:
+        if asked and source.lstat().st_uid != asked[0]:
+            raise PermissionError
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)

@@ -23,16 +23,20 @@ def give(directory: Path, environment: Mapping[str, str] = os.environ) -> None:
     Only files and directories of root that have no other name, and never what a link leads
     to: where others may write, what lies there may be anybody's.
     """
+    if asked := asked_by(environment):
+        for _, names, files, fd in os.fwalk(directory):
+            for name in (*names, *files):
+                _give(name, fd, *asked)
+        _give(directory, None, *asked)
+
+
+def asked_by(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | None:
+    """The user and group that root works for, by what sudo told."""
     owner = [environment.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
     if os.geteuid() or not all(word.isdecimal() for word in owner):
-        return
+        return None
     user, group = map(int, owner)
-    if max(user, group) >= NOBODYS:
-        return
-    for _, names, files, fd in os.fwalk(directory):
-        for name in (*names, *files):
-            _give(name, fd, user, group)
-    _give(directory, None, user, group)
+    return (user, group) if max(user, group) < NOBODYS else None
 
 
 def _give(name: str | Path, within: int | None, user: int, group: int) -> None:
