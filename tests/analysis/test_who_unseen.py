@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from iostrata.trace.layout import (
     THREAD_WORKER,
     WAKE_THREAD,
 )
-from tests.analysis.test_who import DISK, WRITER, analysed, run, told, write_of
+from tests.analysis.test_who import DISK, NOISY, WRITER, analysed, run, told, write_of
 from tests.analysis.test_who_journal import JOURNAL, handles, known, waiting
 from tests.stitch.test_wakers import IDLE, KWORKER, Sleeper, resume
 from tests.synthetic import Commit, Request, World, Writer, submit
@@ -39,6 +40,33 @@ def test_who_kept_a_kernel_worker_and_what_it_did_itself(tmp_path: Path) -> None
     assert found["wakeup.worker"] == {"kworker/u8:1": 20_000 + 25_000}
     # The sleeper's own 2000, too.
     assert found["wakeup.runqueue"] == {"hog/noisy": 20_000 + 8_000, "unknown": 2_000 + 2_000}
+
+
+@pytest.mark.parametrize(
+    ("birth", "before"), [(7, "kworker/u8:1/noisy"), (8, "kworker/u8:1")], ids=["same", "another"]
+)
+def test_a_thread_is_one_before_its_group_is_told_too(
+    birth: int, before: str, tmp_path: Path
+) -> None:
+    """Unless its number was another's by then, which had the same name."""
+    world = World()
+    name = b"kworker/u8:1"
+    for time, born in ((1, 7), (150_000, birth)):
+        world.emit("thread", time, KWORKER, tgid=KWORKER, subject_tid=KWORKER, process=name,
+                   kind=THREAD_HELPER, birth=born)  # fmt: skip
+    world.emit("task", 150_000, KWORKER, tgid=KWORKER, subject_tid=KWORKER, process=name,
+               cgroup=NOISY)  # fmt: skip
+    sleeper = Sleeper(world)
+    resume(world, KWORKER, 500, 20_000, 25_000, state=IDLE)
+    sleeper.wakes(70_000, KWORKER, WAKE_THREAD)
+    sleeper.off, sleeper.writer.now = 211_000, 210_000
+    sleeper.writer.enter()
+    resume(world, KWORKER, 70_500, 220_000, 225_000, state=IDLE)
+    sleeper.wakes(270_000, KWORKER, WAKE_THREAD)
+    found = told(analysed(world, tmp_path / "machine"))
+    assert found["wakeup.worker"] == Counter({before: 45_000}) + Counter(
+        {"kworker/u8:1/noisy": 45_000}
+    )
 
 
 def test_what_comes_before_a_commit_is_for_whom_it_is(tmp_path: Path) -> None:

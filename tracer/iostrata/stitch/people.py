@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from iostrata.cgroups import machines_own
 from iostrata.columns import AsOf, Ints, distinct, integers, pair_key
 from iostrata.model import UNKNOWN, Crowd, Who
-from iostrata.trace import Trace
+from iostrata.trace import Points, Trace
 
 IDLE: Final = "idle"
 NOBODY: Final = -1
@@ -26,6 +26,7 @@ MOST_CROWDS: Final = 400
 # Linux 6e890c5d5021 ("vhost: use vhost_tasks for worker threads"), in v6.4.
 VHOST: Final = re.compile(r"vhost-(\d{1,9})")
 
+Telling = Mapping[str, NDArray[np.generic]]
 Members = tuple[tuple[int, int], ...]
 """Who (a number), and how many percent; the most first."""
 
@@ -125,7 +126,7 @@ class People:
         one_by_one = tuple(member for member in members if isinstance(member, Who))
         return self._number(Crowd(one_by_one, tuple(percent for _, percent in crowd)))
 
-    def _tellings(self) -> Iterator[tuple[Mapping[str, NDArray[np.generic]], Ints]]:
+    def _tellings(self) -> Iterator[tuple[Telling, Ints]]:
         """The events that name threads, the better ones first, and the groups they name."""
         tasks = self._trace.points["task"]
         if len(tasks):
@@ -133,8 +134,31 @@ class People:
             yield columns, integers(columns["cgroup"])
         threads = self._trace.points["thread"]
         if len(threads) and "process" in threads.fields:
-            columns = threads.columns("subject_tid", "time_ns", "process", "tgid")
-            yield columns, np.zeros(len(threads), np.int64)
+            names = [name for name in ("process", "tgid", "birth") if name in threads.fields]
+            columns = threads.columns("subject_tid", "time_ns", *names)
+            yield columns, _groups(columns, names, tasks)
+
+
+def _groups(threads: Telling, names: Sequence[str], tasks: Points) -> Ints:
+    """The groups of threads that are first told of without: which they are found in later.
+
+    0: not known, as no task event follows, or another thread has the number by then.
+    """
+    group = np.zeros(len(threads["time_ns"]), np.int64)
+    if not len(tasks):
+        return group
+    later = tasks.columns("subject_tid", "time_ns", "process", "tgid", "cgroup")
+    tid, time_ns = integers(threads["subject_tid"]), integers(threads["time_ns"])
+    of, told_ns = integers(later["subject_tid"]), integers(later["time_ns"])
+    task = AsOf(of, told_ns).at_or_after(tid, time_ns)
+    rows = np.flatnonzero(task >= 0)
+    task = task[rows]
+    last = AsOf(tid, time_ns).at_or_before(of[task], told_ns[task])
+    same = [threads[name][rows] == threads[name][last] for name in names]
+    same += [threads[name][rows] == later[name][task] for name in ("process", "tgid")]
+    rows, task = rows[np.all(same, axis=0)], task[np.all(same, axis=0)]
+    group[rows] = integers(later["cgroup"])[task]
+    return group
 
 
 def _crowds(works: Ints, persons: Ints, weights: NDArray[Any], step: int) -> dict[int, Members]:
