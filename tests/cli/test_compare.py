@@ -115,6 +115,21 @@ def test_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "slower" not in out
     assert "faster" not in out
+    assert "\nthe same    A and B are the same recording: " in out
+
+
+def test_a_run_on_both_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = series(tmp_path / "a", 30_000), series(tmp_path / "b", 45_000)
+    (tmp_path / "link").symlink_to(f"{a}/2")
+    given = [a, "--", b, str(tmp_path / "link")]
+    assert status_of(["compare", *given]) == 0
+    assert "\nthe same    1 run of A is in B, too: " in capsys.readouterr().out
+    assert status_of(["compare", *given, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["on_both"] == 1
+    assert status_of(["compare", a, b]) == 0
+    assert "the same" not in capsys.readouterr().out
+    assert status_of(["compare", a, a]) == 0
+    assert "\nthe same    A and B are the same recordings: " in capsys.readouterr().out
 
 
 def test_machines_that_one_has_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,6 +138,7 @@ def compare(
         left_out_a=left_out_of(a),
         left_out_b=left_out_of(b),
         beside=beside,
+        on_both=len({run.place for run in a} & {run.place for run in b} - {""}),
     )
 
 

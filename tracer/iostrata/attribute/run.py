@@ -48,7 +48,8 @@ class Run:
     """One recording. ``layers``: in order; ``parts``: of each column, the part of each name.
 
     ``created``: ISO 8601, empty where nobody noted it. ``op``: what the "writes" are.
-    ``left_out``: those that were not analysed, by reason.
+    ``left_out``: those that were not analysed, by reason. ``place``: where it is, which is no
+    other's; empty: nowhere.
     """
 
     layers: tuple[Layer, ...]
@@ -58,6 +59,7 @@ class Run:
     created: str = ""
     op: Op = Op.SYNC
     left_out: Mapping[str, int] = field(default_factory=dict)
+    place: str = ""
 
 
 def left_out_of(runs: Sequence[Run]) -> dict[str, int]:
@@ -65,7 +67,7 @@ def left_out_of(runs: Sequence[Run]) -> dict[str, int]:
     return dict(sum((Counter(run.left_out) for run in runs), Counter()))
 
 
-def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
+def run_of(breakdown: Breakdown, by: str = "", created: str = "", place: str = "") -> Run:
     """Figures of every group of ``by``; empty: of all writes together. Errors: UsageError."""
     count = len(breakdown.writes)
     return Run(
@@ -83,6 +85,7 @@ def run_of(breakdown: Breakdown, by: str = "", created: str = "") -> Run:
         created=created,
         op=breakdown.op,
         left_out=breakdown.left_out,
+        place=place,
     )
 
 

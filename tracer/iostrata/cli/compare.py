@@ -147,7 +147,8 @@ def _run(path: Path, wish: _Wish) -> Run:
         found = told(recording, wish.op, wish.jobs, wish.cached)
     except NothingToAnalyse as none:
         raise NothingToAnalyse(f"{path}: {none}", none.hint) from none
-    return run_of(chosen(found, wish.wanted), wish.by, recording.created)
+    place = str(path.resolve())
+    return run_of(chosen(found, wish.wanted), wish.by, recording.created, place)
 
 
 def _limit(text: str) -> float | None:

@@ -98,7 +98,8 @@ class Comparison(Struct, frozen=True):
     ``small``: the share below which a change does not matter; ``limit``: that above which
     a real change for the worse is a regression; None: nothing is. ``op``: what the "writes" are.
     ``left_out_a``, ``left_out_b``: those of all runs of a side that were not analysed, by reason.
-    ``beside``: whose rows bear another machine's name; None: nobody's.
+    ``beside``: whose rows bear another machine's name; None: nobody's. ``on_both``: how many
+    runs of A are runs of B.
     """
 
     confidence: float
@@ -122,6 +123,7 @@ class Comparison(Struct, frozen=True):
     left_out_a: Mapping[str, int] = field(default_factory=dict)
     left_out_b: Mapping[str, int] = field(default_factory=dict)
     beside: Beside | None = None
+    on_both: int = 0
 
     @property
     def selected(self) -> tuple[str, ...]:

@@ -137,6 +137,14 @@ def _counted(writes: int, word: str, runs: int) -> str:
     return f"{writes} {word}s in {runs} run{'s' if runs != 1 else ''}"
 
 
+def _both(comparison: Comparison) -> str:
+    count, s = comparison.on_both, "s" if comparison.on_both > 1 else ""
+    if count == comparison.runs_a == comparison.runs_b:
+        return f"A and B are the same recording{s}: there is no change to be found"
+    are = "are" if s else "is"
+    return f"{count} run{s} of A {are} in B, too: a change looks smaller than it is"
+
+
 def _footer(comparison: Comparison, width: int) -> Iterator[Text]:
     for label, parts, style in _statements(comparison):
         yield from (Text(line, style=style) for line in labelled(label, parts, width))
@@ -146,6 +154,8 @@ def _statements(comparison: Comparison) -> Iterator[tuple[str, list[str], str]]:
     if comparison.selected:
         yield "selected", [f"only {comparison.op.word}s {', '.join(comparison.selected)}"], "yellow"
     yield from _basis(comparison)
+    if comparison.on_both:
+        yield "the same", [_both(comparison)], "yellow"
     if comparison.grouped_by != "served" and any(group.served for group in comparison.groups):
         text = "parts of the reads, means over a side's runs, and how long one took: not judged"
         yield SERVED, [text], ""

@@ -135,7 +135,7 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     of instead, whatever "writes" says: ``read``, ``direct``. ``left_over``: sides with a run of
     whose time too much went by beside what is part of no write. Only there if there are any:
     ``left_out``; ``selected``, what holds for the writes that were compared; ``beside``, whose rows
-    bear another machine's name.
+    bear another machine's name; ``on_both``: how many runs of A are runs of B.
     """
 
     confidence: float
@@ -159,6 +159,7 @@ class Comparison(Struct, frozen=True, tag_field="schema", tag="iostrata.comparis
     left_out: LeftOut | UnsetType = UNSET
     selected: list[str] | UnsetType = UNSET
     beside: Beside | UnsetType = UNSET
+    on_both: Count | UnsetType = UNSET
 
 
 def render(comparison: model.Comparison) -> str:
@@ -194,6 +195,7 @@ def document(comparison: model.Comparison) -> Comparison:
         else UNSET,
         selected=list(comparison.selected) or UNSET,
         beside=_beside(comparison.beside),
+        on_both=comparison.on_both or UNSET,
     )
 
 
