@@ -118,6 +118,26 @@ def test_the_builder_writes_facts(tmp_path: Path) -> None:
     assert facts.blocks[LOOP].fua is None
 
 
+@pytest.mark.parametrize(
+    ("backing", "before", "after", "on"),
+    [
+        ("", (VDA, 5), (VDA,), (VDA, 5)),
+        ("", (VDA,), (VDA, 5), (VDA, 5)),
+        ("", (VDA,), (5,), ()),
+        ("", (VDA,), (), ()),
+        ("/disk.img", (VDA, 5), (VDA,), ()),
+    ],
+    ids=["a path went", "a path came", "moved", "on nothing", "another file"],
+)
+def test_what_a_device_was_on_that_is_told_again(
+    backing: str, before: tuple[int, ...], after: tuple[int, ...], on: tuple[int, ...],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    builder = TraceBuilder().block(LOOP, "dm-0", lower_keys=before)
+    builder.block(LOOP, "dm-0", lower_keys=after, backing=backing).write(tmp_path)
+    assert read_trace(tmp_path).facts.blocks[LOOP].lower_keys == on
+
+
 def test_clocks(tmp_path: Path) -> None:
     """KVM's offsets with AMD's and Intel's ratios, or none, and exchanges of clocks."""
     facts, defects = read_facts(

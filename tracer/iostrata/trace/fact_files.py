@@ -144,16 +144,28 @@ def parse_mount(line: str) -> Mount:
 def _by_key(blocks: Iterable[BlockDevice]) -> dict[int, BlockDevice]:
     """A device that is told again was put onto something while it was recorded.
 
-    If that was not the first time, nobody knows what it was on when: on nothing that is known.
+    If that was not the first time, nobody knows what it was on when: on nothing that is known. But
+    one that has lost or gained some of several (a path, a mirror) is on all that it ever was on.
     """
     found: dict[int, BlockDevice] = {}
     for block in blocks:
-        before = found.get(block.device_key, block)
-        again = block.device_key in found and before.lower_keys
-        found[block.device_key] = (
-            replace(before, backing="", backing_inode=None, lower_keys=()) if again else block
-        )
+        before = found.get(block.device_key)
+        if before is None or not before.lower_keys:
+            found[block.device_key] = block
+        else:
+            known = _changed(before, block)
+            found[block.device_key] = known or replace(
+                before, backing="", backing_inode=None, lower_keys=()
+            )
     return found
+
+
+def _changed(before: BlockDevice, after: BlockDevice) -> BlockDevice | None:
+    """What has lost or gained a part; None: it is on something else, or on nothing any more."""
+    fewer, more = sorted((before.lower_keys, after.lower_keys), key=len)
+    if fewer and not after.backing and {*fewer} < {*more}:
+        return replace(before, lower_keys=more)
+    return None
 
 
 def parse_block(values: Mapping[str, str]) -> BlockDevice:
