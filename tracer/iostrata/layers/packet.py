@@ -22,33 +22,33 @@ PACKET: Final = Declaration(
             "the client's connection waits for room (its window), a queue of its card is full or "
             "holds packets back, or its softirqs are late. A call is several packets: while the "
             "first ones are handed over, which may be an exit each, the last one waits here.",
-            "#9ccc65",
+            "#a2d149",
         ),
         _row(
             "vnic",
             "between a guest's network card and its host's, there and back",
             "the guest's way out (an exit, or vhost's or the VMM's thread, which has no CPU), or "
             "its interrupt, is late. vhost spares the VMM.",
-            "#aed581",
+            "#b4dd8a",
         ),
         _row(
             "carrier",
             "in a machine between the two: bridge, address translation, queues",
             "its softirqs are late, its rules many, or a queue of its cards holds packets back.",
-            "#8bc34a",
+            "#86b93f",
         ),
         _row(
             "wire",
             "between two machines' network cards, there and back",
             "distance, a switch, a slow link; packets that were lost, and sent again.",
-            "#689f38",
+            "#5f9133",
         ),
         _row(
             "server",
             "in the server's TCP and queues: of the call, and of its reply",
             "the server's softirqs are late, its connection waits for room, or a queue of its card "
             "holds packets back.",
-            "#33691e",
+            "#2c5a17",
         ),
     ),
     ranks=tuple(
