@@ -356,6 +356,28 @@ def test_what_is_waited_for_no_longer_may_take_less(rows: dict[str, int], wrong:
     assert failed(found) == wrong
 
 
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        ({"b/network.back": 1_100_000, "b/osd.op": 500_000}, []),
+        ({"b/network.back": 600_000, "b/osd.op": 1_000_000}, ["found in b/network.*"]),
+        ({"b/network.back": 1_100_000, "b/osd.op": 500_000, "syscall": 700_000},
+         ["found elsewhere"]),
+    ],
+)  # fmt: skip
+def test_what_is_always_waited_for_from_now_on_may_take_more(
+    rows: dict[str, int], wrong: list[str]
+) -> None:
+    """The whole of what becomes the slower one, of which the delay itself is known."""
+    parallel = msgspec.structs.replace(
+        INJECTION, delay_ns=1_000_000, rows=("b/network.*",), instead=("a/*", "b/*")
+    )
+    plain = {"syscall": 200_000, "a/osd.op": 500_000, "b/network.back": 100_000, "b/osd.op": 50_000}
+    delayed = {**plain, "a/osd.op": 0, **rows}
+    found = of_injection(WANTED, parallel, measured(delayed), measured(plain))
+    assert failed(found) == wrong
+
+
 def test_what_all_else_is_slower_by_is_none_of_a_delay_that_only_the_workload_knows() -> None:
     """Half of what the workload took longer."""
     unknown = msgspec.structs.replace(INJECTION, delay_ns=None)

@@ -197,9 +197,13 @@ def of_injection(
         row: _beyond(after.get(row, 0), before.get(row, 0), own if row in rows else slower)
         for row in all_rows
     }
-    # Of what is waited for no longer, nothing is found elsewhere.
-    delay_ns -= sum(more.pop(row) for row in instead - rows if more[row] < 0)
-    if not injection.delay_ns:
+    # Of what is waited for no longer, nothing is found elsewhere; nor of what is waited for from
+    # now on, where the delay is known without that.
+    if injection.delay_ns:
+        for row in instead - rows:
+            del more[row]
+    else:
+        delay_ns -= sum(more.pop(row) for row in instead - rows if more[row] < 0)
         # What all else took longer by is none of it.
         delay_ns = sum(more.values())
         if delay_ns <= 0:

@@ -72,7 +72,8 @@ class Injection(Another, frozen=True, kw_only=True):
     thread from its only CPU. The rows are then held against how long that kept it in its calls.
 
     ``instead``: rows, named alike, that may hold less then: what they are of was waited for, and is
-    done while the other is still waited for. So much the delay is longer than the workload's.
+    done while the other is still waited for. So much the delay is longer than the workload's. Where
+    ``delay_ns`` is given, they may hold more as well: what is always waited for now was not always.
 
     ``behind``: a process or a virtual machine that was in the way: what the rows hold more must be
     said to be its. With ``kept``, it has the only CPU of its step's machine between its calls of
