@@ -50,6 +50,7 @@ def test_verdicts() -> None:
         "io_uring": "no",
         "virtio": "no",
         "nfs": "partly",
+        "packets": "no",
         "rpc": "absent",
         "svc": "absent",
         "kvm": "absent",

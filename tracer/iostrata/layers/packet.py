@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Visibility
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row
 
 POINTS: Final = ("rpc_stream", "svc_stream", "packet_sent", "packet_received")
 
@@ -54,12 +54,5 @@ PACKET: Final = Declaration(
     ranks=tuple(
         Rank(f"network.{name}", f"network.{name}", Depth.WAY)
         for name in ("client", "vnic", "carrier", "wire", "server")
-    ),
-    visibility=(
-        Visibility(
-            "packets",
-            ("packet",),
-            "which part of the way between two machines took its time cannot be told (--packets)",
-        ),
     ),
 )

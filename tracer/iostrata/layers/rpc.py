@@ -86,6 +86,11 @@ RPC: Final = Declaration(
     programs=(Programs("nfs", NFS), Programs("rpc", NFS)),
     visibility=(
         Visibility(
+            "packets",
+            ("packet",),
+            "which part of the way between two machines took its time cannot be told (--packets)",
+        ),
+        Visibility(
             "nfs",
             ("nfs",),
             "an NFS client's calls are not seen: their time is shown as syscall",
