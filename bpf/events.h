@@ -644,8 +644,8 @@ struct held_event {
 	unsigned long long cgroup; /* whose it is, numbered as above */
 };
 
-/* Who hands on a bio has slept, and runs again (time_ns): there was no request for it, or a limit
- * of the queue kept it from one.  Last told when it has one, but for the CPU's time until then. */
+/* Who hands on a bio has slept, and runs again (time_ns): there was no request for it, a limit of
+ * the queue kept it from one, or the queue was frozen.  Last told when it has one, but for the CPU's time until then. */
 struct asleep_event {
 	EVENT_HEADER;
 	unsigned long long bio_key;

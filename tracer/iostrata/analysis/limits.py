@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from iostrata.columns import columns_of, distinct
@@ -35,15 +35,25 @@ def limits(
     if told and "frozen" in point.fields:
         frozen, others = _asleep(trace)
         least = NEXT_TO_NOTHING * (frozen + others).total()
-        names = [trace.facts.device_name(key) for key in sorted(frozen) if frozen[key] > least]
-        if names:
-            took = duration(sum(frozen.values()))
-            what = f"what froze {', '.join(names)}, for {took} of sleeps: settings, or a reset"
-            yield NotObserved("why queues were frozen", what, row)
+        yield from _frozen(trace, frozen, least, row)
         used = sorted(key for key in others if others[key] > least)
     else:
         name = "block_bio_asleep" if told else "block_getrq" if slept else "block_rq_issue"
         used = sorted(trace.points[name].values("dev"))
+    yield from _limiting(trace, used, row, slept=slept)
+
+
+def _frozen(trace: Trace, asleep_ns: Counter[int], least: float, row: str) -> Iterator[NotObserved]:
+    """The disks whose queues were frozen for more than that."""
+    names = [trace.facts.device_name(key) for key in sorted(asleep_ns) if asleep_ns[key] > least]
+    if names:
+        took = duration(asleep_ns.total())
+        what = f"what froze {', '.join(names)}, for {took} of sleeps: settings, or a reset"
+        yield NotObserved("why queues were frozen", what, row)
+
+
+def _limiting(trace: Trace, used: Sequence[int], row: str, *, slept: bool) -> Iterator[NotObserved]:
+    """What limits these disks have. ``slept``: it was told who slept for a request."""
     disks: dict[tuple[str, ...], list[str]] = {}
     for block in (trace.facts.blocks[key] for key in used if key in trace.facts.blocks):
         disks.setdefault(block.queue_limits, []).append(block.name)
