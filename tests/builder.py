@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iostrata.trace import layout
-from iostrata.trace.fact_files import CGROUP_COLUMNS, CPU_COLUMNS, STACK_COLUMNS
+from iostrata.trace.fact_files import CGROUP_COLUMNS, CPU_COLUMNS, STACK_COLUMNS, TOPOLOGY_COLUMNS
 from iostrata.trace.facts import BlockDevice, Mount, device_numbers
 from iostrata.trace.images import OWN, Extent, File
 from iostrata.trace.write import as_events, begins, block_fact, fact_text, write_trace
@@ -34,6 +34,7 @@ class TraceBuilder:
     _mounts: list[Mount] = field(default_factory=list)
     _blocks: list[BlockDevice] = field(default_factory=list)
     _apic_ids: dict[int, int] = field(default_factory=dict)
+    _topology: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     _stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _cgroups: dict[int, str] = field(default_factory=dict)
     _throttled: dict[int, str] = field(default_factory=dict)
@@ -101,6 +102,11 @@ class TraceBuilder:
         self._apic_ids[number] = apic_id
         return self
 
+    def lies(self, cpu: int, node: int, package: int, core: int) -> Self:
+        """-1: not told."""
+        self._topology[cpu] = (node, package, core)
+        return self
+
     def stack(self, number: int, *functions: str) -> Self:
         """From the innermost function."""
         self._stacks[number] = functions
@@ -140,7 +146,11 @@ class TraceBuilder:
             facts["block"] = block_fact(self._blocks)
         if self._apic_ids:
             lines = (f"{cpu}\t{apic_id}" for cpu, apic_id in self._apic_ids.items())
-            facts["cpus"] = "\n".join((CPU_COLUMNS, *lines, ""))
+            facts["cpus"] = "\n".join((CPU_COLUMNS, TOPOLOGY_COLUMNS, *lines, ""))
+        if self._topology:
+            cells = ((cpu, *place) for cpu, place in self._topology.items())
+            lines = ("\t".join(str(one) if one >= 0 else "-" for one in row) for row in cells)
+            facts["topology"] = "\n".join((TOPOLOGY_COLUMNS, *lines, ""))
         if self._stacks:
             lines = (f"{number}\t{' '.join(names)}" for number, names in self._stacks.items())
             facts["stacks"] = "\n".join((STACK_COLUMNS, *lines, ""))

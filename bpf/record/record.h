@@ -206,6 +206,9 @@ int tsc_write(int directory_fd);
 /* cards.c: network cards by their drivers */
 int cards_write(int directory_fd);
 
+/* topology.c: node, package and core of each CPU that is online */
+int topology_write(unsigned int cpus, int directory_fd);
+
 /* vmms.c: virtual machines by name, and whose QEMU holds requests back itself; asked: duties */
 int vmms_write(unsigned int asked, int directory_fd);
 

@@ -41,6 +41,8 @@ int trace_begin(struct session *session)
 	if (!error)
 		error = cards_write(session->directory_fd);
 	if (!error)
+		error = topology_write(session->rings.cpu_count, session->directory_fd);
+	if (!error)
 		error = vmms_write(session->options.duties, session->directory_fd);
 	if (!error)
 		error = rings_open(&session->rings, skeleton, &session->metadata,

@@ -144,6 +144,20 @@ def test_processors_are_told(disk: Path) -> None:
     assert ids[max(ids)] == int(own)
 
 
+def test_where_processors_lie_is_told(disk: Path) -> None:
+    iostrata("record", "-o", "recording", "--", *writer("fdatasync", 1), cwd=disk)
+    (trace,) = open_recording(disk / "recording").traces()
+    columns = ["lscpu", "--parse=CPU,NODE,SOCKET,CORE"]
+    told = subprocess.run(columns, check=True, capture_output=True, text=True).stdout
+    rows = [line.split(",") for line in told.splitlines() if not line.startswith("#")]
+    assert {str(cpu) for cpu in trace.facts.topology} == {cpu for cpu, *_ in rows}
+    for cpu, node, *_ in rows:
+        place = trace.facts.topology[int(cpu)]
+        assert str(place.node) == (node or "None")
+        core = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/core_id").read_text()
+        assert place.core == int(core)
+
+
 def test_network_cards_are_told(disk: Path) -> None:
     iostrata("record", "-o", "recording", "--", *writer("fdatasync", 1), cwd=disk)
     (trace,) = open_recording(disk / "recording").traces()

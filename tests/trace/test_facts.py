@@ -11,7 +11,7 @@ import pytest
 
 from iostrata.trace.clocks import TscOffset
 from iostrata.trace.fact_files import read_facts
-from iostrata.trace.facts import BlockDevice, Facts, Mount, device_key
+from iostrata.trace.facts import BlockDevice, CpuPlace, Facts, Mount, device_key
 from iostrata.trace.images import Extent
 from iostrata.trace.read import read_trace
 from tests.builder import TraceBuilder
@@ -53,6 +53,13 @@ def test_facts_are_read(tmp_path: Path) -> None:
     assert facts.blocks[LOOP] == BlockDevice(
         LOOP, "loop0", 0, "mq-deadline", "write through", True, False, 4096, "/var/image", (VDA1,)
     )
+
+
+def test_where_processors_lie_is_told(tmp_path: Path) -> None:
+    lines = "cpu\tnode\tpackage\tcore\n3\t1\t0\t2\n4\t-\t-\t-\n5\t1\t0\n6\t-1\t0\t0\n"
+    facts, defects = read_facts(facts_directory(tmp_path, topology=lines))
+    assert facts.topology == {3: CpuPlace(1, 0, 2), 4: CpuPlace(None, None, None)}
+    assert defects == ["facts/topology: line 4 is no CPU, nor is one more"]
 
 
 def test_processors_have_apic_ids_and_broken_lines_are_named(tmp_path: Path) -> None:
@@ -270,7 +277,7 @@ def test_where_an_image_keeps_what(tmp_path: Path) -> None:
         ("cgroups", "control group"), ("connections", "connection"), ("echoes", "echo"),
         ("overlays", "overlay"), ("throttled", "virtual machine"), ("vmms", "virtual machine"),
         ("images", "image"), ("backed", "image over another"),
-        ("image_maps", "range of an image"), ("cards", "network card"),
+        ("image_maps", "range of an image"), ("cards", "network card"), ("topology", "CPU"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path: Path) -> None:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.placed import Placements
 from iostrata.columns import AsOf, Ints, at, coded, pair_key
 from iostrata.foreign import shown
-from iostrata.hops import HOPS
+from iostrata.hops import HOPS, Link
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units
 from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names, inode_numbers
 
@@ -22,14 +23,18 @@ Coded = tuple[tuple[str, ...], NDArray[np.int32]]
 
 
 def names_of(
-    trace: Trace, units: Units, kept: Ints
+    trace: Trace, units: Units, kept: Ints, hosts: Sequence[Link] = ()
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, NDArray[np.int32]]]:
-    """The ``names`` and ``codes`` of ``Writes``; ``kept``: rows of the units."""
+    """The ``names`` and ``codes`` of ``Writes``; ``kept``: rows of the units.
+
+    ``hosts``: the links from a guest to its host.
+    """
     device, end_ns = units.device_key[kept], units.end_ns[kept]
     facts = trace.facts
     process, _ = ProcessNames(trace).at(units.tgid[kept], end_ns)
     thread, comm = ThreadNames(trace).at(units.tid[kept], end_ns)
     engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
+    placements = Placements(hosts)
     labels = [f"{engine}{name}" for engine in engines for name in METHODS]
     method = units.engine[kept] * len(METHODS) + units.method[kept]
     cgroups = _cgroups(trace, units.tid[kept], end_ns)
@@ -41,6 +46,7 @@ def names_of(
         "comm": comm,
         "cgroup": cgroups,
         "vm": _vms(trace, units.tgid[kept], cgroups),
+        "vcpu_placement": _coded(placements.at(units.tid[kept], end_ns), placements.text),
         "file": _files(trace, units, kept),
         "file_system": _coded(device, _or_all(facts.file_system_name)),
         "device": _coded(device, _or_all(facts.device_name)),

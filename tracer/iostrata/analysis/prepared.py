@@ -129,7 +129,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
         if not len(rows):
             continue
         kept.append(Top(top.node, top.pieces, len(top.units), rows, count))
-        writes.append(_writes_of(top, rows))
+        writes.append(_writes_of(top, rows, graph))
         count += len(rows)
         if op is Op.SYNC:
             unsure += unsure_syncs(top.trace, top.units, rows)
@@ -240,11 +240,13 @@ def _has_workload(trace: Trace) -> bool:
     return bool(((kind == THREAD_TARGET) | (of_process & ~one_of(process, serving))).any())
 
 
-def _writes_of(top: _Found, kept: Ints) -> Writes:
+def _writes_of(top: _Found, kept: Ints, graph: Graph) -> Writes:
     """Most columns of a workload have one number: a device, a size."""
     trace, units = top.trace, top.units
     device = units.device_key[kept]
-    names, codes = names_of(trace, units, kept)
+    links = [link for link in graph.links if link.upper is trace]
+    hosts = [link for link in links if link.hop.way == "hypervisor"]
+    names, codes = names_of(trace, units, kept, hosts)
     return Writes(
         begin_ns=units.begin_ns[kept],
         end_ns=units.end_ns[kept],

@@ -23,7 +23,7 @@ from iostrata.model import WRITTEN, Breakdown, Row, SegmentRow, Served, Summary,
 
 GROUPINGS = (
     "method", "size", "process", "file_system", "device", "machine", "file", "directory", "thread",
-    "comm", "cgroup", "container", "vm", "served",
+    "comm", "cgroup", "container", "vm", "vcpu_placement", "served",
 )  # fmt: skip
 # Of which the summary says how many writes have each name: there are not too many of these.
 COMPOSED = GROUPINGS[:6]

@@ -33,6 +33,7 @@ class By(StrEnum):
     CGROUP = "cgroup"
     CONTAINER = "container"
     VM = "vm"
+    VCPU_PLACEMENT = "vcpu_placement"
     SERVED = "served"
 
 
@@ -45,7 +46,8 @@ class Operations(StrEnum):
 
 GROUPS: Final = (
     "method, size, process, thread, comm (of the thread), file, directory, file_system, device, "
-    "cgroup, container, vm, machine; reads also by served (from where)"
+    "cgroup, container, vm, vcpu_placement (of a guest's: on which CPU of its host), machine; "
+    "reads also by served (from where)"
 )
 
 Command = Annotated[

@@ -10,8 +10,10 @@ from iostrata.hops.hop import READ_MARK, Hop, Link, Node
 from iostrata.hops.lift import Lifted, View, lift
 from iostrata.hops.registry import HOPS
 from iostrata.hops.served import units_of_served
+from iostrata.hops.virtio import UNKNOWN_VCPU, vcpus_of
 
 __all__ = [
-    "HOPS", "READ_MARK", "Graph", "Hop", "Lifted", "Link", "Node", "View", "Witnesses",
-    "beside", "graph_of", "lift", "place_of", "readdressed", "units_of_served",
+    "HOPS", "READ_MARK", "UNKNOWN_VCPU", "Graph", "Hop", "Lifted", "Link", "Node", "View",
+    "Witnesses", "beside", "graph_of", "lift", "place_of", "readdressed", "units_of_served",
+    "vcpus_of",
 ]  # fmt: skip

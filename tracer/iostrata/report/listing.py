@@ -13,7 +13,7 @@ from iostrata.model import Summary, Table
 from iostrata.report.quantity import Unit, cut, share, tail_of, unit_for
 
 PATHS: Final = frozenset({"file", "directory", "cgroup"})
-LISTED: Final = PATHS | {"thread", "comm", "container", "vm"}
+LISTED: Final = PATHS | {"thread", "comm", "container", "vm", "vcpu_placement"}
 MOST: Final = 20
 NAMES: Final = 20
 """Less is too little for a name."""

@@ -15,7 +15,15 @@ from iostrata.foreign import shown
 from iostrata.trace.cells import count, integer
 from iostrata.trace.clocks import EXCHANGE_COLUMNS, exchange_of, parse_exchange, parse_tsc
 from iostrata.trace.echo import ECHOES, HEAD, parse_echo
-from iostrata.trace.facts import BlockDevice, Facts, Mount, Passthrough, device_key, unescape
+from iostrata.trace.facts import (
+    BlockDevice,
+    CpuPlace,
+    Facts,
+    Mount,
+    Passthrough,
+    device_key,
+    unescape,
+)
 from iostrata.trace.files import MOST_FACT_BYTES, read_small
 from iostrata.trace.images import by_file, parse_extent, parse_file, parse_image
 
@@ -41,6 +49,7 @@ BLOCK_COLUMNS = (
 CPU_COLUMNS = "cpu\tapic_id"
 CPU_BITS = 16
 """No kernel has more CPUs: there is a row for each below the last."""
+TOPOLOGY_COLUMNS = "cpu\tnode\tpackage\tcore"
 OVERLAY_COLUMNS = "dev\tupper_dev"
 STACK_COLUMNS = "stack\tfunctions"
 CGROUP_COLUMNS = "cgroup\tpath"
@@ -70,6 +79,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         backed=frozenset(files.lines("backed", "image over another", parse_file)),
         image_maps=by_file(files.lines("image_maps", "range of an image", parse_extent)),
         cards=dict(files.lines("cards", "network card", _card)),
+        topology=dict(files.lines("topology", "CPU", _cpu_place, TOPOLOGY_COLUMNS)),
         passthrough=tuple(files.lines("passthrough", "disk of a guest's own", _passthrough)),
     )
     return facts, files.defects
@@ -198,6 +208,12 @@ def _boolean(text: str | None) -> bool | None:
 def _cpu(line: str) -> tuple[int, int]:
     cpu, apic_id = line.split()
     return count(cpu, CPU_BITS), count(apic_id, 32)
+
+
+def _cpu_place(line: str) -> tuple[int, CpuPlace]:
+    cpu, *where = line.split("\t")
+    node, package, core = (None if cell == ABSENT else count(cell, 31) for cell in where)
+    return count(cpu, CPU_BITS), CpuPlace(node, package, core)
 
 
 def _stack(line: str) -> tuple[int, tuple[str, ...]]:

@@ -85,6 +85,16 @@ class Passthrough:
 
 
 @dataclass(frozen=True)
+class CpuPlace:
+    """Where a CPU lies; None: the machine does not tell. ``package``: its socket; ``core``: its
+    number there. CPUs of one core share what computes (SMT)."""
+
+    node: int | None
+    package: int | None
+    core: int | None
+
+
+@dataclass(frozen=True)
 class Facts:
     """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none.
 
@@ -97,8 +107,9 @@ class Facts:
     limits a disk, by its process; empty where it has none. ``vmms``: the same of every QEMU.
     ``images``: the format of the files that these had open, of those that are not raw;
     ``backed``: those over another one; ``image_maps``: where they kept what, as far as that was
-    there. ``cards``: the driver of each
-    network card, by its interface. ``passthrough``: as told when the recording began, and ended.
+    there. ``cards``: the driver of each network card, by its interface. ``topology``: where each
+    CPU lies that was online, by its number; empty: not recorded. ``passthrough``: as told when the
+    recording began, and ended.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -118,6 +129,7 @@ class Facts:
     image_maps: Mapping[File, tuple[Extent, ...]] = field(default_factory=dict)
     cards: Mapping[str, str] = field(default_factory=dict)
     passthrough: tuple[Passthrough, ...] = ()
+    topology: Mapping[int, CpuPlace] = field(default_factory=dict)
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""

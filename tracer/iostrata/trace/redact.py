@@ -40,7 +40,7 @@ KEPT_FIELDS: Final = frozenset({"program"})
 # Facts that hold numbers and the kernel's own names only.
 KEPT_FACTS: Final = (
     "backed", "cpus", "exchange", "image_maps", "images", "overlays", "passthrough", "stacks",
-    "tsc",
+    "topology", "tsc",
 )  # fmt: skip
 ZEROS: Final = bytes(1 << 20)
 

@@ -20,13 +20,13 @@ from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
 from iostrata.hops.virtio.serves import reads_of, serves_of
-from iostrata.hops.virtio.vcpus import NO_VCPUS, vcpus_of
+from iostrata.hops.virtio.vcpus import NO_VCPUS, UNKNOWN_VCPU, vcpus_of
 from iostrata.model import NotObserved
 from iostrata.stitch import Pieces, Reads, Spans, Window
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
 
-__all__ = ["NO_VCPUS", "Virtio", "context_of", "vcpus_of"]
+__all__ = ["NO_VCPUS", "UNKNOWN_VCPU", "Virtio", "context_of", "vcpus_of"]
 
 
 class Virtio(Hop):
