@@ -50,7 +50,7 @@ static int prepare(struct iostrata *skeleton, void *context)
 	return error ? error : filter_devices(skeleton, &session->options, &session->blocks);
 }
 
-static void explain_load(int error)
+static void explain_load(int error, const struct session *session)
 {
 	char missing[64];
 
@@ -63,6 +63,10 @@ static void explain_load(int error)
 	else if (access("/sys/kernel/btf/vmlinux", R_OK))
 		fail("this kernel has no BTF (/sys/kernel/btf/vmlinux): it must be built with "
 		     "CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels since 2021 are");
+	else if (error == -ENOMEM)
+		fail("there is not memory enough: the recorder needs 40 MiB, and %u KiB for the ring "
+		     "of each of %u CPUs; raise the control group's limit, or try a smaller --buffer",
+		     session->options.buffer_kib, session->rings.cpu_count);
 	else
 		fail("eBPF programs cannot be loaded: %s; is BPF forbidden, by "
 		     "lockdown=confidentiality or a container's seccomp filter?",
@@ -98,6 +102,6 @@ int session_load(struct session *session)
 		error = probes_load(&session->probes, &session->options, prepare, session);
 	}
 	if (error && error != -ENODEV)
-		explain_load(error);
+		explain_load(error, session);
 	return error;
 }
