@@ -18,7 +18,7 @@ PACKET: Final = Declaration(
     rows=(
         _row(
             "client",
-            "in the client's TCP and queues: of the call, and of its reply",
+            "in the client: TCP, queues, what it routes for containers; call and reply",
             "the client's connection waits for room (its window), a queue of its card is full or "
             "holds packets back, or its softirqs are late. A call is several packets: while the "
             "first ones are handed over, which may be an exit each, the last one waits here.",
@@ -45,7 +45,7 @@ PACKET: Final = Declaration(
         ),
         _row(
             "server",
-            "in the server's TCP and queues: of the call, and of its reply",
+            "in the server: TCP, queues, what it routes for containers; call and reply",
             "the server's softirqs are late, its connection waits for room, or a queue of its card "
             "holds packets back.",
             "#2c5a17",
