@@ -97,6 +97,24 @@ def test_nodes_and_cores_are_told(
     ]
 
 
+def test_of_a_large_guest_a_few_are_told(tmp_path: Path) -> None:
+    chain = Chain()
+    chain.durable_write(chain.writer(), 8192, Costs())
+    for cpu in range(8):
+        chain.host.builder.lies(cpu, 0, 0, cpu // 2)
+    for vcpu in range(1, 64):
+        chain.host.builder.add("kvm_exit", time_ns=1_000_000 + vcpu, cpu=vcpu % 8, tid=VCPU + vcpu,
+                               vcpu=vcpu, exit_ns=1_000_000, tgid=VMM, reason=HALT,
+                               isa=SVM)  # fmt: skip
+    lines = [line for line in analysed(chain, tmp_path).quality.virtual if "virtual CPU" in line]
+    assert lines[3:5] == [
+        "guest: virtual CPU 3 ran on CPU 3 of host",
+        "guest: where its 60 other virtual CPUs ran: --by vcpu_placement",
+    ]
+    assert lines[5].endswith(", 56 and 57 shared a core (SMT): CPUs 0 and 1 of host")
+    assert len(lines) == 4 + 1 + 4
+
+
 def test_one_node_is_not_worth_a_word(tmp_path: Path) -> None:
     """Where neither node nor core is told, nothing is made of that."""
     unknown = [(-1, -1, -1)] * 8

@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 
 from iostrata import units
-from iostrata.columns import AsOf, columns_of, distinct, one_of
+from iostrata.columns import AsOf, Ints, distinct, one_of
 from iostrata.hops import Link
 from iostrata.layers import is_idle
-from iostrata.stitch import sleeps_of, whole
+from iostrata.trace import Trace
 
 OF_NOTE: Final = 0.01
 """Of one CPU's time."""
@@ -25,21 +25,34 @@ OF_NOTE: Final = 0.01
 
 def halts(link: Link) -> Iterator[str]:
     host = link.lower.trace
-    exits = columns_of(host.points["kvm_exit"], "exit_ns", "tid", "tgid", "reason", "isa")
-    idle = one_of(exits["tgid"], link.agents) & is_idle(exits["isa"], exits["reason"])
-    tid, begin_ns, end_ns = (exits[name][idle] for name in ("tid", "exit_ns", "time_ns"))
-    sleeps = sleeps_of(whole(host))
-    mine = np.flatnonzero(one_of(sleeps.tid, distinct(tid)))
-    halt = AsOf(tid, begin_ns).at_or_before(sleeps.tid[mine], sleeps.off_ns[mine])
-    within = (halt >= 0) & (sleeps.on_ns[mine] <= end_ns[halt]) if len(tid) else halt >= 0
-    halt, mine = halt[within], mine[within]
-    off_ns = int((sleeps.on_ns - sleeps.off_ns)[mine].sum())
-    busy_ns = int((end_ns - begin_ns).sum()) - off_ns
-    awake = len(tid) - len(distinct(halt[sleeps.asleep[mine]]))
+    count = busy_ns = awake = 0
+    for exits in host.points["kvm_exit"].pieces("exit_ns", "tid", "tgid", "reason", "isa"):
+        idle = one_of(exits["tgid"], link.agents) & is_idle(exits["isa"], exits["reason"])
+        if not idle.any():
+            continue
+        tid, begin_ns, end_ns = (exits[name][idle] for name in ("tid", "exit_ns", "time_ns"))
+        off_ns, slept = _off(host, tid, begin_ns, end_ns)
+        count += len(tid)
+        busy_ns += int((end_ns - begin_ns).sum()) - off_ns
+        awake += len(tid) - slept
     if busy_ns >= OF_NOTE * (host.end_ns - host.begin_ns) > 0:
         share = 100 * busy_ns / (host.end_ns - host.begin_ns)
         yield (
-            f"its virtual CPUs had nothing to do {len(tid)} times: they kept CPUs of "
+            f"its virtual CPUs had nothing to do {count} times: they kept CPUs of "
             f"{host.machine} busy for {units.duration(busy_ns)} of that ({share:.1f} % of one), "
             f"and in {awake} of these did not sleep (halt polling)"
         )
+
+
+def _off(host: Trace, tid: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[int, int]:
+    """For how long the threads of some exits were off the CPU in these, and in how many asleep."""
+    resumed = host.points["sched_resume"]
+    first, last = np.searchsorted(
+        resumed.time_ns.view(np.int64), (int(begin_ns.min()), int(end_ns.max()) + 1)
+    ).tolist()
+    sleeps = resumed.integers("off_ns", "state", "subject_tid", begin=first, end=last)
+    off_ns, on_ns = sleeps["off_ns"], sleeps["time_ns"]
+    halt = AsOf(tid, begin_ns).at_or_before(sleeps["subject_tid"], off_ns)
+    within = (halt >= 0) & (on_ns <= end_ns[halt])
+    asleep = distinct(halt[within & (sleeps["state"] != 0)])
+    return int((on_ns - off_ns)[within].sum()), len(asleep)

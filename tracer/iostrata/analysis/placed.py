@@ -7,22 +7,25 @@ keeps until the next one.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
 from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of
+from iostrata.columns import AsOf, Ints, at, changes, columns_of, one_of
 from iostrata.hops import UNKNOWN_VCPU, Link, vcpus_of
 from iostrata.trace import CpuPlace
 
 NAMED: Final = 3
 """CPUs, those where it was most; the others are counted."""
+TOLD: Final = 4
+"""Virtual CPUs, and cores; of a large guest --by vcpu_placement tells all."""
 UNKNOWN: Final = "unknown"
 CPU_BITS: Final = 16
 """Of the number of a CPU: a recorder has room for fewer."""
+CPU_MASK: Final = (1 << CPU_BITS) - 1
 NOT_TOLD: Final = CpuPlace(None, None, None)
 
 
@@ -32,41 +35,75 @@ def placed(link: Link) -> Iterator[str]:
     if max(len(host.facts.apic_ids), len(host.facts.topology)) < 2:
         return
     entries = Entries(link)
-    most: dict[int, int] = {}
-    for number in distinct(entries.vcpu).tolist():
-        cpu = entries.cpu[entries.vcpu == number]
-        most[number] = int(np.bincount(cpu).argmax())
-        yield f"virtual CPU {number} ran on {entries.where(cpu)} of {host.machine}"
-    for one, other in combinations(most, 2):
-        core = entries.core(most[one])
-        if most[one] != most[other] and core and core == entries.core(most[other]):
-            cpus = f"CPUs {most[one]} and {most[other]} of {host.machine}"
-            yield f"virtual CPUs {one} and {other} shared a core (SMT): {cpus}"
+    numbers = sorted(entries.counts)
+    for number in numbers[:TOLD]:
+        yield f"virtual CPU {number} ran on {entries.where(number)} of {host.machine}"
+    if len(numbers) > TOLD:
+        yield f"where its {len(numbers) - TOLD} other virtual CPUs ran: --by vcpu_placement"
+    of_core: dict[tuple[int | None, int], list[int]] = defaultdict(list)
+    for number in numbers:
+        if core := entries.core(entries.most(number)[0]):
+            of_core[core].append(number)
+    for shared in [some for some in of_core.values() if len(some) > 1][:TOLD]:
+        cpus = sorted({entries.most(number)[0] for number in shared})
+        if len(cpus) > 1:
+            yield (
+                f"virtual CPUs {_listed(shared)} shared a core (SMT): CPUs {_listed(cpus)} of "
+                f"{host.machine}"
+            )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 class Entries:
-    """A guest's virtual CPUs as they entered guest mode: on which CPU, in order of time."""
+    """A guest's virtual CPUs as they entered guest mode.
+
+    ``counts``: of each, how often on which CPU. ``vcpu``, ``cpu``, ``since_ns``: one row each time
+    one was on another CPU than before, in order of time.
+    """
 
     def __init__(self, link: Link) -> None:
         self.link, self._facts = link, link.lower.trace.facts
-        exits = columns_of(link.lower.trace.points["kvm_exit"], "cpu", "tgid", "vcpu")
-        told = exits["vcpu"] != UNKNOWN_VCPU
-        mine = np.flatnonzero(one_of(exits["tgid"], link.agents) & told)
-        mine = mine[np.argsort(exits["time_ns"][mine], kind="stable")]
-        self.cpu, self.vcpu = exits["cpu"][mine], exits["vcpu"][mine]
-        self.entered_ns = exits["time_ns"][mine]
+        self.counts: dict[int, Counter[int]] = defaultdict(Counter)
+        found = list(self._moves(link))
+        self.vcpu, self.cpu, self.since_ns = (
+            np.concatenate([part[column] for part in found] or [np.empty(0, np.int64)])
+            for column in range(3)
+        )
 
-    def where(self, cpu: Ints) -> str:
-        """``cpu``: of each entry, in order of time."""
-        numbers, count = np.unique(cpu, return_counts=True)
-        if len(numbers) == 1:
-            return f"CPU {self.named(int(numbers[0]))}"
-        order = np.argsort(-count, kind="stable").tolist()
-        shares = [f"{count[one] / len(cpu):.0%}" for one in order]
-        cpus = numbers[order].tolist()
+    def _moves(self, link: Link) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """There may be very many exits, few of which are of note."""
+        last: dict[int, int] = {}
+        for exits in link.lower.trace.points["kvm_exit"].pieces("cpu", "tgid", "vcpu"):
+            told = exits["vcpu"] != UNKNOWN_VCPU
+            mine = np.flatnonzero(one_of(exits["tgid"], link.agents) & told)
+            by_vcpu = mine[np.argsort(exits["vcpu"][mine], kind="stable")]
+            cpu, vcpu = exits["cpu"][by_vcpu], exits["vcpu"][by_vcpu]
+            moved = changes(cpu) | changes(vcpu)
+            for row in np.flatnonzero(changes(vcpu)).tolist():
+                moved[row] = last.get(int(vcpu[row])) != cpu[row]
+            last.update(zip(vcpu.tolist(), cpu.tolist(), strict=True))
+            pairs, times = np.unique(vcpu << CPU_BITS | cpu, return_counts=True)
+            for pair, count in zip(pairs.tolist(), times.tolist(), strict=True):
+                self.counts[pair >> CPU_BITS][pair & CPU_MASK] += count
+            found = np.sort(by_vcpu[moved])
+            yield exits["vcpu"][found], exits["cpu"][found], exits["time_ns"][found]
+
+    def most(self, number: int) -> list[int]:
+        """The CPUs that a virtual CPU was on, those where it was most first."""
+        counts = self.counts[number]
+        return sorted(counts, key=lambda cpu: (-counts[cpu], cpu))
+
+    def where(self, number: int) -> str:
+        cpus, counts = self.most(number), self.counts[number]
+        if len(cpus) == 1:
+            return f"CPU {self.named(cpus[0])}"
+        shares = [f"{counts[cpu] / counts.total():.0%}" for cpu in cpus]
         named = [self.named(*one) for one in zip(cpus[:NAMED], shares[:NAMED], strict=True)]
-        others = [f"{len(order) - NAMED} others"] if len(order) > NAMED else []
-        moved = np.count_nonzero(np.diff(cpu))
+        others = [f"{len(cpus) - NAMED} others"] if len(cpus) > NAMED else []
+        moved = np.count_nonzero(self.vcpu == number) - 1
         times = "once" if moved == 1 else f"{moved} times"
         return f"CPUs {', '.join([*named, *others])}, as it entered guest mode (moved {times}),"
 
@@ -112,11 +149,11 @@ class Placements:
         call = AsOf(calls["tid"], calls["time_ns"]).at_or_before(tid, end_ns)
         own_cpu = np.where(at(calls["time_ns"], call) == end_ns, at(calls["cpu"], call), -1)
         vcpu = at(self._vcpus, np.where(own_cpu < len(self._vcpus), own_cpu, -1))
-        row = AsOf(entries.vcpu, entries.entered_ns).at_or_before(vcpu, link.clock.to_lower(end_ns))
+        row = AsOf(entries.vcpu, entries.since_ns).at_or_before(vcpu, link.clock.to_lower(end_ns))
         return np.where(row >= 0, vcpu << CPU_BITS | at(entries.cpu, row), -1)
 
     def text(self, number: int) -> str:
         if self._entries is None or number < 0:
             return UNKNOWN
-        vcpu, cpu = number >> CPU_BITS, number & ((1 << CPU_BITS) - 1)
+        vcpu, cpu = number >> CPU_BITS, number & CPU_MASK
         return f"virtual CPU {vcpu} on CPU {self._entries.named(cpu)}"

@@ -121,12 +121,16 @@ class Points:
             self._gather(found, begin, end, table)
         return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
 
+    def pieces(self, *fields: str) -> Iterator[dict[str, NDArray[np.int64]]]:
+        """As ``integers``, one part of the events after the other: for a point of any number."""
+        for begin in range(0, len(self), MANY_EVENTS):
+            yield self.integers(*fields, begin=begin, end=begin + MANY_EVENTS)
+
     def values(self, field: str) -> frozenset[int]:
         """The different values of a field of few, in no order; kept after the first use."""
         if field not in self._values:
             found: set[int] = set()
-            for begin in range(0, len(self), MANY_EVENTS):
-                some = self.integers(field, begin=begin, end=begin + MANY_EVENTS)
+            for some in self.pieces(field):
                 found.update(distinct(some[field]).tolist())
             self._values[field] = frozenset(found)
         return self._values[field]
