@@ -116,12 +116,13 @@ int output_open(const struct options *options)
 		fail("%s cannot be made: %s", options->directory, strerror(errno));
 		return error;
 	}
-	/* What is removed must be in the very directory that was named. */
-	fd = open(options->directory,
-		  O_RDONLY | O_DIRECTORY | O_CLOEXEC | (options->force ? O_NOFOLLOW : 0));
+	/* What is written and removed must be in the very directory that was named: where others
+	 * may write, one of them may have put a link there. */
+	fd = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0) {
 		error = -errno;
-		fail("%s cannot be opened: %s", options->directory, strerror(errno));
+		fail("%s cannot be opened: %s; a link is not followed", options->directory,
+		     strerror(errno));
 		return error;
 	}
 	error = clear(fd, options->force);

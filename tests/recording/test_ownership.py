@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from iostrata.recording import give
+from iostrata.errors import UsageError
+from iostrata.recording import check_own, give
 from tests.cli.recordings import small_recording
 from tests.recording.test_joined import record
 
@@ -82,3 +83,40 @@ def test_what_was_joined_is_the_users(tmp_path: Path, sudo: None, whose: int) ->
                       str(tmp_path / "all")]) == 0  # fmt: skip
     assert {user for user, _ in owners(tmp_path / "all")} == {1234}
     assert {path.stat().st_uid for path in names} == {whose}
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "why"),
+    [
+        (1234, 0o700, ""),
+        (0, 0o755, ""),
+        (0, 0o775, ""),
+        (1236, 0o700, "belongs to another user"),
+        (0, 0o777, "is open to all users"),
+        (1234, 0o1777, "is open to all users"),
+    ],
+)
+def test_where_others_may_put_links_nothing_is_written(
+    tmp_path: Path, owner: int, mode: int, why: str
+) -> None:
+    """Of what there is: what is not there yet is made by who records."""
+    directory = tmp_path / "there"
+    check_own(directory, SUDO)
+    directory.mkdir()
+    os.chown(directory, owner, 0)
+    directory.chmod(mode)
+    if why:
+        with pytest.raises(UsageError, match=why):
+            check_own(directory, SUDO)
+    else:
+        check_own(directory, SUDO)
+
+
+def test_a_recording_is_not_made_in_anothers_directory(tmp_path: Path) -> None:
+    """None of it: what is there is as it was."""
+    directory = tmp_path / "there"
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+    status = status_of(["record", "-o", str(directory), "--", "true"])
+    assert status == 2
+    assert list(directory.iterdir()) == []

@@ -35,6 +35,7 @@ from iostrata.record import (
 from iostrata.recording import (
     FILE_NAME,
     RecordedMachine,
+    check_own,
     discard,
     give,
     remove_recording,
@@ -145,6 +146,8 @@ def _kept(directory: Path, older: Sequence[Path]) -> Iterator[None]:
     try:
         with replaced(directory, older):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Somebody else may have been quicker.
+            check_own(directory)
             try:
                 yield
             except KeyboardInterrupt:
@@ -198,6 +201,7 @@ def check(directory: Path, force: bool, hint: str = ANOTHER) -> None:
     """Whether it can be made a place for a recording. Errors: UsageError."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file", "give a directory that does not exist yet")
+    check_own(directory)
     if directory.is_dir() and any(directory.iterdir()):
         if not (directory / FILE_NAME).is_file():
             raise UsageError(

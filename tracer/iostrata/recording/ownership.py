@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from iostrata.errors import UsageError
+
 NOBODYS: Final = 2**32 - 1
 """No user and no group has this number, nor one above it."""
 
@@ -37,6 +39,28 @@ def asked_by(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | N
         return None
     user, group = map(int, owner)
     return (user, group) if max(user, group) < NOBODYS else None
+
+
+def check_own(directory: Path, environment: Mapping[str, str] = os.environ) -> None:
+    """Whether nobody else may put a link where root is about to write, if it is there already.
+
+    Errors: UsageError, it is another user's, or anybody may write there.
+    """
+    try:
+        found = directory.stat()
+    except FileNotFoundError:
+        return
+    asked = asked_by(environment)
+    why = ""
+    if found.st_uid not in (0, os.geteuid(), *(asked or ())[:1]):
+        why = "belongs to another user"
+    elif found.st_mode & stat.S_IWOTH:
+        why = "is open to all users"
+    if why:
+        raise UsageError(
+            f"{directory} {why}, who could lead elsewhere what is written there",
+            "give a directory that does not exist yet",
+        )
 
 
 def _give(name: str | Path, within: int | None, user: int, group: int) -> None:
