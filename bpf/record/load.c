@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What must be known and loaded before anything can be recorded. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <linux/btf.h>
 
 #include <bpf/libbpf.h>
 
@@ -50,6 +53,18 @@ static int prepare(struct iostrata *skeleton, void *context)
 	return error ? error : filter_devices(skeleton, &session->options, &session->blocks);
 }
 
+static bool has_btf(void)
+{
+	int fd = open("/sys/kernel/btf/vmlinux", O_RDONLY | O_CLOEXEC);
+	uint16_t magic = 0;
+	bool has =
+		fd >= 0 && read(fd, &magic, sizeof(magic)) == sizeof(magic) && magic == BTF_MAGIC;
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
 static void explain_load(int error, const struct session *session)
 {
 	char missing[64];
@@ -60,13 +75,15 @@ static void explain_load(int error, const struct session *session)
 	else if (*missing)
 		fail("eBPF was refused: root lacks %s here; give it to the container, or record outside",
 		     missing);
-	else if (access("/sys/kernel/btf/vmlinux", R_OK))
+	else if (!has_btf())
 		fail("this kernel has no BTF (/sys/kernel/btf/vmlinux): it must be built with "
 		     "CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels since 2021 are");
 	else if (error == -ENOMEM)
 		fail("there is not memory enough: the recorder needs 40 MiB, and %u KiB for the ring "
 		     "of each of %u CPUs; raise the control group's limit, or try a smaller --buffer",
 		     session->options.buffer_kib, session->rings.cpu_count);
+	else if (error == -EMFILE)
+		fail("eBPF programs cannot be loaded: %s", limits_text(error));
 	else
 		fail("eBPF programs cannot be loaded: %s; is BPF forbidden, by "
 		     "lockdown=confidentiality or a container's seccomp filter?",
@@ -75,9 +92,13 @@ static void explain_load(int error, const struct session *session)
 
 int session_load(struct session *session)
 {
-	int error = blocks_collect(&session->blocks), cpus;
+	int error = limits_check_namespace(), cpus;
 	char missing[64];
 
+	if (error)
+		return error;
+	limits_raise();
+	error = blocks_collect(&session->blocks);
 	if (error) {
 		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));
 		return error;

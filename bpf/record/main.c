@@ -63,7 +63,7 @@ static void write_failed(const struct session *session, int error)
 		fail("%s was removed, and what was recorded with it", directory);
 	else
 		fail("%s cannot be written: %s; what was recorded until then is kept", directory,
-		     strerror(-error));
+		     limits_text(error));
 }
 
 /* The command's end, told; a command that outlives the recording is asked to end. */

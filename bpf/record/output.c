@@ -122,7 +122,7 @@ int output_open(const struct options *options)
 	if (fd < 0) {
 		error = -errno;
 		fail("%s cannot be opened: %s; a link is not followed", options->directory,
-		     strerror(errno));
+		     limits_text(error));
 		return error;
 	}
 	error = clear(fd, options->force);

@@ -307,6 +307,9 @@ int probes_load(struct probes *probes, const struct options *options, probes_pre
 		complained_of[0] = 0;
 		complaint[0] = 0;
 		error = try_load(probes, prepare, context);
+		/* It is not about the program that it came upon. */
+		if (error == -EMFILE || error == -ENOMEM)
+			return error;
 		if (!error || !leave_out(probes, complained_of, error, complaint))
 			return error;
 	}

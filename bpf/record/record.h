@@ -206,6 +206,14 @@ int tsc_write(int directory_fd);
 /* cards.c: network cards by their drivers */
 int cards_write(int directory_fd);
 
+/* limits.c */
+/* For the recorder alone: its command was forked before. */
+void limits_raise(void);
+/* -EPERM: processes have other numbers here, which is said. */
+int limits_check_namespace(void);
+/* As strerror(), with the limit's name where it is one. */
+const char *limits_text(int error);
+
 /* topology.c: node, package and core of each CPU that is online */
 int topology_write(unsigned int cpus, int directory_fd);
 

@@ -49,7 +49,7 @@ int trace_begin(struct session *session)
 				   session->directory_fd);
 	if (error) {
 		fail("the trace cannot be begun in %s: %s", session->options.directory,
-		     strerror(-error));
+		     limits_text(error));
 		return error;
 	}
 	own_misses(&session->rings); /* nothing was to be recorded yet */

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -17,6 +18,9 @@ from iostrata.record.recorder import find_recorder
 
 BTF: Final = Path("/sys/kernel/btf/vmlinux")
 STATUS: Final = Path("/proc/self/status")
+PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
+INITIAL: Final = 0xEFFFFFFC
+"""linux/proc_ns.h: PROC_PID_INIT_INO."""
 CAP_SYS_ADMIN: Final = 21
 CAP_PERFMON: Final = 38
 CAP_BPF: Final = 39
@@ -55,6 +59,13 @@ def refusal() -> Refusal | None:
             f"this kernel has no BTF ({BTF} is missing)",
             "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and most others have it)",
         )
+    with suppress(OSError):
+        if PID_NAMESPACE.stat().st_ino != INITIAL:
+            return Refusal(
+                "this is not the machine's own PID namespace: the kernel tells of processes by "
+                "other numbers than they have here",
+                "record outside, or give the container --pid=host (hostPID)",
+            )
     return None
 
 
