@@ -112,6 +112,15 @@ def test_where_others_may_put_links_nothing_is_written(
         check_own(directory, SUDO)
 
 
+def test_another_users_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    check_own(tmp_path / "link", SUDO)
+    os.chown(tmp_path / "link", 1236, 1236, follow_symlinks=False)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        check_own(tmp_path / "link", SUDO)
+
+
 def test_a_recording_is_not_made_in_anothers_directory(tmp_path: Path) -> None:
     """None of it: what is there is as it was."""
     directory = tmp_path / "there"

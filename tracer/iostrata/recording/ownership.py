@@ -47,12 +47,12 @@ def check_own(directory: Path, environment: Mapping[str, str] = os.environ) -> N
     Errors: UsageError, it is another user's, or anybody may write there.
     """
     try:
-        found = directory.stat()
+        link, found = directory.lstat(), directory.stat()
     except FileNotFoundError:
         return
     asked = asked_by(environment)
     why = ""
-    if found.st_uid not in (0, os.geteuid(), *(asked or ())[:1]):
+    if not {link.st_uid, found.st_uid} <= {0, os.geteuid(), *(asked or ())[:1]}:
         why = "belongs to another user"
     elif found.st_mode & stat.S_IWOTH:
         why = "is open to all users"
