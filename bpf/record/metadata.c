@@ -98,6 +98,14 @@ static void read_line(const char *path, char *line, size_t size)
 	fclose(file);
 }
 
+static void print_ports(FILE *out, const struct options *options)
+{
+	for (unsigned int i = 0; i < options->port_count; i++)
+		fprintf(out, "%s%u", i ? " " : "\tpackets = \"", options->ports[i]);
+	if (options->port_count)
+		fputs("\";\n", out);
+}
+
 static void print_environment(FILE *out, const struct options *options)
 {
 	struct utsname names;
@@ -123,6 +131,7 @@ static void print_environment(FILE *out, const struct options *options)
 	print_string(out, "filter", line);
 	fprintf(out, "\tdetail = %d;\n\treads = %u;\n\tbuffer_kib = %u;\n", options->detail,
 		options->reads, options->buffer_kib);
+	print_ports(out, options);
 	fputs("};\n\n", out);
 }
 

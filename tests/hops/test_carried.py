@@ -15,7 +15,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from tests.network import Call, Connection, Disk, Machine, Served, Stretch, recorded
+from tests.network import NFS_PORT, Call, Connection, Disk, Machine, Served, Stretch, recorded
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import World, clock
 
@@ -267,6 +267,32 @@ def test_what_was_seen_is_told(tmp_path: Path) -> None:
     written(guest)
     (line,) = analysed(tmp_path, guest).quality.connections
     assert line.startswith("guest to server: 40 of 40 calls and replies seen as packets, by host")
+
+
+def test_a_port_that_nobody_uses_is_told(tmp_path: Path) -> None:
+    """NFS's packets are told; of another port that was asked for, on the guest, there was none."""
+    guest = world()
+    written(guest)
+    for machine in (guest, guest.host, guest.server):
+        machine.world.builder.env["packets"] = str(NFS_PORT)
+    guest.world.builder.env["packets"] = f"{NFS_PORT} 2050"
+    found = analysed(tmp_path, guest).quality
+    assert [(gap.where, gap.reason) for gap in found.not_observed if "packets" in gap.layer] == [
+        ("packets of port 2050 on guest", "there was none")
+    ]
+
+
+def test_packets_that_were_refused_are_not_missing(tmp_path: Path) -> None:
+    """Why there is none is told then: their programs did not attach."""
+    guest = world(told=())
+    written(guest)
+    guest.world.builder.env["packets"] = str(NFS_PORT)
+    for program in ("packet_sent", "packet_received"):
+        guest.world.emit("probe", 1, 0, program=program.encode(), error=-22)
+    gaps = [gap.layer for gap in analysed(tmp_path, guest).quality.not_observed]
+    assert [layer for layer in gaps if "packet" in layer] == [
+        "packet: packet_sent, packet_received"
+    ]
 
 
 def test_what_a_carriers_recorder_lost_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Final
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.columns import Ints, columns_of
 from iostrata.record import find_recorder
+from iostrata.recording import open_recording
 from iostrata.trace import Trace, read_trace
 
 QUESTION, ANSWER = 100_000, 3_000
@@ -90,3 +93,17 @@ def test_none_unless_asked_for(tmp_path: Path) -> None:
     trace = read_trace(tmp_path / "trace")
     assert not len(trace.points["packet_sent"])
     assert not len(trace.points["packet_received"])
+
+
+def test_a_port_that_nobody_uses_is_told(tmp_path: Path) -> None:
+    """Of those that were asked for it is said which one had no packet."""
+    used, unused = 20492, 20493
+    talk = [sys.executable, "-c", TALK, *map(str, (QUESTION, ANSWER, "127.0.0.1", used))]
+    write = ["dd", "if=/dev/zero", f"of={tmp_path}/written", "bs=4k", "count=4", "oflag=dsync"]
+    command = f"{shlex.join(talk)} && exec {shlex.join(write)}"
+    asked = ["--packets", str(used), "--packets", str(unused)]
+    run = [sys.executable, "-m", "iostrata", "record", "-o", str(tmp_path / "r"), *asked]
+    subprocess.run([*run, "--", "sh", "-c", command], check=True, capture_output=True)
+    quality = analyse(open_recording(tmp_path / "r")).quality
+    packets = [gap.layer for gap in quality.not_observed if gap.layer.startswith("packets")]
+    assert packets == [f"packets of port {unused}"]

@@ -9,9 +9,10 @@ what is taken on the way for the network's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from iostrata.model import NotObserved
 from iostrata.trace import BlockDevice, Trace
 
 # Drivers that give their disks names of their own, and who is behind them.
@@ -36,6 +37,9 @@ VIRTUAL_CARDS: Final = {
 # Points of drivers that say when a request was sent and answered: rows of its own have its time.
 TELLING: Final = ("nbd_header_received", "nvme_complete_rq", "iscsi_answered", "rbd_answered")
 CALLING: Final = ("rpc_call", *TELLING)
+PACKETS: Final = ("packet_sent", "packet_received")
+# Of what tells a connection's ports, the server's.
+PORT: Final = 0xFFFF
 
 
 def network_disks(trace: Trace) -> Iterator[str]:
@@ -62,6 +66,21 @@ def virtual_cards(trace: Trace) -> Iterator[str]:
         if kind := VIRTUAL_CARDS.get(driver):
             beyond = "what a hypervisor takes of what goes by it is in the network's part"
             yield f"{interface} is a {kind} network card: {beyond}"
+
+
+def unused_ports(trace: Trace, errors: Mapping[bytes, int]) -> Iterator[NotObserved]:
+    """Those whose packets were asked for, and had none: perhaps another one was meant.
+
+    ``errors``: by program, why it was not attached, which is told elsewhere.
+    """
+    asked = [int(word) for word in str(trace.env.get("packets", "")).split() if word.isdecimal()]
+    if not asked or any(errors.get(point.encode()) for point in PACKETS):
+        return
+    connections = {key for point in PACKETS for key in trace.points[point].values("connection")}
+    used = {key & PORT for key in connections}
+    for port in asked:
+        if port not in used:
+            yield NotObserved(f"packets of port {port}", "there was none", "")
 
 
 def network_of(block: BlockDevice) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.limits import limits
-from iostrata.analysis.networks import asks_a_network, network_disks, virtual_cards
+from iostrata.analysis.networks import asks_a_network, network_disks, unused_ports, virtual_cards
 from iostrata.analysis.outlived import outlived
 from iostrata.analysis.path import Path
 from iostrata.analysis.placed import placed
@@ -274,6 +274,7 @@ def _not_observed(
     yield from _not_told(trace)
     yield from doubtful_copies(trace)
     yield from coarser(trace)
+    yield from unused_ports(trace, _errors(trace))
     detail = bool(trace.env.get("detail"))
     detailed = _errors(trace).get(b"block_getrq", -1) == 0
     yield from limits(trace, shares, OF_NOTE, detailed=detailed)

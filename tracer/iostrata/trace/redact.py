@@ -33,8 +33,9 @@ Rename = Callable[[bytes], bytes]
 
 # Words of the environment that name nothing of anybody's.
 KEPT_ENV: Final = frozenset(
-    {"iostrata_version", "kernel_release", "kernel_version", "architecture", "clocksource"}
-)
+    {"iostrata_version", "kernel_release", "kernel_version", "architecture", "clocksource",
+     "packets"}
+)  # fmt: skip
 # Of a BPF program's name, which is ours.
 KEPT_FIELDS: Final = frozenset({"program"})
 # Facts that hold numbers and the kernel's own names only.
