@@ -96,7 +96,8 @@ def _boot(lab: Lab, listener: LabListener, teardown: ExitStack) -> None:
     own.sort(key=lambda machine: not lab.within(machine.name))  # others wait for the first
     for machine in own:
         host = lab.machines[machine.name]
-        _wait_for(lab, host, listener)
+        boot.wait_for(host)
+        _is_up(lab, host, listener)
         lab.pace.booted(lab.boot_s[machine.name])
         _set_up(lab, host)
         for nested in lab.within(machine.name):
@@ -131,12 +132,13 @@ def _add(lab: Lab, machine: RunningMachine, listener: LabListener) -> None:
 def wait_for_nested(lab: Lab, listener: LabListener) -> None:
     for machine in lab.scenario.machines:
         if machine.nested:
-            _wait_for(lab, lab.machines[machine.name], listener)
-            _set_up(lab, lab.machines[machine.name])
+            running = lab.machines[machine.name]
+            boot.wait_for_nested(running, lab.machines[machine.nested], listener.say)
+            _is_up(lab, running, listener)
+            _set_up(lab, running)
 
 
-def _wait_for(lab: Lab, machine: RunningMachine, listener: LabListener) -> None:
-    boot.wait_for(machine)
+def _is_up(lab: Lab, machine: RunningMachine, listener: LabListener) -> None:
     lab.boot_s[machine.name] = time.monotonic() - lab.began_s
     listener.say(f"machine {machine.name}: up after {lab.boot_s[machine.name]:.1f} s")
 

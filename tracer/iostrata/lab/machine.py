@@ -24,6 +24,8 @@ QEMU_LOG: Final = "qemu.log"
 # Of a nested machine: the numbers of its QEMU there, and of how that ended.
 PID: Final = "pid"
 ENDED: Final = "ended"
+# What QEMU says of one that KVM runs no longer; it stays, and the machine stands still.
+GIVEN_UP: Final = "KVM internal error"
 TAIL_LINES: Final = 12
 
 
@@ -49,7 +51,14 @@ class RunningMachine:
 
     @property
     def alive(self) -> bool:
-        return self.process.alive and not (self.directory / ENDED).exists()
+        ended = (self.directory / ENDED).exists()
+        return self.process.alive and not ended and not self.given_up
+
+    @property
+    def given_up(self) -> bool:
+        """Whether its host's KVM runs it no longer."""
+        log = self.directory / QEMU_LOG
+        return log.exists() and GIVEN_UP in log.read_text(errors="replace")
 
     @property
     def monitor(self) -> Monitor:
