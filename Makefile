@@ -73,7 +73,8 @@ test-databases: .stamps/database-packages .stamps/python-dev native
 test-distributions: .stamps/distribution-packages .stamps/python-dev
 	$(BIN)/python -m pytest -m distributions tests/distributions
 
-dist: .stamps/dist-packages .stamps/python-dev .stamps/python-dist native
+dist: .stamps/dist-packages .stamps/python-dev .stamps/python-dist native \
+		$(if $(filter x86_64,$(shell uname -m)),native-arm64)
 	$(MAKE) -C packaging clean
 	$(MAKE) -C packaging
 	$(BIN)/python -m pytest -m dist tests/packaging

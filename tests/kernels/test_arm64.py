@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +19,24 @@ from iostrata.lab.standing import find_machine
 from iostrata.trace import layout, read_trace
 from tests.kernels.test_kernels import held_against_golden, seen_by
 from tests.lab.test_machines import lab, run
+from tests.packaging.dist import ROOT, WRITER, WRITES, for_arm64
+from tests.packaging.test_wheel import build
 
 pytestmark = pytest.mark.kernels
 SCENARIO, MACHINE = "local-arm64", "local"
 SERIES = ("6.1", "6.12", "7.2")
 PROGRAM = Path(__file__).parent / "programs" / "arm.c"
 FOUR_GIB = 1 << 32
+# Debian 12's, as is the root of such machines; unpacking and starting it are emulated.
+PYTHON = "3.11"
+UNPACKING_S, RECORDING_S = 300, 600
+WITH_PYTHON = """
+[[stack]]
+kind = "service"
+name = "python"
+machine = "local"
+install = ["python3"]
+"""
 # What the program says of each: the call, its offset (-1: it has none), its flags.
 CALLS = [
     (layout.CALL_WRITE, 0, 0),
@@ -81,6 +95,29 @@ def test_tables_are_lawful(series: str, tmp_path: Path) -> None:
     assert found["passed"]
     assert [machine["kernel"].endswith("arm64") for machine in found["machines"]] == [True]
     assert all(machine["kernel"].startswith(series) for machine in found["machines"])
+
+
+def test_its_wheel_records(tmp_path: Path) -> None:
+    """As pip installs it there: the recorder and the analysis's C are its own."""
+    told = {"IOSTRATA_RECORDER": str(ROOT / "bpf/build/arm64/iostrata-record")}
+    wheel = build(tmp_path / "source", 1_000_000_000, **told)
+    packed = tmp_path / "wheel.tar"
+    with tarfile.open(packed, "w") as tar:
+        tar.add(for_arm64(wheel, tmp_path / "wheel", PYTHON), "wheel")
+    scenario = tmp_path / "python-arm64.toml"
+    scenario.write_text((IN_TREE / f"{SCENARIO}.toml").read_text() + WITH_PYTHON)
+    try:
+        done = lab("up", str(scenario), "--kernel", "6.12")
+        assert done.returncode == 0, done.stderr
+        machine = find_machine(MACHINE)
+        machine.send(packed, "/run/wheel.tar")
+        machine.command("tar -xf /run/wheel.tar -C /run", UNPACKING_S)
+        begin = "PYTHONPATH=/run/wheel python3 -m iostrata run"
+        said = machine.command(f"cd /mnt/data && {begin} -- {WRITER}", RECORDING_S)
+    finally:
+        lab("down", scenario.stem)
+    assert f"{WRITES} synchronous writes by dd" in said
+    assert re.search(rf"^analysed +{WRITES} of {WRITES} writes", said, re.MULTILINE), said
 
 
 def test_a_known_delay_is_found_in_the_device(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ import pytest
 
 from iostrata.errors import STATUS_LOSSES
 from iostrata.record import refusal
+from tests.roots import run
 
 ROOT: Final = Path(__file__).parents[2]
 DIST: Final = ROOT / "dist"
@@ -29,6 +31,14 @@ def artefact(pattern: str) -> Path:
     return one
 
 
+def for_arm64(wheel: Path, target: Path, python: str) -> Path:
+    """The wheel and all that it asks for, as pip installs them on arm64 with that Python."""
+    places = [f"--platform={name}_aarch64" for name in ("manylinux2014", "manylinux_2_28")]
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", *places)
+    run(*pip, f"--python-version={python}", "--target", target, wheel, timeout_s=1800)
+    return target
+
+
 def readme(program: str) -> str:
     """README's command of that program below Install, without what is said beside it."""
     text = (ROOT / "README.md").read_text().partition("## Install\n")[2].partition("## Use\n")[0]
@@ -42,9 +52,9 @@ def table(*iostrata: str | Path, recording: str | Path = ROOT / BUNDLED) -> str:
     return done.stdout
 
 
-def records(run: Sequence[str | Path]) -> None:
-    """``run`` begins `iostrata run` there: it tells a program's writes, or why it may not."""
-    words = [*map(str, run), "--", "sh", "-c", f"cd /var/tmp && {WRITER}"]
+def records(begin: Sequence[str | Path]) -> None:
+    """``begin``: of `iostrata run` there: it tells a program's writes, or why it may not."""
+    words = [*map(str, begin), "--", "sh", "-c", f"cd /var/tmp && {WRITER}"]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
     if refused := refusal():
         assert refused.why in done.stderr

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +15,26 @@ from typing import Final
 import pytest
 
 from iostrata import __version__
-from tests.packaging.dist import BUNDLED, DIST, ROOT, artefact, readme, records, table
+from tests.packaging.dist import (
+    BUNDLED,
+    DIST,
+    ROOT,
+    artefact,
+    for_arm64,
+    readme,
+    records,
+    table,
+)
+from tests.packaging.test_wheel import ELF, MACHINES
+from tests.record.test_binary import PT_INTERP, headers
 from tests.roots import fresh_root, inside, run
+from tests.test_native import needed_by
 
 pytestmark = pytest.mark.dist
+ELFCLASS64: Final = 2
 PYTHON: Final = (sys.executable, "-m", "iostrata")
+# Where the wheel of arm64 is made, too.
+ON_X86_64: Final = platform.machine() == "x86_64"
 SUITES: Final = {"bookworm": "deb12", "trixie": "deb13"}
 
 
@@ -109,8 +125,28 @@ def test_where_musl_is_no_compiler_is_needed(tmp_path: Path) -> None:
     )  # fmt: skip
     run(*download, f"iostrata=={__version__}", timeout_s=1800)
     wheels = {path.name for path in tmp_path.iterdir()}
-    assert artefact("*.whl").name in wheels
+    assert artefact(f"*_{machine}.whl").name in wheels
     assert not any("manylinux" in name and "musllinux" not in name for name in wheels)
+
+
+@pytest.mark.skipif(not ON_X86_64, reason="of another CPU there is a wheel only from x86_64")
+def test_the_wheel_of_another_cpu_is_for_that(tmp_path: Path) -> None:
+    """pip takes it there, and all of it that is no text is that CPU's: the very recorder that is
+    cross-built, and what of the analysis is C. tests/kernels has it record."""
+    unpacked = for_arm64(artefact("*_aarch64.whl"), tmp_path / "arm64", "3.13")
+    native = {
+        str(path.relative_to(unpacked)): path.read_bytes()
+        for path in (unpacked / "iostrata").rglob("*")
+        if path.is_file() and path.read_bytes().startswith(ELF)
+    }
+    assert set(native) == {"iostrata/libnative.so", "iostrata/record/iostrata-record"}
+    built = ROOT / "bpf/build/arm64/iostrata-record"
+    assert native["iostrata/record/iostrata-record"] == built.read_bytes()
+    for binary in native.values():
+        assert binary[4] == ELFCLASS64
+        assert struct.unpack_from("<H", binary, 18) == (MACHINES["aarch64"],)
+    assert PT_INTERP not in dict(headers(native["iostrata/record/iostrata-record"]))
+    assert not needed_by(native["iostrata/libnative.so"])
 
 
 @pytest.mark.parametrize("name", ["recorder", "deb12", "deb13", "rpm"])
@@ -141,11 +177,16 @@ def test_the_same_bytes_elsewhere_and_later(tmp_path: Path) -> None:
     again = tmp_path / "elsewhere/again"
     run("git", "clone", "--quiet", ROOT, again)
     run("make", "-C", again / "bpf", timeout_s=1800)
+    if ON_X86_64:
+        (again / ".stamps").mkdir()
+        (again / ".stamps/sysroot-arm64").symlink_to(ROOT / ".stamps/sysroot-arm64")
+        for place in ("bpf", "tracer/native"):
+            run("make", "-C", again / place, "ARCH=arm64", timeout_s=1800)
     named = 'hostname elsewhere && exec "$@"'
     run("unshare", "--uts", "sh", "-c", named, "sh", "env", "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8",
         "make", "-C", again / "packaging", f"BIN={Path(sys.executable).parent}",
         timeout_s=3600)  # fmt: skip
     sums = "SHA256SUMS"
     assert (again / "dist" / sums).read_text() == (DIST / sums).read_text()
-    assert len((DIST / sums).read_text().splitlines()) == 6
+    assert len((DIST / sums).read_text().splitlines()) == 6 + ON_X86_64
     subprocess.run(["sha256sum", "--check", "--quiet", sums], cwd=DIST, check=True)
