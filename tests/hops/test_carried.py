@@ -282,6 +282,18 @@ def test_a_port_that_nobody_uses_is_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("machines", "words"), [("guest", 1), ("guest host server", 0)])
+def test_packets_that_divide_nothing_are_told(tmp_path: Path, machines: str, words: int) -> None:
+    """Who asked for them on the client only has no part of the way, and learns why."""
+    guest = world()
+    written(guest)
+    guest.world.builder.env["packets"] = str(NFS_PORT)
+    found = analysed(tmp_path, guest, machines).quality
+    gaps = [gap.reason for gap in found.not_observed if "parts of the network" in gap.layer]
+    what = "only between an NFS client and its server, by TCP, that are both recorded"
+    assert gaps == [what] * words
+
+
 def test_packets_that_were_refused_are_not_missing(tmp_path: Path) -> None:
     """Why there is none is told then: their programs did not attach."""
     guest = world(told=())

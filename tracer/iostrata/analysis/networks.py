@@ -68,10 +68,14 @@ def virtual_cards(trace: Trace) -> Iterator[str]:
             yield f"{interface} is a {kind} network card: {beyond}"
 
 
-def unused_ports(trace: Trace, errors: Mapping[bytes, int]) -> Iterator[NotObserved]:
-    """Those whose packets were asked for, and had none: perhaps another one was meant.
+def packets_in_vain(
+    trace: Trace, errors: Mapping[bytes, int], *, split: bool
+) -> Iterator[NotObserved]:
+    """Ports whose packets were asked for, and had none: perhaps another one was meant; and packets
+    that divide no way.
 
-    ``errors``: by program, why it was not attached, which is told elsewhere.
+    ``errors``: by program, why it was not attached, which is told elsewhere. ``split``: whether
+    any way to, from or through the machine has parts.
     """
     asked = [int(word) for word in str(trace.env.get("packets", "")).split() if word.isdecimal()]
     if not asked or any(errors.get(point.encode()) for point in PACKETS):
@@ -81,6 +85,9 @@ def unused_ports(trace: Trace, errors: Mapping[bytes, int]) -> Iterator[NotObser
     for port in asked:
         if port not in used:
             yield NotObserved(f"packets of port {port}", "there was none", "")
+    if used and not split:
+        what = "only between an NFS client and its server, by TCP, that are both recorded"
+        yield NotObserved("parts of the network", what, "")
 
 
 def network_of(block: BlockDevice) -> tuple[str, str] | None:

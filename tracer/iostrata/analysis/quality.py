@@ -19,9 +19,9 @@ from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.limits import limits
-from iostrata.analysis.networks import asks_a_network, network_disks, unused_ports, virtual_cards
+from iostrata.analysis.networks import asks_a_network, network_disks, packets_in_vain, virtual_cards
 from iostrata.analysis.outlived import outlived
-from iostrata.analysis.path import Path
+from iostrata.analysis.path import Path, carriers_of
 from iostrata.analysis.placed import placed
 from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.queues import deep_queues
@@ -262,6 +262,15 @@ def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
             yield trace.facts.device_name(key)
 
 
+def _is_split(path: Path, trace: Trace) -> bool:
+    """Whether packets tell the parts of a way to, from or through a machine."""
+    return any(
+        trace.machine in (link.upper.machine, link.lower.trace.machine, *carriers_of([link]))
+        for link in path.links
+        if link.ways
+    )
+
+
 def _not_observed(
     trace: Trace, path: Path, shares: Mapping[tuple[str, str], float]
 ) -> Iterator[NotObserved]:
@@ -274,7 +283,7 @@ def _not_observed(
     yield from _not_told(trace)
     yield from doubtful_copies(trace)
     yield from coarser(trace)
-    yield from unused_ports(trace, _errors(trace))
+    yield from packets_in_vain(trace, _errors(trace), split=_is_split(path, trace))
     detail = bool(trace.env.get("detail"))
     detailed = _errors(trace).get(b"block_getrq", -1) == 0
     yield from limits(trace, shares, OF_NOTE, detailed=detailed)
