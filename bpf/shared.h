@@ -125,6 +125,10 @@ struct thread {
 	unsigned int
 		switches; /* how often it had left the CPU when its call began, and since as told */
 	unsigned int switches_pad;
+
+	/* with work_key: whose work that is of, and what it does */
+	unsigned long long work_pool_key;
+	unsigned long long work_function;
 } __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */

@@ -7,6 +7,7 @@
 
 #include "compat.bpf.h"
 #include "interrupt.bpf.h"
+#include "pooled.bpf.h"
 #include "runs.bpf.h"
 #include "throttle.bpf.h"
 #include "watch.bpf.h"
@@ -18,13 +19,6 @@
 /* Whether sched_switch says the state that prev leaves in (since Linux
  * fa2c3254d7cf, in v5.18); set by the recorder. */
 extern const volatile bool switch_state_argument;
-
-static __always_inline __u32 task_state(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->__state))
-		return task->__state;
-	return ((struct task_struct___before *)task)->state;
-}
 
 /* Seldom, and out of the way of what is hit often. */
 static __noinline void thread_remove(__u32 tid)
@@ -200,31 +194,6 @@ static __noinline bool is_last(struct bio_list *lists)
 	return !PEEK(lists, head) && !PEEK(lists + 1, head);
 }
 
-/* A worker of the kernel's pools goes from one work to the next without a word; a sleep in the one
- * is nothing to whom it lets go in the other. */
-static __always_inline bool is_at_other_work(const struct thread *worker, __u64 work)
-{
-	return worker->work_key && worker->work_key != work;
-}
-
-/* Idle (TASK_IDLE) it has no work. */
-static __always_inline void worker_sleeps(struct thread *worker, struct task_struct *task)
-{
-	__u64 work = 0;
-
-	if (!(worker->off_state & TASK_NOLOAD)) {
-		work = (__u64)current_work(task);
-		worker->other_work = is_at_other_work(worker, work);
-	}
-	worker->work_key = work;
-}
-
-static __always_inline bool waker_is_at_other_work(const struct thread *waker)
-{
-	return waker->work_key &&
-	       is_at_other_work(waker, (__u64)current_work((void *)bpf_get_current_task()));
-}
-
 /* Where another stack has its place, one by another hash is looked for: that of the same without its
  * innermost functions, which are the scheduler's. */
 static __always_inline int stack_of(__u64 *ctx)
@@ -330,7 +299,7 @@ int wakeup_migrate(__u64 *ctx)
 }
 
 /* The current thread lets a recorded one go. */
-static __noinline void woken_by_thread(struct thread *thread)
+static __noinline void woken_by_thread(struct thread *thread, struct task_struct *task)
 {
 	struct thread *waker;
 
@@ -344,7 +313,7 @@ static __noinline void woken_by_thread(struct thread *thread)
 		if (waker->useless_runs > thread->useless_runs)
 			waker->useless_runs = thread->useless_runs;
 		uring_work_tell(waker, 0);
-		thread->waker_other_work = waker_is_at_other_work(waker);
+		thread->waker_other_work = waker_is_at_other_work(waker, task);
 	}
 	/* The last handle of a transaction that is to be committed. */
 	if (filter.who && thread->kind == THREAD_JOURNAL)
@@ -371,7 +340,7 @@ int wakeup_waking(__u64 *ctx)
 	context = wake_context(ctx);
 	thread->waker_other_work = 0;
 	if (context == WAKE_THREAD)
-		woken_by_thread(thread);
+		woken_by_thread(thread, task);
 	thread->waker_tid = current_tid();
 	thread->waker_cpu = bpf_get_smp_processor_id();
 	thread->waker_context = context;

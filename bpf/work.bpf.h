@@ -48,7 +48,7 @@ struct work_struct {
 };
 
 struct workqueue_struct {
-	char name[16];
+	char name[24];
 };
 
 struct pool_workqueue {
@@ -57,7 +57,10 @@ struct pool_workqueue {
 
 struct worker {
 	struct work_struct *current_work;
+	void *current_func;
 	struct pool_workqueue *current_pwq;
+	void *last_func;
+	char desc[24];
 };
 
 struct iomap_dio {

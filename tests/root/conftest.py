@@ -104,6 +104,38 @@ def overlay(disk: Path) -> Iterator[Path]:
         yield merged
 
 
+def loop_device(image: Path, size_bytes: int, teardown: ExitStack, *, direct: bool = True) -> str:
+    with image.open("wb") as file:
+        file.truncate(size_bytes)
+    direct_io = f"--direct-io={'on' if direct else 'off'}"
+    attach = ["losetup", "--find", "--show", direct_io, str(image)]
+    found = subprocess.run(attach, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(f"no loop device: {found.stderr.strip()}")
+    loop = found.stdout.strip()
+    teardown.callback(subprocess.run, ["losetup", "--detach", loop], check=True)
+    return loop
+
+
+@pytest.fixture
+def file_system(request: pytest.FixtureRequest, disk: Path) -> Iterator[Path]:
+    """A directory on the disk itself, or on a file system of its own on a loop device there."""
+    kind: str = request.param
+    if kind == "disk":
+        yield disk
+        return
+    if not shutil.which(f"mkfs.{kind}"):
+        pytest.skip(f"mkfs.{kind} is not installed")
+    mounted = disk / "mounted"
+    mounted.mkdir()
+    with ExitStack() as teardown:
+        loop = loop_device(disk / "image", 512 << 20, teardown)
+        subprocess.run([f"mkfs.{kind}", "-q", loop], check=True)
+        subprocess.run(["mount", loop, str(mounted)], check=True)
+        teardown.callback(subprocess.run, ["umount", str(mounted)], check=True)
+        yield mounted
+
+
 def serve_slowly(image: Path, seconds: float, stack: ExitStack, *how: str) -> int:
     """From now on each request to that file takes as long, one at a time (FUSE); its process."""
     first = ("chrt", "-f", "5") if shutil.which("chrt") else ()

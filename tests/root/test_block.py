@@ -18,8 +18,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from tests.root.conftest import iostrata, set_queue
-from tests.root.test_oracles import loop_device
+from tests.root.conftest import iostrata, loop_device, set_queue
 
 SIZE, LIMIT_KIB, COUNT = 512 << 10, 128, 20
 WRITES = """

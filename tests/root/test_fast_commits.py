@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.root.test_oracles import loop_device, recorded
+from tests.root.conftest import loop_device
+from tests.root.test_oracles import recorded
 from tests.root.test_units import methods
 from tests.root.test_uring import row
 

@@ -11,7 +11,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from tests.root.conftest import iostrata
+from tests.root.conftest import iostrata, loop_device
 
 FIO = ("fio", "--name=w", "--rw=randwrite", "--bs=8k", "--size=32m", "--time_based",
        "--runtime=2", "--output-format=json")  # fmt: skip
@@ -30,40 +29,6 @@ FIO = ("fio", "--name=w", "--rw=randwrite", "--bs=8k", "--size=32m", "--time_bas
 def close(ours_ns: float, theirs_ns: float) -> bool:
     """Within 3 % or 3 us of each other, whichever is more."""
     return abs(ours_ns - theirs_ns) <= max(0.03 * theirs_ns, 3_000)
-
-
-def loop_device(
-    image: Path, size_bytes: int, teardown: contextlib.ExitStack, *, direct: bool = True
-) -> str:
-    with image.open("wb") as file:
-        file.truncate(size_bytes)
-    direct_io = f"--direct-io={'on' if direct else 'off'}"
-    attach = ["losetup", "--find", "--show", direct_io, str(image)]
-    found = subprocess.run(attach, capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"no loop device: {found.stderr.strip()}")
-    loop = found.stdout.strip()
-    teardown.callback(subprocess.run, ["losetup", "--detach", loop], check=True)
-    return loop
-
-
-@pytest.fixture
-def file_system(request: pytest.FixtureRequest, disk: Path) -> Iterator[Path]:
-    """A directory on the disk itself, or on a file system of its own on a loop device there."""
-    kind: str = request.param
-    if kind == "disk":
-        yield disk
-        return
-    if not shutil.which(f"mkfs.{kind}"):
-        pytest.skip(f"mkfs.{kind} is not installed")
-    mounted = disk / "mounted"
-    mounted.mkdir()
-    with contextlib.ExitStack() as teardown:
-        loop = loop_device(disk / "image", 512 << 20, teardown)
-        subprocess.run([f"mkfs.{kind}", "-q", loop], check=True)
-        subprocess.run(["mount", loop, str(mounted)], check=True)
-        teardown.callback(subprocess.run, ["umount", str(mounted)], check=True)
-        yield mounted
 
 
 def recorded(place: Path, *command: str) -> Breakdown:

@@ -15,7 +15,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.recording import open_recording
-from tests.root.test_oracles import loop_device
+from tests.root.conftest import loop_device
 from tests.root.test_record import writer
 
 WRITES: Final = 20

@@ -22,8 +22,7 @@ from iostrata.columns import Ints
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.script import script
-from tests.root.conftest import iostrata
-from tests.root.test_oracles import loop_device
+from tests.root.conftest import iostrata, loop_device
 
 COUNT, SIZE = 60, 8192
 NAME = f"ios-{os.getpid()}"

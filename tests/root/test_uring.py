@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from iostrata.model import Breakdown
-from tests.root.conftest import iostrata
-from tests.root.test_oracles import loop_device, recorded
+from tests.root.conftest import iostrata, loop_device
+from tests.root.test_oracles import recorded
 from tests.root.test_units import methods
 
 SOURCE = Path(__file__).parent / "programs" / "requests.c"
