@@ -109,6 +109,18 @@ def test_a_completion_on_another_disk_wakes_nobody_here(disk: int) -> None:
         assert account == REST | {"residual": 62_700 - 11_000}
 
 
+@pytest.mark.parametrize("asks", [100, 200])
+def test_what_a_buffer_is_read_from_may_be_on_another_disk(asks: int) -> None:
+    """Of a page that is written from: who writes may read it, or somebody else for himself."""
+    world = World()
+    sleeper = Sleeper(world)
+    world.target(200)
+    submit(world, device(8, 16), asks, 11_000, replace(FAST, read=True))
+    sleeper.wakes(62_000 + 700, 0, WAKE_INTERRUPT)
+    told = {"block.Q2D": 1_000, "device.read": 50_000, "wakeup.interrupt": 700}
+    assert found(world) == REST | (told if asks == 100 else {"residual": 62_700 - 11_000})
+
+
 def test_a_completion_of_ones_own_that_ended_the_sleep_before_does_not_end_this_one() -> None:
     """What another thread asked for was completed since, by the same waker."""
     world = World()

@@ -112,13 +112,13 @@ def stitch(window: Window) -> Stitched:
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
     root = roots(bios.parent)
-    piece_of_bio = owners.find(bios.tid, bios.begin_ns)
-    piece_of_bio = np.where(bios.read & ~own_reads(window, piece_of_bio), -1, piece_of_bio)[root]
+    asker = owners.find(bios.tid, bios.begin_ns)
+    piece_of_bio = np.where(bios.read & ~own_reads(window, asker), -1, asker)[root]
     commit_of_bio = _commit_of_bio(window, bios)[root]
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
     stack = Stack(bios, requests, workers, keyed, window.trace.facts)
     bios, root = stack.bios, stack.root
-    piece_of_bio, commit_of_bio = piece_of_bio[root], commit_of_bio[root]
+    asker, piece_of_bio, commit_of_bio = asker[root], piece_of_bio[root], commit_of_bio[root]
     piece_of_sleep = owners.find(sleeps.tid, sleeps.on_ns)
 
     spans = SpanList()
@@ -166,7 +166,7 @@ def stitch(window: Window) -> Stitched:
     endings = endings_of(window, bios, carried, requests, completed, calls)
     threads = Kinds(window.trace)
     ends = completing(work, bios, requests, completed, sleeps, window.trace)
-    explained = Wakers(window, sleeps, threads, endings, bios, numbers).explain(
+    explained = Wakers(window, sleeps, threads, endings, bios, numbers, asker).explain(
         np.where(idle, -1, owner_of_sleep), ends.waits(first_request), carried,
         (piece_of_bio, activity_of_bio),
     )  # fmt: skip

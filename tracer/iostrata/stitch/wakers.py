@@ -125,8 +125,10 @@ class Wakers:
         endings: Endings,
         bios: Bios,
         numbers: Numbers,
+        asker: Ints,
     ) -> None:
-        self._bios, self._numbers = bios, numbers
+        """``asker``: of each bio, the piece whose thread asked for it then, -1: none."""
+        self._bios, self._numbers, self._asker = bios, numbers, asker
         self._sleeps, self._endings, self._commits = sleeps, endings, window.commits
         self._completed = np.flatnonzero(endings.bio >= 0)
         self._told = np.flatnonzero(endings.bio < 0)
@@ -224,9 +226,10 @@ class Wakers:
         return AsOf(owner * THREADS + endings.tid[rows], endings.time_ns[rows]), rows
 
     def _is_possible(self, owner: Ints, ending: Ints) -> NDArray[np.bool_]:
-        """Whether a piece may have waited for what ended: it was on its device, or below that."""
+        """Whether a piece may have waited for what ended: on its device, below that, or what it
+        asked for itself (what is written may be a mapping of a file on another disk)."""
         bio = at(self._endings.bio, ending)
-        piece = owner < len(self._device_of_piece)
+        piece = (owner < len(self._device_of_piece)) & (at(self._asker, bio) != owner)
         known = np.flatnonzero(piece & (bio >= 0))
         possible = np.ones(len(owner), np.bool_)
         possible[known] = self._may_be[
