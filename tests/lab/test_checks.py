@@ -14,7 +14,7 @@ from iostrata.analysis import LOST
 from iostrata.lab.checks import Check, Measured, observed, of_fault, of_injection, of_round
 from iostrata.lab.scenario import Checks, Excused, Fault, Injection
 from iostrata.lab.workload import Witness
-from iostrata.model import Behind, Breakdown, Layer, Quality, Who, Writes
+from iostrata.model import Behind, Breakdown, Crossing, Layer, Quality, Who, Writes
 from iostrata.record.diagnosis import Probe
 
 WRITES = 1000
@@ -199,6 +199,37 @@ def test_what_was_not_followed(quality: Quality, wrong: list[str]) -> None:
     found = Measured(breakdown(ROWS, quality=quality), Witness(WRITES, 100_000))
     assert failed(of_round(msgspec.structs.replace(WANTED, followed=0.99), found)) == wrong
     assert failed(of_round(WANTED, found)) == []
+
+
+CROSSING = Crossing("nbd", "client", "server", 100, 100, 0, "tsc", 300, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        ({"client/syscall": 20_000, "network.there": 30_000, "server/device.data": 50_000}, []),
+        ({"client/syscall": 20_000, "network.there": 80_000}, ["followed"]),
+        ({"client/syscall": 20_000, "client/device.data": 80_000}, ["followed"]),
+        ({"client/syscall": 100_000}, ["followed"]),
+    ],
+)
+def test_what_was_followed_has_its_time_where_it_was_followed_to(
+    rows: dict[str, int], wrong: list[str]
+) -> None:
+    """A hop that ties all of the requests says nothing of the table."""
+    found = breakdown(rows, quality=Quality(crossings=(CROSSING,)))
+    found = replace(found, layers=tuple(map(placed, found.layers)))
+    checks = of_round(
+        msgspec.structs.replace(WANTED, followed=0.99), Measured(found, Witness(WRITES, 100_000))
+    )
+    assert failed(checks) == wrong
+
+
+def placed(layer: Layer) -> Layer:
+    """On the machine that its name begins with; the network is the client's."""
+    machine = layer.name.split("/")[0] if "/" in layer.name else "client"
+    segment = {"syscall": "OS", "network": "network"}.get(layer.row.split(".")[0], "device")
+    return replace(layer, machine=machine, segment=f"{machine} OS" if segment == "OS" else segment)
 
 
 def test_a_broken_sum() -> None:

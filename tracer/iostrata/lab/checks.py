@@ -121,6 +121,33 @@ def of_round(
         followed = 0.0 if quality.apart else 1 - quality.unfollowed / analysed
         enough = followed >= wanted.followed
         yield Check("followed", enough, f"{followed:.2%}", f">= {wanted.followed:.2%}")
+        for upper, share in _reached(breakdown).items():
+            enough = share >= wanted.followed
+            yield Check(
+                "followed", enough, f"{share:.2%} beyond {upper}", f">= {wanted.followed:.2%}"
+            )
+
+
+def _reached(breakdown: Breakdown) -> dict[str, float]:
+    """Of what waited for anything beyond a machine's own kernel, the share that has time in the
+    rows of a machine below it; of each machine that something was followed from.
+
+    Hops count what they tie: a table that makes nothing of that is as wrong as one without.
+    """
+    crossings, found = breakdown.quality.crossings, {}
+    for upper in dict.fromkeys(crossing.upper for crossing in crossings):
+        below = {upper}
+        for _ in crossings:
+            below |= {crossing.lower for crossing in crossings if crossing.upper in below}
+        rows = [layer.machine in below - {upper} for layer in breakdown.layers]
+        outside = [
+            layer.machine == upper and not layer.segment.endswith("OS")
+            for layer in breakdown.layers
+        ]
+        beyond = breakdown.time_ns[rows].max(axis=0, initial=0) > 0
+        asked = np.count_nonzero(beyond | (breakdown.time_ns[outside].max(axis=0, initial=0) > 0))
+        found[upper] = np.count_nonzero(beyond) / asked if asked else 0.0
+    return found
 
 
 def _lost(breakdown: Breakdown) -> tuple[int, int]:
