@@ -117,6 +117,7 @@ static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *r
 	case COMPAT_FALLOCATE:
 		plan.call = CALL_FALLOCATE;
 		plan.offset_bytes = wide(third, fourth);
+		plan.rwf = second;
 		break;
 	case COMPAT_SENDFILE:
 	case COMPAT_SENDFILE64:
@@ -162,7 +163,8 @@ __noinline int compat_begin(__u32 call, __u32 rwf, __u32 descriptor, __u32 size_
 		not_seen(call == CALL_SYNC ? UNSEEN_SYNC : UNSEEN_UNDECIDED, 0);
 		return 0;
 	}
-	if (!thread || (call == CALL_FALLOCATE && !(identity.open_flags & O_DSYNC)))
+	if (!thread ||
+	    (call == CALL_FALLOCATE && !(identity.open_flags & (O_DSYNC | OPEN_OF_SYNC_INODE))))
 		return 0;
 	if (call >= CALL_READ && call <= CALL_PREADV2 && !read_is_wanted(identity.open_flags))
 		return 0;

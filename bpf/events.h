@@ -39,7 +39,8 @@ struct syscall_event {
 	unsigned int tgid;
 	unsigned int open_flags; /* struct file's f_flags, and OPEN_OF_... below */
 	unsigned char call;      /* enum call */
-	unsigned char rwf; /* the RWF_ flags of pwritev2, the flags of sync_file_range and msync */
+	/* The RWF_ flags of pwritev2, the flags of sync_file_range and msync, fallocate's mode. */
+	unsigned char rwf;
 	/* The file that takes a deleted one's inode has another one; 0: not known. */
 	unsigned short generation;
 };

@@ -75,9 +75,7 @@ static __always_inline bool call_may_be_plain(__u8 call)
 
 static __always_inline __u32 durable_flags(__u8 call)
 {
-	return call == CALL_FALLOCATE   ? O_DSYNC
-	       : call == CALL_FTRUNCATE ? OPEN_OF_SYNC_INODE
-					: O_DSYNC | OPEN_OF_SYNC_INODE;
+	return call == CALL_FTRUNCATE ? OPEN_OF_SYNC_INODE : O_DSYNC | OPEN_OF_SYNC_INODE;
 }
 
 /* Whether it makes durable, as far as that can be known; a file it is not to be recorded for: not. */
@@ -101,6 +99,10 @@ static __always_inline bool cut_is_durable(__u8 call, struct file_identity *iden
 		*rwf = SIXTH_ARGUMENT(regs);
 	if (!descriptor_identify(descriptor, identity))
 		return false;
+	if (call == CALL_FALLOCATE) {
+		*rwf = PT_REGS_PARM2(regs);
+		return identity->open_flags & durable_flags(call);
+	}
 	return !call_may_be_plain(call) || *rwf || identity->open_flags & durable_flags(call);
 }
 
@@ -291,8 +293,8 @@ int syscall_enter_copy(struct enter_context *ctx)
 
 /* What writes no data: its time counts where the file's flags make it durable, and where a virtual
  * machine's monitor makes room in an image. */
-static __always_inline int changed(struct enter_context *ctx, __u32 durable, __u8 call,
-				   __s64 offset_bytes, __u32 size_bytes)
+static __always_inline int changed(struct enter_context *ctx, __u8 call, __s64 offset_bytes,
+				   __u32 size_bytes, __u8 mode)
 {
 	struct file_identity identity;
 	struct thread *thread = caller(ctx->args[0], &identity);
@@ -301,25 +303,25 @@ static __always_inline int changed(struct enter_context *ctx, __u32 durable, __u
 		return 0;
 	if (thread->kind != THREAD_VMM)
 		size_bytes = 0;
-	if (!size_bytes && !(identity.open_flags & durable))
+	if (!size_bytes && !(identity.open_flags & durable_flags(call)))
 		return 0;
-	call_is(thread, call, offset_bytes, size_bytes, 0);
+	call_is(thread, call, offset_bytes, size_bytes, mode);
 	call_begin(thread, &identity);
 	return 0;
 }
 
-/* Durable by itself. */
+/* Which are durable, the file system and the mode decide. */
 SEC("tp")
 int syscall_enter_fallocate(struct enter_context *ctx)
 {
-	return changed(ctx, O_DSYNC, CALL_FALLOCATE, ctx->args[2], part_bytes(ctx->args[3]));
+	return changed(ctx, CALL_FALLOCATE, ctx->args[2], part_bytes(ctx->args[3]), ctx->args[1]);
 }
 
 /* Durable where all that is done to the file is, and else not at all. */
 SEC("tp")
 int syscall_enter_ftruncate(struct enter_context *ctx)
 {
-	return changed(ctx, OPEN_OF_SYNC_INODE, CALL_FTRUNCATE, ctx->args[1], 0);
+	return changed(ctx, CALL_FTRUNCATE, ctx->args[1], 0, 0);
 }
 
 /* A program's address, which may have a tag (arm64's TBI, x86's LAM). */

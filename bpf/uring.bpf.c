@@ -74,6 +74,7 @@ struct io_sync {
 	long long len;
 	long long off;
 	int flags;
+	int mode;
 };
 
 struct io_ftrunc {
@@ -121,7 +122,7 @@ static __always_inline struct file *request_file(struct io_kiocb *req, __u32 poi
 static __always_inline bool request_is_wanted(__u32 opcode, __u32 open_flags)
 {
 	if (opcode == IORING_OP_FALLOCATE)
-		return open_flags & O_DSYNC;
+		return open_flags & (O_DSYNC | OPEN_OF_SYNC_INODE);
 	if (opcode == IORING_OP_FTRUNCATE)
 		return open_flags & OPEN_OF_SYNC_INODE;
 	return !filter.reads || !request_reads(opcode) || read_is_wanted(open_flags);
@@ -149,6 +150,7 @@ static __always_inline void request_fill(union event *e, struct io_kiocb *req, _
 		break;
 	case IORING_OP_FALLOCATE:
 		e->io_uring_submit_req.offset_bytes = PEEK(sync, off);
+		e->io_uring_submit_req.rwf = PEEK(sync, mode);
 		break;
 	case IORING_OP_FTRUNCATE:
 		if (bpf_core_type_exists(struct io_ftrunc))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, columns_of, distinct, in_order, one_of
+from iostrata.stitch.allocating import durable_allocations
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
 from iostrata.trace import Points, Trace
 from iostrata.trace.layout import (
@@ -224,6 +225,9 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
     if len(copies):
         shared = _shared(columns, copies, trace.points["btrfs_sync_file"])
         method[copies[shared]] = METHOD["open_sync"]
+    allocates = call == CALL_FALLOCATE
+    if allocates.any():
+        method[allocates & ~allocated(trace, columns, rwf)] = PLAIN
     is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
     # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
     is_write &= result != 0
@@ -255,6 +259,13 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
         generation=columns.get("generation", np.zeros(len(call), np.int64)),
         birth=_birth(threads, columns["tid"], columns["time_ns"]),
     ).where(is_write | (scope != NO_SYNC))
+
+
+def allocated(trace: Trace, columns: Mapping[str, Ints], mode: Ints) -> NDArray[np.bool_]:
+    """Which are durable, if they are fallocate's in that mode."""
+    flags = columns["open_flags"]
+    opened, inode = (flags & O_DSYNC) != 0, (flags & OPEN_OF_SYNC_INODE) != 0
+    return durable_allocations(trace.facts, columns["dev"], mode, opened, inode)
 
 
 def _shared(columns: Mapping[str, Ints], copies: Ints, syncs: Points) -> NDArray[np.bool_]:

@@ -31,6 +31,7 @@ from iostrata.stitch.calls import (
     SYNC_FILE_RANGE_WAITS,
     Operations,
     Pieces,
+    allocated,
     method_of_write,
 )
 from iostrata.stitch.durability import FILE, RANGE
@@ -46,7 +47,8 @@ URING_FSYNC, URING_SYNC_FILE_RANGE = 3, 8
 URING_WRITES: Final = (2, 5, 23, 30, 61)
 URING_READS: Final = (1, 4, 22, 60)
 # They write no data: they allocate, or cut off.
-URING_CHANGES: Final = (17, 55)
+URING_FALLOCATE: Final = 17
+URING_CHANGES: Final = (URING_FALLOCATE, 55)
 URING_FSYNC_DATASYNC: Final = 1
 # Of the recorder: flags of the request, beside its own (events.h).
 RWF_OF_LINKED: Final = 0x40000000
@@ -197,7 +199,10 @@ def _of_uring(trace: Trace) -> Submissions:
         )
         for name in ("inode", "dev", "open_flags")
     }
-    method = method_of_write(known["open_flags"], rwf)
+    allocates = opcode == URING_FALLOCATE
+    method = method_of_write(known["open_flags"], np.where(allocates, 0, rwf))
+    if allocates.any():
+        method[allocates & ~allocated(trace, known, rwf & ~(RWF_OF_LINKED | RWF_OF_SILENT))] = PLAIN
     fsync = np.where((rwf & URING_FSYNC_DATASYNC) != 0, METHOD["fdatasync"], METHOD["fsync"])
     method = np.where(opcode == URING_FSYNC, fsync, method)
     method = np.where(opcode == URING_SYNC_FILE_RANGE, METHOD["sync_file_range"], method)
