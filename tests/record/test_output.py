@@ -13,7 +13,7 @@ from tests.record.native import Program, compiled
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    return compiled(tmp_path_factory.mktemp("output"), "output", "output", "say")
+    return compiled(tmp_path_factory.mktemp("output"), "output", "output", "limits", "say")
 
 
 def trace(directory: Path) -> Path:
