@@ -2,7 +2,8 @@
 #
 #   make demo    record a benchmark of synchronous writes here and print its table
 #   make test    every test and linter
-#   make fuzz    recordings with something wrong in them, FUZZ_SECONDS long
+#   make fuzz    recordings with something wrong in them, FUZZ_SECONDS long; where atheris is
+#                installed, as long again those that it is led to by what they reach
 #   make bench   what recording and analysing cost; AGAINST=COMMIT: beside that one's recorder
 #   make man     the manual page anew, docs/iostrata.1
 #   make dist    all that is given away, in dist/, each installed and tried, as root (long)
@@ -90,6 +91,8 @@ bench: .stamps/test-packages .stamps/python-dev native
 
 fuzz: .stamps/test-packages .stamps/python-dev
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	! $(BIN)/python -c "import atheris" 2>/dev/null || \
+		$(BIN)/python -m tests.fuzz.guided -max_total_time=$(FUZZ_SECONDS)
 
 man: .stamps/python
 	$(BIN)/python -m iostrata.cli.man > docs/iostrata.1

@@ -15,6 +15,7 @@ from random import Random
 import pytest
 
 from tests.fuzz import parts
+from tests.fuzz.drawn import Drawn, led
 from tests.fuzz.mutate import Files
 from tests.fuzz.parts import PARTS
 from tests.fuzz.run import RECORDING, Result, run
@@ -51,6 +52,24 @@ def test_each_part_is_taken_or_refused(found: list[Files], part: str, tmp_path: 
     assert [result.told for result in became if result.word == "WRONG"] == []
     assert {result.word for result in became} == {"taken", "refused"}
     assert [result.seed for result in became] == list(range(OF_EACH))
+
+
+def test_bytes_are_an_input(found: list[Files], tmp_path: Path) -> None:
+    """As atheris makes them up: the same ones are the same input, and each part is one of them."""
+    made = [bytes([first]) + Random(first).randbytes(200) for first in range(0, 256, 2)]
+    became = [led(data, found, tmp_path) for data in made]
+    assert [led(data, found, tmp_path) for data in made] == became
+    assert {part for part, _ in became} == set(PARTS)
+    assert {word for _, word in became} == {"taken", "refused"}
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef" * 200, b"\xff" * 200, bytes(200)])
+def test_bytes_that_are_all_alike_have_an_end(
+    found: list[Files], tmp_path: Path, data: bytes
+) -> None:
+    """Who draws several different ones from them draws on until they are."""
+    assert sorted(Drawn(data).sample(range(50), 50)) == list(range(50))
+    assert led(data, found, tmp_path)[1] in ("taken", "refused")
 
 
 def test_a_packet_that_ends_within_an_event_can_be_changed_again(
