@@ -187,6 +187,25 @@ def test_a_program_that_the_kernel_skipped(
 
 
 @pytest.mark.parametrize(
+    ("lost", "missing", "wrong"),
+    [
+        ({"local:program:syscall_exit": 2}, 2, []),
+        ({"program:syscall_exit": 2}, 1, []),
+        ({"program:syscall_exit": 1}, 2, ["count"]),
+        # One that is no call's hides none; nor is there ever one too many.
+        ({"program:block_rq_issue": 2}, 1, ["count"]),
+        ({"program:syscall_exit": 2}, -1, ["count"]),
+        ({}, 1, ["count"]),
+    ],
+)
+def test_calls_whose_end_the_kernel_skipped(
+    lost: dict[str, int], missing: int, wrong: list[str]
+) -> None:
+    found = breakdown(ROWS, quality=Quality(lost=lost))
+    assert failed(of_round(WANTED, Measured(found, Witness(WRITES + missing, 100_000)))) == wrong
+
+
+@pytest.mark.parametrize(
     ("quality", "wrong"),
     [
         (Quality(), []),
