@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.attribute import attribute, summarise, sweep
-from iostrata.columns import AsOf, overlapping
+from iostrata.columns import AsOf, order_of, overlapping
 from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import json
@@ -105,6 +105,27 @@ def test_what_is_asked_for_again_and_again_is_sorted_once() -> None:
     for _ in range(40):
         assert table.at_or_before(keys[:10], times[:10]).tolist() == expected
     assert "_ordered" in vars(table)
+
+
+def the_same_order(keys: list[np.ndarray]) -> None:
+    expected = np.lexsort(keys[::-1]).tolist()
+    assert order_of(*keys).tolist() == expected
+    with twin():
+        assert order_of(*keys).tolist() == expected
+
+
+@given(st.lists(st.tuples(anything, near, anything), max_size=40))
+def test_order(some: list[tuple[int, int, int]]) -> None:
+    the_same_order(columns(some, 3))
+
+
+@given(seeds, st.integers(0, 3000), st.sampled_from([1, 40, 1 << 20, 1 << 62]))
+def test_order_of_many(seed: int, count: int, most: int) -> None:
+    random = np.random.default_rng(seed)
+    keys, times = few_keys(seed, count)
+    the_same_order([random.integers(-most, most, count), keys])
+    the_same_order([times])
+    the_same_order([random.integers(0, 3, count), times])
 
 
 intervals = st.lists(st.tuples(near, near, near | anything), max_size=40)
@@ -223,6 +244,8 @@ def test_what_leads_nowhere_is_refused() -> None:
             native.overlap((one, one, one), rows, (one, one, one), None, None)
         with pytest.raises(IndexError):
             native.overlap((one, one, one), None, (one, one, one), rows, None)
+        with pytest.raises(IndexError):
+            native.order_by(one, rows.copy())
     with pytest.raises(IndexError):
         native.sweep(one, one - 2, one, one + 1, one, one + 1)
     for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):

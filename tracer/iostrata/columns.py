@@ -73,11 +73,12 @@ def at(values: Ints, rows: Ints) -> Ints:
 
 
 def order_of(*keys: NDArray[np.integer]) -> Ints:
-    """The stable order by the first key, then by the second ..., 16 bits at a time.
+    """The stable order by the first key, then by the second ...
 
-    So few bits NumPy sorts without comparing. What comes in few runs that ascend (times)
-    is faster sorted as a whole.
+    By NumPy 16 bits at a time: so few it sorts without comparing.
     """
+    if native.LIBRARY is not None:
+        return native.order_of(keys)
     order: Ints | None = None
     for key in reversed(keys) if len(keys[0]) else ():
         # As unsigned, the distance to the least one is right wherever the keys lie.
@@ -100,7 +101,7 @@ def ascend(values: Ints) -> bool:
 
 def in_order(values: Ints) -> Ints:
     """The values themselves, if they ascend; else sorted."""
-    return values if ascend(values) else np.sort(values)
+    return values if ascend(values) else values[order_of(values)]
 
 
 def later(values: Ints) -> NDArray[np.bool_]:
@@ -141,7 +142,9 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     As ``np.unique``, which does not look at runs, and loads what knows masked arrays.
     """
     flat = np.ravel(values)
-    ascending = np.sort(flat[changes(flat)])
+    ascending = flat[changes(flat)]
+    whole = ascending.dtype.kind == "i"
+    ascending = in_order(ascending) if whole else np.sort(ascending)
     return ascending[changes(ascending)]
 
 
@@ -194,7 +197,7 @@ class AsOf:
     @cached_property
     def _by_time(self) -> Ints | None:
         """The rows' stable order by time; None: they are in it."""
-        return None if ascend(self._given) else np.argsort(self._given, kind="stable")
+        return None if ascend(self._given) else order_of(self._given)
 
     @cached_property
     def _ordered(self) -> _Ordered:
@@ -204,9 +207,10 @@ class AsOf:
     def _find(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
         if not len(self._keys) or not len(keys):
             return np.full(len(keys), -1)
-        if native.LIBRARY is None or self._walks == WALKS:
+        few = len(keys) < len(self._keys)
+        if native.LIBRARY is None or (few and self._walks == WALKS):
             return self._search(keys, times, after=after)
-        self._walks += len(keys) < len(self._keys)
+        self._walks += few
         return native.as_of(self._keys, self._given, self._by_time, keys, times, after=after)
 
     def _search(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
@@ -283,7 +287,7 @@ def _ordered(keys: Ints, times: Ints) -> _Ordered:
     if ascend(times):
         order = order_of(keys)
     else:
-        order = np.argsort(times, kind="stable")
+        order = order_of(times)
         order = order[order_of(keys[order])]
     keys, times = keys[order], times[order]
     new = changes(keys)
@@ -320,7 +324,7 @@ class Union:
     """The instants that any of some intervals hold, each once."""
 
     def __init__(self, begins: Ints, ends: Ints) -> None:
-        order = np.argsort(begins, kind="stable")
+        order = order_of(begins)
         begins, reach = begins[order], np.maximum.accumulate(ends[order])
         opens = np.flatnonzero(np.append(True, begins[1:] > reach[:-1])[: len(begins)])
         closes = np.append(opens[1:], len(begins))[: len(opens)] - 1
@@ -373,7 +377,7 @@ def overlapping(
         order = None if ascend(keys) else order_of(keys)
         other_order = None
         if not ascend(other_keys) or not (changes(other_keys)[1:] | later(other_begins)).all():
-            other_order = np.argsort(other_begins, kind="stable")
+            other_order = order_of(other_begins)
             other_order = other_order[order_of(other_keys[other_order])]
         return native.overlap(rows, order, others, other_order, most)
     pairs: list[tuple[Ints, Ints]] = []
@@ -382,7 +386,7 @@ def overlapping(
         theirs = np.flatnonzero(other_keys == key)
         if not len(mine):
             continue
-        theirs = theirs[np.argsort(other_begins[theirs], kind="stable")]
+        theirs = theirs[order_of(other_begins[theirs])]
         # The running maximum of the ends is sorted, so the first candidate is found by bisection.
         reach = np.maximum.accumulate(other_ends[theirs])
         first = np.searchsorted(reach, begins[mine], side="right")
@@ -406,14 +410,22 @@ def outside(
 ) -> tuple[Ints, Ints, Ints]:
     """What is left of some times (row, from when to when) without gaps in them (``row``: in which).
 
-    Gaps of one row lie within it and do not overlap; what is left may be empty.
+    Gaps of one row lie within it and do not overlap; what is left may be empty, and comes row by
+    row: at first of those without a gap.
     """
-    every = np.arange(len(begins))
+    holed = np.zeros(len(begins), np.bool_)
+    holed[row] = True
+    some, whole = np.flatnonzero(holed), np.flatnonzero(~holed)
     number, since, until = (
-        np.append(*pair) for pair in ((every, row), (begins, gap_ends), (ends, gap_begins))
+        np.append(*pair)
+        for pair in ((some, row), (begins[some], gap_ends), (ends[some], gap_begins))
     )
-    first, last = np.lexsort((since, number)), np.lexsort((until, number))
-    return number[first], since[first], until[last]
+    first, last = order_of(number, since), order_of(number, until)
+    return (
+        np.append(whole, number[first]),
+        np.append(begins[whole], since[first]),
+        np.append(ends[whole], until[last]),
+    )
 
 
 def ranges(counts: Ints) -> Ints:

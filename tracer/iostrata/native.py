@@ -24,6 +24,7 @@ Ints = NDArray[np.int64]
 
 # Nobody who makes a recording knows where its keys will be looked for.
 _SEED: Final = secrets.randbits(64)
+_PLACED: Final = np.dtype([("above", np.uint64), ("row", np.int64)])
 _RUN: Final = np.dtype([("time_ns", np.uint64), ("next", np.int64), ("number", np.int64)])
 _NUMBERS: Final = 1 << 16
 _TOO_MANY: Final = -2
@@ -37,6 +38,7 @@ _FUNCTIONS: Final = {
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
     "merge": "aanaaa",
+    "order_by": "anaaa",
     "overlap": "aaaanaaaannaaaan",
     "sweep": "aaaanaanaanaaaaaa",
 }
@@ -72,7 +74,7 @@ def as_of(
     """
     found, own = np.empty(len(asked), np.int64), None
     if not bool((at[1:] >= at[:-1]).all()):
-        own = np.argsort(at, kind="stable")
+        own = order_of([at])
     name = "as_of_after" if after else "as_of_before"
     _call(
         name, _ints(keys), _ints(times), order, len(keys), _ints(asked), _ints(at), own,
@@ -188,6 +190,19 @@ def merge(times: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint32], NDAr
     places, merged = np.empty(len(together), np.uint32), np.empty(len(together), np.uint64)
     _call("merge", together, edges, len(times), np.empty(len(times), _RUN), places, merged)
     return places, merged
+
+
+def order_of(keys: Sequence[NDArray[np.integer[Any]]]) -> Ints:
+    """The stable order by the first key, then by the second ..."""
+    found = np.arange(len(keys[0]))
+    for key in reversed(keys):
+        order_by(_ints(key), found)
+    return found
+
+
+def order_by(key: Ints, order: Ints) -> None:
+    """Brings rows (a permutation of them) in order of a key, those of one key as they are."""
+    _call("order_by", key, len(key), order, *np.empty((2, len(key)), _PLACED))
 
 
 def overlap(

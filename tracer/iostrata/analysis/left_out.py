@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, Containing, Ints, distinct, meets
+from iostrata.columns import NEVER, Containing, Ints, distinct, meets, order_of
 from iostrata.hops import Graph, Link, beside
 from iostrata.stitch import BEGUN, RUNNING, Operations, Transfers, Units, commits_of
 from iostrata.trace import Trace
@@ -53,7 +53,7 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
             left_out[reason] = count
         kept &= ~some
     rows = np.flatnonzero(kept)
-    return left_out, rows[np.argsort(units.begin_ns[rows], kind="stable")]
+    return left_out, rows[order_of(units.begin_ns[rows])]
 
 
 def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> Counter[str]:
@@ -91,7 +91,7 @@ def _since(trace: Trace, begin_ns: Ints) -> Ints:
     """When the oldest commit began that was under way then: what is not known of it would be in
     its own rows, of whoever waits for its end."""
     commits = commits_of(trace)
-    order = np.argsort(commits.begin_ns, kind="stable")
+    order = order_of(commits.begin_ns)
     begun = np.append(commits.begin_ns[order], NEVER)
     # The first of those that reach so far is the oldest.
     reach = np.maximum.accumulate(commits.end_ns[order])

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, changes, columns_of, one_of
+from iostrata.columns import AsOf, Ints, at, changes, columns_of, one_of, order_of
 from iostrata.hops import UNKNOWN_VCPU, Link, vcpus_of
 from iostrata.trace import CpuPlace
 
@@ -79,7 +79,7 @@ class Entries:
         for exits in link.lower.trace.points["kvm_exit"].pieces("cpu", "tgid", "vcpu"):
             told = exits["vcpu"] != UNKNOWN_VCPU
             mine = np.flatnonzero(one_of(exits["tgid"], link.agents) & told)
-            by_vcpu = mine[np.argsort(exits["vcpu"][mine], kind="stable")]
+            by_vcpu = mine[order_of(exits["vcpu"][mine])]
             cpu, vcpu = exits["cpu"][by_vcpu], exits["vcpu"][by_vcpu]
             moved = changes(cpu) | changes(vcpu)
             for row in np.flatnonzero(changes(vcpu)).tolist():

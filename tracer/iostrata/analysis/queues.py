@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from iostrata.columns import AsOf, at, columns_of, distinct
+from iostrata.columns import AsOf, at, columns_of, distinct, order_of
 from iostrata.layers import BEHIND_WORKERS
 from iostrata.model import NotObserved
 from iostrata.stitch import MOST_SLEEPS
@@ -18,7 +18,7 @@ def deep_queues(trace: Trace) -> Iterator[NotObserved]:
     """A line for all that waited while a worker slept more often than is followed."""
     begun = columns_of(trace.points["io_uring_work"], "tid", "request_key")
     handed = columns_of(trace.points["io_uring_queue_async_work"], "request_key")
-    order = np.argsort(handed["time_ns"], kind="stable")
+    order = order_of(handed["time_ns"])
     handed = {name: column[order] for name, column in handed.items()}
     found = AsOf(handed["request_key"], handed["time_ns"])
     since = at(handed["time_ns"], found.at_or_before(begun["request_key"], begun["time_ns"]))

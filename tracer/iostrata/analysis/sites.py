@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute import Held
-from iostrata.columns import AsOf, Ints, at, distinct, one_of
+from iostrata.columns import AsOf, Ints, at, distinct, one_of, order_of
 from iostrata.hops import Lifted, View
 from iostrata.layers import STACK
 from iostrata.stitch import Spans
@@ -141,7 +141,7 @@ def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:
 def _events(view: View, rows: Ints) -> Ints:
     """The sched_resume event of each sleep that some of the view's spans are of, -1: none."""
     resumed = view.window.columns("sched_resume", "off_ns")
-    order = np.argsort(resumed["off_ns"], kind="stable")
+    order = order_of(resumed["off_ns"])
     off, begin = resumed["off_ns"][order], view.spans.begin_ns[rows]
     if not len(off):
         return np.full(len(rows), -1)

@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis.path import Path
-from iostrata.columns import Ints, coded, joined, ranges
+from iostrata.columns import Ints, coded, joined, order_of, ranges
 from iostrata.hops import View
 from iostrata.layers import ROWS, SOURCE, STACK
 from iostrata.model import UNKNOWN, Crowd, NotObserved, Who
-from iostrata.stitch import Behind, Spans, told
+from iostrata.stitch import Behind, Parts, Spans, told
 from iostrata.trace import Trace
 
 TOLD: Final = frozenset(row.name for row in ROWS if row.contended or row.reasoned)
@@ -103,14 +103,15 @@ def told_apart(spans: Spans, views: Sequence[View], names: Names) -> Told:
         # Nobody is told of: all ranks are their own levels.
         ranks = np.arange(int(spans.rank.max(initial=-1)) + 1)
         return Told(spans, ranks, np.zeros(len(ranks), np.int64))
-    parts = [(spans, np.zeros(len(spans), np.int64))]
-    parts += [_parts(spans, view, behind, names) for view, behind in telling]
-    spans = Spans(**joined([spans for spans, _ in parts]))
-    ranks, rank = coded(spans.rank)
-    people, person = coded(np.concatenate([who for _, who in parts]))
-    present, level = coded(rank * len(people) + person)
-    return Told(replace(spans, rank=level), ranks[present // len(people)],
-                people[present % len(people)])  # fmt: skip
+    parts = [_parts(spans, view, behind, names) for view, behind in telling]
+    people, person = coded(np.concatenate([[0], *(who for _, who in parts)]))
+    # Of what is not told, nobody, who is the first of them.
+    level = np.concatenate([one.rank for one in (spans, *(some for some, _ in parts))])
+    level = level.astype(np.int64) * len(people)
+    level[len(spans) :] += person[1:]
+    spans = Spans(**joined([spans, *(some for some, _ in parts)]))
+    every = np.arange(int(level.max(initial=-1)) + 1)
+    return Told(replace(spans, rank=level), every // len(people), people[every % len(people)])
 
 
 def _parts(spans: Spans, view: View, behind: Behind, names: Names) -> tuple[Spans, Ints]:
@@ -119,17 +120,26 @@ def _parts(spans: Spans, view: View, behind: Behind, names: Names) -> tuple[Span
     some = np.flatnonzero((spans.of >= 0) & (number >= 0) & (number < len(view.spans)))
     # What leads to another machine is told by the span that waits for it, and is another rank.
     own = OF_EVENTS[spans.rank[some] % len(STACK)] == view.spans.rank[number[some]]
-    some = some[own]
-    asked, place = coded(number[some])
-    span, since, until, who = behind.of(asked)
-    first = np.searchsorted(span, place, side="left")
-    count = np.searchsorted(span, place, side="right") - first
-    row, part = np.repeat(some, count), np.repeat(first, count) + ranges(count)
-    begin, end = since[part], until[part]
+    row, begin, end, who = _behind(number[some[own]], behind)
+    row = some[own][row]
     for link in reversed(view.way):
         begin, end = link.clock.to_upper(begin), link.clock.to_upper(end)
     begin = np.maximum(begin, spans.begin_ns[row])
     end = np.minimum(end, spans.end_ns[row])
     kept = np.flatnonzero(end > begin)
-    row, who = row[kept], names.numbers(behind.names)[who[part[kept]]]
+    row, who = row[kept], names.numbers(behind.names)[who[kept]]
     return Spans(spans.owner[row], spans.rank[row], begin[kept], end[kept], spans.of[row]), who
+
+
+def _behind(number: Ints, behind: Behind) -> Parts:
+    """The parts of some spans, which may be the same ones: their places in ``number``."""
+    asked, place = coded(number)
+    if len(asked) == len(number):
+        # What leads through no other machine is there once.
+        return behind.of(number)
+    span, since, until, who = behind.of(asked)
+    order = order_of(span)
+    first = np.searchsorted(span[order], place, side="left")
+    count = np.searchsorted(span[order], place, side="right") - first
+    part = order[np.repeat(first, count) + ranges(count)]
+    return np.repeat(np.arange(len(number)), count), since[part], until[part], who[part]

@@ -16,7 +16,7 @@ import numpy as np
 from iostrata.columns import distinct, order_of
 from iostrata.stitch import Spans
 
-MOST_SPANS: Final = 1 << 16
+MOST_SPANS: Final = 1 << 17
 """So many at once, and those of one piece."""
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from iostrata import native
-from iostrata.columns import Ints, distinct
+from iostrata.columns import Ints, distinct, order_of
 from iostrata.stitch import Spans
 
 PLACE_BITS: Final = 62
@@ -114,7 +114,7 @@ def _merged(begin: Ints, end: Ints, level: Ints, axis_ns: int) -> tuple[Ints, In
     # As if each level had an axis of its own behind the one before it.
     shift = level * axis_ns
     begin, end = begin + shift, end + shift
-    order = np.argsort(begin, kind="stable")
+    order = order_of(begin)
     begin, reach = begin[order], np.maximum.accumulate(end[order])
     opens = np.flatnonzero(np.append(True, begin[1:] > reach[:-1])[: len(begin)])
     closes = np.append(opens[1:], len(begin))[: len(opens)] - 1

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of, overlapping
+from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of, order_of, overlapping
 from iostrata.hops.hop import READ_MARK, Asks, Link, Pairs
 from iostrata.hops.match import ROUNDING_NS, SINCE_EVER
 from iostrata.hops.processes import ROOM_KEY, ROOM_MARK, durable_by
@@ -68,7 +68,7 @@ def completed(link: Link, processes: Ints, unasked: bool = False) -> Pairs:
         np.concatenate([known, new])
         for known, new in zip((pairs.ask, pairs.serve, pairs.since_ns), more, strict=True)
     )
-    order = np.lexsort((link.begin_ns[serve], ask))
+    order = order_of(ask, link.begin_ns[serve])
     return Pairs(ask[order], serve[order], since[order], pairs.crossing, pairs.ambiguous)
 
 
@@ -141,7 +141,7 @@ def _synced_ns(link: Link, other: Ints, own: _Own) -> Ints:
     One that tables are written behind is not the last.
     """
     begin, group = link.begin_ns[other], link.serves.group[other]
-    order = np.lexsort((begin, group))
+    order = order_of(group, begin)
     flush = link.serves.flush[other[order]]
     same = np.append(group[order][1:] == group[order][:-1], [False])[: len(order)]
     last = order[flush & ~(same & ~np.append(flush[1:], [True])[: len(order)])]

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, order_of
 from iostrata.hops.hop import READ_MARK, Held, Hop, Link, Serves
 from iostrata.hops.processes import processes_of, read_by, served_by, some_of, to_no_disk
 from iostrata.stitch import Pieces, Reads, SpanList, Spans, sleeps_of, whole
@@ -87,7 +87,7 @@ def _synced_by(lower: Trace, serves: Serves, pieces: Pieces) -> Ints:
 
     A thread that has answered a request sleeps until the next one comes.
     """
-    order = np.lexsort((serves.begin_ns, pieces.tid))
+    order = order_of(pieces.tid, serves.begin_ns)
     before = np.full(len(order), -1)
     before[order[1:]] = order[:-1]
     same: NDArray[np.bool_] = (before >= 0) & (at(pieces.tid, before) == pieces.tid)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.clock import Alignment
-from iostrata.columns import AsOf, Ints, at, changes, ranges
+from iostrata.columns import AsOf, Ints, at, changes, order_of, ranges
 from iostrata.hops.aside import with_others_beside
 from iostrata.hops.route import Streams, Ways
 from iostrata.model import NotObserved
@@ -190,7 +190,7 @@ class Link:
     @cached_property
     def _order(self) -> Ints:
         """The asks by the request that they are of."""
-        return np.lexsort((self.asks.told_ns, self.asks.begin_ns, self.asks.identity))
+        return order_of(self.asks.identity, self.asks.begin_ns, self.asks.told_ns)
 
     @cached_property
     def _first(self) -> Ints:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, Ints, at, changes, distinct, joined, one_of, pair_key
+from iostrata.columns import NEVER, Ints, at, changes, distinct, joined, one_of, order_of, pair_key
 from iostrata.hops.furthest import Furthest
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Context, Held, Link, Node
@@ -187,7 +187,7 @@ def critical(asks: Spans) -> Ints:
 
     Of all that is awaited at an instant, that which ends last is what is waited for.
     """
-    order = np.lexsort((asks.begin_ns, -asks.end_ns, asks.owner))
+    order = order_of(asks.owner, -asks.end_ns, asks.begin_ns)
     owner, begin, end = asks.owner[order], asks.begin_ns[order], asks.end_ns[order]
     # One running minimum for all: each owner's times are moved below the last owner's.
     number = np.cumsum(changes(owner)) - 1

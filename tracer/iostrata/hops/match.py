@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, changes, distinct, overlapping, ranges
+from iostrata.columns import Ints, changes, distinct, order_of, overlapping, ranges
 from iostrata.hops.hop import Asks, Pairs, Serves
 
 ROUNDING_NS: Final = 2
@@ -107,7 +107,7 @@ def match(
     shared = by_group(asks, serves, times, ties, slack)
     ask = np.concatenate([ask, parts[0], shared[0]])
     serve = np.concatenate([serve, parts[1], shared[1]])
-    order = np.lexsort((times.begin_ns[serve], ask))
+    order = order_of(ask, times.begin_ns[serve])
     since_ns = np.full(len(order), SINCE_EVER)
     return Pairs(ask[order], serve[order], since_ns, crossing, doubtful)
 
@@ -149,7 +149,7 @@ def within(
         return found
 
     places = place(serves.key[serve], times.begin_ns[serve])
-    order = np.argsort(places, kind="stable")
+    order = order_of(places)
     places = places[order]
     first = np.searchsorted(places, place(asks.key[ask], asks.begin_ns[ask] - high))
     last = np.searchsorted(places, place(asks.key[ask], asks.end_ns[ask] - low + 1))
@@ -236,7 +236,7 @@ def made_up(
     Also the asks whose range was served more than once meanwhile.
     """
     ask, serve = ask[asks.size_bytes[ask] > 0], serve[serves.size_bytes[serve] > 0]
-    order = serve[np.argsort(times.begin_ns[serve], kind="stable")]
+    order = serve[order_of(times.begin_ns[serve])]
     begins = times.begin_ns[order]
     first = np.searchsorted(begins, asks.begin_ns[ask] - ROUNDING_NS)
     last = np.searchsorted(begins, asks.end_ns[ask], side="right")
@@ -247,7 +247,7 @@ def made_up(
                      serves.offset_bytes[right] + serves.size_bytes[right])  # fmt: skip
     some = (begin < end) & (times.end_ns[right] <= asks.end_ns[left] + ROUNDING_NS)
     left, right, begin, end = left[some], right[some], begin[some], end[some]
-    order = np.lexsort((begin, serves.group[right], left))
+    order = order_of(left, serves.group[right], begin)
     left, right, begin, end = left[order], right[order], begin[order], end[order]
     opens = changes(left) | changes(serves.group[right])
     # Each begins where the one before it ended, the first and the last where the ask does.

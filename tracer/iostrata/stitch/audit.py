@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, distinct, integers, joined, meets, one_of, pair_key
+from iostrata.columns import Ints, distinct, integers, joined, meets, one_of, order_of, pair_key
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
@@ -233,7 +233,7 @@ def _idle(window: Window, sleeps: Sleeps, owner: Ints, spans: Spans) -> Idle:
     one, other = np.ones(len(owner), np.int64), np.ones(len(own), np.int64)
     asleep = np.concatenate([one, -one, 0 * other, 0 * other])
     busy = np.concatenate([0 * one, 0 * one, other, -other])
-    order = np.lexsort((time, piece))
+    order = order_of(piece, time)
     piece, time = piece[order], time[order]
     idle = (np.cumsum(asleep[order]) > 0) & (np.cumsum(busy[order]) == 0)
     # After a piece's last edge it neither sleeps nor has anything under way.

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, ascend, at, distinct, joined, pair_key
+from iostrata.columns import AsOf, Ints, ascend, at, distinct, joined, order_of, pair_key
 from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK
 from iostrata.stitch.window import Columns, Window
 
@@ -109,7 +109,7 @@ def begun_of(window: Window, ends: Ends) -> Begun:
         begun = _announced(begun, ends)
     if ascend(begun.time_ns):
         return begun
-    return begun.rows(np.argsort(begun.time_ns, kind="stable"))
+    return begun.rows(order_of(begun.time_ns))
 
 
 def _rows(kind: int, columns: Columns) -> Begun:

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, overlapping
+from iostrata.columns import Ints, order_of, overlapping
 from iostrata.model import Crowd, Who
 from iostrata.stitch.people import People
 
@@ -52,15 +52,14 @@ class Behind:
         return self.people.names
 
     def of(self, rows: Ints) -> Parts:
-        """By span and begin, who is behind which part of some spans: their places in ``rows``.
+        """Who is behind which part of some spans: their places in ``rows``, in any order.
 
         Of what is in none of the parts it is not known; none is empty.
         """
         parts = self.find(rows)
         span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         known = np.flatnonzero((who >= 0) & (end > begin))
-        order = known[np.lexsort((begin[known], span[known]))]
-        return span[order], begin[order], end[order], who[order]
+        return span[known], begin[known], end[known], who[known]
 
 
 def most_of(spans: int, waits: Callable[[], int]) -> int:
@@ -85,7 +84,7 @@ def during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns, 
 
 def in_one(turns: Turns) -> Turns:
     """By place and time; what follows without a gap, and is of the same, as one."""
-    order = np.lexsort((turns.begin_ns, turns.place))
+    order = order_of(turns.place, turns.begin_ns)
     place, begin, end, who = (
         column[order] for column in (turns.place, turns.begin_ns, turns.end_ns, turns.who)
     )

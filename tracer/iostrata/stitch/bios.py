@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, distinct
+from iostrata.columns import AsOf, Ints, at, distinct, order_of
 from iostrata.stitch.begun import SEARCH, SPLIT, Begun, Ends, alive, begun_of, parents_of
 from iostrata.stitch.cloned import with_cloned
 from iostrata.stitch.requests import META, OP_DISCARD, OPERATION_MASK, Requests, reads_data
@@ -193,7 +193,7 @@ def _carried(window: Window, begun: Begun, requests: Requests, by_key: AsOf, end
         alone[bio] = False
         merged, into = _merged(begun, np.flatnonzero(alone), requests, whole)
         bio, request = np.concatenate([bio, merged]), np.concatenate([request, into])
-    order = np.lexsort((request, bio))
+    order = order_of(bio, request)
     return Carried(bio[order], request[order])
 
 
@@ -218,7 +218,7 @@ def _merged(
         ended = np.flatnonzero(whole & ~requests.flush & (requests.device_key == disk))
         gone = np.flatnonzero((unended.device_key == disk) & (unended.size_bytes > 0))
         issue = np.concatenate([requests.issue_ns[ended], unended.issue_ns[gone]])
-        order = np.argsort(issue, kind="stable")
+        order = order_of(issue)
         candidates = np.concatenate([ended, np.full(len(gone), -1)])[order]
         sector = np.concatenate([requests.sector[ended], unended.sector[gone]])[order]
         size = np.concatenate([requests.size_bytes[ended], unended.size_bytes[gone]])[order]

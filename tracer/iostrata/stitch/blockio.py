@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, one_of, overlapping
+from iostrata.columns import AsOf, Ints, at, one_of, order_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
@@ -168,7 +168,7 @@ def _flushes(
     spans.add(owner[bio], rank, awaited.begin_ns, awaited.end_ns, flush)
     # What asks for a flush is queued until the last of those flushes was issued: data, too,
     # before and after it is written.
-    last, order = np.full(len(bios), -1), np.argsort(requests.issue_ns[flush], kind="stable")
+    last, order = np.full(len(bios), -1), order_of(requests.issue_ns[flush])
     last[bio[order]] = flush[order]
     asked = np.flatnonzero(bios.wants_flush & (owner >= 0))
     rank = _of_queue(np.full(len(asked), RANK["block.Q2D"]), bios.lowered[asked])

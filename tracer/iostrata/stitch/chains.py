@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, order_of
 from iostrata.stitch.submissions import RWF_OF_LINKED
 from iostrata.stitch.window import Window
 
@@ -22,7 +22,7 @@ class Chains:
         pieces = window.pieces
         self._end_ns = pieces.end_ns
         submitted = window.columns("io_uring_submit_req", "tid", "request_key", "rwf")
-        order = np.lexsort((submitted["time_ns"], submitted["tid"]))
+        order = order_of(submitted["tid"], submitted["time_ns"])
         tid, key, time, flags = (
             submitted[name][order] for name in ("tid", "request_key", "time_ns", "rwf")
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, joined, one_of, pair_key
+from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of, pair_key
 from iostrata.stitch.begun import QUEUED, Begun, Ends, alive
 from iostrata.stitch.requests import Requests
 from iostrata.trace import Facts
@@ -45,7 +45,7 @@ def with_cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> B
         until_ns=requests.complete_ns[clone],
     )
     every = Begun(**joined([begun, more]))
-    return every.rows(np.argsort(every.time_ns, kind="stable"))
+    return every.rows(order_of(every.time_ns))
 
 
 def _cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> tuple[Ints, Ints]:

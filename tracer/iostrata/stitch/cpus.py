@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from iostrata.columns import Containing, Ints, ranges
+from iostrata.columns import Containing, Ints, order_of, ranges
 from iostrata.stitch.behind import Behind, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.people import IDLE, People, told
 from iostrata.stitch.wakeup import Sleeps
@@ -44,7 +44,7 @@ class Queues:
             moves["subject_tid"], moves["time_ns"]
         )
         known = np.flatnonzero(moved >= 0)
-        known = known[np.argsort(moved[known], kind="stable")]
+        known = known[order_of(moved[known])]
         self._moved = moved[known]
         self._from_cpu, self._since_ns = moves["from_cpu"][known], moves["since_ns"][known]
         self._time_ns = moves["time_ns"][known]
@@ -88,7 +88,7 @@ def _cpus_of(window: Window, sleeps: Sleeps, people: People) -> Turns:
     process = window.trace.points["sched_ran"].columns("process", begin=first, end=last)["process"]
     process = np.where(runs["tgid"] > 0, process, IDLE.encode())
     who = people.of(process.astype("S16"), runs["cgroup"], runs["tgid"])
-    order = np.lexsort((-runs["end_ns"], runs["begin_ns"], runs["ran_cpu"]))
+    order = order_of(runs["ran_cpu"], runs["begin_ns"], -runs["end_ns"])
     cpu, begin = runs["ran_cpu"][order], runs["begin_ns"][order]
     new = np.append(True, (cpu[1:] != cpu[:-1]) | (begin[1:] != begin[:-1]))[: len(order)]
     order = order[new]

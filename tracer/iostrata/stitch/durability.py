@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, distinct, numbers, ranges
+from iostrata.columns import AsOf, Ints, at, distinct, numbers, order_of, ranges
 
 ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
 """Scopes of a sync, from the widest to the narrowest."""
@@ -188,9 +188,9 @@ def _scopes(written: Written, synced: Synced, parts: _Parts) -> Iterator[tuple[I
 
 def _ends_first(key: Ints, begin: Ints, end: Ints) -> Ints:
     """Of those of one key that begin with each row or after it, which one ends first."""
-    order = np.lexsort((begin, key))
+    order = order_of(key, begin)
     place = np.empty(len(key), np.int64)
-    by_end = np.argsort(end, kind="stable")
+    by_end = order_of(end)
     place[by_end] = np.arange(len(key))
     # From the last to the first, each key's places lie below those of the keys before.
     keys = key[order]
@@ -211,7 +211,7 @@ def _earlier(one: Ints, other: Ints, time_ns: Ints) -> Ints:
 def _least(write: Ints, row: Ints, time_ns: Ints, count: int) -> Ints:
     """Of each write's rows, the one with the least time; -1: it has none."""
     some = np.flatnonzero(row >= 0)
-    some = some[np.argsort(-time_ns[row[some]], kind="stable")]
+    some = some[order_of(-time_ns[row[some]])]
     result = np.full(count, -1)
     # Of several with one index, the last stays.
     result[write[some]] = row[some]

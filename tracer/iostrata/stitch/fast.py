@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, ranges
+from iostrata.columns import AsOf, Ints, order_of, ranges
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.window import Window
 
@@ -23,7 +23,7 @@ def of_fast_commits(window: Window, bios: Bios, root: Ints) -> NDArray[np.bool_]
     written = np.flatnonzero((bios.parent < 0) & (bios.size_bytes > 0) & ~bios.read)
     if not len(ended["tid"]) or not len(written):
         return found
-    written = written[np.lexsort((bios.queue_ns[written], bios.tid[written]))]
+    written = written[order_of(bios.tid[written], bios.queue_ns[written])]
     tid = bios.tid[written]
     last = AsOf(tid, bios.queue_ns[written]).at_or_before(ended["tid"], ended["time_ns"])
     first = np.searchsorted(tid, ended["tid"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, columns_of, integers, joined, pair_key
+from iostrata.columns import AsOf, Ints, at, columns_of, integers, joined, order_of, pair_key
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace import Trace
 
@@ -124,7 +124,7 @@ def _of_bluestore(trace: Trace) -> Commits:
     """
     synced = columns_of(trace.points["bluestore_synced"], "tid")
     told = columns_of(trace.points["bluestore_submit"], "tid")
-    order = np.lexsort((synced["time_ns"], synced["tid"]))
+    order = order_of(synced["tid"], synced["time_ns"])
     tid, end = synced["tid"][order], synced["time_ns"][order]
     same = np.append([False], tid[1:] == tid[:-1])[: len(tid)]
     before = np.where(same, np.append([0], end[:-1])[: len(tid)], 0)

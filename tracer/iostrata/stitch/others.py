@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, one_of, ranges
+from iostrata.columns import Ints, one_of, order_of, ranges
 from iostrata.layers import RANK
 from iostrata.stitch.awaited import edges_of
 from iostrata.stitch.bios import Bios, Carried
@@ -90,7 +90,7 @@ class Others:
             self._bios, self._requests, self._carried, one_of(self._root, tied.row), self._logged,
             self._stacked,
         )  # fmt: skip
-        order = np.argsort(self._root[asked.bio], kind="stable")
+        order = order_of(self._root[asked.bio])
         roots_of = self._root[asked.bio][order]
         first_of = np.searchsorted(roots_of, tied.row, side="left")
         count = np.searchsorted(roots_of, tied.row, side="right") - first_of

@@ -14,7 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Containing, Ints, at, joined, one_of, pair_key, ranges
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Containing,
+    Ints,
+    at,
+    joined,
+    one_of,
+    order_of,
+    pair_key,
+    ranges,
+)
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
 from iostrata.stitch.submissions import URING_CHANGES, URING_READS, URING_WRITES
@@ -135,7 +146,7 @@ class Owners:
         begin = np.concatenate([begin, self.runs.next_ns])
         end = np.concatenate([syncs.end_ns, self.runs.end_ns])
         piece = np.concatenate([syncs.piece, self.runs.piece])
-        order = np.lexsort((np.concatenate([syncs.begin_ns, self.runs.begin_ns]), tid))
+        order = order_of(tid, np.concatenate([syncs.begin_ns, self.runs.begin_ns]))
         tid, begin, end, piece = tid[order], begin[order], end[order], piece[order]
         same = tid[1:] == tid[:-1]
         begin[1:][same] = np.maximum(begin[1:][same], end[:-1][same])
@@ -245,7 +256,7 @@ def _of_batches(window: Window) -> tuple[Columns, Ints]:
     count = np.bincount(batch, minlength=len(calls))
     # Its place among those that are recorded: a call may have others.
     place_of = np.empty(len(batch), np.int64)
-    place_of[np.lexsort((blocks["order"], batch))] = ranges(count)
+    place_of[order_of(batch, blocks["order"])] = ranges(count)
     # Of what reads there are blocks where its bios count, too.
     reads = bool(window.trace.env.get("reads"))
     until = np.zeros(len(calls), np.int64)
@@ -254,7 +265,7 @@ def _of_batches(window: Window) -> tuple[Columns, Ints]:
     call = Containing(calls[:, 0], calls[:, 1], until).find(bios["tid"], bios["time_ns"])
     counts = (bios["size_bytes"] > 0) & (reads | ~reads_data(bios["flags"]))
     data = np.flatnonzero((call >= 0) & counts)
-    data = data[np.argsort(call[data], kind="stable")]
+    data = data[order_of(call[data])]
     carried = np.bincount(call[data], minlength=len(calls))
     first = np.cumsum(carried) - carried
     place = np.minimum(first[batch] + place_of, max(len(data) - 1, 0))

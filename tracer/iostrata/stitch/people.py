@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.cgroups import machines_own
-from iostrata.columns import AsOf, Ints, distinct, integers, pair_key
+from iostrata.columns import AsOf, Ints, at, distinct, integers, pair_key
 from iostrata.model import UNKNOWN, Crowd, Who
 from iostrata.trace import Points, Trace
 
@@ -26,7 +28,7 @@ MOST_CROWDS: Final = 400
 # Linux 6e890c5d5021 ("vhost: use vhost_tasks for worker threads"), in v6.4.
 VHOST: Final = re.compile(r"vhost-(\d{1,9})")
 
-Telling = Mapping[str, NDArray[np.generic]]
+Columns = Mapping[str, NDArray[np.generic]]
 Members = tuple[tuple[int, int], ...]
 """Who (a number), and how many percent; the most first."""
 
@@ -65,33 +67,36 @@ class People:
 
     def of(self, process: NDArray[np.generic], cgroup: Ints, tgid: Ints) -> Ints:
         """The numbers of many processes, whose names are bytes."""
-        names, name = np.unique(process, return_inverse=True)
-        # Of those that are no virtual machine's the number tells nothing.
-        machines = self._trace.facts.running_machines(tgid)
-        _, first, one = np.unique(
-            pair_key(pair_key(name, machines), cgroup), return_index=True, return_inverse=True
-        )
+        one, first = _alike(self._trace, process, cgroup, tgid)
+        machines = self._trace.facts.running_machines(tgid[first])
         numbers = [
-            self._process(
-                bytes(names[name[row]]).decode(errors="replace"),
-                int(cgroup[row]),
-                int(machines[row]),
+            self._process(bytes(name).decode(errors="replace"), group, machine)
+            for name, group, machine in zip(
+                process[first].tolist(), cgroup[first].tolist(), machines.tolist(), strict=True
             )
-            for row in first.tolist()
         ]
         return np.array(numbers, np.int64)[one]
 
     def threads(self, tid: Ints, time_ns: Ints) -> Ints:
         """The processes of some threads at some time."""
         found = np.full(len(tid), NOBODY)
-        for events, cgroup in self._tellings():
-            told = AsOf(integers(events["subject_tid"]), integers(events["time_ns"]))
-            row = told.at_or_before(tid, time_ns)
-            rows = np.flatnonzero((row >= 0) & (found < 0))
-            event = row[rows]
-            tgid = integers(events["tgid"])[event]
-            found[rows] = self.of(events["process"][event], cgroup[event], tgid)
+        for telling in _tellings(self._trace):
+            rows = np.flatnonzero(found < 0)
+            if len(rows):
+                whole = len(rows) == len(tid)
+                asked = (tid, time_ns) if whole else (tid[rows], time_ns[rows])
+                found[rows] = self._told(telling, telling.by_thread.at_or_before(*asked))
         return found
+
+    def _told(self, telling: _Telling, event: Ints) -> Ints:
+        """Whom some events name; -1: none does."""
+        one = at(telling.same, event)
+        present = np.zeros(len(telling.same) + 1, np.bool_)
+        present[one] = True
+        first = np.flatnonzero(present[:-1])
+        numbers = np.full(len(present), NOBODY)
+        numbers[first] = self.of(telling.process[first], telling.cgroup[first], telling.tgid[first])
+        return at(numbers, one)
 
     def limits(self, name: str, cgroup: Ints) -> Ints:
         """The limit of that name of each of some groups (0: not known)."""
@@ -126,20 +131,62 @@ class People:
         one_by_one = tuple(member for member in members if isinstance(member, Who))
         return self._number(Crowd(one_by_one, tuple(percent for _, percent in crowd)))
 
-    def _tellings(self) -> Iterator[tuple[Telling, Ints]]:
-        """The events that name threads, the better ones first, and the groups they name."""
-        tasks = self._trace.points["task"]
+
+@dataclass(frozen=True, eq=False)
+class _Telling:
+    """Events of one point that name threads: a row each. ``same``: the first that names the same
+    process."""
+
+    by_thread: AsOf
+    process: NDArray[np.generic]
+    cgroup: Ints
+    tgid: Ints
+    same: Ints
+
+
+# Whatever is told of a trace is looked at window by window, and is the same in each.
+_TELLINGS: Final[WeakKeyDictionary[Points, tuple[_Telling, ...]]] = WeakKeyDictionary()
+
+
+def _tellings(trace: Trace) -> tuple[_Telling, ...]:
+    """By point, the better ones first."""
+    tasks, threads = trace.points["task"], trace.points["thread"]
+    if tasks not in _TELLINGS:
+        found = []
         if len(tasks):
             columns = tasks.columns("subject_tid", "time_ns", "process", "cgroup", "tgid")
-            yield columns, integers(columns["cgroup"])
-        threads = self._trace.points["thread"]
+            found.append(_telling(trace, columns, integers(columns["cgroup"])))
         if len(threads) and "process" in threads.fields:
             names = [name for name in ("process", "tgid", "birth") if name in threads.fields]
             columns = threads.columns("subject_tid", "time_ns", *names)
-            yield columns, _groups(columns, names, tasks)
+            found.append(_telling(trace, columns, _groups(columns, names, tasks)))
+        _TELLINGS[tasks] = tuple(found)
+    return _TELLINGS[tasks]
 
 
-def _groups(threads: Telling, names: Sequence[str], tasks: Points) -> Ints:
+def _telling(trace: Trace, events: Columns, cgroup: Ints) -> _Telling:
+    process, tgid = events["process"], integers(events["tgid"])
+    one, first = _alike(trace, process, cgroup, tgid)
+    return _Telling(
+        AsOf(integers(events["subject_tid"]), integers(events["time_ns"])),
+        process, cgroup, tgid, first[one],
+    )  # fmt: skip
+
+
+def _alike(
+    trace: Trace, process: NDArray[np.generic], cgroup: Ints, tgid: Ints
+) -> tuple[Ints, Ints]:
+    """The same number for the same process; and the first row of each number."""
+    _, name = np.unique(process, return_inverse=True)
+    # Of those that are no virtual machine's the number tells nothing.
+    machines = trace.facts.running_machines(tgid)
+    _, first, one = np.unique(
+        pair_key(pair_key(name, machines), cgroup), return_index=True, return_inverse=True
+    )
+    return one, first
+
+
+def _groups(threads: Columns, names: Sequence[str], tasks: Points) -> Ints:
     """The groups of threads that are first told of without: which they are found in later.
 
     0: not known, as no task event follows, or another thread has the number by then.

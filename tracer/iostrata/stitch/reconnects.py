@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, columns_of
+from iostrata.columns import AsOf, Ints, at, columns_of, order_of
 from iostrata.trace import Trace
 
 
@@ -46,14 +46,14 @@ class Downs:
     def apart_from(self, connection: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
         """Of such times the row, begin and end of what is left when there was a connection."""
         row, since, until = self.during(connection, begin_ns, end_ns)
-        order = np.lexsort((since, row))
+        order = order_of(row, since)
         every = np.arange(len(begin_ns))
         # Each gap is between an end (of the one before, or the begin) and the next begin.
         of = np.concatenate([every, row[order]])
         begins = np.concatenate([begin_ns, until[order]])
         ends = np.concatenate([end_ns, since[order]])
-        left = np.lexsort((begins, of))
-        right = np.lexsort((ends, of))
+        left = order_of(of, begins)
+        right = order_of(of, ends)
         return of[left], begins[left], ends[right]
 
     def _each(self) -> list[tuple[int, int, int]]:
@@ -67,7 +67,7 @@ def downs_of(trace: Trace) -> Downs:
     What comes up and was never seen to go down had none since the trace began.
     """
     turns = columns_of(trace.points["rpc_transport"], "transport_key", "connection", "connected")
-    order = np.argsort(turns["time_ns"], kind="stable")
+    order = order_of(turns["time_ns"])
     turned = {name: column[order] for name, column in turns.items()}
     down_since: dict[int, int] = {}
     met: set[int] = set()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, joined, one_of
+from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import Window
@@ -61,7 +61,7 @@ def _said(window: Window, requests: Ints) -> _Said:
     """In order of thread and time; only what is of these pieces."""
     pieces = window.pieces
     work = window.columns("io_uring_work", "tid", "request_key")
-    order = np.lexsort((work["time_ns"], work["tid"]))
+    order = order_of(work["tid"], work["time_ns"])
     tid, key, time = (work[name][order] for name in ("tid", "request_key", "time_ns"))
     piece = Chains(window, requests).find(key, time)
     until = at(pieces.end_ns, piece)

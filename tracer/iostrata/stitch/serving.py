@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, overlapping
+from iostrata.columns import (
+    AsOf,
+    Containing,
+    Ints,
+    at,
+    distinct,
+    joined,
+    one_of,
+    order_of,
+    overlapping,
+)
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.endings import SOON_NS
@@ -109,7 +119,7 @@ class LoopWork:
 
 def loop_work_of(window: Window) -> LoopWork:
     runs = window.columns("loop_work", "tid", "dev", "enter_ns")
-    order = np.lexsort((runs["enter_ns"], runs["dev"]))
+    order = order_of(runs["dev"], runs["enter_ns"])
     dev, begin, end = runs["dev"][order], runs["enter_ns"][order], runs["time_ns"][order]
     same = dev[1:] == dev[:-1]
     meets = same & (begin[1:] < end[:-1])
@@ -151,7 +161,7 @@ def needed_until(bios: Bios, requests: Requests, sleeps: Sleeps) -> Ints:
     direct = np.flatnonzero(bios.above >= 0)
     if not len(direct):
         return requests.complete_ns
-    direct = direct[np.argsort(bios.begin_ns[direct], kind="stable")]
+    direct = direct[order_of(bios.begin_ns[direct])]
     last[bios.above[direct]] = direct
     np.maximum.at(ended, bios.above[direct], bios.life_end_ns[direct])
     handed, tid = at(bios.begin_ns, last), at(bios.tid, last)

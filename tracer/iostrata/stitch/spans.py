@@ -113,7 +113,7 @@ def follow(spans: Spans, edges: Edges, seen: Callable[[Ranks, Ints], Ranks] | No
 
     ``seen``: what ranks come to along which edges (rows); without it they stay.
     """
-    order = np.argsort(spans.owner, kind="stable")
+    order = order_of(spans.owner)
     owners = spans.owner[order]
     first = np.searchsorted(owners, edges.activity, side="left")
     count = np.searchsorted(owners, edges.activity, side="right") - first

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of
+from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, order_of
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
@@ -279,7 +279,7 @@ class Upper:
     size_bytes: Ints
 
     def sorted_by(self, time_ns: Ints) -> Upper:
-        order = np.argsort(time_ns, kind="stable")
+        order = order_of(time_ns)
         return Upper(**{name: column[order] for name, column in vars(self).items()})
 
 
@@ -299,7 +299,7 @@ def _in_turn(bios: Bios, rows: Ints, upper: Upper) -> Ints:
     found = np.full(len(rows), -1)
     room = np.where(upper.flush, 0, upper.size_bytes)
     left = np.flatnonzero(bios.size_bytes[rows] > 0)
-    left = left[np.argsort(bios.queue_ns[rows[left]], kind="stable")]
+    left = left[order_of(bios.queue_ns[rows[left]])]
     # The first that may still be going on when a bio ends.
     place = np.searchsorted(np.maximum.accumulate(upper.end_ns), bios.life_end_ns[rows[left]])
     for _ in range(SEARCH):
@@ -310,7 +310,7 @@ def _in_turn(bios: Bios, rows: Ints, upper: Upper) -> Ints:
             break
         size = bios.size_bytes[rows[left]]
         fits = np.flatnonzero(upper.end_ns[place] >= bios.life_end_ns[rows[left]])
-        fits = fits[np.argsort(place[fits], kind="stable")]
+        fits = fits[order_of(place[fits])]
         first = np.searchsorted(place[fits], place[fits])
         sizes = np.concatenate([[0], np.cumsum(size[fits])])
         taken = fits[sizes[1:] - sizes[first] <= room[place[fits]]]

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, outside
+from iostrata.columns import AsOf, Ints, at, order_of, outside
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.behind import Behind, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.bios import DEPTH, Bios, Carried
@@ -288,7 +288,7 @@ def _turns_of_disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns
     """Who asked for the request that was ahead of all others of its disk; and of each request,
     which row that is, -1: it never was."""
     requests, bio = waited.requests, _asked_by(waited)
-    order = np.lexsort((requests.issue_ns, requests.device_key))
+    order = order_of(requests.device_key, requests.issue_ns)
     disk, issue = requests.device_key[order], requests.issue_ns[order]
     complete = requests.complete_ns[order]
     # One running maximum for all disks: each one's times are above those of the one before.

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, order_of
 from iostrata.stitch.calls import Pieces, Reads
 from iostrata.stitch.journal import Commits
 from iostrata.trace import Trace
@@ -90,7 +90,7 @@ def whole(trace: Trace) -> Window:
 
 def windows(pieces: Pieces) -> Iterator[Ints]:
     """The rows of the pieces in each window."""
-    order = np.argsort(pieces.begin_ns, kind="stable")
+    order = order_of(pieces.begin_ns)
     begins, first = pieces.begin_ns[order], 0
     rooms = np.cumsum(_rooms(pieces, order))
     while first < len(order):

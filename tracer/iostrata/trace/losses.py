@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import distinct, integers, meets
+from iostrata.columns import distinct, integers, meets, order_of
 from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import device_numbers
@@ -102,12 +102,12 @@ class Cut:
 def read_refused(loss: Points) -> Refused:
     columns = loss.columns("time_ns", "cpu", "lost_point", "lost_count")
     time_ns, cpu, point, so_far = (column.astype(np.int64) for column in columns.values())
-    order = np.lexsort((time_ns, point, cpu))
+    order = order_of(cpu, point, time_ns)
     count = np.diff(so_far[order], prepend=0)
     first = np.ones(len(order), np.bool_)
     first[1:] = (np.diff(cpu[order]) != 0) | (np.diff(point[order]) != 0)
     count[first] = so_far[order][first]
-    back = np.argsort(time_ns[order], kind="stable")
+    back = order_of(time_ns[order])
     order = order[back]
     return Refused(time_ns[order], cpu[order], point[order], count[back])
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import distinct
+from iostrata.columns import distinct, order_of
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.stream import SPAN_BYTES, Slots, Stream, Times
@@ -224,7 +224,7 @@ def ordered(parts: list[tuple[Stream, Slots]], times: list[Times]) -> tuple[list
     """The parts with each event's place in order of time, and all times in that order."""
     for index, (stream, slots) in enumerate(parts):
         if not stream.in_order:
-            order = np.argsort(times[index], kind="stable")
+            order = order_of(times[index])
             parts[index], times[index] = (stream, slots[order]), times[index][order]
     if len(parts) == 1:
         ((stream, slots),) = parts
@@ -242,7 +242,7 @@ def merged(times: list[Times]) -> tuple[Slots, Times]:
     if native.LIBRARY is not None and times:
         return native.merge(times)
     together = np.concatenate([np.empty(0, np.uint64), *times])
-    order = np.argsort(together, kind="stable")
+    order = order_of(together)
     places = np.empty(len(order), np.uint32)
     places[order] = np.arange(len(order), dtype=np.uint32)
     return places, together[order]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, changes, columns_of, one_of, pair_key
+from iostrata.columns import AsOf, Ints, at, changes, columns_of, one_of, order_of, pair_key
 from iostrata.hops.hop import Serves
 from iostrata.stitch import FUSE_REQUEST, Calls, Pieces, fuse_calls_of, whole
 from iostrata.trace import Trace
@@ -48,7 +48,7 @@ def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
 
 def at_once(tid: Ints, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
     """Which of some threads' intervals share time with another one of the same thread."""
-    order = np.lexsort((begin_ns, tid))
+    order = order_of(tid, begin_ns)
     tid, begin, end = tid[order], begin_ns[order], end_ns[order]
     # One running maximum for all: each thread's times are moved behind the last one's.
     first = changes(tid)
