@@ -139,6 +139,7 @@ enum wake_context {
 	WAKE_UNKNOWN,   /* it was not, or the kernel does not tell */
 	WAKE_THREAD,    /* the waker itself did */
 	WAKE_INTERRUPT, /* an interrupt did, whatever thread it came upon */
+	WAKE_TIMER,     /* so did the timer that the thread had set for that, and slept behind */
 };
 
 /* By the kernel's own count a thread left the CPU more often in the call that it ends than it was

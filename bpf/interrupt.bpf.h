@@ -10,6 +10,7 @@
 #ifndef IOSTRATA_INTERRUPT_BPF_H
 #define IOSTRATA_INTERRUPT_BPF_H
 
+#include "stack.bpf.h"
 #include "thread.bpf.h"
 
 #ifdef __TARGET_ARCH_arm64
@@ -29,18 +30,6 @@ static __always_inline enum wake_context wake_context(const void *ctx)
 }
 
 #else
-
-/* The smallest of the kernels' task stacks (THREAD_SIZE).  What lies deeper in a larger one is
- * taken for an interrupt, which only makes less of it known. */
-#define STACK_BYTES 16384
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct task_struct___stack {
-	void *stack;
-};
-
-#pragma clang attribute pop
 
 /* Whether a program's context, which the kernel makes on the stack it is on, is not on the
  * task's. */

@@ -80,6 +80,7 @@ struct thread {
 	unsigned char call;
 	unsigned char rwf;
 	unsigned char frozen; /* the queue that it hands a bio to, when it fell asleep */
+	unsigned char timed;  /* its own timer is about to wake it, on waker_cpu */
 	unsigned long long enter_ns;
 
 	/* when it could run last: its queue, and for how long that had been throttled */

@@ -174,6 +174,7 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 	thread->waker_context = WAKE_UNKNOWN;
 	thread->waker_other_work = 0;
 	thread->let_go = 0;
+	thread->timed = 0;
 	thread->off_ns = 0;
 }
 
@@ -338,6 +339,8 @@ int wakeup_waking(__u64 *ctx)
 	if (thread->off_ns && (!thread->off_state || thread->wake_ns))
 		return 0;
 	context = wake_context(ctx);
+	if (unlikely(thread->timed) && thread->waker_cpu == bpf_get_smp_processor_id())
+		context = WAKE_TIMER;
 	thread->waker_other_work = 0;
 	if (context == WAKE_THREAD)
 		woken_by_thread(thread, task);

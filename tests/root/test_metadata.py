@@ -43,7 +43,7 @@ for _ in range(changing + syncing):
 UNEXPLAINED = 0.05
 
 
-@pytest.mark.parametrize("file_system", ["xfs", "ext4"], indirect=True)
+@pytest.mark.parametrize("file_system", ["xfs", "ext4", "btrfs"], indirect=True)
 def test_syncs_beside_changes_of_metadata(file_system: Path, tmp_path: Path) -> None:
     """XFS's wait for pushes of its log, whose end the queue's worker tells between two works of
     its, to the first; that one lets the others go."""

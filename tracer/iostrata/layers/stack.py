@@ -33,6 +33,7 @@ from iostrata.layers.ninep import NINEP
 from iostrata.layers.nvme import NVME
 from iostrata.layers.osd import OSD
 from iostrata.layers.packet import PACKET
+from iostrata.layers.pause import PAUSE
 from iostrata.layers.rbd import RBD
 from iostrata.layers.read import READ
 from iostrata.layers.rpc import RPC
@@ -65,6 +66,7 @@ LAYERS: Final = (
     READ,
     FS,
     RPC,
+    PAUSE,
     LOCK,
     JOURNAL,
     BLUESTORE,

@@ -20,7 +20,6 @@ from iostrata.stitch.stacked import Workers
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
-from iostrata.trace.layout import WAKE_INTERRUPT
 
 MOST: Final = 16
 """So many commits at each end of a wait are waited for: those between are others'."""
@@ -136,7 +135,7 @@ def _by_log_write(window: Window, waiting: Waiting) -> Edges:
 def _by_waker(window: Window, sleeps: Sleeps, waiter: Ints) -> Edges:
     """By key: the thread that woke a sleeper was committing a journal until then."""
     commits = window.commits
-    itself = sleeps.asleep & (sleeps.context != WAKE_INTERRUPT)
+    itself = sleeps.asleep & ~sleeps.interrupted
     woken = np.flatnonzero((waiter >= 0) & itself & one_of(sleeps.waker, commits.waker))
     row, commit = overlapping(
         sleeps.waker[woken], sleeps.off_ns[woken], sleeps.wake_ns[woken],

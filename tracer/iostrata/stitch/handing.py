@@ -15,8 +15,7 @@ from iostrata.stitch.blockio import MOST
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import LoopWork, Service
-from iostrata.stitch.wakeup import Sleeps, at_rest
-from iostrata.trace.layout import WAKE_INTERRUPT
+from iostrata.stitch.wakeup import Sleeps, at_rest, by_interrupt
 
 
 def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> Service:
@@ -93,7 +92,7 @@ def let_go(
         wake = at(sleeps.wake_ns, sleep)
         found.append(Service(owner, tid, np.maximum(wake, since), until))
         other = ((other_work > 0) | (at(sleeps.met, sleep) > 0)) & ~at_rest(sleeps, sleep)
-        itself = (at(sleeps.context, sleep) != WAKE_INTERRUPT) & ~other
+        itself = ~by_interrupt(at(sleeps.context, sleep)) & ~other
         tid, until = np.where(itself, at(sleeps.waker, sleep), -1), wake
         other_work = at(sleeps.waker_other_work, sleep)
     return Service(**joined(found))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Ints, at, integers, one_of
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.trace import Trace
-from iostrata.trace.layout import THREAD_HELPER, THREAD_WORKER, WAKE_INTERRUPT
+from iostrata.trace.layout import THREAD_HELPER, THREAD_WORKER
 
 # A worker's name: its pool's (a CPU or a number), its own in that, and which of a CPU's two it is.
 WORKER: Final = re.compile(rb"kworker/(u?\d+):\d+(H?)")
@@ -64,5 +64,5 @@ class Kinds:
         kind = self.of(sleeps.waker, sleeps.wake_ns)
         told = bool((self._kinds == THREAD_HELPER).any())
         works = one_of(kind, (THREAD_HELPER, THREAD_WORKER)) | ((kind == 0) & (not told))
-        ended: NDArray[np.bool_] = works & (sleeps.waker > 0) & (sleeps.context != WAKE_INTERRUPT)
+        ended: NDArray[np.bool_] = works & (sleeps.waker > 0) & ~sleeps.interrupted
         return ended

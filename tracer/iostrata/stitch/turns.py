@@ -27,9 +27,8 @@ from iostrata.stitch.handles import commit_of, every_commit, handled
 from iostrata.stitch.people import IDLE, People
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Spans
-from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.wakeup import Sleeps, by_interrupt
 from iostrata.stitch.window import Window
-from iostrata.trace.layout import WAKE_INTERRUPT
 
 WORKERS: Final = np.array([rank.row == "wakeup.worker" for rank in STACK])
 QUEUES: Final = np.array([rank.row == "wakeup.runqueue" for rank in STACK])
@@ -200,7 +199,7 @@ def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Tu
     flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
     slept = AsOf(sleeps.tid, sleeps.on_ns)
     last = slept.at_or_before(commits.tid, flushing)
-    itself = at(sleeps.context, last) != WAKE_INTERRUPT
+    itself = ~by_interrupt(at(sleeps.context, last))
     inside = itself & (at(sleeps.waker, last) > 0) & (at(sleeps.wake_ns, last) > commits.begin_ns)
     woken = np.where(inside, at(sleeps.wake_ns, last), commits.begin_ns)
     asleep = np.where(inside, np.maximum(at(sleeps.off_ns, last), commits.begin_ns), woken)

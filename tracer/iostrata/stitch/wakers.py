@@ -34,6 +34,7 @@ from iostrata.trace.layout import (
     THREAD_WORKER,
     WAKE_INTERRUPT,
     WAKE_THREAD,
+    WAKE_TIMER,
     WAKE_UNKNOWN,
 )
 
@@ -171,6 +172,7 @@ class Wakers:
         for _ in range(FOLLOWED):
             if not len(front):
                 break
+            front = self._pausing(front, spans, ended)
             kinds = self._kinds.of(front.waker, front.end_ns)
             ending = self._ending_of(front, kinds, own)
             done = np.maximum(at(self._endings.since_ns, ending), front.begin_ns)
@@ -189,6 +191,14 @@ class Wakers:
             front = asked
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
+
+    def _pausing(self, front: Waits, spans: SpanList, ended: NDArray[np.bool_]) -> Waits:
+        """Without those who slept until a timer of their own: nothing was to let them go before."""
+        paused = front.context == WAKE_TIMER
+        owner = np.where(paused, front.owner, -1)
+        spans.add(owner, "pause", front.begin_ns, front.end_ns)
+        ended[front.sleep[paused]] = True
+        return front.where(~paused)
 
     def _asked(self, front: Waits, bio: Ints, spans: SpanList) -> Waits:
         """Before it was asked for a request, its completion waited for who asked for it.

@@ -13,8 +13,15 @@ from iostrata.columns import AsOf, Ints, at, joined
 from iostrata.layers import STACK
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
+from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_TIMER
 
 TASK_NOLOAD: Final = 0x400
+
+
+def by_interrupt(context: Ints) -> NDArray[np.bool_]:
+    """By no thread."""
+    found: NDArray[np.bool_] = (context == WAKE_INTERRUPT) | (context == WAKE_TIMER)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +60,10 @@ class Sleeps:
     @property
     def asleep(self) -> NDArray[np.bool_]:
         return self.wake_ns > 0
+
+    @property
+    def interrupted(self) -> NDArray[np.bool_]:
+        return by_interrupt(self.context)
 
     @property
     def runnable_ns(self) -> Ints:
