@@ -80,12 +80,12 @@ def test_a_requests_pointer_that_is_used_again_is_another_request() -> None:
 
 
 @pytest.mark.parametrize("deaf_to", ["nbd_payload_sent", "nbd_header_received"])
-def test_what_was_not_seen_stays_with_the_device(deaf_to: str) -> None:
+def test_what_was_not_seen_is_in_what_was_beside_it(deaf_to: str) -> None:
+    """Of a request that was on the wire nothing is its device's."""
     world = Wired(deaf_to=deaf_to)
-    account = write(world, [Request(device=40_000)])
-    seen = "initiator.complete" if deaf_to == "nbd_payload_sent" else "initiator.submit"
-    account[seen] = world.reply if seen == "initiator.complete" else world.send
-    account["device.data"] -= account[seen]
+    account = on_the_wire(world, write(world, [Request(device=40_000)]))
+    unseen = "initiator.submit" if deaf_to == "nbd_payload_sent" else "initiator.complete"
+    account["initiator.call"] += account.pop(unseen)
     assert accounts(analysed(world))[200] == [account]
 
 

@@ -47,13 +47,24 @@ def _seen(window: Window, layer: Declaration) -> list[int]:
 
 
 def _edges(window: Window, requests: Requests, layer: Declaration) -> list[Ints]:
-    """When each request's stages began, and the last one ended; -1: not seen."""
+    """When each request's stages began, and the last one ended; -1: not seen.
+
+    Of a request that was seen on its way, no time is its device's: a stage whose end was not seen
+    is in the one behind it, and the last one that has an end lasts to the request's.
+    """
     edges = [requests.issue_ns]
     for stage in layer.stages:
         last = np.full(len(requests.key), -1)
         for point in stage.ends:
             last = np.maximum(last, last_hit(window, point, requests, edges[-1]))
         edges.append(last if stage.ends else requests.complete_ns)
+    told = [number + 1 for number, stage in enumerate(layer.stages) if stage.ends]
+    ends = np.array([edges[number] for number in told])
+    some = ends.max(axis=0) >= 0
+    for place, number in enumerate(told):
+        later = ends[place:].max(axis=0) >= 0
+        instead = np.where(later, edges[number - 1], requests.complete_ns)
+        edges[number] = np.where((edges[number] < 0) & some, instead, edges[number])
     return edges
 
 
