@@ -709,6 +709,13 @@ struct nvme_event {
 	unsigned char fua;
 };
 
+/* A command that asked for its data (R2T) is carried out: all of that is there. */
+struct nvme_data_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* as in nvme_event */
+	unsigned long long ready_ns;    /* when data last came by its connection, 0: not known */
+};
+
 /* A command of iSCSI, at its initiator: handed to the connection, or answered. */
 struct iscsi_event {
 	EVENT_HEADER;
@@ -969,7 +976,8 @@ struct stream_event {
 	P(packet_sent, packet_event)                \
 	P(packet_received, packet_event)            \
 	P(rpc_stream, stream_event)                 \
-	P(svc_stream, stream_event)
+	P(svc_stream, stream_event)                 \
+	P(nvmet_data, nvme_data_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -7,6 +7,8 @@
 #include "socket.bpf.h"
 
 #define NVME_RW_FUA (1 << 14)
+#define NVME_SGL_ASKED_FOR \
+	0x5a /* its target asks for a command's data, which does not come with it */
 enum nvme_opcode {
 	NVME_FLUSH = 0x00,
 	NVME_WRITE = 0x01,
@@ -21,9 +23,18 @@ typedef struct {
 	__u8 b[16];
 } uuid_t;
 
+struct nvme_sgl_desc {
+	__u8 type;
+};
+
+union nvme_data_ptr {
+	struct nvme_sgl_desc sgl;
+};
+
 struct nvme_common_command {
 	__u8 opcode;
 	__u16 command_id;
+	union nvme_data_ptr dptr;
 };
 
 struct nvme_rw_command {

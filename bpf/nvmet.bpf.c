@@ -160,6 +160,18 @@ int nvmet_ready(__u64 *ctx)
 	return 0;
 }
 
+static __always_inline void data_tell(struct nvmet_req *req)
+{
+	__u64 ready_ns = transport_ready_ns((__u64)socket_of(PEEK(req, sq)));
+	union event *e = emit_reserve(POINT_nvmet_data);
+
+	if (!e)
+		return;
+	e->nvmet_data.request_key = key_of(req);
+	e->nvmet_data.ready_ns = ready_ns;
+	emit_submit(e, POINT_nvmet_data);
+}
+
 /* What a command is carried out on is watched from then on, and who does it is recorded. */
 static __always_inline int works(__u64 request)
 {
@@ -167,6 +179,7 @@ static __always_inline int works(__u64 request)
 	struct nvmet_ns *ns = PEEK(req, ns);
 	struct thread *thread;
 	struct file *file;
+	__u8 opcode;
 
 	if (!ns || !is_of_interest(req))
 		return 0;
@@ -180,8 +193,12 @@ static __always_inline int works(__u64 request)
 	thread = thread_of(current_tid());
 	if (thread)
 		thread_works_on(thread, key_of(req), POINT_nvmet_work, 0);
+	opcode = BPF_CORE_READ(req, cmd, common.opcode);
+	if (opcode == NVME_WRITE &&
+	    BPF_CORE_READ(req, cmd, common.dptr.sgl.type) == NVME_SGL_ASKED_FOR)
+		data_tell(req);
 	file = PEEK(ns, file);
-	if (file && BPF_CORE_READ(req, cmd, common.opcode) == NVME_READ)
+	if (file && opcode == NVME_READ)
 		target_file_tell(file, key_of(req), PEEK(file, f_flags) & O_DIRECT);
 	return 0;
 }

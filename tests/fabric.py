@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iostrata.analysis import analyse
@@ -43,6 +43,8 @@ class Costs:
     """Where a command spends its time, in ns; ``disk``: the target's, ``queue``: the initiator's.
 
     ``waits``: there, until a worker carries it out. ``late``: complete there after its disk.
+    ``r2t``: from the target's having the command until it had the data that it asked for; 0: all
+    went with the command.
     """
 
     queue: int = 700
@@ -54,10 +56,11 @@ class Costs:
     late: int = 600
     back: int = 50_000
     complete: int = 2_000
+    r2t: int = 0
 
     @property
     def served(self) -> int:
-        return self.waits + self.begins + self.disk.queue + self.disk.device + self.late
+        return self.r2t + self.waits + self.begins + self.disk.queue + self.disk.device + self.late
 
     @property
     def total(self) -> int:
@@ -67,7 +70,8 @@ class Costs:
     def rows(self, initiator: str, target: str, flush: bool) -> Counter[str]:
         return Counter({
             f"{initiator}/block.Q2D": self.queue, f"{initiator}/initiator.submit": self.submit,
-            f"{target}/network.there": self.there, f"{target}/target.queue": self.waits,
+            f"{target}/network.there": self.there, f"{target}/network.r2t": self.r2t,
+            f"{target}/target.queue": self.waits,
             f"{target}/target": self.begins + self.late, f"{target}/block.Q2D": self.disk.queue,
             f"{target}/device.{'flush' if flush else 'data'}": self.disk.device,
             f"{target}/network.back": self.back,
@@ -96,12 +100,15 @@ class Target(Machine):
         """A worker reads the command as it arrives, carries it out later, and is free again."""
         world, end = self.world, arrived + costs.served
         key = world.pointer("nvmet", arrived, end + 1)
-        taken = arrived + costs.waits
+        data = arrived + costs.r2t
+        taken = data + costs.waits
         queued = taken + costs.begins
         command = {"request_key": key, "opcode": FLUSH if flush else WRITE, **wire}
         world.emit("nvmet_req_init", arrived + costs.waits // 2, worker, ready_ns=arrived,
                    **command)  # fmt: skip
         world.emit("nvmet_work", taken, worker, request_key=key)
+        if costs.r2t:
+            world.emit("nvmet_data", taken + 1, worker, request_key=key, ready_ns=data)
         if flush:
             self._flush(queued, costs.disk, worker)
         else:
@@ -187,6 +194,7 @@ class Initiator(Machine):
         held = self._rows(last, to)
         self._sleep(writer, last.total)
         if flush:
+            last = replace(last, r2t=0)
             self._request(writer, to, last, worker, flush=True)
             held += self._rows(last, to, flush=True)
             self._sleep(writer, last.total)
@@ -321,13 +329,16 @@ class Initiator(Machine):
         if self.head:
             world.emit("block_bio_remap", queued + HANDED_ON, writer.tid, dev=self.disk,
                        old_dev=HEAD, old_sector=sector, **asked)  # fmt: skip
+        world.emit("nvme_setup_cmd", issued - costs.queue // 9, writer.tid, **at)
         world.emit("block_rq_issue", issued, writer.tid, **keys)
-        world.emit("nvme_setup_cmd", issued + costs.submit // 3, writer.tid, **at)
         world.emit("nvme_tcp_send", sent, 66, **at)
         to.target.serve(arrived, wire, costs, flush, worker)
+        last = wire | to.own
+        if costs.r2t:
+            # Where the command was, is what its data went with.
+            last["command"] = wire["command"] % 7
         world.emit("nvme_complete_rq", complete - costs.complete // 2, 67, request_key=rq,
-                   ready_ns=answered, dev=self.disk, opcode=WRITE,
-                   **wire | to.own)  # fmt: skip
+                   ready_ns=answered, dev=self.disk, opcode=WRITE, **last)  # fmt: skip
         world.emit("block_rq_complete", complete, 0, **keys)
         if flush:
             done = {"request_key": rq + 64, "dev": self.disk, **asked}

@@ -264,7 +264,7 @@ class NvmeTcp(Wire):
     def _told(self, rq: int, sent: int, answered: int, complete: int) -> None:
         world, at = self.initiator, {"request_key": rq, "dev": self.disk}
         wire = self._wire
-        for point, when in (("nvme_setup_cmd", sent - 900), ("nvme_tcp_send", sent)):
+        for point, when in (("nvme_setup_cmd", sent - SUBMIT - 90), ("nvme_tcp_send", sent)):
             world.emit(point, when, SENDER, wire_key=wire["command"], **at)
         world.emit("nvme_complete_rq", complete - 500, RECEIVER, ready_ns=answered, **at, **wire)
 

@@ -3,33 +3,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints
 from iostrata.hops.hop import Asks, Held, Link
-from iostrata.stitch import SpanList, Spans
+from iostrata.stitch import SpanList, Spans, Window
 
 
-def carried(link: Link, held: Held, queue: str) -> Spans:
+def carried(
+    link: Link, held: Held, queue: str, asked_for: Callable[[Link, Ints], Ints] | None = None
+) -> Spans:
     """Before it is sent, and once the answer is there, it is the asker's own.
 
-    ``queue``: the rank of what is there until somebody begins to carry it out. An answer that never
-    came was not on its way: nothing is known of what was waited for then.
+    ``queue``: the rank of what is there until somebody begins to carry it out. ``asked_for``: of
+    some serves, since when the lower machine had asked for more data of each, in the upper one's
+    clock, -1: it did not. That makes a way of its own: there, once it has the command; until it has
+    all, there is a row for that. An answer that never came was not on its way: nothing is known of
+    what was waited for then.
     """
     spans, owner, asks = SpanList(), np.arange(len(held.ask)), link.asks.rows(held.ask)
     told, (answered, heard) = asks.told_ns, heard_of(asks)
-    first, last = np.clip(held.first_ns, told, heard), np.clip(held.last_ns, told, heard)
+    row, serve = link.served(held.ask)
+    begin, limit = np.maximum(link.begin_ns[serve], told[row]), held.end_ns[row]
+    first, last = held.first_ns.copy(), np.clip(held.last_ns, told, heard)
+    if asked_for:
+        asked = asked_for(link, serve)
+        mine = np.flatnonzero(asked >= 0)
+        np.minimum.at(first, row[mine], asked[mine])
+        since = np.maximum(asked, told[row])
+        spans.add(np.where(asked >= 0, row, -1), "network.r2t", since, np.minimum(begin, limit))
+    first = np.clip(first, told, heard)
     there = np.maximum(told, held.begin_ns), np.minimum(first, held.end_ns)
     back = np.maximum(last, held.begin_ns), np.minimum(heard, held.end_ns)
     spans.add(owner, "network.there", *there)
     spans.add(np.where(answered, owner, -1), "network.back", *back)
     spans.add(np.where(answered, -1, owner), "unfollowed", *back)
-    row, serve = link.served(held.ask)
     taken = link.clock.to_upper(link.lower.pieces.begin_ns[link.serves.piece[serve]])
-    begin = np.maximum(link.begin_ns[serve], told[row])
-    spans.add(row, queue, begin, np.minimum(taken, held.end_ns[row]))
+    spans.add(row, queue, begin, np.minimum(taken, limit))
     return spans.collect()
+
+
+def all_of(link: Link) -> Window:
+    """The lower machine's, for as long as anything was asked of it."""
+    upper = np.array([int(link.asks.begin_ns.min()), int(link.asks.end_ns.max())])
+    return link.meanwhile(*link.clock.to_lower(upper).tolist())
 
 
 def heard_of(asks: Asks) -> tuple[NDArray[np.bool_], Ints]:

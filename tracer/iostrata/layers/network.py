@@ -33,9 +33,10 @@ NETWORK: Final = Declaration(
             "network.r2t",
             "network",
             "command there until the target had all the data that it asked for",
-            ("target_sequencer_start", "target_work"),
-            "writes are larger than what goes with a command (ImmediateData, FirstBurstLength), or "
-            "than the target asks for at once (MaxBurstLength): each time takes a round trip.",
+            ("target_sequencer_start", "target_work", "nvmet_req_init", "nvmet_data"),
+            "writes are larger than what goes with a command (iSCSI's ImmediateData and "
+            "FirstBurstLength, an NVMe target's inline_data_size), or than the target asks for at "
+            "once (MaxBurstLength): each time takes a round trip.",
             "#a5d267",
             "net",
         ),

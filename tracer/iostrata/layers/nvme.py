@@ -12,7 +12,7 @@ UNTRACED: Final = "functions cannot be traced (fentry), or have other names"
 
 NVME: Final = Declaration(
     stages=(
-        Stage("initiator.submit", ("nvme_setup_cmd", "nvme_tcp_send")),
+        Stage("initiator.submit", ("nvme_tcp_send",)),
         Stage("initiator.call", ("nvme_complete_rq",)),
         Stage("initiator.complete"),
     ),

@@ -23,8 +23,7 @@ TARGET: Final = Declaration(
                 "target_work",
                 "sched_resume",
             ),
-            "the target's worker is late: its CPU is busy, or other commands are before it. Or the "
-            "data is still on its way: what is larger than a command carries is asked for first.",
+            "the target's worker is late: its CPU is busy, or other commands are before it.",
             "#b7c5cd",
             "net",
         ),

@@ -119,6 +119,7 @@ POINTS: dict[str, int] = {
     "packet_received": 106,
     "rpc_stream": 107,
     "svc_stream": 108,
+    "nvmet_data": 109,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -230,6 +231,7 @@ STRUCT_OF: dict[str, str] = {
     "packet_received": "packet_event",
     "rpc_stream": "stream_event",
     "svc_stream": "stream_event",
+    "nvmet_data": "nvme_data_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -972,6 +974,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("sequence", "<u4", 20),
         ("connection", "<u4", 24),
         ("ends", "<u2", 28),
+    ),
+    "nvme_data_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("ready_ns", "<u8", 24),
     ),
 }
 

@@ -9,7 +9,6 @@ number alike, and copies of a machine.
 
 from __future__ import annotations
 
-from iostrata.hops.carried import carried
 from iostrata.hops.connections import (
     host_and_ports_of,
     host_of,
@@ -18,6 +17,7 @@ from iostrata.hops.connections import (
 )
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nvme_tcp.asks import asks_of
+from iostrata.hops.nvme_tcp.crossing import crossing_of
 from iostrata.hops.nvme_tcp.serves import serves_of
 from iostrata.hops.targets import read_by
 from iostrata.stitch import Pieces, Reads, Spans
@@ -43,4 +43,4 @@ class NvmeTcp(Hop):
         return read_by(link)
 
     def crossing(self, link: Link, held: Held) -> Spans:
-        return carried(link, held, "target.queue")
+        return crossing_of(link, held)

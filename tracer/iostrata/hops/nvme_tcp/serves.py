@@ -22,7 +22,8 @@ from iostrata.trace import Trace
 
 
 def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
-    """A serve begins as the command is there; its piece, as a worker begins to carry it out.
+    """A serve begins as the command is there, with all the data that was asked for; its piece, as a
+    worker begins to carry it out.
 
     ``reads``: those that read, too.
     """
@@ -35,13 +36,15 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     rows = np.flatnonzero((began >= 0) & (reads | (done["opcode"] != OPCODE_READ)))
     begun = {name: column[began[rows]] for name, column in begun.items()}
     done = {name: column[rows] for name, column in done.items()}
-    there, ready, end = begun["time_ns"], begun["ready_ns"], done["time_ns"]
+    key, end = begun["request_key"], done["time_ns"]
+    data = columns_of(lower.points["nvmet_data"], "request_key", "ready_ns")
+    asked = all_there(data, key, begun["time_ns"], end)
     work = columns_of(lower.points["nvmet_work"], "tid", "request_key")
-    worker, taken = taken_up(work, begun["request_key"], begun, end)
+    worker, taken = taken_up(work, key, begun, end)
     number, none = np.arange(len(rows)), np.zeros(len(rows), np.int64)
     pieces = Pieces(number, worker, taken, end, done["dev"], done["request_key"])
     serves = Serves(
-        begin_ns=np.where((ready > 0) & (ready < there), ready, there),
+        begin_ns=np.where(asked >= 0, asked, there_of(begun)),
         end_ns=end,
         key=keys_of(done),
         group=groups_of(done),
@@ -53,6 +56,23 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
         size_bytes=done["size_bytes"],
     )
     return serves, pieces
+
+
+def there_of(begun: Columns) -> Ints:
+    """Since when each command is there: before a worker has read it, if that is known."""
+    ready, read = begun["ready_ns"], begun["time_ns"]
+    return np.where((ready > 0) & (ready < read), ready, read)
+
+
+def all_there(data: Columns, key: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
+    """Since when all the data of some commands is there, -1: it was not asked for.
+
+    ``data``: what is told of it as each is carried out.
+    """
+    found = AsOf(data["request_key"], data["time_ns"]).at_or_after(key, begin_ns)
+    told, ready = at(data["time_ns"], found), at(data["ready_ns"], found)
+    there = np.where((ready > begin_ns) & (ready < told), ready, told)
+    return np.where((found >= 0) & (told <= end_ns), there, -1)
 
 
 def _begins(begun: Columns, done: Columns) -> Ints:
