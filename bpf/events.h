@@ -85,6 +85,7 @@ enum call {
 	/* ioctl, FICLONE or FICLONERANGE: of the file that is given the data; result is -errno, or the
 	 * upper half of how many bytes that is, and size_bytes the lower one. */
 	CALL_CLONE,
+	CALL_FAULT, /* of a page of a mapped file; only where reads are recorded */
 };
 
 /* A call of which only one end was seen, told as syscall_cut: it still ran when the recording ended

@@ -8,6 +8,8 @@
 
 #define MS_SYNC 4
 
+extern const volatile __u32 page_bytes;
+
 static __always_inline bool call_writes(const struct thread *thread)
 {
 	return thread->call <= CALL_PWRITEV2 ||

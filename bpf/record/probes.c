@@ -24,7 +24,7 @@ static const char *const details[] = { "block_getrq", "block_rq_insert", "kvm_in
 static const char *const of_who[] = { "data", "journal_handle", "wakeup_migrate" };
 
 /* Only where reads are recorded (--op). */
-static const char *const of_reads[] = { "read", "nfs_read_begin", "nfs_read_end" };
+static const char *const of_reads[] = { "read", "fault", "nfs_read_begin", "nfs_read_end" };
 
 /* Only with --packets: each of their hits costs everybody. */
 static const char *const of_packets[] = { "packet", "rpc_stream", "svc_stream" };

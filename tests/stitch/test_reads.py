@@ -19,7 +19,13 @@ from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
 from iostrata.stitch import window
-from iostrata.trace.layout import CALL_PREAD64, CALL_READ, THREAD_JOURNAL, WAKE_INTERRUPT
+from iostrata.trace.layout import (
+    CALL_FAULT,
+    CALL_PREAD64,
+    CALL_READ,
+    THREAD_JOURNAL,
+    WAKE_INTERRUPT,
+)
 from tests.reading import O_DIRECT, OPEN_OF_DEVICE, STRANGER, Reader, reading_world
 from tests.stitch.test_truth import accounts, asleep_for_a_peer, conserves
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device
@@ -392,6 +398,35 @@ def test_a_read_as_a_waterfall(tmp_path: Path) -> None:
     }
 
 
+def test_faults_of_a_mapped_file_are_reads() -> None:
+    """Of a page each, through the page cache, however the file was opened; and no writes, if what
+    is written to it is durable."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    for number in range(4):
+        place = number * 8 * PAGE
+        reader.enter()
+        reader.cpu(700)
+        flight = reader.ask(place, 4 * PAGE)
+        reader.wait(flight, "device.read")
+        reader.cpu(900)
+        reader.done(place, PAGE, "device", call=CALL_FAULT, flags=O_DSYNC)
+        reader.now += 100
+        reader.enter()
+        reader.floor = "read.cached"
+        reader.cpu(600)
+        reader.done(place + PAGE, PAGE, "page cache", call=CALL_FAULT, flags=O_DSYNC)
+        reader.floor = "syscall"
+    found = holds(world, reader)
+    names = found.writes.names["method"]
+    assert {names[code] for code in found.writes.codes["method"].tolist()} == {"fault"}
+    assert not any(gap.layer == "fault" for gap in found.quality.not_observed)
+    with tempfile.TemporaryDirectory() as directory:
+        world.builder.write(Path(directory) / "machine")
+        with pytest.raises(NothingToAnalyse):
+            analyse(open_recording(Path(directory) / "machine"))
+
+
 def test_what_is_read_in_no_call_is_said() -> None:
     """Page faults of a mapped file ask for its pages outside of calls; others' are not the
     workload's, and what a call asks for beyond its own is its."""
@@ -407,11 +442,13 @@ def test_what_is_read_in_no_call_is_said() -> None:
     reader.ask(96 * PAGE, 8 * PAGE)
     stranger = Reader(world, 300, DISK, reader.now, kind=THREAD_JOURNAL)
     stranger.ask(128 * PAGE, PAGE)
-    gaps = analysed(world).quality.not_observed
-    assert [gap.reason for gap in gaps if gap.layer == "fault"] == [
-        "2 requests (48k) of its threads, outside of the calls that are recorded: page faults of "
-        "mapped files, or calls such as sendfile, splice and readahead"
-    ]
+    said = "2 requests (48k) of its threads, outside of the calls that are recorded: "
+    others = "calls such as sendfile, splice and readahead"
+    for what in (f"page faults of mapped files, or {others}", others):
+        gaps = analysed(world).quality.not_observed
+        assert [gap.reason for gap in gaps if gap.layer == "fault"] == [said + what]
+        # Where these are seen, they are reads themselves.
+        world.emit("probe", 1, 0, program=b"fault_begin", error=0)
 
 
 def test_recordings_without_reads_are_refused(tmp_path: Path) -> None:

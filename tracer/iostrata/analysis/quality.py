@@ -201,7 +201,7 @@ def _type(file_system: str) -> str:
 def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     """The file systems on which something was made durable, and that have no points here."""
     # Of what was not in the kernel, as in modules without BTF (before Linux 5.11), nothing is told.
-    told = {kept(program).partition("_")[0] for program in _errors(trace)}
+    told = {kept(program).partition("_")[0] for program in errors_of(trace)}
     there = (each.mounts for each in PROGRAMS if not told or each.prefix in told)
     known = frozenset().union(*there) | NO_SYNC_OF_ITS_OWN
     if not _strange(trace, trace.points["syscall"].values("dev"), known):
@@ -283,9 +283,9 @@ def _not_observed(
     yield from _not_told(trace)
     yield from doubtful_copies(trace)
     yield from coarser(trace)
-    yield from packets_in_vain(trace, _errors(trace), split=_is_split(path, trace))
+    yield from packets_in_vain(trace, errors_of(trace), split=_is_split(path, trace))
     detail = bool(trace.env.get("detail"))
-    detailed = _errors(trace).get(b"block_getrq", -1) == 0
+    detailed = errors_of(trace).get(b"block_getrq", -1) == 0
     yield from limits(trace, shares, OF_NOTE, detailed=detailed)
     yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
     if shares.get((trace.machine, BEHIND_WORKERS), 0) >= OF_NOTE:
@@ -328,7 +328,7 @@ def _not_told(trace: Trace) -> Iterator[NotObserved]:
         yield NotObserved("io_uring", f"{what}: it is in no latency", "")
 
 
-def _errors(trace: Trace) -> dict[bytes, int]:
+def errors_of(trace: Trace) -> dict[bytes, int]:
     """Why programs were not attached, 0: they were. One may be later: the last word counts."""
     probes = trace.points["probe"]
     return dict(zip(probes["program"].tolist(), probes["error"].tolist(), strict=True))
@@ -338,7 +338,7 @@ def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
     """The programs that were refused, by layer; not those that had nothing to see here."""
     idle = _idle_layers(trace, path)
     refused: dict[tuple[str, int], list[str]] = {}
-    for program, error in _errors(trace).items():
+    for program, error in errors_of(trace).items():
         name = shown(bytes(program))
         layer = name.partition("_")[0]
         if error and layer not in idle:

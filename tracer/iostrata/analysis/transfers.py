@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
+from iostrata.analysis.quality import errors_of
 from iostrata.columns import Ints, coded
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import place_of
@@ -26,8 +27,9 @@ KIND: Final = {Op.READ: "reads", Op.DIRECT: "reads with O_DIRECT"}
 # Of several machines, what is on a machine itself.
 OWN: Final = frozenset({"page cache", "readahead under way", "device"})
 NO_PLACE: Final = -1
+FAULTS: Final = "page faults of mapped files, or "
 # Of what there are methods for, behind the engine's name.
-READING: Final = ("read", "read_direct")
+READING: Final = ("read", "read_direct", "fault")
 
 
 def check_recorded(traces: Sequence[Trace], op: Op) -> None:
@@ -48,15 +50,16 @@ def other_ops(traces: Sequence[Trace]) -> list[Op]:
 
 
 def faults_of(path: Path) -> Iterator[NotObserved]:
-    """What was read in no call: that is not looked at, but must not be silent."""
+    """What was read in no call and for no fault: that is not looked at, but must not be silent."""
     for member in path.members:
         count, size_bytes = read_outside(member.trace)
         if count:
+            seen = errors_of(member.trace).get(b"fault_begin") == 0
             where = f"{member.trace.machine}: " if path.several else ""
             requests = "one request" if count == 1 else f"{count} requests"
             text = (
-                f"{where}{requests} ({size(size_bytes)}) of its threads, outside of the calls that "
-                "are recorded: page faults of mapped files, or calls such as sendfile, splice and "
+                f"{where}{requests} ({size(size_bytes)}) of its threads, outside of the calls "
+                f"that are recorded: {'' if seen else FAULTS}calls such as sendfile, splice and "
                 "readahead"
             )
             yield NotObserved("fault", text, "")

@@ -21,5 +21,13 @@ READ: Final = Declaration(
         ),
     ),
     ranks=(Rank("read.cached", "read.cached", Depth.FLOOR),),
-    visibility=(Visibility("reads", ("read",), "system calls that read are not seen", calls=True),),
+    visibility=(
+        Visibility("reads", ("read",), "system calls that read are not seen", calls=True),
+        Visibility(
+            "faults",
+            ("fault",),
+            "page faults of mapped files are no reads: what they ask a disk for is counted",
+            calls=True,
+        ),
+    ),
 )

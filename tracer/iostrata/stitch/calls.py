@@ -58,6 +58,7 @@ METHODS: Final = (
     "read_direct",
     "write_direct",
     "tables",
+    "fault",
 )
 METHOD: Final = {name: code for code, name in enumerate(METHODS)}
 # Prefix of the method, by engine; behind these come those of what machines do for others.

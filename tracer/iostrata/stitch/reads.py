@@ -22,6 +22,7 @@ from iostrata.stitch.requests import reads_data
 from iostrata.stitch.submissions import LIBAIO, Submissions, submissions_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import (
+    CALL_FAULT,
     CALL_PREADV2,
     CALL_PWRITEV2,
     CALL_READ,
@@ -41,10 +42,11 @@ IN_A_BATCH: Final = "by libaio through the page cache, several with one call: no
 
 @dataclass(frozen=True, eq=False)
 class Transfers:
-    """Calls and asynchronous requests that read or write: one row each.
+    """Calls and asynchronous requests that read or write, and faults: one row each.
 
-    ``request_key``: 0 of a call. ``end_ns`` -1: not seen. ``direct``: past the page cache.
-    ``batched``: one of several that went with one call of libaio.
+    ``request_key``: 0 of a call. ``fault``: of a page of a mapped file, which is read for it.
+    ``end_ns`` -1: not seen. ``direct``: past the page cache. ``batched``: one of several that went
+    with one call of libaio.
     """
 
     begin_ns: Ints
@@ -59,6 +61,7 @@ class Transfers:
     engine: Ints
     request_key: Ints
     read: NDArray[np.bool_]
+    fault: NDArray[np.bool_]
     direct: NDArray[np.bool_]
     batched: NDArray[np.bool_]
 
@@ -112,6 +115,7 @@ def _transferred(
     found = found.where(found.result != 0)
     zero, one = np.zeros(len(found.tid), np.int64), np.ones(len(found.tid), np.int64)
     method = np.where(found.direct, METHOD["read_direct"], METHOD["read"])
+    method = np.where(found.fault, METHOD["fault"], method)
     size = np.maximum(found.result, 0)
     units = Units(
         begin_ns=found.begin_ns,
@@ -156,7 +160,8 @@ def _of_calls(trace: Trace, point: str) -> Transfers:
         trace.points[point], "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags",
         "result", "offset_bytes",
     )  # fmt: skip
-    read = (calls["call"] >= CALL_READ) & (calls["call"] <= CALL_PREADV2)
+    fault = calls["call"] == CALL_FAULT
+    read = (calls["call"] >= CALL_READ) & (calls["call"] <= CALL_PREADV2) | fault
     writes = (calls["call"] >= CALL_WRITE) & (calls["call"] <= CALL_PWRITEV2)
     zero = np.zeros(len(read), np.int64)
     return Transfers(
@@ -172,6 +177,7 @@ def _of_calls(trace: Trace, point: str) -> Transfers:
         engine=zero,
         request_key=zero,
         read=read,
+        fault=fault,
         direct=are_direct(trace, calls["open_flags"]),
         batched=zero > 0,
     ).where(read | writes)
@@ -192,6 +198,7 @@ def _of_requests(trace: Trace) -> Transfers:
         engine=found.engine,
         request_key=found.key,
         read=found.read,
+        fault=np.zeros(len(found.read), np.bool_),
         direct=are_direct(trace, found.open_flags),
         batched=_batched(found),
     ).where(~found.flush)

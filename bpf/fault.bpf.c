@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Faults of pages of mapped files, which read them as a call would: only where reads are recorded.
+ * The kernel's own points tell of a fault's begin or of its end, or of those that are of no file.
+ */
+#include <linux/errno.h>
+
+#include "syscall.bpf.h"
+
+#define VM_FAULT_ERROR 0x873 /* any of the bits that say that there is no page */
+#define VM_FAULT_RETRY 0x400
+#define FAULT_FLAG_TRIED (1 << 5)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long pgoff;
+	unsigned int flags; /* an enum since Linux da2f5eb3d344, in v5.13 */
+};
+
+enum fault_flag {
+	FAULT_FLAG_NONE
+};
+
+struct vm_fault___enum {
+	enum fault_flag flags;
+};
+
+#pragma clang attribute pop
+
+static __always_inline bool is_tried_again(struct vm_fault *fault)
+{
+	__u32 flags;
+
+	if (bpf_core_field_exists(fault->flags))
+		flags = PEEK(fault, flags);
+	else
+		flags = PEEK((struct vm_fault___enum *)fault, flags);
+	return flags & FAULT_FLAG_TRIED;
+}
+
+/* What waited for its page is tried again from the beginning: one fault.  scratch: since when it
+ * is one, and its file. */
+SEC("fexit/filemap_fault")
+int fault_end(__u64 *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+	__u32 result = ctx[1];
+
+	if (!thread || !thread->enter_ns || thread->call != CALL_FAULT)
+		return 0;
+	if (!(result & VM_FAULT_ERROR) && result & VM_FAULT_RETRY) {
+		thread->scratch[2] = thread->enter_ns;
+		thread->scratch[3] = thread->file_key;
+		thread->enter_ns = 0;
+		return 0;
+	}
+	call_end(thread, result & VM_FAULT_ERROR ? -EFAULT : (__s64)page_bytes);
+	return 0;
+}
+
+/* A page that no other's fault had mapped with its own, and which may have to be read.  One amid a
+ * call, of its buffer, is a part of that. */
+SEC("fentry/filemap_fault")
+int fault_begin(__u64 *ctx)
+{
+	struct vm_fault *fault = (void *)argument_key(ctx, 0);
+	struct file *file = BPF_CORE_READ(fault, vma, vm_file);
+	struct thread *thread = thread_admit();
+	struct file_identity identity;
+	__u64 since_ns = 0;
+
+	if (!thread || thread->enter_ns || filter.reads != READS_EVERY || !file ||
+	    !file_identify(file, &identity))
+		return 0;
+	if (is_tried_again(fault) && thread->scratch[3] == identity.file_key)
+		since_ns = thread->scratch[2];
+	thread->scratch[2] = 0;
+	/* However it was opened: what is mapped is in the page cache. */
+	identity.open_flags &= ~O_DIRECT;
+	call_is(thread, CALL_FAULT, PEEK(fault, pgoff) * page_bytes, page_bytes, 0);
+	call_begin(thread, &identity);
+	if (since_ns)
+		thread->enter_ns = since_ns;
+	return 0;
+}
