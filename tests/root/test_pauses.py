@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Syncs that ext4 has wait for others' to join, for as long as it was told to, on this kernel."""
+"""What the kernel has wait for a set time, as it was told to, on this kernel."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,18 @@ for thread in threads:
 """
 
 
+# More than may be dirty there, each time.
+MUCH = """
+import os, sys
+file = os.open(sys.argv[1] + "/file", os.O_WRONLY | os.O_CREAT)
+for _ in range(20):
+    for number in range(8):
+        os.pwrite(file, bytes(1 << 20), number << 20)
+    os.fsync(file)
+"""
+MOST_DIRTY = 4 << 20
+
+
 @pytest.fixture
 def mounted(request: pytest.FixtureRequest, disk: Path) -> Iterator[Path]:
     """A synchronous ext4 that waits for as many microseconds at least, 0: it does not."""
@@ -48,8 +61,8 @@ def mounted(request: pytest.FixtureRequest, disk: Path) -> Iterator[Path]:
         yield place
 
 
-def explained(place: Path, disk: Path) -> Breakdown:
-    found = recorded(disk, sys.executable, "-c", PROGRAM, str(place))
+def explained(place: Path, disk: Path, program: str = PROGRAM) -> Breakdown:
+    found = recorded(disk, sys.executable, "-c", program, str(place))
     hidden_ns = sum(sleeps.time_ns for sleeps in found.quality.unseen)
     assert found.residual_ns.mean() - hidden_ns <= 0.02 * found.writes.latency_ns.mean()
     return found
@@ -66,3 +79,29 @@ def test_a_pause_is_as_long_as_the_file_system_was_told(mounted: Path, disk: Pat
 @pytest.mark.parametrize("mounted", [0], indirect=True)
 def test_where_it_is_told_not_to_there_is_none(mounted: Path, disk: Path) -> None:
     assert "pause" not in [layer.name for layer in explained(mounted, disk).layers]
+
+
+@pytest.fixture
+def dirty_limits(file_system: Path) -> Iterator[Path]:
+    """Those of its disk, which outlive it."""
+    device = file_system.stat().st_dev
+    limits = Path("/sys/class/bdi", f"{os.major(device)}:{os.minor(device)}")
+    if not (limits / "max_bytes").exists():
+        pytest.skip("this kernel has no such limit in bytes")
+    try:
+        yield limits
+    finally:
+        (limits / "max_ratio").write_text("100")
+        (limits / "strict_limit").write_text("0")
+
+
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+def test_who_writes_more_than_may_be_dirty_is_kept(
+    file_system: Path, dirty_limits: Path, disk: Path
+) -> None:
+    """On its disk, whatever others have (balance_dirty_pages)."""
+    assert "pause" not in [layer.name for layer in explained(file_system, disk, MUCH).layers]
+    (dirty_limits / "strict_limit").write_text("1")
+    (dirty_limits / "max_bytes").write_text(str(MOST_DIRTY))
+    found = explained(file_system, disk, MUCH)
+    assert row(found, "pause").sum() >= 0.5 * found.writes.latency_ns.sum()

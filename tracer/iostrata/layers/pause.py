@@ -14,8 +14,9 @@ PAUSE: Final = Declaration(
             "OS",
             "asleep for a set time, which a timer ended: it, or whom it waits for",
             ("sched_resume",),
-            "the file system waits on purpose: for others to join a commit (btrfs, ext4's "
-            "`max_batch_time`), or until it tries again what it had no room for.",
+            "the kernel waits on purpose: for others to join a commit (btrfs, ext4's "
+            "`max_batch_time`), as more is dirty than may be (`vm.dirty_bytes`, a disk's "
+            "`max_bytes` in /sys/class/bdi), or before it looks again (F2FS's checkpoints).",
             "#f48fb1",
             "journ",
         ),
