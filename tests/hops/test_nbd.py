@@ -226,3 +226,24 @@ def test_another_daemon_is_not_the_server(tmp_path: Path, kind: type[Pair]) -> N
     found = pair.analysed(tmp_path)
     assert not found.quality.crossings
     assert found.quality.apart == ("server: nothing ties its events to another machine's",)
+
+
+@pytest.mark.parametrize("seen", [range(6, 20), range(14), range(5, 12)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_server_did_not_tell_is_not_followed(
+    tmp_path: Path, kind: type[Pair], seen: range
+) -> None:
+    """Its recorder was late, or ended early: nothing of that is the way's, or a disk's."""
+    random, pair = Random(3), kind((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
+    for number in range(20):
+        pair.server.deaf_to = "" if number in seen else "*"
+        pair.durable_write(number * 8192, drawn(random), flush=number % 3 == 0)
+    found = pair.analysed(tmp_path)
+    (mine,) = accounts(found).values()
+    # Behind the last that it told, writes are left out.
+    assert len(mine) + sum(found.left_out.values()) == 20
+    assert len(mine) >= seen.stop
+    for number, account in enumerate(mine):
+        followed = any(row.startswith("server/device.") for row in account)
+        assert followed == (number in seen)
+        assert ("server/unfollowed" in account) == (number not in seen)
