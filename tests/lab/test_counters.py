@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A disk over a wire, and what its target counts itself: the kernel's own account of the disk
-(/sys/block/*/stat), and of the commands of iSCSI (LIO's statistics)."""
+(/sys/block/*/stat), of the commands of iSCSI (LIO's statistics), and what bpftrace says of those of
+NVMe (nvmet's tracepoints)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.columns import AsOf, at
 from iostrata.lab.cache import new_lab_directory
 from iostrata.lab.read import scenarios
 from iostrata.lab.record import record
@@ -18,7 +20,7 @@ from iostrata.lab.run import furnished
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.trace import Trace
-from tests.lab.test_oracles import PATIENCE_S, Quiet
+from tests.lab.test_oracles import PATIENCE_S, Quiet, watch, watched
 
 pytestmark = [
     pytest.mark.lab,
@@ -39,6 +41,15 @@ setsid sh -c "while sleep 0.1; do echo \\$(cat /proc/uptime $disk {commands}); d
     >/run/counted 2>&1 </dev/null & echo $! >/run/counted.pid
 """
 WATCHED = "kill $(cat /run/counted.pid); cat /run/counted"
+SCRIPTS = {
+    "iscsi": "",
+    "nvme-tcp": """
+tracepoint:nvmet:nvmet_req_init /args->qid > 0/ { @begin[args->qid, args->cid] = nsecs; }
+tracepoint:nvmet:nvmet_req_complete /args->qid > 0/ {
+    printf("command %d %d %llu %llu\\n", args->qid, args->cid, @begin[args->qid, args->cid], nsecs);
+}
+""",
+}
 # What each counts in whole ms.
 SLACK_NS = 1_000_000
 
@@ -46,7 +57,8 @@ SLACK_NS = 1_000_000
 @dataclass
 class Seen:
     """``counted``: by the target's disk while it was recorded, in the order of its counters;
-    ``commands``: by its LIO, 0: it has none."""
+    ``commands``: by its LIO, 0: it has none; ``watched``: by bpftrace, in order of their ends:
+    queue, identifier, begin and end."""
 
     name: str
     found: Breakdown
@@ -54,6 +66,7 @@ class Seen:
     kind: int
     counted: list[int]
     commands: int
+    watched: list[list[int]]
 
 
 def meanwhile(told: str, target: Trace) -> tuple[list[int], int]:
@@ -86,14 +99,20 @@ def measured(
             if workload.name not in ("open_datasync", "randread"):
                 continue
             target.command(WATCH.format(commands=COMMANDS.get(request.param, "")))
+            if SCRIPTS[request.param]:
+                watch(lab, "target", SCRIPTS[request.param])
             record(lab, workload, places / workload.name, Quiet())
             told = target.command(WATCHED, PATIENCE_S)
+            seen = watched(lab, "target") if SCRIPTS[request.param] else {"command": []}
             recording = open_recording(places / workload.name)
             names = [machine.name for machine in recording.machines]
             trace = recording.traces()[names.index("target")]
             kind = READ if workload.op == "direct" else WRITE
             breakdown = analyse(recording, Op(workload.op))
-            found.append(Seen(request.param, breakdown, trace, kind, *meanwhile(told, trace)))
+            commands = [one for one in seen["command"] if one[2] > trace.begin_ns]
+            found.append(
+                Seen(request.param, breakdown, trace, kind, *meanwhile(told, trace), commands)
+            )
     return found
 
 
@@ -116,6 +135,23 @@ def test_the_target_counts_the_commands_that_were_recorded(measured: list[Seen])
         assert np.count_nonzero(done) == sum(
             seen.counted[count] for count, _, _ in COLUMNS.values()
         )
+
+
+def test_bpftrace_tells_the_same_commands(measured: list[Seen]) -> None:
+    """In the same order, and how long each was the target's: whoever of the two came first as one
+    began, the other one did as it ended."""
+    for seen in measured:
+        if not SCRIPTS[seen.name]:
+            continue
+        done = seen.target.points["nvmet_req_complete"].integers("queue", "command", "request_key")
+        begun = seen.target.points["nvmet_req_init"].integers("time_ns", "request_key")
+        found = AsOf(begun["request_key"], begun["time_ns"])
+        began = at(begun["time_ns"], found.at_or_before(done["request_key"], done["time_ns"]))
+        told = np.array(seen.watched)
+        assert np.array_equal(told[:, 0], done["queue"])
+        assert np.array_equal(told[:, 1], done["command"])
+        theirs, ours = (told[:, 3] - told[:, 2]).sum(), (done["time_ns"] - began).sum()
+        assert abs(theirs - ours) <= 0.02 * ours
 
 
 def test_the_rows_are_what_the_disk_counts(measured: list[Seen]) -> None:
