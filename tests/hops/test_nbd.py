@@ -50,7 +50,7 @@ class Costs:
 class Pair:
     """A client whose disk is a file of a server's."""
 
-    hop, way = "nbd", ("nbd.there", "nbd.back")
+    hop, way, between = "nbd", ("nbd.there", "nbd.back"), "nbd.server"
     disk, name, transport, program = device(43, 0), "nbd0", "", b"nbd-server"
 
     def __init__(self, clocks: tuple[Clock, Clock] = (int, int)) -> None:
@@ -60,6 +60,7 @@ class Pair:
         self.writer = Writer(self.client, 200, self.disk, 1_000_000)
         self.thread = Writer(self.server, SERVER, SERVER_DISK, 0, kind=THREAD_DAEMON)
         self.server.target(SERVER, comm=self.program, kind=THREAD_DAEMON)
+        self.free_ns = 0
 
     def durable_write(
         self, offset: int, costs: Costs, *, flush: bool = False, sync: bool = False
@@ -75,6 +76,16 @@ class Pair:
         writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
         writer.finish()
         writer.now += 10_000
+
+    def flushed(self, costs: Costs) -> None:
+        """Of what nobody has written since."""
+        writer = self.writer
+        writer.enter()
+        writer.cpu(4_000)
+        self._request(0, costs, flush=True)
+        writer.cpu(1_500)
+        writer.leave("fdatasync")
+        writer.finish()
 
     def _request(
         self, offset: int, costs: Costs, *, flush: bool = False, sync: bool = False
@@ -113,8 +124,9 @@ class Pair:
 
     def _served(self, begin: int, offset: int, costs: Costs, flush: bool, sync: bool) -> int:
         thread = replace(self.thread, now=begin - 2_000, account=Counter())
-        # It slept until the request came.
-        thread._resume(begin - 9_000, begin - 4_000, 0)
+        if begin > self.free_ns + 9_000:
+            # It slept until the request came.
+            thread._resume(begin - 9_000, begin - 4_000, 0)
         thread.now = begin
         thread.cpu(3_000)
         if costs.disk and not flush:
@@ -128,13 +140,15 @@ class Pair:
                          dev=SERVER_DISK, offset_bytes=offset, size_bytes=size, result=size,
                          tgid=SERVER, open_flags=2, call=call)  # fmt: skip
         if sync:
-            thread.cpu(700)
+            thread.now += 700
+            self.writer.account[f"server/{self.between}"] += 700
             begin = thread.now
             thread.flush()
             self.server.emit("syscall", thread.now, SERVER, enter_ns=begin, inode=EXPORT_INODE,
                              dev=SERVER_DISK, offset_bytes=-1, size_bytes=0, result=0,
                              tgid=SERVER, open_flags=2, call=CALLS["fsync"])  # fmt: skip
         self.writer.account += Counter({f"server/{row}": ns for row, ns in thread.account.items()})
+        self.free_ns = thread.now
         return thread.now
 
     def analysed(self, path: Path, machines: str = "client server") -> Breakdown:
@@ -151,6 +165,7 @@ class Pair:
         (path / "recording.json").write_text(json.dumps(text))
 
     def truth(self) -> list[dict[str, int]]:
+        """Of its writer of the moment."""
         return [
             {row if "/" in row else f"client/{row}": ns for row, ns in account.items() if ns}
             for account in self.writer.truth
@@ -160,7 +175,7 @@ class Pair:
 class Tgt(Pair):
     """tgtd, whose disk the client has by iSCSI."""
 
-    hop, way = "iscsi-tgt", ("tgt.there", "tgt.back")
+    hop, way, between = "iscsi-tgt", ("tgt.there", "tgt.back"), "tgt.server"
     disk, name, transport, program = device(8, 16), "sdb", "iscsi", b"tgtd"
 
     def _told(self, rq: int, sent: int, answered: int) -> None:
@@ -182,6 +197,13 @@ def drawn(random: Random) -> Costs:
     )
 
 
+def same_but_for_ways(pair: Pair, account: dict[str, int], truth: dict[str, int]) -> None:
+    """Only the clocks' relation splits the way there from the way back."""
+    for rows in (account, truth):
+        rows["way"] = sum(rows.pop(f"server/{way}", 0) for way in pair.way)
+    assert account == truth
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_row_is_met(tmp_path: Path, seed: int, kind: type[Pair]) -> None:
@@ -197,10 +219,7 @@ def test_every_row_is_met(tmp_path: Path, seed: int, kind: type[Pair]) -> None:
     assert (crossing.hop, crossing.asked, crossing.followed) == (pair.hop, 41, 41)
     (mine,) = accounts(found).values()
     for account, truth in zip(mine, pair.truth(), strict=True):
-        # Only the clocks' relation splits the way there from the way back.
-        for rows in (account, truth):
-            rows["way"] = sum(rows.pop(f"server/{way}", 0) for way in pair.way)
-        assert account == truth
+        same_but_for_ways(pair, account, truth)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -247,3 +266,28 @@ def test_what_the_server_did_not_tell_is_not_followed(
         followed = any(row.startswith("server/device.") for row in account)
         assert followed == (number in seen)
         assert ("server/unfollowed" in account) == (number not in seen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flush_of_anothers_that_the_same_thread_takes_at_once(
+    tmp_path: Path, kind: type[Pair]
+) -> None:
+    """It was there already when the thread had answered a write: no sync of that."""
+    pair = kind()
+    writers = [pair.writer, Writer(pair.client, 300, pair.disk, 0)]
+    for number in range(6):
+        pair.writer, costs = writers[0], Costs()
+        pair.durable_write(number * 8192, costs)
+        pair.writer = writers[1]
+        # As long after the write as it takes to answer that: its way there was longer.
+        pair.writer.now = pair.free_ns + 1_500 - 100_000
+        there = 100_000 - 4_000 - costs.queue - costs.send
+        pair.flushed(replace(costs, there=there))
+        writers[0].now = max(writer.now for writer in writers) + 50_000
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed) == (6, 6)
+    for pair.writer in writers:
+        mine = accounts(found)[pair.writer.tid]
+        for account, truth in zip(mine, pair.truth(), strict=True):
+            same_but_for_ways(pair, account, truth)

@@ -50,7 +50,7 @@ def test_each_fault_is_a_read_and_has_its_disks_time(kernel: str, tmp_path: Path
     names, codes = found.writes.names, found.writes.codes
     faults = np.array(names["method"])[codes["method"]] == "fault"
     # fio's own program, and its libraries, lie elsewhere.
-    faults &= np.array(names["device"])[codes["device"]] == "nullb0"
+    faults &= np.array(names["device"])[codes["device"]] == "slow"
     assert np.count_nonzero(faults) == told.count == FAULTS
     assert {names["served"][code] for code in codes["served"][faults].tolist()} == {"device"}
     mean_ns = found.writes.latency_ns[faults].mean()

@@ -58,7 +58,7 @@ def completed(link: Link, processes: Ints, unasked: bool = False) -> Pairs:
     own = _own(link)
     if not len(own.ask):
         return pairs
-    durable = _durable(link.upper, link.asks.rows(own.ask))
+    durable = are_durable(link.upper, link.asks.rows(own.ask))
     if unasked:
         durable |= _synced_unasked(link, own.where(~durable), own.ask)
     synced = own.where(durable & ~_by_itself(link, processes, own.ask))
@@ -150,7 +150,7 @@ def _synced_ns(link: Link, other: Ints, own: _Own) -> Ints:
     return np.where(found >= 0, end, NEVER)
 
 
-def _durable(upper: Trace, asks: Asks) -> NDArray[np.bool_]:
+def are_durable(upper: Trace, asks: Asks) -> NDArray[np.bool_]:
     """Which are durable once they are complete."""
     issued = columns_of(upper.points["block_rq_issue"], "request_key", "flags")
     found = AsOf(issued["request_key"], issued["time_ns"]).at_or_before(

@@ -24,7 +24,7 @@ NBD: Final = Declaration(
             "between two system calls of the server's process for one request",
             ("syscall",),
             "qemu-nbd's one thread, which has its pool's threads carry out one call after the "
-            "other, is busy or has no CPU.",
+            "other, or a thread of nbd-server's that syncs behind a write, is busy or has no CPU.",
             "#827717",
             "net",
         ),

@@ -20,6 +20,15 @@ TGT: Final = Declaration(
             "net",
         ),
         Row(
+            "tgt.server",
+            "OS",
+            "between two system calls of tgtd's for one command",
+            ("syscall",),
+            "its thread, which syncs behind a write (FUA, no write cache), has no CPU.",
+            "#5c6bc0",
+            "net",
+        ),
+        Row(
             "tgt.back",
             "network",
             "tgtd's last system call until the answer was there, a read's with its data",
@@ -31,6 +40,7 @@ TGT: Final = Declaration(
         ),
     ),
     ranks=(
+        Rank("tgt.server", "tgt.server", Depth.WAY),
         Rank("tgt.there", "tgt.there", Depth.WAY),
         Rank("tgt.back", "tgt.back", Depth.WAY),
     ),

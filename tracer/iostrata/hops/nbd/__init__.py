@@ -20,7 +20,8 @@ class Nbd(Daemon):
     """A block request, carried out by a process of nbd-server."""
 
     name = "nbd"
-    server, there, back = b"nbd-server", "nbd.there", "nbd.back"
+    server = b"nbd-server"
+    there, between, back = "nbd.there", "nbd.server", "nbd.back"
 
     def asks(self, upper: Trace) -> Asks:
         return asks_of(upper, self.reads)

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from iostrata.columns import Ints
 from iostrata.hops.around import completed, renamed
 from iostrata.hops.daemon import crossing_of
@@ -22,7 +20,7 @@ from iostrata.hops.images import over_others, placed_by, unplaced
 from iostrata.hops.nbd import asks_of
 from iostrata.hops.processes import processes_of, read_by, served_by, to_no_disk
 from iostrata.model import NotObserved
-from iostrata.stitch import Pieces, Reads, SpanList, Spans
+from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
 
@@ -60,11 +58,7 @@ class QemuNbd(Hop):
 
     def crossing(self, link: Link, held: Held) -> Spans:
         """Between two calls for one request the main thread is at it."""
-        spans, row = SpanList(), np.arange(len(held.ask))
-        first = np.maximum(held.first_ns, held.begin_ns)
-        spans.add(row, "nbd.server", first, np.minimum(held.last_ns, held.end_ns))
-        spans.extend(crossing_of(link, held, "nbd.there", "nbd.back"))
-        return spans.collect()
+        return crossing_of(link, held, "nbd.there", "nbd.server", "nbd.back")
 
     def untied(self, lower: Trace) -> str:
         return unplaced(lower, "a client") if len(servers_of(lower)) else ""

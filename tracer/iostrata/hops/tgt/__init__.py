@@ -18,7 +18,7 @@ class Tgt(Daemon):
     """A block request, carried out by a thread of tgtd."""
 
     name = "iscsi-tgt"
-    server, there, back = b"tgtd", "tgt.there", "tgt.back"
+    server, there, between, back = b"tgtd", "tgt.there", "tgt.server", "tgt.back"
 
     def asks(self, upper: Trace) -> Asks:
         return asks_of(upper, self.reads)
