@@ -61,7 +61,7 @@ static __always_inline int call_enter(__u32 call, __u64 id, __u64 array)
  * first word of the ring that it shares with the process. */
 static __always_inline struct kioctx *context_of(__u64 id)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *task = current_task();
 	struct mm_struct *mm = PEEK(task, mm);
 	struct kioctx_table *table = PEEK(mm, ioctx_table);
 	struct kioctx *context = NULL;
@@ -142,7 +142,7 @@ static __always_inline bool block_read(struct iocb *block, __u64 address, __u32 
 {
 	if (!bpf_probe_read_user(block, sizeof(*block), (void *)address))
 		return block_is_recorded(block->aio_lio_opcode);
-	emit_lost(bpf_get_smp_processor_id(), point);
+	emit_lost(current_cpu(), point);
 	return false;
 }
 
@@ -216,7 +216,7 @@ static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
 		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
 			aio_block(context, i, point);
 		if (count > AIO_BLOCKS)
-			emit_lost_count(bpf_get_smp_processor_id(), point, count - AIO_BLOCKS);
+			emit_lost_count(current_cpu(), point, count - AIO_BLOCKS);
 	}
 	thread->enter_ns = 0;
 	return 0;

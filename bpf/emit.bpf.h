@@ -130,7 +130,7 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 /* A slot with its header filled, except for the point; NULL: refused, and counted. */
 static __always_inline union event *emit_reserve_at(__u32 point, __u64 time_ns)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 cpu = current_cpu();
 	union event *event;
 
 	if (unlikely(!rings[cpu & (MAX_CPUS - 1)].recording))

@@ -25,18 +25,16 @@ static __always_inline bool read_is_wanted(__u32 open_flags)
 /* Where the current process keeps the descriptor's file, NULL: beyond its table. */
 static __always_inline struct file **file_place(__u32 descriptor)
 {
+	struct task_struct *task = current_task();
 	struct fdtable *table;
 	struct file **files;
 
 	if (bpf_helper_exists(get_current_task_btf)) {
-		struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-
 		table = task->files->fdt;
 		if (descriptor >= table->max_fds)
 			return NULL;
 		files = table->fd;
 	} else {
-		struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 		struct files_struct *current_files = PEEK(task, files);
 
 		table = PEEK(current_files, fdt);

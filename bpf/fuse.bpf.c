@@ -193,7 +193,7 @@ static __always_inline void daemon_is(__u32 tid, __u32 tgid, bool itself)
  * was interrupted), or who ended the connection. */
 static __always_inline void meet_daemon(const struct asked *asked, int error)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	__u64 ids = current_ids();
 	struct thread *thread = thread_of(ids);
 
 	if (!is_of_process(THREAD_FUSE) || (thread && thread->kind == THREAD_FUSE) ||
@@ -290,7 +290,7 @@ int fuse_taken(struct fuse_exit_context *ctx)
 	thread = thread_that_serves();
 	if (!thread || thread->kind != THREAD_FUSE)
 		return 0;
-	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	regs = (struct pt_regs *)bpf_task_pt_regs(current_task());
 	dev = connection_of(FIRST_ARGUMENT(regs));
 	if (!dev || !(watch_of(dev) & WATCH_FS))
 		return 0;

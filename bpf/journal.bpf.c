@@ -110,7 +110,7 @@ struct commit {
 /* Whoever commits is the journal's thread. */
 static __always_inline void journal_thread(void)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	__u64 ids = current_ids();
 	struct thread *thread = thread_of((__u32)ids);
 
 	if (!thread) {

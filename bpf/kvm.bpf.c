@@ -120,7 +120,7 @@ int kvm_exit_blind(__u64 *ctx)
 static __always_inline struct thread *vcpu_thread_met(void)
 {
 	struct thread *thread = thread_that_serves();
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u32 tgid = current_tgid();
 
 	if (thread)
 		return thread;

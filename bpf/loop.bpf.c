@@ -38,7 +38,7 @@ static __always_inline struct loop_device *loop_of(__u64 work, struct workqueue_
 
 static __always_inline __u32 loop_dev(__u64 work)
 {
-	struct worker *worker = current_worker((struct task_struct *)bpf_get_current_task());
+	struct worker *worker = current_worker(current_task());
 	struct pool_workqueue *pool = PEEK(worker, current_pwq);
 	struct workqueue_struct *queue = PEEK(pool, wq);
 	struct loop_device *loop = queue ? loop_of(work, queue) : NULL;

@@ -56,7 +56,7 @@ static __always_inline bool header_of(__u64 message, struct message_header *head
 {
 	if (read_user(header, sizeof(*header), message + MESSAGE_HEADER))
 		return is_told(header->type);
-	emit_lost(bpf_get_smp_processor_id(), point);
+	emit_lost(current_cpu(), point);
 	return false;
 }
 

@@ -34,7 +34,7 @@ static __always_inline void expires(struct task_struct *task, __u64 timer)
 	stack = (__u64)PEEK((struct task_struct___stack *)task, stack);
 	if (timer - stack >= STACK_BYTES)
 		return;
-	thread->waker_cpu = bpf_get_smp_processor_id();
+	thread->waker_cpu = current_cpu();
 	thread->timed = 1;
 }
 

@@ -77,7 +77,7 @@ static __always_inline bool waker_is_at_other_work(struct thread *thread, struct
 
 	if (!thread->work_key)
 		return false;
-	worker = current_worker((void *)bpf_get_current_task());
+	worker = current_worker(current_task());
 	work = PEEK(worker, current_work);
 	if (!is_at_other_work(thread, (__u64)work))
 		return false;

@@ -177,7 +177,7 @@ int watch_add(__u32 dev, __u32 bits)
 
 int thread_help(__u32 serves)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	__u64 ids = current_ids();
 	struct thread *thread;
 	__u32 tid = ids;
 

@@ -87,7 +87,7 @@ static __always_inline bool cut_is_durable(__u8 call, struct file_identity *iden
 	/* Before Linux dd6e10fbd9fb, in v5.15, nothing tells the arguments any more. */
 	if (!bpf_helper_exists(task_pt_regs))
 		return !call_may_be_plain(call) && !filter.device;
-	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	regs = (struct pt_regs *)bpf_task_pt_regs(current_task());
 	if (call == CALL_SYNC || call == CALL_MSYNC)
 		return !filter.device && (call == CALL_SYNC || PT_REGS_PARM3(regs) & MS_SYNC);
 	descriptor = FIRST_ARGUMENT(regs);
@@ -381,7 +381,7 @@ static long mapped_found(struct task_struct *task, struct vm_area_struct *vma,
 /* False: it is not known what is there. */
 static __always_inline bool mapped_find(struct mapped *mapped)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = current_task();
 	struct vm_area_struct *vma;
 
 	if (bpf_find_vma(task, mapped->address, mapped_found, mapped, 0) != -EBUSY)

@@ -31,7 +31,7 @@ static __always_inline __u64 cgroup_number(struct cgroup *group)
 
 static __noinline void task_emit(void)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct task_struct *task = current_task();
 	union event *e = emit_reserve(POINT_task);
 
 	if (!e)

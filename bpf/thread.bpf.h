@@ -90,7 +90,7 @@ static __always_inline struct thread *thread_add(__u32 tid, __u32 tgid, __u32 ki
 	}
 	table_full(TABLE_THREADS, tid);
 	if (kind > THREAD_TARGET)
-		emit_lost(bpf_get_smp_processor_id(), POINT_thread);
+		emit_lost(current_cpu(), POINT_thread);
 	return NULL;
 }
 
@@ -134,7 +134,7 @@ static __always_inline bool comm_matches(void)
 	bpf_get_current_comm(comm, sizeof(comm));
 	if (comm_is_wanted(comm))
 		return true;
-	process_comm((struct task_struct *)bpf_get_current_task(), comm);
+	process_comm(current_task(), comm);
 	return comm_is_wanted(comm);
 }
 
@@ -170,7 +170,7 @@ static __always_inline bool current_has_name_of(__u32 duty)
  * been met syncing on another's behalf.  NULL: it is not. */
 static __always_inline struct thread *server_admit(__u32 duty)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	__u64 ids = current_ids();
 	struct thread *thread = thread_of((__u32)ids);
 
 	if (thread && thread->kind == THREAD_SERVER)
@@ -201,7 +201,7 @@ static __always_inline void thread_works_on(struct thread *thread, __u64 request
  * process's first thread is known to. */
 static __always_inline struct thread *thread_that_serves(void)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	__u64 ids = current_ids();
 	struct thread *thread = thread_of((__u32)ids), *first;
 
 	if (thread)
@@ -215,7 +215,7 @@ static __always_inline struct thread *thread_that_serves(void)
 /* As below, where nothing of it was seen to begin. */
 static __always_inline struct thread *thread_wanted(void)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	__u64 ids = current_ids();
 	struct thread *thread = thread_of((__u32)ids);
 
 	if (thread && thread->kind > THREAD_TARGET && thread->kind != THREAD_WORKER)
@@ -264,8 +264,8 @@ static __always_inline void thread_announce(struct thread *thread)
 	e->thread.subject_tid = e->thread.tid;
 	e->thread.kind = thread->kind;
 	bpf_get_current_comm(e->thread.comm, sizeof(e->thread.comm));
-	process_comm((struct task_struct *)bpf_get_current_task(), e->thread.process);
-	e->thread.birth = thread_birth((struct task_struct *)bpf_get_current_task());
+	process_comm(current_task(), e->thread.process);
+	e->thread.birth = thread_birth(current_task());
 	emit_submit(e, POINT_thread);
 }
 

@@ -146,7 +146,7 @@ static __always_inline void throttle_end(const struct thread *thread, struct tas
 static __always_inline bool current_dispatches_throttled(void)
 {
 	char wanted[8] = { 'k', 't', 'h', 'r', 'o', 't', 'l', 'd' };
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct task_struct *task = current_task();
 	struct workqueue_struct *queue;
 	struct worker *worker;
 	char name[16] = {};

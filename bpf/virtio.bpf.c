@@ -117,7 +117,7 @@ static __always_inline int added(__u64 queue_key, __u64 data)
 static __always_inline int notify_begin(__u64 queue_key)
 {
 	struct notification notification = { .queue_key = queue_key };
-	__u64 task = bpf_get_current_task();
+	__u64 task = current_task_key();
 
 	if (!bpf_map_lookup_elem(&virtio_queues, &queue_key))
 		return 0;
@@ -128,7 +128,7 @@ static __always_inline int notify_begin(__u64 queue_key)
 
 static __always_inline int notify_end(void)
 {
-	__u64 task = bpf_get_current_task();
+	__u64 task = current_task_key();
 	struct notification *notification = bpf_map_lookup_elem(&virtio_notifications, &task);
 	union event *e;
 

@@ -68,7 +68,7 @@ int virtiofs_request(struct pt_regs *ctx)
 	if (read_user(&memory, sizeof(memory), PT_REGS_PARM2(ctx) + BUFFER_MEMORY) &&
 	    read_user(&request, sizeof(request), memory))
 		return emit(request.unique, request.opcode, POINT_virtiofs_request);
-	emit_lost(bpf_get_smp_processor_id(), POINT_virtiofs_request);
+	emit_lost(current_cpu(), POINT_virtiofs_request);
 	return 0;
 }
 
@@ -84,6 +84,6 @@ int virtiofs_reply(struct pt_regs *ctx)
 	if (read_user(&memory, sizeof(memory), PT_REGS_PARM3(ctx)) &&
 	    read_user(&answer, sizeof(answer), memory))
 		return emit(answer.unique, 0, POINT_virtiofs_reply);
-	emit_lost(bpf_get_smp_processor_id(), POINT_virtiofs_reply);
+	emit_lost(current_cpu(), POINT_virtiofs_reply);
 	return 0;
 }

@@ -85,7 +85,7 @@ static __noinline void announce_late(struct thread *thread)
 /* Tells who had its CPU meanwhile; since when nobody had, 0: somebody always. */
 static __always_inline __u64 waited_tell(const struct thread *thread, __u64 since_ns, __u64 now_ns)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 cpu = current_cpu();
 	struct run *before = run_before(runs_of(cpu), 2);
 	__u64 idle_ns = before->tgid ? 0 : before->begin_ns;
 
@@ -243,7 +243,7 @@ int wakeup_switch(__u64 *ctx)
 
 	if (filter.who) {
 		now_ns = bpf_ktime_get_ns();
-		run_begins(runs_of(bpf_get_smp_processor_id()), next, now_ns);
+		run_begins(runs_of(current_cpu()), next, now_ns);
 	}
 	thread = thread_of(prev->pid);
 	if (thread && thread_at_work(thread)) {
@@ -339,13 +339,13 @@ int wakeup_waking(__u64 *ctx)
 	if (thread->off_ns && (!thread->off_state || thread->wake_ns))
 		return 0;
 	context = wake_context(ctx);
-	if (unlikely(thread->timed) && thread->waker_cpu == bpf_get_smp_processor_id())
+	if (unlikely(thread->timed) && thread->waker_cpu == current_cpu())
 		context = WAKE_TIMER;
 	thread->waker_other_work = 0;
 	if (context == WAKE_THREAD)
 		woken_by_thread(thread, task);
 	thread->waker_tid = current_tid();
-	thread->waker_cpu = bpf_get_smp_processor_id();
+	thread->waker_cpu = current_cpu();
 	thread->waker_context = context;
 	thread->let_go = 1;
 	if (!thread->off_ns)

@@ -38,7 +38,7 @@ static __always_inline void woken_note(__u64 *ctx, __u32 tid, __u32 state)
 	last->on_ns = 0;
 	last->waker_tid = current_tid();
 	last->state = state;
-	last->waker_cpu = bpf_get_smp_processor_id();
+	last->waker_cpu = current_cpu();
 	last->waker_context = wake_context(ctx);
 }
 

@@ -151,7 +151,7 @@ static __always_inline bool request_is_recorded(__u32 opcode)
 
 static __noinline void uring_worker_tell(struct thread *thread, __u64 now_ns)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct task_struct *task = current_task();
 	struct io_kiocb___work *req;
 
 	if (!(PEEK(task, flags) & PF_IO_WORKER))
@@ -249,7 +249,7 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
 
 	if (thread->kind <= THREAD_TARGET)
 		return 0;
-	task = (struct task_struct *)bpf_get_current_task();
+	task = current_task();
 	flags = PEEK(task, flags);
 	if (flags & PF_IO_WORKER)
 		return uring_worked_on(task);
@@ -262,7 +262,7 @@ static __always_inline __u64 request_worked_on(const struct thread *thread, stru
  * syncs on a watched file system is recorded from then on. */
 static __always_inline struct thread *sync_thread_on(__u32 dev)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	__u64 ids = current_ids();
 	struct thread *thread;
 
 	compat_notice();

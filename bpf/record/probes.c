@@ -271,8 +271,8 @@ static int try_load(struct probes *probes, probes_prepare prepare, void *context
 	struct bpf_program *program;
 	int error;
 
-	probes->skeleton = probes->has_cmpxchg ? iostrata__open_opts(&options)
-					       : atomics_open_without(&options);
+	probes->skeleton =
+		probes->has_cmpxchg ? iostrata__open_opts(&options) : older_open(&options);
 	if (!probes->skeleton)
 		return -errno;
 	bpf_object__for_each_program (program, probes->skeleton->obj) {

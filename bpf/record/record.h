@@ -101,9 +101,9 @@ int kernel_open(struct kernel *kernel);
 void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton);
 void kernel_mount_tracefs(void);
 
-/* atomics.c: the opened skeleton, without atomic operations that give a value back */
+/* older.c: the opened skeleton, without what the BPF of older kernels lacks */
 struct bpf_object_open_opts;
-struct iostrata *atomics_open_without(const struct bpf_object_open_opts *options);
+struct iostrata *older_open(const struct bpf_object_open_opts *options);
 
 /* cpus.c: a list's CPUs are numbered below this; -errno, and said: not all could be recorded */
 int cpus_limit(const char *path);
