@@ -24,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,16 @@ def recorder_of(commit: str | None) -> Iterator[Path]:
         yield Path(directory) / "bpf" / "build" / "iostrata-record"
 
 
+def loaded() -> list[dict[str, Any]]:
+    """The BPF programs that the kernel has now."""
+    bpftool = shutil.which("bpftool", path=f"{os.environ['PATH']}:/usr/sbin")
+    shown = subprocess.run(
+        [str(bpftool), "--json", "prog", "show"], check=True, capture_output=True
+    )
+    programs: list[dict[str, Any]] = json.loads(shown.stdout)
+    return programs
+
+
 class Recording:
     """A recorder that looks at one process, until it is asked to end."""
 
@@ -87,27 +98,31 @@ class Recording:
         if not any(line.startswith("ready") for line in self.status):
             raise SystemExit("the recorder did not begin")
 
-    def programs(self) -> dict[str, tuple[int, int]]:
-        """Of each program of it: ns and hits until now."""
-        ids = set()
+    def ids(self) -> set[str]:
+        found = set()
         for path in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
             with contextlib.suppress(OSError):
                 lines = path.read_text().splitlines()
-                ids |= {line.split()[1] for line in lines if line.startswith("prog_id:")}
-        bpftool = shutil.which("bpftool", path=f"{os.environ['PATH']}:/usr/sbin")
-        shown = subprocess.run(
-            [str(bpftool), "--json", "prog", "show"], check=True, capture_output=True
-        )
+                found |= {line.split()[1] for line in lines if line.startswith("prog_id:")}
+        return found
+
+    def programs(self) -> dict[str, tuple[int, int]]:
+        """Of each program of it: ns and hits until now."""
+        ids = self.ids()
         return {
             program["name"]: (program.get("run_time_ns", 0), program.get("run_cnt", 0))
-            for program in json.loads(shown.stdout)
+            for program in loaded()
             if str(program["id"]) in ids and "name" in program
         }
 
     def end(self) -> None:
+        """Until the kernel has let go of its points: whoever is timed next would pay for them."""
+        ids = self.ids()
         self.process.send_signal(signal.SIGINT)
         self.status.read()
         self.process.wait()
+        while ids & {str(program["id"]) for program in loaded()}:
+            time.sleep(0.1)
 
 
 def round_of(recorders: list[Path], order: list[int], place: Path, writes: int) -> list[Spent]:
