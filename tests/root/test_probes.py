@@ -15,7 +15,7 @@ EXCUSED = {
 }
 # Lockdown forbids programs on functions; a layer that has no others is not seen.
 FORBIDDEN = ("EPERM", "this kernel lets no program look at its functions")
-ON_FUNCTIONS = {"virtio"}
+ON_FUNCTIONS = {"faults", "virtio"}
 
 
 def forbidden(probe: Probe) -> bool:
