@@ -8,7 +8,6 @@
 #include "syscall.bpf.h"
 
 #define VM_FAULT_ERROR 0x873 /* any of the bits that say that there is no page */
-#define VM_FAULT_RETRY 0x400
 #define FAULT_FLAG_TRIED (1 << 5)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -40,8 +39,8 @@ static __always_inline bool is_tried_again(struct vm_fault *fault)
 	return flags & FAULT_FLAG_TRIED;
 }
 
-/* What waited for its page is tried again from the beginning: one fault.  scratch: since when it
- * is one, and its file. */
+/* What had to wait for its page is tried again once that is there, mostly by mapping it (with those
+ * around it) without coming here. */
 SEC("fexit/filemap_fault")
 int fault_end(__u64 *ctx)
 {
@@ -50,12 +49,6 @@ int fault_end(__u64 *ctx)
 
 	if (!thread || !thread->enter_ns || thread->call != CALL_FAULT)
 		return 0;
-	if (!(result & VM_FAULT_ERROR) && result & VM_FAULT_RETRY) {
-		thread->scratch[2] = thread->enter_ns;
-		thread->scratch[3] = thread->file_key;
-		thread->enter_ns = 0;
-		return 0;
-	}
 	call_end(thread, result & VM_FAULT_ERROR ? -EFAULT : (__s64)page_bytes);
 	return 0;
 }
@@ -69,19 +62,13 @@ int fault_begin(__u64 *ctx)
 	struct file *file = BPF_CORE_READ(fault, vma, vm_file);
 	struct thread *thread = thread_admit();
 	struct file_identity identity;
-	__u64 since_ns = 0;
 
-	if (!thread || thread->enter_ns || filter.reads != READS_EVERY || !file ||
-	    !file_identify(file, &identity))
+	if (!thread || thread->enter_ns || filter.reads != READS_EVERY || is_tried_again(fault) ||
+	    !file || !file_identify(file, &identity))
 		return 0;
-	if (is_tried_again(fault) && thread->scratch[3] == identity.file_key)
-		since_ns = thread->scratch[2];
-	thread->scratch[2] = 0;
 	/* However it was opened: what is mapped is in the page cache. */
 	identity.open_flags &= ~O_DIRECT;
 	call_is(thread, CALL_FAULT, PEEK(fault, pgoff) * page_bytes, page_bytes, 0);
 	call_begin(thread, &identity);
-	if (since_ns)
-		thread->enter_ns = since_ns;
 	return 0;
 }
