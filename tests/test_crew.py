@@ -90,7 +90,10 @@ def same(one: Any, other: Any) -> None:
         assert one == other
 
 
-@pytest.mark.parametrize("name", ["four_methods", "kvm_nfs", "xfs_log", "asynchronous"])
+# Of the last two it is told who was behind what the writes waited for.
+@pytest.mark.parametrize(
+    "name", ["four_methods", "kvm_nfs", "xfs_log", "asynchronous", "nfs_restart", "rbd"]
+)
 def test_the_analysis_is_the_same_by_several_processes(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,6 @@ Ints = NDArray[np.int64]
 
 # Nobody who makes a recording knows where its keys will be looked for.
 _SEED: Final = secrets.randbits(64)
-_PLACED: Final = np.dtype([("above", np.uint64), ("row", np.int64)])
 _RUN: Final = np.dtype([("time_ns", np.uint64), ("next", np.int64), ("number", np.int64)])
 _NUMBERS: Final = 1 << 16
 _TOO_MANY: Final = -2
@@ -202,7 +201,7 @@ def order_of(keys: Sequence[NDArray[np.integer[Any]]]) -> Ints:
 
 def order_by(key: Ints, order: Ints) -> None:
     """Brings rows (a permutation of them) in order of a key, those of one key as they are."""
-    _call("order_by", key, len(key), order, *np.empty((2, len(key)), _PLACED))
+    _call("order_by", key, len(key), order, *np.empty((2, len(key)), np.uint64))
 
 
 def overlap(

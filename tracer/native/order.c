@@ -1,105 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows by a column of whole numbers, the stable order: digit by digit, of those that differ. */
+/* Rows by a column of whole numbers, the stable order: each row's number and its place before are
+ * one, which is put in order digit by digit, by those that differ. */
 #include <stdbool.h>
 
 #include "native.h"
 
 enum {
+	WORD = 64,
+	HALF = 32,
 	DIGIT_BITS = 11,
 	DIGITS = 1 << DIGIT_BITS,
-	MOST_PASSES = (64 + DIGIT_BITS - 1) / DIGIT_BITS,
-	FEW = 32,
+	MOST_DIGITS = (WORD + DIGIT_BITS - 1) / DIGIT_BITS,
+	FEW = 256,
 	MOVES = 8
 };
 
-struct placed {
-	uint64_t above; /* How far it is above the least. */
-	int64_t row;
-};
+static inline int bits_of(uint64_t number)
+{
+	return number ? WORD - __builtin_clzll(number) : 0;
+}
 
 /* What is nearly in order (times of several CPUs) moves no further than a few places each. Returns
- * whether it was so: if not, rows are where they came to by then. */
-static bool insert(struct placed *rows, int64_t count)
+ * whether it was so: if not, they are where they came to by then. */
+static bool insert(uint64_t *placed, int64_t count)
 {
-	int64_t left = FEW * FEW + MOVES * count;
+	int64_t left = FEW;
 
 	for (int64_t i = 1; i < count; i++) {
-		struct placed row = rows[i];
+		uint64_t one = placed[i];
 		int64_t at = i;
 
-		for (; at && row.above < rows[at - 1].above; at--)
-			rows[at] = rows[at - 1];
-		rows[at] = row;
-		left -= i - at;
+		for (; at && one < placed[at - 1]; at--)
+			placed[at] = placed[at - 1];
+		placed[at] = one;
+		left += MOVES - (i - at);
 		if (left < 0)
 			return false;
 	}
 	return true;
 }
 
-/* Returns which of the two the rows are in. */
-static const struct placed *by_digits(struct placed *rows, struct placed *others, int64_t count,
-				      uint64_t told)
+/* By the bits from ``low`` on, of which those of ``told`` differ. Returns which of the two they
+ * are in. */
+static uint64_t *by_digits(uint64_t *placed, uint64_t *others, int64_t count, int low,
+			   uint64_t told)
 {
-	int64_t first[DIGITS];
+	uint32_t first[MOST_DIGITS][DIGITS];
+	int digits = 0;
 
-	for (int shift = 0; shift < MOST_PASSES * DIGIT_BITS && told >> shift;
-	     shift += DIGIT_BITS) {
-		struct placed *from = rows;
-		int64_t before = 0;
+	while (low + digits * DIGIT_BITS < WORD && told >> (low + digits * DIGIT_BITS))
+		digits++;
+	for (int digit = 0; digit < digits; digit++)
+		for (int value = 0; value < DIGITS; value++)
+			first[digit][value] = 0;
+	for (int64_t i = 0; i < count; i++)
+		for (int digit = 0; digit < digits; digit++)
+			first[digit][placed[i] >> (low + digit * DIGIT_BITS) & (DIGITS - 1)]++;
+	for (int digit = 0; digit < digits; digit++) {
+		int shift = low + digit * DIGIT_BITS;
+		uint64_t *from = placed;
+		uint32_t before = 0;
 
-		/* Pointers are aligned, and what is close together differs in few bits. */
 		if (!(told >> shift & (DIGITS - 1)))
 			continue;
-		for (int digit = 0; digit < DIGITS; digit++)
-			first[digit] = 0;
-		for (int64_t i = 0; i < count; i++)
-			first[from[i].above >> shift & (DIGITS - 1)]++;
-		for (int digit = 0; digit < DIGITS; digit++) {
-			int64_t own = first[digit];
+		for (int value = 0; value < DIGITS; value++) {
+			uint32_t own = first[digit][value];
 
-			first[digit] = before;
+			first[digit][value] = before;
 			before += own;
 		}
 		for (int64_t i = 0; i < count; i++)
-			others[first[from[i].above >> shift & (DIGITS - 1)]++] = from[i];
-		rows = others;
+			others[first[digit][from[i] >> shift & (DIGITS - 1)]++] = from[i];
+		placed = others;
 		others = from;
 	}
-	return rows;
+	return placed;
 }
 
-/* ``order``: of the rows before, a permutation, and by the key then. ``rows``, ``others``: room for
- * as many. */
-PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t *order, struct placed *rows,
-			struct placed *others)
+/* By some bits of how far each key is above the least. */
+static void by_bits(const int64_t *key, int64_t count, uint64_t least, int first, int bits,
+		    int64_t *order, uint64_t *placed, uint64_t *others)
 {
-	int64_t least = INT64_MAX, last = INT64_MIN;
-	const struct placed *found = rows;
-	bool ascends = true;
-	uint64_t told = 0;
+	uint64_t mask = bits < WORD ? ((uint64_t)1 << bits) - 1 : ~(uint64_t)0, told = 0;
+	int low = bits_of((uint64_t)count - 1);
+	uint64_t places = ((uint64_t)1 << low) - 1;
 
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t above = ((uint64_t)key[order[i]] - least) >> first & mask;
+
+		placed[i] = above << low | (uint64_t)i;
+		told |= placed[i];
+	}
+	if (!insert(placed, count)) {
+		uint64_t *found = by_digits(placed, others, count, low, told);
+
+		others = found == placed ? others : placed;
+		placed = found;
+	}
+	for (int64_t i = 0; i < count; i++)
+		others[i] = (uint64_t)order[placed[i] & places];
+	for (int64_t i = 0; i < count; i++)
+		order[i] = (int64_t)others[i];
+}
+
+/* ``order``: of the rows before, a permutation, and by the key then. ``placed``, ``others``: room
+ * for as many. */
+PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t *order, uint64_t *placed,
+			uint64_t *others)
+{
+	int64_t least = INT64_MAX, most = INT64_MIN, last = INT64_MIN;
+	bool ascends = true;
+	int bits;
+
+	if (count >= (int64_t)1 << HALF)
+		return TOO_MANY;
 	for (int64_t i = 0; i < count; i++) {
 		int64_t value;
 
 		if ((uint64_t)order[i] >= (uint64_t)count)
 			return WRONG;
 		value = key[order[i]];
-		rows[i].above = (uint64_t)value;
-		rows[i].row = order[i];
 		ascends &= value >= last;
 		last = value;
 		least = value < least ? value : least;
+		most = value > most ? value : most;
 	}
 	if (ascends)
 		return 0;
-	for (int64_t i = 0; i < count; i++) {
-		rows[i].above -= (uint64_t)least;
-		told |= rows[i].above;
+	bits = bits_of((uint64_t)most - (uint64_t)least);
+	if (bits + bits_of((uint64_t)count - 1) <= WORD) {
+		by_bits(key, count, (uint64_t)least, 0, bits, order, placed, others);
+		return 0;
 	}
-	if (!insert(rows, count))
-		found = by_digits(rows, others, count, told);
-	for (int64_t i = 0; i < count; i++)
-		order[i] = found[i].row;
+	by_bits(key, count, (uint64_t)least, 0, HALF, order, placed, others);
+	by_bits(key, count, (uint64_t)least, HALF, HALF, order, placed, others);
 	return 0;
 }

@@ -17,6 +17,7 @@ from iostrata.analysis.who import Names, told_apart
 from iostrata.attribute import attribute, blocks, sweep
 from iostrata.columns import Ints, coded, distinct
 from iostrata.hops import Node, lift
+from iostrata.model import Crowd, Who
 from iostrata.stitch import Audit, SpanList
 
 
@@ -25,12 +26,14 @@ class Earned:
     """What one window comes to.
 
     ``writes``: those that any of its pieces is of, each once. ``time_ns``: by place, of each of
-    them. ``missed``: writes. ``served``: of reads, and from where.
+    them. ``names``: of whom ``behind`` has the numbers. ``missed``: writes. ``served``: of reads,
+    and from where.
     """
 
     writes: Ints
     time_ns: dict[int, Ints]
     behind: list[tuple[Ints, Ints, Ints, Ints]]
+    names: tuple[Who | Crowd, ...]
     asleep: tuple[Sites, list[tuple[str, int, int]]]
     ties: Counter[str]
     audits: tuple[Audit, ...]
@@ -39,9 +42,7 @@ class Earned:
     served: tuple[Ints, Ints]
 
 
-def earned(
-    path: Path, node: Node, rows: Ints, own: Ints, told: frozenset[int], names: Names
-) -> Earned:
+def earned(path: Path, node: Node, rows: Ints, own: Ints, told: frozenset[int]) -> Earned:
     """What some of a node's pieces come to, those of a window. Memory is that of one.
 
     ``own``: the write that each is of, below 0: of none that is kept. ``told``: the places of
@@ -54,6 +55,8 @@ def earned(
     of_piece[kept] = write
     times: dict[int, Ints] = defaultdict(lambda: np.zeros(len(writes), np.int64))
     behind: list[tuple[Ints, Ints, Ints, Ints]] = []
+    # Who is met first has the lower number, and of two at once the higher one holds the time.
+    names = Names()
     slept = SpanList()
     for first, end, spans in blocks(lifted.spans, len(rows)):
         apart, block = told_apart(spans, lifted.views, names), rows[first:end]
@@ -78,8 +81,8 @@ def earned(
         hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
     missed, read = own[lifted.missed], kept[kept < len(lifted.served)]
     return Earned(
-        writes, dict(times), behind, (sites_of(asleep), list(unseen_of(asleep))), lifted.ties,
-        lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
+        writes, dict(times), behind, names.every, (sites_of(asleep), list(unseen_of(asleep))),
+        lifted.ties, lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
     )  # fmt: skip
 
 

@@ -119,8 +119,6 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
         {}, Counter(), Audits(), Counter(), Counter(), unseen, missed, behind, Names(), served
     )
     told = told_in(found.path)
-    # Who is met first has the lower number, and of two at once the higher one holds the time.
-    jobs = 1 if told else jobs
     every: list[tuple[Top, Ints, Ints]] = []
     for top in found.tops:
         own = top.first + np.arange(len(top.kept))
@@ -129,7 +127,7 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
 
     def window(one: tuple[Top, Ints, Ints]) -> Earned:
         top, rows, write = one
-        return earned(found.path, top.node, rows, write[rows], told, credit.names)
+        return earned(found.path, top.node, rows, write[rows], told)
 
     pieces = sum(len(rows) for _, rows, _ in every)
     tally = Tally(found.path, found.op, found.writes.latency_ns, pieces)
@@ -146,8 +144,9 @@ def _add_window(credit: _Credit, one: Earned) -> None:
         if place not in credit.time_ns:
             credit.time_ns[place] = Sums(len(credit.missed))
         credit.time_ns[place].add(one.writes, time)
-    for part in one.behind:
-        credit.behind.extend(part)
+    number = credit.names.numbers(one.names)
+    for writes, places, people, times in one.behind:
+        credit.behind.extend((writes, places, number[people], times))
     sites, unseen = one.asleep
     credit.sites.update(sites)
     for machine, count, ns in unseen:

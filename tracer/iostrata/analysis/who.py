@@ -34,6 +34,11 @@ class Names:
         self._numbers: dict[Who | Crowd, int] = {UNKNOWN: 0}
         self._names: list[Who | Crowd] = [UNKNOWN]
 
+    @property
+    def every(self) -> tuple[Who | Crowd, ...]:
+        """By number."""
+        return tuple(self._names)
+
     def distinct(self) -> tuple[tuple[Who, ...], Ints]:
         """Everyone once, and the place there of each number's: a crowd has no name of its own."""
         found = [self.whom(number) for number in range(len(self._names))]

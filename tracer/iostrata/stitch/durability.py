@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, distinct, numbers, order_of, ranges
+from iostrata.columns import AsOf, Ints, at, changes, distinct, numbers, order_of, ranges
 
 ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
 """Scopes of a sync, from the widest to the narrowest."""

@@ -25,6 +25,7 @@ MOST_BESIDE: Final = 128
 """A request beside so many others at least takes the room of nine pieces, beside 16 that of two: it
 may wait for all that it is behind (see ``occupied``)."""
 MARGIN_NS = 10_000_000
+MOST_READ_BYTES: Final = 16 << 20
 OWN_FLOOR: Final = "syscall"
 
 Columns = dict[str, Ints]
@@ -76,11 +77,13 @@ class Window:
         return {"time_ns": found["time_ns"]} | {name: self._read[point, name] for name in fields}
 
     def forget(self) -> None:
-        """Lets go of what was read: of a crowded window that is as much as all that is made of it.
+        """Lets go of what was read, if it is much: of a crowded window as much as all that is made
+        of it.
 
         Whoever asks later has it read again.
         """
-        self._read.clear()
+        if sum(column.nbytes for column in self._read.values()) > MOST_READ_BYTES:
+            self._read.clear()
 
 
 def whole(trace: Trace) -> Window:
