@@ -211,7 +211,8 @@ def _earlier(one: Ints, other: Ints, time_ns: Ints) -> Ints:
 def _least(write: Ints, row: Ints, time_ns: Ints, count: int) -> Ints:
     """Of each write's rows, the one with the least time; -1: it has none."""
     some = np.flatnonzero(row >= 0)
-    some = some[order_of(-time_ns[row[some]])]
+    if not changes(write[some]).all():
+        some = some[order_of(-time_ns[row[some]])]
     result = np.full(count, -1)
     # Of several with one index, the last stays.
     result[write[some]] = row[some]

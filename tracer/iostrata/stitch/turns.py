@@ -92,7 +92,9 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
     )
 
     def find(rows: Ints) -> list[Parts]:
-        some = spans.rows(rows)
+        # Mostly it is told of all: what was found for how many turns are told, is known then.
+        every = np.array_equal(rows, np.arange(len(spans)))
+        some = spans if every else spans.rows(rows)
         return [part for tell in told for part in tell(some)]
 
     return Behind(people, find)
@@ -120,10 +122,11 @@ def _cpus(window: Window, spans: Spans, waited: Waited, people: People) -> Tell:
     def rows(spans: Spans) -> Ints:
         return np.flatnonzero(_queued(spans, numbers))
 
-    most = most_of(len(rows(spans)), lambda: queues.waits(spans.of[rows(spans)] - numbers.sleep))
+    whole, every = spans, rows(spans)
+    most = most_of(len(every), lambda: queues.waits(spans.of[every] - numbers.sleep))
 
     def tell(spans: Spans) -> list[Parts]:
-        span = rows(spans)
+        span = every if spans is whole else rows(spans)
         sleep = spans.of[span] - numbers.sleep
         wait, begin, end, who = queues.during(sleep, spans.begin_ns[span], spans.end_ns[span], most)
         work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
@@ -177,10 +180,11 @@ def _journals(window: Window, spans: Spans, waited: Waited, people: People, logg
     def rows(spans: Spans) -> Ints:
         return np.flatnonzero(JOURNALS[spans.rank] & (spans.of >= waited.numbers.commit))
 
-    most = most_of(len(rows(spans)), lambda: len(rows(spans)))
+    whole, every = spans, rows(spans)
+    most = most_of(len(every), lambda: len(every))
 
     def tell(spans: Spans) -> list[Parts]:
-        span = rows(spans)
+        span = every if spans is whole else rows(spans)
         commit = spans.of[span] - waited.numbers.commit
         return [during(span, commit, spans.begin_ns[span], spans.end_ns[span], turns, most)]
 
@@ -241,15 +245,18 @@ def _disks(window: Window, spans: Spans, waited: Waited, people: People, logged:
         mine = np.flatnonzero((turn >= 0) & (until > since))
         return mine, since[mine], until[mine], own[mine]
 
-    def waits() -> int:
-        span = rows(spans)
-        return len(span) + len(for_it(spans, span)[0])
+    whole, every, found = spans, rows(spans), list[Parts]()
 
-    most = most_of(len(rows(spans)), waits)
+    def waits() -> int:
+        found.append(for_it(spans, every))
+        return len(every) + len(found[0][0])
+
+    most = most_of(len(every), waits)
 
     def tell(spans: Spans) -> list[Parts]:
-        span = rows(spans)
-        mine, since, until, own = for_it(spans, span)
+        span = every if spans is whole else rows(spans)
+        known = found and spans is whole
+        mine, since, until, own = found[0] if known else for_it(spans, span)
         row, begin, end = outside(spans.begin_ns[span], spans.end_ns[span], mine, since, until)
         disk = requests.device_key[spans.of[span[row]]]
         return [
