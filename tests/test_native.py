@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -169,6 +170,14 @@ def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]]) -> No
     }
 
 
+@given(seeds, st.integers(0, 1000), st.integers(0, 2**32 - 1))
+def test_checksum(seed: int, count: int, before: int) -> None:
+    data = np.random.default_rng(seed).integers(0, 256, count + 1).astype(np.uint8)
+    # Wherever it begins.
+    for some in (data, data[1:]):
+        assert native.crc32(some, before) == zlib.crc32(some.data, before)
+
+
 def of_trace(trace: Trace) -> list[Any]:
     """All that reading comes to, of any part of it."""
     events = {name: all_of(points).tobytes() for name, points in trace.points.items()}
@@ -261,6 +270,10 @@ def test_what_leads_nowhere_is_refused() -> None:
         assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told) is None
     assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told) is not None
     assert native.as_of(none, none, None, one, one, after=True).tolist() == [-1]
+    library = native.LIBRARY
+    for count in (0, -64, 63, 65):
+        assert library
+        assert library.fold(event.ctypes.data, count, 0, table.ctypes.data) == -1
 
 
 def needed_by(binary: bytes) -> list[int]:
