@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A disk over a wire, and what its target counts itself: the kernel's own account of the disk
-(/sys/block/*/stat), of the commands of iSCSI (LIO's statistics), and what bpftrace says of those of
-NVMe (nvmet's tracepoints)."""
+(/sys/block/*/stat), and of the commands of iSCSI (LIO's statistics)."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
-from iostrata.columns import AsOf, at
 from iostrata.lab.cache import new_lab_directory
 from iostrata.lab.read import scenarios
 from iostrata.lab.record import record
@@ -20,7 +18,7 @@ from iostrata.lab.run import furnished
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.trace import Trace
-from tests.lab.test_oracles import PATIENCE_S, Quiet, watch, watched
+from tests.lab.test_oracles import PATIENCE_S, Quiet
 
 pytestmark = [
     pytest.mark.lab,
@@ -41,19 +39,6 @@ setsid sh -c "while sleep 0.1; do echo \\$(cat /proc/uptime $disk {commands}); d
     >/run/counted 2>&1 </dev/null & echo $! >/run/counted.pid
 """
 WATCHED = "kill $(cat /run/counted.pid); cat /run/counted"
-ROUNDS = {
-    "iscsi": ("open_datasync", "randread"),
-    "nvme-tcp": ("open_datasync", "randread", "fdatasync"),
-}
-# In a round of its own: what bpftrace does as a command ends, the disk counts as well.
-SCRIPTS = {
-    ("nvme-tcp", "fdatasync"): """
-tracepoint:nvmet:nvmet_req_init /args->qid > 0/ { @begin[args->qid, args->cid] = nsecs; }
-tracepoint:nvmet:nvmet_req_complete /args->qid > 0/ {
-    printf("command %d %d %llu %llu\\n", args->qid, args->cid, @begin[args->qid, args->cid], nsecs);
-}
-"""
-}
 # What each counts in whole ms.
 SLACK_NS = 1_000_000
 
@@ -61,8 +46,7 @@ SLACK_NS = 1_000_000
 @dataclass
 class Seen:
     """``counted``: by the target's disk while it was recorded, in the order of its counters;
-    ``commands``: by its LIO, 0: it has none; ``watched``: by bpftrace, in order of their ends:
-    queue, identifier, begin and end."""
+    ``commands``: by its LIO, 0: it has none."""
 
     name: str
     found: Breakdown
@@ -70,7 +54,6 @@ class Seen:
     kind: int
     counted: list[int]
     commands: int
-    watched: list[list[int]]
 
 
 def meanwhile(told: str, target: Trace) -> tuple[list[int], int]:
@@ -100,24 +83,17 @@ def measured(
     with furnished(scenario, new_lab_directory(request.param), Quiet(), keep=False) as lab:
         target = lab.machines["target"]
         for workload in scenario.rounds():
-            if workload.name not in ROUNDS[request.param]:
+            if workload.name not in ("open_datasync", "randread"):
                 continue
-            script = SCRIPTS.get((request.param, workload.name), "")
             target.command(WATCH.format(commands=COMMANDS.get(request.param, "")))
-            if script:
-                watch(lab, "target", script)
             record(lab, workload, places / workload.name, Quiet())
             told = target.command(WATCHED, PATIENCE_S)
-            seen = watched(lab, "target") if script else {"command": []}
             recording = open_recording(places / workload.name)
             names = [machine.name for machine in recording.machines]
             trace = recording.traces()[names.index("target")]
             kind = READ if workload.op == "direct" else WRITE
             breakdown = analyse(recording, Op(workload.op))
-            commands = [one for one in seen["command"] if one[2] > trace.begin_ns]
-            found.append(
-                Seen(request.param, breakdown, trace, kind, *meanwhile(told, trace), commands)
-            )
+            found.append(Seen(request.param, breakdown, trace, kind, *meanwhile(told, trace)))
     return found
 
 
@@ -142,27 +118,10 @@ def test_the_target_counts_the_commands_that_were_recorded(measured: list[Seen])
         )
 
 
-def test_bpftrace_tells_the_same_commands(measured: list[Seen]) -> None:
-    """In the same order, and how long each was the target's: whoever of the two came first as one
-    began, the other one did as it ended."""
-    told_of = [one for one in measured if one.watched]
-    assert len(told_of) == sum(name == measured[0].name for name, _ in SCRIPTS)
-    for seen in told_of:
-        done = seen.target.points["nvmet_req_complete"].integers("queue", "command", "request_key")
-        begun = seen.target.points["nvmet_req_init"].integers("time_ns", "request_key")
-        found = AsOf(begun["request_key"], begun["time_ns"])
-        began = at(begun["time_ns"], found.at_or_before(done["request_key"], done["time_ns"]))
-        told = np.array(seen.watched)
-        assert np.array_equal(told[:, 0], done["queue"])
-        assert np.array_equal(told[:, 1], done["command"])
-        theirs, ours = (told[:, 3] - told[:, 2]).sum(), (done["time_ns"] - began).sum()
-        assert abs(theirs - ours) <= 0.02 * ours
-
-
 def test_the_rows_are_what_the_disk_counts(measured: list[Seen]) -> None:
     """It counts from when a request was made, which is a moment before it is issued, until it has
     told who waits for it, which is the target's; and what is of no write, such as a journal's."""
-    for seen in (one for one in measured if not one.watched):
+    for seen in measured:
         layers = [layer.name for layer in seen.found.layers]
         rows = dict(zip(layers, seen.found.time_ns.sum(axis=1).tolist(), strict=True))
         device_ns = sum(ns for name, ns in rows.items() if name.startswith("target/device."))
