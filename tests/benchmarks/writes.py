@@ -7,7 +7,9 @@ One process writes, and its writes are timed by itself, a few hundred in a row: 
 on, with this recorder, and with another commit's. The three take turns in an order that is drawn
 anew each round, and a ratio is of one round, so that a machine whose speed drifts slows them all.
 Of a round's writes the median counts (others' work makes few writes very long), and the mean of the
-thread's own CPU time. The writer goes before all that is not real-time.
+thread's own CPU time. The writer goes before all that is not real-time. Each turn is left alone
+first: a kernel is busy for a second or more with what was attached to it, the longer the more that
+is, whether it is ever hit or not.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +50,7 @@ for line in sys.stdin:
 """
 METHODS = {"write+fdatasync, buffered": (0, 1), "O_DSYNC write, buffered": (0o10000, 0)}
 BARE, OTHER, THIS = range(3)
+SETTLED_S = 3
 
 
 def round_of(
@@ -58,6 +62,7 @@ def round_of(
         recorder = recorders[which]
         with tempfile.TemporaryDirectory(dir=place) as directory:
             recording = recorder and Recording(recorder, Path(directory) / "recording", pid)
+            time.sleep(SETTLED_S)
             write()
             found[which] = write()
             if recording:
