@@ -55,11 +55,13 @@ class Reader(Writer):
         meta: bool = False,
         inode: int | None = None,
         hole: int = 0,
+        held: int = 0,
     ) -> Flight:
         """Asks the disk for a part of the file; ``told``: it is told which. ``hole``: so much of
-        the file lies between, and is not read."""
-        world, disk = self.world, self.disk
-        queued = self.now
+        the file lies between, and is not read. ``held``: so long by a control group's limit, until
+        a worker of the kernel queues it."""
+        world, disk, tid = self.world, self.disk, STRANGER if held else self.tid
+        queued = self.now + held
         issued = queued + queue
         complete = issued + device
         bio = world.pointer(f"bio{disk}", queued, complete + 1)
@@ -68,13 +70,14 @@ class Reader(Writer):
         flags = READ | (META if meta else RAHEAD)
         place = {"dev": disk, "sector": self.place, "size_bytes": size, "flags": flags}
         keys = {"request_key": request, "bio_key": bio}
-        world.emit("block_bio_queue", queued, self.tid, bio_key=bio, kernel_thread=0, **place)
+        world.emit("block_bio_queue", queued, tid, bio_key=bio, kernel_thread=int(held > 0),
+                   held=int(held > 0), **place)  # fmt: skip
         if told:
-            world.emit("block_bio_file", queued + 1, self.tid, bio_key=bio,
+            world.emit("block_bio_file", queued + 1, tid, bio_key=bio,
                        inode=self.inode if inode is None else inode, offset_bytes=offset,
                        dev=self.file_device or disk, size_bytes=size,
                        end_bytes=offset + size + hole)  # fmt: skip
-        world.emit("block_rq_issue", issued, self.tid, **keys, **place)
+        world.emit("block_rq_issue", issued, tid, **keys, **place)
         world.emit("block_rq_complete", complete, 0, **keys, **place)
         return Flight(queued, issued, complete)
 
@@ -85,6 +88,8 @@ class Reader(Writer):
         off, wake = self.now, flight.complete + interrupt
         self.now = wake + runqueue
         self._resume(off, wake, 0)
+        if flight.queued > off:
+            self.account["throttle.io"] += flight.queued - off
         self.account["block.Q2D"] += max(flight.issued - max(off, flight.queued), 0)
         self.account[row] += flight.complete - max(off, flight.issued)
         self.account["wakeup.interrupt"] += interrupt

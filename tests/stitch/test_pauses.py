@@ -6,8 +6,11 @@ from __future__ import annotations
 import pytest
 
 from iostrata.trace.layout import THREAD_HELPER, WAKE_INTERRUPT, WAKE_THREAD, WAKE_TIMER
+from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.stitch.test_wakers import DISK, FAST, KWORKER, OTHER, REST, Sleeper, found, peer, resume
-from tests.synthetic import World, submit
+from tests.synthetic import O_DSYNC, World, submit
+
+AIO, PWRITE, FDSYNC = 0x7F00, 1, 3
 
 
 @pytest.mark.parametrize("context", [WAKE_TIMER, WAKE_INTERRUPT])
@@ -61,3 +64,43 @@ def test_a_kernel_worker_that_pauses_at_its_work() -> None:
         "pause": 40_000, "wakeup.worker": 7_000, "wakeup.runqueue": 2_000 + 1_000,
         "residual": 1_000,
     }  # fmt: skip
+
+
+def test_no_request_waits_for_the_time_limit_of_who_collects_it() -> None:
+    """io_getevents with a timeout: what a limit held back is complete when it is complete."""
+    world = asynchronous(PWRITE)
+    resume(world, 100, 5_000, 55_000, 56_000, context=WAKE_TIMER)
+    assert requested(world) == {"syscall": 2_000, "wakeup.runqueue": 1_000, "residual": 97_000}
+
+
+@pytest.mark.parametrize("opcode", [PWRITE, FDSYNC])
+def test_a_worker_is_waited_for_from_when_it_was_asked(opcode: int) -> None:
+    """To sync, a call asks it at once; to sync what was transferred, whoever completed that."""
+    world = asynchronous(opcode)
+    world.target(KWORKER, kind=THREAD_HELPER)
+    world.emit("ext4_sync_file", 90_000, KWORKER, enter_ns=80_000, inode=12, dev=DISK,
+               request_key=AIO)  # fmt: skip
+    asked = {
+        PWRITE: {"syscall": 2_000, "residual": 77_000},
+        FDSYNC: {"wakeup.worker": 79_000},
+    }
+    assert requested(world) == asked[opcode] | {"fs": 10_000, "wakeup.reap": 11_000}
+
+
+def asynchronous(opcode: int) -> World:
+    """Submitted from 1000 to 3000, and collected at 101000."""
+    world = World()
+    world.target(100)
+    shared = {"iocb_key": AIO, "inode": 12, "dev": DISK}
+    world.emit("aio_submit", 3_000, 100, enter_ns=1_000, open_flags=O_DSYNC, size_bytes=8192,
+               opcode=opcode, **shared)  # fmt: skip
+    world.emit("aio_complete", 101_000, 100, enter_ns=4_000, result=8192 * (opcode == PWRITE),
+               **shared)  # fmt: skip
+    return world
+
+
+def requested(world: World) -> dict[str, int]:
+    breakdown = analysed(world)
+    conserves(breakdown)
+    ((account,),) = accounts(breakdown).values()
+    return account

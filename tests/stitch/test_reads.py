@@ -68,6 +68,18 @@ def holds(world: World, *readers: Reader) -> Breakdown:
     return found
 
 
+def test_what_a_limit_held_back_is_no_readahead() -> None:
+    """A worker of the kernel hands it on: who asked for it is not told."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    reader.enter()
+    reader.cpu(700)
+    reader.wait(reader.ask(0, PAGE, held=90_000), "device.read")
+    reader.cpu(900)
+    reader.done(0, PAGE, "not told")
+    holds(world, reader)
+
+
 def test_the_page_cache_and_the_device() -> None:
     """A read that the cache serves holds the CPU only; one that it does not, waits for a disk."""
     world = reading_world()

@@ -13,6 +13,7 @@ from iostrata.stitch.owners import Owners, Submitting
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
+from iostrata.stitch.submissions import AIO_WRITES, URING_WRITES
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import CAUSE, Sleeps
 from iostrata.stitch.window import Window
@@ -55,7 +56,9 @@ def handovers(
     piece = np.concatenate([syncs.worker[work], runs.piece])
     begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
     # Until it is handed over, the submitter is at it, if nothing else was before.
-    handed = np.concatenate([pieces.begin_ns[syncs.worker[work]], runs.handed_ns])
+    handed = np.concatenate(
+        [_asked(window, syncs.worker[work], syncs.begin_ns[work]), runs.handed_ns]
+    )
     before = at(ended_ns, ends.at_or_before(piece, begin))
     # What it is linked behind was run for it, too.
     linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
@@ -93,6 +96,28 @@ def handovers(
     begin = np.maximum(last[row], sleeps.runnable_ns[sleep])
     until = np.minimum(end[row], sleeps.on_ns[sleep])
     spans.add(requests[row], "wakeup.runqueue", begin, until, sleep + numbers.sleep)
+
+
+def _asked(window: Window, piece: Ints, begin_ns: Ints) -> Ints:
+    """Since when a worker was asked to sync, of a request that nothing is known to have ended for.
+
+    That is at once, where the submitter asks. Behind a transfer, whoever completes that does; who
+    was not seen to, had not asked before the worker began.
+    """
+    key, since = window.pieces.request_key[piece], window.pieces.begin_ns[piece]
+    at_once = np.zeros(len(piece), np.bool_)
+    for point, name, start, transfers in (
+        ("aio_submit", "iocb_key", "enter_ns", AIO_WRITES),
+        ("io_uring_submit_req", "request_key", "time_ns", URING_WRITES),
+    ):
+        submitted = window.columns(point, *{name, start, "opcode"} - {"time_ns"})
+        found = AsOf(submitted[name], submitted[start]).at_or_after(key, since)
+        seen = (found >= 0) & (at(submitted[start], found) <= begin_ns)
+        at_once |= seen & ~one_of(at(submitted["opcode"], found), transfers)
+    handed = window.columns("io_uring_queue_async_work", "request_key")
+    found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, begin_ns)
+    at_once |= at(handed["time_ns"], found) >= since
+    return np.where(at_once, since, begin_ns)
 
 
 def _collectors(window: Window, requests: Ints) -> Ints:

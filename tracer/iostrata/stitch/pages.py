@@ -113,12 +113,16 @@ def own_reads(window: Window, owner: Ints) -> NDArray[np.bool_]:
 
 
 def queued_before(window: Window, bios: Bios, tied: Tied, owners: Owners) -> NDArray[np.bool_]:
-    """Which reads' bios were on their way before the read began, or are another thread's."""
+    """Which reads' bios were on their way before the read began, or are another thread's.
+
+    Of what a limit had held back it is not known who asked for it.
+    """
     if window.reads is None:
         return np.zeros(len(tied.row), np.bool_)
     mine: NDArray[np.bool_] = tied.owner < len(window.pieces)
     tid, begin = bios.tid[tied.row], bios.begin_ns[tied.row]
-    mine &= bios.read[tied.row] & (owners.find(tid, begin) != tied.owner)
+    mine &= bios.read[tied.row] & ~bios.held[tied.row]
+    mine &= owners.find(tid, begin) != tied.owner
     return mine
 
 
@@ -172,8 +176,11 @@ def awaited(
     of_server = one_of(calls.operation, (NFS_READ, NINEP_READ))
     # Which part of a file a daemon was asked for is not told: only who waited for it.
     nobody = np.full(len(calls), -1)
+    # Who hands on what a limit had held back, is not who asked for it.
+    held = ties.rows(np.flatnonzero((ties.owner < len(served)) & (bios.read & bios.held)[ties.row]))
+    served[held.owner] = UNTOLD
     for tied, known, place, reading, tid, begin in (
-        (ties, waited[0], DEVICE, bios.read, bios.tid, bios.begin_ns),
+        (ties, waited[0], DEVICE, bios.read & ~bios.held, bios.tid, bios.begin_ns),
         (called, nobody, DAEMON, of_daemon, calls.tid, calls.begin_ns),
         (called, waited[1], SERVER, of_server, calls.tid, calls.begin_ns),
     ):

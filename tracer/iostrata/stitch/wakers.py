@@ -168,6 +168,7 @@ class Wakers:
         spans, ended = SpanList(), np.zeros(len(sleeps), np.bool_)
         ended[rows[self._asking[rows] >= 0]] = True
         front = self._awaiting(front, rows, spans)
+        front = front.where(~self._collects(front))
         tied: dict[str, list[Tied]] = {kind: [_nothing()] for kind in ("bio", "call", "commit")}
         for _ in range(FOLLOWED):
             if not len(front):
@@ -191,6 +192,15 @@ class Wakers:
             front = asked
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
+
+    def _collects(self, front: Waits) -> NDArray[np.bool_]:
+        """Who submitted requests and slept until a time limit: no request waits for that."""
+        pieces, piece = self._window.pieces, front.owner
+        piece = np.where((piece < len(pieces)) & (not self._window.serves), piece, -1)
+        own: NDArray[np.bool_] = at(pieces.tid, piece) == self._sleeps.tid[front.sleep]
+        own &= (piece >= 0) & (front.context == WAKE_TIMER)
+        own &= at(pieces.request_key, piece) != 0
+        return own
 
     def _pausing(self, front: Waits, spans: SpanList, ended: NDArray[np.bool_]) -> Waits:
         """Without those who slept until a timer of their own: nothing was to let them go before."""
