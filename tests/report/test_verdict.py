@@ -104,6 +104,11 @@ def test_where_the_unattributed_time_was_slept_is_below_the_table() -> None:
     )
 
 
+def test_who_has_asked_what_it_slept_in_is_not_told_to_ask() -> None:
+    found = replace(made({DATA: 4}, residual_us=96), quality=Quality(stacks=True))
+    assert told(found)[0] == "96% is unattributed: no event explains it."
+
+
 def test_what_may_be_wrong_says_so() -> None:
     found = replace(made({DATA: 100}), quality=Quality(lost={"local:block_rq_issue": 3}))
     assert told(found)[-1] == (

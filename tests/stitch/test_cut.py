@@ -24,7 +24,7 @@ from tests.synthetic import O_DSYNC, Request, World, Writer, device
 
 DISK = device(254, 16)
 AIO_WRITE, AIO_FDSYNC = 1, 3
-URING_FSYNC, URING_SYNC_FILE_RANGE, URING_WRITE = 3, 8, 23
+URING_FSYNC, URING_SYNC_FILE_RANGE, URING_READ, URING_WRITE = 3, 8, 22, 23
 BEGUN, RUNNING = "begun before the trace", "still running at the end"
 
 
@@ -110,3 +110,40 @@ def test_requests_whose_completion_is_all_that_is_told() -> None:
     found = analysed(world)
     assert len(found.writes) == 1
     assert found.left_out == {BEGUN: 3}
+
+
+def test_transfers_whose_completion_is_all_that_is_told() -> None:
+    """Of O_DIRECT, and of reads; not what failed, nor what was submitted meanwhile."""
+    world = reading_world()
+    world.target(100)
+    direct = {"flags": O_DIRECT}
+    complete(world, 2_000, 0xA0, URING_WRITE, 8192, **direct)
+    complete(world, 3_000, 0xA1, URING_READ, 8192)
+    complete(world, 4_000, 0xA2, URING_WRITE, 8192)
+    complete(world, 5_000, 0xA3, URING_READ, -errno.EIO, **direct)
+    complete(world, 6_000, 0xA0, URING_WRITE, 8192, **direct)
+    world.emit("aio_complete", 9_000, 100, enter_ns=8_500, iocb_key=0xB0, opcode=AIO_WRITE,
+               result=8192, open_flags=O_DIRECT, inode=12, dev=DISK)  # fmt: skip
+    world.target(300, kind=THREAD_VMM)
+    complete(world, 8_000, 0xA5, URING_WRITE, 8192, O_DIRECT, tid=300)
+    with pytest.raises(NothingToAnalyse, match=rf"{BEGUN} \(2\)"):
+        analysed_reads(world, Op.DIRECT)
+    with pytest.raises(NothingToAnalyse, match=rf"{BEGUN} \(1\)"):
+        analysed_reads(world, Op.READ)
+
+
+@pytest.mark.parametrize("op", [Op.SYNC, Op.DIRECT])
+def test_what_no_call_collected(op: Op) -> None:
+    """Process 100 reads libaio's ring by itself; 200 asks the kernel, and its last one is late."""
+    world = reading_world()
+    shared = {"inode": 12, "dev": DISK, "open_flags": O_DIRECT | O_DSYNC, "opcode": AIO_WRITE}
+    for tid in (100, 200):
+        world.target(tid)
+        for key, enter in ((tid, 1_000), (tid + 1, 50_000)):
+            world.emit("aio_submit", enter + 3_000, tid, enter_ns=enter, iocb_key=key,
+                       size_bytes=8192, **shared)  # fmt: skip
+    world.emit("aio_complete", 30_000, 200, enter_ns=5_000, iocb_key=200, result=8192, **shared)
+    found = analysed(world) if op is Op.SYNC else analysed_reads(world, op)
+    assert len(found.writes) == 1
+    uncollected = "completion not seen: its process collected none by a call"
+    assert found.left_out == {uncollected: 2, "completion not seen": 1}

@@ -12,12 +12,20 @@ from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, Containing, Ints, distinct, meets, order_of
 from iostrata.hops import Graph, Link, beside
-from iostrata.stitch import BEGUN, RUNNING, Operations, Transfers, Units, commits_of
+from iostrata.stitch import (
+    BEGUN,
+    RUNNING,
+    UNCOLLECTED,
+    UNFINISHED,
+    Operations,
+    Transfers,
+    Units,
+    commits_of,
+)
 from iostrata.trace import Trace
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
-UNFINISHED = "completion not seen"
 FOR_OTHERS = "made by who serves others, for none of these"
 OTHER_THREADS = "by other threads of the daemon, tied to none"
 ROOM = "room made in an image (fallocate)"
@@ -28,6 +36,8 @@ WHAT_TO_DO: Final = {
     FOR_OTHERS: "record whom they serve, too",
     RUNNING: "record until they end; iostrata dump has them, and since when, as syscall_cut",
     UNFINISHED: "record until the program has ended: a request ends with its completion",
+    UNCOLLECTED: "it reads libaio's ring by itself, which nothing tells of: have it collect with "
+    "io_getevents (fio: without userspace_reap); or record until it has ended",
 }
 
 

@@ -66,6 +66,7 @@ def breakdown_of(
             for (machine, site), ns in credit.sites.most_common()
             if ns
         ),
+        stacks=any(member.trace.facts.stacks for member in found.path.members),
         unseen=tuple(
             Unseen(machine, count, ns / len(found.writes))
             for machine, told in credit.unseen.items()

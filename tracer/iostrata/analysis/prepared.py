@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis.heap import keep_memory
-from iostrata.analysis.left_out import NO_DISK, ROOM, UNFINISHED, for_others, left_out_of
+from iostrata.analysis.left_out import NO_DISK, ROOM, for_others, left_out_of
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -157,7 +157,7 @@ def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]
     tops, others = [], []
     for trace in graph.machines:
         found = reads_of(trace) if op is Op.READ else direct_of(trace)
-        left_out.update(found.none + Counter({UNFINISHED: found.unfinished}))
+        left_out.update(found.none)
         node = graph.node(trace, found.pieces, "syscall", found.reads)
         tops.append(_Found(node, found.units, found.pieces))
         others.append(for_others(graph, trace, found.for_others))
@@ -205,7 +205,7 @@ def _tops_of(
         found = units_of(trace)
         node = graph.node(trace, found.pieces, "syscall")
         tops.append(_Found(node, found.units, found.pieces))
-        left_out += found.cut + Counter({UNFINISHED: found.unfinished})
+        left_out += found.cut
         if len(found.units):
             left_out += for_others(graph, trace, found.for_others)
         plain_writes += found.plain

@@ -289,11 +289,12 @@ class Quality:
     something of another machine that was found on none, or of a daemon one of whose other threads
     may have done it. ``hidden``: by machine, ns a
     write during which it was awaited, but behind what took longer. ``sites``: where the
-    unattributed time was slept, the most of it first; empty without ``--why``. ``unseen``: what of
-    it was slept until a wake-up that no event tells of, by machine. ``apart``: one
-    line a machine that could not be tied to any other, and why. ``virtual``: one line a disk that
-    another machine serves, which was not recorded. ``connections``: one line each of an NFS
-    client's that broke, or on which something was sent again; and of a network disk whose driver
+    unattributed time was slept, the most of it first; empty without ``--why``; ``stacks``: it was
+    recorded with that. ``unseen``: what of it was slept until a wake-up that no event tells of, by
+    machine. ``apart``: one line a machine that could not be tied to any other, and why.
+    ``virtual``: one line a disk that another machine serves, which was not recorded.
+    ``connections``: one line each of an NFS client's that broke, or on which something was sent
+    again; and of a network disk whose driver
     gave requests back. ``background``: what is part of no write; ``left_over``: of that, what went
     on at a write's own place while it slept with nothing of its own under way;
     ``left_over_share``: that time, as a part of all latencies. ``selection``: which writes the
@@ -312,6 +313,7 @@ class Quality:
     unfollowed: int = 0
     hidden: Mapping[str, float] = field(default_factory=dict)
     sites: tuple[WaitSite, ...] = ()
+    stacks: bool = False
     unseen: tuple[Unseen, ...] = ()
     apart: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()

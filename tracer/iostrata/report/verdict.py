@@ -39,8 +39,11 @@ def sentences(summary: Summary) -> list[str]:
 
 def _unexplained(table: Table, quality: Quality) -> str:
     """Where most of the time is in no row: that first, what tells more, and where the rest is."""
-    why = "what it slept in is below the table" if quality.sites else "--why tells what it slept in"
-    text = f"{_percent(table.residual.share)} is unattributed: no event explains it ({why})"
+    text = f"{_percent(table.residual.share)} is unattributed: no event explains it"
+    if quality.sites:
+        text += " (what it slept in is below the table)"
+    elif not quality.stacks:
+        text += " (--why tells what it slept in)"
     some = [(cause.share, cause) for cause in table.causes if cause.share > LITTLE]
     return f"{text}; {_listed(some)}." if some else f"{text}."
 

@@ -20,7 +20,7 @@ from iostrata.stitch.calls import (
     method_of_write,
 )
 from iostrata.stitch.cpus import behind_cpus
-from iostrata.stitch.cut import BEGUN, RUNNING
+from iostrata.stitch.cut import BEGUN, RUNNING, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.ninep import ninep_calls_of
@@ -73,7 +73,8 @@ __all__ = [
     "KINDS", "METHOD", "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES",
     "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP",
     "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "PLAIN", "RUNNING",
-    "SERVED", "UNASKED", "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns",
+    "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked", "Audit",
+    "Behind", "Calls", "Columns",
     "Commits", "Downs", "Edges", "Idle", "Operations", "Owners", "Parts", "Pieces", "Reads",
     "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Transfers", "Units",
     "Window", "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of",

@@ -46,14 +46,13 @@ NO_END: Final = np.iinfo(np.int64).max
 @dataclass(frozen=True, eq=False)
 class Accounted:
     """``units``: synchronous writes; ``pieces``: theirs. ``for_others``: what processes that
-    serve others made durable, or wrote so. ``unfinished``: how many synchronous requests did not
-    end here; ``cut``: how many calls that make durable did not, or began before, by reason;
-    ``plain``: how many writes nobody synchronised."""
+    serve others made durable, or wrote so. ``cut``: how many calls and requests that make durable
+    did not end here, or began before, by reason; ``plain``: how many writes nobody
+    synchronised."""
 
     units: Units
     pieces: Pieces
     for_others: Operations
-    unfinished: int
     cut: Counter[str]
     plain: int
 
@@ -63,10 +62,10 @@ def units_of(trace: Trace) -> Accounted:
     others = serving(trace)
     submissions = submissions_of(trace)
     own = ~one_of(submissions.tgid, others)
-    requests, unfinished = operations_of_requests(submissions.rows(np.flatnonzero(own)))
+    requests, unfinished = operations_of_requests(trace, submissions.rows(np.flatnonzero(own)))
     parts = [operations_of_calls(trace, "syscall"), requests]
     if not own.all():
-        parts.append(operations_of_requests(submissions.rows(np.flatnonzero(~own)))[0])
+        parts.append(operations_of_requests(trace, submissions.rows(np.flatnonzero(~own)))[0])
     done = Operations(**joined(parts))
     own = ~one_of(done.tgid, others)
     units, pieces, plain = account(done.where(own))
@@ -75,7 +74,7 @@ def units_of(trace: Trace) -> Accounted:
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
     begun = begun_before(trace)
     since = np.append(cut.begin_ns, np.zeros(np.count_nonzero(~one_of(begun, others)), np.int64))
-    return Accounted(units, pieces, for_others, unfinished, cut_short(since), plain)
+    return Accounted(units, pieces, for_others, cut_short(since) + unfinished, plain)
 
 
 def serving(trace: Trace) -> Ints:

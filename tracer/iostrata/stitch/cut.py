@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: calls of which the recording has one end only in, how many there are out."""
+"""Stage stitch: what the recording has one end of only in, how much there is, by reason, out."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from iostrata.columns import Ints
 
 BEGUN: Final = "begun before the trace"
 RUNNING: Final = "still running at the end"
+UNFINISHED: Final = "completion not seen"
+UNCOLLECTED: Final = "completion not seen: its process collected none by a call"
 
 
 def cut_short(begin_ns: Ints) -> Counter[str]:

@@ -19,7 +19,13 @@ from iostrata.stitch.calls import METHOD, Pieces, Reads, Units
 from iostrata.stitch.cut import cut_short
 from iostrata.stitch.pages import OF_FILE
 from iostrata.stitch.requests import reads_data
-from iostrata.stitch.submissions import LIBAIO, Submissions, submissions_of
+from iostrata.stitch.submissions import (
+    LIBAIO,
+    Submissions,
+    submissions_of,
+    transfers_begun_before,
+    unfinished_of,
+)
 from iostrata.trace import Trace
 from iostrata.trace.layout import (
     CALL_FAULT,
@@ -75,14 +81,12 @@ class Transfers:
 
 @dataclass(frozen=True, eq=False)
 class Transferred:
-    """``units``: transfers; ``pieces``, ``reads``: theirs. ``unfinished``: how many did not end
-    here; ``none``: how much is none of them, by reason. ``for_others``: those of processes that
-    serve others."""
+    """``units``: transfers; ``pieces``, ``reads``: theirs. ``none``: how much is none of them, or
+    has one end only here, by reason. ``for_others``: those of processes that serve others."""
 
     units: Units
     pieces: Pieces
     reads: Reads
-    unfinished: int
     none: Counter[str]
     for_others: Transfers
 
@@ -93,7 +97,8 @@ def reads_of(trace: Trace) -> Transferred:
     found, others = found.where(found.read), others.where(others.read)
     batched = ~found.direct & found.batched
     none = Counter({IN_A_BATCH: int(np.count_nonzero(batched))})
-    none += cut_short(cut.begin_ns[cut.read])
+    begun = transfers_begun_before(trace, lambda _, reads: reads)
+    none += _cut(trace, cut.begin_ns[cut.read], begun)
     return _transferred(trace, found.where(~batched), others, none)
 
 
@@ -101,13 +106,20 @@ def direct_of(trace: Trace) -> Transferred:
     """Whatever passed the page cache by (O_DIRECT), reading or writing."""
     found, cut, others = _transfers(trace)
     found, others = found.where(found.direct), others.where(others.direct)
-    return _transferred(trace, found, others, cut_short(cut.begin_ns[cut.direct]))
+    begun = transfers_begun_before(trace, lambda flags, _: are_direct(trace, flags))
+    return _transferred(trace, found, others, _cut(trace, cut.begin_ns[cut.direct], begun))
+
+
+def _cut(trace: Trace, begin_ns: Ints, begun: Ints) -> Counter[str]:
+    """How many calls and requests begin or end beyond the trace; ``begun``: requests' processes."""
+    own = np.count_nonzero(~one_of(begun, serving(trace)))
+    return cut_short(np.append(begin_ns, np.zeros(own, np.int64)))
 
 
 def _transferred(
     trace: Trace, found: Transfers, others: Transfers, none: Counter[str]
 ) -> Transferred:
-    unfinished = int(np.count_nonzero(found.end_ns < 0))
+    none += unfinished_of(trace, found.engine, found.tgid, found.end_ns < 0)
     found = found.where(found.end_ns >= 0)
     nothing = found.read & (found.result == 0)
     none += Counter({AT_THE_END: int(np.count_nonzero(nothing))})
@@ -143,7 +155,7 @@ def _transferred(
         found.device_key, inode, found.offset_bytes, size, found.direct, longest_read(trace)
     )
     others = others.where((others.end_ns >= 0) & (others.result > 0))
-    return Transferred(units, pieces, reads, unfinished, none, others)
+    return Transferred(units, pieces, reads, none, others)
 
 
 def _transfers(trace: Trace) -> tuple[Transfers, Transfers, Transfers]:

@@ -7,8 +7,10 @@ completion as the caller sees it (libaio: until io_getevents returned it).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,7 @@ from iostrata.stitch.calls import (
     allocated,
     method_of_write,
 )
+from iostrata.stitch.cut import UNCOLLECTED, UNFINISHED
 from iostrata.stitch.durability import FILE, RANGE
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import whole
@@ -56,11 +59,28 @@ RWF_OF_SILENT: Final = 0x80000000
 AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
 AIO_READS: Final = (0, 7)
-# Of each engine: the points of its requests, their key there, and what syncs or writes.
+COMPLETES_UNASKED: Final = b"aio_complete_kernel"
+
+
+class _Engine(NamedTuple):
+    """The points of its requests, their key there, and what syncs, writes or reads."""
+
+    submit: str
+    complete: str
+    key: str
+    syncs: tuple[int, ...]
+    writes: tuple[int, ...]
+    reads: tuple[int, ...]
+
+
 _ENGINES: Final = (
-    ("io_uring_submit_req", "io_uring_complete", "request_key",
-     (URING_FSYNC, URING_SYNC_FILE_RANGE), URING_WRITES),
-    ("aio_submit", "aio_complete", "iocb_key", (AIO_FSYNC, AIO_FDSYNC), AIO_WRITES),
+    _Engine(
+        "io_uring_submit_req", "io_uring_complete", "request_key",
+        (URING_FSYNC, URING_SYNC_FILE_RANGE), URING_WRITES, URING_READS,
+    ),
+    _Engine(
+        "aio_submit", "aio_complete", "iocb_key", (AIO_FSYNC, AIO_FDSYNC), AIO_WRITES, AIO_READS
+    ),
 )  # fmt: skip
 
 
@@ -107,11 +127,10 @@ def submissions_of(trace: Trace, reads: bool = False) -> Submissions:
     return found if reads or not found.read.any() else found.rows(np.flatnonzero(~found.read))
 
 
-def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
+def operations_of_requests(trace: Trace, found: Submissions) -> tuple[Operations, Counter[str]]:
     """What the requests of both engines wrote or made durable, as far as their ends are known.
 
-    Also how many synchronous ones have no completion here: still under way at the end,
-    or collected where no point tells of it (libaio's ring read by the process).
+    Also how many synchronous ones have no completion here, by reason.
     """
     ended = found.rows(np.flatnonzero(found.end_ns >= 0))
     offset = ended.offset_bytes
@@ -135,27 +154,71 @@ def operations_of_requests(found: Submissions) -> tuple[Operations, int]:
         generation=np.zeros(len(ended), np.int64),
         birth=np.zeros(len(ended), np.int64),
     )
-    unfinished = np.count_nonzero((found.method != PLAIN) & (found.end_ns < 0))
+    synchronous = found.method != PLAIN
+    unfinished = unfinished_of(trace, found.engine, found.tgid, synchronous & (found.end_ns < 0))
     # What wrote nothing did not have to be durable.
     some = ended.flush | ended.changes | (ended.result != 0)
-    return done.rows(np.flatnonzero(some)), int(unfinished)
+    return done.rows(np.flatnonzero(some)), unfinished
+
+
+def unfinished_of(trace: Trace, engine: Ints, tgid: Ints, some: NDArray[np.bool_]) -> Counter[str]:
+    """How many requests, ``some`` of those given, have no completion here, by reason.
+
+    They are under way at the end; or the process reads libaio's ring itself, where nothing but the
+    kernel's function tells of it, at which nobody looked.
+    """
+    probes = trace.points["probe"]
+    errors = dict(zip(probes["program"].tolist(), probes["error"].tolist(), strict=True))
+    uncollected = some & (engine == LIBAIO) & (errors.get(COMPLETES_UNASKED) != 0)
+    if uncollected.any():
+        done = columns_of(trace.points["aio_complete"], "tid")
+        uncollected &= ~one_of(tgid, _process_of(trace, done["tid"], done["time_ns"]))
+    count = int(np.count_nonzero(uncollected))
+    return +Counter({UNFINISHED: int(np.count_nonzero(some)) - count, UNCOLLECTED: count})
 
 
 def begun_before(trace: Trace) -> Ints:
-    """The process of each synchronous request that was submitted before the trace: of its key, a
-    completion is the first that is told, and nothing was lost before that."""
+    """The process of each synchronous request that was submitted before the trace."""
+
+    def synchronous(done: dict[str, Ints], engine: _Engine) -> NDArray[np.bool_]:
+        opcode, rwf, result = done["opcode"], done["rwf"], done["result"]
+        waits = (opcode != URING_SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
+        durable = method_of_write(done["open_flags"], rwf) != PLAIN
+        some: NDArray[np.bool_] = one_of(opcode, engine.syncs) & waits & (result == 0)
+        some |= one_of(opcode, engine.writes) & durable & (result > 0)
+        return some
+
+    return _begun_before(trace, synchronous)
+
+
+def transfers_begun_before(
+    trace: Trace, wanted: Callable[[Ints, NDArray[np.bool_]], NDArray[np.bool_]]
+) -> Ints:
+    """The process of each request that was submitted before the trace and has read or written:
+    those ``wanted`` by the flags of their files, and whether they read."""
+
+    def transferred(done: dict[str, Ints], engine: _Engine) -> NDArray[np.bool_]:
+        read, result = one_of(done["opcode"], engine.reads), done["result"]
+        some: NDArray[np.bool_] = (read | one_of(done["opcode"], engine.writes)) & (result > 0)
+        return some & wanted(done["open_flags"], read)
+
+    return _begun_before(trace, transferred)
+
+
+def _begun_before(
+    trace: Trace, wanted: Callable[[dict[str, Ints], _Engine], NDArray[np.bool_]]
+) -> Ints:
+    """The process of each request: of its key, a completion is the first that is told, and nothing
+    was lost before that."""
     found = []
-    for submit, complete, key, syncs, writes in _ENGINES:
+    for engine in _ENGINES:
+        submit, complete, key = engine.submit, engine.complete, engine.key
         # Of libaio, older recorders do not tell what is complete.
         if "opcode" not in trace.points[complete].fields:
             continue
         names = (key, "tid", "open_flags", "opcode", "result", "rwf")
         done = columns_of(trace.points[complete], *names)
-        opcode, rwf, result = done["opcode"], done["rwf"], done["result"]
-        waits = (opcode != URING_SYNC_FILE_RANGE) | ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
-        durable = method_of_write(done["open_flags"], rwf) != PLAIN
-        some = one_of(opcode, syncs) & waits & (result == 0)
-        some |= one_of(opcode, writes) & durable & (result > 0)
+        some = wanted(done, engine)
         if not some.any():
             continue
         begun = columns_of(trace.points[submit], key)
