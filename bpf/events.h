@@ -525,9 +525,10 @@ enum unseen_kind {
 	UNSEEN_COMPAT = 1, /* 32-bit programs that began before their calls were looked at */
 	UNSEEN_UNDECIDED,  /* calls of which --device cannot tell what disk they are for */
 	UNSEEN_SYNC,       /* sync(2)s, which are for all disks: not one of --device's */
+	UNSEEN_MAPPINGS,   /* msync(2)s over several mappings: what is behind the first one */
 };
 
-#define UNSEEN_KINDS 4
+#define UNSEEN_KINDS 5
 
 /* A part of a file's path, when it is first used under that name: its own name first, then
  * its directory's, up to the root of its file system.  A long name takes several parts. */

@@ -330,10 +330,12 @@ int syscall_enter_ftruncate(struct enter_context *ctx)
 struct mapped {
 	struct file_identity identity;
 	__u64 address;
+	__u64 end;
 	__s64 offset_bytes;
 };
 
 #define OVERLAY_MAGIC 0x794c7630
+#define VM_SHARED 8 /* from linux/mm.h */
 
 /* An overlay has the file below mapped in its own's place, which alone its other calls tell of
  * (Linux def3ae83da02, in v6.7).  The flag of such a file is not the same bit on all kernels: it is
@@ -363,6 +365,10 @@ static __always_inline void mapped_file(struct vm_area_struct *vma, struct mappe
 {
 	struct file *file = PEEK(vma, vm_file);
 
+	mapped->end = PEEK(vma, vm_end);
+	/* Of no other one is anything synced (mm/msync.c). */
+	if (!(PEEK(vma, vm_flags) & VM_SHARED))
+		return;
 	if (!file || !file_identify(file, &mapped->identity))
 		return;
 	mapped->offset_bytes =
@@ -406,6 +412,11 @@ int syscall_enter_msync(struct enter_context *ctx)
 	if (!thread)
 		return 0;
 	known = mapped_find(&mapped);
+	length = (length + page_bytes - 1) / page_bytes * page_bytes;
+	if (mapped.end && length > mapped.end - mapped.address) {
+		length = mapped.end - mapped.address;
+		not_seen(UNSEEN_MAPPINGS, 0);
+	}
 	/* Memory that is no file's, or no file's to be recorded. */
 	if (known && mapped.offset_bytes < 0)
 		return 0;
@@ -413,7 +424,6 @@ int syscall_enter_msync(struct enter_context *ctx)
 		not_seen(UNSEEN_UNDECIDED, 0);
 		return 0;
 	}
-	length = (length + page_bytes - 1) / page_bytes * page_bytes;
 	call_is(thread, CALL_MSYNC, mapped.offset_bytes, part_bytes(length), ctx->args[2]);
 	call_begin(thread, &mapped.identity);
 	return 0;

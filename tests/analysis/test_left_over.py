@@ -241,6 +241,7 @@ def test_what_no_filter_could_decide_about_is_told_of() -> None:
         (1, layout.UNSEEN_UNDECIDED, 2),
         (2, layout.UNSEEN_SYNC, 1),
         (3, layout.UNSEEN_UNDECIDED, 7),
+        (4, layout.UNSEEN_MAPPINGS, 3),
     ):
         world.builder.add("unseen", time_ns=time_ns, kind=kind, count=count, dev=device(0, 45))
     told = {gap.layer: gap.reason for gap in analysed(world).quality.not_observed}
@@ -248,6 +249,7 @@ def test_what_no_filter_could_decide_about_is_told_of() -> None:
         "7 left out, as their disk is not known; last unknown at 0:45"
     )
     assert told["calls of sync"] == "1 left out, as they are for all disks (--device)"
+    assert told["msync"] == "of 3 calls over several mappings, only the first one's file is known"
     assert "calls of 32-bit programs" not in told
 
 

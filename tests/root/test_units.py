@@ -205,6 +205,69 @@ def test_a_range_is_what_it_makes_durable(disk: Path) -> None:
     }
 
 
+# Two mappings side by side, of two files.
+MAPPED = """
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+FIXED, WRITABLE, MS_SYNC = 0x10, mmap.PROT_READ | mmap.PROT_WRITE, 4
+one, other = opened('one'), opened('other')
+for data in one, other:
+    os.write(data, bytes(65536))
+    os.fsync(data)
+def mapped(sharing):
+    base = libc.mmap(None, 131072, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    for place, data in (base, one), (base + 65536, other):
+        assert libc.mmap(place, 65536, WRITABLE, sharing | FIXED, data, 0) == place
+    return base
+"""
+
+
+def sizes_by_method(found: Breakdown) -> dict[str, list[int]]:
+    names = found.writes.names["method"]
+    return {name: found.writes.size_bytes[of_method(found, name)].tolist() for name in names}
+
+
+def told_of_mappings(found: Breakdown) -> list[str]:
+    return [gap.reason for gap in found.quality.not_observed if gap.layer == "msync"]
+
+
+def test_what_is_mapped_privately_is_not_made_durable(disk: Path) -> None:
+    """The kernel syncs what is shared, and no other mapping (mm/msync.c)."""
+    text = """
+base = mapped(mmap.MAP_PRIVATE)
+os.pwrite(one, bytes(65536), 0)
+ctypes.memset(base, 1, 4)
+assert libc.msync(base, 65536, MS_SYNC) == 0
+os.fsync(one)
+"""
+    found = recorded(disk, program(MAPPED + text))
+    assert sizes_by_method(found) == {"fsync": [65536, 65536, 65536]}
+    assert not told_of_mappings(found)
+
+
+def test_an_msync_claims_nothing_behind_its_mapping(disk: Path) -> None:
+    text = """
+base = mapped(mmap.MAP_SHARED)
+os.ftruncate(one, 131072)
+os.fsync(one)
+os.pwrite(one, bytes(131072), 0)
+assert libc.msync(base, 131072, MS_SYNC) == 0
+os.fsync(one)
+os.pwrite(one, bytes(65536), 0)
+assert libc.msync(base, 65536, MS_SYNC) == 0
+os.fsync(one)
+"""
+    found = recorded(disk, program(MAPPED + text))
+    assert sizes_by_method(found) == {
+        "fsync": [65536, 65536, 0, 65536, 0],
+        "msync": [65536, 65536],
+    }
+    assert told_of_mappings(found) == [
+        "of 1 calls over several mappings, only the first one's file is known"
+    ]
+
+
 # Other threads map memory, or wait to, nearly all of the time.
 CONTENDED = """
 libc.mmap.restype = ctypes.c_void_p

@@ -39,6 +39,7 @@ from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
     UNSEEN_COMPAT,
+    UNSEEN_MAPPINGS,
     UNSEEN_SYNC,
     UNSEEN_UNDECIDED,
 )
@@ -321,6 +322,9 @@ def _not_told(trace: Trace) -> Iterator[NotObserved]:
     if UNSEEN_SYNC in unseen:
         what = f"{unseen[UNSEEN_SYNC][0]} left out, as they are for all disks (--device)"
         yield NotObserved("calls of sync", what, "")
+    if calls := unseen.get(UNSEEN_MAPPINGS, (0, 0))[0]:
+        what = f"of {calls} calls over several mappings, only the first one's file is known"
+        yield NotObserved("msync", what, "")
     submitted = integers(trace.points["io_uring_submit_req"]["tid"])
     polled = int(np.isin(submitted, polling_threads(trace)).sum())
     if polled:
