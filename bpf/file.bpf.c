@@ -306,3 +306,11 @@ long long file_position(__u64 file_key)
 
 	return LOOK(file, f_pos);
 }
+
+long long file_size(__u64 file_key)
+{
+	struct file *file = TYPED(struct file, file_key);
+	struct inode *inode = LOOK(file, f_inode);
+
+	return LOOK(inode, i_size);
+}

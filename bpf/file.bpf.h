@@ -82,4 +82,6 @@ bool descriptor_identify(__u32 descriptor, struct file_identity *identity) __hid
 /* Where the next write() to it goes. */
 long long file_position(__u64 file_key) __hidden;
 
+long long file_size(__u64 file_key) __hidden;
+
 #endif

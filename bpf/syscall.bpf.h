@@ -8,6 +8,10 @@
 
 #define MS_SYNC 4
 
+/* From linux/fs.h; the latter since Linux 73fa7547c70b, in v6.9. */
+#define RWF_APPEND 0x10
+#define RWF_NOAPPEND 0x20
+
 extern const volatile __u32 page_bytes;
 
 static __always_inline bool call_writes(const struct thread *thread)
@@ -25,6 +29,16 @@ static __always_inline bool call_reads(const struct thread *thread)
 static __always_inline bool call_is_durable(const struct thread *thread)
 {
 	return !call_writes(thread) || thread->open_flags & O_DSYNC || thread->rwf;
+}
+
+/* A write to the end of the file, wherever its call says: Linux takes no notice of the place. */
+static __always_inline bool call_appends(const struct thread *thread)
+{
+	if (thread->call > CALL_PWRITEV2 || thread->offset_bytes < 0)
+		return false;
+	if (thread->open_flags & O_APPEND)
+		return !(thread->rwf & RWF_NOAPPEND);
+	return thread->rwf & RWF_APPEND;
 }
 
 /* The kernel counts a switch before it tells of it (__schedule). */
@@ -53,6 +67,8 @@ static __always_inline void call_begin(struct thread *thread, const struct file_
 	thread->dev = file->dev;
 	thread->open_flags = file->open_flags;
 	thread->generation = file->generation;
+	if (unlikely(call_appends(thread)))
+		thread->offset_bytes = file_size(file->file_key);
 	if (call_is_durable(thread))
 		thread->name_tag = file_tell(file, thread->name_tag);
 	barrier();
@@ -81,6 +97,10 @@ static __always_inline struct thread *caller(__u32 descriptor, struct file_ident
 
 static __always_inline __s64 offset_moved(const struct thread *thread, __s64 result)
 {
+	/* Where the file has grown by something else as well, it is not known which came first. */
+	if (unlikely(call_appends(thread)) &&
+	    file_size(thread->file_key) - thread->offset_bytes != (result > 0 ? result : 0))
+		return -1;
 	if (thread->offset_bytes >= 0)
 		return thread->offset_bytes;
 	if (!call_writes(thread) && !call_reads(thread))

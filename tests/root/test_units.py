@@ -268,6 +268,44 @@ os.fsync(one)
     ]
 
 
+APPENDS = """
+libc.sync_file_range.argtypes = [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_uint]
+class Vector(ctypes.Structure):
+    _fields_ = [('base', ctypes.c_char_p), ('length', ctypes.c_size_t)]
+libc.pwritev2.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_int]
+vector = Vector(bytes(4096), 4096)
+def written(data, flags):
+    return libc.pwritev2(data, ctypes.byref(vector), 1, 8192, flags)
+appended, plain = opened('appended', os.O_APPEND), opened('plain')
+for data in appended, plain:
+    os.write(data, bytes(65536))
+    os.fsync(data)
+def synced(data, place):
+    assert libc.sync_file_range(data, place, 4096, 7) == 0
+os.pwrite(appended, bytes(4096), 8192)
+synced(appended, 8192)
+synced(appended, 65536)
+assert written(appended, 0) == 4096
+synced(appended, 8192)
+synced(appended, 65536 + 4096)
+assert written(plain, RWF_APPEND) == 4096
+synced(plain, 8192)
+synced(plain, 65536)
+"""
+
+
+def test_what_is_appended_lies_at_the_end_whatever_its_call_says(disk: Path) -> None:
+    found = recorded(disk, program(APPENDS.replace("RWF_APPEND", "16")))
+    assert methods(found) == {"fsync": 2, "sync_file_range": 6}
+    ranges = of_method(found, "sync_file_range")
+    places = found.writes.offset_bytes[ranges].tolist()
+    # A write begins before the range that makes it durable, and the place is the write's.
+    assert list(zip(places, found.writes.size_bytes[ranges].tolist(), strict=True)) == [
+        (65536, 4096), (8192, 0), (65536 + 4096, 4096), (8192, 0), (65536, 4096), (8192, 0),
+    ]  # fmt: skip
+    assert not found.quality.plain_writes
+
+
 # Other threads map memory, or wait to, nearly all of the time.
 CONTENDED = """
 libc.mmap.restype = ctypes.c_void_p

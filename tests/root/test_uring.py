@@ -125,6 +125,14 @@ def test_synchronous_writes_of_other_opcodes(requests: Path, disk: Path, mode: s
     explained(found, "device.data")
 
 
+def test_what_is_appended_lies_at_the_end_whatever_its_request_says(
+    requests: Path, disk: Path
+) -> None:
+    found = recorded(disk, str(requests), str(disk / "file"), "append", str(COUNT))
+    assert methods(found) == {"io_uring:sync_file_range": COUNT}
+    assert found.writes.size_bytes.tolist() == [SIZE] * COUNT
+
+
 @pytest.mark.parametrize("mode", ["plain-vector", "plain-splice"])
 def test_what_other_opcodes_write_counts_in_the_sync_behind_it(
     requests: Path, disk: Path, mode: str

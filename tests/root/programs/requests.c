@@ -4,6 +4,7 @@
  *
  * defer: a write and an fsync, of a ring whose submitter completes what workers have done
  * range: likewise a write, not directly, and a sync_file_range behind it, both run by workers
+ * append: a write at 0 of a file that is O_APPEND, and a sync_file_range of what it wrote
  * worker: synchronous writes, directly, that a worker begins
  * refused: an fsync with a flag that there is not
  * cancelled: an fsync behind a write that fails
@@ -69,6 +70,20 @@ static void range(int fd, int number)
 	entry->sync_range_flags = 7;
 	ring_enter(2, 2);
 	ring_reap();
+}
+
+static void append(int fd, int number)
+{
+	struct io_uring_sqe *entry;
+
+	check(!fcntl(fd, F_SETFL, O_APPEND), "fcntl");
+	write_of(fd, 0);
+	one();
+	entry = ring_add(IORING_OP_SYNC_FILE_RANGE, fd);
+	entry->off = (unsigned long long)number * SIZE;
+	entry->len = SIZE;
+	entry->sync_range_flags = 7;
+	one();
 }
 
 static void worker(int fd, int number)
@@ -218,6 +233,7 @@ static const struct mode {
 } modes[] = {
 	{ "defer", defer, DEFER },
 	{ "range", range, DEFER },
+	{ "append", append, 0 },
 	{ "worker", worker, 0 },
 	{ "direct", direct, 0 },
 	{ "cached", cached, 0 },

@@ -40,6 +40,9 @@ OPEN_OF_SYNC_INODE: Final = 0x80000000
 """Of the recorder: the file is synchronous by its mount, or by an attribute (events.h)."""
 RWF_DSYNC: Final = 0x2
 RWF_SYNC: Final = 0x4
+O_APPEND: Final = 0o2000
+RWF_APPEND: Final = 0x10
+RWF_NOAPPEND: Final = 0x20
 SYNC_FILE_RANGE_WAITS: Final = 0x1 | 0x4
 
 METHODS: Final = (
@@ -298,6 +301,13 @@ def _birth(threads: Points, tid: Ints, time_ns: Ints) -> Ints:
         row = AsOf(number, told["time_ns"]).at_or_nearest(tid[some], time_ns[some])
         nothing[some] = birth[row]
     return nothing
+
+
+def appends(flags: Ints, rwf: Ints) -> NDArray[np.bool_]:
+    """Whether a write goes to the end of its file, wherever its request says."""
+    noted = ((flags & O_APPEND) != 0) & ((rwf & RWF_NOAPPEND) == 0)
+    found: NDArray[np.bool_] = noted | ((rwf & RWF_APPEND) != 0)
+    return found
 
 
 def method_of_write(flags: Ints, rwf: Ints) -> Ints:

@@ -34,6 +34,7 @@ from iostrata.stitch.calls import (
     Operations,
     Pieces,
     allocated,
+    appends,
     method_of_write,
 )
 from iostrata.stitch.cut import UNCOLLECTED, UNFINISHED
@@ -48,6 +49,7 @@ IO_URING, LIBAIO = 1, 2
 # io_uring_op of linux/io_uring.h and IOCB_CMD_ of linux/aio_abi.h
 URING_FSYNC, URING_SYNC_FILE_RANGE = 3, 8
 URING_WRITES: Final = (2, 5, 23, 30, 61)
+URING_SPLICE: Final = 30
 URING_READS: Final = (1, 4, 22, 60)
 # They write no data: they allocate, or cut off.
 URING_FALLOCATE: Final = 17
@@ -287,7 +289,7 @@ def _of_uring(trace: Trace) -> Submissions:
         tgid=_process_of(trace, submitted["tid"], submitted["time_ns"]),
         device_key=known["dev"],
         inode=known["inode"],
-        offset_bytes=_offset(trace.points["io_uring_submit_req"]),
+        offset_bytes=_place(trace, opcode, appends(known["open_flags"], rwf), done),
         size_bytes=submitted["size_bytes"],
         method=method,
         flush=flush,
@@ -345,6 +347,19 @@ def _refused(trace: Trace, completed: dict[str, Ints], done: Ints) -> Submission
     )
 
 
+def _place(trace: Trace, opcode: Ints, appended: NDArray[np.bool_], done: Ints) -> Ints:
+    """Where each request of io_uring is for: one that writes to the file's end, or to where its
+    last call got (-1), has its place moved to behind what it wrote as it runs."""
+    offset = _offset(trace.points["io_uring_submit_req"])
+    moved = one_of(opcode, URING_WRITES) & (opcode != URING_SPLICE) & ((offset < 0) | appended)
+    if not moved.any():
+        return offset
+    completed = trace.points["io_uring_complete"]
+    result = at(integers(completed["result"]), done)
+    behind = at(_offset(completed), done) - result
+    return np.where(moved, np.where((done >= 0) & (result > 0), behind, -1), offset)
+
+
 def _offset(points: Points) -> Ints:
     """-1 where older recordings do not tell."""
     if "offset_bytes" in points.fields:
@@ -398,6 +413,7 @@ def _of_aio(trace: Trace) -> Submissions:
     )
     opcode = submitted["opcode"]
     method = method_of_write(submitted["open_flags"], submitted["rwf"])
+    appended = one_of(opcode, AIO_WRITES) & appends(submitted["open_flags"], submitted["rwf"])
     method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
     method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
     flush = one_of(opcode, (AIO_FSYNC, AIO_FDSYNC))
@@ -412,7 +428,7 @@ def _of_aio(trace: Trace) -> Submissions:
         tgid=_process_of(trace, submitted["tid"], submitted["time_ns"]),
         device_key=submitted["dev"],
         inode=submitted["inode"],
-        offset_bytes=_offset(trace.points["aio_submit"]),
+        offset_bytes=np.where(appended, -1, _offset(trace.points["aio_submit"])),
         size_bytes=submitted["size_bytes"],
         method=method,
         flush=flush,
