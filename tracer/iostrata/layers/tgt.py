@@ -25,7 +25,7 @@ TGT: Final = Declaration(
             "between two system calls of tgtd's for one command",
             ("syscall",),
             "its thread, which syncs behind a write (FUA, no write cache), has no CPU.",
-            "#5c6bc0",
+            "#3f51b5",
             "net",
         ),
         Row(
