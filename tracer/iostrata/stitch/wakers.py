@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Containing, Ints, at, coded, joined, one_of
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.endings import SOON_NS, Endings
+from iostrata.stitch.fuse import DAEMON, TASK_INTERRUPTIBLE
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList, Spans
@@ -203,9 +204,14 @@ class Wakers:
         return own
 
     def _pausing(self, front: Waits, spans: SpanList, ended: NDArray[np.bool_]) -> Waits:
-        """Without those who slept until a timer of their own: nothing was to let them go before."""
+        """Without those who slept until a timer of their own: nothing was to let them go before.
+
+        What a daemon chose to wait for is told of it (fuse.wait), however it ended.
+        """
         paused = front.context == WAKE_TIMER
-        owner = np.where(paused, front.owner, -1)
+        interruptible = self._sleeps.state[front.sleep] & TASK_INTERRUPTIBLE > 0
+        chosen = interruptible & (self._window.floor == DAEMON)
+        owner = np.where(paused & ~chosen, front.owner, -1)
         spans.add(owner, "pause", front.begin_ns, front.end_ns)
         ended[front.sleep[paused]] = True
         return front.where(~paused)
