@@ -267,9 +267,12 @@ class Writer:
         self.account["wakeup.interrupt"] += interrupt
         self.account["wakeup.runqueue"] += runqueue
 
-    def _resume(self, off: int, wake: int, waker: int, state: int = TASK_UNINTERRUPTIBLE) -> None:
+    def _resume(
+        self, off: int, wake: int, waker: int, state: int = TASK_UNINTERRUPTIBLE, context: int = 0
+    ) -> None:
         self.world.emit("sched_resume", self.now, self.tid, off_ns=off, wake_ns=wake,
-                        waker_tid=waker, state=state, subject_tid=self.tid)  # fmt: skip
+                        waker_tid=waker, state=state, subject_tid=self.tid,
+                        waker_context=context)  # fmt: skip
 
 
 @dataclass

@@ -16,7 +16,7 @@ from iostrata.attribute import summarise
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.report.verdict import sentences
-from iostrata.trace.layout import THREAD_FUSE
+from iostrata.trace.layout import THREAD_FUSE, WAKE_TIMER, WAKE_UNKNOWN
 from tests.reading import Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
@@ -103,7 +103,7 @@ class Mounted:
     def chosen_wait(self, thread: Writer, duration: int) -> None:
         off, wake = thread.now, thread.now + duration
         thread.now = wake + RUNQUEUE
-        thread._resume(off, wake, 0, state=INTERRUPTIBLE)
+        thread._resume(off, wake, 0, INTERRUPTIBLE, WAKE_TIMER if duration % 2 else WAKE_UNKNOWN)
         thread.account += Counter({"fuse.wait": duration, "wakeup.runqueue": RUNQUEUE})
 
     def answered(
@@ -138,7 +138,7 @@ def drawn(random: Random) -> Costs:
                    device=random.randint(9_000, 99_000), sector=random.randint(1, 9))  # fmt: skip
     return Costs(
         random.randint(1_000, 90_000), random.randint(1, 9_000), random.choice([disk, disk, None]),
-        random.choice([0, 70_000]), random.randint(1, 9_000), random.choice([True, False]),
+        random.choice([0, 70_000, 70_001]), random.randint(1, 9_000), random.choice([True, False]),
     )  # fmt: skip
 
 
@@ -302,9 +302,15 @@ def test_pages_that_are_written_back_are_asked_for_at_once(tmp_path: Path) -> No
     holds(found, app)
 
 
-@pytest.mark.parametrize("state", [INTERRUPTIBLE, 2])
-def test_a_sleep_that_a_daemon_did_not_choose_is_not_explained(tmp_path: Path, state: int) -> None:
-    """It reads from a disk, or sleeps in a call that is recorded."""
+@pytest.mark.parametrize(
+    ("state", "context", "row"),
+    [(state, *ended) for state in (INTERRUPTIBLE, 2)
+     for ended in ((WAKE_UNKNOWN, "residual"), (WAKE_TIMER, "pause"))],
+)  # fmt: skip
+def test_a_sleep_that_a_daemon_did_not_choose(
+    tmp_path: Path, state: int, context: int, row: str
+) -> None:
+    """It reads from a disk, or sleeps in a call that is recorded: explained by a timer only."""
     mounted = Mounted(world())
     app = mounted.app()
     app.enter()
@@ -319,8 +325,8 @@ def test_a_sleep_that_a_daemon_did_not_choose_is_not_explained(tmp_path: Path, s
         thread.cpu(500)
     off, wake = thread.now, thread.now + 50_000
     thread.now = wake + RUNQUEUE
-    thread._resume(off, wake, 0, state=state)
-    thread.account += Counter({"residual": 50_000, "wakeup.runqueue": RUNQUEUE})
+    thread._resume(off, wake, 0, state, context)
+    thread.account += Counter({row: 50_000, "wakeup.runqueue": RUNQUEUE})
     thread.cpu(1_000)
     if calls:
         thread.leave("pwrite64", result=8192, size=8192)

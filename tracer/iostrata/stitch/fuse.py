@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import Containing, Ints, joined, pair_key
 from iostrata.stitch.ninep import ninep_calls_of
@@ -49,19 +50,26 @@ def fuse_calls_of(window: Window) -> Calls:
 
 def spans_of_daemon(window: Window, owners: Owners, sleeps: Sleeps, owner: Ints) -> Spans:
     """A daemon's own calls while it serves, and its sleeps outside them.  ``owner``: of each
-    sleep among the pieces.
-
-    What it waits for there is what it chose to (interruptible): for a disk it would not.
-    """
+    sleep among the pieces."""
     spans = SpanList()
     if window.floor != DAEMON:
         return spans.collect()
     calls = window.columns("syscall", "tid", "enter_ns")
-    tid, enter, leave = calls["tid"], calls["enter_ns"], calls["time_ns"]
-    spans.add(owners.find(tid, enter), "syscall", enter, leave)
-    calls_of_tid = Containing(tid, enter, leave)
-    off, on = (calls_of_tid.find(sleeps.tid, time) for time in (sleeps.off_ns, sleeps.on_ns))
-    inside = (off >= 0) & (off == on)
-    chosen = sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0) & ~inside
-    spans.add(np.where(chosen, owner, -1), "fuse.wait", sleeps.off_ns, sleeps.wake_ns)
+    enter, leave = calls["enter_ns"], calls["time_ns"]
+    spans.add(owners.find(calls["tid"], enter), "syscall", enter, leave)
+    mine = np.where(chosen(window, sleeps), owner, -1)
+    spans.add(mine, "fuse.wait", sleeps.off_ns, sleeps.wake_ns)
     return spans.collect()
+
+
+def chosen(window: Window, sleeps: Sleeps) -> NDArray[np.bool_]:
+    """Which sleeps are a daemon's for what it chose to wait for: outside its own calls, and
+    interruptible, as for a disk it would not be."""
+    found: NDArray[np.bool_] = sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0)
+    if window.floor != DAEMON:
+        return np.zeros(len(sleeps), np.bool_)
+    calls = window.columns("syscall", "tid", "enter_ns")
+    inside = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"])
+    off, on = (inside.find(sleeps.tid, time) for time in (sleeps.off_ns, sleeps.on_ns))
+    found &= ~((off >= 0) & (off == on))
+    return found

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Containing, Ints, at, coded, joined, one_of
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.endings import SOON_NS, Endings
-from iostrata.stitch.fuse import DAEMON, TASK_INTERRUPTIBLE
+from iostrata.stitch.fuse import chosen
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList, Spans
@@ -141,6 +141,7 @@ class Wakers:
         self._awake = AsOf(sleeps.tid[self._woken], sleeps.on_ns[self._woken])
         self._kinds = kinds
         self._window = window
+        self._chosen = chosen(window, sleeps)
         keys, self._device_of_piece = coded(window.pieces.device_key)
         disks, self._disk_of_bio = coded(bios.device_key)
         self._may_be = np.array(
@@ -209,9 +210,7 @@ class Wakers:
         What a daemon chose to wait for is told of it (fuse.wait), however it ended.
         """
         paused = front.context == WAKE_TIMER
-        interruptible = self._sleeps.state[front.sleep] & TASK_INTERRUPTIBLE > 0
-        chosen = interruptible & (self._window.floor == DAEMON)
-        owner = np.where(paused & ~chosen, front.owner, -1)
+        owner = np.where(paused & ~self._chosen[front.sleep], front.owner, -1)
         spans.add(owner, "pause", front.begin_ns, front.end_ns)
         ended[front.sleep[paused]] = True
         return front.where(~paused)
