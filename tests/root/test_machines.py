@@ -66,6 +66,9 @@ def test_a_guest_by_ssh_and_this_machine(disk: Path, sshd: Sshd) -> None:
     first = above.points["syscall"].integers("enter_ns")["enter_ns"].min()
     assert below.begin_ns < first < above.end_ns < below.end_ns
     assert below.env["filter"] == "--path"
+    for machine in open_recording(disk / "out").machines:
+        facts = disk / "out" / machine.directory / "facts"
+        assert machine.facts.keys() == {path.name for path in facts.iterdir()}
     # One clock, asked over ssh and over a pipe: it is between question and answer.
     for trace in (above, below):
         rows = (trace.directory / "facts" / "exchange").read_text().splitlines()[1:]

@@ -177,6 +177,9 @@ def test_recorded_is_replayable(disk: Path) -> None:
     assert again.returncode == done.returncode, again.stderr
     assert again.stdout == done.stdout
     assert iostrata("dump", "recording", cwd=disk).stdout.count(" syscall ") >= 2 * WRITES
+    facts = {path.name for path in (disk / "recording" / "local" / "facts").iterdir()}
+    (machine,) = open_recording(disk / "recording").machines
+    assert machine.facts.keys() == facts
 
 
 @pytest.mark.parametrize(

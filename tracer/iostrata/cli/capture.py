@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
+
 from iostrata.cli.story import Story, described
 from iostrata.errors import CommandNotFound, NothingToAnalyse, UsageError
 from iostrata.record import (
@@ -37,6 +39,7 @@ from iostrata.recording import (
     RecordedMachine,
     check_own,
     discard,
+    facts_in,
     give,
     remove_recording,
     replaced,
@@ -114,7 +117,7 @@ def _capture(request: Request, story: Story, ping: bool) -> Outcome:
     write_connections(trace, carried_mounts())
     write_recording_json(
         directory,
-        (MACHINE,),
+        (structs.replace(MACHINE, facts=facts_in(trace)),),
         created=created,
         command=command,
         exit_status=outcome.exit_status,

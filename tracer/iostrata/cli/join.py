@@ -14,7 +14,7 @@ from iostrata.cli.capture import check
 from iostrata.cli.machines import named
 from iostrata.cli.story import Story
 from iostrata.errors import IostrataError, UsageError
-from iostrata.recording import Part, give, open_recording, withdraw
+from iostrata.recording import Part, RecordedMachine, Recording, give, open_recording, withdraw
 from iostrata.recording import join as join_parts
 
 
@@ -82,7 +82,7 @@ def _parts(text: str) -> Iterator[Part]:
     if "=" not in text or Path(text).exists():
         recording = open_recording(Path(text))
         for machine in recording.machines:
-            yield Part(machine.name, machine.role, recording, machine.directory, machine.note)
+            yield _part(recording, machine)
         return
     name, role, directory = named(text, "give DIR, NAME=DIR or NAME:ROLE=DIR")
     recording = open_recording(Path(directory))
@@ -93,4 +93,15 @@ def _parts(text: str) -> Iterator[Part]:
             f"{recording.machines[0].directory}",
         )
     (machine,) = recording.machines
-    yield Part(name, role or machine.role, recording, machine.directory, machine.note)
+    yield _part(recording, machine, name, role)
+
+
+def _part(recording: Recording, machine: RecordedMachine, name: str = "", role: str = "") -> Part:
+    return Part(
+        name or machine.name,
+        role or machine.role,
+        recording,
+        machine.directory,
+        machine.note,
+        machine.facts,
+    )

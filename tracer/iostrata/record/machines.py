@@ -21,7 +21,7 @@ from iostrata.record.place import KEPT
 from iostrata.record.recorder import Outcome, Request, Target
 from iostrata.record.requirements import blind_spots
 from iostrata.record.status import Progress
-from iostrata.recording import RecordedMachine, write_recording_json
+from iostrata.recording import RecordedMachine, facts_in, write_recording_json
 
 READY_LIMIT_S: Final = 180.0
 END_LIMIT_S: Final = 60.0
@@ -240,7 +240,13 @@ def write_recording(
 ) -> None:
     """recording.json, which is there from the start: one that is cut short is a recording, too."""
     machines = [
-        RecordedMachine(member.name, member.planned.role, member.name, member.note)
+        RecordedMachine(
+            member.name,
+            member.planned.role,
+            member.name,
+            member.note,
+            facts_in(plan.request.directory / member.name) if member.fetched else {},
+        )
         for member in members
     ]
     there = [

@@ -2,6 +2,7 @@
 """A directory with the traces of one or more machines: opened, joined, described."""
 
 from iostrata.recording.joined import Part, join
+from iostrata.recording.kept import facts_in
 from iostrata.recording.ownership import check_own, give
 from iostrata.recording.recording import (
     ANALYSIS,
@@ -22,7 +23,7 @@ from iostrata.recording.removal import discard, remove_recording, replaced, with
 
 __all__ = [
     "ANALYSIS", "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "SUMMARIES", "Part",
-    "RecordedMachine", "Recording", "check_number", "check_own", "discard", "give", "join",
-    "open_recording", "redact", "remove_recording", "replaced", "runs_in", "withdraw",
+    "RecordedMachine", "Recording", "check_number", "check_own", "discard", "facts_in", "give",
+    "join", "open_recording", "redact", "remove_recording", "replaced", "runs_in", "withdraw",
     "write_recording_json",
 ]  # fmt: skip

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.errors import RecordingError
+from iostrata.recording.kept import Fact, kept_as
 from iostrata.recording.ownership import asked_by
 from iostrata.recording.recording import (
     MACHINE_NAME,
@@ -41,6 +42,7 @@ class Part:
     recording: Recording
     directory: str
     note: str = ""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -172,7 +174,16 @@ def _describe(parts: Sequence[Part], directory: Path) -> None:
     workload = next((each for each in recordings if each.command), recordings[0])
     write_recording_json(
         directory,
-        tuple(RecordedMachine(part.name, part.role, part.name, part.note) for part in parts),
+        tuple(
+            RecordedMachine(
+                part.name,
+                part.role,
+                part.name,
+                part.note,
+                kept_as(directory / part.name, part.path, part.facts),
+            )
+            for part in parts
+        ),
         created=min((each.created for each in recordings if each.created), default=""),
         command=workload.command,
         exit_status=workload.exit_status,

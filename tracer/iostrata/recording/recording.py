@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from iostrata.errors import RecordingError
 from iostrata.foreign import shown
+from iostrata.recording.kept import Fact, changed
 from iostrata.trace import Trace, read_small, read_trace, write_whole
 
 FILE_NAME = "recording.json"
@@ -36,12 +38,14 @@ class RecordedMachine(msgspec.Struct, frozen=True, omit_defaults=True):
     """``directory``: of its trace, beside recording.json.
 
     ``note``: what went wrong while it was recorded, such as a connection that was lost.
+    ``facts``: what they were when all was there; empty: it was interrupted, or is an older one.
     """
 
     name: str
     role: str
     directory: str
     note: str = ""
+    facts: Mapping[str, Fact] = {}
 
 
 class RecordingFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,9 +79,14 @@ class Recording:
 
     def traces(self) -> list[Trace]:
         """Every machine's trace, in the order of ``machines``."""
-        return [
-            read_trace(self.path / machine.directory, machine.name) for machine in self.machines
-        ]
+        return [self.trace(machine) for machine in self.machines]
+
+    def trace(self, machine: RecordedMachine) -> Trace:
+        directory = self.path / machine.directory
+        trace = read_trace(directory, machine.name)
+        wrong = changed(directory, machine.facts).items()
+        defects = [f"facts/{shown(name)}: {what}" for name, what in wrong]
+        return dataclasses.replace(trace, damage=(*trace.damage, *defects)) if defects else trace
 
 
 def open_recording(path: Path) -> Recording:

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from iostrata.recording.kept import kept_as
 from iostrata.recording.recording import RecordedMachine, Recording, write_recording_json
 from iostrata.trace import Pseudonyms, redact_trace
 
@@ -23,7 +24,10 @@ def redact(recording: Recording, directory: Path) -> None:
     known = _named((*recording.machines, *recording.absent))
     for machine in recording.machines:
         target = directory / known[machine.name].directory
-        redact_trace(recording.path / machine.directory, target, names)
+        source = recording.path / machine.directory
+        redact_trace(source, target, names)
+        facts = kept_as(target, source, machine.facts)
+        known[machine.name] = replace(known[machine.name], facts=facts)
     write_recording_json(
         directory,
         tuple(known[machine.name] for machine in recording.machines),
@@ -42,5 +46,5 @@ def _named(machines: Iterable[RecordedMachine]) -> dict[str, RecordedMachine]:
         number = counts[machine.role]
         name = machine.role if number == 1 else f"{machine.role}{number}"
         note = NOTE if machine.note else ""
-        found[machine.name] = replace(machine, name=name, directory=name, note=note)
+        found[machine.name] = replace(machine, name=name, directory=name, note=note, facts={})
     return found

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts that are not what was recorded are told of, whatever was made of the recording since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from iostrata.cli import status_of
+from iostrata.errors import STATUS_LOSSES
+from iostrata.recording import RecordedMachine, facts_in, open_recording, write_recording_json
+from tests.builder import TraceBuilder
+from tests.recording.test_redact import DISK
+from tests.synthetic import O_DSYNC, Request, World, Writer
+
+LOCAL = RecordedMachine("local", "local", "local")
+BLOCK = "facts/block"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    world, path = World(), tmp_path / "recording"
+    world.builder.block(DISK, "sda").mount(DISK, "/", "ext4")
+    writer = Writer(world, 101, DISK, 1_000_000)
+    writer.enter()
+    writer.data(Request(scheduler=None))
+    writer.leave("pwrite64", flags=O_DSYNC, result=4096, size=4096)
+    world.builder.write(path / "local")
+    told = replace(LOCAL, facts=facts_in(path / "local"))
+    write_recording_json(path, (told,), created="2026-11-20T12:00:00+00:00")
+    return path
+
+
+def damage(path: Path) -> list[str]:
+    return [line for trace in open_recording(path).traces() for line in trace.damage]
+
+
+def emptied(file: Path) -> str:
+    size = file.stat().st_size
+    file.write_bytes(b"")
+    return f"0 of its {size} bytes are there"
+
+
+def cut(file: Path) -> str:
+    data = file.read_bytes()
+    file.write_bytes(data[: data.index(b"\n") + 1])
+    return f"{data.index(bytes([10])) + 1} of its {len(data)} bytes are there"
+
+
+def changed(file: Path) -> str:
+    file.write_bytes(file.read_bytes().replace(b"sda", b"sdb"))
+    return "it is not what was recorded"
+
+
+def removed(file: Path) -> str:
+    file.unlink()
+    return "it is missing, or cannot be read"
+
+
+@pytest.mark.parametrize("harm", [emptied, cut, changed, removed])
+def test_a_fact_that_was_harmed_is_told_of(
+    recording: Path, harm: Callable[[Path], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(["replay", str(recording)]) == 0
+    capfd.readouterr()
+    wrong = f"{BLOCK}: {harm(recording / 'local' / BLOCK)}"
+    assert damage(recording) == [wrong]
+    assert status_of(["replay", str(recording)]) == STATUS_LOSSES
+    assert wrong in " ".join(capfd.readouterr().out.split())
+
+
+@pytest.mark.parametrize("harm", [None, cut, removed])
+def test_what_is_made_of_it_tells_the_same(
+    recording: Path, tmp_path: Path, harm: Callable[[Path], str] | None
+) -> None:
+    other = tmp_path / "other"
+    TraceBuilder(env={"hostname": "nas", "boot_id": "nas"}).add("syscall", time_ns=5).write(other)
+    expected = [BLOCK] if harm else []
+    if harm:
+        harm(recording / "local" / BLOCK)
+    made = [tmp_path / name for name in ("redacted", "joined")]
+    assert status_of(["export", "--redact", str(made[0]), str(recording)]) in (0, STATUS_LOSSES)
+    join = ["join", f"guest={recording}", f"nas:server={other}", "-o", str(made[1])]
+    assert status_of([*join, "--unsynchronised"]) == 0
+    for path in made:
+        assert [line.partition(":")[0] for line in damage(path)] == expected
+        assert open_recording(path).machines[0].facts
+
+
+def test_what_nobody_told_of_is_taken_as_it_is(recording: Path) -> None:
+    """An older recording's, or those of one that was interrupted; and what came later."""
+    (recording / "local" / "facts" / "echoes").write_text("address\tsent_ns\tround_trip_ns\n")
+    assert damage(recording) == []
+    write_recording_json(recording, (LOCAL,), created="2026-11-20T12:00:00+00:00")
+    emptied(recording / "local" / BLOCK)
+    assert damage(recording) == []
