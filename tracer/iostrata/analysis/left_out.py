@@ -29,9 +29,11 @@ LOST = "events lost meanwhile"
 FOR_OTHERS = "made by who serves others, for none of these"
 OTHER_THREADS = "by other threads of the daemon, tied to none"
 ROOM = "room made in an image (fallocate)"
+IN_MEMORY = "of files that are in memory only (tmpfs and the like)"
 NO_DISK = "of files of who serves others that are no disk (opened to write only)"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",
+    IN_MEMORY: "write to a directory on a disk: findmnt -T DIRECTORY tells what one is on",
     LOST: "record again, with a larger --buffer",
     FOR_OTHERS: "record whom they serve, too",
     RUNNING: "record until they end; iostrata dump has them, and since when, as syscall_cut",
@@ -41,11 +43,14 @@ WHAT_TO_DO: Final = {
 }
 
 
-def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int], Ints]:
+def left_out_of(
+    graph: Graph, trace: Trace, units: Units, *, durable: bool
+) -> tuple[dict[str, int], Ints]:
     """How many of a machine's units must be left out, by reason, and the rows of the others by
     begin time.
 
-    Law 3: a write that a loss may touch is not analysed, and it is counted.
+    Law 3: a write that a loss may touch is not analysed, and it is counted. ``durable``: nor is
+    one of a file that is on no disk: it makes nothing durable.
     """
     touched = _touched(graph, trace, units.begin_ns, units.end_ns)
     begun = units.begin_ns < trace.begin_ns
@@ -54,6 +59,8 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
         LOST: touched,
         BEGUN: begun,
     }
+    if durable:
+        reasons[IN_MEMORY] = _in_memory(trace, units)
     for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
         reasons[reason] = reasons.get(reason, False) | some
     left_out: dict[str, int] = {}
@@ -64,6 +71,11 @@ def left_out_of(graph: Graph, trace: Trace, units: Units) -> tuple[dict[str, int
         kept &= ~some
     rows = np.flatnonzero(kept)
     return left_out, rows[order_of(units.begin_ns[rows])]
+
+
+def _in_memory(trace: Trace, units: Units) -> NDArray[np.bool_]:
+    keys = [key for key in distinct(units.device_key).tolist() if trace.facts.is_in_memory(key)]
+    return np.isin(units.device_key, keys)
 
 
 def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> Counter[str]:

@@ -75,6 +75,8 @@ class _Found:
     node: Node
     units: Units
     pieces: Pieces
+    durable: bool = False
+    """What its own processes made durable, or asked to be."""
 
     @property
     def trace(self) -> Trace:
@@ -124,7 +126,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     writes: list[Writes] = []
     count = unsure = partial = 0
     for top in tops:
-        reasons, rows = left_out_of(graph, top.trace, top.units)
+        reasons, rows = left_out_of(graph, top.trace, top.units, durable=top.durable)
         left_out.update(reasons)
         if not len(rows):
             continue
@@ -204,7 +206,7 @@ def _tops_of(
     for trace in machines:
         found = units_of(trace)
         node = graph.node(trace, found.pieces, "syscall")
-        tops.append(_Found(node, found.units, found.pieces))
+        tops.append(_Found(node, found.units, found.pieces, durable=True))
         left_out += found.cut
         if len(found.units):
             left_out += for_others(graph, trace, found.for_others)

@@ -34,7 +34,7 @@ from iostrata.hops import HOPS
 from iostrata.layers import BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
-from iostrata.trace import Trace, by_script, untold_subvolumes
+from iostrata.trace import IN_MEMORY, Trace, by_script, untold_subvolumes
 from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
@@ -204,7 +204,7 @@ def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
     # Of what was not in the kernel, as in modules without BTF (before Linux 5.11), nothing is told.
     told = {kept(program).partition("_")[0] for program in errors_of(trace)}
     there = (each.mounts for each in PROGRAMS if not told or each.prefix in told)
-    known = frozenset().union(*there) | NO_SYNC_OF_ITS_OWN
+    known = frozenset().union(*there) | NO_SYNC_OF_ITS_OWN | IN_MEMORY
     if not _strange(trace, trace.points["syscall"].values("dev"), known):
         # Mostly so, and then each call need not be looked at.
         return

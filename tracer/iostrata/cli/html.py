@@ -20,7 +20,7 @@ from iostrata.foreign import shown
 from iostrata.model import Fact, Op
 from iostrata.recording import Recording, open_recording
 from iostrata.report import Page, page
-from iostrata.trace import Trace
+from iostrata.trace import IN_MEMORY, Trace
 
 SHOWN: Final = Choice(slowest=2, near=(50, 90, 99))
 ENV: Final = (
@@ -28,11 +28,7 @@ ENV: Final = (
     "iostrata_version",
 )  # fmt: skip
 # Nothing is written to a device through these.
-NO_STORAGE: Final = frozenset({
-    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts",
-    "devtmpfs", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nfsd", "nsfs", "proc", "pstore",
-    "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs", "tracefs",
-})  # fmt: skip
+NO_STORAGE: Final = IN_MEMORY | {"efivarfs", "nfsd", "pstore", "squashfs"}
 UNNAMED: Final = "(none)"
 
 

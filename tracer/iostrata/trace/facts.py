@@ -23,6 +23,12 @@ from iostrata.trace.clocks import Exchange, TscOffset, exchange_of
 from iostrata.trace.echo import Echo
 from iostrata.trace.images import Extent, File
 
+IN_MEMORY: Final = frozenset({
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts",
+    "devtmpfs", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "ramfs", "rpc_pipefs",
+    "securityfs", "selinuxfs", "sysfs", "tmpfs", "tracefs",
+})  # fmt: skip
+"""File systems that keep nothing anywhere else: what is written to them is never durable."""
 MOST_STACKED: Final = 8
 """File systems on one another: Linux stacks two overlays, what a file says is anybody's."""
 
@@ -161,6 +167,15 @@ class Facts:
         kind = " or ".join(self._file_systems(device_key)) or "unknown"
         upper = self._written_by_overlay(device_key) if kind == "overlay" else []
         return f"{kind} ({self.file_system(upper[0])})" if upper else kind
+
+    def is_in_memory(self, device_key: int) -> bool:
+        """Whether what is written to that file system, or to the one that an overlay's changes go
+        to, is on no disk and no other machine."""
+        for _ in range(MOST_STACKED):
+            if not (upper := self._written_by_overlay(device_key)):
+                break
+            device_key = upper[0]
+        return self.file_system(device_key) in IN_MEMORY
 
     def _file_systems(self, device_key: int) -> list[str]:
         """Their kinds: what was mounted when the recording began comes first."""

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are in memory only: nothing of them is durable, whatever calls say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.analysis import analyse
+from iostrata.analysis.left_out import IN_MEMORY
+from iostrata.errors import NothingToAnalyse
+from iostrata.recording import open_recording
+from tests.synthetic import O_DSYNC, Request, World, Writer, device
+
+DISK, TMPFS, OVERLAY, UPPER_OVERLAY = device(8, 0), device(0, 50), device(0, 51), device(0, 52)
+
+
+def world() -> World:
+    found = World()
+    found.builder.block(DISK, "sda").mount(DISK, "/", "ext4").mount(TMPFS, "/run", "tmpfs")
+    upper = "rw,lowerdir=/low,upperdir=/run/upper,workdir=/run/work"
+    found.builder.mount(OVERLAY, "/merged", "overlay", "overlay", upper)
+    upper = "rw,lowerdir=/low,upperdir=/var/upper,workdir=/var/work"
+    found.builder.mount(UPPER_OVERLAY, "/container", "overlay", "overlay", upper)
+    return found
+
+
+def durable_write(writer: Writer) -> None:
+    writer.enter()
+    writer.cpu(700)
+    writer.leave("pwrite64", flags=O_DSYNC, result=4096, size=4096)
+    writer.now += 1_000
+
+
+def synced(writer: Writer, call: str) -> None:
+    writer.enter()
+    writer.cpu(300)
+    writer.leave(call)
+    writer.now += 1_000
+
+
+@pytest.mark.parametrize("place", [TMPFS, OVERLAY])
+def test_they_are_counted_and_are_no_part_of_the_mean(place: int, tmp_path: Path) -> None:
+    machine = world()
+    for tid, where in enumerate((DISK, UPPER_OVERLAY), 100):
+        writer = Writer(machine, tid, DISK, 1_000_000 + tid, file_device=where)
+        writer.enter()
+        writer.data(Request(scheduler=None, device=90_000))
+        writer.leave("pwrite64", flags=O_DSYNC, result=4096, size=4096)
+    memory = Writer(machine, 200, DISK, 1_000_000, file_device=place)
+    for _ in range(3):
+        durable_write(memory)
+    for call in ("fsync", "fdatasync"):
+        synced(memory, call)
+    machine.builder.write(tmp_path / "machine")
+    found = analyse(open_recording(tmp_path / "machine"))
+    assert found.left_out == {IN_MEMORY: 5}
+    assert set(found.writes.device_key.tolist()) == {DISK, UPPER_OVERLAY}
+    assert found.writes.latency_ns.min() > 90_000
+    assert not [gap for gap in found.quality.not_observed if "tmpfs" in gap.reason]
+
+
+def test_where_there_is_nothing_else_that_is_said(tmp_path: Path) -> None:
+    machine = world()
+    synced(Writer(machine, 100, DISK, 1_000_000, file_device=TMPFS), "fsync")
+    machine.builder.write(tmp_path / "machine")
+    with pytest.raises(NothingToAnalyse, match="tmpfs") as told:
+        analyse(open_recording(tmp_path / "machine"))
+    assert "a directory on a disk" in told.value.hint
