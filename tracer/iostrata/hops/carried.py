@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints
+from iostrata.columns import AsOf, Ints
 from iostrata.hops.hop import Asks, Held, Link
-from iostrata.stitch import SpanList, Spans, Window
+from iostrata.stitch import Columns, SpanList, Spans, Window
 
 
 def carried(
@@ -50,6 +51,26 @@ def all_of(link: Link) -> Window:
     """The lower machine's, for as long as anything was asked of it."""
     upper = np.array([int(link.asks.begin_ns.min()), int(link.asks.end_ns.max())])
     return link.meanwhile(*link.clock.to_lower(upper).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """Commands as the target knew them: ``first``: of each, the row of ``begun`` that tells of its
+    begin, -1: none does."""
+
+    key: Ints
+    end_ns: Ints
+    begun: Columns
+    first: Ints
+
+
+def begun_of(link: Link, serve: Ints, point: str, key: str, *fields: str) -> Begun:
+    """Those of some serves, by the point that tells of begins, its key and more of its fields."""
+    begun = all_of(link).columns(point, key, *fields)
+    end_ns = link.serves.end_ns[serve]
+    mine = link.lower.pieces.request_key[link.serves.piece[serve]]
+    first = AsOf(begun[key], begun["time_ns"]).at_or_before(mine, end_ns)
+    return Begun(mine, end_ns, begun, first)
 
 
 def heard_of(asks: Asks) -> tuple[NDArray[np.bool_], Ints]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at
-from iostrata.hops.carried import all_of, carried
+from iostrata.hops.carried import all_of, begun_of, carried
 from iostrata.hops.hop import Held, Link
 from iostrata.stitch import Spans
 
@@ -25,12 +25,9 @@ def _asked_for(link: Link, serve: Ints) -> Ints:
     """Since when the target had some commands of which it asked for more data, -1: it did not."""
     if not len(serve):
         return serve
-    end = link.serves.end_ns[serve]
-    key = link.lower.pieces.request_key[link.serves.piece[serve]]
-    window = all_of(link)
-    begun = window.columns("target_sequencer_start", "command_key")
-    done = window.columns("target_cmd_complete", "command_key", "r2t_count")
-    first = AsOf(begun["command_key"], begun["time_ns"]).at_or_before(key, end)
-    last = AsOf(done["command_key"], done["time_ns"]).at_or_before(key, end)
-    asked = (at(done["time_ns"], last) == end) & (at(done["r2t_count"], last) > 0) & (first >= 0)
-    return np.where(asked, link.clock.to_upper(at(begun["time_ns"], first)), -1)
+    command = begun_of(link, serve, "target_sequencer_start", "command_key")
+    done = all_of(link).columns("target_cmd_complete", "command_key", "r2t_count")
+    last = AsOf(done["command_key"], done["time_ns"]).at_or_before(command.key, command.end_ns)
+    asked = (at(done["time_ns"], last) == command.end_ns) & (at(done["r2t_count"], last) > 0)
+    begin = at(command.begun["time_ns"], command.first)
+    return np.where(asked & (command.first >= 0), link.clock.to_upper(begin), -1)

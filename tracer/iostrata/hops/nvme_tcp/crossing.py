@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at
-from iostrata.hops.carried import all_of, carried
+from iostrata.columns import Ints, at
+from iostrata.hops.carried import all_of, begun_of, carried
 from iostrata.hops.hop import Held, Link
 from iostrata.hops.nvme_tcp.serves import all_there, there_of
 from iostrata.stitch import Spans
@@ -20,12 +20,9 @@ def _asked_for(link: Link, serve: Ints) -> Ints:
     """Since when the target had some commands of which it asked for the data, -1: it did not."""
     if not len(serve):
         return serve
-    end = link.serves.end_ns[serve]
-    key = link.lower.pieces.request_key[link.serves.piece[serve]]
-    window = all_of(link)
-    begun = window.columns("nvmet_req_init", "request_key", "ready_ns")
-    data = window.columns("nvmet_data", "request_key", "ready_ns")
-    first = AsOf(begun["request_key"], begun["time_ns"]).at_or_before(key, end)
-    there = np.where(first >= 0, at(there_of(begun), first), -1)
-    asked = (first >= 0) & (all_there(data, key, at(begun["time_ns"], first), end) >= 0)
-    return np.where(asked, link.clock.to_upper(there), -1)
+    command = begun_of(link, serve, "nvmet_req_init", "request_key", "ready_ns")
+    data = all_of(link).columns("nvmet_data", "request_key", "ready_ns")
+    begin = at(command.begun["time_ns"], command.first)
+    asked = all_there(data, command.key, begin, command.end_ns) >= 0
+    there = at(there_of(command.begun), command.first)
+    return np.where(asked & (command.first >= 0), link.clock.to_upper(there), -1)
