@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.model import NotObserved
 from iostrata.recording import open_recording
+from tests.stitch.test_pauses import PWRITE, asynchronous
 from tests.synthetic import O_DSYNC, TASK_UNINTERRUPTIBLE, Request, World, Writer, device, submit
 
 DISK = device(253, 0)
@@ -77,3 +79,17 @@ def test_what_a_limit_holds_back(held: bool, tmp_path: Path) -> None:
                 "block.Q2D": 2_000, "device.data": 50_000}  # fmt: skip
     assert found == expected | ({"throttle.io": 400_000} if held else {})
     assert int(breakdown.residual_ns.sum()) == (0 if held else 400_000)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_that_asynchronous_requests_were_held_back_is_said(held: bool, tmp_path: Path) -> None:
+    """Nobody sleeps for them: whose it was that a worker queued, nothing tells."""
+    world = asynchronous(PWRITE)
+    request = Request(queue=2_000, scheduler=None, device=5_000)
+    submit(world, DISK, KWORKER, 80_000, request, held=held, cgroup=4711 * held)
+    world.builder.cgroup(4711, "/limited").write(tmp_path / "machine")
+    found = analyse(open_recording(tmp_path / "machine"))
+    told = [gap for gap in found.quality.not_observed if gap.layer == "throttle.io"]
+    what = "what io.max of /limited held back of libaio's and io_uring's requests"
+    assert told == ([NotObserved("throttle.io", what, "unattributed")] if held else [])
+    assert found.residual_ns.sum() > 50_000

@@ -16,6 +16,8 @@ from iostrata.units import duration
 NEXT_TO_NOTHING: Final = 0.02
 """Of the time that all slept for a request: a disk with less is not named."""
 
+ASYNCHRONOUS: Final = ("aio_submit", "io_uring_submit_req")
+
 
 def limits(
     trace: Trace, shares: Mapping[tuple[str, str], float], of_note: float, *, detailed: bool
@@ -41,6 +43,22 @@ def limits(
         name = "block_bio_asleep" if told else "block_getrq" if slept else "block_rq_issue"
         used = sorted(trace.points[name].values("dev"))
     yield from _limiting(trace, used, row, slept=slept)
+
+
+def held_back(
+    trace: Trace, shares: Mapping[tuple[str, str], float], of_note: float
+) -> Iterator[NotObserved]:
+    """That control groups' limits held back what may have been asynchronous requests, for which
+    nobody slept: whose it was is not told, so it is in no row.  ``shares``, ``of_note``: as of
+    ``limits``."""
+    held, unexplained = trace.points["block_bio_held"], 1 - sum(shares.values())
+    asynchronous = any(len(trace.points[point]) for point in ASYNCHRONOUS)
+    if not (len(held) and asynchronous and unexplained >= of_note):
+        return
+    groups = (trace.facts.cgroups.get(key, "") for key in sorted(held.values("cgroup")))
+    where = ", ".join(filter(None, groups))
+    what = f"what io.max{where and f' of {where}'} held back of libaio's and io_uring's requests"
+    yield NotObserved("throttle.io", what, "unattributed")
 
 
 def _frozen(trace: Trace, asleep_ns: Counter[int], least: float, row: str) -> Iterator[NotObserved]:

@@ -18,7 +18,7 @@ from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts
 from iostrata.analysis.left_out import bounds_of, unseen_asks
-from iostrata.analysis.limits import limits
+from iostrata.analysis.limits import held_back, limits
 from iostrata.analysis.networks import asks_a_network, network_disks, packets_in_vain, virtual_cards
 from iostrata.analysis.outlived import outlived
 from iostrata.analysis.path import Path, carriers_of
@@ -288,6 +288,7 @@ def _not_observed(
     detail = bool(trace.env.get("detail"))
     detailed = errors_of(trace).get(b"block_getrq", -1) == 0
     yield from limits(trace, shares, OF_NOTE, detailed=detailed)
+    yield from held_back(trace, shares, OF_NOTE)
     yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
     if shares.get((trace.machine, BEHIND_WORKERS), 0) >= OF_NOTE:
         yield from deep_queues(trace)
