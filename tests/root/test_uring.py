@@ -125,10 +125,10 @@ def test_synchronous_writes_of_other_opcodes(requests: Path, disk: Path, mode: s
     explained(found, "device.data")
 
 
-def test_what_is_appended_lies_at_the_end_whatever_its_request_says(
-    requests: Path, disk: Path
-) -> None:
-    found = recorded(disk, str(requests), str(disk / "file"), "append", str(COUNT))
+@pytest.mark.parametrize("mode", ["append", "position"])
+def test_what_goes_elsewhere_than_its_request_says(requests: Path, disk: Path, mode: str) -> None:
+    """To the file's end, or to where the last one got."""
+    found = recorded(disk, str(requests), str(disk / "file"), mode, str(COUNT))
     assert methods(found) == {"io_uring:sync_file_range": COUNT}
     assert found.writes.size_bytes.tolist() == [SIZE] * COUNT
 

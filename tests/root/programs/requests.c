@@ -5,6 +5,7 @@
  * defer: a write and an fsync, of a ring whose submitter completes what workers have done
  * range: likewise a write, not directly, and a sync_file_range behind it, both run by workers
  * append: a write at 0 of a file that is O_APPEND, and a sync_file_range of what it wrote
+ * position: a write to where the last one got (-1), and a sync_file_range of what it wrote
  * worker: synchronous writes, directly, that a worker begins
  * refused: an fsync with a flag that there is not
  * cancelled: an fsync behind a write that fails
@@ -58,31 +59,39 @@ static void defer(int fd, int number)
 	one();
 }
 
-static void range(int fd, int number)
+static void range_of(int fd, int number)
 {
-	struct io_uring_sqe *entry;
+	struct io_uring_sqe *entry = ring_add(IORING_OP_SYNC_FILE_RANGE, fd);
 
-	check(!fcntl(fd, F_SETFL, 0), "fcntl");
-	write_of(fd, number)->flags = IOSQE_IO_LINK | IOSQE_ASYNC;
-	entry = ring_add(IORING_OP_SYNC_FILE_RANGE, fd);
 	entry->off = (unsigned long long)number * SIZE;
 	entry->len = SIZE;
 	entry->sync_range_flags = 7;
+}
+
+static void range(int fd, int number)
+{
+	check(!fcntl(fd, F_SETFL, 0), "fcntl");
+	write_of(fd, number)->flags = IOSQE_IO_LINK | IOSQE_ASYNC;
+	range_of(fd, number);
 	ring_enter(2, 2);
 	ring_reap();
 }
 
 static void append(int fd, int number)
 {
-	struct io_uring_sqe *entry;
-
 	check(!fcntl(fd, F_SETFL, O_APPEND), "fcntl");
 	write_of(fd, 0);
 	one();
-	entry = ring_add(IORING_OP_SYNC_FILE_RANGE, fd);
-	entry->off = (unsigned long long)number * SIZE;
-	entry->len = SIZE;
-	entry->sync_range_flags = 7;
+	range_of(fd, number);
+	one();
+}
+
+static void position(int fd, int number)
+{
+	check(!fcntl(fd, F_SETFL, 0), "fcntl");
+	write_of(fd, 0)->off = -1;
+	one();
+	range_of(fd, number);
 	one();
 }
 
@@ -234,6 +243,7 @@ static const struct mode {
 	{ "defer", defer, DEFER },
 	{ "range", range, DEFER },
 	{ "append", append, 0 },
+	{ "position", position, 0 },
 	{ "worker", worker, 0 },
 	{ "direct", direct, 0 },
 	{ "cached", cached, 0 },
