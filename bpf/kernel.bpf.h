@@ -251,6 +251,7 @@ struct task_struct {
 	unsigned long nvcsw;       /* how often it left the CPU, of its own will */
 	unsigned long nivcsw;      /* and not */
 	__u64 start_time;
+	void *stack; /* the kernel's */
 	char comm[16];
 };
 

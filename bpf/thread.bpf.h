@@ -107,10 +107,11 @@ static __always_inline void process_comm(struct task_struct *task, char *comm)
 	task_comm(PEEK(task, group_leader), comm);
 }
 
-/* What a thread has of its own among all that have its number. */
+/* What a thread has of its own among all that have its number. Of a process's threads one that
+ * executes a program takes the first one's number and its time (de_thread of fs/exec.c). */
 static __always_inline __u32 thread_birth(struct task_struct *task)
 {
-	return PEEK(task, start_time) >> 10;
+	return PEEK(task, start_time) >> 10 ^ (__u64)PEEK(task, stack) >> 12;
 }
 
 static __always_inline bool comm_is_wanted(const char *comm)

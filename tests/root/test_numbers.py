@@ -41,6 +41,28 @@ for _ in range(int(sys.argv[3])):
 """
 
 
+# A process's first thread writes; another one writes, and executes a program that syncs: it is the
+# first one by then.
+EXECUTED = """
+import os, sys, threading
+if sys.argv[3:]:
+    os.fsync(int(sys.argv[3]))
+    sys.exit()
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.set_inheritable(file, True)
+size = int(sys.argv[2])
+for number in range(20):
+    os.pwrite(file, bytes(size), number * size)
+
+def execute():
+    os.execv(sys.executable, [sys.executable, "-c", sys.orig_argv[2], *sys.argv[1:], str(file)])
+
+thread = threading.Thread(target=execute)
+thread.start()
+thread.join()
+"""
+
+
 def test_who_takes_an_ended_process_s_number_is_another(disk: Path) -> None:
     if not LAST.exists():
         pytest.skip("this kernel gives no number that is asked for")
@@ -49,3 +71,10 @@ def test_who_takes_an_ended_process_s_number_is_another(disk: Path) -> None:
     assert methods(found) == {"fsync": COUNT}
     assert found.writes.size_bytes.tolist() == [SIZE] * COUNT
     assert found.writes.pieces.tolist() == [1] * COUNT
+
+
+def test_a_thread_that_executes_a_program_is_not_the_one_whose_number_it_takes(disk: Path) -> None:
+    found = recorded(disk, sys.executable, "-c", EXECUTED, str(disk / "file"), str(SIZE))
+    assert methods(found) == {"fsync": 1}
+    assert found.writes.size_bytes.tolist() == [20 * SIZE]
+    assert found.writes.pieces.tolist() == [1]
