@@ -9,8 +9,9 @@
 
 /* Each program, table and point is one; a point of several processes (uprobes) is several. */
 #define MOST_OPEN 4096
-/* linux/proc_ns.h: PROC_PID_INIT_INO, which is part of the kernel's interface. */
+/* linux/proc_ns.h: PROC_PID_INIT_INO and PROC_TIME_INIT_INO, part of the kernel's interface. */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFCu
+#define INITIAL_TIME_NAMESPACE 0xEFFFFFFAu
 
 void limits_raise(void)
 {
@@ -30,15 +31,27 @@ void limits_raise(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int limits_check_namespace(void)
+static bool is_own(const char *namespace, ino_t initial)
 {
 	struct stat status;
 
-	if (stat("/proc/self/ns/pid", &status) || status.st_ino == INITIAL_PID_NAMESPACE)
-		return 0;
-	fail("this is not the machine's own PID namespace: the kernel tells of processes by other "
-	     "numbers than they have here; record outside, or give the container --pid=host");
-	return -EPERM;
+	return !stat(namespace, &status) && status.st_ino != initial;
+}
+
+int limits_check_namespaces(void)
+{
+	if (is_own("/proc/self/ns/pid", INITIAL_PID_NAMESPACE)) {
+		fail("this is not the machine's own PID namespace: the kernel tells of processes by "
+		     "other numbers than they have here; record outside, or give the container "
+		     "--pid=host");
+		return -EPERM;
+	}
+	if (is_own("/proc/self/ns/time", INITIAL_TIME_NAMESPACE)) {
+		fail("this is not the machine's own time namespace: the kernel tells of other times "
+		     "than the clock has here; record outside");
+		return -EPERM;
+	}
+	return 0;
 }
 
 const char *limits_text(int error)

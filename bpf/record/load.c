@@ -92,7 +92,7 @@ static void explain_load(int error, const struct session *session)
 
 int session_load(struct session *session)
 {
-	int error = limits_check_namespace(), cpus;
+	int error = limits_check_namespaces(), cpus;
 	char missing[64];
 
 	if (error)

@@ -210,7 +210,7 @@ int cards_write(int directory_fd);
 /* For the recorder alone: its command was forked before. */
 void limits_raise(void);
 /* -EPERM: processes have other numbers here, which is said. */
-int limits_check_namespace(void);
+int limits_check_namespaces(void);
 /* As strerror(), with the limit's name where it is one. */
 const char *limits_text(int error);
 

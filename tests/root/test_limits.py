@@ -59,14 +59,23 @@ def test_too_few_open_files_are_named(tmp_path: Path) -> None:
     assert "eBPF programs cannot be loaded: Too many open files (ulimit -n)" in told
 
 
-def test_numbers_of_another_pid_namespace_are_refused(tmp_path: Path) -> None:
-    """It recorded no event of its own command, and ended well."""
-    before = ["unshare", "--pid", "--fork", "--mount-proc"]
-    assert "the machine's own PID namespace" in refused(before, tmp_path / "t", "--", "true")
+@pytest.mark.parametrize(
+    ("before", "namespace", "hint"),
+    [
+        (["unshare", "--pid", "--fork", "--mount-proc"], "PID", "--pid=host"),
+        (["unshare", "--time", "--monotonic", "500000", "--fork"], "time", "record outside"),
+    ],
+)
+def test_another_namespace_is_refused(
+    before: list[str], namespace: str, hint: str, tmp_path: Path
+) -> None:
+    """It recorded no event of its own command, or all of them at another time, and ended well."""
+    told = refused(before, tmp_path / "t", "--", "true")
+    assert f"the machine's own {namespace} namespace" in told
     done = subprocess.run(
         [*before, *IOSTRATA, "record", "-o", str(tmp_path / "r"), "--", "true"],
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 4
-    assert "--pid=host" in done.stderr
+    assert hint in done.stderr
     assert not (tmp_path / "r").exists()

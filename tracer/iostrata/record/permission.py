@@ -18,9 +18,6 @@ from iostrata.record.recorder import find_recorder
 
 BTF: Final = Path("/sys/kernel/btf/vmlinux")
 STATUS: Final = Path("/proc/self/status")
-PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
-INITIAL: Final = 0xEFFFFFFC
-"""linux/proc_ns.h: PROC_PID_INIT_INO."""
 CAP_SYS_ADMIN: Final = 21
 CAP_PERFMON: Final = 38
 CAP_BPF: Final = 39
@@ -47,6 +44,28 @@ class Refusal:
     hint: str
 
 
+NAMESPACES: Final = {
+    Path("/proc/self/ns/pid"): (
+        0xEFFFFFFC,
+        Refusal(
+            "this is not the machine's own PID namespace: the kernel tells of processes by "
+            "other numbers than they have here",
+            "record outside, or give the container --pid=host (hostPID)",
+        ),
+    ),
+    Path("/proc/self/ns/time"): (
+        0xEFFFFFFA,
+        Refusal(
+            "this is not the machine's own time namespace: the kernel tells of other times than "
+            "the clock has here",
+            "record outside; what is recorded may be in one",
+        ),
+    ),
+}
+"""Those that must be the machine's own: by linux/proc_ns.h (PROC_PID_INIT_INO, PROC_TIME_INIT_INO)
+its number, and why not another."""
+
+
 def refusal() -> Refusal | None:
     """Why eBPF is refused here; None: nothing is known that stands in the way."""
     if not _may_load(_capabilities()) and not _may_load(_given()):
@@ -59,13 +78,10 @@ def refusal() -> Refusal | None:
             f"this kernel has no BTF ({BTF} is missing)",
             "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and most others have it)",
         )
-    with suppress(OSError):
-        if PID_NAMESPACE.stat().st_ino != INITIAL:
-            return Refusal(
-                "this is not the machine's own PID namespace: the kernel tells of processes by "
-                "other numbers than they have here",
-                "record outside, or give the container --pid=host (hostPID)",
-            )
+    for namespace, (initial, found) in NAMESPACES.items():
+        with suppress(OSError):
+            if namespace.stat().st_ino != initial:
+                return found
     return None
 
 
