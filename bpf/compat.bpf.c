@@ -168,6 +168,8 @@ __noinline int compat_begin(__u32 call, __u32 rwf, __u32 descriptor, __u32 size_
 		return 0;
 	if (call >= CALL_READ && call <= CALL_PREADV2 && !read_is_wanted(identity.open_flags))
 		return 0;
+	if (call == CALL_SYNCFS && !file_system_identify(&identity))
+		return 0;
 	call_is(thread, call, offset_bytes, size_bytes, rwf);
 	call_begin(thread, &identity);
 	return 0;

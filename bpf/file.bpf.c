@@ -221,11 +221,12 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 		watch_file_system(sb, identity->dev);
 	}
 	identity->file_key = (__u64)file;
-	identity->inode = LOOK(inode, i_ino);
+	/* Whatever node it was opened by, a device has one inode, of this number (bdev_add). */
+	identity->inode = sb ? LOOK(inode, i_ino) : identity->dev;
 	if (sb && may_have_subvolumes(identity->dev) && LOOK(sb, s_magic) == BTRFS_MAGIC)
 		identity->inode |= subvolume_bits(LOOK_KEY(file, f_inode));
 	identity->open_flags = LOOK(file, f_flags);
-	identity->generation = generation_of(inode);
+	identity->generation = sb ? generation_of(inode) : 0;
 	if (!sb)
 		identity->open_flags |= OPEN_OF_DEVICE;
 	if (format == S_IFREG && sb &&
@@ -233,6 +234,23 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	    makes_durable(LOOK_KEY(inode, i_sb)))
 		identity->open_flags |= OPEN_OF_SYNC_INODE;
 	return true;
+}
+
+/* Of a block device's node it is the file system that the node is on which syncfs(2) asks for. */
+bool file_system_identify(struct file_identity *identity)
+{
+	struct file *file = TYPED(struct file, identity->file_key);
+	struct inode *inode = LOOK(file, f_inode);
+	struct super_block *sb = LOOK(inode, i_sb);
+
+	if (!(identity->open_flags & OPEN_OF_DEVICE))
+		return true;
+	identity->dev = LOOK(sb, s_dev);
+	watch_file_system(sb, identity->dev);
+	identity->inode = LOOK(inode, i_ino);
+	identity->generation = generation_of(inode);
+	identity->open_flags &= ~OPEN_OF_DEVICE;
+	return !filter.device || file_system_allowed(LOOK_KEY(inode, i_sb), identity->dev);
 }
 
 bool file_identify(struct file *file, struct file_identity *identity)

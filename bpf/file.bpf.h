@@ -79,6 +79,9 @@ bool file_identify(struct file *file, struct file_identity *identity) __hidden;
 /* The same of a descriptor of the current process. */
 bool descriptor_identify(__u32 descriptor, struct file_identity *identity) __hidden;
 
+/* What syncfs(2) of it makes durable; false: not on a device asked for. */
+bool file_system_identify(struct file_identity *identity) __hidden;
+
 /* Where the next write() to it goes. */
 long long file_position(__u64 file_key) __hidden;
 

@@ -99,6 +99,8 @@ static __always_inline bool cut_is_durable(__u8 call, struct file_identity *iden
 		*rwf = SIXTH_ARGUMENT(regs);
 	if (!descriptor_identify(descriptor, identity))
 		return false;
+	if (call == CALL_SYNCFS)
+		return file_system_identify(identity);
 	if (call == CALL_FALLOCATE) {
 		*rwf = PT_REGS_PARM2(regs);
 		return identity->open_flags & durable_flags(call);
@@ -172,10 +174,13 @@ int syscall_enter_sync(struct enter_context *ctx)
 
 	if (!thread)
 		return 0;
-	if (ctx->nr == __NR_syncfs)
+	if (ctx->nr == __NR_syncfs) {
+		if (!file_system_identify(&identity))
+			return 0;
 		call_is(thread, CALL_SYNCFS, -1, 0, 0);
-	else
+	} else {
 		call_is(thread, ctx->nr == __NR_fsync ? CALL_FSYNC : CALL_FDATASYNC, -1, 0, 0);
+	}
 	call_begin(thread, &identity);
 	return 0;
 }

@@ -28,7 +28,8 @@ static __always_inline bool call_reads(const struct thread *thread)
 /* Files that are read, or written durably, have to have names. */
 static __always_inline bool call_is_durable(const struct thread *thread)
 {
-	return !call_writes(thread) || thread->open_flags & O_DSYNC || thread->rwf;
+	return !call_writes(thread) || thread->open_flags & (O_DSYNC | OPEN_OF_SYNC_INODE) ||
+	       thread->rwf;
 }
 
 /* A write to the end of the file, wherever its call says: Linux takes no notice of the place. */

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,10 @@ import pytest
 from iostrata.columns import integers
 from iostrata.record.recorder import find_recorder
 from iostrata.trace import read_trace
-from tests.root.conftest import iostrata
+from tests.root.conftest import iostrata, loop_device
+from tests.root.test_devices import device_of
 from tests.root.test_record import good
-from tests.root.test_units import program, recorded
+from tests.root.test_units import methods, program, recorded
 
 WAL = "000000010000000000000001"
 LAYOUT = """
@@ -74,20 +77,53 @@ def test_a_file_has_the_name_of_its_time(disk: Path) -> None:
 
 
 def test_a_disk_itself(disk: Path) -> None:
-    """A device's node is a file of another file system."""
-    image = disk / "image"
-    image.write_bytes(bytes(1 << 20))
-    command = ["losetup", "--find", "--show", str(image)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    loop = made.stdout.strip()
-    if made.returncode:
-        pytest.skip("there is no loop device")
-    try:
-        recorded(disk, program(f"one = opened('{loop}')\nos.pwrite(one, bytes(4096), 0)\n"
-                               "os.fsync(one)\n"))  # fmt: skip
-        assert by_file(replayed(disk / "recording", "--by", "file")) == {loop: 1}
-    finally:
-        subprocess.run(["losetup", "-d", loop], check=True)
+    """A device's nodes are files of other file systems: of one device, whichever is used."""
+    with ExitStack() as teardown:
+        loop = loop_device(disk / "image", 1 << 20, teardown)
+        node = disk / "node"
+        os.mknod(node, 0o600 | stat.S_IFBLK, Path(loop).stat().st_rdev)
+        text = f"""
+one, other = opened('{node}'), opened('{loop}')
+for number in range(3):
+    os.pwrite(one, bytes(4096), number * 4096)
+    os.fsync(other)
+"""
+        found = recorded(disk, program(text))
+        assert found.writes.size_bytes.tolist() == [4096] * 3
+        assert found.writes.pieces.tolist() == [2] * 3
+        names = by_file(replayed(disk / "recording", "--by", "file"))
+        assert sum(names.values()) == 3
+        assert set(names) <= {loop, str(node)}
+        found = recorded(disk, program(text), "--no-names", "--force")
+        assert by_file(replayed(disk / "recording", "--by", "file")) == {Path(loop).name: 3}
+
+
+def test_syncfs_of_a_device_s_node_is_of_the_file_system_that_the_node_is_on(disk: Path) -> None:
+    """Not of what is on the device."""
+    with ExitStack() as teardown:
+        loop = loop_device(disk / "image", 1 << 20, teardown)
+        os.mknod(disk / "node", 0o600 | stat.S_IFBLK, Path(loop).stat().st_rdev)
+        found = recorded(
+            disk,
+            program(
+                "file, node = opened('file'), opened('node')\n"
+                "for number in range(3):\n"
+                "    os.pwrite(file, bytes(16384), number * 16384)\n"
+                "    libc.syncfs(node)\n"
+            ),
+        )
+    assert methods(found) == {"syncfs": 3}
+    assert found.writes.size_bytes.tolist() == [16384] * 3
+    assert found.writes.names["device"] == (Path(device_of(disk)).name,)
+
+
+def test_a_file_that_is_synchronous_by_an_attribute_has_its_name(disk: Path) -> None:
+    (disk / "file").touch()
+    if subprocess.run(["chattr", "+S", str(disk / "file")], check=False).returncode:
+        pytest.skip("the file system has no such attribute")
+    recorded(disk, program("file = opened('file')\nos.pwrite(file, bytes(4096), 0)\n"))
+    found = replayed(disk / "recording", "--by", "file")
+    assert by_file(found) == {f"{disk}/file": 1}
 
 
 def test_no_names(disk: Path) -> None:

@@ -96,7 +96,11 @@ def _vms(trace: Trace, tgid: Ints, cgroups: Coded) -> Coded:
 def _number(trace: Trace, device: int, inode: int) -> str:
     if device == EVERY_DEVICE:
         return "all"
-    return f"{trace.facts.device_name(device)}:{inode}" if inode > 0 else NO_FILE
+    name = trace.facts.device_name(device)
+    # A device's node, in recordings that give all of one the device's number.
+    if inode == device:
+        return name
+    return f"{name}:{inode}" if inode > 0 else NO_FILE
 
 
 def _coded(values: Ints, name: Callable[[int], str]) -> Coded:
