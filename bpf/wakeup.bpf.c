@@ -377,7 +377,9 @@ int wakeup_newtask(__u64 *ctx)
 		thread->off_ns = bpf_ktime_get_ns();
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
-	} else if (is_of_process(parent->kind) && parent->tgid == (__u32)child->tgid) {
+	} else if (is_of_process(parent->kind) &&
+		   (parent->tgid == (__u32)child->tgid || parent->kind == THREAD_DAEMON)) {
+		/* A server's child goes on in its place (daemon(3)), or serves one client. */
 		thread_add(child->pid, child->tgid, parent->kind);
 	}
 	return 0;

@@ -24,9 +24,9 @@
 #define KEPT                                                                                \
 	(BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_PTRACE) | \
 	 BIT(CAP_KILL))
-/* A daemon that begins later is found by /proc/PID/map_files, and its functions are looked at:
- * that needs all of it since kernel commit ba677dbe77af ("perf: Revert to requiring
- * CAP_SYS_ADMIN for uprobes"). */
+/* A daemon that begins later, or a virtual machine with a library, is found by
+ * /proc/PID/map_files, and its functions are looked at: that needs all of it since kernel commit
+ * ba677dbe77af ("perf: Revert to requiring CAP_SYS_ADMIN for uprobes"). */
 #define KEPT_FOR_DAEMONS BIT(CAP_SYS_ADMIN)
 /* The names of the kernel's functions, at the end. */
 #define KEPT_FOR_STACKS BIT(CAP_SYSLOG)
@@ -169,7 +169,7 @@ int privileges_drop(const struct options *options)
 	uint64_t kept = KEPT;
 	int error;
 
-	if (options->duties & DUTY_BIT(virtiofs))
+	if (options->duties & (DUTY_BIT(virtiofs) | DUTY_BIT(osd) | DUTY_BIT(vmm)))
 		kept |= KEPT_FOR_DAEMONS;
 	if (options->why)
 		kept |= KEPT_FOR_STACKS;

@@ -89,6 +89,20 @@ def test_what_is_one_operations_is_known_by_it(recorded: Recorded) -> None:
     assert len(commits_of(trace)) == OPERATIONS
 
 
+def test_one_that_is_started_anew_and_goes_on_as_a_child(recorder: Path, tmp_path: Path) -> None:
+    """As ceph-osd does on its own, and daemon(3)."""
+    program = compiled(tmp_path, "-rdynamic", "-s", name="ceph-osd", source="ceph-osd.c")
+    with recording(recorder, tmp_path / "trace", "--duty", "osd") as process:
+        others = probes_of(process.pid)
+        with running(program, tmp_path / "file", "sh", "-c", 'exec "$0" --fork "$1"') as daemon:
+            until(lambda: probes_of(process.pid) >= others + len(POINTS))
+            daemon.serve(OPERATIONS)
+    trace = read_trace(tmp_path / "trace")
+    told = trace.points["osd_reply"]
+    assert len(told) == OPERATIONS
+    assert daemon.process.pid not in trace.points["osd_message"]["tgid"].tolist()
+
+
 def probes_of(recorder: int) -> int:
     """Functions of processes that it looks at, each by an event of perf."""
     count = 0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A daemon of the name and with the functions of Ceph's OSD (ceph-osd -i NUMBER FILE): for a line N
+ * A daemon of the name and with the functions of Ceph's OSD (ceph-osd -i NUMBER FILE; with --fork
+ * first a child of it goes on): for a line N
  * on its input it serves N operations in a thread born then, each a synchronous write to its file,
  * with copies by two others. It says when it began and had ended each: "NUMBER BEGIN END", then
  * "done". Each function does nothing but to be called with what the real one is.
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -203,6 +205,8 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	int count;
 
+	if (argc > 2 && !strcmp(argv[1], "--fork") && fork() > 0)
+		return wait(NULL) < 0;
 	file = argc > 1 ? open(argv[argc - 1], O_RDWR | O_CREAT, 0600) : -1;
 	if (file < 0)
 		return 1;
