@@ -20,7 +20,7 @@
 #define DUTIES(D)                                                                                 \
 	D(workload, .kind = THREAD_TARGET, .programs = { "virtio" })                              \
 	D(vmm, .kind = THREAD_VMM, .descriptor = "anon_inode:kvm-vm", .module = "kvm",            \
-	  .programs = { "kvm", "vfio", "aio_complete_kernel" })                                   \
+	  .programs = { "kvm", "vfio", "librbd", "aio_complete_kernel" })                         \
 	D(nfsd, .kind = THREAD_SERVER, .kernel_thread = "nfsd", .programs = { "svc" })            \
 	D(virtiofs, .kind = THREAD_DAEMON, .executable = "virtiofsd", .programs = { "virtiofs" }) \
 	D(nbd, .kind = THREAD_DAEMON, .executable = "nbd-server")                                 \

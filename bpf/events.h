@@ -820,6 +820,30 @@ struct rbd_event {
 	int osd_number; /* that it is for, or that answered; -1: none that is known */
 };
 
+/* What a program asks of a disk of Ceph by its library (librbd); answered in its own time. */
+struct librbd_request_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* its completion's: used again once that is answered */
+	unsigned long long image_key;
+	unsigned long long offset_bytes;
+	unsigned long long size_bytes;
+	unsigned int tgid;
+	unsigned int flushes; /* 0: it writes */
+};
+
+/* An operation that a program's library of Ceph (librados) begins to send, or whose answer is
+ * there (then its number and who answers only). */
+struct librados_event {
+	EVENT_HEADER;
+	unsigned long long number;       /* the client's of its operations (tid) */
+	unsigned long long client;       /* the number that the cluster gave to it */
+	unsigned long long object;       /* which one of its disk's */
+	unsigned long long offset_bytes; /* in that */
+	unsigned int size_bytes;         /* that are written there; 0: nothing of a disk's is */
+	unsigned int tgid;
+	int osd_number; /* that answers */
+};
+
 /* A message that an OSD of Ceph makes an operation of, or sends to another OSD, or whose turn it is
  * on its connection (then without whom it is for, or which it answers). */
 struct osd_event {
@@ -979,7 +1003,11 @@ struct stream_event {
 	P(packet_received, packet_event)            \
 	P(rpc_stream, stream_event)                 \
 	P(svc_stream, stream_event)                 \
-	P(nvmet_data, nvme_data_event)
+	P(nvmet_data, nvme_data_event)              \
+	P(librbd_request, librbd_request_event)     \
+	P(librbd_done, uring_work_event)            \
+	P(librbd_sent, librados_event)              \
+	P(librbd_answered, librados_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -5,32 +5,8 @@
  */
 #include "osd.bpf.h"
 
-/* Of struct Message: its virtual table, its count of references, its context. */
-#define MESSAGE_HEADER 24
 #define MOST_PEERS 8
 #define PEER_IS_OSD 4
-
-enum message_type {
-	OSD_OP = 42,
-	OSD_OPREPLY = 43,
-	OSD_REPOP = 112,
-	OSD_REPOPREPLY = 113,
-};
-
-/* struct ceph_msg_header of linux/ceph/msgr.h */
-struct message_header {
-	__u64 sequence;
-	__u64 number;
-	__u16 type;
-	__u16 priority;
-	__u16 version;
-	__u32 front_bytes;
-	__u32 middle_bytes;
-	__u32 data_bytes;
-	__u16 data_offset;
-	__u8 source_kind;
-	__u64 source;
-} __attribute__((packed));
 
 /* An element of std::vector<std::pair<int, Message *>>. */
 struct addressed {
@@ -54,10 +30,7 @@ static __always_inline int number_of_osd(struct pt_regs *ctx)
 
 static __always_inline bool header_of(__u64 message, struct message_header *header, __u32 point)
 {
-	if (read_user(header, sizeof(*header), message + MESSAGE_HEADER))
-		return is_told(header->type);
-	emit_lost(current_cpu(), point);
-	return false;
+	return message_header_of(message, header, point) && is_told(header->type);
 }
 
 static __always_inline void tell(struct pt_regs *ctx, const struct thread *thread, __u64 op_key,

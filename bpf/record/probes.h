@@ -23,12 +23,14 @@ struct probe {
 	char text[160];
 };
 
-/* A function of a process that is looked at; link NULL: it cannot be. */
+/* A function of a process that is looked at; link NULL: it cannot be, or has not mapped it yet and
+ * is asked again some times. */
 struct uprobe;
 struct mapped {
 	pid_t pid;
 	const struct uprobe *uprobe;
 	struct bpf_link *link;
+	unsigned int asked_again;
 };
 
 /* is_slow: detaching it takes long */

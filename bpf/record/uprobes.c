@@ -57,8 +57,21 @@ static const struct uprobe {
 	  "TransactionImplEE",
 	  DUTY_osd, true },
 	{ "bluestore_done", "ceph-osd", BLUESTORE("17_txc_committed_kv"), DUTY_osd, false },
+	{ "librbd_write", "librbd.so*", "rbd_aio_write", DUTY_vmm, false },
+	{ "librbd_write_parts", "librbd.so*", "rbd_aio_writev", DUTY_vmm, false },
+	{ "librbd_flush", "librbd.so*", "rbd_aio_flush", DUTY_vmm, false },
+	{ "librbd_done", "librbd.so*", "rbd_aio_get_return_value", DUTY_vmm, false },
+	{ "librbd_sent_v1", "libceph-common.so*",
+	  "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb", DUTY_vmm,
+	  false },
+	{ "librbd_sent_v2", "libceph-common.so*", "_ZN10ProtocolV213write_messageEP7Messageb",
+	  DUTY_vmm, false },
+	{ "librbd_answered", "libceph-common.so*",
+	  "_ZN13DispatchQueue13fast_dispatchERKN5boost13intrusive_ptrI7MessageEE", DUTY_vmm,
+	  false },
 };
 
+#define TIMES_ASKED 20
 #define UPROBES (sizeof(uprobes) / sizeof(uprobes[0]))
 
 static const struct uprobe *find(const char *program)
@@ -118,18 +131,19 @@ static bool has_ended(pid_t pid)
 	return readlink(path, target, sizeof(target)) < 0;
 }
 
-static bool is_known(const struct probes *probes, const struct uprobe *uprobe, pid_t pid)
+static struct mapped *find_known(const struct probes *probes, const struct uprobe *uprobe,
+				 pid_t pid)
 {
 	for (unsigned int i = 0; i < probes->mapped_count; i++) {
 		if (probes->mapped[i].pid == pid && probes->mapped[i].uprobe == uprobe)
-			return true;
+			return &probes->mapped[i];
 	}
-	return false;
+	return NULL;
 }
 
 /* link NULL: it is not attached, and would not be the next time. */
 static void remember(struct probes *probes, const struct uprobe *uprobe, pid_t pid,
-		     struct bpf_link *link)
+		     struct bpf_link *link, unsigned int asked_again)
 {
 	size_t size = (probes->mapped_count + 1) * sizeof(*probes->mapped);
 	struct mapped *mapped = realloc(probes->mapped, size);
@@ -139,7 +153,7 @@ static void remember(struct probes *probes, const struct uprobe *uprobe, pid_t p
 		return;
 	}
 	probes->mapped = mapped;
-	mapped[probes->mapped_count++] = (struct mapped){ pid, uprobe, link };
+	mapped[probes->mapped_count++] = (struct mapped){ pid, uprobe, link, asked_again };
 }
 
 struct attachment {
@@ -167,15 +181,19 @@ static void attach(pid_t pid, void *context)
 	LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = to->uprobe->function,
 		    .retprobe = to->uprobe->at_return,
 		    .bpf_cookie = to->uprobe->duty == DUTY_osd ? osd_number(pid) + 1 : 0);
+	struct mapped *known = find_known(to->probes, to->uprobe, pid);
 	struct bpf_link *link;
 	char path[64];
 	int error;
 
-	if (is_known(to->probes, to->uprobe, pid))
+	if (known && !known->asked_again)
 		return;
-	/* A library may be mapped a little later. */
+	/* A library may be mapped a little later, or never: then that is none of its duties. */
 	if (!find_mapped(pid, to->uprobe->file, path, sizeof(path))) {
-		refuse(to, -ENOSYS, pid, "it is not mapped");
+		if (known)
+			known->asked_again--;
+		else
+			remember(to->probes, to->uprobe, pid, NULL, TIMES_ASKED);
 		return;
 	}
 	link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
@@ -185,7 +203,10 @@ static void attach(pid_t pid, void *context)
 		link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
 	}
 	error = link ? 0 : -errno;
-	remember(to->probes, to->uprobe, pid, link);
+	if (known)
+		*known = (struct mapped){ pid, to->uprobe, link, 0 };
+	else
+		remember(to->probes, to->uprobe, pid, link, 0);
 	if (!error)
 		to->probe->error = 0;
 	else if (error == -ENOENT)

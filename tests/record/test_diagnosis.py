@@ -61,6 +61,7 @@ def test_verdicts() -> None:
         "nvmet": "absent",
         "iscsi": "absent",
         "rbd": "absent",
+        "librbd": "absent",
         "osd": "absent",
         "bluestore": "absent",
         "target": "absent",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -366,6 +367,11 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
     kinds = integers(trace.points["thread"]["kind"])
     hops = {each.hop for each in path.crossings if each.upper == trace.machine}
     served = {each.hop for each in path.crossings if each.lower == trace.machine}
+    mapped = {
+        shown(bytes(program)).partition("_")[0]
+        for program, error in errors_of(trace).items()
+        if error not in (-errno.ESRCH, -errno.ENOSYS)
+    }
     return {
         each.prefix
         for each in PROGRAMS
@@ -374,6 +380,7 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
         or (each.thread and each.thread not in kinds)
         or (each.hops and not each.hops & hops)
         or (each.serves and each.serves not in served)
+        or (each.library and each.prefix not in mapped)
     }
 
 

@@ -13,17 +13,21 @@ from numpy.typing import NDArray
 from iostrata.columns import Ints, columns_of, distinct, joined, pair_key
 from iostrata.hops.hop import READ_MARK, Serves
 from iostrata.stitch import (
+    FILE_UNKNOWN,
     NO_PIECES,
     OPEN_OF_DEVICE,
     PLAIN,
+    ImageRequests,
     Pieces,
     Reads,
     Submissions,
     are_direct,
+    image_requests_of,
     longest_read,
     method_of_write,
     pieces_of,
     submissions_of,
+    whole,
 )
 from iostrata.trace import Trace
 from iostrata.trace.layout import (
@@ -83,6 +87,7 @@ def served_by(
     parts = (
         _by_calls(_calls(lower, processes, reads, rooms, disks), file_of),
         _by_requests(_requests(lower, processes, reads, disks), file_of),
+        _by_library(_of_library(lower, processes, disks)),
     )
     serves = Serves(**joined([serves for serves, _ in parts]))
     pieces = Pieces(**joined([pieces for _, pieces in parts]))
@@ -95,14 +100,15 @@ def read_by(lower: Trace, processes: Ints, rooms: bool = False) -> Reads:
     read."""
     calls = _calls(lower, processes, True, rooms, True)
     requests = _requests(lower, processes, True, True)
-    flags = np.concatenate([calls["open_flags"], requests.open_flags])
-    inode = np.concatenate([calls["inode"], requests.inode])
-    reading = np.concatenate([_reads(calls["call"]), requests.read])
-    size = np.concatenate([calls["result"], requests.result])
+    unread = np.zeros(len(_of_library(lower, processes)), np.int64)
+    flags = np.concatenate([calls["open_flags"], requests.open_flags, unread])
+    inode = np.concatenate([calls["inode"], requests.inode, unread])
+    reading = np.concatenate([_reads(calls["call"]), requests.read, unread > 0])
+    size = np.concatenate([calls["result"], requests.result, unread])
     return Reads(
-        device_key=np.concatenate([calls["dev"], requests.device_key]),
+        device_key=np.concatenate([calls["dev"], requests.device_key, unread + FILE_UNKNOWN]),
         inode=np.where((flags & OPEN_OF_DEVICE) != 0, 0, inode),
-        offset_bytes=np.concatenate([calls["offset_bytes"], requests.offset_bytes]),
+        offset_bytes=np.concatenate([calls["offset_bytes"], requests.offset_bytes, unread]),
         size_bytes=np.where(reading, size, 0),
         direct=reading & are_direct(lower, flags),
         reach_ns=longest_read(lower),
@@ -116,7 +122,9 @@ def durable_by(lower: Trace, processes: Ints, reads: bool) -> NDArray[np.bool_]:
     requests = _requests(lower, processes, reads, True)
     method = method_of_write(calls["open_flags"], calls["rwf"])
     written = (calls["call"] >= CALL_WRITE) & (calls["call"] < CALL_FSYNC)
-    return np.concatenate([written & (method != PLAIN), requests.method != PLAIN])
+    # Of a disk of Ceph, whether it has a cache is not told: a guest that asks for a flush gets it.
+    unknown = np.zeros(len(_of_library(lower, processes)), np.bool_)
+    return np.concatenate([written & (method != PLAIN), requests.method != PLAIN, unknown])
 
 
 def to_no_disk(lower: Trace, processes: Ints) -> int:
@@ -201,3 +209,27 @@ def _by_requests(found: Submissions, file_of: File) -> tuple[Serves, Pieces]:
         size_bytes=np.where(found.flush, 0, found.result),
     )
     return serves, pieces_of(found)
+
+
+def _of_library(lower: Trace, processes: Ints, disks: bool = True) -> ImageRequests:
+    """Those of disks of Ceph that were answered."""
+    found = image_requests_of(whole(lower))
+    own = np.isin(found.tgid, processes) & (found.end_ns >= 0) & disks
+    return found.rows(np.flatnonzero(own))
+
+
+def _by_library(found: ImageRequests) -> tuple[Serves, Pieces]:
+    none = np.zeros(len(found), np.int64)
+    serves = Serves(
+        begin_ns=found.begin_ns,
+        end_ns=found.end_ns,
+        key=pair_key(found.offset_bytes, found.size_bytes),
+        group=found.image,
+        shared=found.flush,
+        piece=none,
+        agent=found.tgid,
+        flush=found.flush,
+        offset_bytes=found.offset_bytes,
+        size_bytes=found.size_bytes,
+    )
+    return serves, Pieces(none, found.tid, found.begin_ns, found.end_ns, none, found.key)

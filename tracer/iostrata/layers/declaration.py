@@ -107,7 +107,7 @@ class Programs(Struct, frozen=True):
     They have nothing to see, and may be missing, unless one of ``mounts`` (file systems) is
     mounted, a ``disk`` whose name begins so is there, a thread of the kind ``thread`` was
     recorded, the machine is the upper one of one of the ``hops``, or serves by the hop ``serves``;
-    empty, 0: always.
+    empty, 0: always. ``library``: or unless a process has mapped what they look at.
     """
 
     prefix: str
@@ -116,6 +116,7 @@ class Programs(Struct, frozen=True):
     thread: int = 0
     hops: frozenset[str] = frozenset()
     serves: str = ""
+    library: bool = False
 
 
 class Visibility(Struct, frozen=True):

@@ -36,6 +36,8 @@ INITIATOR: Final = Declaration(
                 "iscsi_answered",
                 "rbd_sent",
                 "rbd_answered",
+                "librbd_sent",
+                "librbd_answered",
             ),
             "the network or the other machine; record that as well to tell them apart.",
             "#33691e",
@@ -61,6 +63,8 @@ INITIATOR: Final = Declaration(
     ranks=(
         Rank("initiator.submit", "initiator.submit", Depth.CARRIED),
         Rank("initiator.call", "initiator.call", Depth.CARRIED),
+        # Of a program's own library: there is no device's request around it.
+        Rank("librbd.call", "initiator.call", Depth.AWAY, asks=True),
         Rank("initiator.complete", "initiator.complete", Depth.CARRIED),
     ),
 )

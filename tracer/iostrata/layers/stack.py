@@ -26,6 +26,7 @@ from iostrata.layers.image import IMAGE
 from iostrata.layers.initiator import INITIATOR
 from iostrata.layers.iscsi import ISCSI
 from iostrata.layers.journal import JOURNAL
+from iostrata.layers.librbd import LIBRBD
 from iostrata.layers.lock import LOCK
 from iostrata.layers.nbd import NBD
 from iostrata.layers.network import NETWORK
@@ -77,6 +78,7 @@ LAYERS: Final = (
     NVME,
     ISCSI,
     RBD,
+    LIBRBD,
     NBD,
     TGT,
     DEVICE,

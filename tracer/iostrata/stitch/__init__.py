@@ -23,6 +23,7 @@ from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.cut import BEGUN, RUNNING, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
+from iostrata.stitch.librbd import ImageRequests, image_operations_of, image_requests_of
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.occupied import MOST_SLEEPS
 from iostrata.stitch.osd import (
@@ -50,7 +51,14 @@ from iostrata.stitch.reads import (
 )
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import FUA, OP_READ, OP_WRITE, Requests, requests_of
-from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST, Calls, rpc_calls_of
+from iostrata.stitch.rpc import (
+    FUSE_REQUEST,
+    LIBRBD_REQUEST,
+    NINEP_REQUEST,
+    OSD_REQUEST,
+    Calls,
+    rpc_calls_of,
+)
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
@@ -70,15 +78,15 @@ from iostrata.stitch.window import (
 
 __all__ = [
     "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FUA", "FURTHER", "FUSE_REQUEST",
-    "KINDS", "METHOD", "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES",
-    "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP",
-    "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "PLAIN", "RUNNING",
-    "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked", "Audit",
-    "Behind", "Calls", "Columns",
-    "Commits", "Downs", "Edges", "Idle", "Operations", "Owners", "Parts", "Pieces", "Reads",
-    "Requests", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Transfers", "Units",
-    "Window", "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of",
-    "downs_of", "exchange_key", "follow", "fuse_calls_of", "last_hit", "longest_read",
+    "KINDS", "LIBRBD_REQUEST", "METHOD", "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS",
+    "NO_PIECES", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE",
+    "OSD_OP", "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "PLAIN",
+    "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked",
+    "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "ImageRequests",
+    "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans",
+    "Stitched", "Submissions", "Transfers", "Units", "Window", "are_direct", "behind_cpus",
+    "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key", "follow",
+    "fuse_calls_of", "image_operations_of", "image_requests_of", "last_hit", "longest_read",
     "messages_of", "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of", "read_outside",
     "reads_of", "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch",
     "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of", "windows",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Containing, Ints, joined, pair_key
+from iostrata.stitch.librbd import image_calls_of
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.osd import osd_calls_of
 from iostrata.stitch.owners import Owners
@@ -24,7 +25,8 @@ TASK_INTERRUPTIBLE: Final = 1
 
 def calls_of(window: Window) -> Calls:
     """All that was asked of other machines, or of processes: of NFS, FUSE, 9p, and of OSDs."""
-    parts = [of(window) for of in (rpc_calls_of, fuse_calls_of, ninep_calls_of, osd_calls_of)]
+    kinds = (rpc_calls_of, fuse_calls_of, ninep_calls_of, osd_calls_of, image_calls_of)
+    parts = [of(window) for of in kinds]
     return Calls(**joined(parts))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at, pair_key
-from iostrata.stitch.rpc import OSD_REQUEST, Calls, calls_elsewhere
+from iostrata.stitch.rpc import LIBRBD_REQUEST, OSD_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.spans import Edges, SpanList, Spans
 from iostrata.stitch.window import Columns, Window
 
@@ -114,7 +114,12 @@ def handed_of(calls: Calls) -> Ints:
 
     NEVER: of other calls, which are waited for since they were sent.
     """
-    return np.where(calls.operation >= OSD_REQUEST, calls.begin_ns, NEVER)
+    return np.where(_of_osds(calls), calls.begin_ns, NEVER)
+
+
+def _of_osds(calls: Calls) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = calls.operation >= OSD_REQUEST
+    return found & (calls.operation < LIBRBD_REQUEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +181,7 @@ def awaited(transactions: Transactions, calls: Calls, caller: Ints) -> tuple[Tra
 
     ``caller``: the piece of each call. Before one is sent it is the piece's own.
     """
-    of_osds, handed = calls.operation >= OSD_REQUEST, handed_of(calls)
+    of_osds, handed = _of_osds(calls), handed_of(calls)
     calls = replace(calls, begin_ns=np.where(of_osds, calls.send_ns, calls.begin_ns))
     sub = np.flatnonzero(of_osds & (caller >= 0))
     if not len(sub) or not len(transactions.piece):

@@ -25,7 +25,9 @@ FUSE_REQUEST: Final = 1 << 16
 NINEP_REQUEST: Final = 1 << 17
 """From here on they are requests of 9p: its types of messages."""
 OSD_REQUEST: Final = 1 << 18
-"""And from here on, what one OSD of Ceph asks of another."""
+"""From here on, what one OSD of Ceph asks of another."""
+LIBRBD_REQUEST: Final = 1 << 19
+"""And from here on, what a program's library asks of the OSDs that have its disk."""
 NO_CONNECTION: Final = -1
 
 
@@ -176,11 +178,11 @@ def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, hindered: Hindered
     """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
     spans = SpanList()
     asks, waits = first_ask + np.arange(len(calls)), hindered.waits
-    ends = (FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST)
+    ends = (FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST, LIBRBD_REQUEST)
     kind = np.searchsorted(ends, calls.operation, side="right")
     remote = np.where(kind == 0, owner, -1)
     spans.add(remote, "rpc.queue", calls.begin_ns, calls.send_ns, asks)
-    rows = ("rpc.call", "fuse.call", "ninep.call", "osd.replicas")
+    rows = ("rpc.call", "fuse.call", "ninep.call", "osd.replicas", "librbd.call")
     away = np.array([RANK[row] for row in rows], np.int16)
     spans.add(owner, away[kind], calls.send_ns, calls.reply_ns, asks)
     spans.add(remote, "rpc.reply", calls.reply_ns, calls.end_ns, asks)

@@ -33,6 +33,7 @@ from iostrata.stitch.handing import handers, starters
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.kinds import Kinds
+from iostrata.stitch.librbd import spans_of_images, waiting_for_images
 from iostrata.stitch.osd import awaited as awaited_of_osds
 from iostrata.stitch.osd import edges_of_batches, handed_of, spans_of_store, transactions_of
 from iostrata.stitch.others import AHEAD, READ, Others
@@ -137,8 +138,10 @@ def stitch(window: Window) -> Stitched:
     caller = owners_of_calls(calls, owners)
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
+    caller = waiting_for_images(window, calls, caller)
     stored, held = awaited_of_osds(transactions_of(window), calls, caller)
     spans.extend(spans_of_store(stored))
+    spans.extend(spans_of_images(window))
     spans.extend(spans_of_calls(held, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
     first_sleep = numbers.sleep

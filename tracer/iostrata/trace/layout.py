@@ -120,6 +120,10 @@ POINTS: dict[str, int] = {
     "rpc_stream": 107,
     "svc_stream": 108,
     "nvmet_data": 109,
+    "librbd_request": 110,
+    "librbd_done": 111,
+    "librbd_sent": 112,
+    "librbd_answered": 113,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -232,6 +236,10 @@ STRUCT_OF: dict[str, str] = {
     "rpc_stream": "stream_event",
     "svc_stream": "stream_event",
     "nvmet_data": "nvme_data_event",
+    "librbd_request": "librbd_request_event",
+    "librbd_done": "uring_work_event",
+    "librbd_sent": "librados_event",
+    "librbd_answered": "librados_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -982,6 +990,31 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("request_key", "<u8", 16),
         ("ready_ns", "<u8", 24),
+    ),
+    "librbd_request_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("image_key", "<u8", 24),
+        ("offset_bytes", "<u8", 32),
+        ("size_bytes", "<u8", 40),
+        ("tgid", "<u4", 48),
+        ("flushes", "<u4", 52),
+    ),
+    "librados_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("number", "<u8", 16),
+        ("client", "<u8", 24),
+        ("object", "<u8", 32),
+        ("offset_bytes", "<u8", 40),
+        ("size_bytes", "<u4", 48),
+        ("tgid", "<u4", 52),
+        ("osd_number", "<i4", 56),
     ),
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hop to an OSD of Ceph: from a disk of the kernel's rbd, or from one that has copies made.
+"""The hop to an OSD of Ceph: from a disk of the kernel's rbd, or of a program's own
+(librbd), or from one that has copies made.
 
 Its wire key is the number of an operation with who numbers it: a client, by the number that the
 cluster gave to it, or an OSD. One for several copies has one number: which OSD each is for, both
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
-from iostrata.hops.ceph.unrecorded import not_recorded
+from iostrata.hops.ceph.unrecorded import answered_early, not_recorded
 from iostrata.hops.connections import whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.model import NotObserved
@@ -36,7 +37,8 @@ class Ceph(Hop):
         return serves_of(lower)
 
     def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
-        return not_recorded(links)
+        yield from not_recorded(links)
+        yield from answered_early(links)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

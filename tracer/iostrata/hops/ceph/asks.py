@@ -9,12 +9,12 @@ from iostrata.columns import AsOf, at, joined
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of, key_of
 from iostrata.hops.hop import Asks
 from iostrata.hops.translation import NO_KEY
-from iostrata.stitch import OP_READ, requests_of, suboperations_of, whole
+from iostrata.stitch import OP_READ, image_operations_of, requests_of, suboperations_of, whole
 from iostrata.trace import Trace
 
 
 def asks_of(upper: Trace) -> Asks:
-    return Asks(**joined([_of_disks(upper), _of_osds(upper)]))
+    return Asks(**joined([_of_disks(upper), _of_osds(upper), _of_programs(upper)]))
 
 
 def _of_disks(upper: Trace) -> Asks:
@@ -65,6 +65,24 @@ def _of_osds(upper: Trace) -> Asks:
         shared=none.astype(np.bool_),
         told_ns=asked.send_ns,
         heard_ns=asked.reply_ns,
+        offset_bytes=none,
+        size_bytes=none,
+    )
+
+
+def _of_programs(upper: Trace) -> Asks:
+    """By their library, for their own disks."""
+    made = image_operations_of(whole(upper))
+    none, client = np.zeros(len(made.number), np.int64), entity(made.client, CLIENT)
+    return Asks(
+        identity=made.key,
+        begin_ns=made.send_ns,
+        end_ns=made.reply_ns,
+        key=key_of(client, made.number),
+        group=group_of(client, made.osd),
+        shared=none.astype(np.bool_),
+        told_ns=made.send_ns,
+        heard_ns=made.reply_ns,
         offset_bytes=none,
         size_bytes=none,
     )

@@ -11,7 +11,7 @@ from iostrata.columns import Ints, distinct, one_of
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
 from iostrata.hops.hop import Link
 from iostrata.model import NotObserved
-from iostrata.stitch import suboperations_of, whole
+from iostrata.stitch import image_operations_of, suboperations_of, whole
 
 
 def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
@@ -28,12 +28,25 @@ def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
         window.columns("rbd_answered", "client", "osd_number"),
         suboperations_of(window),
     )
+    programs = image_operations_of(window)
     for asker, osd, row in (
         (entity(answered["client"], CLIENT), answered["osd_number"], "initiator.call"),
         (entity(copies.osd, OSD), copies.peer, "osd.replicas"),
+        (entity(programs.client, CLIENT), programs.osd, "initiator.call"),
     ):
         for number in _of_groups(lost, group_of(asker, osd), osd):
             yield NotObserved(f"osd.{number}", "it was not recorded, or not found", row)
+
+
+def answered_early(links: Sequence[Link]) -> Iterator[NotObserved]:
+    """What a library's cache has answered before an OSD had it."""
+    made = image_operations_of(whole(links[0].upper)) if links else None
+    if made is None:
+        return
+    early = np.count_nonzero(made.early)
+    if early:
+        what = f"{early} of {len(made.number)} operations were on their way when what they are of"
+        yield NotObserved("rbd cache", f"{what} was answered: who flushes waits for them", "")
 
 
 def _of_groups(lost: Ints, group: Ints, osd: Ints) -> list[int]:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that holds a virtual machine, and calls Ceph's libraries in the directory given.
+
+Told to (a line), it has a disk write and flush; messages lie in its memory as Ceph's do.
+"""
+
+import fcntl
+import os
+import struct
+import sys
+import threading
+from ctypes import CDLL, addressof, c_uint64, c_void_p, create_string_buffer
+
+KVM_CREATE_VM = 0xAE01
+OSD_OP, OSD_OPREPLY, PING = 42, 43, 70
+CLIENT, OSD = 4130, 2
+WRITE, SET_ALLOC_HINT = 0x2201, 0x2221
+V1 = "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb"
+V2 = "_ZN10ProtocolV213write_messageEP7Messageb"
+DISPATCH = "_ZN13DispatchQueue13fast_dispatchERKN5boost13intrusive_ptrI7MessageEE"
+
+machine = fcntl.ioctl(os.open("/dev/kvm", os.O_RDWR), KVM_CREATE_VM, 0)
+rbd, common = CDLL(f"{sys.argv[1]}/librbd.so.1"), CDLL(f"{sys.argv[1]}/libceph-common.so.2")
+kept: list[object] = []
+
+
+def memory(content: bytes) -> int:
+    """A place that has that for as long as the process lives."""
+    room = create_string_buffer(content, len(content))
+    kept.append(room)
+    return addressof(room)
+
+
+def step(opcode: int, offset: int, size: int) -> bytes:
+    return struct.pack("<HIQQQII", opcode, 0, offset, size, 0, 0, 0)
+
+
+def operation(name: bytes, *steps: bytes) -> bytes:
+    """As MOSDOp, version 8, is encoded: what comes before the object's locator has a fixed size."""
+    locator = struct.pack("<BBIQiII", 6, 3, 31, 1, -1, 0, 3) + b"abc" + bytes(8)
+    return (
+        bytes(99) + locator + struct.pack("<I", len(name)) + name
+        + struct.pack("<H", len(steps)) + b"".join(steps) + bytes(40)
+    )  # fmt: skip
+
+
+def message(kind: int, number: int, who: tuple[int, int], front: bytes, version: int = 8) -> int:
+    raw = memory(bytes(32) + struct.pack("<Q", memory(bytes(16) + front)))
+    part = memory(struct.pack("<QQII", 0, raw, 16, len(front)))
+    header = struct.pack(
+        "<QQHHHIIIHBQHH", 1, number, kind, 63, version, len(front), 0, 0, 0, *who, 0, 0
+    )
+    body = bytes(24) + header
+    body += bytes(104 - len(body)) + struct.pack("<QQQII", part, part, part, len(front), 1)
+    return memory(body)
+
+
+def send(function: str, message: int) -> None:
+    common[function](None, c_void_p(message), None, 0)
+
+
+def run(count: int) -> None:
+    name = b"rbd_data.10226b8b4567.00000000000000ff"
+    header = operation(b"rbd_header.10226b8b4567", step(WRITE, 0, 1))
+    for number in range(count):
+        parts = memory(struct.pack("<QQQQ", 0, 4096, 0, 8192))
+        one, other = c_void_p(0x10000 + 64 * number), c_void_p(0x20000 + 64 * number)
+        rbd.rbd_aio_writev(c_void_p(0x5000), c_void_p(parts), 2, c_uint64(255 << 22), one)
+        rbd.rbd_aio_write(c_void_p(0x5000), c_uint64(512), c_uint64(1024), None, other)
+        hinted = operation(name, step(SET_ALLOC_HINT, 0, 0), step(WRITE, 8192 * number, 12288))
+        send(V1 if number % 2 else V2, message(OSD_OP, number, (8, CLIENT), hinted))
+        send(V2, message(OSD_OP, 5000, (8, CLIENT), header))
+        send(V2, message(OSD_OP, 5001, (8, CLIENT), hinted, 7))
+        send(V2, message(PING, 5002, (8, CLIENT), hinted))
+        answer = c_uint64(message(OSD_OPREPLY, number, (4, OSD), bytes(8)))
+        common[DISPATCH](None, c_void_p(addressof(answer)))
+        rbd.rbd_aio_get_return_value(one)
+        rbd.rbd_aio_flush(c_void_p(0x5000), other)
+        rbd.rbd_aio_get_return_value(other)
+
+
+print("up", flush=True)
+for line in sys.stdin:
+    thread = threading.Thread(target=run, args=(int(line),))
+    thread.start()
+    thread.join()
+    print("done", flush=True)
