@@ -631,9 +631,9 @@ struct task_event {
 struct throttle_event {
 	EVENT_HEADER;
 	unsigned long long since_ns;     /* runnable */
-	unsigned long long throttled_ns; /* for how long of that at least its group was throttled */
+	unsigned long long throttled_ns; /* for how long of that at least a limit kept it */
 	unsigned int subject_tid;
-	unsigned int pad;
+	unsigned int own; /* 1: its own runtime (SCHED_DEADLINE), and no group's quota */
 	/* Which group's limit it was: its id, and above CGROUP_ID_BITS of that the number of the
 	 * hierarchy, which is 0 in version 2; 0: not known. */
 	unsigned long long cgroup;

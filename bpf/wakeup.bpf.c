@@ -142,12 +142,12 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 	__u64 since_ns = runnable_since(thread), idle_ns = 0;
 	union event *e;
 
-	if (since_ns)
-		throttle_end(thread, task, since_ns, now_ns);
 	/* Let go while it was leaving: after its last look at what it waits for, before it was off
 	 * the CPU, which looking for another task delays (newidle_balance of kernel/sched/fair.c). */
 	if (thread->off_state && !thread->wake_ns && thread->let_go)
 		since_ns = thread->wake_ns = thread->off_ns;
+	if (since_ns)
+		throttle_end(thread, task, since_ns, now_ns);
 	if (filter.who)
 		idle_ns = waited_tell(thread, since_ns, now_ns);
 	if (unlikely(thread->submits))
@@ -226,7 +226,7 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	if (thread->pooled && thread->off_state)
 		worker_sleeps(thread, task);
 	thread->stack = filter.why && !preempted ? stack_of(ctx) : -1;
-	if (!thread->off_state)
+	if (!thread->off_state || thread->let_go)
 		throttle_begin(thread, task);
 	if (is_useless(thread))
 		forget(thread, task);

@@ -103,8 +103,15 @@ def test_a_kernel_worker_writes_somebodys_data(tmp_path: Path) -> None:
     assert found["device.data"] == {"neighbour/noisy": 250_300, "writer": 249_700}
 
 
-@pytest.mark.parametrize("group", [NOISY, 0])
-def test_whose_quota_it_was(group: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "who", "shown"),
+    [
+        ({"cgroup": NOISY}, "cpu.max/noisy", "behind cpu.max in /noisy"),
+        ({"own": 1}, "SCHED_DEADLINE", "behind SCHED_DEADLINE"),
+        ({}, "unknown", ""),
+    ],
+)
+def test_whose_quota_it_was(limit: dict[str, int], who: str, shown: str, tmp_path: Path) -> None:
     world = World()
     writer = Writer(world, WRITER, DISK, 1_000_000)
     writer.enter()
@@ -112,16 +119,17 @@ def test_whose_quota_it_was(group: int, tmp_path: Path) -> None:
     since = writer.now
     writer.preempted(100_000)
     world.emit("sched_throttled", writer.now, WRITER, since_ns=since, throttled_ns=60_000,
-               subject_tid=WRITER, cgroup=group)  # fmt: skip
+               subject_tid=WRITER, **limit)  # fmt: skip
     world.emit("sched_ran", writer.now, 0, begin_ns=since, end_ns=writer.now, tgid=500, ran_cpu=1,
                process=b"hog")  # fmt: skip
     writer.cpu(5_000)
     write_of(writer)
     found = told(analysed(world, tmp_path / "machine"))
-    assert found["throttle.cpu"] == {"cpu.max/noisy" if group else "unknown": 60_000}
+    assert found["throttle.cpu"] == {who: 60_000}
     (one,) = timelines(open_recording(tmp_path / "machine"), Choice(slowest=1)).timelines
-    shown = waterfall.render([one], Quality(), 120, True, 9).plain
-    assert ("behind cpu.max in /noisy" in shown) == bool(group)
+    page = waterfall.render([one], Quality(), 120, True, 9).plain
+    behind = [line for line in page.splitlines() if "behind" in line and "throttle.cpu" in line]
+    assert [shown in line for line in behind] == ([True] if shown else [])
 
 
 def test_whose_limit_held_a_request_back(tmp_path: Path) -> None:

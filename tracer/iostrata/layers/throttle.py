@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of control groups: what they keep a write from, although there is room."""
+"""Limits: what they keep a write from, although there is room."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ THROTTLE: Final = Declaration(
         Row(
             "throttle.cpu",
             "OS",
-            "runnable, but its control group has used up its CPU quota",
+            "runnable, but its group's CPU quota, or its own runtime, is used up",
             ("sched_throttled",),
-            "`cpu.max` is too low for what runs in that group: see nr_throttled in its `cpu.stat`.",
+            "`cpu.max` is too low for what runs in that group: see nr_throttled in its `cpu.stat`; "
+            "or a SCHED_DEADLINE thread's runtime (`chrt -d -p PID`) for what it does in a period.",
             "#6d4c41",
             "wake",
-            cause="throttled by a control group",
+            cause="throttled by a limit",
             contended=True,
         ),
         Row(
@@ -28,7 +29,7 @@ THROTTLE: Final = Declaration(
             "`io.max` (or `blkio.throttle.*`) is too low for what that group writes.",
             "#795548",
             "queue",
-            cause="throttled by a control group",
+            cause="throttled by a limit",
             contended=True,
         ),
     ),

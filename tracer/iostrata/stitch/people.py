@@ -20,6 +20,8 @@ from iostrata.trace import Points, Trace
 IDLE: Final = "idle"
 NOBODY: Final = -1
 """It is not known who."""
+OWN_RUNTIME: Final = -1
+"""In place of the control group whose limit it was: the thread's own (SCHED_DEADLINE)."""
 STEPS: Final = (1, 5, 25, 100)
 """To so many percent each one's share of a work is told."""
 MOST_CROWDS: Final = 400
@@ -99,10 +101,12 @@ class People:
         return at(numbers, one)
 
     def limits(self, name: str, cgroup: Ints) -> Ints:
-        """The limit of that name of each of some groups (0: not known)."""
+        """The limit of that name of each of some groups (0: not known; OWN_RUNTIME)."""
         found = np.full(len(cgroup), NOBODY)
         for group in distinct(cgroup[cgroup != 0]).tolist():
-            found[cgroup == group] = self.number(name, group)
+            own = group == OWN_RUNTIME
+            number = self.number("SCHED_DEADLINE", 0) if own else self.number(name, group)
+            found[cgroup == group] = number
         return found
 
     def crowds(self, count: int, work: Ints, who: Ints, weight: Ints) -> Ints:

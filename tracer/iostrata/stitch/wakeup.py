@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, joined
 from iostrata.layers import STACK
+from iostrata.stitch.people import OWN_RUNTIME
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_TIMER
@@ -31,8 +32,8 @@ class Sleeps:
     ``waker``: -1 where nobody was seen to end the sleep, which then lasts until ``on_ns``.
     ``context``: an ``enum wake_context``; ``waker_cpu``: where it is known. ``cpu``: on which
     it ran again; ``idle_ns``: since when that had had nothing to do, 0: it had, or not known.
-    ``throttled_ns``: for how long of the wait for a CPU its control group's quota was used up;
-    ``limit``: which group's that is, 0: not told.
+    ``throttled_ns``: for how long of the wait for a CPU its control group's quota, or its own
+    runtime, was used up; ``limit``: which group's that is, 0: not told, OWN_RUNTIME.
     ``other_work``: 1: of a worker of the kernel's pools, that it was at another work than the one
     that it had slept in before; ``waker_other_work``: so was its waker, when that let it go.
     ``met``: 1: so it may have been, when it was first met after this sleep.
@@ -128,8 +129,7 @@ def _resumed(window: Window) -> Sleeps:
     on, state = resumes["time_ns"], resumes["state"]
     unseen = (resumes["wake_ns"] == 0) & (state != 0)
     unknown = np.zeros(len(on), np.int64)
-    group = ["cgroup"] if "cgroup" in window.trace.points["sched_throttled"].fields else []
-    kept = window.columns("sched_throttled", "subject_tid", "throttled_ns", *group)
+    kept = _kept(window)
     throttled = AsOf(kept["subject_tid"], kept["time_ns"]).at_or_before(resumes["subject_tid"], on)
     throttled = np.where(at(kept["time_ns"], throttled) == on, throttled, -1)
     return Sleeps(
@@ -144,11 +144,21 @@ def _resumed(window: Window) -> Sleeps:
         cpu=resumes["cpu"],
         idle_ns=resumes.get("idle_ns", unknown),
         throttled_ns=np.maximum(at(kept["throttled_ns"], throttled), 0),
-        limit=np.maximum(at(kept["cgroup"], throttled), 0) if group else unknown,
+        limit=np.where(throttled >= 0, at(kept["limit"], throttled), 0),
         other_work=resumes.get("other_work", unknown),
         waker_other_work=resumes.get("waker_other_work", unknown),
         met=unknown,
     )
+
+
+def _kept(window: Window) -> dict[str, Ints]:
+    """How long limits kept threads, and which did: ``limit``, as that of ``Sleeps``."""
+    fields = window.trace.points["sched_throttled"].fields
+    told = [name for name in ("cgroup", "own") if name in fields]
+    kept = window.columns("sched_throttled", "subject_tid", "throttled_ns", *told)
+    none = np.zeros(len(kept["time_ns"]), np.int64)
+    own = kept.get("own", none) > 0
+    return kept | {"limit": np.where(own, OWN_RUNTIME, kept.get("cgroup", none))}
 
 
 def at_rest(sleeps: Sleeps, rows: Ints) -> NDArray[np.bool_]:

@@ -697,7 +697,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("since_ns", "<u8", 16),
         ("throttled_ns", "<u8", 24),
         ("subject_tid", "<u4", 32),
-        ("pad", "<u4", 36),
+        ("own", "<u4", 36),
         ("cgroup", "<u8", 40),
     ),
     "transport_event": (
