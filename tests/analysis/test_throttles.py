@@ -89,7 +89,7 @@ def test_that_asynchronous_requests_were_held_back_is_said(held: bool, tmp_path:
     submit(world, DISK, KWORKER, 80_000, request, held=held, cgroup=4711 * held)
     world.builder.cgroup(4711, "/limited").write(tmp_path / "machine")
     found = analyse(open_recording(tmp_path / "machine"))
-    told = [gap for gap in found.quality.not_observed if gap.layer == "throttle.io"]
+    told = [gap for gap in found.quality.not_observed if gap.layer == "limits by io.max"]
     what = "what io.max of /limited held back of libaio's and io_uring's requests"
-    assert told == ([NotObserved("throttle.io", what, "unattributed")] if held else [])
+    assert told == ([NotObserved("limits by io.max", what, "unattributed")] if held else [])
     assert found.residual_ns.sum() > 50_000

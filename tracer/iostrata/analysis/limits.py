@@ -58,7 +58,7 @@ def held_back(
     groups = (trace.facts.cgroups.get(key, "") for key in sorted(held.values("cgroup")))
     where = ", ".join(filter(None, groups))
     what = f"what io.max{where and f' of {where}'} held back of libaio's and io_uring's requests"
-    yield NotObserved("throttle.io", what, "unattributed")
+    yield NotObserved("limits by io.max", what, "unattributed")
 
 
 def _frozen(trace: Trace, asleep_ns: Counter[int], least: float, row: str) -> Iterator[NotObserved]:
