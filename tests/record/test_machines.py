@@ -55,10 +55,13 @@ def test_both_are_recorded(far: Far, capfd: pytest.CaptureFixture[str]) -> None:
     found = recorded()
     assert found["command"] == list(command)
     assert found["exit_status"] == 3
+    facts = [machine.pop("facts") for machine in found["machines"]]
     assert found["machines"] == [
         {"name": name, "role": name, "directory": name} for name in ("guest", "server")
     ]
-    for name in names("machines"):
+    for name, of_machine in zip(names("machines"), facts, strict=True):
+        files = {file.name: file.stat().st_size for file in Path(f"out/{name}/facts").iterdir()}
+        assert {fact: told["size"] for fact, told in of_machine.items()} == files
         rows = exchanges(name)
         assert len(rows) >= 23
         assert all(sent <= received for sent, _, received in rows)
