@@ -49,7 +49,8 @@ class Costs:
 
     ``r2t``: from the target's having the command until it had the data that it asked for; 0: all
     went with the command. ``slept``: the backend is a file, for which the thread sleeps.
-    ``preempted``: the thread has the command, and no CPU to carry it out.
+    ``preempted``: the thread has the command, and no CPU to carry it out. ``woken``: so long
+    before the command came, the thread was woken for what has no event, and is still at that.
     """
 
     queue: int = 700
@@ -65,6 +66,7 @@ class Costs:
     complete: int = 2_000
     slept: bool = False
     preempted: int = 0
+    woken: int = 0
 
 
 def drawn(random: Random, slept: bool = False, large: bool = False) -> Costs:
@@ -240,7 +242,7 @@ class Session:
             self._sleeps(there, 300)
             begun = there + 300 + RECEIVED
             self.idle_ns, there = begun + WOKEN, begun + costs.r2t
-        self._sleeps(there, costs.runqueue)
+        self._sleeps(there - costs.woken, costs.runqueue)
         execute = there + costs.runqueue + costs.parse + costs.preempted
         # What was there already when it had been at another command is taken up at once.
         key = world.pointer("cmd", begun, execute + 10_000_000)
@@ -263,12 +265,13 @@ class Session:
         if answers:
             world.emit("target_sent", answer, tid + 1, command_key=key)
         own["wakeup.runqueue"] += costs.preempted
-        own["target"] = answer - there - costs.runqueue - sum(own.values())
-        own |= Counter({"target.queue": costs.runqueue})
+        taken = begun if costs.woken else there + costs.runqueue
+        own["target"] = answer - taken - sum(own.values())
+        own |= Counter({"target.queue": 0 if costs.woken else costs.runqueue})
         if costs.r2t:
             own |= Counter({"network.r2t": costs.r2t, "network.there": begun - sent})
         else:
-            own["network.there"] = costs.there
+            own["network.there"] = (begun if costs.woken else there) - sent
         account += Counter({self._row(row): ns for row, ns in own.items()})
         return answer
 

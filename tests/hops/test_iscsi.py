@@ -66,6 +66,42 @@ def test_a_receiver_without_a_cpu_is_in_its_run_queue(tmp_path: Path) -> None:
     same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
 
 
+@pytest.mark.parametrize("submit", [8_100, 200_000])
+def test_a_receiver_that_was_woken_for_something_else(tmp_path: Path, submit: int) -> None:
+    """Before the command was issued, or then but before it was sent: the command is the network's
+    until it is read."""
+    random, session, places = Random(6), pair(), offsets()
+    writer = session.writer()
+    for number in range(40):
+        # As long to it as from it: causality finds the very relation of the clocks.
+        costs = Costs(submit=8_100)
+        if number % 3 == 1:
+            costs = replace(costs, submit=submit, woken=150_000)
+        writer.now += random.randint(1_000, 900_000)
+        session.write(writer, next(places), costs)
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(40, 40)]
+    same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
+
+
+def test_a_receiver_that_read_another_command_first(tmp_path: Path) -> None:
+    """It was woken once this one was sent, for one of which it has to ask for data."""
+    random, session, places = Random(7), pair(), offsets()
+    writer, world = session.writer(), session.target.world
+    for number in range(40):
+        # As long to it as from it: causality finds the very relation of the clocks.
+        costs = Costs(submit=8_100, woken=30_000 if number % 3 == 1 else 0)
+        writer.now += random.randint(1_000, 900_000)
+        session.write(writer, next(places), costs)
+        if costs.woken:
+            began = world.builder._rows["target_sequencer_start"][-1]["time_ns"] - 5_000
+            told = {"command_key": 0xFFFF_8882_0000_0000, "itt": 0x99, "opcode": 0x2A}
+            world.emit("target_sequencer_start", began, session.receiver.tid, **told)
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert followed(found) == [(40, 40)]
+    same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
+
+
 def rounds(random: Random, sessions: list[Session], count: int = 25) -> list[Writer]:
     writers = [session.writer() for session in sessions]
     for _ in range(count):
@@ -235,7 +271,7 @@ def test_a_connection_that_ends_takes_its_answers_with_it(tmp_path: Path, receiv
     session, places = pair(), offsets()
     writer = session.writer()
     # As long to the target as from it, so that causality finds the very relation of the clocks.
-    costs = Costs(submit=9_000)
+    costs = Costs(submit=5_600)
     for number in range(12):
         if number % 5 == 2:
             session.interrupted(writer, next(places), costs, received, 5_000_000, 3_000_000_000)

@@ -9,9 +9,9 @@ apart. A command whose tag was not seen is known by its place on the disk, if on
 from __future__ import annotations
 
 from iostrata.hops.connections import ports_of, whole_number
-from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.hops.hop import Asks, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.iscsi.asks import asks_of
-from iostrata.hops.iscsi.crossing import crossing_of
+from iostrata.hops.iscsi.crossing import completed, crossing_of
 from iostrata.hops.iscsi.serves import serves_of
 from iostrata.hops.targets import read_by
 from iostrata.stitch import Pieces, Reads, Spans
@@ -31,6 +31,9 @@ class Iscsi(Hop):
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower, self.reads)
+
+    def completed(self, link: Link) -> Pairs:
+        return completed(link)
 
     def read(self, link: Link) -> Reads:
         return read_by(link)

@@ -9,16 +9,47 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.carried import all_of, begun_of, carried
-from iostrata.hops.hop import Held, Link
-from iostrata.stitch import Spans
+from iostrata.hops.hop import Held, Link, Pairs
+from iostrata.stitch import Spans, sleeps_of
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
-    """The response is on its way once it is with the connection."""
-    row, serve = link.served(held.ask)
+    """A command is there since the target's thread was woken for it; the response is on its way
+    once it is with the connection."""
+    row, pair = link.paired(held.ask)
+    serve = link.pairs.serve[pair]
     last, ends = held.last_ns.copy(), link.lower.pieces.end_ns[link.serves.piece[serve]]
     np.maximum.at(last, row, link.clock.to_upper(ends))
-    return carried(link, replace(held, last_ns=last), "target.queue", _asked_for)
+    first, begin, woken = held.first_ns.copy(), link.begin_ns.copy(), _woken(link, serve)
+    mine = np.flatnonzero((woken >= 0) & (link.pairs.since_ns[pair] < begin[serve]))
+    begin[serve[mine]] = woken[mine]
+    np.minimum.at(first, row[mine], woken[mine])
+    held = replace(held, first_ns=first, last_ns=last)
+    return carried(replace(link, begin_ns=begin), held, "target.queue", _asked_for)
+
+
+def completed(link: Link) -> Pairs:
+    """A thread that was woken before the command was sent was woken for something else, of which
+    there may be no event: it is at the command since it read it."""
+    pairs = link.pairs
+    told, woken = link.asks.told_ns[pairs.ask], _woken(link, pairs.serve)
+    elsewhere = (woken >= 0) & (woken < told - link.clock.bound_ns)
+    read = link.begin_ns[pairs.serve]
+    return replace(pairs, since_ns=np.where(elsewhere, read, pairs.since_ns))
+
+
+def _woken(link: Link, serve: Ints) -> Ints:
+    """When who read some commands was woken, in the upper's clock, -1: it was at it, or waited for
+    data of the command after that."""
+    if not len(serve):
+        return serve
+    pieces, piece = link.lower.pieces, link.serves.piece[serve]
+    tid, on = pieces.tid[piece], pieces.begin_ns[piece]
+    sleeps = sleeps_of(link.meanwhile(int(on.min()) - 1, int(on.max()) + 2))
+    sleeps = sleeps.rows(np.flatnonzero(sleeps.asleep))
+    slept = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(tid, on)
+    known = (on < link.serves.begin_ns[serve]) & (at(sleeps.on_ns, slept) == on)
+    return np.where(known, link.clock.to_upper(at(sleeps.wake_ns, slept)), -1)
 
 
 def _asked_for(link: Link, serve: Ints) -> Ints:

@@ -16,17 +16,19 @@ from iostrata.stitch import Columns, Pieces, sleeps_of, whole
 from iostrata.trace import Trace
 
 SYNCHRONIZE_CACHE: Final = (0x35, 0x91)
+BEGIN: Final = "target_sequencer_start"
 READ: Final = (0x08, 0x28, 0xA8, 0x88)
 
 
 def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
-    """A serve begins as the last of its data is there; its piece, as a thread takes that up.
+    """A serve begins as the last of its data is there, or as the command was read, with all of it;
+    its piece, as a thread takes that up: it may have been woken for something else.
 
     The serve ends with the command, the piece as the response is with the connection: the
     initiator may have that before the sender returns. ``reads``: with what reads.
     """
     window = whole(lower)
-    begun = window.columns("target_sequencer_start", "tid", "command_key", "itt")
+    begun = window.columns(BEGIN, "tid", "command_key", "itt")
     done = window.columns(
         "target_cmd_complete", "command_key", "itt", "connection", "ends", "offset_bytes",
         "size_bytes", "opcode",
@@ -71,7 +73,8 @@ def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints
     """Who carries each command out, when the last of its data was there, and was taken up.
 
     A thread that had to wait for some of it slept since it was at another command: who let it go
-    on was the data. If it did not sleep, all was there when it came to it.
+    on was the data, of a command that it had read. What it was woken for before, nothing tells
+    here. If it did not sleep, all was there when it came to it.
     """
     if not len(end_ns):
         # Mostly it is no target: nobody's sleep is asked for.
@@ -80,14 +83,24 @@ def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints
     work = window.columns("target_work", "tid", "request_key")
     tid, execute = taken_up(work, begun["command_key"], begun, end_ns)
     before = at(work["time_ns"], AsOf(work["tid"], work["time_ns"]).at_or_before(tid, execute - 1))
+    before = np.maximum(before, _others(window.columns(BEGIN, "tid"), tid, begun, execute))
     sleeps = sleeps_of(window)
     asleep = sleeps.rows(np.flatnonzero(sleeps.asleep))
     slept = AsOf(asleep.tid, asleep.on_ns).at_or_before(tid, execute)
     waited = at(asleep.off_ns, slept) >= np.maximum(before, 0)
     waited &= slept >= 0
     at_once = np.maximum(begun["time_ns"], before)
-    there = np.where(waited, at(asleep.wake_ns, slept), at_once)
+    for_data = waited & (at(asleep.off_ns, slept) >= begun["time_ns"])
+    there = np.where(for_data, at(asleep.wake_ns, slept), at_once)
     return tid, there, np.where(waited, at(asleep.on_ns, slept), at_once)
+
+
+def _others(every: Columns, tid: Ints, begun: Columns, until_ns: Ints) -> Ints:
+    """When each thread had last read another command, of which it may have to ask for data."""
+    read = AsOf(every["tid"], every["time_ns"])
+    last = at(every["time_ns"], read.at_or_before(tid, until_ns - 1))
+    earlier = at(every["time_ns"], read.at_or_before(tid, begun["time_ns"] - 1))
+    return np.where(last == begun["time_ns"], earlier, last)
 
 
 def _answered(lower: Trace, begun: Columns, end_ns: Ints) -> Ints:
@@ -95,7 +108,7 @@ def _answered(lower: Trace, begun: Columns, end_ns: Ints) -> Ints:
     it was complete."""
     window = whole(lower)
     sent = window.columns("target_sent", "command_key")
-    every = window.columns("target_sequencer_start", "command_key")
+    every = window.columns(BEGIN, "command_key")
     key, begin = begun["command_key"], begun["time_ns"]
     again = AsOf(every["command_key"], every["time_ns"]).at_or_after(key, begin + 1)
     until = np.where(again >= 0, at(every["time_ns"], again), NEVER)
