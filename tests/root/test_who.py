@@ -132,7 +132,9 @@ def test_who_had_the_cpu(disk: Path, noisy: Path) -> None:
     injected = sum(found.values()) - sum(found[name] for name in others)
     assert injected > 20_000
     assert found[noisy.name] >= NAMED * injected, found
-    assert found[noisy.name] > 0.8 * sum(found.values()), found
+    # Nor is what a hypervisor takes to wake a CPU that was idle.
+    awake = sum(found.values()) - found.get("idle", 0.0)
+    assert found[noisy.name] > 0.6 * awake, found
 
 
 def test_whose_requests_were_ahead(disk: Path, noisy: Path) -> None:
