@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, at, joined
+from iostrata.columns import AsOf, Ints, at, joined
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of, key_of
 from iostrata.hops.hop import Asks
 from iostrata.hops.translation import NO_KEY
@@ -54,35 +54,32 @@ def _of_disks(upper: Trace) -> Asks:
 def _of_osds(upper: Trace) -> Asks:
     """For copies."""
     asked = suboperations_of(whole(upper))
-    none, mine = np.zeros(len(asked.number), np.int64), entity(asked.osd, OSD)
-    return Asks(
-        identity=asked.key,
-        begin_ns=asked.send_ns,
-        end_ns=asked.reply_ns,
-        # Of an OSD that is not known the others do not know it either.
-        key=np.where(asked.osd >= 0, key_of(mine, asked.number), NO_KEY),
-        group=group_of(mine, asked.peer),
-        shared=none.astype(np.bool_),
-        told_ns=asked.send_ns,
-        heard_ns=asked.reply_ns,
-        offset_bytes=none,
-        size_bytes=none,
-    )
+    mine = entity(asked.osd, OSD)
+    # Of an OSD that is not known the others do not know it either.
+    key = np.where(asked.osd >= 0, key_of(mine, asked.number), NO_KEY)
+    return _sent(asked.key, key, group_of(mine, asked.peer), asked.send_ns, asked.reply_ns)
 
 
 def _of_programs(upper: Trace) -> Asks:
     """By their library, for their own disks."""
     made = image_operations_of(whole(upper))
-    none, client = np.zeros(len(made.number), np.int64), entity(made.client, CLIENT)
+    client = entity(made.client, CLIENT)
+    key, group = key_of(client, made.number), group_of(client, made.osd)
+    return _sent(made.key, key, group, made.send_ns, made.reply_ns)
+
+
+def _sent(identity: Ints, key: Ints, group: Ints, send_ns: Ints, reply_ns: Ints) -> Asks:
+    """Those that last from when they were sent until they were answered."""
+    none = np.zeros(len(key), np.int64)
     return Asks(
-        identity=made.key,
-        begin_ns=made.send_ns,
-        end_ns=made.reply_ns,
-        key=key_of(client, made.number),
-        group=group_of(client, made.osd),
+        identity=identity,
+        begin_ns=send_ns,
+        end_ns=reply_ns,
+        key=key,
+        group=group,
         shared=none.astype(np.bool_),
-        told_ns=made.send_ns,
-        heard_ns=made.reply_ns,
+        told_ns=send_ns,
+        heard_ns=reply_ns,
         offset_bytes=none,
         size_bytes=none,
     )
