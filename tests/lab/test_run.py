@@ -19,7 +19,7 @@ from iostrata.lab.fault import Strike
 from iostrata.lab.pace import Pace
 from iostrata.lab.read import read_scenario
 from iostrata.lab.record import record
-from iostrata.lab.run import RoundResult, run
+from iostrata.lab.run import RoundResult, planned, run
 from iostrata.lab.workload import Witness
 from iostrata.record import Plan
 from tests.lab.scenarios import document, path_document, write
@@ -94,3 +94,25 @@ def test_what_a_fault_needs_beforehand_is_done_before_it_is_recorded(
     (workload,) = scenario.rounds()
     stage._struck(lab, workload, scenario.faults[0], tmp_path, Heard())
     assert done == ["echo 0 >online", "recorded"]
+
+
+def test_an_injection_is_compared_with_a_round_of_its_own_waits(tmp_path: Path) -> None:
+    """Each pair one after the other; what is compared shares a round where it can."""
+    found = document()
+    (first,) = found["injections"]
+    found["injections"] += [
+        {**first, "name": "another"},
+        {**first, "name": "quick", "steady": False},
+    ]
+    found |= {"steady": {"slow": {"completion_ns": 9}}, "checks": {"pairs": 2}}
+    scenario = read_scenario(write(found, tmp_path))
+    (workload,) = scenario.rounds()
+    assert [each.name for each in planned(scenario, workload, ())] == [
+        *("fdatasync", "quick.1", "fdatasync-steady.1", "delay.1", "another.1"),
+        *("fdatasync.2", "quick.2", "fdatasync-steady.2", "delay.2", "another.2"),
+    ]
+    wanted = [each.name for each in planned(scenario, workload, ["delay"])]
+    assert wanted == ["fdatasync", *("fdatasync-steady.1", "delay.1"),
+                      *("fdatasync-steady.2", "delay.2")]  # fmt: skip
+    plain = read_scenario(write(document(), tmp_path))
+    assert [each.name for each in planned(plain, workload, ())] == ["fdatasync", "delay"]

@@ -189,6 +189,16 @@ WRONG: dict[str, tuple[Spoil, str, str]] = {
         "injections[0].replace: Object contains unknown field `delay`",
         "keys of the step slow",
     ),
+    "keys of no step in the rounds of injections": (
+        lambda found: found.update(steady={"slwo": {"completion_ns": 9}}),
+        "steady: there is no step slwo",
+        "did you mean slow?",
+    ),
+    "an unknown key in the rounds of injections": (
+        lambda found: found.update(steady={"slow": {"delay": 9}}),
+        "steady: Object contains unknown field `delay`",
+        "give keys of steps",
+    ),
     "an injection into an unknown row": (
         lambda found: found["injections"][0].update(rows=["device.dat"]),
         "injections[0].rows: there is no row device.dat",

@@ -66,6 +66,16 @@ def lab(
             help="Run this one of the scenario's rounds, and what it is compared with; repeatable.",
         ),
     ] = None,
+    pairs: Annotated[
+        int,
+        typer.Option(
+            "--pairs",
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="Each injection so many times, each beside a round without it: their medians.",
+        ),
+    ] = 0,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the machines standing.")] = False,
     json: options.JsonOnly = "",
     quiet: options.Quiet = False,
@@ -85,6 +95,7 @@ def lab(
       iostrata lab down                      end the one that was left standing
       iostrata lab down local.1 nfs.2        or these of several
       iostrata lab run kvm-nfs --round vcpu  one of its rounds
+      iostrata lab run nfs --pairs 3         injections as medians of pairs
     """
     story, names = Story(quiet, alone=True), words or []
     if kernel:
@@ -95,9 +106,10 @@ def lab(
             return _list()
         case Action.RUN:
             wishes = Wishes(json=json)
-            chosen = _scenario(names, action, kernel)
+            scenario, name = _scenario(names, action, kernel)
+            scenario = laboratory.with_pairs(scenario, pairs) if pairs else scenario
             with story:
-                result = laboratory.run(*chosen, story, keep, only or ())
+                result = laboratory.run(scenario, name, story, keep, only or ())
             return _show(result, wishes)
         case Action.UP:
             laboratory.up(*_scenario(names, action, kernel), story)

@@ -8,11 +8,11 @@ from iostrata.lab.kernels import SUITES, check_series
 from iostrata.lab.listen import LabListener
 from iostrata.lab.read import ScenarioError, find_scenario, scenarios
 from iostrata.lab.run import MachineResult, Result, RoundResult, run, up
-from iostrata.lab.scenario import Scenario, with_kernel
+from iostrata.lab.scenario import Scenario, with_kernel, with_pairs
 from iostrata.lab.standing import execute, find_machine, take_down
 
 __all__ = [
     "SUITES", "Check", "LabListener", "MachineResult", "Result", "RoundResult", "Scenario",
     "ScenarioError", "check_series", "execute", "find_machine", "find_scenario", "run", "scenarios",
-    "take_down", "up", "with_kernel",
+    "take_down", "up", "with_kernel", "with_pairs",
 ]  # fmt: skip

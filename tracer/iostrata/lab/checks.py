@@ -62,6 +62,14 @@ class Measured:
     waited_ns: float = 0.0
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A round with an injection, and one without it."""
+
+    delayed: Measured
+    plain: Measured
+
+
 def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
     """The layers that a machine's recorder must see, at least partly."""
     for verdict in verdicts(probes):
@@ -200,9 +208,7 @@ def _longest_pause_ns(writes: Writes) -> int:
     return int(max(writes_ns.max(initial=0), calls_ns.max(initial=0)))
 
 
-def of_injection(
-    wanted: Checks, injection: Injection, delayed: Measured, plain: Measured
-) -> Iterator[Check]:
+def of_injection(wanted: Checks, injection: Injection, pairs: Sequence[Pair]) -> Iterator[Check]:
     """Where the injected delay was found: in its rows, and in which other row most.
 
     What the kernel itself knows of one round needs no other: all else may take longer, too.
@@ -210,14 +216,77 @@ def of_injection(
     took longer by one factor, so may each. Beyond that it is no more than what the means of a
     round's own parts differ by; as much is allowed for. Who waits for a CPU in a machine may do so
     for as much longer as that machine itself waited for one of this. All is said.
+
+    Of several pairs each share, and what it is allowed, is the median of theirs.
     """
-    if delayed.kept_ns is not None:
-        yield from _of_kept(wanted, injection, delayed.breakdown, delayed.kept_ns)
+    compared: list[_Compared] = []
+    for pair in pairs:
+        if pair.delayed.kept_ns is not None:
+            yield from _of_kept(wanted, injection, pair.delayed.breakdown, pair.delayed.kept_ns)
+            continue
+        match _compared(injection, pair):
+            case Check() as undelayed:
+                yield undelayed
+            case shares:
+                compared.append(shares)
+    if not compared:
         return
+    delay_ns = median(each.delay_ns for each in compared)
+    varies = median(each.varies for each in compared)
+    share, among = _middle([each.found for each in compared])
+    yield Check(
+        "found in " + ", ".join(injection.rows),
+        share >= wanted.found - varies,
+        f"{share:.2%} of {duration(delay_ns)}{among}",
+        f">= {wanted.found:.0%}, noise {varies:.1%}",
+    )
+    if injection.behind:
+        for pair, each in zip(pairs, compared, strict=True):
+            found_ns = each.found * each.delay_ns
+            yield _behind(wanted, injection, pair.delayed.breakdown, found_ns, each.varies)
+    rows = list(dict.fromkeys(row for each in compared for row in each.elsewhere))
+    allowed = {row: median(each.allowed.get(row, 0) for each in compared) for row in rows}
+    more = {row: _middle([each.elsewhere.get(row, 0) for each in compared]) for row in rows}
+    row = max(more, key=lambda name: abs(more[name][0]) - allowed[name])
+    (share, among), varies = more[row], allowed[row]
+    slower = median(each.slower for each in compared)
+    yield Check(
+        "found elsewhere",
+        abs(share) <= wanted.elsewhere + varies,
+        f"{share:+.2%} in {row}{among}" + (f" beside {slower:.2f} x" if slower != 1 else ""),
+        f"<= {wanted.elsewhere:.0%}, noise {varies:.1%}",
+    )
+
+
+def _middle(shares: Sequence[float]) -> tuple[float, str]:
+    """The median, and for people from where to where they are."""
+    among = f" ({min(shares):+.2%} to {max(shares):+.2%})" if len(shares) > 1 else ""
+    return median(shares), among
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Of a pair: shares of the delay in its rows, and in each other one.
+
+    ``varies``, ``allowed``: what these may be less, or more, for other reasons. ``slower``: all
+    that was not delayed, by this factor.
+    """
+
+    delay_ns: float
+    slower: float
+    found: float
+    varies: float
+    elsewhere: dict[str, float]
+    allowed: dict[str, float]
+
+
+def _compared(injection: Injection, pair: Pair) -> _Compared | Check:
+    """The check that fails, where nothing was delayed."""
+    delayed, plain = pair.delayed, pair.plain
     delay_ns = injection.delay_ns or delayed.witness.mean_ns - plain.witness.mean_ns
     if delay_ns <= 0:
-        yield Check("delayed", False, f"{duration(delay_ns)} longer", "longer than without")
-        return
+        found = f"{duration(delay_ns)} longer"
+        return Check("delayed", False, found, "longer than without")
     # A delay that comes with each write is best seen where nothing else is unusual.
     means_ns = typical_means_ns if injection.delay_ns else all_means_ns
     before, after = (
@@ -243,31 +312,22 @@ def of_injection(
         # What all else took longer by is none of it.
         delay_ns = sum(more.values())
         if delay_ns <= 0:
-            yield Check("delayed", False, f"as all else, {slower:.2f} x", "longer than all else")
-            return
+            found = f"as all else, {slower:.2f} x"
+            return Check("delayed", False, found, "longer than all else")
 
     def noise(rows: Collection[str]) -> float:
         rounds = (plain.breakdown, delayed.breakdown)
         return max(_spread_ns(each, rows, means_ns) for each in rounds) / delay_ns
 
-    found, varies = sum(more.pop(row) for row in rows) / delay_ns, noise(rows)
-    yield Check(
-        "found in " + ", ".join(injection.rows),
-        found >= wanted.found - varies,
-        f"{found:.2%} of {duration(delay_ns)}",
-        f">= {wanted.found:.0%}, noise {varies:.1%}",
-    )
-    if injection.behind:
-        yield _behind(wanted, injection, delayed.breakdown, found * delay_ns, varies)
+    share = sum(more.pop(row) for row in rows) / delay_ns
     waited = max(delayed.waited_ns - plain.waited_ns, 0) / delay_ns
-    allowed = {name: noise([name]) + waited * _matches(name, "*.runqueue") for name in more}
-    row = max(more, key=lambda name: abs(more[name]) / delay_ns - allowed[name])
-    share, varies = more[row] / delay_ns, allowed[row]
-    yield Check(
-        "found elsewhere",
-        abs(share) <= wanted.elsewhere + varies,
-        f"{share:+.2%} in {row}" + (f" beside {slower:.2f} x" if slower != 1 else ""),
-        f"<= {wanted.elsewhere:.0%}, noise {varies:.1%}",
+    return _Compared(
+        delay_ns,
+        slower,
+        share,
+        noise(rows),
+        {row: ns / delay_ns for row, ns in more.items()},
+        {row: noise([row]) + waited * _matches(row, "*.runqueue") for row in more},
     )
 
 

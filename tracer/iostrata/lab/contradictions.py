@@ -90,10 +90,22 @@ def _rounds(scenario: Scenario, of: str = "") -> Problems:
         # Or a disk itself, as fio's filename.
         known = [mount for machine, mount in mounts if machine == workload.machine] + [DISKS]
         yield from unless_known(f"{key}.directory", workload.directory, known, "mount")
+    yield from _steady(scenario)
     for number, injection in enumerate(scenario.injections):
         yield from _injection(f"injections[{number}]", injection, scenario)
     for number, fault in enumerate(scenario.faults):
         yield from _fault(f"{of}faults[{number}]", fault, scenario)
+
+
+def _steady(scenario: Scenario) -> Problems:
+    steps = [step.name for step in scenario.stack]
+    for name, replace in scenario.steady.items():
+        yield from unless_known("steady", name, steps, "step")
+        yield from _values(f"steady.{name}", name, replace, scenario)
+    try:
+        with_keys(scenario.stack, scenario.steady)
+    except msgspec.ValidationError as error:
+        yield "steady", str(error), "give keys of steps"
 
 
 def _injection(key: str, injection: Injection, scenario: Scenario) -> Problems:

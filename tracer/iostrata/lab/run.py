@@ -18,7 +18,7 @@ from iostrata.columns import Union
 from iostrata.errors import IostrataError, UsageError
 from iostrata.lab import checks
 from iostrata.lab.cache import LabDirectory, new_lab_directory
-from iostrata.lab.checks import Check, Measured
+from iostrata.lab.checks import Check, Measured, Pair
 from iostrata.lab.fault import impending
 from iostrata.lab.kept import kept_ns, shared_ns, spans_of, traced
 from iostrata.lab.lab import Lab, standing, wait_for_nested
@@ -92,7 +92,7 @@ def run(
         machines = tuple(_observe(lab, each, recordings) for each in scenario.recorded)
         rounds: list[RoundResult] = []
         wanted = sum(
-            1 + len(_of(scenario.injections, each, only)) + len(_of(scenario.faults, each, only))
+            len(planned(scenario, each, only)) + len(_of(scenario.faults, each, only))
             for each in workloads
         )
         broken = None
@@ -163,23 +163,27 @@ def _rounds(
     lab: Lab, workload: Fio, only: Sequence[str], recordings: Path, listener: LabListener
 ) -> Iterator[RoundResult]:
     """A workload, then its injections and faults."""
-    wanted, stack = lab.scenario.checks, lab.scenario.stack
-    place = recordings / workload.name
+    wanted, scenario = lab.scenario.checks, lab.scenario
+    rounds = planned(scenario, workload, only)
     # What is compared is recorded alike.
-    injections = _of(lab.scenario.injections, workload, only)
-    who = any(each.behind for each in injections)
-    plain = _round(lab, stack, workload, place, listener, who)
-    found = tuple(checks.of_round(wanted, plain, lab.pace.factor))
-    yield RoundResult(workload.name, place, summarise(plain.breakdown, "method"), found)
-    for injection in injections:
-        place = recordings / injection.name
-        changed = with_keys(stack, {injection.step: injection.replace})
-        delayed = _round(lab, changed, workload, place, listener, who, injection)
-        found = (
-            *checks.of_round(wanted, delayed, lab.pace.factor),
-            *checks.of_injection(wanted, injection, delayed, plain),
-        )
-        yield RoundResult(injection.name, place, summarise(delayed.breakdown, "method"), found)
+    who = any(each.injection.behind for each in rounds if each.injection)
+    plain: dict[tuple[bool, int], Measured] = {}
+    pairs: dict[str, list[Pair]] = {}
+    for each in rounds:
+        place, injection = recordings / each.name, each.injection
+        stack = with_keys(scenario.stack, scenario.steady if each.steady else {})
+        if injection:
+            stack = with_keys(stack, {injection.step: injection.replace})
+        measured = _round(lab, stack, workload, place, listener, who, injection)
+        found = tuple(checks.of_round(wanted, measured, lab.pace.factor))
+        if not injection:
+            plain[each.steady, each.pair] = measured
+        else:
+            so_far = pairs.setdefault(injection.name, [])
+            so_far.append(Pair(measured, plain[each.steady, each.pair]))
+            if len(so_far) == wanted.pairs:
+                found = (*found, *checks.of_injection(wanted, injection, so_far))
+        yield RoundResult(each.name, place, summarise(measured.breakdown, "method"), found)
     for fault in _of(lab.scenario.faults, workload, only):
         place = recordings / fault.name
         struck = _struck(lab, workload, fault, place, listener)
@@ -187,6 +191,31 @@ def _rounds(
         told = [line.plain for line in quality.lines(summary, ONE_LINE)]
         found = tuple(checks.of_fault(wanted, fault, struck, told))
         yield RoundResult(fault.name, place, summary, found)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A round that is to be: the one that an injection's is compared with has none."""
+
+    name: str
+    steady: bool
+    pair: int
+    injection: Injection | None = None
+
+
+def planned(scenario: Scenario, workload: Fio, only: Sequence[str]) -> list[Planned]:
+    """A workload's own round, then pairs of one without and one with each injection."""
+    injections = _of(scenario.injections, workload, only)
+    found, several = [Planned(workload.name, False, 0)], scenario.checks.pairs > 1
+    for pair in range(scenario.checks.pairs):
+        number = f".{pair + 1}" if several else ""
+        for steady in (False, True):
+            among = [each for each in injections if scenario.is_steady(each) == steady]
+            if among and (steady or pair):
+                name = f"{workload.name}-steady" if steady else workload.name
+                found.append(Planned(name + number, steady, pair))
+            found += [Planned(each.name + number, steady, pair, each) for each in among]
+    return found
 
 
 def _of(others: Sequence[Others], workload: Fio, only: Sequence[str]) -> list[Others]:

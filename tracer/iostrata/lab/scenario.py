@@ -75,6 +75,8 @@ class Injection(Another, frozen=True, kw_only=True):
     done while the other is still waited for. So much the delay is longer than the workload's. Where
     ``delay_ns`` is given, they may hold more as well: what is always waited for now was not always.
 
+    ``steady``: whether it is, and what it is compared with, among what the scenario's says.
+
     ``behind``: a process or a virtual machine that was in the way: what the rows hold more must be
     said to be its. With ``kept``, it has the only CPU of its step's machine between its calls of
     the two functions, and what the rows say to be its is held against how much of the writes that
@@ -87,6 +89,7 @@ class Injection(Another, frozen=True, kw_only=True):
     rows: tuple[str, ...]
     instead: tuple[str, ...] = ()
     kept: tuple[str, str] | None = None
+    steady: bool = True
     behind: str = ""
 
 
@@ -118,7 +121,8 @@ class Checks(Strict, frozen=True, kw_only=True):
     ``count``: as many writes as the workload made. ``mean_deviation``: from the
     workload's own. ``followed``: writes of which all was found on the machines below, of which none
     stands apart; None: not asked. ``found`` and ``elsewhere``: of an injection's delay, in its
-    rows at least and in any other row at most, against the round without it.
+    rows at least and in any other row at most, against the round without it; as medians of so many
+    ``pairs`` of rounds.
     """
 
     count: bool = True
@@ -128,6 +132,7 @@ class Checks(Strict, frozen=True, kw_only=True):
     followed: Share | None = None
     found: Share = 0.95
     elsewhere: Share = 0.03
+    pairs: Count = 1
 
 
 class Variant(Strict, frozen=True, kw_only=True):
@@ -143,7 +148,11 @@ class Variant(Strict, frozen=True, kw_only=True):
 
 
 class Scenario(Strict, frozen=True, kw_only=True):
-    """``packets``: the ports of servers whose packets are recorded, too."""
+    """``packets``: the ports of servers whose packets are recorded, too.
+
+    ``steady``: keys of steps that are replaced in all rounds of injections, and in those that they
+    are compared with: waits that are long already, as who waits longer finds a slower CPU.
+    """
 
     description: str
     machines: Annotated[tuple[Machine, ...], msgspec.Meta(min_length=1)]
@@ -155,6 +164,10 @@ class Scenario(Strict, frozen=True, kw_only=True):
     variants: tuple[Variant, ...] = ()
     checks: Checks = Checks()
     packets: tuple[Count, ...] = ()
+    steady: dict[Name, dict[str, Any]] = msgspec.field(default_factory=dict)
+
+    def is_steady(self, injection: Injection) -> bool:
+        return bool(self.steady) and injection.steady
 
     @property
     def recorded(self) -> list[Machine]:
@@ -214,6 +227,12 @@ def with_kernel(scenario: Scenario, kernel: str) -> Scenario:
     """The same scenario, every machine with that kernel."""
     machines = (msgspec.structs.replace(machine, kernel=kernel) for machine in scenario.machines)
     return msgspec.structs.replace(scenario, machines=tuple(machines))
+
+
+def with_pairs(scenario: Scenario, pairs: int) -> Scenario:
+    """The same scenario, each injection in so many pairs of rounds."""
+    checks = msgspec.structs.replace(scenario.checks, pairs=pairs)
+    return msgspec.structs.replace(scenario, checks=checks)
 
 
 def with_variant(scenario: Scenario, variant: Variant) -> Scenario:
