@@ -67,7 +67,7 @@ def lab(
         ),
     ] = None,
     pairs: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--pairs",
             metavar="N",
@@ -75,7 +75,7 @@ def lab(
             show_default=False,
             help="Each injection so many times, each beside a round without it: their medians.",
         ),
-    ] = 0,
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the machines standing.")] = False,
     json: options.JsonOnly = "",
     quiet: options.Quiet = False,
