@@ -35,6 +35,7 @@ class TraceBuilder:
     _blocks: list[BlockDevice] = field(default_factory=list)
     _apic_ids: dict[int, int] = field(default_factory=dict)
     _topology: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    _affinity: list[tuple[int, str]] = field(default_factory=list)
     _stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _cgroups: dict[int, str] = field(default_factory=dict)
     _throttled: dict[int, str] = field(default_factory=dict)
@@ -107,6 +108,10 @@ class TraceBuilder:
         self._topology[cpu] = (node, package, core)
         return self
 
+    def may_run_on(self, tid: int, cpus: str) -> Self:
+        self._affinity.append((tid, cpus))
+        return self
+
     def stack(self, number: int, *functions: str) -> Self:
         """From the innermost function."""
         self._stacks[number] = functions
@@ -151,6 +156,8 @@ class TraceBuilder:
             cells = ((cpu, *place) for cpu, place in self._topology.items())
             lines = ("\t".join(str(one) if one >= 0 else "-" for one in row) for row in cells)
             facts["topology"] = "\n".join((TOPOLOGY_COLUMNS, *lines, ""))
+        if self._affinity:
+            facts["affinity"] = "".join(f"{tid}\t{cpus}\n" for tid, cpus in self._affinity)
         if self._stacks:
             lines = (f"{number}\t{' '.join(names)}" for number, names in self._stacks.items())
             facts["stacks"] = "\n".join((STACK_COLUMNS, *lines, ""))

@@ -217,6 +217,9 @@ const char *limits_text(int error);
 /* topology.c: node, package and core of each CPU that is online */
 int topology_write(unsigned int cpus, int directory_fd);
 
+/* affinity.c: which CPUs the threads of a process may run on */
+void affinity_tell(pid_t pid, FILE *out);
+
 /* vmms.c: virtual machines by name, and whose QEMU holds requests back itself; asked: duties */
 int vmms_write(unsigned int asked, int directory_fd);
 

@@ -4,7 +4,8 @@
  * facts/vmms, and of those whose QEMU holds requests back itself in facts/throttled; `-` has no
  * name.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
  * later (QMP) is not there.  Nothing else of a command line is kept.  Beside them, what of theirs
- * is open: images, also of qemu-nbd, and disks that they have as their own (facts/passthrough).
+ * is open: images, also of qemu-nbd, and disks that they have as their own (facts/passthrough); and
+ * which CPUs their threads may run on (facts/affinity).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +98,7 @@ static bool read_limits(FILE *words, char *name, size_t size)
 }
 
 struct told {
-	FILE *names, *throttled, *passthrough;
+	FILE *names, *throttled, *passthrough, *affinity;
 	struct images_out images;
 };
 
@@ -110,6 +111,7 @@ static void tell(pid_t pid, void *context)
 
 	images_tell(pid, &told->images);
 	passthrough_tell(pid, told->passthrough);
+	affinity_tell(pid, told->affinity);
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	words = fopen(path, "re");
 	if (!words)
@@ -156,8 +158,9 @@ int vmms_write(unsigned int asked, int directory_fd)
 	told.images.maps = append(directory_fd, "facts/image_maps");
 	told.images.backed = append(directory_fd, "facts/backed");
 	told.passthrough = append(directory_fd, "facts/passthrough");
-	error = told.names && told.throttled && told.passthrough && told.images.formats &&
-				told.images.maps && told.images.backed
+	told.affinity = append(directory_fd, "facts/affinity");
+	error = told.names && told.throttled && told.passthrough && told.affinity &&
+				told.images.formats && told.images.maps && told.images.backed
 			? 0
 			: -errno;
 	if (!error && asked & DUTY_BIT(vmm))
@@ -165,6 +168,6 @@ int vmms_write(unsigned int asked, int directory_fd)
 	if (!error && asked & DUTY_BIT(qemu_nbd))
 		error = duties_each(DUTY_qemu_nbd, tell_images, &told);
 	error = end(told.names, end(told.throttled, end(told.passthrough, error)));
-	error = end(told.images.formats, end(told.images.maps, error));
+	error = end(told.images.formats, end(told.images.maps, end(told.affinity, error)));
 	return end(told.images.backed, error);
 }

@@ -63,6 +63,31 @@ def test_where_virtual_cpus_ran(tmp_path: Path, cpus: list[int], where: str) -> 
     assert told(tmp_path, cpus) == [FIRST, f"guest: virtual CPU 1 ran on {where} of host"]
 
 
+@pytest.mark.parametrize(
+    ("told", "allowed"),
+    [
+        (["0"], ", pinned"),
+        (["0-7"], ""),
+        # More than there are: those that may come yet.
+        (["0-63", "0-63"], ""),
+        (["0,2-3"], ", allowed 0,2-3"),
+        (["0-7", "0"], ", allowed 0-7, then 0"),
+        ([], ""),
+    ],
+)
+def test_where_virtual_cpus_may_run(tmp_path: Path, told: list[str], allowed: str) -> None:
+    chain = Chain()
+    chain.durable_write(chain.writer(), 8192, Costs())
+    for cpu in range(8):
+        chain.host.builder.cpu(cpu, cpu)
+    for cpus in told:
+        chain.host.builder.may_run_on(VCPU, cpus)
+    # Of the VMM's others, nothing is said.
+    chain.host.builder.may_run_on(VMM, "1")
+    lines = [line for line in analysed(chain, tmp_path).quality.virtual if "virtual CPU" in line]
+    assert lines == [FIRST + allowed]
+
+
 def test_a_host_with_one_cpu_has_no_places(tmp_path: Path) -> None:
     assert told(tmp_path, [0, 0], host_cpus=1) == []
 

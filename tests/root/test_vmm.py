@@ -164,6 +164,21 @@ def test_name_and_limits_of_a_command_line(
     assert facts.vmms.get(pid) == name
 
 
+def test_where_threads_may_run_is_known(recorder: Path, disk: Path) -> None:
+    """As it was when the recording began, and when it ended."""
+    every, one = sorted(os.sched_getaffinity(0)), min(os.sched_getaffinity(0))
+    with writer(disk / "image", holds_machine=True) as vmm:
+        pid = vmm.process.pid
+        before = Path(f"/proc/{pid}/status").read_text().split("Cpus_allowed_list:\t")[1]
+        with recording(recorder, disk / "trace"):
+            os.sched_setaffinity(pid, [one])
+            vmm.write()
+        os.sched_setaffinity(pid, every)
+    told = read_trace(disk / "trace").facts.affinity[pid]
+    assert told == ((before.split("\n")[0], str(one)) if len(every) > 1 else (str(one),))
+    assert os.getpid() not in read_trace(disk / "trace").facts.affinity
+
+
 def test_machines_are_told_apart_by_name(recorder: Path, disk: Path) -> None:
     """Nothing but the host is recorded: each write and each sync is one of its machine's."""
     with ExitStack() as until_ended:

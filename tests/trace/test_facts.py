@@ -62,6 +62,13 @@ def test_where_processors_lie_is_told(tmp_path: Path) -> None:
     assert defects == ["facts/topology: line 4 is no CPU, nor is one more"]
 
 
+def test_where_threads_may_run_is_told_once(tmp_path: Path) -> None:
+    lines = "7\t0-3,8\n8\t2\n7\t0-3,8\n8\t0-3\n9\t3-0\n9\t1,1\n9\t\n9\t0-99999\n9\t0-1-2\n"
+    facts, defects = read_facts(facts_directory(tmp_path, affinity=lines))
+    assert facts.affinity == {7: ("0-3,8",), 8: ("2", "0-3")}
+    assert defects == ["facts/affinity: line 5 is no thread's CPUs, nor are 4 more"]
+
+
 def test_processors_have_apic_ids_and_broken_lines_are_named(tmp_path: Path) -> None:
     TraceBuilder().cpu(0, 0).cpu(3, 4).write(tmp_path)
     assert read_facts(tmp_path / "facts")[0].apic_ids == {0: 0, 3: 4}
@@ -278,6 +285,7 @@ def test_where_an_image_keeps_what(tmp_path: Path) -> None:
         ("overlays", "overlay"), ("throttled", "virtual machine"), ("vmms", "virtual machine"),
         ("images", "image"), ("backed", "image over another"),
         ("image_maps", "range of an image"), ("cards", "network card"), ("topology", "CPU"),
+        ("affinity", "thread's CPUs"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_all_broken_is_one_defect(fact: str, what: str, tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ def placed(link: Link) -> Iterator[str]:
     entries = Entries(link)
     numbers = sorted(entries.counts)
     for number in numbers[:TOLD]:
-        yield f"virtual CPU {number} ran on {entries.where(number)} of {host.machine}"
+        where = f"{entries.where(number)} of {host.machine}{entries.allowed(number)}"
+        yield f"virtual CPU {number} ran on {where}"
     if len(numbers) > TOLD:
         yield f"where its {len(numbers) - TOLD} other virtual CPUs ran: --by vcpu_placement"
     of_core: dict[tuple[int | None, int], list[int]] = defaultdict(list)
@@ -57,16 +58,26 @@ def _listed(numbers: Sequence[int]) -> str:
     return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
+def _cpus_of(told: str) -> set[int]:
+    """0-2,8: 0, 1, 2 and 8."""
+    found: set[int] = set()
+    for part in told.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
 class Entries:
     """A guest's virtual CPUs as they entered guest mode.
 
     ``counts``: of each, how often on which CPU. ``vcpu``, ``cpu``, ``since_ns``: one row each time
-    one was on another CPU than before, in order of time.
+    one was on another CPU than before, in order of time. ``tid``: of each, its thread.
     """
 
     def __init__(self, link: Link) -> None:
         self.link, self._facts = link, link.lower.trace.facts
         self.counts: dict[int, Counter[int]] = defaultdict(Counter)
+        self.tid: dict[int, int] = {}
         found = list(self._moves(link))
         self.vcpu, self.cpu, self.since_ns = (
             np.concatenate([part[column] for part in found] or [np.empty(0, np.int64)])
@@ -76,7 +87,7 @@ class Entries:
     def _moves(self, link: Link) -> Iterator[tuple[Ints, Ints, Ints]]:
         """There may be very many exits, few of which are of note."""
         last: dict[int, int] = {}
-        for exits in link.lower.trace.points["kvm_exit"].pieces("cpu", "tgid", "vcpu"):
+        for exits in link.lower.trace.points["kvm_exit"].pieces("cpu", "tid", "tgid", "vcpu"):
             told = exits["vcpu"] != UNKNOWN_VCPU
             mine = np.flatnonzero(one_of(exits["tgid"], link.agents) & told)
             by_vcpu = mine[order_of(exits["vcpu"][mine])]
@@ -85,6 +96,7 @@ class Entries:
             for row in np.flatnonzero(changes(vcpu)).tolist():
                 moved[row] = last.get(int(vcpu[row])) != cpu[row]
             last.update(zip(vcpu.tolist(), cpu.tolist(), strict=True))
+            self.tid.update(zip(vcpu.tolist(), exits["tid"][by_vcpu].tolist(), strict=True))
             pairs, times = np.unique(vcpu << CPU_BITS | cpu, return_counts=True)
             for pair, count in zip(pairs.tolist(), times.tolist(), strict=True):
                 self.counts[pair >> CPU_BITS][pair & CPU_MASK] += count
@@ -106,6 +118,17 @@ class Entries:
         moved = np.count_nonzero(self.vcpu == number) - 1
         times = "once" if moved == 1 else f"{moved} times"
         return f"CPUs {', '.join([*named, *others])}, as it entered guest mode (moved {times}),"
+
+    def allowed(self, number: int) -> str:
+        """Where it might have run, if not on all of the host's CPUs all the time."""
+        told = self._facts.affinity.get(self.tid[number], ())
+        sets = [_cpus_of(cpus) for cpus in told]
+        online = self._facts.topology.keys() or self._facts.apic_ids.keys()
+        if all(online <= cpus for cpus in sets):
+            return ""
+        if len(sets) == 1 and len(sets[0]) == 1:
+            return ", pinned"
+        return f", allowed {', then '.join(told)}"
 
     def named(self, cpu: int, share: str = "") -> str:
         """With its node, where there are several."""

@@ -80,6 +80,7 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         image_maps=by_file(files.lines("image_maps", "range of an image", parse_extent)),
         cards=dict(files.lines("cards", "network card", _card)),
         topology=dict(files.lines("topology", "CPU", _cpu_place, TOPOLOGY_COLUMNS)),
+        affinity=_allowed(files.lines("affinity", "thread's CPUs", _affinity)),
         passthrough=tuple(files.lines("passthrough", "disk of a guest's own", _passthrough)),
     )
     return facts, files.defects
@@ -214,6 +215,24 @@ def _cpu_place(line: str) -> tuple[int, CpuPlace]:
     cpu, *where = line.split("\t")
     node, package, core = (None if cell == ABSENT else count(cell, 31) for cell in where)
     return count(cpu, CPU_BITS), CpuPlace(node, package, core)
+
+
+def _affinity(line: str) -> tuple[int, str]:
+    """0-3,8: in order, and none of them twice."""
+    tid, cpus = line.split("\t")
+    edges = [count(edge, CPU_BITS) for part in cpus.split(",") for edge in part.split("-", 1)]
+    if sorted(set(edges)) != edges:
+        raise ValueError(cpus)
+    return count(tid, 31), cpus
+
+
+def _allowed(told: Iterable[tuple[int, str]]) -> dict[int, tuple[str, ...]]:
+    """What each thread was told to have, once."""
+    found: dict[int, tuple[str, ...]] = {}
+    for tid, cpus in told:
+        before = found.get(tid, ())
+        found[tid] = before if before[-1:] == (cpus,) else (*before, cpus)
+    return found
 
 
 def _stack(line: str) -> tuple[int, tuple[str, ...]]:

@@ -115,7 +115,8 @@ class Facts:
     ``backed``: those over another one; ``image_maps``: where they kept what, as far as that was
     there. ``cards``: the driver of each network card, by its interface. ``topology``: where each
     CPU lies that was online, by its number; empty: not recorded. ``passthrough``: as told when the
-    recording began, and ended.
+    recording began, and ended; so is ``affinity``, the CPUs (0-3,8) that each thread of a virtual
+    machine's process may run on, which is there twice where that changed.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -136,6 +137,7 @@ class Facts:
     cards: Mapping[str, str] = field(default_factory=dict)
     passthrough: tuple[Passthrough, ...] = ()
     topology: Mapping[int, CpuPlace] = field(default_factory=dict)
+    affinity: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""

@@ -40,8 +40,8 @@ KEPT_ENV: Final = frozenset(
 KEPT_FIELDS: Final = frozenset({"program"})
 # Facts that hold numbers and the kernel's own names only.
 KEPT_FACTS: Final = (
-    "backed", "cpus", "exchange", "image_maps", "images", "overlays", "passthrough", "stacks",
-    "topology", "tsc",
+    "affinity", "backed", "cpus", "exchange", "image_maps", "images", "overlays", "passthrough",
+    "stacks", "topology", "tsc",
 )  # fmt: skip
 ZEROS: Final = bytes(1 << 20)
 
