@@ -14,6 +14,10 @@ Ints = NDArray[np.int64]
 
 SUSPENDED_NS: Final = 1_000_000
 """What takes less is no suspension."""
+PACE: Final = 1e-3
+"""What a clock wanders against its CPUs' counter, and more, of the time that it shows."""
+FEWEST: Final = 3
+"""Stretches of time between two samples, that most may tell the clock's pace."""
 
 
 def realtime_of(trace: Trace, times_ns: Ints) -> Ints | None:
@@ -42,3 +46,20 @@ def suspended_ns(trace: Trace) -> int:
     # Both are read one after the other, between which the recorder may have had no CPU.
     ahead_ns = int(np.ptp(booted - at)) if len(at) else 0
     return ahead_ns if ahead_ns > SUSPENDED_NS + int(width.max(initial=0)) else 0
+
+
+def halted_ns(trace: Trace) -> int:
+    """For how long a hypervisor halted the machine meanwhile, give or take what a sample took; 0:
+    that is not known, or it did not.
+
+    It has the machine's clock (kvm-clock) stand still then, in all its forms, and its CPUs' counter
+    go on.
+    """
+    columns = trace.points["clock_sample"].columns("time_ns", "tsc", "width_ns")
+    at, counter, width = (columns[name].astype(np.int64) for name in columns)
+    passed, counted = np.diff(at), np.diff(counter)
+    if len(passed) < FEWEST or (counted <= 0).any() or suspended_ns(trace):
+        return 0
+    missing = counted * np.median(passed / counted) - passed
+    least = SUSPENDED_NS + width[:-1] + width[1:] + PACE * passed
+    return int(missing[missing > least].sum())
