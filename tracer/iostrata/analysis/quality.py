@@ -124,17 +124,20 @@ def quality_of(
         if shares.get((link.lower.trace.machine, gap.merged_into), 0) >= OF_NOTE
     ]
     all_traces = [*traces, *path.carriers]
+    # What stands apart may do so as most of its events are not there.
+    named = {trace.machine for trace in all_traces}
+    told = [*all_traces, *(each for each in path.graph.machines if each.machine not in named)]
     return Quality(
         lost={
             f"{trace.machine}:{point}": n
-            for trace in all_traces
+            for trace in told
             for point, n in trace.lost_by_point.items()
             if n
         },
         damage=(
             *(
-                f"{trace.machine}: {line}" if several else line
-                for trace in all_traces
+                f"{trace.machine}: {line}" if len(told) > 1 else line
+                for trace in told
                 for line in trace.damage
             ),
             *path.interrupted,
