@@ -382,3 +382,22 @@ def test_a_recorder_hears_of_us_while_another_one_begins(far: Far) -> None:
     far.has("nas", "slow", "")
     assert status_of([*RECORD, "--", "true"]) == 0
     assert names("machines") == ["guest", "server"]
+
+
+def test_of_a_machine_that_crashed_nothing_may_be_on_its_disk(
+    far: Far, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What was written to its files shortly before is not in them: the others' recordings are."""
+    other_boot = 'case $1 in *boot_id) echo other;; *) exec /bin/cat "$@";; esac'
+    script = f"""printf '#!/bin/bash\n%s\n' '{other_boot}' >$MACHINE/cat; chmod +x $MACHINE/cat
+        for file in $(sed 's/.* -o //; s/ .*//' $MACHINE/words)/*; do
+            [ -d $file ] || : >$file
+        done"""
+    far.dies("nas", script)
+    assert status_of([*RECORD, "--", *UNTIL_THEN]) == 0
+    why = "it was rebooted while it was recorded; nothing of what it recorded had come to its disk"
+    assert f"warning: machine server: {why}\n" in capfd.readouterr().err
+    assert names("machines") == ["guest"]
+    assert [(each["name"], each["note"]) for each in recorded()["absent"]] == [("server", why)]
+    assert not Path("out/server").exists()
+    assert far.left_over() == []

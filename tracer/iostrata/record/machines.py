@@ -207,7 +207,7 @@ def fetch(
             part = f", what came of it in {came}" if (came / "metadata").exists() else ""
             listener.warn(f"{error}; what it recorded is in {where}{until}{part}")
             member.note = "; ".join(filter(None, [member.note, f"not fetched from {where}"]))
-        if member.fetched and member.note != before:
+        if member.note != before and not member.abandoned:
             listener.warn(f"machine {member.name}: {member.note}")
 
 

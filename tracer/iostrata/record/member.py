@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,10 +21,12 @@ from iostrata.record.recorder import NAME, Request, arguments, find_recorder
 from iostrata.record.requirements import CHECK, check_machine, check_visibility, facts_of
 from iostrata.record.status import Progress, Status
 from iostrata.record.transport import Session, Transport
+from iostrata.trace import METADATA
 
 CHECK_LIMIT_S: Final = 60.0
 ANSWER_LIMIT_S: Final = 2.0
 TRACE: Final = "trace"
+UNWRITTEN: Final = "nothing of what it recorded had come to its disk"
 # A recorder whose connection was lost, as it ends by itself; not what got its number since.
 LOST: Final = """
 echo "boot $(cat /proc/sys/kernel/random/boot_id)"
@@ -227,6 +230,11 @@ class Member:
                 if found.get("boot") != self.boot_id:
                     self.note = "it was rebooted while it was recorded"
             transport.fetch(f"{self.directory}/{TRACE}", trace)
+            if not _has_begun(trace):
+                # Nobody can read it, nor the others' with it.
+                shutil.rmtree(trace, ignore_errors=True)
+                self.note = "; ".join(filter(None, [self.note, UNWRITTEN]))
+                return
             self.fetched = True
             write_exchange(trace, self.probes)
 
@@ -245,6 +253,12 @@ class Member:
             yield
         except IostrataError as error:
             raise _brief(error, f"machine {self.name}: ") from error
+
+
+def _has_begun(trace: Path) -> bool:
+    """Of a machine that crashed, what was written last is not on its disk."""
+    metadata = trace / METADATA
+    return metadata.is_file() and metadata.stat().st_size > 0
 
 
 def _brief(error: IostrataError, whose: str = "") -> IostrataError:
