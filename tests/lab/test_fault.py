@@ -9,13 +9,14 @@ import sys
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from iostrata.errors import LabError
 from iostrata.lab.fault import impending
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.process import process
-from iostrata.lab.scenario import Fault
+from iostrata.lab.scenario import Asked, Fault
 
 SOON_S = 0.01
 
@@ -53,6 +54,28 @@ def test_a_command_on_the_machine(machine: RunningMachine, ran: list[tuple[str, 
     clock = ("cat /proc/uptime", False)
     assert ran == [clock, ("date", False), clock]
     assert (begun.since_ns, begun.until_ns) == (1_250_000_000, 3_250_000_000)
+
+
+class Asks:
+    """A machine's QEMU, which keeps what it is asked for."""
+
+    def __init__(self, ran: list[tuple[str, bool]]) -> None:
+        self._ran = ran
+
+    def execute(self, command: str, words: dict[str, str], until: str) -> None:
+        self._ran.append((f"{command} {words} {until}", False))
+
+
+def test_its_qemu_is_asked_before_its_shell(
+    machine: RunningMachine, ran: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(execute="device_del", arguments={"id": "disk"}, until="DEVICE_DELETED")
+    both = msgspec.structs.replace(fault("date"), monitor=(asked, Asked(execute="cont")))
+    monkeypatch.setattr(RunningMachine, "monitor", Asks(ran))
+    with impending(both, machine, machine, nested=True) as begun:
+        begun()
+    told = [words for words, _ in ran][1:-1]
+    assert told == ["device_del {'id': 'disk'} DEVICE_DELETED", "cont {} ", "date"]
 
 
 def test_nothing_happens_where_nothing_begins(machine: RunningMachine) -> None:

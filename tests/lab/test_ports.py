@@ -51,6 +51,14 @@ def qemu(line: str) -> Iterator[str]:
             yield json.dumps({"event": "DEVICE_DELETED", "data": {"path": "/x"}})
             yield json.dumps({"event": "DEVICE_DELETED", "data": {"device": "image"}})
             yield json.dumps({"return": {}, "id": request["id"]})
+        case "block-commit":
+            # Of an earlier one.
+            yield json.dumps({"event": "BLOCK_JOB_READY"})
+            yield json.dumps({"return": {}, "id": request["id"]})
+            yield json.dumps({"event": "RESUME"})
+            yield json.dumps({"event": "BLOCK_JOB_READY"})
+        case "human-monitor-command":
+            yield json.dumps({"return": "no room\r\n", "id": request["id"]})
         case command:
             assert request["arguments"] == {"node-name": "image"}
             yield json.dumps({"error": {"desc": f"no {command}"}, "id": request["id"]})
@@ -63,6 +71,20 @@ def test_monitor(path: Path) -> None:
         monitor.execute("blockdev-del", node_name="image")
     monitor.execute("device_del")
     monitor.wait_deleted("image")
+    thread.join()
+    monitor.close()
+
+
+def test_what_goes_on_behind_an_answer_is_waited_for(path: Path) -> None:
+    """An event that QEMU told before is none of its end."""
+    thread = other_end(path, qemu, 3)
+    port = Port(path, lambda: True)
+    monitor = Monitor(port, Pace())
+    monitor.execute("block-commit", until="BLOCK_JOB_READY")
+    thread.join(0.1)
+    assert port.try_line(0) is None
+    with pytest.raises(LabError, match=r"QEMU says to human-monitor-command: no room$"):
+        monitor.execute("human-monitor-command", command_line="savevm now")
     thread.join()
     monitor.close()
 

@@ -224,6 +224,11 @@ WRONG: dict[str, tuple[Spoil, str, str]] = {
         "faults[0]: it is one thing that goes wrong",
         "either command or halted_s",
     ),
+    "a fault of a QEMU that has no monitor": (
+        lambda found: found["faults"][0].update(monitor=[{"execute": "stop"}]),
+        "faults[0].monitor: there is no nested machine local",
+        "declare a nested machine",
+    ),
     "a fault named as an injection": (
         lambda found: found["faults"][0].update(name="delay"),
         "workloads, injections and faults: 2 are named delay",

@@ -133,8 +133,11 @@ def _fault(key: str, fault: Fault, scenario: Scenario) -> Problems:
     yield from unless_known(f"{key}.workload", fault.workload, workloads, "workload")
     machines = [machine.name for machine in scenario.machines]
     yield from unless_known(f"{key}.machine", fault.machine, machines, "machine")
-    if bool(fault.command) == bool(fault.halted_s):
+    if bool(fault.command or fault.monitor) == bool(fault.halted_s):
         yield key, "it is one thing that goes wrong", "give either command or halted_s"
+    nested = [machine.name for machine in scenario.machines if machine.nested]
+    if fault.monitor:
+        yield from unless_known(f"{key}.monitor", fault.machine, nested, "nested machine")
 
 
 def _values(key: str, name: str, replace: dict[str, Any], scenario: Scenario) -> Problems:

@@ -62,9 +62,14 @@ def _clock_ns(machine: RunningMachine) -> int:
 
 
 def _happen(fault: Fault, machine: RunningMachine, nested: bool) -> None:
+    for asked in fault.monitor:
+        time.sleep(asked.after_s)
+        machine.monitor.execute(asked.execute, asked.arguments, until=asked.until)
     if fault.command:
         machine.command(fault.command)
-    elif nested:
+    if not fault.halted_s:
+        return
+    if nested:
         # By its QEMU, and so its clock stands still meanwhile.
         machine.monitor.execute("stop")
         time.sleep(fault.halted_s)

@@ -34,16 +34,30 @@ class Monitor:
         self._port.close()
 
     def execute(
-        self, command: str, words: Mapping[str, Any] | None = None, **arguments: Any
+        self,
+        command: str,
+        words: Mapping[str, Any] | None = None,
+        *,
+        until: str = "",
+        **arguments: Any,
     ) -> None:
-        """``words``: by QEMU's names; ``arguments``: by those with _ for -."""
+        """``words``: by QEMU's names; ``arguments``: by those with _ for -.
+
+        ``until``: an event that is waited for once it was answered.
+        """
         given = {name.replace("_", "-"): value for name, value in arguments.items()} | dict(
             words or {}
         )
         with self._port.held():
             answer = self._ask(command, given)
-        if "error" in answer:
-            raise LabError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
+            if "error" in answer:
+                raise LabError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
+            # The monitor for humans has no errors, and says nothing where all went well.
+            if isinstance(said := answer.get("return"), str) and said:
+                raise LabError(f"QEMU says to {command}: {said.strip()}")
+            deadline = self._deadline()
+            while until and self._read(deadline).get("event") != until:
+                pass
 
     def plug(self, down: ExitStack, words: Mapping[str, Any] | None = None, **device: Any) -> None:
         """``words``, ``device``: as for ``execute``.

@@ -96,19 +96,32 @@ class Injection(Another, frozen=True, kw_only=True):
 Excused = Literal["lost", "count", "analysed", "mean", "residual", "followed"]
 
 
+class Asked(Strict, frozen=True, kw_only=True):
+    """What a nested machine's QEMU is asked for by QMP, ``after_s`` later than what is before it.
+
+    ``until``: the event that QEMU tells of its end by, if its answer is not that.
+    """
+
+    execute: str
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    until: str = ""
+    after_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
 class Fault(Another, frozen=True, kw_only=True):
     """In its midst something goes wrong on ``machine``.
 
-    That is ``command``, by its shell, or that it is halted for ``halted_s``, so many seconds after
-    the workload was under way. ``before``: a command there, before it is recorded. ``told``: what
-    must be among the lines below the table then, as patterns of a line; ``excused``: the checks
-    that need not hold. Where neither is given, the table must be as right as if nothing had
-    happened.
+    That is what its QEMU is asked for (``monitor``), then ``command``, by its shell; or that it is
+    halted for ``halted_s``; so many seconds after the workload was under way. ``before``: a command
+    there, before it is recorded. ``told``: what must be among the lines below the table then, as
+    patterns of a line; ``excused``: the checks that need not hold. Where neither is given, the
+    table must be as right as if nothing had happened.
     """
 
     machine: Name
     after_s: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     before: str = ""
+    monitor: tuple[Asked, ...] = ()
     command: str = ""
     halted_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     told: tuple[str, ...] = ()
