@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chain import HALT, NPF, VCPU, Chain, Costs
+from tests.chain import HALT, NPF, VCPU, VMM, Chain, Costs
 from tests.stitch.test_chain import analysed
 
 MS = 1_000_000
@@ -49,3 +49,28 @@ def test_who_sleeps_at_once_costs_nothing(tmp_path: Path) -> None:
 
 def test_what_a_virtual_cpu_left_for_otherwise_is_no_halt(tmp_path: Path) -> None:
     assert told(tmp_path, (5_000, -1, -1, -1), reason=NPF) == []
+
+
+def test_for_how_long_virtual_cpus_were_stopped_is_told(tmp_path: Path) -> None:
+    """Twice, by a signal to their process; what they slept for else, and what its other threads
+    did, is none of that."""
+    chain = Chain()
+    writer = chain.writer()
+    for number in range(4):
+        chain.durable_write(writer, 8192 * number, Costs())
+    begin = writer.now + 100_000
+    interruptible, stopped = 1, 0x104
+    for thread, state, stood in (
+        (VCPU, stopped, 2_000), (VCPU, interruptible, 9_000), (VCPU, stopped, 220),
+        (VMM, stopped, 7_000),
+    ):  # fmt: skip
+        end = begin + stood * MS
+        chain.host.emit("sched_resume", end + 30_000, thread, off_ns=begin, wake_ns=end,
+                        waker_tid=1, state=state, subject_tid=thread)  # fmt: skip
+        chain.exit(begin, end + 40_000, reason=HALT)
+        begin = end + 100_000
+    lines = [line for line in analysed(chain, tmp_path).quality.virtual if "stopped" in line]
+    assert lines == [
+        "guest: its virtual CPUs were stopped on host for 2.22 s: what of that is in writes is in "
+        "kvm.exit"
+    ]

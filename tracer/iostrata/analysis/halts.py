@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage analysis: the link from a guest to its host in, what its idle virtual CPUs cost out.
+"""Stage analysis: the link from a guest to its host in, what its idle virtual CPUs cost out, and
+for how long they were stopped.
 
 One that has nothing to do leaves guest mode; before its thread sleeps, KVM may look for a while
 whether there is something again (halt_poll_ns), which is quicker than to be woken, and keeps a CPU
@@ -8,19 +9,22 @@ of the host busy: that is the time of such exits for which the thread was on its
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from iostrata import units
-from iostrata.columns import AsOf, Ints, distinct, one_of
+from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
 from iostrata.hops import Link
 from iostrata.layers import is_idle
 from iostrata.trace import Trace
 
 OF_NOTE: Final = 0.01
 """Of one CPU's time."""
+STOPPED: Final = 4
+"""Of a thread's state: by a signal (__TASK_STOPPED)."""
 
 
 def halts(link: Link) -> Iterator[str]:
@@ -41,6 +45,23 @@ def halts(link: Link) -> Iterator[str]:
             f"its virtual CPUs had nothing to do {count} times: they kept CPUs of "
             f"{host.machine} busy for {units.duration(busy_ns)} of that ({share:.1f} % of one), "
             f"and in {awake} of these did not sleep (halt polling)"
+        )
+
+
+def stops(link: Link) -> Iterator[str]:
+    """A signal stops the VMM's threads on their way into guest mode: the guest's clock goes on."""
+    host, stopped_ns = link.lower.trace, Counter[int]()
+    exits = columns_of(host.points["kvm_exit"], "tid", "tgid")
+    threads = distinct(exits["tid"][one_of(exits["tgid"], link.agents)])
+    for sleeps in host.points["sched_resume"].pieces("off_ns", "wake_ns", "state", "subject_tid"):
+        mine = one_of(sleeps["subject_tid"], threads) & ((sleeps["state"] & STOPPED) != 0)
+        lasted_ns = sleeps["wake_ns"] - sleeps["off_ns"]
+        for tid in distinct(sleeps["subject_tid"][mine]).tolist():
+            stopped_ns[tid] += int(lasted_ns[mine & (sleeps["subject_tid"] == tid)].sum())
+    if longest_ns := max(stopped_ns.values(), default=0):
+        yield (
+            f"its virtual CPUs were stopped on {host.machine} for {units.duration(longest_ns)}: "
+            "what of that is in writes is in kvm.exit"
         )
 
 

@@ -17,7 +17,7 @@ from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.given_back import given_back
-from iostrata.analysis.halts import halts
+from iostrata.analysis.halts import halts, stops
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.limits import held_back, limits
 from iostrata.analysis.networks import asks_a_network, network_disks, packets_in_vain, virtual_cards
@@ -195,7 +195,7 @@ def _virtual(path: Path) -> Iterator[str]:
         link = hosts.get(member.trace.machine)
         yield from (where + line for line in stolen(member.trace, link))
         if link:
-            yield from (where + line for line in (*placed(link), *halts(link)))
+            yield from (where + line for line in (*placed(link), *halts(link), *stops(link)))
 
 
 def _type(file_system: str) -> str:
