@@ -16,6 +16,7 @@ SUSPENDED_NS: Final = 1_000_000
 """What takes less is no suspension."""
 PACE: Final = 1e-3
 """What a clock wanders against its CPUs' counter, and more, of the time that it shows."""
+HALTING: Final = "kvm-clock"
 FEWEST: Final = 3
 """Stretches of time between two samples, that most may tell the clock's pace."""
 
@@ -52,9 +53,11 @@ def halted_ns(trace: Trace) -> int:
     """For how long a hypervisor halted the machine meanwhile, give or take what a sample took; 0:
     that is not known, or it did not.
 
-    It has the machine's clock (kvm-clock) stand still then, in all its forms, and its CPUs' counter
-    go on.
+    It has the machine's clock stand still then, in all its forms, and its CPUs' counter go on. Of a
+    clock that is that counter, or no hypervisor's, this tells nothing.
     """
+    if trace.env.get("clocksource") != HALTING:
+        return 0
     columns = trace.points["clock_sample"].columns("time_ns", "tsc", "width_ns")
     at, counter, width = (columns[name].astype(np.int64) for name in columns)
     passed, counted = np.diff(at), np.diff(counter)
