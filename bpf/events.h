@@ -747,6 +747,7 @@ struct target_event {
 struct target_sent_event {
 	EVENT_HEADER;
 	unsigned long long command_key; /* as in target_event */
+	unsigned int sequence;          /* as in stream_event */
 };
 
 /* What a target reads for a command it reads from a file, not from a disk: told as it is carried
@@ -884,10 +885,10 @@ struct packet_event {
 	unsigned short to_server;
 };
 
-/* A call, or its reply, was handed to TCP: where in the stream it ends. */
+/* A call, or its reply, or a command of iSCSI was handed to TCP: where in the stream it ends. */
 struct stream_event {
 	EVENT_HEADER;
-	unsigned int xid;
+	unsigned int xid;        /* of iSCSI its tag: as in iscsi_event */
 	unsigned int sequence;   /* of the first byte behind it */
 	unsigned int connection; /* as in rpc_event */
 	unsigned short ends;
@@ -1007,7 +1008,8 @@ struct stream_event {
 	P(librbd_request, librbd_request_event)     \
 	P(librbd_done, uring_work_event)            \
 	P(librbd_sent, librados_event)              \
-	P(librbd_answered, librados_event)
+	P(librbd_answered, librados_event)          \
+	P(iscsi_stream, stream_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

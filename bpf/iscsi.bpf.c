@@ -45,20 +45,29 @@ struct iscsi_sw_tcp_conn {
 
 #pragma clang attribute pop
 
+static __always_inline struct sock *socket_of(struct iscsi_task *task)
+{
+	struct iscsi_tcp_conn *transport = BPF_CORE_READ(task, conn, dd_data);
+	struct iscsi_sw_tcp_conn *connection = PEEK(transport, dd_data);
+
+	return BPF_CORE_READ(connection, sock, sk);
+}
+
+static __always_inline struct request *request_of(struct iscsi_task *task)
+{
+	struct scsi_cmnd *command = PEEK(task, sc);
+
+	/* None of a session's own. */
+	return command ? (void *)command - bpf_core_type_size(struct request) : NULL;
+}
+
 static __always_inline int command_emit(struct iscsi_task *task, __be32 itt, struct sock *socket,
 					__u32 point)
 {
-	struct scsi_cmnd *command = PEEK(task, sc);
-	struct request *rq;
-	union event *e;
-	__u32 dev;
+	struct request *rq = request_of(task);
+	__u32 dev = rq ? recorded_disk_of(rq) : 0;
+	union event *e = dev ? emit_reserve(point) : NULL;
 
-	/* None of a session's own. */
-	if (!command)
-		return 0;
-	rq = (void *)command - bpf_core_type_size(struct request);
-	dev = recorded_disk_of(rq);
-	e = dev ? emit_reserve(point) : NULL;
 	if (!e)
 		return 0;
 	e->iscsi_sent.request_key = (__u64)rq;
@@ -77,15 +86,35 @@ int iscsi_sent(__u64 *ctx)
 {
 	struct iscsi_task *task = (void *)argument_key(ctx, 0);
 	struct iscsi_hdr *header = PEEK(task, hdr);
-	struct iscsi_sw_tcp_conn *connection;
-	struct iscsi_tcp_conn *transport;
 
 	if ((PEEK(header, opcode) & OPCODE) != SCSI_COMMAND)
 		return 0;
-	transport = BPF_CORE_READ(task, conn, dd_data);
-	connection = PEEK(transport, dd_data);
-	return command_emit(task, PEEK(header, itt), BPF_CORE_READ(connection, sock, sk),
-			    POINT_iscsi_sent);
+	return command_emit(task, PEEK(header, itt), socket_of(task), POINT_iscsi_sent);
+}
+
+/* All of it is there. Its sender still has the connection: nothing else was handed over. */
+SEC("fexit/iscsi_sw_tcp_pdu_xmit")
+int iscsi_stream(__u64 *ctx)
+{
+	struct iscsi_task *task = (void *)argument_key(ctx, 0);
+	struct iscsi_hdr *header = PEEK(task, hdr);
+	struct request *rq = request_of(task);
+	struct sock *socket;
+	union event *e;
+
+	if ((int)ctx[1] || (PEEK(header, opcode) & OPCODE) != SCSI_COMMAND || !rq ||
+	    !recorded_disk_of(rq))
+		return 0;
+	socket = socket_of(task);
+	e = socket ? emit_reserve(POINT_iscsi_stream) : NULL;
+	if (!e)
+		return 0;
+	e->iscsi_stream.xid = bpf_ntohl(PEEK(header, itt));
+	e->iscsi_stream.sequence = stream_end(socket);
+	e->iscsi_stream.connection = connection_of(socket);
+	e->iscsi_stream.ends = ends_of_socket(socket);
+	emit_submit(e, POINT_iscsi_stream);
+	return 0;
 }
 
 /* Of any transport, of whose connections nothing is known here. */

@@ -17,13 +17,6 @@ extern struct flight flights[FLIGHT_SETS * FLIGHT_WAYS];
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct tcp_sock {
-	__u32 srtt_us; /* << 3 */
-	__u32 mdev_us; /* << 2 */
-	__u32 total_retrans;
-	__u32 write_seq; /* of the first byte that nobody has handed over yet */
-};
-
 struct rpc_xprt {
 	int prot;
 };
@@ -83,12 +76,6 @@ static __always_inline struct flight *flight_take(__u64 transport_key, __be32 xi
 	oldest->ready_ns = 0;
 	oldest->reply_ns = 0;
 	return oldest;
-}
-
-/* Where in its stream what was handed to a socket last ends. */
-static __always_inline __u32 stream_end(struct sock *socket)
-{
-	return PEEK((struct tcp_sock *)socket, write_seq);
 }
 
 /* Records the call of a task that has ended, if it was seen being sent. */

@@ -37,6 +37,13 @@ struct sock {
 	struct sock_common __sk_common;
 };
 
+struct tcp_sock {
+	__u32 srtt_us; /* << 3 */
+	__u32 mdev_us; /* << 2 */
+	__u32 total_retrans;
+	__u32 write_seq; /* of the first byte that nobody has handed over yet */
+};
+
 struct socket {
 	struct sock *sk;
 };
@@ -125,6 +132,12 @@ static __always_inline __u16 ends_served(struct sock *socket)
 		return 0;
 	addresses(socket, &local, &remote);
 	return ends_of(remote, local);
+}
+
+/* Where in its stream what was handed to a socket last ends. */
+static __always_inline __u32 stream_end(struct sock *socket)
+{
+	return PEEK((struct tcp_sock *)socket, write_seq);
 }
 
 static __always_inline struct transport *transport_place(__u64 key)

@@ -259,6 +259,7 @@ int target_answer(__u64 *ctx)
 	if (!e)
 		return 0;
 	e->target_sent.command_key = (__u64)command;
+	e->target_sent.sequence = stream_end(BPF_CORE_READ(whole, conn, sock, sk));
 	emit_submit(e, POINT_target_sent);
 	return 0;
 }

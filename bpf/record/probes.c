@@ -27,7 +27,7 @@ static const char *const of_who[] = { "data", "journal_handle", "wakeup_migrate"
 static const char *const of_reads[] = { "read", "fault", "nfs_read_begin", "nfs_read_end" };
 
 /* Only with --packets: each of their hits costs everybody. */
-static const char *const of_packets[] = { "packet", "rpc_stream", "svc_stream" };
+static const char *const of_packets[] = { "packet", "rpc_stream", "svc_stream", "iscsi_stream" };
 
 /* Only where a file system's daemon may run: each of their hits costs everybody. */
 static const char *const of_fuse[] = { "fuse_taken" };

@@ -130,20 +130,24 @@ class Guest(Machine):
     def cut(
         self, machine: Machine, point: str, device: int, by: Connection, time: int, to_server: bool
     ) -> None:
-        """Some packets, in any order, of which the last is there at that time."""
         if machine.name not in self.told:
             return
         begin = self.call_end if to_server else self.reply_end
         size = CALL_BYTES if to_server else REPLY_BYTES
-        edges = [0, *sorted(self.random.sample(range(1, size), self.random.randint(0, 5))), size]
-        pieces = list(pairwise(edges))
-        self.random.shuffle(pieces)
-        for number, (since, until) in enumerate(reversed(pieces)):
-            machine.world.emit(
-                point, time - number, 0, sequence=(begin + since) % (1 << 32),
-                size_bytes=until - since, connection=by.ports, ends=by.ends, device=device,
-                to_server=int(to_server),
-            )  # fmt: skip
+        wire = {"connection": by.ports, "ends": by.ends, "device": device}
+        cut(self.random, machine.world, point, time, begin, size, to_server=int(to_server), **wire)
+
+
+def cut(
+    random: Random, world: World, point: str, time: int, begin: int, size: int, **wire: int
+) -> None:
+    """Some packets, in any order, of which the last is there at that time."""
+    edges = [0, *sorted(random.sample(range(1, size), random.randint(0, 5))), size]
+    pieces = list(pairwise(edges))
+    random.shuffle(pieces)
+    for number, (since, until) in enumerate(reversed(pieces)):
+        sequence = (begin + since) % (1 << 32)
+        world.emit(point, time - number, 0, sequence=sequence, size_bytes=until - since, **wire)
 
 
 def known_by(server: Machine, ends: int) -> int:
@@ -290,7 +294,7 @@ def test_packets_that_divide_nothing_are_told(tmp_path: Path, machines: str, wor
     guest.world.builder.env["packets"] = str(NFS_PORT)
     found = analysed(tmp_path, guest, machines).quality
     gaps = [gap.reason for gap in found.not_observed if "parts of the network" in gap.layer]
-    what = "only between an NFS client and its server, by TCP, that are both recorded"
+    what = "only of NFS by TCP, and iSCSI to LIO, whose client and server are both recorded"
     assert gaps == [what] * words
 
 

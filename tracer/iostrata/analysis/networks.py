@@ -86,7 +86,7 @@ def packets_in_vain(
         if port not in used:
             yield NotObserved(f"packets of port {port}", "there was none", "")
     if used and not split:
-        what = "only between an NFS client and its server, by TCP, that are both recorded"
+        what = "only of NFS by TCP, and iSCSI to LIO, whose client and server are both recorded"
         yield NotObserved("parts of the network", what, "")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints
 from iostrata.hops.hop import Asks, Held, Link
+from iostrata.hops.ways import parts_of
 from iostrata.stitch import Columns, SpanList, Spans, Window
 
 
@@ -42,6 +43,8 @@ def carried(
     spans.add(owner, "network.there", *there)
     spans.add(np.where(answered, owner, -1), "network.back", *back)
     spans.add(np.where(answered, -1, owner), "unfollowed", *back)
+    for rank, since_ns, until_ns in parts_of(link.ways, held.ask, there, back):
+        spans.add(owner, rank, since_ns, until_ns)
     taken = link.clock.to_upper(link.lower.pieces.begin_ns[link.serves.piece[serve]])
     spans.add(row, queue, begin, np.minimum(taken, limit))
     return spans.collect()

@@ -7,7 +7,10 @@ from typing import Final
 
 from iostrata.layers.declaration import Declaration, Depth, Rank, Row
 
-POINTS: Final = ("rpc_stream", "svc_stream", "packet_sent", "packet_received")
+POINTS: Final = (
+    *("rpc_stream", "svc_stream", "iscsi_stream", "target_sent"),
+    *("packet_sent", "packet_received"),
+)
 
 
 def _row(name: str, meaning: str, grows: str, colour: str) -> Row:

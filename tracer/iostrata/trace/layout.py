@@ -124,6 +124,7 @@ POINTS: dict[str, int] = {
     "librbd_done": 111,
     "librbd_sent": 112,
     "librbd_answered": 113,
+    "iscsi_stream": 114,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -240,6 +241,7 @@ STRUCT_OF: dict[str, str] = {
     "librbd_done": "uring_work_event",
     "librbd_sent": "librados_event",
     "librbd_answered": "librados_event",
+    "iscsi_stream": "stream_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -825,6 +827,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("command_key", "<u8", 16),
+        ("sequence", "<u4", 24),
     ),
     "bio_file_event": (
         ("time_ns", "<u8", 0),

@@ -13,6 +13,8 @@ from iostrata.hops.hop import Asks, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.iscsi.asks import asks_of
 from iostrata.hops.iscsi.crossing import completed, crossing_of
 from iostrata.hops.iscsi.serves import serves_of
+from iostrata.hops.iscsi.streams import streams_of
+from iostrata.hops.route import Streams
 from iostrata.hops.targets import read_by
 from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
@@ -37,6 +39,9 @@ class Iscsi(Hop):
 
     def read(self, link: Link) -> Reads:
         return read_by(link)
+
+    def streams(self, link: Link) -> Streams | None:
+        return streams_of(link)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
