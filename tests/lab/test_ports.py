@@ -52,11 +52,12 @@ def qemu(line: str) -> Iterator[str]:
             yield json.dumps({"event": "DEVICE_DELETED", "data": {"device": "image"}})
             yield json.dumps({"return": {}, "id": request["id"]})
         case "block-commit":
-            # Of an earlier one.
-            yield json.dumps({"event": "BLOCK_JOB_READY"})
             yield json.dumps({"return": {}, "id": request["id"]})
             yield json.dumps({"event": "RESUME"})
             yield json.dumps({"event": "BLOCK_JOB_READY"})
+        case "block-job-cancel":
+            yield json.dumps({"event": "BLOCK_JOB_COMPLETED"})
+            yield json.dumps({"return": {}, "id": request["id"]})
         case "human-monitor-command":
             yield json.dumps({"return": "no room\r\n", "id": request["id"]})
         case command:
@@ -75,14 +76,16 @@ def test_monitor(path: Path) -> None:
     monitor.close()
 
 
-def test_what_goes_on_behind_an_answer_is_waited_for(path: Path) -> None:
-    """An event that QEMU told before is none of its end."""
-    thread = other_end(path, qemu, 3)
+def test_an_event_is_waited_for(path: Path) -> None:
+    """Behind the answer, or before it; what QEMU told of earlier commands is none of it."""
     port = Port(path, lambda: True)
+    thread = other_end(path, qemu, 4)
     monitor = Monitor(port, Pace())
+    with Path(f"{path}.out").open("w") as early:
+        print(json.dumps({"event": "BLOCK_JOB_READY"}), file=early, flush=True)
     monitor.execute("block-commit", until="BLOCK_JOB_READY")
-    thread.join(0.1)
     assert port.try_line(0) is None
+    monitor.execute("block-job-cancel", until="BLOCK_JOB_COMPLETED")
     with pytest.raises(LabError, match=r"QEMU says to human-monitor-command: no room$"):
         monitor.execute("human-monitor-command", command_line="savevm now")
     thread.join()

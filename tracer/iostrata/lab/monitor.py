@@ -26,6 +26,7 @@ class Monitor:
         self._pace = pace
         self._numbers = itertools.count(1)
         self._deleted: set[str] = set()
+        self._events: set[str] = set()
         with self._port.held():
             # Refused, and rightly, where somebody else did it before.
             self._ask("qmp_capabilities", {})
@@ -43,12 +44,16 @@ class Monitor:
     ) -> None:
         """``words``: by QEMU's names; ``arguments``: by those with _ for -.
 
-        ``until``: an event that is waited for once it was answered.
+        ``until``: an event that is waited for: it may come before the answer, or behind it.
         """
         given = {name.replace("_", "-"): value for name, value in arguments.items()} | dict(
             words or {}
         )
         with self._port.held():
+            # What was told of earlier ones.
+            while (line := self._port.try_line(0)) is not None:
+                self._take(line)
+            self._events.clear()
             answer = self._ask(command, given)
             if "error" in answer:
                 raise LabError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
@@ -56,8 +61,8 @@ class Monitor:
             if isinstance(said := answer.get("return"), str) and said:
                 raise LabError(f"QEMU says to {command}: {said.strip()}")
             deadline = self._deadline()
-            while until and self._read(deadline).get("event") != until:
-                pass
+            while until and until not in self._events:
+                self._read(deadline)
 
     def plug(self, down: ExitStack, words: Mapping[str, Any] | None = None, **device: Any) -> None:
         """``words``, ``device``: as for ``execute``.
@@ -93,12 +98,15 @@ class Monitor:
         return time.monotonic() + self._pace.limit_s(PATIENCE_S)
 
     def _read(self, deadline: float) -> dict[str, Any]:
+        return self._take(self._port.line(deadline))
+
+    def _take(self, line: str) -> dict[str, Any]:
         """An answer, or an event, which is remembered."""
-        line = self._port.line(deadline)
         try:
             message: dict[str, Any] = json.loads(line)
         except ValueError:
             return {}  # the rest of a line whose reader was killed
+        self._events.add(message.get("event", ""))
         if message.get("event") == "DEVICE_DELETED":
             self._deleted.add(message["data"].get("device", ""))
         return message
