@@ -86,7 +86,8 @@ class Waits:
         return len(self.owner)
 
     def where(self, keep: NDArray[np.bool_]) -> Waits:
-        return Waits(**{name: column[keep] for name, column in vars(self).items()})
+        rows = np.flatnonzero(keep)
+        return Waits(**{name: column[rows] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,12 +173,12 @@ class Wakers:
         front = self._awaiting(front, rows, spans)
         front = front.where(~self._collects(front))
         tied: dict[str, list[Tied]] = {kind: [_nothing()] for kind in ("bio", "call", "commit")}
+        workers: list[Service] = []
         for _ in range(FOLLOWED):
             if not len(front):
                 break
             front = self._pausing(front, spans, ended)
-            kinds = self._kinds.of(front.waker, front.end_ns)
-            ending = self._ending_of(front, kinds, own)
+            ending = self._ending_of(front, own)
             done = np.maximum(at(self._endings.since_ns, ending), front.begin_ns)
             spans.add(
                 np.where(ending >= 0, front.owner, -1), "wakeup.interrupt", done, front.end_ns
@@ -187,11 +188,16 @@ class Wakers:
             ended[front.sleep[ending >= 0]] = True
             asked = self._asked(front, at(self._endings.bio, ending), spans)
             on = (ending < 0) & (front.context != WAKE_INTERRUPT)
-            front, kinds = front.where(on), kinds[on]
+            front = front.where(on)
+            kinds = self._kinds.of(front.waker, front.end_ns)
             tied["commit"].append(self._commits_of(front.where(kinds == THREAD_JOURNAL)))
             if len(front):
-                asked = Waits(**joined([self._did(front, kinds, spans, ended), asked]))
+                did = self._did(front, kinds, spans, ended, workers)
+                asked = Waits(**joined([did, asked]))
             front = asked
+        if workers:
+            worked = Service(**joined(workers))
+            spans.extend(short_of_cpu(worked, sleeps, self._numbers.sleep, WORKER))
         bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
         return Explained(spans.collect(), bios, calls, commits, ended)
 
@@ -262,31 +268,44 @@ class Wakers:
         ]
         return possible
 
-    def _ending_of(self, front: Waits, kind: Ints, own: tuple[AsOf, Ints]) -> Ints:
-        """What the waker had just ended when it woke the sleeper, -1: nothing. ``kind``: its."""
-        times = self._endings.time_ns
-        resumed = at(self._sleeps.on_ns, self._resumed.at_or_before(front.waker, front.end_ns))
-        itself = front.context == WAKE_THREAD
-        place = self._last_completed(front)
-        # Where the CPU is not known, the idle thread may be any: the owner's own come first.
-        by_owner, rows = own
-        mine = at(rows, by_owner.at_or_before(front.owner * THREADS + front.waker, front.end_ns))
-        since = at(times, mine)
-        soon = (since >= front.begin_ns) & (front.end_ns - since <= SOON_NS)
-        completed = np.where((front.context == WAKE_UNKNOWN) & soon, mine, place)
-        time = at(times, completed)
+    def _ending_of(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
+        """What the waker had just ended when it woke the sleeper, -1: nothing."""
+        found, times = self._completed_by(front, own), self._endings.time_ns
+        # An interrupt only completes; who was at what it let go of later had ended nothing yet.
+        some = np.flatnonzero((front.context != WAKE_INTERRUPT) & (front.context != STILL))
+        waker, end_ns, completed = front.waker[some], front.end_ns[some], found[some]
+        resumed = at(self._sleeps.on_ns, self._resumed.at_or_before(waker, end_ns))
         # As itself, a thread of the workload or of a journal completes no request, and none
         # completes any while it is off the CPU.
-        cannot = itself & (((kind != 0) & (kind != THREAD_HELPER)) | (resumed > time))
-        late = (time < front.begin_ns) | (front.end_ns - time > SOON_NS)
-        foreign = (completed != mine) & ~self._is_possible(front.owner, completed)
-        completed = np.where(late | cannot | foreign, -1, completed)
-        told = at(self._told, self._by_thread.at_or_before(front.waker, front.end_ns))
+        itself = np.flatnonzero((front.context[some] == WAKE_THREAD) & (completed >= 0))
+        kind = self._kinds.of(waker[itself], end_ns[itself])
+        cannot = (kind != 0) & (kind != THREAD_HELPER)
+        cannot |= resumed[itself] > times[completed[itself]]
+        completed[itself[cannot]] = -1
+        told = at(self._told, self._by_thread.at_or_before(waker, end_ns))
         time = at(times, told)
-        late = (time < front.begin_ns) | (time < resumed)
-        told = np.where(late | (front.context == WAKE_INTERRUPT), -1, told)
-        last = np.where(at(times, told) >= at(times, completed), told, completed)
-        return np.where(front.context == STILL, -1, last)
+        told = np.where((time < front.begin_ns[some]) | (time < resumed), -1, told)
+        found[some] = np.where(at(times, told) >= at(times, completed), told, completed)
+        return found
+
+    def _completed_by(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
+        """Which completion the waker had just made, if it was its, -1: none."""
+        times, place = self._endings.time_ns, self._last_completed(front)
+        possible = self._is_possible(front.owner, place)
+        # Where the CPU is not known, the idle thread may be any: the owner's own come first.
+        unknown = front.context == WAKE_UNKNOWN
+        some = np.flatnonzero(unknown | ~possible)
+        by_owner, rows = own
+        key = front.owner[some] * THREADS + front.waker[some]
+        mine = np.full(len(front), -1)
+        mine[some] = at(rows, by_owner.at_or_before(key, front.end_ns[some]))
+        since = at(times, mine)
+        soon = (since >= front.begin_ns) & (front.end_ns - since <= SOON_NS)
+        completed = np.where(unknown & soon, mine, place)
+        time = at(times, completed)
+        late = (time < front.begin_ns) | (front.end_ns - time > SOON_NS)
+        foreign = (completed != mine) & ~possible
+        return np.where(late | foreign | (front.context == STILL), -1, completed)
 
     def _last_completed(self, front: Waits) -> Ints:
         """What its waker's CPU completed last where an interrupt let go, else the waker (row)."""
@@ -333,7 +352,14 @@ class Wakers:
     def _calls(self) -> tuple[Ints, Containing]:
         return _calls(self._window)
 
-    def _did(self, front: Waits, kind: Ints, spans: SpanList, ended: NDArray[np.bool_]) -> Waits:
+    def _did(
+        self,
+        front: Waits,
+        kind: Ints,
+        spans: SpanList,
+        ended: NDArray[np.bool_],
+        workers: list[Service],
+    ) -> Waits:
         """Adds what wakers did as threads; returns what they themselves waited for before."""
         enter, calls = self._calls
         call = calls.find(front.waker, front.end_ns)
@@ -361,9 +387,10 @@ class Wakers:
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns, holder)
         spans.add(peer, "wakeup.runqueue", since, on, number)
         spans.add(peer, "throttle.cpu", since, at(self._sleeps.released_ns, sleep), number)
-        worker = Service(np.where(helper, front.owner, -1), front.waker, since, front.end_ns)
-        spans.add(worker.owner, "wakeup.worker", since, front.end_ns, holder)
-        spans.extend(short_of_cpu(worker, self._sleeps, self._numbers.sleep, WORKER))
+        some = np.flatnonzero(helper)
+        worker = Service(front.owner[some], front.waker[some], since[some], front.end_ns[some])
+        spans.add(worker.owner, "wakeup.worker", worker.begin_ns, worker.end_ns, holder[some])
+        workers.append(worker)
         before = Waits(
             front.owner, front.sleep, np.where(idle, floor, np.maximum(floor, off)), runnable,
             at(self._sleeps.waker, sleep), at(self._sleeps.waker_cpu, sleep),
@@ -390,8 +417,9 @@ class Wakers:
         """Of each waker. What a helper is for, it is for from when it was let go on: however often
         it was kept from its CPU since. It may have slept again while it was not recorded."""
         last = self._resumed.at_or_before(front.waker, front.end_ns)
-        woken = at(self._woken, self._awake.at_or_before(front.waker, front.end_ns))
-        last = np.where(helper & (woken >= 0), woken, last)
+        some = np.flatnonzero(helper)
+        awake = self._awake.at_or_before(front.waker[some], front.end_ns[some])
+        last[some] = np.where(awake >= 0, at(self._woken, awake), last[some])
         forgotten = self._kinds.forgotten_ns(front.waker, front.end_ns)
         return np.where(at(self._sleeps.on_ns, last) <= forgotten, -1, last)
 
