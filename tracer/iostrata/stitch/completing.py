@@ -94,6 +94,9 @@ def completing(
 
 def _who_completes(itself: Ints, cpu: Ints, trace: Trace) -> Ints:
     """Which thread did; where an interrupt came before it, which one would have."""
+    if not len(itself):
+        # There may be very many threads, and no loop device.
+        return itself
     threads = trace.points["thread"]
     of_cpu: dict[int, int] = {}
     for comm, tid in zip(threads["comm"].tolist(), integers(threads["subject_tid"]), strict=True):

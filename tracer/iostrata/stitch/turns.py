@@ -236,14 +236,16 @@ def _disks(window: Window, spans: Spans, waited: Waited, people: People, logged:
 
     def for_it(spans: Spans, span: Ints) -> Parts:
         """What was for the write, too: the places among its spans, from when to when, for whom."""
-        request, begin = spans.of[span], spans.begin_ns[span]
-        flush = own_flush.of(spans.owner[span], request)
-        own = _whose(waited, people, logged, flush, begin)
-        turn = np.where((flush >= 0) & (own >= 0), turn_of[request], -1)
-        since = np.maximum(begin, at(turns.begin_ns, turn))
-        until = np.minimum(spans.end_ns[span], at(turns.end_ns, turn))
+        flushes = np.flatnonzero(requests.flush[spans.of[span]])
+        flush = own_flush.of(spans.owner[span[flushes]], spans.of[span[flushes]])
+        place, flush = flushes[flush >= 0], flush[flush >= 0]
+        rows = span[place]
+        own = _whose(waited, people, logged, flush, spans.begin_ns[rows])
+        turn = np.where(own >= 0, turn_of[spans.of[rows]], -1)
+        since = np.maximum(spans.begin_ns[rows], at(turns.begin_ns, turn))
+        until = np.minimum(spans.end_ns[rows], at(turns.end_ns, turn))
         mine = np.flatnonzero((turn >= 0) & (until > since))
-        return mine, since[mine], until[mine], own[mine]
+        return place[mine], since[mine], until[mine], own[mine]
 
     whole, every, found = spans, rows(spans), list[Parts]()
 
