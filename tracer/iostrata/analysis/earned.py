@@ -61,14 +61,15 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: frozenset[int]) 
     for first, end, spans in blocks(lifted.spans, len(rows)):
         apart, block = told_apart(spans, lifted.views, names), rows[first:end]
         held = sweep(apart.spans, node.pieces.begin_ns[block], node.pieces.end_ns[block])
-        some = np.flatnonzero(of_piece[first:end] >= 0)
         for level, time in attribute(held, len(block)).items():
             place, who = int(apart.ranks[level]) % len(path.layers), int(apart.who[level])
-            np.add.at(times[place], of_piece[first:end][some], time[some])
+            # With who is behind it, there are hundreds of levels, most of them of few pieces.
+            some = np.flatnonzero((time != 0) & (of_piece[first:end] >= 0))
+            np.add.at(times[place], of_piece[first + some], time[some])
             if place in told:
                 behind.extend(
-                    _held_by(place, person, own[first:end], part)
-                    for person, part in names.shared(who, time)
+                    _held_by(place, person, own[first + some], part)
+                    for person, part in names.shared(who, time[some])
                 )
         slept.extend(unexplained(held, apart.ranks, first))
     left = slept.collect()
@@ -87,5 +88,5 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: frozenset[int]) 
 
 
 def _held_by(place: int, who: int, write: Ints, time: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    rows = np.flatnonzero((write >= 0) & (time != 0))
+    rows = np.flatnonzero(time)
     return write[rows], np.full(len(rows), place), np.full(len(rows), who), time[rows]

@@ -33,7 +33,7 @@ class Audits:
         if self._rows > self._most:
             self.fold()
             self._rows = _rows(self._parts)
-            self._most = self._rows + max(FEW_ROWS, self._rows // 4)
+            self._most = self._rows + max(FEW_ROWS, self._rows)
 
     def fold(self) -> Sequence[Audit]:
         """One of each machine."""
