@@ -17,7 +17,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, Ints, at, changes, distinct, joined, one_of, order_of, pair_key
+from iostrata.columns import (
+    NEVER,
+    Ints,
+    at,
+    changes,
+    coded,
+    distinct,
+    joined,
+    one_of,
+    order_of,
+    pair_key,
+)
 from iostrata.hops.furthest import Furthest
 from iostrata.hops.graph import Graph
 from iostrata.hops.hop import Context, Held, Link, Node
@@ -39,9 +50,9 @@ from iostrata.stitch import (
 NONE: Final = np.zeros(0, np.int64)
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
-ASKING = np.array([number for number, rank in enumerate(STACK) if rank.asks])
+ASKING = np.array([rank.asks for rank in STACK])
 STAGES = np.array(sorted({RANK[stage.rank] for layer in LAYERS for stage in layer.stages}))
-CALLS = np.array([number for number in ASKING if STACK[number].depth == Depth.AWAY])
+CALLS = np.array([rank.asks and rank.depth == Depth.AWAY for rank in STACK])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +110,14 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     lifting = _Lifting(graph, way, found, node.place)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
-    calls = np.isin(own.rank, CALLS)
+    calls = CALLS[own.rank]
     compared = bool(links) or bool(calls.any())
     until_ns = found.spans.end_ns
     if compared:
         # What is changed below is not what the machine's own spans have.
         until_ns = until_ns.copy()
         own = replace(own, end_ns=until_ns)
-    asking = np.flatnonzero(np.isin(own.rank, ASKING) & (found.spans.of >= 0)) if compared else NONE
+    asking = np.flatnonzero(ASKING[own.rank] & (found.spans.of >= 0)) if compared else NONE
     asked = own.rows(asking)
     asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
     asking, asked, asks = _in_parts(links, asking, asked, asks)
@@ -303,7 +314,7 @@ class _Lifting:
 
     def _served(self, link: Link, edges: Edges) -> None:
         """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
-        pieces, activity = np.unique(link.serves.piece[edges.activity], return_inverse=True)
+        pieces, activity = coded(link.serves.piece[edges.activity])
         below = lift(self._graph, link.lower, pieces, (*self._way, link))
         level = self._graph.level(len(self._way) + 1, link.lower.place)
         spans = link.hop.renamed(link, pieces, below.spans, level)

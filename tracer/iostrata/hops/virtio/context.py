@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, joined, overlapping, pair_key
+from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, overlapping, pair_key
 from iostrata.hops.hop import Context, Link
 from iostrata.hops.virtio.vcpus import vcpus_of
 from iostrata.hops.virtio.waits import waits_of
@@ -103,13 +103,10 @@ def _vcpus_of(window: Window, vcpus: Ints) -> Cpus:
     row = np.concatenate([row for row, _ in parts])
     cpu = np.concatenate([cpu for _, cpu in parts])
     vcpu = at(vcpus, np.where(cpu < len(vcpus), cpu, -1))
-    pairs = np.unique(np.stack([row, vcpu], axis=1)[(row >= 0) & (vcpu >= 0)], axis=0)
-    return (
-        pairs[:, 0],
-        pairs[:, 1],
-        pieces.begin_ns[pairs[:, 0]],
-        pieces.end_ns[pairs[:, 0]],
-    )
+    count = int(vcpus.max(initial=0)) + 1
+    pairs = distinct((row * count + vcpu)[(row >= 0) & (vcpu >= 0)])
+    row, vcpu = pairs // count, pairs % count
+    return row, vcpu, pieces.begin_ns[row], pieces.end_ns[row]
 
 
 def _keep(
