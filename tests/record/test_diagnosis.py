@@ -11,6 +11,7 @@ import pytest
 from iostrata.errors import PermissionDenied
 from iostrata.record import permission
 from iostrata.record.diagnosis import Diagnosis, read_probes, verdicts
+from iostrata.record.requirements import blind_spots
 from iostrata.record.system import Disk, system
 
 ROWS = (
@@ -73,6 +74,14 @@ def test_verdicts() -> None:
         "data": "no",
     }
     assert diagnosis().observable
+
+
+def test_what_a_machine_does_not_show_is_said_once() -> None:
+    """Two layers of one daemon."""
+    rows = (("osd_work", "osd_work", "osd"), ("bluestore_done", "bluestore_done", "bluestore"))
+    probes = read_probes("\t".join((*row, "ESRCH", "no process")) for row in rows)
+    said = blind_spots("server", verdicts(probes))
+    assert said.count("no ceph-osd runs here") == 1
 
 
 def test_a_device_takes_both_ends() -> None:

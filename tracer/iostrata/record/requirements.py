@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iostrata.errors import PermissionDenied, RecorderError
@@ -75,12 +75,12 @@ def check_visibility(visibility: Sequence[Verdict]) -> None:
         )
 
 
-def blind_spots(role: str, visibility: Sequence[Verdict]) -> Iterator[str]:
-    """What a machine of that role should show, and does not."""
-    for verdict in visibility:
-        if role and verdict.visibility.role == role and verdict.seen in ("no", "absent"):
-            yield (
-                verdict.visibility.absent
-                if verdict.seen == "absent"
-                else verdict.visibility.without
-            )
+def blind_spots(role: str, visibility: Sequence[Verdict]) -> list[str]:
+    """What a machine of that role should show, and does not; each once."""
+    mine = [each for each in visibility if role and each.visibility.role == role]
+    blind = [each for each in mine if each.seen in ("no", "absent")]
+    said = (
+        each.visibility.absent if each.seen == "absent" else each.visibility.without
+        for each in blind
+    )
+    return list(dict.fromkeys(said))
