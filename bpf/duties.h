@@ -28,9 +28,10 @@
 	  .programs = { "osd", "bluestore" })                                                     \
 	D(nvmet, .kind = THREAD_HELPER, .programs = { "nvmet" })                                  \
 	D(target, .kind = THREAD_SERVER, .kernel_thread = "iscsi_trx", .programs = { "target" })  \
-	D(tgt, .kind = THREAD_DAEMON, .executable = "tgtd")                                       \
+	D(tgt, .kind = THREAD_DAEMON, .executable = "tgtd", .programs = { "librbd" })             \
+	D(rbd_nbd, .kind = THREAD_DAEMON, .executable = "rbd-nbd", .programs = { "librbd" })      \
 	D(qemu_nbd, .kind = THREAD_DAEMON, .executable = "qemu-nbd",                              \
-	  .programs = { "aio_complete_kernel" })
+	  .programs = { "librbd", "aio_complete_kernel" })
 
 #define DUTY_NUMBER(name, ...) DUTY_##name,
 enum duty_number {

@@ -840,9 +840,21 @@ struct librados_event {
 	unsigned long long client;       /* the number that the cluster gave to it */
 	unsigned long long object;       /* which one of its disk's */
 	unsigned long long offset_bytes; /* in that */
-	unsigned int size_bytes;         /* that are written there; 0: nothing of a disk's is */
+	unsigned int size_bytes;         /* written, or read, there; 0: nothing of a disk's is */
 	unsigned int tgid;
-	int osd_number; /* that answers */
+	int osd_number;     /* that answers */
+	unsigned int image; /* a hash of the id of the disk that the object is of; 0: of none */
+};
+
+/* How a disk of Ceph lies on its objects, as a program's library has it in its memory. */
+struct librbd_image_event {
+	EVENT_HEADER;
+	unsigned long long image_key;
+	unsigned int image; /* as an operation has it */
+	unsigned int object_bytes;
+	unsigned int stripe_bytes; /* that lie side by side in one object, then in the next one */
+	unsigned int stripe_objects;
+	unsigned int tgid;
 };
 
 /* A message that an OSD of Ceph makes an operation of, or sends to another OSD, or whose turn it is
@@ -1009,7 +1021,9 @@ struct stream_event {
 	P(librbd_done, uring_work_event)            \
 	P(librbd_sent, librados_event)              \
 	P(librbd_answered, librados_event)          \
-	P(iscsi_stream, stream_event)
+	P(iscsi_stream, stream_event)               \
+	P(librbd_image, librbd_image_event)         \
+	P(librbd_sent_read, librados_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Disks of Ceph that a virtual machine monitor reaches by itself (librbd): what it asks of them,
- * and the operations on objects that the library makes of that, as they are sent and answered.
+ * Disks of Ceph that a program reaches by itself (librbd): what it asks of them, and the
+ * operations on objects that the library makes of that, as they are sent and answered.
  */
 #include "ceph.bpf.h"
 
@@ -12,10 +12,25 @@
 /* Of an operation on the wire (MOSDOp, version 8), where its object's locator has its key. */
 #define OPERATION_VERSION 8
 #define LOCATOR_KEY 117
-#define MOST_NAME_BYTES 128
-#define NUMBER_DIGITS 16
+#define MOST_NAME_BYTES 64
 #define MOST_STEPS 4
 #define MOST_PARTS 64
+#define MOST_IMAGES 1024
+#define MOST_SPACE_BYTES 128
+#define DATA_OF_DISK 0x617461645f646272 /* "rbd_data" */
+/* FNV-1a */
+#define FIRST_HASH 2166136261u
+#define NEXT_HASH 16777619u
+/* Of struct ImageCtx, in which is searched: it begins with all that can be configured. How the disk
+ * lies on its objects is behind what these are called. */
+#define IMAGE_BYTES (128 << 10)
+#define SEARCHED_BYTES 1024 /* at once */
+#define LAYOUT_BEHIND 4096
+#define LEAST_OBJECT_BYTES (1 << 12)
+#define MOST_OBJECT_BYTES (1 << 25)
+#define TELL_AGAIN_NS 1000000000
+#define STEP_READ 0x1201
+#define STEP_READ_SPARSE 0x1205
 #define STEP_WRITE 0x2201
 #define STEP_WRITE_ALL 0x2202
 
@@ -52,6 +67,174 @@ struct io_vector {
 	__u64 length;
 };
 
+/* Disks whose library's memory was searched, and where in it what is told of them is. */
+struct known_image {
+	__u64 told_ns;
+	__u32 name, layout; /* 0: not found, and not searched for again */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MOST_IMAGES);
+	__type(key, __u64);
+	__type(value, struct known_image);
+} librbd_images SEC(".maps");
+
+/* What a name of an object of a disk's says: "rbd_data.ID.NUMBER", "rbd_header.ID". */
+struct object_name {
+	__u64 number;       /* what it ends with, as one */
+	__u32 before, last; /* hashes of what its last point is between */
+	bool data;          /* it is one of those that have what is written to the disk */
+};
+
+static __always_inline bool name_at(__u64 address, __u32 bytes, struct object_name *name)
+{
+	__u32 hash = FIRST_HASH;
+	char text[MOST_NAME_BYTES] = {};
+	__u64 kind;
+
+	if (bytes < sizeof(kind) || bytes >= sizeof(text))
+		return false;
+	/* The verifier asks for a mask, which the compiler knows to be none. */
+	__asm__ volatile("" : "+r"(bytes));
+	if (!read_user(text, bytes & (sizeof(text) - 1), address))
+		return false;
+	*name = (struct object_name){};
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < sizeof(text) && text[i]; i++) {
+		if (text[i] == '.') {
+			name->before = hash;
+			hash = FIRST_HASH;
+			name->number = 0;
+			continue;
+		}
+		hash = (hash ^ (__u32)text[i]) * NEXT_HASH;
+		name->number = name->number << 4 |
+			       (text[i] >= 'a' ? text[i] - 'a' + 10 : (__u32)text[i] & 0xf);
+	}
+	__builtin_memcpy(&kind, text, sizeof(kind));
+	name->data = kind == DATA_OF_DISK;
+	name->last = hash;
+	return name->before != 0;
+}
+
+/* Ceph's file_layout_t, which ends with the name of a space of its pool: most have none. */
+struct image_layout {
+	__u32 stripe_bytes, stripe_objects, object_bytes;
+	__u64 pool;
+	__u64 space, space_bytes;
+};
+
+#define SHORT_TEXT 16 /* what is shorter lies in a std::string itself, behind this */
+
+/* The next five are functions of their own, for the verifier: each path through one would be one
+ * more through who calls it. */
+
+/* Whether a std::string "rbd_data.ID" is there. */
+__noinline int librbd_name_at(__u64 address)
+{
+	__u64 text[2];
+
+	return read_user(text, sizeof(text), address) && text[1] > sizeof(__u64) &&
+	       text[1] < MOST_NAME_BYTES && pointed_to(text[0]) == DATA_OF_DISK;
+}
+
+/* Whether a layout is there. */
+__noinline int librbd_layout_at(__u64 address)
+{
+	struct image_layout layout;
+	__u32 object;
+
+	if (!read_user(&layout, sizeof(layout), address))
+		return false;
+	object = layout.object_bytes;
+	return object >= LEAST_OBJECT_BYTES && object <= MOST_OBJECT_BYTES &&
+	       !(object & (object - 1)) && layout.stripe_objects && layout.stripe_bytes &&
+	       layout.stripe_bytes <= object && layout.space_bytes < MOST_NAME_BYTES &&
+	       (layout.space_bytes >= SHORT_TEXT ||
+		layout.space == address + offsetof(struct image_layout, space) + SHORT_TEXT);
+}
+
+/* How far behind an address such a name is, of a part of what is searched; below 0: in none. */
+__noinline int librbd_name_in(__u64 address)
+{
+#pragma clang loop unroll(disable)
+	for (__u32 at = 0; at < SEARCHED_BYTES; at += sizeof(__u64)) {
+		if (librbd_name_at(address + at))
+			return at;
+	}
+	return -1;
+}
+
+/* Where in ImageCtx its object_prefix is; 0: not found. */
+__noinline int librbd_find_name(__u64 image)
+{
+#pragma clang loop unroll(disable)
+	for (__u32 at = 0; at < IMAGE_BYTES; at += SEARCHED_BYTES) {
+		int found = librbd_name_in(image + at);
+
+		if (found >= 0)
+			return at + found;
+	}
+	return 0;
+}
+
+/* Where in what comes behind that its layout is; 0: not found. */
+__noinline int librbd_find_layout(__u64 name)
+{
+#pragma clang loop unroll(disable)
+	for (__u32 at = sizeof(__u64); at < LAYOUT_BEHIND; at += sizeof(__u64)) {
+		if (librbd_layout_at(name + at))
+			return at;
+	}
+	return 0;
+}
+
+static __always_inline bool read_image(__u64 image, const struct known_image *known,
+				       struct object_name *name, struct image_layout *layout)
+{
+	__u64 text[2];
+
+	return known->name && known->layout && read_user(text, sizeof(text), image + known->name) &&
+	       name_at(text[0], text[1], name) && name->data &&
+	       librbd_layout_at(image + known->name + known->layout) &&
+	       read_user(layout, sizeof(*layout), image + known->name + known->layout);
+}
+
+/* Now and then: another disk may have come to lie where one was. */
+static __always_inline void describe(const struct thread *thread, __u64 image)
+{
+	__u64 key = object_key(thread, image), now = bpf_ktime_get_ns();
+	struct known_image *place = bpf_map_lookup_elem(&librbd_images, &key), known = {};
+	struct image_layout layout = {};
+	struct object_name name = {};
+	union event *e;
+	bool told;
+
+	if (place)
+		known = *place;
+	if (now - known.told_ns < TELL_AGAIN_NS || (place && !known.layout))
+		return;
+	told = read_image(image, &known, &name, &layout);
+	if (!told) {
+		known.name = librbd_find_name(image);
+		known.layout = known.name ? librbd_find_layout(image + known.name) : 0;
+		told = read_image(image, &known, &name, &layout);
+	}
+	known.told_ns = now;
+	bpf_map_update_elem(&librbd_images, &key, &known, BPF_ANY);
+	e = told ? emit_reserve(POINT_librbd_image) : NULL;
+	if (!e)
+		return;
+	e->librbd_image.image_key = key;
+	e->librbd_image.image = name.last;
+	e->librbd_image.object_bytes = layout.object_bytes;
+	e->librbd_image.stripe_bytes = layout.stripe_bytes;
+	e->librbd_image.stripe_objects = layout.stripe_objects;
+	e->librbd_image.tgid = thread->tgid;
+	emit_submit(e, POINT_librbd_image);
+}
+
 static __always_inline int ask(__u64 image, __u64 offset, __u64 size, __u64 completion,
 			       __u32 flushes)
 {
@@ -61,6 +244,7 @@ static __always_inline int ask(__u64 image, __u64 offset, __u64 size, __u64 comp
 	if (!thread)
 		return 0;
 	thread_announce(thread);
+	describe(thread, image);
 	e = emit_reserve(POINT_librbd_request);
 	if (!e)
 		return 0;
@@ -110,9 +294,42 @@ int librbd_flush(struct pt_regs *ctx)
 	return ask(PT_REGS_PARM1(ctx), 0, 0, PT_REGS_PARM2(ctx), 1);
 }
 
-/* rbd_aio_get_return_value(completion): asked for as soon as it is answered, by who is told so */
+/* librbd::Image::aio_write(offset, size, data, completion): of what points to the image */
 SEC("uprobe")
-int librbd_done(struct pt_regs *ctx)
+int librbd_write_of_object(struct pt_regs *ctx)
+{
+	return ask(pointed_to(PT_REGS_PARM1(ctx)), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx),
+		   PT_REGS_PARM5(ctx), 0);
+}
+
+/* librbd::Image::aio_flush(completion) */
+SEC("uprobe")
+int librbd_flush_of_object(struct pt_regs *ctx)
+{
+	return ask(pointed_to(PT_REGS_PARM1(ctx)), 0, 0, PT_REGS_PARM2(ctx), 1);
+}
+
+/* What a thread waits for itself has no completion. */
+static __always_inline __u64 own_request(void)
+{
+	return (__u32)bpf_get_current_pid_tgid() << ALIGNED_BITS;
+}
+
+/* rbd_write(image, offset, size, data) */
+SEC("uprobe")
+int librbd_write_awaited(struct pt_regs *ctx)
+{
+	return ask(PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx), own_request(), 0);
+}
+
+/* rbd_flush(image) */
+SEC("uprobe")
+int librbd_flush_awaited(struct pt_regs *ctx)
+{
+	return ask(PT_REGS_PARM1(ctx), 0, 0, own_request(), 1);
+}
+
+static __always_inline int done(__u64 completion)
 {
 	struct thread *thread = thread_that_serves();
 	union event *e;
@@ -123,31 +340,24 @@ int librbd_done(struct pt_regs *ctx)
 	e = emit_reserve(POINT_librbd_done);
 	if (!e)
 		return 0;
-	e->librbd_done.request_key = object_key(thread, PT_REGS_PARM1(ctx));
+	e->librbd_done.request_key = object_key(thread, completion);
 	emit_submit(e, POINT_librbd_done);
 	return 0;
 }
 
-/* The number that the name of a disk's object ends with; false: it has none. */
-static __always_inline bool number_in(__u64 address, __u64 *number)
+/* rbd_aio_get_return_value(completion), librbd::RBD::AioCompletion::get_return_value():
+ * asked for as soon as it is answered, by who is told so */
+SEC("uprobe")
+int librbd_done(struct pt_regs *ctx)
 {
-	char digits[NUMBER_DIGITS];
+	return done(PT_REGS_PARM1(ctx));
+}
 
-	if (!read_user(digits, sizeof(digits), address))
-		return false;
-	*number = 0;
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < NUMBER_DIGITS; i++) {
-		char digit = digits[i];
-
-		if (digit >= '0' && digit <= '9')
-			*number = *number << 4 | (digit - '0');
-		else if (digit >= 'a' && digit <= 'f')
-			*number = *number << 4 | (digit - 'a' + 10);
-		else
-			return false;
-	}
-	return true;
+SEC("uretprobe")
+int librbd_done_awaited(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return done(own_request());
 }
 
 /* Where what a message has beside its header begins: whole only in one part. */
@@ -165,24 +375,32 @@ static __always_inline __u64 front_of(__u64 message, const struct message_header
 	return data ? data + part.offset : 0;
 }
 
-/* Which object of a disk's an operation writes to, and where; false: it is none such, or has
- * another form than is known. */
-static __always_inline bool place_of(__u64 front, __u32 *size, __u64 *object, __u64 *offset)
+/* What an operation writes of a disk, or else reads. */
+struct operation {
+	struct object_name name;
+	__u64 offset;
+	__u32 size; /* 0: nothing of it */
+	bool reads;
+};
+
+/* False: it has another form than is known. */
+static __always_inline bool operation_at(__u64 front, struct operation *operation)
 {
+	struct object_name *name = &operation->name;
 	__u32 key_bytes, space_bytes, name_bytes;
-	__u64 at = front + LOCATOR_KEY, kind = 0;
+	__u64 at = front + LOCATOR_KEY;
 	__u16 count;
 
 	if (!read_user(&key_bytes, sizeof(key_bytes), at) || key_bytes ||
-	    !read_user(&space_bytes, sizeof(space_bytes), at + 4) || space_bytes > MOST_NAME_BYTES)
+	    !read_user(&space_bytes, sizeof(space_bytes), at + 4) || space_bytes > MOST_SPACE_BYTES)
 		return false;
 	at += 8 + space_bytes + 8;
-	if (!read_user(&name_bytes, sizeof(name_bytes), at) || name_bytes < NUMBER_DIGITS + 9 ||
-	    name_bytes > MOST_NAME_BYTES || !read_user(&kind, sizeof(kind), at + 4) ||
-	    kind != 0x617461645f646272) /* "rbd_data" */
+	if (!read_user(&name_bytes, sizeof(name_bytes), at) || !name_at(at + 4, name_bytes, name))
 		return false;
 	at += 4 + name_bytes;
-	if (!number_in(at - NUMBER_DIGITS, object) || !read_user(&count, sizeof(count), at))
+	if (!name->data)
+		return true;
+	if (!read_user(&count, sizeof(count), at))
 		return false;
 	at += sizeof(count);
 #pragma clang loop unroll(disable)
@@ -191,41 +409,46 @@ static __always_inline bool place_of(__u64 front, __u32 *size, __u64 *object, __
 
 		if (!read_user(&step, sizeof(step), at))
 			return false;
-		if (step.opcode == STEP_WRITE || step.opcode == STEP_WRITE_ALL) {
-			*offset = step.offset;
-			*size = step.length;
-			return true;
+		operation->reads = step.opcode == STEP_READ || step.opcode == STEP_READ_SPARSE;
+		if (operation->reads || step.opcode == STEP_WRITE ||
+		    step.opcode == STEP_WRITE_ALL) {
+			operation->offset = step.offset;
+			operation->size = step.length;
+			break;
 		}
 	}
-	return false;
+	return true;
 }
 
 static __always_inline int sent(__u64 message)
 {
 	struct thread *thread = thread_that_serves();
-	__u64 object = 0, offset = 0, front;
+	struct operation operation = {};
 	struct message_header header;
-	__u32 size = 0;
+	__u32 point;
 	union event *e;
+	__u64 front;
 
 	if (!thread || !message_header_of(message, &header, POINT_librbd_sent) ||
 	    header.type != OSD_OP || header.version != OPERATION_VERSION)
 		return 0;
 	front = front_of(message, &header);
-	if (!front || !place_of(front, &size, &object, &offset))
+	if (!front || !operation_at(front, &operation))
 		return 0;
 	thread_announce(thread);
-	e = emit_reserve(POINT_librbd_sent);
+	point = operation.reads ? POINT_librbd_sent_read : POINT_librbd_sent;
+	e = emit_reserve(point);
 	if (!e)
 		return 0;
 	e->librbd_sent.number = header.number;
 	e->librbd_sent.client = header.source;
-	e->librbd_sent.object = object;
-	e->librbd_sent.offset_bytes = offset;
-	e->librbd_sent.size_bytes = size;
+	e->librbd_sent.object = operation.name.data ? operation.name.number : 0;
+	e->librbd_sent.offset_bytes = operation.offset;
+	e->librbd_sent.size_bytes = operation.size;
 	e->librbd_sent.tgid = thread->tgid;
 	e->librbd_sent.osd_number = -1;
-	emit_submit(e, POINT_librbd_sent);
+	e->librbd_sent.image = operation.name.data ? operation.name.before : operation.name.last;
+	emit_submit(e, point);
 	return 0;
 }
 
@@ -266,6 +489,7 @@ int librbd_answered(struct pt_regs *ctx)
 	e->librbd_answered.size_bytes = 0;
 	e->librbd_answered.tgid = thread->tgid;
 	e->librbd_answered.osd_number = header.source;
+	e->librbd_answered.image = 0;
 	emit_submit(e, POINT_librbd_answered);
 	return 0;
 }

@@ -350,7 +350,7 @@ void probes_attach(struct probes *probes, enum occasion occasion)
 		struct probe *probe = probes_find(probes, bpf_program__name(program));
 
 		if (!probe->wanted || probe->error || occasion_of(probe) != occasion ||
-		    uprobes_attach(probes, probe, program))
+		    uprobes_attach(probes, probe))
 			continue;
 		complaint[0] = 0;
 		if (!calls_attach(probes, probe, program))

@@ -82,7 +82,7 @@ bool calls_attach(struct probes *probes, struct probe *probe, const struct bpf_p
 
 /* uprobes.c: programs that look at functions of the processes of a duty */
 bool uprobes_name(const char *program, char *point, size_t size); /* false: it is none of them */
-bool uprobes_attach(struct probes *probes, struct probe *probe, const struct bpf_program *program);
+bool uprobes_attach(struct probes *probes, struct probe *probe);
 /* Attaches to processes that came since, and lets go of those that have ended. */
 void uprobes_follow(struct probes *probes);
 void uprobes_close(struct probes *probes);

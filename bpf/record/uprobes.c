@@ -21,59 +21,80 @@
 #define DEQUEUE_OP                                                              \
 	"_ZN3OSD10dequeue_opEN5boost13intrusive_ptrI2PGEENS1_I9OpRequestEERN10" \
 	"ThreadPool8TPHandleE"
+#define LIBRBD "librbd.so*"
+#define COMPLETION "EPNS_3RBD13AioCompletionE"
+#define WRITES "EmmRN4ceph6buffer7v15_2_04listEPNS_3RBD13AioCompletionE"
+#define USES_LIBRBD (DUTY_BIT(vmm) | DUTY_BIT(tgt) | DUTY_BIT(rbd_nbd) | DUTY_BIT(qemu_nbd))
 #define BLUESTORE(function) "_ZN9BlueStore" function "EPNS_12TransContextE"
 
 static const struct uprobe {
-	const char *program;
+	const char *program;  /* one may be for several functions */
 	const char *file;     /* the name of what has the function, as for fnmatch(3) */
 	const char *function; /* a symbol, dynamic or static */
-	enum duty_number duty;
+	unsigned int duties;
 	bool at_return;
 } uprobes[] = {
-	{ "virtiofs_request", "virtiofsd", "fuse_session_process_buf_int", DUTY_virtiofs, false },
-	{ "virtiofs_reply", "virtiofsd", "virtio_send_msg", DUTY_virtiofs, false },
-	{ "osd_message", "ceph-osd", "_ZN9OpRequestC1EP7MessageP9OpTracker", DUTY_osd, false },
-	{ "osd_send", "ceph-osd", "_ZN10OSDService24send_message_osd_clusterEiP7Messagej", DUTY_osd,
+	{ "virtiofs_request", "virtiofsd", "fuse_session_process_buf_int", DUTY_BIT(virtiofs),
 	  false },
+	{ "virtiofs_reply", "virtiofsd", "virtio_send_msg", DUTY_BIT(virtiofs), false },
+	{ "osd_message", "ceph-osd", "_ZN9OpRequestC1EP7MessageP9OpTracker", DUTY_BIT(osd), false },
+	{ "osd_send", "ceph-osd", "_ZN10OSDService24send_message_osd_clusterEiP7Messagej",
+	  DUTY_BIT(osd), false },
 	{ "osd_send_all", "ceph-osd",
 	  "_ZN10OSDService24send_message_osd_clusterERSt6vectorISt4pairIiP7MessageESaIS4_EEj",
-	  DUTY_osd, false },
-	{ "osd_work", "ceph-osd", DEQUEUE_OP, DUTY_osd, false },
-	{ "osd_rest", "ceph-osd", DEQUEUE_OP, DUTY_osd, true },
-	{ "osd_reply", "ceph-osd", "_ZN12PrimaryLogPG12log_op_statsERK9OpRequestmm", DUTY_osd,
+	  DUTY_BIT(osd), false },
+	{ "osd_work", "ceph-osd", DEQUEUE_OP, DUTY_BIT(osd), false },
+	{ "osd_rest", "ceph-osd", DEQUEUE_OP, DUTY_BIT(osd), true },
+	{ "osd_reply", "ceph-osd", "_ZN12PrimaryLogPG12log_op_statsERK9OpRequestmm", DUTY_BIT(osd),
 	  false },
 	{ "osd_written_v1", "ceph-osd",
-	  "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb", DUTY_osd,
+	  "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb", DUTY_BIT(osd),
 	  false },
-	{ "osd_written_v2", "ceph-osd", "_ZN10ProtocolV213write_messageEP7Messageb", DUTY_osd,
+	{ "osd_written_v2", "ceph-osd", "_ZN10ProtocolV213write_messageEP7Messageb", DUTY_BIT(osd),
 	  false },
 	{ "bluestore_begin", "ceph-osd",
-	  BLUESTORE("20_txc_add_transaction") "PN4ceph2os11TransactionE", DUTY_osd, false },
-	{ "bluestore_data", "ceph-osd", BLUESTORE("15_txc_aio_submit"), DUTY_osd, false },
-	{ "bluestore_ready", "ceph-osd", BLUESTORE("14_txc_finish_io"), DUTY_osd, false },
-	{ "bluestore_submit", "ceph-osd", BLUESTORE("13_txc_apply_kv") "b", DUTY_osd, false },
+	  BLUESTORE("20_txc_add_transaction") "PN4ceph2os11TransactionE", DUTY_BIT(osd), false },
+	{ "bluestore_data", "ceph-osd", BLUESTORE("15_txc_aio_submit"), DUTY_BIT(osd), false },
+	{ "bluestore_ready", "ceph-osd", BLUESTORE("14_txc_finish_io"), DUTY_BIT(osd), false },
+	{ "bluestore_submit", "ceph-osd", BLUESTORE("13_txc_apply_kv") "b", DUTY_BIT(osd), false },
 	{ "bluestore_synced", "ceph-osd",
 	  "_ZN12RocksDBStore23submit_transaction_syncESt10shared_ptrIN10KeyValueDB15"
 	  "TransactionImplEE",
-	  DUTY_osd, true },
-	{ "bluestore_done", "ceph-osd", BLUESTORE("17_txc_committed_kv"), DUTY_osd, false },
-	{ "librbd_write", "librbd.so*", "rbd_aio_write", DUTY_vmm, false },
-	{ "librbd_write_parts", "librbd.so*", "rbd_aio_writev", DUTY_vmm, false },
-	{ "librbd_flush", "librbd.so*", "rbd_aio_flush", DUTY_vmm, false },
-	{ "librbd_done", "librbd.so*", "rbd_aio_get_return_value", DUTY_vmm, false },
+	  DUTY_BIT(osd), true },
+	{ "bluestore_done", "ceph-osd", BLUESTORE("17_txc_committed_kv"), DUTY_BIT(osd), false },
+	{ "librbd_write", LIBRBD, "rbd_aio_write", USES_LIBRBD, false },
+	{ "librbd_write", LIBRBD, "rbd_aio_write2", USES_LIBRBD, false },
+	{ "librbd_write_parts", LIBRBD, "rbd_aio_writev", USES_LIBRBD, false },
+	{ "librbd_flush", LIBRBD, "rbd_aio_flush", USES_LIBRBD, false },
+	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image9aio_write" WRITES, USES_LIBRBD,
+	  false },
+	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image10aio_write2" WRITES "i", USES_LIBRBD,
+	  false },
+	{ "librbd_flush_of_object", LIBRBD, "_ZN6librbd5Image9aio_flush" COMPLETION, USES_LIBRBD,
+	  false },
+	{ "librbd_done", LIBRBD, "rbd_aio_get_return_value", USES_LIBRBD, false },
+	{ "librbd_done", LIBRBD, "_ZN6librbd3RBD13AioCompletion16get_return_valueEv", USES_LIBRBD,
+	  false },
+	{ "librbd_write_awaited", LIBRBD, "rbd_write", USES_LIBRBD, false },
+	{ "librbd_write_awaited", LIBRBD, "rbd_write2", USES_LIBRBD, false },
+	{ "librbd_flush_awaited", LIBRBD, "rbd_flush", USES_LIBRBD, false },
+	{ "librbd_done_awaited", LIBRBD, "rbd_write", USES_LIBRBD, true },
+	{ "librbd_done_awaited", LIBRBD, "rbd_write2", USES_LIBRBD, true },
+	{ "librbd_done_awaited", LIBRBD, "rbd_flush", USES_LIBRBD, true },
 	{ "librbd_sent_v1", "libceph-common.so*",
-	  "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb", DUTY_vmm,
+	  "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb", USES_LIBRBD,
 	  false },
 	{ "librbd_sent_v2", "libceph-common.so*", "_ZN10ProtocolV213write_messageEP7Messageb",
-	  DUTY_vmm, false },
+	  USES_LIBRBD, false },
 	{ "librbd_answered", "libceph-common.so*",
-	  "_ZN13DispatchQueue13fast_dispatchERKN5boost13intrusive_ptrI7MessageEE", DUTY_vmm,
+	  "_ZN13DispatchQueue13fast_dispatchERKN5boost13intrusive_ptrI7MessageEE", USES_LIBRBD,
 	  false },
 };
 
 #define TIMES_ASKED 20
 #define UPROBES (sizeof(uprobes) / sizeof(uprobes[0]))
 
+/* The first of a program's. */
 static const struct uprobe *find(const char *program)
 {
 	for (unsigned int i = 0; i < UPROBES; i++) {
@@ -163,6 +184,13 @@ struct attachment {
 	const struct bpf_program *program;
 };
 
+/* A duty's processes are looked for once, whichever programs look at their functions. */
+struct round {
+	struct probes *probes;
+	const char *program; /* NULL: all of them */
+	unsigned int duty;
+};
+
 /* One process that can be looked at is enough: what another lacks does not count then. */
 static void refuse(const struct attachment *to, int error, pid_t pid, const char *why)
 {
@@ -175,12 +203,26 @@ static void refuse(const struct attachment *to, int error, pid_t pid, const char
 		 why);
 }
 
-static void attach(pid_t pid, void *context)
+static struct bpf_link *link_to(const struct attachment *to, pid_t pid, const char *path)
 {
-	const struct attachment *to = context;
-	LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = to->uprobe->function,
-		    .retprobe = to->uprobe->at_return,
-		    .bpf_cookie = to->uprobe->duty == DUTY_osd ? osd_number(pid) + 1 : 0);
+	const struct uprobe *uprobe = to->uprobe;
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = uprobe->function,
+		    .retprobe = uprobe->at_return);
+	struct bpf_link *link;
+
+	if (uprobe->duties & DUTY_BIT(osd))
+		options.bpf_cookie = osd_number(pid) + 1;
+	link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
+	if (!link && errno == EOPNOTSUPP) {
+		/* Since Linux 82e6b1eee6a8 (in v5.15): else which OSD it is remains unknown. */
+		options.bpf_cookie = 0;
+		link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
+	}
+	return link;
+}
+
+static void attach(const struct attachment *to, pid_t pid)
+{
 	struct mapped *known = find_known(to->probes, to->uprobe, pid);
 	struct bpf_link *link;
 	char path[64];
@@ -196,12 +238,7 @@ static void attach(pid_t pid, void *context)
 			remember(to->probes, to->uprobe, pid, NULL, TIMES_ASKED);
 		return;
 	}
-	link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
-	if (!link && errno == EOPNOTSUPP) {
-		/* Since Linux 82e6b1eee6a8 (in v5.15): else which OSD it is remains unknown. */
-		options.bpf_cookie = 0;
-		link = bpf_program__attach_uprobe_opts(to->program, pid, path, 0, &options);
-	}
+	link = link_to(to, pid, path);
 	error = link ? 0 : -errno;
 	if (known)
 		*known = (struct mapped){ pid, to->uprobe, link, 0 };
@@ -215,16 +252,53 @@ static void attach(pid_t pid, void *context)
 		refuse(to, error, pid, strerror(-error));
 }
 
-bool uprobes_attach(struct probes *probes, struct probe *probe, const struct bpf_program *program)
+static void attach_all(pid_t pid, void *context)
 {
-	const struct uprobe *uprobe = find(probe->program);
-	struct attachment to = { probes, probe, uprobe, program };
+	const struct round *round = context;
+	struct attachment to = { .probes = round->probes };
 
-	if (!uprobe)
+	for (to.uprobe = uprobes; to.uprobe < uprobes + UPROBES; to.uprobe++) {
+		const char *name = to.uprobe->program;
+
+		if (!(to.uprobe->duties >> round->duty & 1) ||
+		    (round->program && strcmp(round->program, name)))
+			continue;
+		to.program = bpf_object__find_program_by_name(round->probes->skeleton->obj, name);
+		if (!to.program || bpf_program__fd(to.program) < 0)
+			continue;
+		to.probe = probes_find(round->probes, name);
+		attach(&to, pid);
+	}
+}
+
+/* Whether any of the programs, or that one, looks at processes of a duty. */
+static bool is_looked_at(unsigned int duty, const char *program)
+{
+	for (unsigned int i = 0; i < UPROBES; i++) {
+		if (uprobes[i].duties >> duty & 1 &&
+		    (!program || !strcmp(uprobes[i].program, program)))
+			return true;
+	}
+	return false;
+}
+
+static void attach_to_all(struct probes *probes, const char *program)
+{
+	struct round round = { probes, program, 0 };
+
+	for (; round.duty < DUTY_count; round.duty++) {
+		if (is_looked_at(round.duty, program))
+			duties_each(round.duty, attach_all, &round);
+	}
+}
+
+bool uprobes_attach(struct probes *probes, struct probe *probe)
+{
+	if (!find(probe->program))
 		return false;
 	probe->error = -ESRCH;
 	snprintf(probe->text, sizeof(probe->text), "no process that does it runs");
-	duties_each(uprobe->duty, attach, &to);
+	attach_to_all(probes, probe->program);
 	if (!probe->error)
 		probe->text[0] = 0;
 	return true;
@@ -248,17 +322,8 @@ static void let_go_of_ended(struct probes *probes)
 
 void uprobes_follow(struct probes *probes)
 {
-	struct bpf_program *program;
-
 	let_go_of_ended(probes);
-	bpf_object__for_each_program (program, probes->skeleton->obj) {
-		struct probe *probe = probes_find(probes, bpf_program__name(program));
-		const struct uprobe *uprobe = find(probe->program);
-		struct attachment to = { probes, probe, uprobe, program };
-
-		if (uprobe && bpf_program__fd(program) >= 0)
-			duties_each(uprobe->duty, attach, &to);
-	}
+	attach_to_all(probes, NULL);
 }
 
 void uprobes_close(struct probes *probes)

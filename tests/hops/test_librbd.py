@@ -15,18 +15,29 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from iostrata.stitch import image_operations_of, image_requests_of, whole
+from iostrata.stitch import Images, images_of, whole
 from iostrata.trace.read import read_trace
 from tests.chain import Chain, drawn
 from tests.cluster import CLIENT, Copy, Machine, Osd, account
 from tests.cluster import Costs as OsdCosts
 from tests.hops.test_ceph import drawn as drawn_of_osd
 from tests.hops.test_ceph import far
+from tests.hops.test_nbd import Costs as ServerCosts
+from tests.hops.test_nbd import Pair, Tgt, same_but_for_ways
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import World
 
 OBJECT_BYTES = 1 << 22
-MESSENGER, ANSWERER, IMAGE = 506, 507, 0x7001
+MESSENGER, ANSWERER, IMAGE, DISK = 506, 507, 0x7001, 0xD15C
+
+
+def laid(
+    world: World, tgid: int, image: int = IMAGE, disk: int = DISK, size: int = OBJECT_BYTES,
+    stripe: int = 0, objects: int = 1,
+) -> None:  # fmt: skip
+    """How a disk lies on its objects is told."""
+    world.emit("librbd_image", 2, tgid, image_key=image, image=disk, object_bytes=size,
+               stripe_bytes=stripe or size, stripe_objects=objects, tgid=tgid)  # fmt: skip
 
 
 @dataclass
@@ -40,6 +51,7 @@ class Library(Chain):
         self.numbers = count(1)
         for tid, name in ((MESSENGER, b"msgr-worker-0"), (ANSWERER, b"io_context_pool")):
             self.host.emit("thread", 1, tid, tgid=self.vmm, subject_tid=tid, kind=4, comm=name)
+        laid(self.host, self.vmm)
 
     def carried_out(self, enter: int, offset: int, costs: object, account: Counter[str]) -> int:
         host, number = self.host, next(self.numbers)
@@ -50,11 +62,12 @@ class Library(Chain):
         sent = enter + 7_000
         host.emit("librbd_sent", sent, MESSENGER, number=number, client=CLIENT,
                   object=offset // OBJECT_BYTES, offset_bytes=offset % OBJECT_BYTES,
-                  size_bytes=8192, tgid=self.vmm, osd_number=-1)  # fmt: skip
+                  size_bytes=8192, tgid=self.vmm, osd_number=-1, image=DISK)  # fmt: skip
         replied, rows = osd.serve(sent + way, number, CLIENT, spent, copies)
         answered = replied + way
         host.emit("librbd_answered", answered, MESSENGER, number=number, client=0, object=0,
-                  offset_bytes=0, size_bytes=0, tgid=self.vmm, osd_number=osd.number)  # fmt: skip
+                  offset_bytes=0, size_bytes=0, tgid=self.vmm, osd_number=osd.number,
+                  image=0)  # fmt: skip
         host.emit("librbd_done", answered + 5_000, ANSWERER, request_key=request)
         account += rows
         account[f"{osd.machine.name}/network.there"] += way
@@ -135,63 +148,257 @@ def test_an_osd_that_nobody_recorded_is_named(tmp_path: Path) -> None:
     assert line.merged_into == "initiator.call"
 
 
-def recorded(path: Path, world: World) -> Path:
+def test_what_is_not_told_of_a_disk_is_not_the_librarys(tmp_path: Path) -> None:
+    """How it lies on its objects: all that its library has a request for is in one row."""
+    random, machine = Random(1), Machine("a")
+    library, osd = Library(), Osd(machine, 0)
+    library.parts = [(osd, drawn_of_osd(random), (), far(random)) for _ in range(20)]
+    truth = written(library, random, 20)
+    library.host.builder._rows["librbd_image"].clear()
+    found = found_in(tmp_path, library, machine)
+    for mine, true in zip(guests(found), truth, strict=True):
+        away = sum(ns for row, ns in true.items() if row.startswith("a/") or row == "host/librbd")
+        assert (mine.get("host/librbd", 0), mine["host/initiator.call"]) == (0, away)
+    (line,) = (each for each in found.quality.not_observed if "operations" in each.layer)
+    assert "of 20 of 20 requests" in line.reason
+    assert line.merged_into == "initiator.call"
+
+
+def images(path: Path, world: World) -> Images:
     world.builder.write(path)
-    return path
+    return images_of(whole(read_trace(path)))
 
 
-def told(world: World, when: int, number: int, place: int, answered: int) -> None:
-    world.emit("librbd_sent", when, MESSENGER, number=number, client=CLIENT,
-               object=place // OBJECT_BYTES, offset_bytes=place % OBJECT_BYTES, size_bytes=4096,
-               tgid=500, osd_number=-1)  # fmt: skip
-    world.emit("librbd_answered", answered, MESSENGER, number=number, client=0, object=0,
-               offset_bytes=0, size_bytes=0, tgid=500, osd_number=3)  # fmt: skip
+def told(world: World, when: int, number: int, place: int, answered: int, disk: int = DISK) -> None:
+    part(world, when, number, (place // OBJECT_BYTES, place % OBJECT_BYTES), answered, disk)
 
 
-def asked(world: World, begin: int, key: int, place: int, size: int, end: int) -> None:
-    world.emit("librbd_request", begin, 500, request_key=key, image_key=IMAGE, offset_bytes=place,
+def part(
+    world: World, when: int, number: int, place: tuple[int, int], answered: int, disk: int = DISK,
+    size: int = 4096,
+) -> None:  # fmt: skip
+    """An operation that writes there in that object."""
+    world.emit("librbd_sent", when, MESSENGER, number=number, client=CLIENT, object=place[0],
+               offset_bytes=place[1], size_bytes=size, tgid=500, osd_number=-1,
+               image=disk)  # fmt: skip
+    if answered:
+        world.emit("librbd_answered", answered, MESSENGER, number=number, client=0, object=0,
+                   offset_bytes=0, size_bytes=0, tgid=500, osd_number=3, image=0)  # fmt: skip
+
+
+def asked(
+    world: World, begin: int, key: int, place: int, size: int, end: int, image: int = IMAGE
+) -> None:
+    world.emit("librbd_request", begin, 500, request_key=key, image_key=image, offset_bytes=place,
                size_bytes=size, tgid=500, flushes=int(not size))  # fmt: skip
     world.emit("librbd_done", end, ANSWERER, request_key=key)
 
 
+def awaited(found: Images) -> list[tuple[int, int]]:
+    """Numbers of operations, and keys of requests that wait for them."""
+    number = found.operations.number[found.operation].tolist()
+    return sorted(zip(number, found.requests.key[found.request].tolist(), strict=True))
+
+
 def test_what_a_cache_has_answered_is_awaited_by_a_flush(tmp_path: Path) -> None:
     world = World()
+    laid(world, 500)
     asked(world, 1_000, 1, 8192, 4096, 2_000)
     told(world, 1_500, 10, 8192, 9_000)
     asked(world, 3_000, 2, 0, 0, 9_500)
     # Nobody waits for what is answered once that flush is.
     told(world, 4_000, 11, 8192, 9_900)
-    made = image_operations_of(whole(read_trace(recorded(tmp_path / "trace", world))))
-    assert (made.waiting.tolist(), made.early.tolist()) == ([1, -1], [True, True])
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10, 2)]
+    assert found.early.tolist() == [True, True]
+    assert found.known.tolist() == [True, True]
 
 
 def test_one_that_spans_objects_is_several_operations(tmp_path: Path) -> None:
     world, edge = World(), OBJECT_BYTES
+    laid(world, 500)
     asked(world, 1_000, 1, edge - 4096, 8192, 9_000)
     asked(world, 1_100, 2, edge + 4096, 4096, 9_100)
     for number, place in enumerate((edge - 4096, edge, edge + 4096)):
         told(world, 2_000 + number, 10 + number, place, 5_000 + number)
-    made = image_operations_of(whole(read_trace(recorded(tmp_path / "trace", world))))
-    assert made.waiting.tolist() == [0, 0, 1]
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10, 1), (11, 1), (12, 2)]
+    assert found.known.all()
 
 
-def test_two_disks_that_write_to_one_place_at_once_are_not_told_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1 << 16, 1 << 25])
+def test_objects_may_be_smaller_or_larger(tmp_path: Path, size: int) -> None:
+    world, place = World(), 5 * size + 8192
+    laid(world, 500, size=size)
+    asked(world, 1_000, 1, place, 4096, 9_000)
+    part(world, 2_000, 10, (5, 8192), 5_000)
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10, 1)]
+    assert found.known.all()
+
+
+def test_stripes_lie_side_by_side(tmp_path: Path) -> None:
+    """As Ceph's documentation of its layouts has it: three objects of two stripes each."""
+    world, stripe = World(), 1 << 16
+    laid(world, 500, size=2 * stripe, stripe=stripe, objects=3)
+    where = ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 0), (4, 0), (5, 0), (3, 1))
+    for number, (at, turn) in enumerate(where):
+        asked(world, 1_000 + number, number + 1, number * stripe + 512, 4096, 9_000 + number)
+        part(world, 2_000 + number, 10 + number, (at, turn * stripe + 512), 5_000 + number)
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10 + number, number + 1) for number in range(len(where))]
+
+
+def test_how_a_disk_lies_on_its_objects_is_not_guessed(tmp_path: Path) -> None:
     world = World()
+    asked(world, 1_000, 1, 8192, 4096, 9_000)
+    told(world, 2_000, 10, 8192, 5_000)
+    asked(world, 2_500, 2, 0, 0, 9_500)
+    found = images(tmp_path, world)
+    assert awaited(found) == []
+    assert not found.known.any()
+    assert not found.early.any()
+
+
+def test_two_disks_of_one_process_are_told_apart(tmp_path: Path) -> None:
+    world, other = World(), IMAGE + 16
+    laid(world, 500)
+    laid(world, 500, other, DISK + 1)
+    asked(world, 1_000, 1, 0, 4096, 9_000)
+    asked(world, 1_100, 2, 0, 4096, 9_100, other)
+    told(world, 2_000, 10, 0, 5_000)
+    told(world, 2_100, 11, 0, 5_100, DISK + 1)
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10, 1), (11, 2)]
+
+
+def test_two_that_write_to_one_place_at_once_are_not_told_apart(tmp_path: Path) -> None:
+    world = World()
+    laid(world, 500)
     asked(world, 1_000, 1, 0, 4096, 9_000)
     asked(world, 1_100, 2, 0, 4096, 9_100)
     told(world, 2_000, 10, 0, 5_000)
-    made = image_operations_of(whole(read_trace(recorded(tmp_path / "trace", world))))
-    assert (made.waiting.tolist(), made.early.tolist()) == ([-1], [False])
+    found = images(tmp_path, world)
+    assert awaited(found) == []
+    assert (found.early.tolist(), found.known.tolist()) == ([False], [False, False])
 
 
-def test_what_is_sent_again_is_one_operation(tmp_path: Path) -> None:
-    """To an OSD that was started anew."""
+def test_who_flushes_waits_for_what_was_on_its_way(tmp_path: Path) -> None:
     world = World()
+    laid(world, 500)
     asked(world, 1_000, 1, 0, 4096, 9_000)
     told(world, 2_000, 10, 0, 8_000)
-    world.emit("librbd_sent", 6_000, MESSENGER, number=10, client=CLIENT, object=0, offset_bytes=0,
-               size_bytes=4096, tgid=500, osd_number=-1)  # fmt: skip
-    window = whole(read_trace(recorded(tmp_path / "trace", world)))
-    made = image_operations_of(window)
-    assert (made.send_ns.tolist(), made.waiting.tolist()) == ([6_000], [0])
-    assert len(image_requests_of(window)) == 1
+    asked(world, 3_000, 2, 0, 0, 9_500)
+    # It need not wait for what was asked for later.
+    asked(world, 3_500, 3, 8192, 4096, 9_400)
+    told(world, 4_000, 11, 8192, 9_300)
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10, 1), (10, 2), (11, 3)]
+    assert found.known.all()
+
+
+def test_what_of_a_request_was_not_seen_is_not_the_librarys(tmp_path: Path) -> None:
+    """A part of it, and what a flush waits for beside it."""
+    world = World()
+    laid(world, 500)
+    asked(world, 1_000, 1, 0, 8192, 9_000)
+    told(world, 2_000, 10, 0, 8_000)
+    asked(world, 3_000, 2, 0, 0, 9_500)
+    found = images(tmp_path, world)
+    assert found.known.tolist() == [False, False]
+
+
+def test_what_is_sent_again_is_awaited_since_it_was_sent_first(tmp_path: Path) -> None:
+    """To an OSD that was started anew."""
+    world = World()
+    laid(world, 500)
+    asked(world, 1_000, 1, 0, 4096, 9_000)
+    told(world, 2_000, 10, 0, 0)
+    told(world, 6_000, 10, 0, 8_000)
+    found = images(tmp_path, world)
+    made = found.operations
+    assert list(zip(made.send_ns.tolist(), made.reply_ns.tolist(), strict=True)) == [
+        (2_000, 6_000), (6_000, 8_000)
+    ]  # fmt: skip
+    assert made.osd.tolist() == [-1, 3]
+    assert awaited(found) == [(10, 1), (10, 1)]
+    assert found.known.all()
+
+
+def asked_first(
+    world: World, when: int, number: int, answered: int, disk: int, reads: bool = False
+) -> None:
+    """Of no data of a disk's, or with ``reads``, of what it has."""
+    point = "librbd_sent_read" if reads else "librbd_sent"
+    world.emit(point, when, MESSENGER, number=number, client=CLIENT, object=0, offset_bytes=0,
+               size_bytes=4096 * reads, tgid=500, osd_number=-1, image=disk)  # fmt: skip
+    world.emit("librbd_answered", answered, MESSENGER, number=number, client=0, object=0,
+               offset_bytes=0, size_bytes=0, tgid=500, osd_number=3, image=0)  # fmt: skip
+
+
+@pytest.mark.parametrize(("disk", "reads"), [(DISK, False), (0xFA, True)])
+def test_what_is_asked_for_a_disk_itself_is_awaited(tmp_path: Path, disk: int, reads: bool) -> None:
+    """The map of its objects, and what its parent has, before a write; not meanwhile."""
+    world = World()
+    laid(world, 500)
+    asked(world, 1_000, 1, 0, 4096, 9_000)
+    asked_first(world, 2_000, 10, 3_000, disk, reads)
+    told(world, 4_000, 11, 0, 8_000)
+    asked_first(world, 5_000, 12, 7_000, disk, reads)
+    # Neither does another disk of that process wait for what is its map, nor a read of its own.
+    laid(world, 500, IMAGE + 16, DISK + 1)
+    asked_first(world, 8_100, 13, 8_300, DISK + 1)
+    asked_first(world, 8_400, 14, 8_600, DISK, reads=True)
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10, 1), (11, 1)]
+    assert sorted(found.asked.number.tolist()) == [10, 11]
+
+
+class _OfLibrary(Pair):
+    """Its server has the disk from Ceph: no system call tells of a request."""
+
+    number = 0
+
+    def _served(self, begin: int, offset: int, costs: ServerCosts, flush: bool, sync: bool) -> int:
+        world, self.number = self.server, self.number + 1
+        number = self.number
+        if number == 1:
+            laid(world, 600)
+        sent, answered = begin + 7_000, begin + 7_000 + 400_000 + number
+        world.emit("librbd_request", begin, 600, request_key=0x500, image_key=IMAGE,
+                   offset_bytes=offset, size_bytes=0 if flush else 8192, tgid=600,
+                   flushes=int(flush))  # fmt: skip
+        if flush:
+            answered = begin - 5_000 + 12_000
+        else:
+            world.emit("librbd_sent", sent, MESSENGER, number=number, client=CLIENT,
+                       object=offset // OBJECT_BYTES, offset_bytes=offset % OBJECT_BYTES,
+                       size_bytes=8192, tgid=600, osd_number=-1, image=DISK)  # fmt: skip
+            world.emit("librbd_answered", answered, MESSENGER, number=number, client=0, object=0,
+                       offset_bytes=0, size_bytes=0, tgid=600, osd_number=3, image=0)  # fmt: skip
+            self.writer.account["server/initiator.call"] += answered - sent
+        world.emit("librbd_done", answered + 5_000, 600, request_key=0x500)
+        self.writer.account["server/librbd"] += 12_000
+        return answered + 5_000
+
+
+class _RbdNbd(_OfLibrary):
+    hop, program = "rbd-nbd", b"rbd_reader"
+
+
+class _TgtOfLibrary(_OfLibrary, Tgt):
+    pass
+
+
+@pytest.mark.parametrize("kind", [_RbdNbd, _TgtOfLibrary])
+def test_what_a_server_has_from_ceph_is_its_librarys(tmp_path: Path, kind: type[Pair]) -> None:
+    pair = kind()
+    for number in range(12):
+        way = 30_000 + 5_000 * number
+        pair.durable_write(number * 8192, ServerCosts(there=way, back=way), flush=number % 3 == 0)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.hop, crossing.asked, crossing.followed) == (pair.hop, 12, 12)
+    (mine,) = accounts(found).values()
+    for account_, truth in zip(mine, pair.truth(), strict=True):
+        same_but_for_ways(pair, account_, truth)

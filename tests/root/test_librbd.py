@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from iostrata.trace.layout import THREAD_VMM
+from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM
 from iostrata.trace.read import Trace, read_trace
 from tests.root.daemon import PROGRAMS, compiled
 from tests.root.test_duties import recording
@@ -19,11 +21,15 @@ COUNT = 25
 POINTS = ("librbd_request", "librbd_done", "librbd_sent", "librbd_answered")
 
 
-@pytest.fixture
-def trace(recorder: Path, tmp_path: Path) -> Trace:
+@pytest.fixture(params=["kvm", "tgtd", "rbd-nbd", "qemu-nbd"])
+def trace(recorder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Trace:
+    """Of a virtual machine's process, or of one that executes a program of that name."""
     for name in ("librbd.so.1", "libceph-common.so.2"):
         compiled(tmp_path, "-shared", "-fPIC", name=name, source="librbd.c")
-    words = [sys.executable, str(PROGRAMS / "librbd_user.py"), str(tmp_path)]
+    program = Path(sys.executable).resolve()
+    if request.param != "kvm":
+        program = Path(shutil.copy(program, tmp_path / request.param))
+    words = [str(program), str(PROGRAMS / "librbd_user.py"), str(tmp_path), request.param]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -43,19 +49,30 @@ def trace(recorder: Path, tmp_path: Path) -> Trace:
 def test_requests_and_operations_are_told(trace: Trace) -> None:
     assert trace.lost_by_point == {}
     asked, done, sent, answered = (trace.points[name] for name in POINTS)
-    assert asked["offset_bytes"].tolist() == [255 << 22, 512, 0] * COUNT
-    assert asked["size_bytes"].tolist() == [12288, 1024, 0] * COUNT
-    assert asked["flushes"].tolist() == [0, 0, 1] * COUNT
+    assert asked["offset_bytes"].tolist() == [255 << 22, 512, 0, 8192, 0, 512, 0] * COUNT
+    assert asked["size_bytes"].tolist() == [12288, 1024, 0, 2048, 0, 4096, 0] * COUNT
+    assert asked["flushes"].tolist() == [0, 0, 1, 0, 1, 0, 1] * COUNT
     assert len(set(asked["image_key"].tolist())) == 1
-    first, other, flush = (asked["request_key"][each::3].tolist() for each in range(3))
-    assert done["request_key"][::2].tolist() == first
-    assert done["request_key"][1::2].tolist() == other == flush
-    assert sent["number"].tolist() == answered["number"].tolist() == list(range(COUNT))
+    keys = asked["request_key"].reshape(COUNT, 7)
+    # The second is answered only when the third uses its completion again.
+    answers = np.delete(keys, 1, axis=1)
+    assert (keys[:, 1] == keys[:, 2]).all()
+    assert done["request_key"].tolist() == answers.ravel().tolist()
+    assert answered["number"].tolist() == list(range(COUNT))
     assert set(sent["client"].tolist()) == {4130}
-    assert set(sent["object"].tolist()) == {255}
-    assert sent["offset_bytes"].tolist() == [8192 * number for number in range(COUNT)]
-    assert set(sent["size_bytes"].tolist()) == {12288}
+    # Each write of data, and then one of what the disk itself has.
+    assert sent["number"].tolist() == [each for number in range(COUNT) for each in (number, 5000)]
+    assert sent["object"].tolist() == [255, 0] * COUNT
+    assert sent["offset_bytes"][::2].tolist() == [8192 * number for number in range(COUNT)]
+    assert sent["size_bytes"].tolist() == [12288, 0] * COUNT
+    (disk,) = set(sent["image"].tolist())
+    laid = trace.points["librbd_image"]
+    assert set(laid["image_key"].tolist()) == set(asked["image_key"].tolist())
+    for name, value in (("image", disk), ("object_bytes", 1 << 21), ("stripe_bytes", 1 << 16),
+                        ("stripe_objects", 3)):  # fmt: skip
+        assert set(laid[name].tolist()) == {value}
     assert set(answered["osd_number"].tolist()) == {2}
     threads = trace.points["thread"]
     kinds = threads["kind"][threads["tgid"] == int(sent["tgid"][0])]
-    assert set(kinds.tolist()) == {THREAD_VMM}
+    (kind,) = set(kinds.tolist())
+    assert kind in (THREAD_VMM, THREAD_DAEMON)

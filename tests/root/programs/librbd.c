@@ -13,6 +13,12 @@ void write_v2(void *protocol, void *message, int more)
 void dispatch(void *queue, void **message)
 	NAMED("_ZN13DispatchQueue13fast_dispatchERKN5boost13intrusive_ptrI7MessageEE");
 
+long image_write(void **image, uint64_t offset, size_t size, void *data, void *completion)
+	NAMED("_ZN6librbd5Image9aio_writeEmmRN4ceph6buffer7v15_2_04listEPNS_3RBD13AioCompletionE");
+long image_flush(void **image, void *completion)
+	NAMED("_ZN6librbd5Image9aio_flushEPNS_3RBD13AioCompletionE");
+long get_return_value(void *completion) NAMED("_ZN6librbd3RBD13AioCompletion16get_return_valueEv");
+
 void write_v1(void *protocol, void *message, void *buffer, int more)
 {
 	SEEN("r"(protocol), "r"(message), "r"(buffer), "r"(more));
@@ -47,6 +53,36 @@ int rbd_aio_flush(void *image, void *completion)
 }
 
 long rbd_aio_get_return_value(void *completion)
+{
+	SEEN("r"(completion));
+	return 0;
+}
+
+long rbd_write(void *image, uint64_t offset, size_t size, const char *data)
+{
+	SEEN("r"(image), "r"(offset), "r"(size), "r"(data));
+	return 0;
+}
+
+int rbd_flush(void *image)
+{
+	SEEN("r"(image));
+	return 0;
+}
+
+long image_write(void **image, uint64_t offset, size_t size, void *data, void *completion)
+{
+	SEEN("r"(image), "r"(offset), "r"(size), "r"(data), "r"(completion));
+	return 0;
+}
+
+long image_flush(void **image, void *completion)
+{
+	SEEN("r"(image), "r"(completion));
+	return 0;
+}
+
+long get_return_value(void *completion)
 {
 	SEEN("r"(completion));
 	return 0;

@@ -9,7 +9,7 @@ import os
 import struct
 import sys
 import threading
-from ctypes import CDLL, addressof, c_uint64, c_void_p, create_string_buffer
+from ctypes import CDLL, addressof, c_uint64, c_void_p, create_string_buffer, memmove
 
 KVM_CREATE_VM = 0xAE01
 OSD_OP, OSD_OPREPLY, PING = 42, 43, 70
@@ -17,9 +17,13 @@ CLIENT, OSD = 4130, 2
 WRITE, SET_ALLOC_HINT = 0x2201, 0x2221
 V1 = "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb"
 V2 = "_ZN10ProtocolV213write_messageEP7Messageb"
+IMAGE_WRITE = "_ZN6librbd5Image9aio_writeEmmRN4ceph6buffer7v15_2_04listEPNS_3RBD13AioCompletionE"
+IMAGE_FLUSH = "_ZN6librbd5Image9aio_flushEPNS_3RBD13AioCompletionE"
+GET_RETURN_VALUE = "_ZN6librbd3RBD13AioCompletion16get_return_valueEv"
 DISPATCH = "_ZN13DispatchQueue13fast_dispatchERKN5boost13intrusive_ptrI7MessageEE"
 
-machine = fcntl.ioctl(os.open("/dev/kvm", os.O_RDWR), KVM_CREATE_VM, 0)
+if sys.argv[2] == "kvm":
+    machine = fcntl.ioctl(os.open("/dev/kvm", os.O_RDWR), KVM_CREATE_VM, 0)
 rbd, common = CDLL(f"{sys.argv[1]}/librbd.so.1"), CDLL(f"{sys.argv[1]}/libceph-common.so.2")
 kept: list[object] = []
 
@@ -55,18 +59,43 @@ def message(kind: int, number: int, who: tuple[int, int], front: bytes, version:
     return memory(body)
 
 
+def image(disk: bytes, order: int, stripe: int, objects: int) -> c_void_p:
+    """As librbd has an open one in its memory: its objects' names, and how it lies on them."""
+    name = b"rbd_data." + disk
+    told = bytes(40_000) + struct.pack("<QQ", memory(name + bytes(8)), len(name)) + bytes(800)
+    # Nearly such a layout, and one; whose pool's space has no name, and lies in itself.
+    near, layout = (
+        struct.pack("<IIIxxxxQ", stripe, objects, size, 3) for size in (100, 1 << order)
+    )
+    place = memory(told + near + bytes(800) + layout + bytes(200_000))
+    text = place + len(told) + len(near) + 800 + len(layout)
+    memmove(text, struct.pack("<QQ", text + 16, 0), 16)
+    return c_void_p(place)
+
+
 def send(function: str, message: int) -> None:
     common[function](None, c_void_p(message), None, 0)
+
+
+def of_classes(disk: c_void_p, number: int) -> None:
+    """The same by the classes of C++: an object that points to the image."""
+    this = c_void_p(memory(struct.pack("<Q", disk.value or 0)))
+    one = c_void_p(0x30000 + 64 * number)
+    rbd[IMAGE_WRITE](this, c_uint64(8192), c_uint64(2048), None, one)
+    rbd[GET_RETURN_VALUE](one)
+    rbd[IMAGE_FLUSH](this, one)
+    rbd[GET_RETURN_VALUE](one)
 
 
 def run(count: int) -> None:
     name = b"rbd_data.10226b8b4567.00000000000000ff"
     header = operation(b"rbd_header.10226b8b4567", step(WRITE, 0, 1))
+    disk = image(b"10226b8b4567", 21, 1 << 16, 3)
     for number in range(count):
         parts = memory(struct.pack("<QQQQ", 0, 4096, 0, 8192))
         one, other = c_void_p(0x10000 + 64 * number), c_void_p(0x20000 + 64 * number)
-        rbd.rbd_aio_writev(c_void_p(0x5000), c_void_p(parts), 2, c_uint64(255 << 22), one)
-        rbd.rbd_aio_write(c_void_p(0x5000), c_uint64(512), c_uint64(1024), None, other)
+        rbd.rbd_aio_writev(disk, c_void_p(parts), 2, c_uint64(255 << 22), one)
+        rbd.rbd_aio_write(disk, c_uint64(512), c_uint64(1024), None, other)
         hinted = operation(name, step(SET_ALLOC_HINT, 0, 0), step(WRITE, 8192 * number, 12288))
         send(V1 if number % 2 else V2, message(OSD_OP, number, (8, CLIENT), hinted))
         send(V2, message(OSD_OP, 5000, (8, CLIENT), header))
@@ -75,8 +104,11 @@ def run(count: int) -> None:
         answer = c_uint64(message(OSD_OPREPLY, number, (4, OSD), bytes(8)))
         common[DISPATCH](None, c_void_p(addressof(answer)))
         rbd.rbd_aio_get_return_value(one)
-        rbd.rbd_aio_flush(c_void_p(0x5000), other)
+        rbd.rbd_aio_flush(disk, other)
         rbd.rbd_aio_get_return_value(other)
+        of_classes(disk, number)
+        rbd.rbd_write(disk, c_uint64(512), c_uint64(4096), None)
+        rbd.rbd_flush(disk)
 
 
 print("up", flush=True)

@@ -117,6 +117,7 @@ def quality_of(
             [link for link in path.links if link.hop is hop and link.upper is trace]
         )
     ]
+    gaps += [(trace.machine, gap) for trace in traces for hop in HOPS for gap in hop.untold(trace)]
     gaps += [
         (link.lower.trace.machine, gap)
         for link in path.links

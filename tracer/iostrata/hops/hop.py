@@ -391,6 +391,10 @@ class Hop(ABC):
             what = f"what {link.upper.machine} reads by it is not followed"
             yield NotObserved(self.name, what, "device.read")
 
+    def untold(self, upper: Trace) -> Iterator[NotObserved]:
+        """What a machine does not tell of what it asks by this hop, wherever that leads."""
+        return iter(())
+
     def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
         """Whom a machine asked by this hop and nothing is known of, beside where ``links`` lead."""
         return iter(())

@@ -22,7 +22,7 @@ from iostrata.stitch import (
     Reads,
     Submissions,
     are_direct,
-    image_requests_of,
+    images_of,
     longest_read,
     method_of_write,
     pieces_of,
@@ -213,7 +213,7 @@ def _by_requests(found: Submissions, file_of: File) -> tuple[Serves, Pieces]:
 
 def _of_library(lower: Trace, processes: Ints, disks: bool = True) -> ImageRequests:
     """Those of disks of Ceph that were answered."""
-    found = image_requests_of(whole(lower))
+    found = images_of(whole(lower)).requests
     own = np.isin(found.tgid, processes) & (found.end_ns >= 0) & disks
     return found.rows(np.flatnonzero(own))
 

@@ -14,6 +14,7 @@ from iostrata.hops.nfs import Nfs
 from iostrata.hops.ninep import Ninep
 from iostrata.hops.nvme_tcp import NvmeTcp
 from iostrata.hops.qemu_nbd import QemuNbd
+from iostrata.hops.rbd_nbd import RbdNbd
 from iostrata.hops.tgt import Tgt
 from iostrata.hops.vfio import Vfio
 from iostrata.hops.virtio import Virtio
@@ -21,5 +22,5 @@ from iostrata.hops.virtiofs import Virtiofs
 
 HOPS: Final[tuple[Hop, ...]] = (
     Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs(), Ninep(), Ceph(), Vfio(),
-    Tgt(), QemuNbd(),
+    Tgt(), QemuNbd(), RbdNbd(),
 )  # fmt: skip

@@ -18,7 +18,8 @@ INITIATOR: Final = Declaration(
             "issued until handed to the connection to who serves the disk",
             ("block_rq_issue", "nbd_payload_sent", "nvme_tcp_send", "iscsi_sent", "rbd_sent"),
             "the connection takes no more: its send buffer is full, or many requests share it. Or "
-            "the worker that sends has no CPU.",
+            "the worker that sends has no CPU. Or the kernel's rbd asks for something else first: "
+            "its objects' map, its lock, what a clone's parent has.",
             "#9ccc65",
             "queue",
         ),
@@ -65,6 +66,8 @@ INITIATOR: Final = Declaration(
         Rank("initiator.call", "initiator.call", Depth.CARRIED),
         # Of a program's own library: there is no device's request around it.
         Rank("librbd.call", "initiator.call", Depth.AWAY, asks=True),
+        # Its request, where it is not told which operations that is made of.
+        Rank("librbd.unknown", "initiator.call", Depth.FLOOR),
         Rank("initiator.complete", "initiator.complete", Depth.CARRIED),
     ),
 )

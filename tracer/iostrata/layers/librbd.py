@@ -13,7 +13,14 @@ LIBRBD: Final = Declaration(
             "librbd",
             "OS",
             "with the library of a disk of Ceph, none of whose operations is on its way",
-            ("librbd_request", "librbd_sent", "librbd_answered", "librbd_done"),
+            (
+                "librbd_image",
+                "librbd_request",
+                "librbd_sent",
+                "librbd_sent_read",
+                "librbd_answered",
+                "librbd_done",
+            ),
             "the library's threads (io_context_pool, msgr-worker) have no CPU, or are at other "
             "requests.",
             "#dce775",
@@ -27,7 +34,7 @@ LIBRBD: Final = Declaration(
             "librbd",
             ("librbd",),
             "the time of a guest's disk of Ceph cannot be told from that of its OSDs",
-            absent="no virtual machine runs here whose QEMU has a disk of Ceph by itself",
+            absent="no program runs here that has a disk of Ceph for others by itself",
         ),
     ),
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 WORKLOAD: Final = "workload"
-SERVING: Final = ("vmm", "nfsd", "virtiofs", "nbd", "osd", "nvmet", "target", "tgt", "qemu_nbd")
+SERVING: Final = (
+    "vmm", "nfsd", "virtiofs", "nbd", "osd", "nvmet", "target", "tgt", "rbd_nbd", "qemu_nbd",
+)  # fmt: skip
 """What is done for other machines."""
 ALL: Final = (WORKLOAD, *SERVING)

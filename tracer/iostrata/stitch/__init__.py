@@ -23,7 +23,7 @@ from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.cut import BEGUN, RUNNING, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
-from iostrata.stitch.librbd import ImageRequests, image_operations_of, image_requests_of
+from iostrata.stitch.librbd import ImageRequests, Images, images_of
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.occupied import MOST_SLEEPS
 from iostrata.stitch.osd import (
@@ -83,11 +83,11 @@ __all__ = [
     "OSD_OP", "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "PLAIN",
     "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked",
     "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "ImageRequests",
-    "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests", "Sleeps", "SpanList", "Spans",
-    "Stitched", "Submissions", "Transfers", "Units", "Window", "are_direct", "behind_cpus",
+    "Images", "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests", "Sleeps", "SpanList",
+    "Spans", "Stitched", "Submissions", "Transfers", "Units", "Window", "are_direct", "behind_cpus",
     "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key", "follow",
-    "fuse_calls_of", "image_operations_of", "image_requests_of", "last_hit", "longest_read",
-    "messages_of", "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of", "read_outside",
-    "reads_of", "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch",
-    "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
+    "fuse_calls_of", "images_of", "last_hit", "longest_read", "messages_of", "method_of_write",
+    "ninep_calls_of", "on_the_way", "pieces_of", "read_outside", "reads_of", "requests_of",
+    "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch", "submissions_of",
+    "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

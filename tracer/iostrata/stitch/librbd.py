@@ -2,32 +2,38 @@
 """Stage stitch: what programs ask of disks of Ceph by its library (librbd) in, and its operations.
 
 A request is answered in its own time, and made of operations on objects, whose numbers the OSDs
-know. Which request one is of, its place on the disk tells: the library tells nobody.
+know. Which request one is of, its place on the disk tells: the library tells nobody. How a disk
+lies on its objects is told of each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, overlapping, pair_key
+from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of, overlapping, pair_key
 from iostrata.stitch.rpc import LIBRBD_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.spans import SpanList, Spans
-from iostrata.stitch.window import Window
+from iostrata.stitch.window import Columns, Window
+from iostrata.trace import Trace
 
-OBJECT_BYTES: Final = 1 << 22
-"""What an object holds, unless its disk was made otherwise: then no operation is tied."""
+FOREVER: Final = np.iinfo(np.int64).max - 1
 
 
 @dataclass(frozen=True, eq=False)
 class ImageRequests:
-    """What was asked of disks: one row each, times in ns; ``end_ns`` -1: not answered."""
+    """What was asked of disks: one row each, times in ns; ``end_ns`` -1: not answered.
+
+    ``disk``: which it is, of its process; -1: not told.
+    """
 
     key: Ints
     image: Ints
+    disk: Ints
     tid: Ints
     tgid: Ints
     offset_bytes: Ints
@@ -45,10 +51,11 @@ class ImageRequests:
 
 @dataclass(frozen=True, eq=False)
 class ImageOperations:
-    """Operations that were answered: one row each, times in ns.
+    """Operations, each time that one was sent: one row each, times in ns.
 
-    ``osd``: which answered. ``waiting``: the request that is answered once it is, as a row of
-    these, -1: not known, or none. ``early``: what it is of was answered before it.
+    ``osd``: which answered, -1: nobody did until it was sent again, at ``reply_ns``. ``disk``: as
+    requests have it; ``offset_bytes`` (-1: not known), ``size_bytes``: what of that it writes
+    or, with ``read``, reads first, and how much in all.
     """
 
     number: Ints
@@ -56,26 +63,174 @@ class ImageOperations:
     osd: Ints
     tid: Ints
     tgid: Ints
+    disk: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
+    read: NDArray[np.bool_]
     send_ns: Ints
     reply_ns: Ints
-    waiting: Ints
-    early: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def rows(self, rows: Ints) -> ImageOperations:
+        return ImageOperations(**{name: column[rows] for name, column in vars(self).items()})
 
     @property
     def key(self) -> Ints:
         return pair_key(self.number, self.tgid)
 
 
-def image_requests_of(window: Window) -> ImageRequests:
+@dataclass(frozen=True, eq=False)
+class Images:
+    """What programs asked of disks of Ceph: requests, and the operations that they wait for.
+
+    ``operation``, ``request``: rows of both, for each time that one waits for one. ``early``: of
+    each operation, whether what it is of was answered before it. ``known``: of each request,
+    whether all operations are that it was made of.
+    """
+
+    requests: ImageRequests
+    operations: ImageOperations
+    operation: Ints
+    request: Ints
+    early: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+
+    @property
+    def asked(self) -> ImageOperations:
+        """Those that write to a disk, or are waited for."""
+        made = self.operations
+        wanted = (made.offset_bytes >= 0) & ~made.read
+        wanted[self.operation] = True
+        return made.rows(np.flatnonzero(wanted))
+
+
+def images_of(window: Window) -> Images:
+    """Of a window; made once."""
+    return window.once(_images_of)
+
+
+def _images_of(window: Window) -> Images:
+    requests, operations = _requests_of(window), _operations_of(window)
+    until = np.where(requests.end_ns >= 0, requests.end_ns, FOREVER)
+    begun, sent = requests.begin_ns, operations.send_ns
+    placed = np.flatnonzero((operations.offset_bytes >= 0) & ~operations.read)
+    row, other = overlapping(
+        operations.disk[placed], sent[placed], sent[placed] + 1, requests.disk, begun, until
+    )
+    row = placed[row]
+    offset = operations.offset_bytes[row] - requests.offset_bytes[other]
+    here = ~requests.flush[other] & (offset >= 0) & (offset < requests.size_bytes[other])
+    row, other = row[here & (begun[other] <= sent[row])], other[here & (begun[other] <= sent[row])]
+    # Of two that write to one place at once, it is not told which it is of.
+    several = np.bincount(row, minlength=len(operations)) > 1
+    row, other = row[~several[row]], other[~several[row]]
+    size = np.zeros(len(requests), np.int64)
+    np.add.at(size, other, np.where(operations.osd[row] >= 0, operations.size_bytes[row], 0))
+    in_time = operations.reply_ns[row] <= until[other]
+    written = np.zeros(len(operations), np.bool_)
+    written[row[in_time]] = True
+    early = (operations.osd >= 0) & ~written & ~several
+    early &= np.isin(np.arange(len(early)), placed)
+    began = np.zeros(len(operations), np.int64)
+    began[row] = begun[other]
+    awaited = [(row[in_time], other[in_time])]
+    # Who flushes waits for all that was written before, and is on its way.
+    flushes = np.flatnonzero(requests.flush)
+    row, other = overlapping(
+        operations.disk[placed], operations.reply_ns[placed], operations.reply_ns[placed] + 1,
+        requests.disk[flushes], begun[flushes], until[flushes],
+    )  # fmt: skip
+    row, other = placed[row], flushes[other]
+    before = began[row] <= begun[other]
+    awaited.append((row[before], other[before]))
+    awaited.append(_before(requests, operations, _joined(awaited)))
+    # What its disk's cache has answered was made of nothing yet.
+    cached = one_of(requests.disk, distinct(operations.disk[early]))
+    known = (requests.disk >= 0) & (requests.flush | cached | (size >= requests.size_bytes))
+    known &= ~_beside(requests, ~known & ~requests.flush, until)
+    return Images(requests, operations, *_joined(awaited), early, known)
+
+
+Pairs = tuple[Ints, Ints]
+"""Rows of operations, and of the requests that wait for them."""
+
+
+def _joined(pairs: Sequence[Pairs]) -> Pairs:
+    operation, request = zip(*pairs, strict=True)
+    return np.concatenate(operation), np.concatenate(request)
+
+
+def _before(requests: ImageRequests, operations: ImageOperations, own: Pairs) -> Pairs:
+    """What a library asks for a disk itself (its objects' map, a lock, what a parent has), where
+    none of what a request has to wait for is on its way: before that can be sent.
+    """
+    disks = distinct(requests.disk[requests.disk >= 0])
+    mine, read = one_of(operations.disk, disks), operations.read
+    process = one_of(operations.tgid, distinct(requests.tgid))
+    none = np.where(mine, operations.offset_bytes < 0, read & process)
+    some, begun = np.flatnonzero(none & ~(mine & read)), requests.begin_ns
+    writes = np.flatnonzero(~requests.flush & (requests.end_ns >= 0))
+    sent, answered = operations.send_ns[some], operations.reply_ns[some]
+    row, other = overlapping(
+        operations.tgid[some], sent, answered, requests.tgid[writes], begun[writes],
+        requests.end_ns[writes],
+    )  # fmt: skip
+    row, other = some[row], writes[other]
+    fits = ~mine[row] | (operations.disk[row] == requests.disk[other])
+    fits &= begun[other] <= operations.send_ns[row]
+    fits &= operations.reply_ns[row] <= requests.end_ns[other]
+    row, other = row[fits], other[fits]
+    # While its own are on their way, it waits for these.
+    made, whose = own
+    pair, _ = overlapping(
+        other, operations.send_ns[row], operations.reply_ns[row], whose, operations.send_ns[made],
+        operations.reply_ns[made],
+    )  # fmt: skip
+    idle = np.ones(len(row), np.bool_)
+    idle[pair] = False
+    return row[idle], other[idle]
+
+
+def _beside(requests: ImageRequests, some: NDArray[np.bool_], until: Ints) -> NDArray[np.bool_]:
+    """Which of the requests flush while one of some has not been answered."""
+    flushes, others = np.flatnonzero(requests.flush), np.flatnonzero(some)
+    found = np.zeros(len(requests), np.bool_)
+    row, _ = overlapping(
+        requests.image[flushes], requests.begin_ns[flushes], until[flushes],
+        requests.image[others], requests.begin_ns[others], until[others],
+    )  # fmt: skip
+    found[flushes[row]] = True
+    return found
+
+
+def _disk(tgid: Ints, image: Ints) -> Ints:
+    return pair_key(tgid, image)
+
+
+def _layouts(trace: Trace) -> Columns:
+    """How disks lie on their objects, as was told now and then."""
+    return columns_of(trace.points["librbd_image"], "tgid", "image_key", "image", "object_bytes",
+                      "stripe_bytes", "stripe_objects")  # fmt: skip
+
+
+def _requests_of(window: Window) -> ImageRequests:
     asked = window.columns("librbd_request", "tid", "tgid", "request_key", "image_key",
                            "offset_bytes", "size_bytes", "flushes")  # fmt: skip
     done = window.columns("librbd_done", "request_key")
     found = AsOf(done["request_key"], done["time_ns"]).at_or_after(
         asked["request_key"], asked["time_ns"]
     )
+    layouts = _layouts(window.trace)
+    layout = AsOf(layouts["image_key"], layouts["time_ns"]).at_or_before(
+        asked["image_key"], asked["time_ns"]
+    )
+    disk = _disk(asked["tgid"], at(layouts["image"], layout))
     return ImageRequests(
         key=asked["request_key"],
         image=asked["image_key"],
+        disk=np.where(layout >= 0, disk, -1),
         tid=asked["tid"],
         tgid=asked["tgid"],
         offset_bytes=asked["offset_bytes"],
@@ -86,10 +241,13 @@ def image_requests_of(window: Window) -> ImageRequests:
     )
 
 
-def image_operations_of(window: Window) -> ImageOperations:
-    """Those that write. One that is sent again is the one sent last."""
-    sent = window.columns("librbd_sent", "tid", "tgid", "number", "client", "object",
-                          "offset_bytes", "size_bytes")  # fmt: skip
+def _operations_of(window: Window) -> ImageOperations:
+    """Those that were answered in the end."""
+    columns = ("tid", "tgid", "number", "client", "object", "offset_bytes", "size_bytes", "image")
+    points = ("librbd_sent", "librbd_sent_read")
+    parts = [window.columns(point, *columns) for point in points]
+    sent = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    reading = np.repeat([False, True], [len(part["time_ns"]) for part in parts])
     answered = window.columns("librbd_answered", "tgid", "number", "osd_number")
     key = pair_key(sent["number"], sent["tgid"])
     answer = AsOf(pair_key(answered["number"], answered["tgid"]), answered["time_ns"])
@@ -98,55 +256,59 @@ def image_operations_of(window: Window) -> ImageOperations:
     again = (later >= 0) & (at(found, later) == found)
     # Two clients of one process number theirs alike.
     mixed = found[again & (at(sent["client"], later) != sent["client"])]
-    rows = np.flatnonzero((found >= 0) & ~again & ~np.isin(found, mixed))
+    rows = np.flatnonzero((found >= 0) & ~np.isin(found, mixed))
     told, found = {name: column[rows] for name, column in sent.items()}, found[rows]
-    requests, reply_ns = image_requests_of(window), answered["time_ns"][found]
-    place = told["object"] * OBJECT_BYTES + told["offset_bytes"]
-    waiting, early = _requests_of(requests, told["tgid"], told["time_ns"], place, reply_ns)
+    again, next_ns = again[rows], at(sent["time_ns"], later[rows])
     return ImageOperations(
         number=told["number"],
         client=told["client"],
-        osd=answered["osd_number"][found],
+        osd=np.where(again, -1, answered["osd_number"][found]),
         tid=told["tid"],
         tgid=told["tgid"],
+        disk=_disk(told["tgid"], told["image"]),
+        offset_bytes=_places(window.trace, told),
+        size_bytes=told["size_bytes"],
+        read=reading[rows],
         send_ns=told["time_ns"],
-        reply_ns=reply_ns,
-        waiting=waiting,
-        early=early,
+        reply_ns=np.where(again, next_ns, answered["time_ns"][found]),
     )
 
 
-def _requests_of(
-    requests: ImageRequests, tgid: Ints, send_ns: Ints, place: Ints, reply_ns: Ints
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """Which requests wait for operations: a write to that place, from before it was sent until
-    after it was answered; or a flush. And whether no write does.
+def _places(trace: Trace, sent: Columns) -> Ints:
+    """Where on its disk each begins to write, -1: nowhere, or how that lies is not told.
+
+    Stripes lie side by side, one in each of some objects, then the next one in each.
     """
-    until = np.where(requests.end_ns >= 0, requests.end_ns, np.iinfo(np.int64).max - 1)
-    row, other = overlapping(tgid, reply_ns, reply_ns + 1, requests.tgid, requests.begin_ns, until)
-    offset = place[row] - requests.offset_bytes[other]
-    flushes = requests.flush[other]
-    here = ~flushes & (offset >= 0) & (offset < requests.size_bytes[other])
-    here &= requests.begin_ns[other] <= send_ns[row]
-    count = np.bincount(row[here], minlength=len(place))
-    write, flush = np.full(len(place), -1), np.full(len(place), -1)
-    write[row[here]], flush[row[flushes]] = other[here], other[flushes]
-    write[count > 1] = -1
-    return np.where(count > 0, write, flush), count == 0
+    layouts = _layouts(trace)
+    told = AsOf(_disk(layouts["tgid"], layouts["image"]), layouts["time_ns"])
+    disk = _disk(sent["tgid"], sent["image"])
+    found = told.at_or_before(disk, sent["time_ns"])
+    found = np.where(found >= 0, found, told.at_or_after(disk, sent["time_ns"]))
+    stripe, objects, size = (
+        np.maximum(at(layouts[name], found), 1)
+        for name in ("stripe_bytes", "stripe_objects", "object_bytes")
+    )
+    turn = sent["object"] // objects * (size // stripe) + sent["offset_bytes"] // stripe
+    number = turn * objects + sent["object"] % objects
+    place = number * stripe + sent["offset_bytes"] % stripe
+    return np.where((found >= 0) & (sent["size_bytes"] > 0), place, -1)
 
 
 def image_calls_of(window: Window) -> Calls:
-    """Each as a call of the thread that sent it; ``inode``: the request that waits for it."""
-    made = image_operations_of(window)
-    keys = image_requests_of(window).key
+    """Each as a call of the thread that sent it, once for each request that waits for it.
+
+    ``inode``: that one.
+    """
+    images = images_of(window)
+    made, keys = images.operations.rows(images.operation), images.requests.key
     return calls_elsewhere(
         key=made.key,
         tid=made.tid,
         xid=made.number,
         send_ns=made.send_ns,
         reply_ns=made.reply_ns,
-        operation=np.full(len(made.number), LIBRBD_REQUEST),
-        inode=np.where(made.waiting >= 0, at(keys, made.waiting), 0),
+        operation=np.full(len(made), LIBRBD_REQUEST),
+        inode=keys[images.request],
     )
 
 
@@ -159,9 +321,11 @@ def waiting_for_images(window: Window, calls: Calls, caller: Ints) -> Ints:
 
 
 def spans_of_images(window: Window) -> Spans:
-    """The floor of each request: it is with the library."""
-    spans, pieces, requests = SpanList(), window.pieces, image_requests_of(window)
+    """The floor of each request: it is with the library, or with whom that asks, as well."""
+    spans, pieces, images = SpanList(), window.pieces, images_of(window)
+    requests = images.requests
     found = AsOf(pieces.request_key, pieces.begin_ns).at_or_before(requests.key, requests.begin_ns)
     own = (found >= 0) & (at(pieces.begin_ns, found) == requests.begin_ns)
-    spans.add(np.where(own, found, -1), "librbd", requests.begin_ns, requests.end_ns)
+    for rank, some in (("librbd", images.known), ("librbd.unknown", ~images.known)):
+        spans.add(np.where(own & some, found, -1), rank, requests.begin_ns, requests.end_ns)
     return spans.collect()

@@ -8,9 +8,9 @@ pieces, ordered by begin, and all events of the time that can matter to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ MOST_READ_BYTES: Final = 16 << 20
 OWN_FLOOR: Final = "syscall"
 
 Columns = dict[str, Ints]
+T = TypeVar("T")
 
 NOTHING: Final = np.zeros(0, np.int64)
 NO_PIECES: Final = Pieces(**{column.name: np.zeros(0, np.int64) for column in fields(Pieces)})
@@ -51,6 +52,9 @@ class Window:
     floor: str = OWN_FLOOR
     reads: Reads | None = None
     _read: dict[tuple[str, str], Ints] = field(default_factory=dict, repr=False, compare=False)
+    _made: dict[Callable[[Window], Any], Any] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def serves(self) -> bool:
@@ -76,6 +80,13 @@ class Window:
             self._read[point, name] = found[name]
         return {"time_ns": found["time_ns"]} | {name: self._read[point, name] for name in fields}
 
+    def once(self, make: Callable[[Window], T]) -> T:
+        """What is made of the window, whoever asks."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
+
     def forget(self) -> None:
         """Lets go of what was read, if it is much: of a crowded window as much as all that is made
         of it.
@@ -84,6 +95,7 @@ class Window:
         """
         if sum(column.nbytes for column in self._read.values()) > MOST_READ_BYTES:
             self._read.clear()
+            self._made.clear()
 
 
 def whole(trace: Trace) -> Window:

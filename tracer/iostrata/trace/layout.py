@@ -125,6 +125,8 @@ POINTS: dict[str, int] = {
     "librbd_sent": 112,
     "librbd_answered": 113,
     "iscsi_stream": 114,
+    "librbd_image": 115,
+    "librbd_sent_read": 116,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -242,6 +244,8 @@ STRUCT_OF: dict[str, str] = {
     "librbd_sent": "librados_event",
     "librbd_answered": "librados_event",
     "iscsi_stream": "stream_event",
+    "librbd_image": "librbd_image_event",
+    "librbd_sent_read": "librados_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -1018,6 +1022,19 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("size_bytes", "<u4", 48),
         ("tgid", "<u4", 52),
         ("osd_number", "<i4", 56),
+        ("image", "<u4", 60),
+    ),
+    "librbd_image_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("image_key", "<u8", 16),
+        ("image", "<u4", 24),
+        ("object_bytes", "<u4", 28),
+        ("stripe_bytes", "<u4", 32),
+        ("stripe_objects", "<u4", 36),
+        ("tgid", "<u4", 40),
     ),
 }
 

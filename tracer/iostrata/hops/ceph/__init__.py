@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
-from iostrata.hops.ceph.unrecorded import answered_early, not_recorded
+from iostrata.hops.ceph.unrecorded import not_recorded, untold
 from iostrata.hops.connections import whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.model import NotObserved
@@ -38,7 +38,9 @@ class Ceph(Hop):
 
     def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
         yield from not_recorded(links)
-        yield from answered_early(links)
+
+    def untold(self, upper: Trace) -> Iterator[NotObserved]:
+        yield from untold(upper)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

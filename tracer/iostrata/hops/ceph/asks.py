@@ -9,7 +9,7 @@ from iostrata.columns import AsOf, Ints, at, joined
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of, key_of
 from iostrata.hops.hop import Asks
 from iostrata.hops.translation import NO_KEY
-from iostrata.stitch import OP_READ, image_operations_of, requests_of, suboperations_of, whole
+from iostrata.stitch import OP_READ, images_of, requests_of, suboperations_of, whole
 from iostrata.trace import Trace
 
 
@@ -62,7 +62,7 @@ def _of_osds(upper: Trace) -> Asks:
 
 def _of_programs(upper: Trace) -> Asks:
     """By their library, for their own disks."""
-    made = image_operations_of(whole(upper))
+    made = images_of(whole(upper)).asked
     client = entity(made.client, CLIENT)
     key, group = key_of(client, made.number), group_of(client, made.osd)
     return _sent(made.key, key, group, made.send_ns, made.reply_ns)

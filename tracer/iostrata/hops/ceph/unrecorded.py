@@ -11,7 +11,8 @@ from iostrata.columns import Ints, distinct, one_of
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
 from iostrata.hops.hop import Link
 from iostrata.model import NotObserved
-from iostrata.stitch import image_operations_of, suboperations_of, whole
+from iostrata.stitch import images_of, suboperations_of, whole
+from iostrata.trace import Trace
 
 
 def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
@@ -28,7 +29,7 @@ def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
         window.columns("rbd_answered", "client", "osd_number"),
         suboperations_of(window),
     )
-    programs = image_operations_of(window)
+    programs = images_of(window).asked
     for asker, osd, row in (
         (entity(answered["client"], CLIENT), answered["osd_number"], "initiator.call"),
         (entity(copies.osd, OSD), copies.peer, "osd.replicas"),
@@ -38,17 +39,23 @@ def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
             yield NotObserved(f"osd.{number}", "it was not recorded, or not found", row)
 
 
-def answered_early(links: Sequence[Link]) -> Iterator[NotObserved]:
-    """What a library's cache has answered before an OSD had it."""
-    made = image_operations_of(whole(links[0].upper)) if links else None
-    if made is None:
-        return
-    early = np.count_nonzero(made.early)
+def untold(upper: Trace) -> Iterator[NotObserved]:
+    """Which operations a library's requests are made of, and what its cache has answered before an
+    OSD had it."""
+    made = images_of(whole(upper))
+    early, unknown = np.count_nonzero(made.early), np.count_nonzero(~made.known)
+    again = np.count_nonzero(made.asked.osd < 0)
     if early:
-        what = f"{early} of {len(made.number)} operations were on their way when what they are of"
+        what = f"{early} of {len(made.asked)} operations were on their way when what they are of"
         yield NotObserved("rbd cache", f"{what} was answered: who flushes waits for them", "")
+    if again:
+        what = f"{again} of {len(made.asked)} were sent again: no OSD had answered"
+        yield NotObserved("librbd's operations", what, "initiator.call")
+    if unknown:
+        what = f"of {unknown} of {len(made.known)} requests it is not told which these are"
+        yield NotObserved("librbd's operations", what, "initiator.call")
 
 
 def _of_groups(lost: Ints, group: Ints, osd: Ints) -> list[int]:
-    found: list[int] = distinct(osd[one_of(group, lost)]).tolist()
+    found: list[int] = distinct(osd[one_of(group, lost) & (osd >= 0)]).tolist()
     return found

@@ -2,7 +2,8 @@
 """The hop from a disk by iSCSI to tgtd, a target in user space.
 
 It tells nothing of its commands: the wire key is the place on the disk, which is the offset in the
-file (or disk) behind the LUN, in a system call of tgtd's. SYNCHRONIZE CACHE has no place; of a
+file (or disk) behind the LUN, in a system call of tgtd's, or in a request to Ceph's library of one
+that it has from there. SYNCHRONIZE CACHE has no place; of a
 write with FUA, or where the LUN has no write cache, tgtd's thread syncs behind it.
 """
 
