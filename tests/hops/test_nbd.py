@@ -291,3 +291,60 @@ def test_a_flush_of_anothers_that_the_same_thread_takes_at_once(
         mine = accounts(found)[pair.writer.tid]
         for account, truth in zip(mine, pair.truth(), strict=True):
             same_but_for_ways(pair, account, truth)
+
+
+OTHER, ELSEWHERE = 601, 5_000 * 8192
+WAY_NS = 20_000_000
+
+
+def beside_another_client(pair: Pair, process: int) -> None:
+    """Forty writes with a flush each, while each of which is on its way a thread of ``process``
+    writes and syncs for somebody else, at another place."""
+    pair.server.emit("thread", 1, OTHER, tgid=process, subject_tid=OTHER, kind=THREAD_DAEMON,
+                     comm=pair.program)  # fmt: skip
+    other = Writer(pair.server, OTHER, SERVER_DISK, 0, kind=THREAD_DAEMON)
+    costs, pair.writer.now = Costs(there=WAY_NS, back=WAY_NS), WAY_NS
+    for number in range(40):
+        thread = replace(other, now=pair.writer.now + 2 * WAY_NS + 3_000_000, account=Counter())
+        for call, offset, size in (("pwrite64", ELSEWHERE, 8192), ("fdatasync", -1, 0)):
+            enter = thread.now
+            thread.cpu(3_000)
+            if not size:
+                thread.flush()
+            pair.server.emit("syscall", thread.now, OTHER, enter_ns=enter, inode=EXPORT_INODE,
+                             dev=SERVER_DISK, offset_bytes=offset, size_bytes=size, result=size,
+                             tgid=process, open_flags=2, call=CALLS[call])  # fmt: skip
+            thread.now += 1_000
+            thread._resume(thread.now - 900, thread.now - 200, 0)
+        pair.durable_write(number * 8192, costs, flush=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sync_of_a_process_that_serves_another_client_is_no_flush_of_ours(
+    tmp_path: Path, kind: type[Pair]
+) -> None:
+    """Of the same file: nbd-server has a process for each of them."""
+    pair = kind()
+    beside_another_client(pair, OTHER)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (40, 40, 0)
+    (mine,) = accounts(found).values()
+    for account, truth in zip(mine, pair.truth(), strict=True):
+        same_but_for_ways(pair, account, truth)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_which_of_two_syncs_is_a_flush_nothing_tells_where_one_process_serves_others_too(
+    tmp_path: Path, kind: type[Pair]
+) -> None:
+    """tgtd does: its time is in no row of the way's, nor of a disk."""
+    pair = kind()
+    beside_another_client(pair, SERVER)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (80, 40, 40)
+    (mine,) = accounts(found).values()
+    for account in mine:
+        assert account["server/unfollowed"] >= 2 * WAY_NS
+        assert not any(row.startswith("server/device.flush") for row in account)

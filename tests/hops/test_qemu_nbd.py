@@ -13,7 +13,15 @@ import pytest
 
 from iostrata.trace import Extent
 from iostrata.trace.layout import THREAD_DAEMON
-from tests.hops.test_nbd import EXPORT_INODE, SERVER, SERVER_DISK, Costs, Pair, drawn
+from tests.hops.test_nbd import (
+    EXPORT_INODE,
+    SERVER,
+    SERVER_DISK,
+    Costs,
+    Pair,
+    beside_another_client,
+    drawn,
+)
 from tests.network import exchanged
 from tests.stitch.test_truth import accounts
 from tests.synthetic import CALLS, Clock, Request, Writer, clock
@@ -201,3 +209,13 @@ def test_with_an_offset_of_its_own_it_is_one_row(tmp_path: Path) -> None:
     assert found.quality.apart == ("server: nothing ties its events to another machine's",)
     (mine,) = accounts(found).values()
     assert all(account["initiator.call"] > 100_000 for account in mine)
+
+
+def test_which_of_two_syncs_is_a_flush_nothing_tells_where_it_serves_others_too(
+    tmp_path: Path,
+) -> None:
+    pair = Pool()
+    beside_another_client(pair, SERVER)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (80, 40, 40)

@@ -142,7 +142,8 @@ class Path:
 
 
 def _crossing(link: Link) -> Crossing:
-    keyed = link.pairs.crossing & (~link.asks.shared | link.hop.unkeyed)
+    untied = link.pairs.ambiguous
+    keyed = link.pairs.crossing & (~link.asks.shared | link.hop.unkeyed | untied)
     clock = link.clock
     return Crossing(
         hop=link.hop.name,
@@ -150,7 +151,7 @@ def _crossing(link: Link) -> Crossing:
         lower=link.lower.trace.machine,
         asked=int(np.count_nonzero(keyed)),
         followed=int(np.count_nonzero(keyed[distinct(link.pairs.ask)])),
-        ambiguous=int(np.count_nonzero(link.pairs.ambiguous)),
+        ambiguous=int(np.count_nonzero(untied)),
         clock=clock.source,
         bound_ns=clock.bound_ns,
         drift_ppm=clock.drift_ppm,

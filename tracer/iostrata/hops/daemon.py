@@ -6,6 +6,7 @@ It is seen in its system calls only: each is known by its place in the file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, distinct, one_of, order_of
 from iostrata.hops.around import are_durable
+from iostrata.hops.clients import of_this_client
 from iostrata.hops.hop import READ_MARK, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.match import ROUNDING_NS
 from iostrata.hops.processes import processes_of, read_by, served_by, to_no_disk
@@ -43,7 +45,7 @@ class Daemon(Hop):
         return read_by(lower, processes_of(lower, THREAD_DAEMON, self.server))
 
     def completed(self, link: Link) -> Pairs:
-        return completed_by(link)
+        return completed_by(replace(link, pairs=of_this_client(link)))
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held, self.there, self.between, self.back)

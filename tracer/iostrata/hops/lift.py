@@ -295,7 +295,7 @@ class _Lifting:
             begin = np.maximum(asking.begin_ns[row], since)
             edges = Edges(serve, asking.owner[row], begin, until[row])
             self._served(link, edges)
-        lost = (last < 0) & ~link.asks.shared[ask]
+        lost = (last < 0) & (~link.asks.shared | link.pairs.ambiguous)[ask]
         self.missing(asking.owner[(last < 0) if link.hop.unkeyed else lost])
         # What nothing was found of takes the time that its asker waited for it.
         rank = np.full(np.count_nonzero(lost), RANK["unfollowed"], np.int16)

@@ -162,7 +162,7 @@ class Crossing:
     """How one machine was tied to the next.
 
     ``asked``: what the upper machine sent down; ``followed``: of that, what was found
-    below by its key; ``ambiguous``: left untied, because its key fitted twice.
+    below by its key; ``ambiguous``: left untied, because more than one may be its own.
     ``clock``: where the relation of their clocks comes from, ``bound_ns``: how far it
     may be off, ``drift_ppm``. ``contradiction``: what speaks against it, or empty.
     ``bypassed``: disks of the upper machine of whose requests the lower one saw none.

@@ -141,7 +141,7 @@ def _crossing(crossing: Crossing) -> Iterator[str]:
         f"{crossing.followed} of {crossing.asked} followed by {crossing.by}"
     )
     if crossing.ambiguous:
-        yield f"{crossing.ambiguous} left untied, as their key fits twice"
+        yield f"{crossing.ambiguous} left untied, as more than one may be theirs"
     bound = units.duration(crossing.bound_ns)
     yield f"each way ±{bound} (clocks by {crossing.clock}, drift {crossing.drift_ppm:.1f} ppm)"
 

@@ -10,10 +10,12 @@ behind it, are calls of different threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from iostrata.columns import Ints
 from iostrata.hops.around import completed, renamed
+from iostrata.hops.clients import of_this_client
 from iostrata.hops.daemon import crossing_of
 from iostrata.hops.hop import Asks, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.images import over_others, placed_by, unplaced
@@ -51,6 +53,7 @@ class QemuNbd(Hop):
 
     def completed(self, link: Link) -> Pairs:
         """With its cache=writethrough a client is not told that there is no write cache."""
+        link = replace(link, pairs=of_this_client(link))
         return completed(link, servers_of(link.lower.trace), unasked=True)
 
     def renamed(self, link: Link, pieces: Ints, spans: Spans, own: int) -> Spans:

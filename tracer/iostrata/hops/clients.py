@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hops: whom a program that serves a disk from a file served in, without its other clients out.
+
+Others may have the same file for their disk, whom nobody records: what they write or read is at
+places that this machine did not ask for meanwhile. A sync has no place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints, distinct, integers, one_of, overlapping
+from iostrata.hops.hop import READ_MARK, Link, Pairs
+from iostrata.hops.images import images_of
+
+RIVAL: Final = 2
+"""A process of which that many times less was asked for than of another is for somebody else."""
+
+
+def of_this_client(link: Link) -> Pairs:
+    """The link's pairs, without syncs of processes that serve others, each one its own client.
+
+    Where one process serves several, a sync is a flush's if none beside it can be: else nothing
+    tells whose it is. An image that is not raw has syncs, and writes elsewhere, of its own.
+    """
+    pairs, asks, serves = link.pairs, link.asks, link.serves
+    flush = asks.shared[pairs.ask]
+    images = integers(list(images_of(link.lower.trace)))
+    kept, doubted = np.ones(len(flush), np.bool_), np.zeros(len(asks), np.bool_)
+    for disk in distinct(asks.group[pairs.ask[~flush]] & ~READ_MARK).tolist():
+        mine = (asks.group & ~READ_MARK) == disk
+        keyed, asked_for = _asked_for(link, mine)
+        agents = _agents(serves.agent[keyed], asked_for)
+        rows = np.flatnonzero(flush & mine[pairs.ask])
+        kept[rows] = one_of(serves.agent[pairs.serve[rows]], agents)
+        strange = ~asked_for & one_of(serves.agent[keyed], agents)
+        if (strange & ~one_of(serves.group[keyed] & ~READ_MARK, images)).any():
+            rows = rows[kept[rows]]
+            kept[rows] = _sole(link, rows)
+            doubted[asks.shared & mine] = True
+    doubted[pairs.ask[kept & flush]] = False
+    return Pairs(
+        pairs.ask[kept], pairs.serve[kept], pairs.since_ns[kept], pairs.crossing,
+        pairs.ambiguous | doubted,
+    )  # fmt: skip
+
+
+def _asked_for(link: Link, mine: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+    """What was done, while this machine asked a disk for anything, to the file that the disk is:
+    rows of the serves, and which of them are at a place that it then asked for.
+
+    ``mine``: of the asks, those of the disk.
+    """
+    pairs, asks, serves = link.pairs, link.asks, link.serves
+    ask = np.flatnonzero(mine & ~asks.shared)
+    tied = mine[pairs.ask] & ~asks.shared[pairs.ask]
+    files = distinct(serves.group[pairs.serve[tied]] & ~READ_MARK)
+    before, behind = link.clock.slack
+    begin, end = asks.begin_ns[ask] - behind, asks.end_ns[ask] - before
+    keyed = ~serves.shared & one_of(serves.group & ~READ_MARK, files)
+    keyed &= (link.begin_ns < end.max()) & (link.end_ns > begin.min())
+    serve = np.flatnonzero(keyed)
+    row, other = overlapping(
+        asks.group[ask] & READ_MARK, begin, end,
+        serves.group[serve] & READ_MARK, link.begin_ns[serve], link.end_ns[serve],
+    )  # fmt: skip
+    one, another = ask[row], serve[other]
+    first = np.maximum(asks.offset_bytes[one], serves.offset_bytes[another])
+    until = np.minimum(asks.offset_bytes[one] + asks.size_bytes[one],
+                       serves.offset_bytes[another] + serves.size_bytes[another])  # fmt: skip
+    found = np.zeros(len(serve), np.bool_)
+    found[other[first < until]] = True
+    return serve, found
+
+
+def _agents(agent: Ints, asked_for: NDArray[np.bool_]) -> Ints:
+    """The processes that serve this client: of which it asked for most of what they did."""
+    processes, number = np.unique(agent, return_inverse=True)
+    share = np.bincount(number, asked_for) / np.maximum(np.bincount(number), 1)
+    own: Ints = processes[RIVAL * share > share.max(initial=0)]
+    return own
+
+
+def _sole(link: Link, rows: Ints) -> NDArray[np.bool_]:
+    """Which of some pairs of flushes are the only ones that can have been all of theirs: the sync
+    began once it was asked for, and was over when that was heard of."""
+    pairs, asks = link.pairs, link.asks
+    ask, serve = pairs.ask[rows], pairs.serve[rows]
+    before, behind = link.clock.slack
+    sent = np.where(asks.told_ns[ask] >= 0, asks.told_ns[ask], asks.begin_ns[ask])
+    heard = np.where(asks.heard_ns[ask] >= 0, asks.heard_ns[ask], asks.end_ns[ask])
+    inside = (link.begin_ns[serve] + behind >= sent) & (link.end_ns[serve] + before <= heard)
+    count = np.bincount(ask[inside], minlength=len(asks))
+    sole: NDArray[np.bool_] = inside & (count[ask] == 1)
+    return sole
