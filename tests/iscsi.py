@@ -50,7 +50,8 @@ class Costs:
     ``r2t``: from the target's having the command until it had the data that it asked for; 0: all
     went with the command. ``slept``: the backend is a file, for which the thread sleeps.
     ``preempted``: the thread has the command, and no CPU to carry it out. ``woken``: so long
-    before the command came, the thread was woken for what has no event, and is still at that.
+    before the command came, the thread was woken for what has no event, and is still at that;
+    ``late``: of the time until it reads the command, it has no CPU.
     """
 
     queue: int = 700
@@ -67,6 +68,7 @@ class Costs:
     slept: bool = False
     preempted: int = 0
     woken: int = 0
+    late: int = 0
 
 
 def drawn(random: Random, slept: bool = False, large: bool = False) -> Costs:
@@ -243,6 +245,9 @@ class Session:
             begun = there + 300 + RECEIVED
             self.idle_ns, there = begun + WOKEN, begun + costs.r2t
         self._sleeps(there - costs.woken, costs.runqueue)
+        if costs.late:
+            ran = begun - 100
+            replace(self.receiver, now=ran)._resume(ran - costs.late, 0, 0, 0)
         execute = there + costs.runqueue + costs.parse + costs.preempted
         # What was there already when it had been at another command is taken up at once.
         key = world.pointer("cmd", begun, execute + 10_000_000)

@@ -84,6 +84,29 @@ def test_a_receiver_that_was_woken_for_something_else(tmp_path: Path, submit: in
     same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
 
 
+@pytest.mark.parametrize(("late", "told"), [(30_000, True), (0, False)])
+def test_how_long_a_receiver_that_was_awake_may_have_kept_commands_waiting_is_said(
+    tmp_path: Path, late: int, told: bool
+) -> None:
+    """Whether they were there already when it had no CPU, nothing tells."""
+    random, session, places = Random(6), pair(), offsets()
+    writer = session.writer()
+    for number in range(40):
+        costs = Costs(submit=8_100, woken=150_000, late=late) if number % 2 else Costs(submit=8_100)
+        writer.now += random.randint(1_000, 900_000)
+        session.write(writer, next(places), costs)
+    found = analysed(tmp_path, session.initiator, session.target)
+    gaps = [gap.reason for gap in found.quality.not_observed if gap.layer == "arrival"]
+    assert (
+        gaps
+        == [
+            "20 of 40 commands came while the target's thread did not sleep: it had no CPU for up to "
+            "15.0 us a command"
+        ]
+        * told
+    )
+
+
 def test_a_receiver_that_read_another_command_first(tmp_path: Path) -> None:
     """It was woken once this one was sent, for one of which it has to ask for data."""
     random, session, places = Random(7), pair(), offsets()

@@ -8,16 +8,24 @@ apart. A command whose tag was not seen is known by its place on the disk, if on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 from iostrata.hops.connections import ports_of, whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.iscsi.asks import asks_of
-from iostrata.hops.iscsi.crossing import completed, crossing_of
+from iostrata.hops.iscsi.crossing import completed, crossing_of, unseen_arrivals
 from iostrata.hops.iscsi.serves import serves_of
 from iostrata.hops.iscsi.streams import streams_of
 from iostrata.hops.route import Streams
 from iostrata.hops.targets import read_by
+from iostrata.model import NotObserved
 from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
+from iostrata.units import duration
+
+LATE: Final = 0.01
+"""Of what commands took, what may be said to be the network's and be the target's: it is told."""
 
 
 class Iscsi(Hop):
@@ -45,3 +53,15 @@ class Iscsi(Hop):
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
+
+    def limits(self, link: Link) -> Iterator[NotObserved]:
+        ask = link.pairs.ask
+        took_ns = int((link.asks.end_ns[ask] - link.asks.begin_ns[ask]).sum())
+        count, late_ns = unseen_arrivals(link)
+        if late_ns > LATE * took_ns:
+            each = duration(late_ns / len(ask))
+            what = (
+                f"{count} of {len(ask)} commands came while the target's thread did not sleep: it "
+                f"had no CPU for up to {each} a command"
+            )
+            yield NotObserved("arrival", what, "network.there")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.hops.carried import all_of, begun_of, carried
 from iostrata.hops.hop import Held, Link, Pairs
-from iostrata.stitch import Spans, sleeps_of
+from iostrata.stitch import Spans, sleeps_of, whole
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
@@ -36,6 +36,23 @@ def completed(link: Link) -> Pairs:
     elsewhere = (woken >= 0) & (woken < told - link.clock.bound_ns)
     read = link.begin_ns[pairs.serve]
     return replace(pairs, since_ns=np.where(elsewhere, read, pairs.since_ns))
+
+
+def unseen_arrivals(link: Link) -> tuple[int, int]:
+    """How many commands came to a thread that did not sleep, and for how long in all (ns), since
+    they were sent and until they were read, that one had no CPU: it may have kept them waiting."""
+    pairs = link.pairs
+    told, read = link.asks.told_ns[pairs.ask], link.begin_ns[pairs.serve]
+    woken = _woken(link, pairs.serve)
+    awake = np.flatnonzero(((woken < 0) | (woken < told - link.clock.bound_ns)) & (told >= 0))
+    sleeps = sleeps_of(whole(link.lower.trace))
+    runnable = np.where(sleeps.asleep, sleeps.wake_ns, sleeps.off_ns)
+    begin, end = link.clock.to_upper(runnable), link.clock.to_upper(sleeps.on_ns)
+    tid = link.lower.pieces.tid[link.serves.piece[pairs.serve[awake]]]
+    row, wait = overlapping(tid, told[awake], read[awake], sleeps.tid, begin, end)
+    row = awake[row]
+    late = np.minimum(read[row], end[wait]) - np.maximum(told[row], begin[wait])
+    return len(awake), int(late.sum())
 
 
 def _woken(link: Link, serve: Ints) -> Ints:
