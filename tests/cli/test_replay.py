@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
+from iostrata.recording import RecordedMachine, write_recording_json
 from tests.builder import TraceBuilder
 from tests.cli.recordings import (
     PAUSE_NS,
@@ -40,6 +41,19 @@ def test_table(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out.startswith(f"{2 * WRITES} synchronous writes")
     for row in ("total", "  device.data", "  device.flush", "unattributed", "us, by method"):
         assert f"\n{row}" in captured.out
+
+
+def test_a_machine_whose_trace_is_not_here_is_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its part is missing from a table that looks whole."""
+    small_recording(tmp_path / "db")
+    machine, absent = (RecordedMachine(name, "local", name) for name in ("db", "nas"))
+    write_recording_json(tmp_path, (machine,), created="", absent=(absent,))
+    assert status_of(["replay", str(tmp_path)]) == 7
+    assert (
+        "\ndamage      nas: its trace is not here: it was not fetched\n" in capsys.readouterr().out
+    )
 
 
 def test_the_same_bytes_each_time(recording: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,14 +97,11 @@ def test_how_long_a_receiver_that_was_awake_may_have_kept_commands_waiting_is_sa
         session.write(writer, next(places), costs)
     found = analysed(tmp_path, session.initiator, session.target)
     gaps = [gap.reason for gap in found.quality.not_observed if gap.layer == "arrival"]
-    assert (
-        gaps
-        == [
-            "20 of 40 commands came while the target's thread did not sleep: it had no CPU for up to "
-            "15.0 us a command"
-        ]
-        * told
+    wanted = (
+        "20 of 40 commands came while the target's thread did not sleep: "
+        "it had no CPU for up to 15.0 us a command"
     )
+    assert gaps == [wanted] * told
 
 
 def test_a_receiver_that_read_another_command_first(tmp_path: Path) -> None:

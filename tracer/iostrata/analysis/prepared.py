@@ -121,7 +121,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     roles = [machine.role for machine in recording.machines]
     notes = [machine.note for machine in recording.machines]
     path = path_of(graph, roles, notes, [top.trace for top in tops])
-    path = replace(path, apart=(*path.apart, *_absent(recording)))
+    path = replace(path, interrupted=(*path.interrupted, *_absent(recording)))
     kept: list[Top] = []
     writes: list[Writes] = []
     count = unsure = partial = 0

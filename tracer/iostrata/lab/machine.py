@@ -111,7 +111,9 @@ class RunningMachine:
     def fetch(self, path: str, target: Path) -> None:
         """Copies a file or directory of that machine here."""
         name = Path(path).name
-        self.command(shlex.join(["cp", "-r", path, f"{EXCHANGE}/{name}"]))
+        # What was left by a copy that was ended amid it is not what this one is to bring.
+        there = shlex.quote(f"{EXCHANGE}/{name}")
+        self.command(f"rm -rf {there} && cp -r {shlex.quote(path)} {there}")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(self.exchange / name, target)
 
