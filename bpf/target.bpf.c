@@ -202,11 +202,15 @@ static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 	return 0;
 }
 
+/* From its first command on its thread is watched: that may wait for the data of it. */
 SEC("tp_btf/target_sequencer_start")
 int target_begin(__u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
+	struct thread *thread = is_of_interest(command) ? server_admit(DUTY_target) : NULL;
 
+	if (thread)
+		thread_announce(thread);
 	return is_of_interest(command) ? command_emit(command, POINT_target_sequencer_start) : 0;
 }
 

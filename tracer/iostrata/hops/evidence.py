@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, distinct
 from iostrata.hops.graph import Graph
-from iostrata.hops.hop import Link
+from iostrata.hops.hop import READ_MARK, Link
 from iostrata.hops.lift import Lifted, View
 from iostrata.layers import HOPS, SOURCE, STACK
 from iostrata.model import Evidence
@@ -118,7 +118,8 @@ def _served(found: Evidence, link: Link, piece: int) -> Evidence:
     if offset == NO_PLACE:
         return found
     size = int(link.serves.size_bytes[rows[0]]) or None
-    return replace(found, offset_bytes=offset if size else None, size_bytes=size)
+    place = offset & ~int(READ_MARK)
+    return replace(found, offset_bytes=place if size else None, size_bytes=size)
 
 
 class Witness:

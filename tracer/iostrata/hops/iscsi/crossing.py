@@ -43,12 +43,15 @@ def unseen_arrivals(link: Link) -> tuple[int, int]:
     they were sent and until they were read, that one had no CPU: it may have kept them waiting."""
     pairs = link.pairs
     told, read = link.asks.told_ns[pairs.ask], link.begin_ns[pairs.serve]
-    woken = _woken(link, pairs.serve)
-    awake = np.flatnonzero(((woken < 0) | (woken < told - link.clock.bound_ns)) & (told >= 0))
     sleeps = sleeps_of(whole(link.lower.trace))
     runnable = np.where(sleeps.asleep, sleeps.wake_ns, sleeps.off_ns)
     begin, end = link.clock.to_upper(runnable), link.clock.to_upper(sleeps.on_ns)
-    tid = link.lower.pieces.tid[link.serves.piece[pairs.serve[awake]]]
+    asleep, server = np.flatnonzero(sleeps.asleep), link.lower.pieces.tid[link.serves.piece]
+    slept = AsOf(sleeps.tid[asleep], sleeps.on_ns[asleep])
+    last = slept.at_or_before(server[pairs.serve], link.serves.begin_ns[pairs.serve])
+    before = (last >= 0) & (at(begin[asleep], last) < told - link.clock.bound_ns)
+    awake = np.flatnonzero(before & (told >= 0))
+    tid = server[pairs.serve[awake]]
     row, wait = overlapping(tid, told[awake], read[awake], sleeps.tid, begin, end)
     row = awake[row]
     late = np.minimum(read[row], end[wait]) - np.maximum(told[row], begin[wait])
