@@ -173,6 +173,10 @@ class Session:
         world.emit("block_rq_issue", issued, writer.tid, **keys)
         if "iscsi_sent" not in self.unseen:
             world.emit("iscsi_sent", sent, 66, **wire, **self.place)
+            if costs.r2t:
+                # It is asked for more data, and asks whether all of the command is sent.
+                r2t = sent + costs.there + costs.runqueue + costs.r2t // 2
+                world.emit("iscsi_sent", r2t, 66, **wire, **self.place)
         if "iscsi_answered" not in self.unseen:
             world.emit("iscsi_answered", answered, 0, **wire)
         world.emit("block_rq_complete", complete, 0, **keys)

@@ -136,9 +136,9 @@ class Pair:
         thread.cpu(900)
         call = CALLS["fdatasync" if flush else "pwrite64"]
         size = 0 if flush else 8192
-        self.server.emit("syscall", thread.now, SERVER, enter_ns=begin, inode=EXPORT_INODE,
+        self.server.emit("syscall", thread.now, thread.tid, enter_ns=begin, inode=EXPORT_INODE,
                          dev=SERVER_DISK, offset_bytes=offset, size_bytes=size, result=size,
-                         tgid=SERVER, open_flags=2, call=call)  # fmt: skip
+                         tgid=thread.tid, open_flags=2, call=call)  # fmt: skip
         if sync:
             thread.now += 700
             self.writer.account[f"server/{self.between}"] += 700
@@ -326,6 +326,26 @@ def test_a_sync_of_a_process_that_serves_another_client_is_no_flush_of_ours(
     """Of the same file: nbd-server has a process for each of them."""
     pair = kind()
     beside_another_client(pair, OTHER)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (40, 40, 0)
+    (mine,) = accounts(found).values()
+    for account, truth in zip(mine, pair.truth(), strict=True):
+        same_but_for_ways(pair, account, truth)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_flushes_by_a_process_that_does_nothing_else(tmp_path: Path, kind: type[Pair]) -> None:
+    """Of a client's connections nbd-server has a process each, and one may have no writes."""
+    pair = kind()
+    writes, syncs = pair.thread, Writer(pair.server, OTHER, SERVER_DISK, 0, kind=THREAD_DAEMON)
+    pair.server.target(OTHER, comm=pair.program, kind=THREAD_DAEMON)
+    disk = Request(scheduler=None, device=9_000, sector=5)
+    for number in range(40):
+        pair.thread = writes
+        pair.durable_write(number * 8192, Costs(disk=disk))
+        pair.thread = syncs
+        pair.flushed(Costs())
     found = pair.analysed(tmp_path)
     (crossing,) = found.quality.crossings
     assert (crossing.asked, crossing.followed, crossing.ambiguous) == (40, 40, 0)

@@ -33,12 +33,15 @@ def of_this_client(link: Link) -> Pairs:
     for disk in distinct(asks.group[pairs.ask[~flush]] & ~READ_MARK).tolist():
         mine = (asks.group & ~READ_MARK) == disk
         keyed, asked_for = _asked_for(link, mine)
-        agents = _agents(serves.agent[keyed], asked_for)
+        others = _others(serves.agent[keyed], asked_for)
         rows = np.flatnonzero(flush & mine[pairs.ask])
-        kept[rows] = one_of(serves.agent[pairs.serve[rows]], agents)
-        strange = ~asked_for & one_of(serves.agent[keyed], agents)
-        if (strange & ~one_of(serves.group[keyed] & ~READ_MARK, images)).any():
-            rows = rows[kept[rows]]
+        kept[rows] = ~one_of(serves.agent[pairs.serve[rows]], others)
+        rows = rows[kept[rows]]
+        # Whose a process is that only syncs, nothing tells where others are there, too.
+        untold = ~one_of(serves.agent[pairs.serve[rows]], serves.agent[keyed])
+        strange = ~asked_for & ~one_of(serves.agent[keyed], others)
+        strange &= ~one_of(serves.group[keyed] & ~READ_MARK, images)
+        if strange.any() or (len(others) and untold.any()):
             kept[rows] = _sole(link, rows)
             doubted[asks.shared & mine] = True
     doubted[pairs.ask[kept & flush]] = False
@@ -76,12 +79,12 @@ def _asked_for(link: Link, mine: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bo
     return serve, found
 
 
-def _agents(agent: Ints, asked_for: NDArray[np.bool_]) -> Ints:
-    """The processes that serve this client: of which it asked for most of what they did."""
+def _others(agent: Ints, asked_for: NDArray[np.bool_]) -> Ints:
+    """The processes that serve other clients: this one asked for little of what they did."""
     processes, number = np.unique(agent, return_inverse=True)
     share = np.bincount(number, asked_for) / np.maximum(np.bincount(number), 1)
-    own: Ints = processes[RIVAL * share > share.max(initial=0)]
-    return own
+    others: Ints = processes[RIVAL * share <= share.max(initial=0)]
+    return others
 
 
 def _sole(link: Link, rows: Ints) -> NDArray[np.bool_]:

@@ -35,7 +35,9 @@ def asks_of(upper: Trace, reads: bool = False) -> Asks:
     near = np.where(near >= 0, near, by_disk.at_or_after(device, complete))
     near = np.where(seen, last, near)
     answered = last_hit(window, "iscsi_answered", requests)[rows]
-    told = np.where(seen, at(sent["time_ns"], last), issue)
+    # The driver comes there again, with nothing of the command left, as it is asked for more data.
+    first = AsOf(sent["request_key"], sent["time_ns"]).at_or_after(key, issue)
+    told = np.where(seen, at(sent["time_ns"], first), issue)
     flush = requests.flush[rows]
     unheard = np.where(requests.returned[rows], -1, complete)
     return Asks(
