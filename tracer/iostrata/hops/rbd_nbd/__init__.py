@@ -8,18 +8,11 @@ threads have names of their own.
 
 from __future__ import annotations
 
-from iostrata.hops.daemon import Daemon
-from iostrata.hops.hop import Asks
-from iostrata.hops.nbd import asks_of
-from iostrata.trace import Trace
+from iostrata.hops.nbd import Nbd
 
 
-class RbdNbd(Daemon):
+class RbdNbd(Nbd):
     """A block request, handed to the library by a thread of rbd-nbd."""
 
     name = "rbd-nbd"
     server = b"rbd_reader"
-    there, between, back = "nbd.there", "nbd.server", "nbd.back"
-
-    def asks(self, upper: Trace) -> Asks:
-        return asks_of(upper, self.reads)
