@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from iostrata import units
-from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
+from iostrata.columns import AsOf, Ints, distinct, one_of
 from iostrata.hops import Link
 from iostrata.layers import is_idle
 from iostrata.trace import Trace
@@ -51,8 +51,9 @@ def halts(link: Link) -> Iterator[str]:
 def stops(link: Link) -> Iterator[str]:
     """A signal stops the VMM's threads on their way into guest mode: the guest's clock goes on."""
     host, stopped_ns = link.lower.trace, Counter[int]()
-    exits = columns_of(host.points["kvm_exit"], "tid", "tgid")
-    threads = distinct(exits["tid"][one_of(exits["tgid"], link.agents)])
+    exits = host.points["kvm_exit"].pieces("tid", "tgid")
+    own = [distinct(some["tid"][one_of(some["tgid"], link.agents)]) for some in exits]
+    threads = distinct(np.concatenate([np.zeros(0, np.int64), *own]))
     for sleeps in host.points["sched_resume"].pieces("off_ns", "wake_ns", "state", "subject_tid"):
         mine = one_of(sleeps["subject_tid"], threads) & ((sleeps["state"] & STOPPED) != 0)
         lasted_ns = sleeps["wake_ns"] - sleeps["off_ns"]

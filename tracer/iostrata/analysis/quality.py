@@ -121,6 +121,7 @@ def quality_of(
     gaps += [
         (link.lower.trace.machine, gap)
         for link in path.links
+        if shares
         for gap in link.hop.limits(link)
         if shares.get((link.lower.trace.machine, gap.merged_into), 0) >= OF_NOTE
     ]
