@@ -80,6 +80,11 @@ class ImageOperations:
     def key(self) -> Ints:
         return pair_key(self.number, self.tgid)
 
+    @property
+    def writes(self) -> NDArray[np.bool_]:
+        """Which write to their disk, at a place that is known."""
+        return (self.offset_bytes >= 0) & ~self.read
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -101,7 +106,7 @@ class Images:
     def asked(self) -> ImageOperations:
         """Those that write to a disk, or are waited for."""
         made = self.operations
-        wanted = (made.offset_bytes >= 0) & ~made.read
+        wanted = made.writes
         wanted[self.operation] = True
         return made.rows(np.flatnonzero(wanted))
 
@@ -115,14 +120,15 @@ def _images_of(window: Window) -> Images:
     requests, operations = _requests_of(window), _operations_of(window)
     until = np.where(requests.end_ns >= 0, requests.end_ns, FOREVER)
     begun, sent = requests.begin_ns, operations.send_ns
-    placed = np.flatnonzero((operations.offset_bytes >= 0) & ~operations.read)
+    placed = np.flatnonzero(operations.writes)
     row, other = overlapping(
         operations.disk[placed], sent[placed], sent[placed] + 1, requests.disk, begun, until
     )
     row = placed[row]
     offset = operations.offset_bytes[row] - requests.offset_bytes[other]
     here = ~requests.flush[other] & (offset >= 0) & (offset < requests.size_bytes[other])
-    row, other = row[here & (begun[other] <= sent[row])], other[here & (begun[other] <= sent[row])]
+    here &= begun[other] <= sent[row]
+    row, other = row[here], other[here]
     # Of two that write to one place at once, it is not told which it is of.
     several = np.bincount(row, minlength=len(operations)) > 1
     row, other = row[~several[row]], other[~several[row]]
@@ -131,8 +137,7 @@ def _images_of(window: Window) -> Images:
     in_time = operations.reply_ns[row] <= until[other]
     written = np.zeros(len(operations), np.bool_)
     written[row[in_time]] = True
-    early = (operations.osd >= 0) & ~written & ~several
-    early &= np.isin(np.arange(len(early)), placed)
+    early = (operations.osd >= 0) & ~written & ~several & operations.writes
     began = np.zeros(len(operations), np.int64)
     began[row] = begun[other]
     awaited = [(row[in_time], other[in_time])]
