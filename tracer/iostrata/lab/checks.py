@@ -304,11 +304,10 @@ def _compared(injection: Injection, pair: Pair) -> _Compared | Check:
     }
     # Of what is waited for no longer, nothing is found elsewhere; nor of what is waited for from
     # now on, where the delay is known without that.
-    if injection.delay_ns:
-        for row in instead - rows:
+    for row in instead - rows:
+        if injection.delay_ns or more[row] < 0:
             del more[row]
-    else:
-        delay_ns -= sum(more.pop(row) for row in instead - rows if more[row] < 0)
+    if not injection.delay_ns:
         # What all else took longer by is none of it.
         delay_ns = sum(more.values())
         if delay_ns <= 0:
