@@ -204,6 +204,17 @@ def same_but_for_ways(pair: Pair, account: dict[str, int], truth: dict[str, int]
     assert account == truth
 
 
+def all_met(pair: Pair, path: Path, count: int) -> None:
+    """So many writes, each where it was in truth; none is left untied."""
+    found = pair.analysed(path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.hop, crossing.asked, crossing.followed) == (pair.hop, count, count)
+    assert crossing.ambiguous == 0
+    (mine,) = accounts(found).values()
+    for account, truth in zip(mine, pair.truth(), strict=True):
+        same_but_for_ways(pair, account, truth)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_row_is_met(tmp_path: Path, seed: int, kind: type[Pair]) -> None:
@@ -214,12 +225,7 @@ def test_every_row_is_met(tmp_path: Path, seed: int, kind: type[Pair]) -> None:
     for number in range(40):
         sector = random.randint(1, 6)
         pair.durable_write(sector * 8192, drawn(random), flush=number % 3 == 0, sync=seed % 2 == 0)
-    found = pair.analysed(tmp_path)
-    (crossing,) = found.quality.crossings
-    assert (crossing.hop, crossing.asked, crossing.followed) == (pair.hop, 41, 41)
-    (mine,) = accounts(found).values()
-    for account, truth in zip(mine, pair.truth(), strict=True):
-        same_but_for_ways(pair, account, truth)
+    all_met(pair, tmp_path, 41)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -326,12 +332,7 @@ def test_a_sync_of_a_process_that_serves_another_client_is_no_flush_of_ours(
     """Of the same file: nbd-server has a process for each of them."""
     pair = kind()
     beside_another_client(pair, OTHER)
-    found = pair.analysed(tmp_path)
-    (crossing,) = found.quality.crossings
-    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (40, 40, 0)
-    (mine,) = accounts(found).values()
-    for account, truth in zip(mine, pair.truth(), strict=True):
-        same_but_for_ways(pair, account, truth)
+    all_met(pair, tmp_path, 40)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -346,12 +347,7 @@ def test_flushes_by_a_process_that_does_nothing_else(tmp_path: Path, kind: type[
         pair.durable_write(number * 8192, Costs(disk=disk))
         pair.thread = syncs
         pair.flushed(Costs())
-    found = pair.analysed(tmp_path)
-    (crossing,) = found.quality.crossings
-    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (40, 40, 0)
-    (mine,) = accounts(found).values()
-    for account, truth in zip(mine, pair.truth(), strict=True):
-        same_but_for_ways(pair, account, truth)
+    all_met(pair, tmp_path, 40)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -359,9 +355,13 @@ def test_which_of_two_syncs_is_a_flush_nothing_tells_where_one_process_serves_ot
     tmp_path: Path, kind: type[Pair]
 ) -> None:
     """tgtd does: its time is in no row of the way's, nor of a disk."""
-    pair = kind()
+    no_flush_is_tied(kind(), tmp_path)
+
+
+def no_flush_is_tied(pair: Pair, path: Path) -> None:
+    """Where its process serves another client as well."""
     beside_another_client(pair, SERVER)
-    found = pair.analysed(tmp_path)
+    found = pair.analysed(path)
     (crossing,) = found.quality.crossings
     assert (crossing.asked, crossing.followed, crossing.ambiguous) == (80, 40, 40)
     (mine,) = accounts(found).values()

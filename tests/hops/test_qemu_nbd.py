@@ -19,8 +19,8 @@ from tests.hops.test_nbd import (
     SERVER_DISK,
     Costs,
     Pair,
-    beside_another_client,
     drawn,
+    no_flush_is_tied,
 )
 from tests.network import exchanged
 from tests.stitch.test_truth import accounts
@@ -214,8 +214,4 @@ def test_with_an_offset_of_its_own_it_is_one_row(tmp_path: Path) -> None:
 def test_which_of_two_syncs_is_a_flush_nothing_tells_where_it_serves_others_too(
     tmp_path: Path,
 ) -> None:
-    pair = Pool()
-    beside_another_client(pair, SERVER)
-    found = pair.analysed(tmp_path)
-    (crossing,) = found.quality.crossings
-    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (80, 40, 40)
+    no_flush_is_tied(Pool(), tmp_path)
