@@ -40,7 +40,7 @@ __all__ = [
     "Exchange", "Extent", "Facts", "File", "FileNames", "Follower", "Mount", "Points",
     "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
     "count", "dump", "echo_lines", "file_names", "halted_ns", "inode_numbers", "is_trace_file",
-    "layout",
-    "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
-    "suspended_ns", "untold_subvolumes", "with_fields", "write_trace", "write_whole",
+    "layout", "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of",
+    "redact_trace", "suspended_ns", "untold_subvolumes", "with_fields", "write_trace",
+    "write_whole",
 ]  # fmt: skip
