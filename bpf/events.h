@@ -741,6 +741,22 @@ struct target_event {
 	unsigned short r2t_count; /* so often it was asked for more data */
 	unsigned char opcode;     /* of SCSI */
 	unsigned char fua;
+	unsigned int sequence; /* as in target_work_event; 0 once it is complete */
+};
+
+/* The thread that reads a target's commands is at another one, as in uring_work_event. */
+struct target_work_event {
+	EVENT_HEADER;
+	unsigned long long request_key;
+	unsigned int sequence; /* as in stream_event, of what was read; 0: it is at none */
+};
+
+/* Data came in on a connection that commands of iSCSI come by. */
+struct target_ready_event {
+	EVENT_HEADER;
+	unsigned int sequence;   /* as in stream_event, of what is there now */
+	unsigned int connection; /* as in rpc_event */
+	unsigned short ends;     /* as in rpc_event */
 };
 
 /* A PDU of such a command is with the connection. */
@@ -986,7 +1002,7 @@ struct stream_event {
 	P(iscsi_answered, iscsi_event)              \
 	P(target_sequencer_start, target_event)     \
 	P(target_cmd_complete, target_event)        \
-	P(target_work, uring_work_event)            \
+	P(target_work, target_work_event)           \
 	P(target_sent, target_sent_event)           \
 	P(block_bio_file, bio_file_event)           \
 	P(fuse_request, fuse_event)                 \
@@ -1023,7 +1039,8 @@ struct stream_event {
 	P(librbd_answered, librados_event)          \
 	P(iscsi_stream, stream_event)               \
 	P(librbd_image, librbd_image_event)         \
-	P(librbd_sent_read, librados_event)
+	P(librbd_sent_read, librados_event)         \
+	P(target_ready, target_ready_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

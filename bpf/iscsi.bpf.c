@@ -80,7 +80,8 @@ static __always_inline int command_emit(struct iscsi_task *task, __be32 itt, str
 }
 
 /* A PDU goes to the connection, of a command with what data goes with that; once more where that
- * was full.  The network's own work for it may be done by this very thread, or later by others. */
+ * was full, and each time that the target asks for more data.  The network's own work for it may be
+ * done by this very thread, or later by others. */
 SEC("fentry/iscsi_sw_tcp_pdu_xmit")
 int iscsi_sent(__u64 *ctx)
 {
@@ -100,21 +101,15 @@ int iscsi_stream(__u64 *ctx)
 	struct iscsi_hdr *header = PEEK(task, hdr);
 	struct request *rq = request_of(task);
 	struct sock *socket;
-	union event *e;
 
 	if ((int)ctx[1] || (PEEK(header, opcode) & OPCODE) != SCSI_COMMAND || !rq ||
 	    !recorded_disk_of(rq))
 		return 0;
 	socket = socket_of(task);
-	e = socket ? emit_reserve(POINT_iscsi_stream) : NULL;
-	if (!e)
+	if (!socket)
 		return 0;
-	e->iscsi_stream.xid = bpf_ntohl(PEEK(header, itt));
-	e->iscsi_stream.sequence = stream_end(socket);
-	e->iscsi_stream.connection = connection_of(socket);
-	e->iscsi_stream.ends = ends_of_socket(socket);
-	emit_submit(e, POINT_iscsi_stream);
-	return 0;
+	return stream_emit(POINT_iscsi_stream, PEEK(header, itt), socket, connection_of(socket),
+			   ends_of_socket(socket));
 }
 
 /* Of any transport, of whose connections nothing is known here. */

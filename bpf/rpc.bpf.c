@@ -230,14 +230,9 @@ int rpc_stream(__u64 *ctx)
 	struct rpc_rqst *rqst = ARGUMENT(struct rpc_rqst *, 0);
 	struct rpc_xprt *transport = rqst ? rqst->rq_xprt : NULL;
 	struct sock *socket = transport && !(int)ctx[1] ? socket_of(transport) : NULL;
-	union event *e = socket ? emit_reserve(POINT_rpc_stream) : NULL;
 
-	if (!e)
+	if (!socket)
 		return 0;
-	e->rpc_stream.xid = bpf_ntohl(rqst->rq_xid);
-	e->rpc_stream.sequence = stream_end(socket);
-	e->rpc_stream.connection = connection_of(socket);
-	e->rpc_stream.ends = ends_of_socket(socket);
-	emit_submit(e, POINT_rpc_stream);
-	return 0;
+	return stream_emit(POINT_rpc_stream, rqst->rq_xid, socket, connection_of(socket),
+			   ends_of_socket(socket));
 }

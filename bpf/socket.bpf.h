@@ -8,6 +8,7 @@
 
 #include <bpf/bpf_endian.h>
 
+#include "emit.bpf.h"
 #include "kernel.bpf.h"
 #include "shared.h"
 
@@ -41,7 +42,9 @@ struct tcp_sock {
 	__u32 srtt_us; /* << 3 */
 	__u32 mdev_us; /* << 2 */
 	__u32 total_retrans;
-	__u32 write_seq; /* of the first byte that nobody has handed over yet */
+	__u32 write_seq;  /* of the first byte that nobody has handed over yet */
+	__u32 rcv_nxt;    /* of the first byte that is not there yet */
+	__u32 copied_seq; /* of the first byte that nobody has read yet */
 };
 
 struct socket {
@@ -138,6 +141,22 @@ static __always_inline __u16 ends_served(struct sock *socket)
 static __always_inline __u32 stream_end(struct sock *socket)
 {
 	return PEEK((struct tcp_sock *)socket, write_seq);
+}
+
+/* A call, its reply, or a command, which was handed to a socket last. */
+static __always_inline int stream_emit(__u32 point, __be32 number, struct sock *socket,
+				       __u32 connection, __u16 ends)
+{
+	union event *e = emit_reserve(point);
+
+	if (!e)
+		return 0;
+	e->rpc_stream.xid = bpf_ntohl(number);
+	e->rpc_stream.sequence = stream_end(socket);
+	e->rpc_stream.connection = connection;
+	e->rpc_stream.ends = ends;
+	emit_submit(e, point);
+	return 0;
 }
 
 static __always_inline struct transport *transport_place(__u64 key)

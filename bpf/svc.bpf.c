@@ -256,20 +256,14 @@ int svc_stream(__u64 *ctx)
 	struct svc_rqst *rqst;
 	struct svc_sock *outer;
 	struct sock *socket;
-	union event *e;
 
 	if (!thread || (long)ctx[1] <= 0)
 		return 0;
 	rqst = service_of(thread)->rqst;
 	outer = (void *)transport_key - bpf_core_field_offset(struct svc_sock, sk_xprt);
 	socket = PEEK(outer, sk_sk);
-	e = socket ? emit_reserve(POINT_svc_stream) : NULL;
-	if (!e)
+	if (!socket)
 		return 0;
-	e->svc_stream.xid = bpf_ntohl(PEEK(rqst, rq_xid));
-	e->svc_stream.sequence = stream_end(socket);
-	e->svc_stream.connection = connection_served(socket);
-	e->svc_stream.ends = ends_served(socket);
-	emit_submit(e, POINT_svc_stream);
-	return 0;
+	return stream_emit(POINT_svc_stream, PEEK(rqst, rq_xid), socket, connection_served(socket),
+			   ends_served(socket));
 }

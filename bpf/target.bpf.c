@@ -172,12 +172,63 @@ static __always_inline bool has_fua(struct se_cmd *command)
 	return head[0] != WRITE_6 && head[1] & FUA;
 }
 
+static __always_inline struct sock *socket_of(struct se_cmd *command)
+{
+	return BPF_CORE_READ(whole_of(command), conn, sock, sk);
+}
+
+static __always_inline __u32 stream_read(struct sock *socket)
+{
+	return PEEK((struct tcp_sock *)socket, copied_seq);
+}
+
+/* A target's connection, as its events name it. */
+struct end {
+	__u32 connection;
+	__u32 ends;
+};
+
+/* By their sockets, whose places others take over. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, struct end);
+} target_ends SEC(".maps");
+
+static __always_inline void ready_emit(struct sock *socket, const struct end *end)
+{
+	union event *e = emit_reserve(POINT_target_ready);
+
+	if (!e)
+		return;
+	e->target_ready.sequence = PEEK((struct tcp_sock *)socket, rcv_nxt);
+	e->target_ready.connection = end->connection;
+	e->target_ready.ends = end->ends;
+	emit_submit(e, POINT_target_ready);
+}
+
+/* What comes in on a command's connection is told from now on, and what is there already. */
+static __always_inline void connection_watch(struct sock *socket)
+{
+	struct end end = { connection_served(socket), ends_served(socket) }, *known;
+	__u64 key = (__u64)socket;
+
+	if (!socket)
+		return;
+	known = bpf_map_lookup_elem(&target_ends, &key);
+	if (known && known->connection == end.connection && known->ends == end.ends)
+		return;
+	bpf_map_update_elem(&target_ends, &key, &end, BPF_ANY);
+	ready_emit(socket, &end);
+}
+
 /* Where it writes is known once it is parsed. */
 static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 {
 	bool parsed = point == POINT_target_cmd_complete;
 	struct iscsit_cmd *whole = whole_of(command);
-	struct sock *socket = BPF_CORE_READ(whole, conn, sock, sk);
+	struct sock *socket = socket_of(command);
 	__u8 opcode = opcode_of(command);
 	bool flush = opcode == SYNCHRONIZE_CACHE_10 || opcode == SYNCHRONIZE_CACHE_16;
 	union event *e = emit_reserve(point);
@@ -198,6 +249,7 @@ static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 	e->target_cmd_complete.r2t_count = PEEK(whole, r2t_sn);
 	e->target_cmd_complete.opcode = opcode;
 	e->target_cmd_complete.fua = !flush && has_fua(command);
+	e->target_cmd_complete.sequence = parsed ? 0 : stream_read(socket);
 	emit_submit(e, point);
 	return 0;
 }
@@ -207,11 +259,15 @@ SEC("tp_btf/target_sequencer_start")
 int target_begin(__u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
-	struct thread *thread = is_of_interest(command) ? server_admit(DUTY_target) : NULL;
+	struct thread *thread;
 
+	if (!is_of_interest(command))
+		return 0;
+	connection_watch(socket_of(command));
+	thread = server_admit(DUTY_target);
 	if (thread)
 		thread_announce(thread);
-	return is_of_interest(command) ? command_emit(command, POINT_target_sequencer_start) : 0;
+	return command_emit(command, POINT_target_sequencer_start);
 }
 
 SEC("tp_btf/target_cmd_complete")
@@ -220,6 +276,30 @@ int target_end(__u64 *ctx)
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
 
 	return is_of_interest(command) ? command_emit(command, POINT_target_cmd_complete) : 0;
+}
+
+/* Of whoever reads on this machine, by any protocol. */
+SEC("fentry/sock_def_readable")
+int target_ready(__u64 *ctx)
+{
+	__u64 key = argument_key(ctx, 0);
+	const struct end *end = bpf_map_lookup_elem(&target_ends, &key);
+
+	if (end)
+		ready_emit((void *)key, end);
+	return 0;
+}
+
+static __always_inline void work_tell(struct thread *thread, __u64 command, __u32 sequence)
+{
+	union event *e = emit_reserve(POINT_target_work);
+
+	if (!e)
+		return;
+	thread->request_key = command;
+	e->target_work.request_key = command;
+	e->target_work.sequence = sequence;
+	emit_submit(e, POINT_target_work);
 }
 
 /* All of its data is there. */
@@ -232,7 +312,7 @@ int target_execute(__u64 *ctx)
 	if (!thread)
 		return 0;
 	thread_announce(thread);
-	thread_works_on(thread, (__u64)command, POINT_target_work, 0);
+	work_tell(thread, (__u64)command, stream_read(socket_of(command)));
 	read_tell(command);
 	return 0;
 }
@@ -245,7 +325,7 @@ int target_rest(__u64 *ctx)
 
 	(void)ctx;
 	if (thread && thread->kind == THREAD_SERVER && thread->request_key)
-		thread_works_on(thread, 0, POINT_target_work, 0);
+		work_tell(thread, 0, 0);
 	return 0;
 }
 

@@ -42,9 +42,9 @@ LONGEST = 10_000_000_000
 class Costs:
     """Where a command spends its time, in ns; ``disk``: the target's, ``queue``: the initiator's.
 
-    ``waits``: there, until a worker carries it out. ``late``: complete there after its disk.
-    ``r2t``: from the target's having the command until it had the data that it asked for; 0: all
-    went with the command.
+    ``waits``: there, until a worker carries it out; half as long until one reads it. ``late``:
+    complete there after its disk. ``r2t``: from the target's having the command until it had the
+    data that it asked for, as it had read it; 0: all went with the command.
     """
 
     queue: int = 700
@@ -68,10 +68,11 @@ class Costs:
         return self.queue + self.submit + way + self.complete
 
     def rows(self, initiator: str, target: str, flush: bool) -> Counter[str]:
+        read = min(self.waits // 2, self.r2t)
         return Counter({
             f"{initiator}/block.Q2D": self.queue, f"{initiator}/initiator.submit": self.submit,
-            f"{target}/network.there": self.there, f"{target}/network.r2t": self.r2t,
-            f"{target}/target.queue": self.waits,
+            f"{target}/network.there": self.there, f"{target}/network.r2t": self.r2t - read,
+            f"{target}/target.queue": self.waits + read,
             f"{target}/target": self.begins + self.late, f"{target}/block.Q2D": self.disk.queue,
             f"{target}/device.{'flush' if flush else 'data'}": self.disk.device,
             f"{target}/network.back": self.back,

@@ -39,6 +39,10 @@ PORT = 3260
 WRITE_10, SYNCHRONIZE_CACHE = 0x2A, 0x35
 SERVER_KIND = 5
 LONGEST = 10_000_000_000
+NEAR_THE_END = (1 << 32) - 50_000
+"""Of the numbers that a stream's bytes have: they begin anew in the midst of the recording."""
+CIRCLE = 1 << 32
+COMMAND_BYTES = 48
 RECEIVED, WOKEN = 900, 400
 """From the thread's wake-up to its having the header; from then to its sleep for more data."""
 
@@ -100,7 +104,8 @@ class Session:
 
     ``addresses``: what both ends make of their addresses. ``number``: of the session on its
     machines, each of which has threads and disks of its own. ``unseen``: points of which no event
-    of the initiator's is seen.
+    of the initiator's is seen. ``told``: when data comes in on a connection, from its first command
+    on: what had come by then is told, not when.
     """
 
     initiator: Machine
@@ -110,6 +115,7 @@ class Session:
     tags: Sequence[int] = (0x61, 0x62, 0x63)
     addresses: int = 7
     unseen: frozenset[str] = frozenset()
+    told: bool = False
 
     def __post_init__(self) -> None:
         self.lun, self.disk = LUN + 16 * self.number, DISK + self.number
@@ -126,6 +132,7 @@ class Session:
     def connect(self, port: int) -> None:
         self.port = port
         self.place = {"connection": port << 16 | PORT, "ends": self.addresses}
+        self.stream, self.watched = NEAR_THE_END, False
 
     def writer(self, now: int = 1_000_000, tid: int = 0) -> Writer:
         return Writer(self.initiator.world, tid or 200 + 8 * self.number, self.lun, now)
@@ -242,47 +249,66 @@ class Session:
         """The target's thread with the command; when the response was with the connection, or the
         command was complete."""
         world, tid = self.target.world, self.receiver.tid
-        there = sent + costs.there
+        told = self.told and self.watched
+        came = there = sent + costs.there
         begun = there + costs.runqueue + RECEIVED
+        size = 0 if flush else 8192
         if costs.r2t:
             self._sleeps(there, 300)
             begun = there + 300 + RECEIVED
             self.idle_ns, there = begun + WOKEN, begun + costs.r2t
+        self._comes(came, COMMAND_BYTES + (0 if costs.r2t else size))
         self._sleeps(there - costs.woken, costs.runqueue)
+        ran = begun - 100
         if costs.late:
-            ran = begun - 100
             replace(self.receiver, now=ran)._resume(ran - costs.late, 0, 0, 0)
         execute = there + costs.runqueue + costs.parse + costs.preempted
         # What was there already when it had been at another command is taken up at once.
         key = world.pointer("cmd", begun, execute + 10_000_000)
-        told = {"command_key": key, "itt": itt, "lun": 0, **self.place}
-        told |= {"opcode": SYNCHRONIZE_CACHE if flush else WRITE_10, "size_bytes": 0}
-        if not flush:
-            told |= {"size_bytes": 8192, "r2t_count": int(costs.r2t > 0)}
-        world.emit("target_sequencer_start", begun, tid, **told)
+        command = {"command_key": key, "itt": itt, "lun": 0, "size_bytes": size, **self.place}
+        command |= {"opcode": SYNCHRONIZE_CACHE if flush else WRITE_10}
+        command |= {"r2t_count": int(costs.r2t > 0)}
+        if not self.watched:
+            self.watched = True
+            self._comes(begun - 1, 0)
+        head = (self.stream if costs.r2t else self.stream - size) % CIRCLE
+        world.emit("target_sequencer_start", begun, tid, **command, sequence=head)
+        if costs.r2t:
+            self._comes(there, size)
         if costs.preempted:
             replace(self.receiver, now=begun + 100 + costs.preempted)._resume(begun + 100, 0, 0, 0)
-        world.emit("target_work", execute, tid, request_key=key)
+        world.emit("target_work", execute, tid, request_key=key, sequence=self.stream)
         own: Counter[str] = Counter()
         done, rest = self._disk(execute + 500, costs, flush, own)
         world.emit("target_work", rest, tid, request_key=0)
         self.idle_ns = rest + 200
         complete = done + costs.finish
         place = {} if flush else {"offset_bytes": offset}
-        world.emit("target_cmd_complete", complete, 88, **told, **place)
+        world.emit("target_cmd_complete", complete, 88, **command, **place)
         answer = complete + (costs.reply if answers else 0)
         if answers:
             world.emit("target_sent", answer, tid + 1, command_key=key)
         own["wakeup.runqueue"] += costs.preempted
-        taken = begun if costs.woken else there + costs.runqueue
+        taken = there + costs.runqueue
+        if costs.woken:
+            # It is awake as the command comes; nothing tells that but what comes in.
+            there = taken = there if told else begun
+            own["wakeup.runqueue"] += max(ran - max(ran - costs.late, there), 0)
         own["target"] = answer - taken - sum(own.values())
-        own |= Counter({"target.queue": 0 if costs.woken else costs.runqueue})
+        own["target.queue"] = taken - there
         if costs.r2t:
-            own |= Counter({"network.r2t": costs.r2t, "network.there": begun - sent})
-        else:
-            own["network.there"] = (begun if costs.woken else there) - sent
+            own |= Counter({"network.r2t": costs.r2t})
+            own["target.queue"] += begun - came if told else 0
+            there = came if told else begun
+        own["network.there"] = there - sent
         account += Counter({self._row(row): ns for row, ns in own.items()})
         return answer
+
+    def _comes(self, at_ns: int, size: int) -> None:
+        self.stream = (self.stream + size) % CIRCLE
+        if self.told and self.watched:
+            place = {"sequence": self.stream, **self.place}
+            self.target.world.emit("target_ready", at_ns, 0, **place)
 
     def _sleeps(self, wake_ns: int, runqueue: int) -> None:
         """The thread had nothing to do, or no data, until then."""

@@ -67,6 +67,11 @@ static const char *const substitutes[][2] = {
 	{ "virtio_interrupt", "virtio_interrupt_blind" },
 };
 
+/* The first looks at what is always there, and is of use only where what the second looks at is. */
+static const char *const companions[][2] = {
+	{ "target_ready", "target_answer" },
+};
+
 #define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
 
 /* The last complaint of libbpf, and the program that it names. */
@@ -213,6 +218,16 @@ static bool leave_out(struct probes *probes, const char *program, int error, con
 	return true;
 }
 
+/* What must be there for a program to be of use. */
+static const char *needs(struct probes *probes, const struct probe *probe)
+{
+	for (unsigned int i = 0; i < sizeof(companions) / sizeof(companions[0]); i++) {
+		if (!strcmp(probe->program, companions[i][0]))
+			return probes_find(probes, companions[i][1])->target;
+	}
+	return probe->target;
+}
+
 /* Which programs attach to what is not there. */
 static int find_absent(struct probes *probes)
 {
@@ -221,7 +236,7 @@ static int find_absent(struct probes *probes)
 	int error = names && present ? 0 : -ENOMEM;
 
 	for (unsigned int i = 0; !error && i < probes->count; i++)
-		names[i] = probes->list[i].target;
+		names[i] = needs(probes, &probes->list[i]);
 	if (!error)
 		error = presence_test(names, present, probes->count);
 	for (unsigned int i = 0; !error && i < probes->count; i++)

@@ -18,9 +18,10 @@ from tests.synthetic import O_DSYNC, Writer, clock
 APART = clock(5_000_000, 0), clock(86_400_000_000_000, 0)
 
 
-def pair(*clocks: object) -> Session:
+def pair(*clocks: object, told: bool = False) -> Session:
     one, other = clocks or (int, int)
-    return Session(Machine("initiator", one), Machine("target", other))  # type: ignore[arg-type]
+    initiator, target = Machine("initiator", one), Machine("target", other)  # type: ignore[arg-type]
+    return Session(initiator, target, told=told)
 
 
 def same(found: Iterable[dict[str, int]], truth: Iterable[dict[str, int]], target: str) -> None:
@@ -36,10 +37,11 @@ def followed(breakdown: Breakdown) -> list[tuple[int, int]]:
     return [(one.asked, one.followed) for one in breakdown.quality.crossings]
 
 
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
+def test_every_row_is_met(tmp_path: Path, seed: int, told: bool) -> None:
     """Of a disk (even seeds) or a file; three tags for some hundred commands."""
-    random, session = Random(seed), pair(*APART)
+    random, session = Random(seed), pair(*APART, told=told)
     writer, places, file = session.writer(), offsets(), seed % 2 == 1
     session.write(writer, next(places), Costs())
     for number in range(40):
@@ -53,9 +55,10 @@ def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
     same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
 
 
-def test_a_receiver_without_a_cpu_is_in_its_run_queue(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", [False, True])
+def test_a_receiver_without_a_cpu_is_in_its_run_queue(tmp_path: Path, told: bool) -> None:
     """It has read a command, and has not handed it to the disk yet, nor said that it is at it."""
-    random, session = Random(5), pair(*APART)
+    random, session = Random(5), pair(*APART, told=told)
     writer = session.writer()
     session.write(writer, 0, Costs())
     for number in range(40):
@@ -66,11 +69,14 @@ def test_a_receiver_without_a_cpu_is_in_its_run_queue(tmp_path: Path) -> None:
     same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
 
 
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("submit", [8_100, 200_000])
-def test_a_receiver_that_was_woken_for_something_else(tmp_path: Path, submit: int) -> None:
+def test_a_receiver_that_was_woken_for_something_else(
+    tmp_path: Path, submit: int, told: bool
+) -> None:
     """Before the command was issued, or then but before it was sent: the command is the network's
-    until it is read."""
-    random, session, places = Random(6), pair(), offsets()
+    until it comes, or where that is not told, until it is read."""
+    random, session, places = Random(6), pair(told=told), offsets()
     writer = session.writer()
     for number in range(40):
         # As long to it as from it: causality finds the very relation of the clocks.
@@ -84,12 +90,14 @@ def test_a_receiver_that_was_woken_for_something_else(tmp_path: Path, submit: in
     same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
 
 
-@pytest.mark.parametrize(("late", "told"), [(30_000, True), (0, False)])
+@pytest.mark.parametrize(
+    ("late", "came", "told"), [(30_000, False, True), (0, False, False), (30_000, True, False)]
+)
 def test_how_long_a_receiver_that_was_awake_may_have_kept_commands_waiting_is_said(
-    tmp_path: Path, late: int, told: bool
+    tmp_path: Path, late: int, came: bool, told: bool
 ) -> None:
-    """Whether they were there already when it had no CPU, nothing tells."""
-    random, session, places = Random(6), pair(), offsets()
+    """Whether they were there already when it had no CPU, nothing tells but what comes in."""
+    random, session, places = Random(6), pair(told=came), offsets()
     writer = session.writer()
     for number in range(40):
         costs = Costs(submit=8_100, woken=150_000, late=late) if number % 2 else Costs(submit=8_100)
@@ -97,6 +105,8 @@ def test_how_long_a_receiver_that_was_awake_may_have_kept_commands_waiting_is_sa
         session.write(writer, next(places), costs)
     found = analysed(tmp_path, session.initiator, session.target)
     gaps = [gap.reason for gap in found.quality.not_observed if gap.layer == "arrival"]
+    if came:
+        same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
     wanted = (
         "20 of 40 commands came while the target's thread did not sleep: "
         "it had no CPU for up to 15.0 us a command"

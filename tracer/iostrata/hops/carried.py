@@ -14,17 +14,19 @@ from iostrata.hops.hop import Asks, Held, Link
 from iostrata.hops.ways import parts_of
 from iostrata.stitch import Columns, SpanList, Spans, Window
 
+AskedFor = Callable[[Link, Ints], tuple[Ints, Ints]]
+"""Of some serves, when the command was there, and when it was read, in the upper one's clock; -1:
+it was not asked for more data."""
 
-def carried(
-    link: Link, held: Held, queue: str, asked_for: Callable[[Link, Ints], Ints] | None = None
-) -> Spans:
+
+def carried(link: Link, held: Held, queue: str, asked_for: AskedFor | None = None) -> Spans:
     """Before it is sent, and once the answer is there, it is the asker's own.
 
-    ``queue``: the rank of what is there until somebody begins to carry it out. ``asked_for``: of
-    some serves, since when the lower machine had asked for more data of each, in the upper one's
-    clock, -1: it did not. That makes a way of its own: there, once it has the command; until it has
-    all, there is a row for that. An answer that never came was not on its way: nothing is known of
-    what was waited for then.
+    ``queue``: the rank of what is there until somebody begins to carry it out. ``asked_for``: where
+    the lower machine may ask for more data. That makes a way of its own: there, once the command
+    is; then that is in the queue until somebody reads it; and until all is there, there is a row
+    for that. An answer that never came was not on its way: nothing is known of what was waited for
+    then.
     """
     spans, owner, asks = SpanList(), np.arange(len(held.ask)), link.asks.rows(held.ask)
     told, (answered, heard) = asks.told_ns, heard_of(asks)
@@ -32,11 +34,12 @@ def carried(
     begin, limit = np.maximum(link.begin_ns[serve], told[row]), held.end_ns[row]
     first, last = held.first_ns.copy(), np.clip(held.last_ns, told, heard)
     if asked_for:
-        asked = asked_for(link, serve)
-        mine = np.flatnonzero(asked >= 0)
-        np.minimum.at(first, row[mine], asked[mine])
-        since = np.maximum(asked, told[row])
-        spans.add(np.where(asked >= 0, row, -1), "network.r2t", since, np.minimum(begin, limit))
+        came, read = asked_for(link, serve)
+        mine = np.flatnonzero(came >= 0)
+        np.minimum.at(first, row[mine], came[mine])
+        asker, since = np.where(came >= 0, row, -1), np.maximum(read, told[row])
+        spans.add(asker, queue, np.maximum(came, told[row]), np.minimum(since, limit))
+        spans.add(asker, "network.r2t", since, np.minimum(begin, limit))
     first = np.clip(first, told, heard)
     there = np.maximum(told, held.begin_ns), np.minimum(first, held.end_ns)
     back = np.maximum(last, held.begin_ns), np.minimum(heard, held.end_ns)

@@ -19,6 +19,7 @@ NETWORK: Final = Declaration(
                 "nvme_tcp_send",
                 "nvmet_req_init",
                 "iscsi_sent",
+                "target_ready",
                 "target_work",
                 "rbd_sent",
                 "osd_send",
@@ -33,7 +34,13 @@ NETWORK: Final = Declaration(
             "network.r2t",
             "network",
             "command there until the target had all the data that it asked for",
-            ("target_sequencer_start", "target_work", "nvmet_req_init", "nvmet_data"),
+            (
+                "target_ready",
+                "target_sequencer_start",
+                "target_work",
+                "nvmet_req_init",
+                "nvmet_data",
+            ),
             "writes are larger than what goes with a command (iSCSI's ImmediateData and "
             "FirstBurstLength, an NVMe target's inline_data_size), or than the target asks for at "
             "once (MaxBurstLength): each time takes a round trip.",

@@ -19,6 +19,7 @@ TARGET: Final = Declaration(
             (
                 "nvmet_req_init",
                 "nvmet_work",
+                "target_ready",
                 "target_sequencer_start",
                 "target_work",
                 "sched_resume",
@@ -38,7 +39,8 @@ TARGET: Final = Declaration(
                 "target_cmd_complete",
                 "target_sent",
             ),
-            "the target's own work for a command: its CPU is busy.",
+            "the target's own work for a command: its CPU is busy; what waits for one once the "
+            "disk is done (LIO: a kernel worker, then the thread that answers) is here, too.",
             "#6d8899",
             "net",
         ),

@@ -127,6 +127,7 @@ POINTS: dict[str, int] = {
     "iscsi_stream": 114,
     "librbd_image": 115,
     "librbd_sent_read": 116,
+    "target_ready": 117,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -208,7 +209,7 @@ STRUCT_OF: dict[str, str] = {
     "iscsi_answered": "iscsi_event",
     "target_sequencer_start": "target_event",
     "target_cmd_complete": "target_event",
-    "target_work": "uring_work_event",
+    "target_work": "target_work_event",
     "target_sent": "target_sent_event",
     "block_bio_file": "bio_file_event",
     "fuse_request": "fuse_event",
@@ -246,6 +247,7 @@ STRUCT_OF: dict[str, str] = {
     "iscsi_stream": "stream_event",
     "librbd_image": "librbd_image_event",
     "librbd_sent_read": "librados_event",
+    "target_ready": "target_ready_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -824,6 +826,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("r2t_count", "<u2", 48),
         ("opcode", "<u1", 50),
         ("fua", "<u1", 51),
+        ("sequence", "<u4", 52),
+    ),
+    "target_work_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("request_key", "<u8", 16),
+        ("sequence", "<u4", 24),
     ),
     "target_sent_event": (
         ("time_ns", "<u8", 0),
@@ -1035,6 +1046,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("stripe_bytes", "<u4", 32),
         ("stripe_objects", "<u4", 36),
         ("tgid", "<u4", 40),
+    ),
+    "target_ready_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("sequence", "<u4", 16),
+        ("connection", "<u4", 20),
+        ("ends", "<u2", 24),
     ),
 }
 

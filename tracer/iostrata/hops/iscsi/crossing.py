@@ -6,16 +6,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.hops.carried import all_of, begun_of, carried
 from iostrata.hops.hop import Held, Link, Pairs
+from iostrata.hops.iscsi.arrivals import BEGIN, READY, came_in
 from iostrata.stitch import Spans, sleeps_of, whole
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
-    """A command is there since the target's thread was woken for it; the response is on its way
-    once it is with the connection."""
+    """A command is there as its data is; where nothing is told of that, since the target's thread
+    was woken for it. The response is on its way once it is with the connection."""
     row, pair = link.paired(held.ask)
     serve = link.pairs.serve[pair]
     last, ends = held.last_ns.copy(), link.lower.pieces.end_ns[link.serves.piece[serve]]
@@ -39,8 +41,9 @@ def completed(link: Link) -> Pairs:
 
 
 def unseen_arrivals(link: Link) -> tuple[int, int]:
-    """How many commands came to a thread that did not sleep, and for how long in all (ns), since
-    they were sent and until they were read, that one had no CPU: it may have kept them waiting."""
+    """How many commands came to a thread that did not sleep, without a word of when they did, and
+    for how long in all (ns), since they were sent and until they were read, that one had no CPU: it
+    may have kept them waiting."""
     pairs = link.pairs
     told, read = link.asks.told_ns[pairs.ask], link.begin_ns[pairs.serve]
     sleeps = sleeps_of(whole(link.lower.trace))
@@ -50,7 +53,7 @@ def unseen_arrivals(link: Link) -> tuple[int, int]:
     slept = AsOf(sleeps.tid[asleep], sleeps.on_ns[asleep])
     last = slept.at_or_before(server[pairs.serve], link.serves.begin_ns[pairs.serve])
     before = (last >= 0) & (at(begin[asleep], last) < told - link.clock.bound_ns)
-    awake = np.flatnonzero(before & (told >= 0))
+    awake = np.flatnonzero(before & (told >= 0) & ~_came(link, pairs.serve))
     tid = server[pairs.serve[awake]]
     row, wait = overlapping(tid, told[awake], read[awake], sleeps.tid, begin, end)
     row = awake[row]
@@ -60,7 +63,7 @@ def unseen_arrivals(link: Link) -> tuple[int, int]:
 
 def _woken(link: Link, serve: Ints) -> Ints:
     """When who read some commands was woken, in the upper's clock, -1: it was at it, or waited for
-    data of the command after that."""
+    data of the command after that, or it is told when that came in."""
     if not len(serve):
         return serve
     pieces, piece = link.lower.pieces, link.serves.piece[serve]
@@ -69,16 +72,33 @@ def _woken(link: Link, serve: Ints) -> Ints:
     sleeps = sleeps.rows(np.flatnonzero(sleeps.asleep))
     slept = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(tid, on)
     known = (on < link.serves.begin_ns[serve]) & (at(sleeps.on_ns, slept) == on)
+    known &= ~_came(link, serve)
     return np.where(known, link.clock.to_upper(at(sleeps.wake_ns, slept)), -1)
 
 
-def _asked_for(link: Link, serve: Ints) -> Ints:
-    """Since when the target had some commands of which it asked for more data, -1: it did not."""
+def _came(link: Link, serve: Ints) -> NDArray[np.bool_]:
+    """Of which serves it is told when their last data came in: they begin as that does."""
+    ready = whole(link.lower.trace).columns(READY)["time_ns"]
+    begin = link.serves.begin_ns[serve]
+    came: NDArray[np.bool_] = at(ready, np.searchsorted(ready, begin, side="right") - 1) == begin
+    return came
+
+
+def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
+    """When those commands were there, and read, of which the target asked for more data."""
     if not len(serve):
-        return serve
-    command = begun_of(link, serve, "target_sequencer_start", "command_key")
-    done = all_of(link).columns("target_cmd_complete", "command_key", "r2t_count")
+        return serve, serve
+    window = all_of(link)
+    command = begun_of(link, serve, BEGIN, "command_key")
+    done = window.columns("target_cmd_complete", "command_key", "r2t_count")
     last = AsOf(done["command_key"], done["time_ns"]).at_or_before(command.key, command.end_ns)
     asked = (at(done["time_ns"], last) == command.end_ns) & (at(done["r2t_count"], last) > 0)
-    begin = at(command.begun["time_ns"], command.first)
-    return np.where(asked & (command.first >= 0), link.clock.to_upper(begin), -1)
+    asked &= command.first >= 0
+    read = at(command.begun["time_ns"], command.first)
+    came = read
+    if len(window.trace.points[READY]):
+        sequence = at(window.columns(BEGIN, "sequence")["sequence"], command.first)
+        told = came_in(whole(link.lower.trace), link.serves.group[serve], sequence, read)
+        came = np.where(told >= 0, told, read)
+    times = link.clock.to_upper(came), link.clock.to_upper(read)
+    return np.where(asked, times[0], -1), np.where(asked, times[1], -1)

@@ -10,13 +10,13 @@ import numpy as np
 from iostrata.columns import NEVER, AsOf, Ints, at
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Serves
+from iostrata.hops.iscsi.arrivals import BEGIN, READY, came_in
 from iostrata.hops.targets import places_of
 from iostrata.hops.workers import taken_up
-from iostrata.stitch import Columns, Pieces, sleeps_of, whole
+from iostrata.stitch import Columns, Pieces, Window, sleeps_of, whole
 from iostrata.trace import Trace
 
 SYNCHRONIZE_CACHE: Final = (0x35, 0x91)
-BEGIN: Final = "target_sequencer_start"
 READ: Final = (0x08, 0x28, 0xA8, 0x88)
 
 
@@ -39,14 +39,15 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     done = {name: column[rows] for name, column in done.items()}
     begun = {name: column[began[rows]] for name, column in begun.items()}
     end, key = done["time_ns"], done["command_key"]
-    tid, there, taken = _taken(lower, begun, end)
+    group = number_of(done["connection"], done["ends"])
+    tid, there, taken = _taken(lower, begun, group, end)
     none = np.zeros(len(rows), np.int64)
     pieces = Pieces(np.arange(len(rows)), tid, taken, _answered(lower, begun, end), none, key)
     serves = Serves(
         begin_ns=there,
         end_ns=end,
         key=done["itt"],
-        group=number_of(done["connection"], done["ends"]),
+        group=group,
         shared=none.astype(np.bool_),
         piece=np.arange(len(rows)),
         agent=none,
@@ -69,12 +70,13 @@ def _begins(begun: Columns, done: Columns) -> Ints:
     return np.where(mine & (at(begun["itt"], found) == done["itt"]), found, -1)
 
 
-def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
+def _taken(lower: Trace, begun: Columns, group: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
     """Who carries each command out, when the last of its data was there, and was taken up.
 
-    A thread that had to wait for some of it slept since it was at another command: who let it go
-    on was the data, of a command that it had read. What it was woken for before, nothing tells
-    here. If it did not sleep, all was there when it came to it.
+    A thread takes it up as it goes on for that data, or is done with another command. Where nothing
+    is told of what comes in, one that slept since it was at another command was let go on by the
+    data, of a command that it had read; what it was woken for before, nothing tells then. If it did
+    not sleep, all was there when it came to it.
     """
     if not len(end_ns):
         # Mostly it is no target: nobody's sleep is asked for.
@@ -87,12 +89,30 @@ def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints
     sleeps = sleeps_of(window)
     asleep = sleeps.rows(np.flatnonzero(sleeps.asleep))
     slept = AsOf(asleep.tid, asleep.on_ns).at_or_before(tid, execute)
-    waited = at(asleep.off_ns, slept) >= np.maximum(before, 0)
-    waited &= slept >= 0
+    off, on = at(asleep.off_ns, slept), at(asleep.on_ns, slept)
+    waited = (off >= np.maximum(before, 0)) & (slept >= 0)
     at_once = np.maximum(begun["time_ns"], before)
-    for_data = waited & (at(asleep.off_ns, slept) >= begun["time_ns"])
+    for_data = waited & (off >= begun["time_ns"])
     there = np.where(for_data, at(asleep.wake_ns, slept), at_once)
-    return tid, there, np.where(waited, at(asleep.on_ns, slept), at_once)
+    taken = np.where(waited, on, at_once)
+    came = _came(window, begun, tid, group, execute)
+    slept_for_it = (slept >= 0) & (off <= came) & (came <= on)
+    resumed = np.maximum(np.where(slept_for_it, on, came), before)
+    return tid, np.where(came >= 0, came, there), np.where(came >= 0, resumed, taken)
+
+
+def _came(window: Window, begun: Columns, tid: Ints, group: Ints, execute_ns: Ints) -> Ints:
+    """When the last data of each command came in, that its thread had read to carry it out; -1: it
+    is not told, or another thread did."""
+    if not len(window.trace.points[READY]):
+        return np.full(len(tid), -1)
+    work = window.columns("target_work", "request_key", "sequence")
+    found = AsOf(work["request_key"], work["time_ns"]).at_or_before(
+        begun["command_key"], execute_ns
+    )
+    seen = (at(work["time_ns"], found) == execute_ns) & (tid == begun["tid"])
+    came = came_in(window, group, at(work["sequence"], found), execute_ns)
+    return np.where(seen, came, -1)
 
 
 def _others(every: Columns, tid: Ints, begun: Columns, until_ns: Ints) -> Ints:

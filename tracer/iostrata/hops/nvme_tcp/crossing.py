@@ -16,13 +16,15 @@ def crossing_of(link: Link, held: Held) -> Spans:
     return carried(link, held, "target.queue", _asked_for)
 
 
-def _asked_for(link: Link, serve: Ints) -> Ints:
-    """Since when the target had some commands of which it asked for the data, -1: it did not."""
+def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
+    """When those commands were there, and read, of which the target asked for the data."""
     if not len(serve):
-        return serve
+        return serve, serve
     command = begun_of(link, serve, "nvmet_req_init", "request_key", "ready_ns")
     data = all_of(link).columns("nvmet_data", "request_key", "ready_ns")
     begin = at(command.begun["time_ns"], command.first)
     asked = all_there(data, command.key, begin, command.end_ns) >= 0
+    asked &= command.first >= 0
     there = at(there_of(command.begun), command.first)
-    return np.where(asked & (command.first >= 0), link.clock.to_upper(there), -1)
+    times = link.clock.to_upper(there), link.clock.to_upper(begin)
+    return np.where(asked, times[0], -1), np.where(asked, times[1], -1)
