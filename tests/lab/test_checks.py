@@ -263,6 +263,8 @@ def test_a_broken_sum() -> None:
         ({"syscall": 20_000, "device.data": 3_080_000}, []),
         ({"syscall": 20_000, "device.data": 1_080_000, "device.flush": 2_000_000}, []),
         ({"syscall": 20_000, "device.data": 2_900_000}, ["found in device.*"]),
+        ({"syscall": 20_000, "device.data": 4_500_000}, []),
+        ({"syscall": 20_000, "device.data": 6_080_000}, ["found in device.*"]),
         ({"syscall": 120_000, "device.data": 3_080_000}, ["found elsewhere"]),
         (
             {"syscall": 20_000, "device.data": 80_000, "journal.start": 3_000_000},
