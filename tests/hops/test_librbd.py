@@ -162,6 +162,20 @@ def test_what_is_not_told_of_a_disk_is_not_the_librarys(tmp_path: Path) -> None:
     (line,) = (each for each in found.quality.not_observed if "operations" in each.layer)
     assert "of 20 of 20 requests" in line.reason
     assert line.merged_into == "initiator.call"
+    assert found.quality.unfollowed == 20
+
+
+def test_a_write_whose_operations_are_not_told_is_not_followed(tmp_path: Path) -> None:
+    """Though the library's other requests are, and its OSD is known."""
+    random, machine = Random(2), Machine("a")
+    library, osd = Library(), Osd(machine, 0)
+    library.parts = [(osd, drawn_of_osd(random), (), far(random)) for _ in range(20)]
+    written(library, random, 20)
+    del library.host.builder._rows["librbd_sent"][::4]
+    found = found_in(tmp_path, library, machine)
+    (line,) = (each for each in found.quality.not_observed if "operations" in each.layer)
+    assert "of 5 of 20 requests" in line.reason
+    assert found.quality.unfollowed == 5
 
 
 def images(path: Path, world: World) -> Images:

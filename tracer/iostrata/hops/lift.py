@@ -51,6 +51,7 @@ NONE: Final = np.zeros(0, np.int64)
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([rank.asks for rank in STACK])
+UNTOLD = np.array([rank.untold for rank in STACK])
 STAGES = np.array(sorted({RANK[stage.rank] for layer in LAYERS for stage in layer.stages}))
 CALLS = np.array([rank.asks and rank.depth == Depth.AWAY for rank in STACK])
 
@@ -131,6 +132,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     if len(way) < DEEPEST:
         _hold(until_ns, asking[followed], until[followed])
     lifting.missing(asked.owner[_led_nowhere(links, asks, crossing)])
+    lifting.missing(own.owner[UNTOLD[own.rank]])
     for link, ask, crosses in zip(links, asks, crossing, strict=True):
         if len(way) < DEEPEST:
             mine = np.flatnonzero(crosses)

@@ -78,6 +78,7 @@ class Rank(Struct, frozen=True):
     """One level of the stack; ``row``: the table row that it credits, None the residual.
 
     ``wakes``: its end wakes who sleeps. ``asks``: it waits for what is below the machine.
+    ``untold``: for what there, is not told: what has it is not followed.
     ``instead_of``: the rank that a machine's own events give, of which a hop from above tells more.
     """
 
@@ -86,6 +87,7 @@ class Rank(Struct, frozen=True):
     depth: Depth
     wakes: bool = False
     asks: bool = False
+    untold: bool = False
     instead_of: str = ""
 
 

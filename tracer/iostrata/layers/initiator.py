@@ -67,7 +67,7 @@ INITIATOR: Final = Declaration(
         # Of a program's own library: there is no device's request around it.
         Rank("librbd.call", "initiator.call", Depth.AWAY, asks=True),
         # Its request, where it is not told which operations that is made of.
-        Rank("librbd.unknown", "initiator.call", Depth.FLOOR),
+        Rank("librbd.unknown", "initiator.call", Depth.FLOOR, untold=True),
         Rank("initiator.complete", "initiator.complete", Depth.CARRIED),
     ),
 )

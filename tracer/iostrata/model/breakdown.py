@@ -287,7 +287,7 @@ class Quality:
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
     ``crossings``: from machine to machine; ``unfollowed``: writes that asked
     something of another machine that was found on none, or of a daemon one of whose other threads
-    may have done it. ``hidden``: by machine, ns a
+    may have done it, or of Ceph's library, and for what is not told. ``hidden``: by machine, ns a
     write during which it was awaited, but behind what took longer. ``sites``: where the
     unattributed time was slept, the most of it first; empty without ``--why``; ``stacks``: it was
     recorded with that. ``unseen``: what of it was slept until a wake-up that no event tells of, by
