@@ -15,7 +15,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from iostrata.stitch import Images, images_of, whole
+from iostrata.stitch import ImageRequests, Images, Window, images_of, librbd, whole
 from iostrata.trace.read import read_trace
 from tests.chain import Chain, drawn
 from tests.cluster import CLIENT, Copy, Machine, Osd, account
@@ -176,6 +176,24 @@ def test_a_write_whose_operations_are_not_told_is_not_followed(tmp_path: Path) -
     (line,) = (each for each in found.quality.not_observed if "operations" in each.layer)
     assert "of 5 of 20 requests" in line.reason
     assert found.quality.unfollowed == 5
+
+
+def test_all_that_a_machine_asked_of_it_is_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random, machine, asked_of = Random(3), Machine("a"), Counter[str]()
+    library, osd = Library(), Osd(machine, 0)
+    library.parts = [(osd, drawn_of_osd(random), (), far(random)) for _ in range(20)]
+    written(library, random, 20)
+    requests_of = librbd._requests_of
+
+    def noted(window: Window) -> ImageRequests:
+        asked_of[window.trace.machine] += len(window.pieces) == 0
+        return requests_of(window)
+
+    monkeypatch.setattr(librbd, "_requests_of", noted)
+    found_in(tmp_path, library, machine)
+    assert asked_of == {"guest": 1, "host": 1, "a": 1}
 
 
 def images(path: Path, world: World) -> Images:

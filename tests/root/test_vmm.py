@@ -17,7 +17,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
-from iostrata.hops.images import images_of
+from iostrata.hops.images import image_files_of
 from iostrata.recording import open_recording
 from iostrata.trace.layout import CALL_FALLOCATE, CALL_FDATASYNC, CALL_PWRITE64, THREAD_VMM
 from iostrata.trace.read import Trace, read_trace
@@ -204,4 +204,4 @@ def test_an_image_that_is_not_raw_is_known(recorder: Path, disk: Path) -> None:
     status = image.stat()
     file = os.major(status.st_dev) << 20 | os.minor(status.st_dev), status.st_ino
     assert trace.facts.images.get(file) == "qcow2"
-    assert file in images_of(trace).values()
+    assert file in image_files_of(trace).values()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, distinct, integers, one_of, overlapping
 from iostrata.hops.hop import READ_MARK, Link, Pairs
-from iostrata.hops.images import images_of
+from iostrata.hops.images import image_files_of
 
 RIVAL: Final = 2
 """A process of which that many times less was asked for than of another is for somebody else."""
@@ -28,7 +28,7 @@ def of_this_client(link: Link) -> Pairs:
     """
     pairs, asks, serves = link.pairs, link.asks, link.serves
     flush = asks.shared[pairs.ask]
-    images = integers(list(images_of(link.lower.trace)))
+    images = integers(list(image_files_of(link.lower.trace)))
     kept, doubted = np.ones(len(flush), np.bool_), np.zeros(len(asks), np.bool_)
     for disk in distinct(asks.group[pairs.ask[~flush]] & ~READ_MARK).tolist():
         mine = (asks.group & ~READ_MARK) == disk

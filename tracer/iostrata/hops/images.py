@@ -38,7 +38,7 @@ def placed_by(serves: Serves, lower: Trace) -> Serves:
     """
     key, offset, size = serves.key.copy(), serves.offset_bytes.copy(), serves.size_bytes.copy()
     shared = serves.shared.copy()
-    images = images_of(lower).items()
+    images = image_files_of(lower).items()
     for group, file, mark in ((*one, mark) for one in images for mark in (0, int(READ_MARK))):
         rows = np.flatnonzero((serves.group == group ^ mark) & ~serves.shared)
         extents = lower.facts.image_maps.get(file, ())
@@ -56,7 +56,7 @@ def placed_by(serves: Serves, lower: Trace) -> Serves:
 def _rooms(serves: Serves, lower: Trace) -> Iterator[tuple[Ints, Ints]]:
     rooms = np.flatnonzero(serves.key == ROOM_KEY)
     yield rooms, np.full(len(rooms), NOWHERE)
-    for group, file in images_of(lower).items():
+    for group, file in image_files_of(lower).items():
         rows = rooms[serves.group[rooms] == group ^ ROOM_MARK]
         extents = lower.facts.image_maps.get(file, ())
         yield rows, guests_offsets(extents, serves.offset_bytes[rows], serves.size_bytes[rows])
@@ -91,7 +91,7 @@ def _looked_up(extents: Sequence[Extent], place: Ints, size: Ints) -> Ints:
     return np.where(inside, told, NOWHERE)
 
 
-def images_of(lower: Trace) -> dict[int, File]:
+def image_files_of(lower: Trace) -> dict[int, File]:
     """The file of each group of serves that is an image, but of raw ones."""
     images = lower.facts.images
     if not images:
@@ -115,7 +115,7 @@ def unplaced(lower: Trace, who: str) -> str:
     Empty: there is none. ``who``: writes by them.
     """
     facts = lower.facts
-    unknown = {*images_of(lower).values()} - facts.image_maps.keys()
+    unknown = {*image_files_of(lower).values()} - facts.image_maps.keys()
     which = " or ".join(sorted({facts.images[file] for file in unknown}))
     return which and f"where in it an image of {which} keeps what {who} writes is not known"
 
@@ -125,7 +125,7 @@ def over_others(link: Link) -> bool:
     cluster for the first time is read there first."""
     lower = link.lower.trace
     backed = lower.facts.backed
-    groups = [group for group, file in images_of(lower).items() if file in backed]
+    groups = [group for group, file in image_files_of(lower).items() if file in backed]
     served = link.serves.group[link.pairs.serve] if groups else np.zeros(0, np.int64)
     return bool(np.isin(served, groups).any())
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -98,9 +99,13 @@ class Window:
             self._made.clear()
 
 
+_MADE: Final[WeakKeyDictionary[Trace, dict[Callable[[Window], Any], Any]]] = WeakKeyDictionary()
+
+
 def whole(trace: Trace) -> Window:
-    """All of a trace's events, and no pieces."""
-    return Window(trace, NO_PIECES, NO_COMMITS, 0, np.iinfo(np.int64).max - 1)
+    """All of a trace's events, and no pieces: what is made of it is kept as long as that is."""
+    made = _MADE.setdefault(trace, {})
+    return Window(trace, NO_PIECES, NO_COMMITS, 0, np.iinfo(np.int64).max - 1, _made=made)
 
 
 def windows(pieces: Pieces) -> Iterator[Ints]:

@@ -46,7 +46,7 @@ from iostrata.trace.stream_files import first_time, read_stream
 from iostrata.trace.times import Expected, time_fields
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One machine's recorded events.
 
