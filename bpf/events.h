@@ -695,8 +695,9 @@ struct woken_event {
 /* A command of NVMe over TCP, of the initiator's or of the target's. */
 struct nvme_event {
 	EVENT_HEADER;
-	unsigned long long request_key;  /* as in request_event; of the target: its control block */
-	unsigned long long ready_ns;     /* data came in last on its connection; 0: not known */
+	unsigned long long request_key; /* as in request_event; of the target: its control block */
+	unsigned long long ready_ns; /* data came in: of the initiator's, last by its connection; of
+					  * the target's, the command, without its data; 0: not known */
 	unsigned long long offset_bytes; /* these three: of the target, once it is carried out */
 	unsigned int size_bytes;
 	unsigned int dev;        /* as in bio_event, or of a file's superblock */
@@ -711,11 +712,12 @@ struct nvme_event {
 	unsigned char fua;
 };
 
-/* A command that asked for its data (R2T) is carried out: all of that is there. */
+/* A command whose data came later than itself is carried out: all of that is there. */
 struct nvme_data_event {
 	EVENT_HEADER;
 	unsigned long long request_key; /* as in nvme_event */
-	unsigned long long ready_ns;    /* when data last came by its connection, 0: not known */
+	unsigned long long ready_ns;    /* the last of it came in, 0: not known */
+	unsigned int asked;             /* it was asked for (R2T), 0: it came with the command */
 };
 
 /* A command of iSCSI, at its initiator: handed to the connection, or answered. */
@@ -732,6 +734,7 @@ struct iscsi_event {
 struct target_event {
 	EVENT_HEADER;
 	unsigned long long command_key;
+	unsigned long long ready_ns;     /* it came in, without more data; 0: not known */
 	unsigned long long offset_bytes; /* on its disk, once it is complete */
 	unsigned int size_bytes;         /* 0: it only makes durable */
 	unsigned int itt;                /* as in iscsi_event */
@@ -741,22 +744,13 @@ struct target_event {
 	unsigned short r2t_count; /* so often it was asked for more data */
 	unsigned char opcode;     /* of SCSI */
 	unsigned char fua;
-	unsigned int sequence; /* as in target_work_event; 0 once it is complete */
 };
 
 /* The thread that reads a target's commands is at another one, as in uring_work_event. */
 struct target_work_event {
 	EVENT_HEADER;
 	unsigned long long request_key;
-	unsigned int sequence; /* as in stream_event, of what was read; 0: it is at none */
-};
-
-/* Data came in on a connection that commands of iSCSI come by. */
-struct target_ready_event {
-	EVENT_HEADER;
-	unsigned int sequence;   /* as in stream_event, of what is there now */
-	unsigned int connection; /* as in rpc_event */
-	unsigned short ends;     /* as in rpc_event */
+	unsigned long long ready_ns; /* the last of its data came in; 0: not known */
 };
 
 /* A PDU of such a command is with the connection. */
@@ -1039,8 +1033,7 @@ struct stream_event {
 	P(librbd_answered, librados_event)          \
 	P(iscsi_stream, stream_event)               \
 	P(librbd_image, librbd_image_event)         \
-	P(librbd_sent_read, librados_event)         \
-	P(target_ready, target_ready_event)
+	P(librbd_sent_read, librados_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -137,7 +137,7 @@ int nvme_complete(__u64 *ctx)
 	socket = socket_of(request);
 	BPF_CORE_READ_INTO(&id, controller, opts, host, id);
 	/* Before the event has its own time: more may come in meanwhile. */
-	ready_ns = transport_ready_ns((__u64)socket);
+	ready_ns = transport_last_ns((__u64)socket);
 	e = emit_reserve(POINT_nvme_complete_rq);
 	if (!e)
 		return 0;
@@ -210,6 +210,5 @@ int nvme_send(__u64 *ctx)
 SEC("fentry/nvme_tcp_data_ready")
 int nvme_ready(__u64 *ctx)
 {
-	transport_take(argument_key(ctx, 0))->ready_ns = bpf_ktime_get_ns();
-	return 0;
+	return transport_ready(argument_key(ctx, 0), (void *)argument_key(ctx, 0));
 }

@@ -97,6 +97,17 @@ static __always_inline __u32 dev_of(struct nvmet_ns *ns)
 		    : BPF_CORE_READ(ns, file, f_inode, i_sb, s_dev);
 }
 
+/* Of a command whose data, if that comes with it, is read next. */
+static __always_inline __u64 command_came_ns(struct sock *socket)
+{
+	__u64 came_ns = transport_came_ns((__u64)socket, socket);
+	struct transport *transport = transport_find((__u64)socket);
+
+	if (transport)
+		transport->command_ns = came_ns;
+	return came_ns;
+}
+
 static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
 {
 	struct nvme_command *command = PEEK(req, cmd);
@@ -110,7 +121,7 @@ static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
 		ns && (opcode == NVME_WRITE || opcode == NVME_WRITE_ZEROES || opcode == NVME_READ);
 	__u32 shift = placed ? PEEK(ns, blksize_shift) & 63 : 0;
 	/* Before the event has its own time: more may come in meanwhile. */
-	__u64 ready_ns = transport_ready_ns((__u64)socket);
+	__u64 ready_ns = point == POINT_nvmet_req_init ? command_came_ns(socket) : 0;
 	union event *e = emit_reserve(point);
 	uuid_t id = {};
 
@@ -156,19 +167,25 @@ int nvmet_end(__u64 *ctx)
 SEC("fentry/nvmet_tcp_data_ready")
 int nvmet_ready(__u64 *ctx)
 {
-	transport_take(argument_key(ctx, 0))->ready_ns = bpf_ktime_get_ns();
-	return 0;
+	return transport_ready(argument_key(ctx, 0), (void *)argument_key(ctx, 0));
 }
 
-static __always_inline void data_tell(struct nvmet_req *req)
+/* Of what came with its command, only if that was later. */
+static __always_inline void data_tell(struct nvmet_req *req, bool asked)
 {
-	__u64 ready_ns = transport_ready_ns((__u64)socket_of(PEEK(req, sq)));
-	union event *e = emit_reserve(POINT_nvmet_data);
+	struct sock *socket = socket_of(PEEK(req, sq));
+	const struct transport *transport = transport_find((__u64)socket);
+	__u64 ready_ns = transport_came_ns((__u64)socket, socket);
+	union event *e;
 
+	if (!asked && (!transport || ready_ns <= transport->command_ns))
+		return;
+	e = emit_reserve(POINT_nvmet_data);
 	if (!e)
 		return;
 	e->nvmet_data.request_key = key_of(req);
 	e->nvmet_data.ready_ns = ready_ns;
+	e->nvmet_data.asked = asked;
 	emit_submit(e, POINT_nvmet_data);
 }
 
@@ -194,9 +211,8 @@ static __always_inline int works(__u64 request)
 	if (thread)
 		thread_works_on(thread, key_of(req), POINT_nvmet_work, 0);
 	opcode = BPF_CORE_READ(req, cmd, common.opcode);
-	if (opcode == NVME_WRITE &&
-	    BPF_CORE_READ(req, cmd, common.dptr.sgl.type) == NVME_SGL_ASKED_FOR)
-		data_tell(req);
+	if (opcode == NVME_WRITE)
+		data_tell(req, BPF_CORE_READ(req, cmd, common.dptr.sgl.type) == NVME_SGL_ASKED_FOR);
 	file = PEEK(ns, file);
 	if (file && opcode == NVME_READ)
 		target_file_tell(file, key_of(req), PEEK(file, f_flags) & O_DIRECT);

@@ -23,30 +23,6 @@ int rpc_send(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/xs_data_ready")
-int rpc_data_ready(__u64 *ctx)
-{
-	transport_take(argument_key(ctx, 0))->ready_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-SEC("tp_btf/xprt_lookup_rqst")
-int rpc_reply(__u64 *ctx)
-{
-	__u64 transport_key = argument_key(ctx, 0);
-	int status = ctx[2];
-	struct flight *flight;
-
-	if (status)
-		return 0;
-	flight = flight_of(transport_key, (__be32)ctx[1]);
-	if (!flight)
-		return 0;
-	flight->ready_ns = transport_ready_ns(transport_key);
-	flight->reply_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
 static __always_inline bool is_tcp(struct rpc_xprt *transport)
 {
 	int protocol = PEEK(transport, prot);
@@ -65,15 +41,40 @@ static __always_inline struct sock *socket_of(struct rpc_xprt *transport)
 	return PEEK(outer, inet);
 }
 
+SEC("tp_btf/xs_data_ready")
+int rpc_data_ready(__u64 *ctx)
+{
+	struct rpc_xprt *transport = (void *)argument_key(ctx, 0);
+
+	return transport_ready((__u64)transport, socket_of(transport));
+}
+
+SEC("tp_btf/xprt_lookup_rqst")
+int rpc_reply(__u64 *ctx)
+{
+	__u64 transport_key = argument_key(ctx, 0);
+	int status = ctx[2];
+	struct flight *flight;
+
+	if (status)
+		return 0;
+	flight = flight_of(transport_key, (__be32)ctx[1]);
+	if (!flight)
+		return 0;
+	flight->ready_ns = transport_came_ns(transport_key, socket_of((void *)transport_key));
+	flight->reply_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
 static __always_inline void tell(__u64 transport_key, struct sock *socket)
 {
-	struct transport *transport = transport_take(transport_key);
+	__u64 now = bpf_ktime_get_ns();
+	struct transport *transport = transport_take(transport_key, now);
 	struct tcp_sock *tcp = (struct tcp_sock *)socket;
 	struct address local, remote;
-	__u64 now = bpf_ktime_get_ns();
 	union event *e;
 
-	if (!socket || now - transport->told_ns < TELL_NS)
+	if (!socket || !transport || now - transport->told_ns < TELL_NS)
 		return;
 	e = emit_reserve(POINT_rpc_connection);
 	if (!e)

@@ -219,16 +219,22 @@ struct follow {
 #define OVERLAY_WAYS 8
 #define MAX_OVERLAYS (OVERLAY_SETS * OVERLAY_WAYS)
 
-#define MAX_TRANSPORTS 256
+#define TRANSPORT_SETS 64
+#define TRANSPORT_WAYS 4
+#define MAX_TRANSPORTS (TRANSPORT_SETS * TRANSPORT_WAYS)
+#define ARRIVALS 128
 #define FLIGHT_SETS 1024
 #define FLIGHT_WAYS 4
 
-/* An RPC transport, a client's or a server's; told_ns outlives it, so that two that contend
- * for one place are not told of without end. */
+/* A connection that calls or commands come by, and when its last data came in; told_ns outlives it,
+ * so that two that contend for one place are not told of without end. */
 struct transport {
-	unsigned long long key;
-	unsigned long long ready_ns; /* data came in */
-	unsigned long long told_ns;  /* its connection was recorded */
+	unsigned long long told_ns; /* its connection was recorded */
+	unsigned long long used_ns;
+	unsigned long long command_ns; /* the command that is read now came in; of nvmet only */
+	unsigned long long count;      /* of arrivals, of which the last ones are kept */
+	unsigned long long came_ns[ARRIVALS];
+	unsigned int up_to[ARRIVALS]; /* the number in the stream of the byte behind what came */
 };
 
 /* An RPC call that this machine's client has sent: times as in struct rpc_event. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A TCP connection as both of its ends know it: its ports, and its addresses as one number.
- * And when data came in on it, in a table of fixed places that the next one takes over.
+ * And when data came in on it, up to which byte of its stream: that tells when something came that
+ * waited there with what came behind it.  The table's places others take over.
  */
 #ifndef IOSTRATA_SOCKET_BPF_H
 #define IOSTRATA_SOCKET_BPF_H
@@ -14,8 +15,17 @@
 
 #define AF_INET 2
 #define AF_INET6 10
+#define IPPROTO_TCP 6
 
-extern struct transport transports[MAX_TRANSPORTS];
+extern __u64 transport_keys[MAX_TRANSPORTS]; /* 0: free; the same index as in transports */
+
+struct transports_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TRANSPORTS);
+	__type(key, __u32);
+	__type(value, struct transport);
+};
+extern struct transports_map transports SEC(".maps");
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -36,6 +46,7 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	__u16 sk_protocol;
 };
 
 struct tcp_sock {
@@ -159,28 +170,115 @@ static __always_inline int stream_emit(__u32 point, __be32 number, struct sock *
 	return 0;
 }
 
-static __always_inline struct transport *transport_place(__u64 key)
+static __always_inline struct transport *transport_at(__u32 place)
 {
-	return &transports[(key * 0x9e3779b97f4a7c15ull) >> 56 & (MAX_TRANSPORTS - 1)];
+	return bpf_map_lookup_elem(&transports, &place);
 }
 
-static __always_inline struct transport *transport_take(__u64 key)
+static __always_inline __u32 transport_set(__u64 key)
 {
-	struct transport *transport = transport_place(key);
+	return ((key * 0x9e3779b97f4a7c15ull) >> 56 & (TRANSPORT_SETS - 1)) * TRANSPORT_WAYS;
+}
 
-	if (transport->key != key) {
-		transport->ready_ns = 0;
-		transport->key = key;
+/* NULL: it is not known. */
+static __always_inline struct transport *transport_find(__u64 key)
+{
+	__u32 first = transport_set(key);
+
+	for (__u32 place = first; place < first + TRANSPORT_WAYS; place++) {
+		if (transport_keys[place] == key)
+			return transport_at(place);
 	}
+	return NULL;
+}
+
+/* In the place of the one that was not used for the longest time, if it is not known. */
+static __always_inline struct transport *transport_take(__u64 key, __u64 now_ns)
+{
+	struct transport *transport = transport_find(key);
+	__u32 first = transport_set(key), least = first;
+	__u64 used_ns = ~0ull;
+
+	for (__u32 place = first; !transport && place < first + TRANSPORT_WAYS; place++) {
+		const struct transport *other = transport_at(place);
+
+		if (other && other->used_ns < used_ns) {
+			used_ns = other->used_ns;
+			least = place;
+		}
+	}
+	if (!transport) {
+		transport = transport_at(least);
+		if (!transport)
+			return NULL;
+		transport_keys[least] = key;
+		transport->count = 0;
+	}
+	transport->used_ns = now_ns;
 	return transport;
 }
 
-/* When data came in last, as was noted; 0: not known. */
-static __always_inline __u64 transport_ready_ns(__u64 key)
+/* Of what is no stream, all that came last is what is read next. */
+static __always_inline bool is_stream(struct sock *socket)
 {
-	const struct transport *transport = transport_place(key);
+	return socket && PEEK(socket, sk_protocol) == IPPROTO_TCP;
+}
 
-	return transport->key == key ? transport->ready_ns : 0;
+/* Data came in: its receiver is told so while nobody else has the socket. */
+static __always_inline void transport_note(struct transport *transport, struct sock *socket,
+					   __u64 now_ns)
+{
+	bool stream = is_stream(socket);
+	__u32 up_to = stream ? PEEK((struct tcp_sock *)socket, rcv_nxt) : 0;
+	__u64 count = transport->count;
+
+	/* A stream's numbers grow: what goes back is another connection's. */
+	if (count && (!stream || (__s32)(up_to - transport->up_to[(count - 1) % ARRIVALS]) < 0))
+		count = 0;
+	transport->came_ns[count % ARRIVALS] = now_ns;
+	transport->up_to[count % ARRIVALS] = up_to;
+	transport->count = count + 1;
+}
+
+static __always_inline int transport_ready(__u64 key, struct sock *socket)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct transport *transport = transport_take(key, now_ns);
+
+	if (transport)
+		transport_note(transport, socket, now_ns);
+	return 0;
+}
+
+/* When data came in last, 0: not known. */
+static __always_inline __u64 transport_last_ns(__u64 key)
+{
+	const struct transport *transport = transport_find(key);
+	__u64 count = transport ? transport->count : 0;
+
+	return count ? transport->came_ns[(count - 1) % ARRIVALS] : 0;
+}
+
+/* When the last byte came in that was read from a socket so far, 0: not known.  Of what waits in it
+ * for longer than its last ARRIVALS, no earlier than the first of these. */
+static __always_inline __u64 transport_came_ns(__u64 key, struct sock *socket)
+{
+	const struct transport *transport = transport_find(key);
+	__u64 count = transport ? transport->count : 0, found = count - 1;
+	__u32 read;
+
+	if (!count)
+		return 0;
+	read = is_stream(socket) ? PEEK((struct tcp_sock *)socket, copied_seq) : 0;
+	if ((__s32)(transport->up_to[found % ARRIVALS] - read) < 0)
+		return 0;
+#pragma clang loop unroll(full)
+	for (__u32 step = ARRIVALS / 2; step; step /= 2) {
+		if (found >= step &&
+		    (__s32)(transport->up_to[(found - step) % ARRIVALS] - read) >= 0)
+			found -= step;
+	}
+	return transport->came_ns[found % ARRIVALS];
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include <linux/major.h>
 
 #include "runs.bpf.h"
+#include "socket.bpf.h"
 #include "throttle.bpf.h"
 #include "watch.bpf.h"
 #include "woken.bpf.h"
@@ -45,13 +46,14 @@ __u64 named[1 << NAMED_BITS] SEC(".data") = {};
 __u64 compat_execs = 0;
 __u64 reads[1 << READS_BITS] = {};
 __u64 reads_noted = 0;
-struct transport transports[MAX_TRANSPORTS] = {};
+__u64 transport_keys[MAX_TRANSPORTS] = {};
 struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};
 
 struct slots_map slots SEC(".maps");
 struct ringbuf_map ringbuf SEC(".maps");
 struct threads_map threads SEC(".maps");
 struct stacks_map stacks SEC(".maps");
+struct transports_map transports SEC(".maps");
 
 __u64 cgroup_note(__u64 id)
 {

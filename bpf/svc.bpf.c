@@ -98,11 +98,20 @@ static __always_inline struct thread *server_thread(void)
 	return thread && thread->kind == THREAD_SERVER ? thread : NULL;
 }
 
+static __always_inline struct sock *socket_of(__u64 transport_key)
+{
+	struct svc_sock *outer;
+
+	outer = (void *)transport_key - bpf_core_field_offset(struct svc_sock, sk_xprt);
+	return PEEK(outer, sk_sk);
+}
+
 SEC("tp_btf/svcsock_data_ready")
 int svc_data_ready(__u64 *ctx)
 {
-	transport_take(argument_key(ctx, 0))->ready_ns = bpf_ktime_get_ns();
-	return 0;
+	__u64 transport_key = argument_key(ctx, 0);
+
+	return transport_ready(transport_key, socket_of(transport_key));
 }
 
 SEC("tp_btf/svc_xprt_dequeue")
@@ -116,8 +125,22 @@ int svc_dequeue(__u64 *ctx)
 	thread->offset_bytes = 0;
 	thread->size_bytes = 0;
 	service_of(thread)->rqst = ARGUMENT(struct svc_rqst *, 0);
+	service_of(thread)->enqueue_ns = 0;
 	service_of(thread)->receive_ns = 0;
 	service_of(thread)->dequeue_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Some more of a call has been read: while it is, no other thread reads the next one. */
+SEC("tp_btf/svcsock_tcp_recv")
+int svc_read(__u64 *ctx)
+{
+	__u64 transport_key = argument_key(ctx, 0);
+	struct thread *thread = server_thread();
+
+	if (thread)
+		service_of(thread)->enqueue_ns =
+			transport_came_ns(transport_key, socket_of(transport_key));
 	return 0;
 }
 
@@ -128,6 +151,7 @@ int svc_receive(__u64 *ctx)
 	struct thread *thread = server_thread();
 	struct service *service;
 	struct svc_rqst *rqst;
+	__u64 transport_key;
 
 	(void)ctx;
 	if (!thread)
@@ -135,7 +159,9 @@ int svc_receive(__u64 *ctx)
 	service = service_of(thread);
 	rqst = service->rqst;
 	service->receive_ns = bpf_ktime_get_ns();
-	service->enqueue_ns = transport_ready_ns((__u64)PEEK(rqst, rq_xprt));
+	transport_key = (__u64)PEEK(rqst, rq_xprt);
+	if (!service->enqueue_ns)
+		service->enqueue_ns = transport_last_ns(transport_key);
 	if (service->dequeue_ns < service->enqueue_ns)
 		service->dequeue_ns = service->enqueue_ns;
 	return 0;
@@ -254,14 +280,12 @@ int svc_stream(__u64 *ctx)
 	__u64 transport_key = argument_key(ctx, 0);
 	struct thread *thread = server_thread();
 	struct svc_rqst *rqst;
-	struct svc_sock *outer;
 	struct sock *socket;
 
 	if (!thread || (long)ctx[1] <= 0)
 		return 0;
 	rqst = service_of(thread)->rqst;
-	outer = (void *)transport_key - bpf_core_field_offset(struct svc_sock, sk_xprt);
-	socket = PEEK(outer, sk_sk);
+	socket = socket_of(transport_key);
 	if (!socket)
 		return 0;
 	return stream_emit(POINT_svc_stream, PEEK(rqst, rq_xid), socket, connection_served(socket),

@@ -177,50 +177,9 @@ static __always_inline struct sock *socket_of(struct se_cmd *command)
 	return BPF_CORE_READ(whole_of(command), conn, sock, sk);
 }
 
-static __always_inline __u32 stream_read(struct sock *socket)
+static __always_inline __u64 came_ns(struct sock *socket)
 {
-	return PEEK((struct tcp_sock *)socket, copied_seq);
-}
-
-/* A target's connection, as its events name it. */
-struct end {
-	__u32 connection;
-	__u32 ends;
-};
-
-/* By their sockets, whose places others take over. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u64);
-	__type(value, struct end);
-} target_ends SEC(".maps");
-
-static __always_inline void ready_emit(struct sock *socket, const struct end *end)
-{
-	union event *e = emit_reserve(POINT_target_ready);
-
-	if (!e)
-		return;
-	e->target_ready.sequence = PEEK((struct tcp_sock *)socket, rcv_nxt);
-	e->target_ready.connection = end->connection;
-	e->target_ready.ends = end->ends;
-	emit_submit(e, POINT_target_ready);
-}
-
-/* What comes in on a command's connection is told from now on, and what is there already. */
-static __always_inline void connection_watch(struct sock *socket)
-{
-	struct end end = { connection_served(socket), ends_served(socket) }, *known;
-	__u64 key = (__u64)socket;
-
-	if (!socket)
-		return;
-	known = bpf_map_lookup_elem(&target_ends, &key);
-	if (known && known->connection == end.connection && known->ends == end.ends)
-		return;
-	bpf_map_update_elem(&target_ends, &key, &end, BPF_ANY);
-	ready_emit(socket, &end);
+	return socket ? transport_came_ns((__u64)socket, socket) : 0;
 }
 
 /* Where it writes is known once it is parsed. */
@@ -231,11 +190,14 @@ static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 	struct sock *socket = socket_of(command);
 	__u8 opcode = opcode_of(command);
 	bool flush = opcode == SYNCHRONIZE_CACHE_10 || opcode == SYNCHRONIZE_CACHE_16;
+	/* Before the event has its own time. */
+	__u64 ready_ns = parsed ? 0 : came_ns(socket);
 	union event *e = emit_reserve(point);
 
 	if (!e)
 		return 0;
 	e->target_cmd_complete.command_key = (__u64)command;
+	e->target_cmd_complete.ready_ns = ready_ns;
 	e->target_cmd_complete.offset_bytes = 0;
 	if (parsed)
 		e->target_cmd_complete.offset_bytes =
@@ -249,7 +211,6 @@ static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 	e->target_cmd_complete.r2t_count = PEEK(whole, r2t_sn);
 	e->target_cmd_complete.opcode = opcode;
 	e->target_cmd_complete.fua = !flush && has_fua(command);
-	e->target_cmd_complete.sequence = parsed ? 0 : stream_read(socket);
 	emit_submit(e, point);
 	return 0;
 }
@@ -260,10 +221,14 @@ int target_begin(__u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
 	struct thread *thread;
+	__u64 key;
 
 	if (!is_of_interest(command))
 		return 0;
-	connection_watch(socket_of(command));
+	/* What comes in on its connection is noted from now on. */
+	key = (__u64)socket_of(command);
+	if (key)
+		transport_take(key, bpf_ktime_get_ns());
 	thread = server_admit(DUTY_target);
 	if (thread)
 		thread_announce(thread);
@@ -283,14 +248,11 @@ SEC("fentry/sock_def_readable")
 int target_ready(__u64 *ctx)
 {
 	__u64 key = argument_key(ctx, 0);
-	const struct end *end = bpf_map_lookup_elem(&target_ends, &key);
 
-	if (end)
-		ready_emit((void *)key, end);
-	return 0;
+	return transport_find(key) ? transport_ready(key, (void *)key) : 0;
 }
 
-static __always_inline void work_tell(struct thread *thread, __u64 command, __u32 sequence)
+static __always_inline void work_tell(struct thread *thread, __u64 command, __u64 ready_ns)
 {
 	union event *e = emit_reserve(POINT_target_work);
 
@@ -298,7 +260,7 @@ static __always_inline void work_tell(struct thread *thread, __u64 command, __u3
 		return;
 	thread->request_key = command;
 	e->target_work.request_key = command;
-	e->target_work.sequence = sequence;
+	e->target_work.ready_ns = ready_ns;
 	emit_submit(e, POINT_target_work);
 }
 
@@ -312,7 +274,7 @@ int target_execute(__u64 *ctx)
 	if (!thread)
 		return 0;
 	thread_announce(thread);
-	work_tell(thread, (__u64)command, stream_read(socket_of(command)));
+	work_tell(thread, (__u64)command, came_ns(socket_of(command)));
 	read_tell(command);
 	return 0;
 }

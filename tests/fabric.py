@@ -109,7 +109,7 @@ class Target(Machine):
                    **command)  # fmt: skip
         world.emit("nvmet_work", taken, worker, request_key=key)
         if costs.r2t:
-            world.emit("nvmet_data", taken + 1, worker, request_key=key, ready_ns=data)
+            world.emit("nvmet_data", taken + 1, worker, request_key=key, ready_ns=data, asked=1)
         if flush:
             self._flush(queued, costs.disk, worker)
         else:

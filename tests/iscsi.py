@@ -39,10 +39,6 @@ PORT = 3260
 WRITE_10, SYNCHRONIZE_CACHE = 0x2A, 0x35
 SERVER_KIND = 5
 LONGEST = 10_000_000_000
-NEAR_THE_END = (1 << 32) - 50_000
-"""Of the numbers that a stream's bytes have: they begin anew in the midst of the recording."""
-CIRCLE = 1 << 32
-COMMAND_BYTES = 48
 RECEIVED, WOKEN = 900, 400
 """From the thread's wake-up to its having the header; from then to its sleep for more data."""
 
@@ -104,8 +100,8 @@ class Session:
 
     ``addresses``: what both ends make of their addresses. ``number``: of the session on its
     machines, each of which has threads and disks of its own. ``unseen``: points of which no event
-    of the initiator's is seen. ``told``: when data comes in on a connection, from its first command
-    on: what had come by then is told, not when.
+    of the initiator's is seen. ``told``: when data came in on a connection, but of its first
+    command, before which nobody looked.
     """
 
     initiator: Machine
@@ -132,7 +128,7 @@ class Session:
     def connect(self, port: int) -> None:
         self.port = port
         self.place = {"connection": port << 16 | PORT, "ends": self.addresses}
-        self.stream, self.watched = NEAR_THE_END, False
+        self.watched = False
 
     def writer(self, now: int = 1_000_000, tid: int = 0) -> Writer:
         return Writer(self.initiator.world, tid or 200 + 8 * self.number, self.lun, now)
@@ -257,7 +253,6 @@ class Session:
             self._sleeps(there, 300)
             begun = there + 300 + RECEIVED
             self.idle_ns, there = begun + WOKEN, begun + costs.r2t
-        self._comes(came, COMMAND_BYTES + (0 if costs.r2t else size))
         self._sleeps(there - costs.woken, costs.runqueue)
         ran = begun - 100
         if costs.late:
@@ -268,16 +263,13 @@ class Session:
         command = {"command_key": key, "itt": itt, "lun": 0, "size_bytes": size, **self.place}
         command |= {"opcode": SYNCHRONIZE_CACHE if flush else WRITE_10}
         command |= {"r2t_count": int(costs.r2t > 0)}
-        if not self.watched:
-            self.watched = True
-            self._comes(begun - 1, 0)
-        head = (self.stream if costs.r2t else self.stream - size) % CIRCLE
-        world.emit("target_sequencer_start", begun, tid, **command, sequence=head)
-        if costs.r2t:
-            self._comes(there, size)
+        self.watched = True
+        ready = came if told else 0
+        world.emit("target_sequencer_start", begun, tid, **command, ready_ns=ready)
         if costs.preempted:
             replace(self.receiver, now=begun + 100 + costs.preempted)._resume(begun + 100, 0, 0, 0)
-        world.emit("target_work", execute, tid, request_key=key, sequence=self.stream)
+        ready = there if told else 0
+        world.emit("target_work", execute, tid, request_key=key, ready_ns=ready)
         own: Counter[str] = Counter()
         done, rest = self._disk(execute + 500, costs, flush, own)
         world.emit("target_work", rest, tid, request_key=0)
@@ -303,12 +295,6 @@ class Session:
         own["network.there"] = there - sent
         account += Counter({self._row(row): ns for row, ns in own.items()})
         return answer
-
-    def _comes(self, at_ns: int, size: int) -> None:
-        self.stream = (self.stream + size) % CIRCLE
-        if self.told and self.watched:
-            place = {"sequence": self.stream, **self.place}
-            self.target.world.emit("target_ready", at_ns, 0, **place)
 
     def _sleeps(self, wake_ns: int, runqueue: int) -> None:
         """The thread had nothing to do, or no data, until then."""

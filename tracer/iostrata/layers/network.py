@@ -19,14 +19,13 @@ NETWORK: Final = Declaration(
                 "nvme_tcp_send",
                 "nvmet_req_init",
                 "iscsi_sent",
-                "target_ready",
                 "target_work",
                 "rbd_sent",
                 "osd_send",
                 "osd_message",
             ),
-            "the way to the server: distance, a full queue or switch, a slow receiver. Large "
-            "writes take longer by their bytes.",
+            "the way to the server: distance, a full queue or switch. Large writes take longer by "
+            "their bytes.",
             "#7cb342",
             "net",
         ),
@@ -35,7 +34,6 @@ NETWORK: Final = Declaration(
             "network",
             "command there until the target had all the data that it asked for",
             (
-                "target_ready",
                 "target_sequencer_start",
                 "target_work",
                 "nvmet_req_init",

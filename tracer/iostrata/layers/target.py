@@ -19,7 +19,6 @@ TARGET: Final = Declaration(
             (
                 "nvmet_req_init",
                 "nvmet_work",
-                "target_ready",
                 "target_sequencer_start",
                 "target_work",
                 "sched_resume",

@@ -127,7 +127,6 @@ POINTS: dict[str, int] = {
     "iscsi_stream": 114,
     "librbd_image": 115,
     "librbd_sent_read": 116,
-    "target_ready": 117,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -247,7 +246,6 @@ STRUCT_OF: dict[str, str] = {
     "iscsi_stream": "stream_event",
     "librbd_image": "librbd_image_event",
     "librbd_sent_read": "librados_event",
-    "target_ready": "target_ready_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -817,16 +815,16 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("command_key", "<u8", 16),
-        ("offset_bytes", "<u8", 24),
-        ("size_bytes", "<u4", 32),
-        ("itt", "<u4", 36),
-        ("connection", "<u4", 40),
-        ("ends", "<u2", 44),
-        ("lun", "<u2", 46),
-        ("r2t_count", "<u2", 48),
-        ("opcode", "<u1", 50),
-        ("fua", "<u1", 51),
-        ("sequence", "<u4", 52),
+        ("ready_ns", "<u8", 24),
+        ("offset_bytes", "<u8", 32),
+        ("size_bytes", "<u4", 40),
+        ("itt", "<u4", 44),
+        ("connection", "<u4", 48),
+        ("ends", "<u2", 52),
+        ("lun", "<u2", 54),
+        ("r2t_count", "<u2", 56),
+        ("opcode", "<u1", 58),
+        ("fua", "<u1", 59),
     ),
     "target_work_event": (
         ("time_ns", "<u8", 0),
@@ -834,7 +832,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("request_key", "<u8", 16),
-        ("sequence", "<u4", 24),
+        ("ready_ns", "<u8", 24),
     ),
     "target_sent_event": (
         ("time_ns", "<u8", 0),
@@ -1008,6 +1006,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("request_key", "<u8", 16),
         ("ready_ns", "<u8", 24),
+        ("asked", "<u4", 32),
     ),
     "librbd_request_event": (
         ("time_ns", "<u8", 0),
@@ -1046,15 +1045,6 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("stripe_bytes", "<u4", 32),
         ("stripe_objects", "<u4", 36),
         ("tgid", "<u4", 40),
-    ),
-    "target_ready_event": (
-        ("time_ns", "<u8", 0),
-        ("point", "<u2", 8),
-        ("cpu", "<u2", 10),
-        ("tid", "<u4", 12),
-        ("sequence", "<u4", 16),
-        ("connection", "<u4", 20),
-        ("ends", "<u2", 24),
     ),
 }
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.hops.carried import all_of, begun_of, carried
 from iostrata.hops.hop import Held, Link, Pairs
-from iostrata.hops.iscsi.arrivals import BEGIN, READY, came_in
+from iostrata.hops.iscsi.serves import BEGIN, READY, arrivals_of
 from iostrata.stitch import Spans, sleeps_of, whole
 
 
@@ -77,11 +77,9 @@ def _woken(link: Link, serve: Ints) -> Ints:
 
 
 def _came(link: Link, serve: Ints) -> NDArray[np.bool_]:
-    """Of which serves it is told when their last data came in: they begin as that does."""
-    ready = whole(link.lower.trace).columns(READY)["time_ns"]
-    begin = link.serves.begin_ns[serve]
-    came: NDArray[np.bool_] = at(ready, np.searchsorted(ready, begin, side="right") - 1) == begin
-    return came
+    """Of which serves it is told when their last data came in: they begin as that did."""
+    told = arrivals_of(whole(link.lower.trace))
+    return np.isin(link.serves.begin_ns[serve], told.get(READY, ()))
 
 
 def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
@@ -89,16 +87,13 @@ def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
     if not len(serve):
         return serve, serve
     window = all_of(link)
-    command = begun_of(link, serve, BEGIN, "command_key")
+    told = [READY] * (READY in window.trace.points[BEGIN].fields)
+    command = begun_of(link, serve, BEGIN, "command_key", *told)
     done = window.columns("target_cmd_complete", "command_key", "r2t_count")
     last = AsOf(done["command_key"], done["time_ns"]).at_or_before(command.key, command.end_ns)
     asked = (at(done["time_ns"], last) == command.end_ns) & (at(done["r2t_count"], last) > 0)
     asked &= command.first >= 0
     read = at(command.begun["time_ns"], command.first)
-    came = read
-    if len(window.trace.points[READY]):
-        sequence = at(window.columns(BEGIN, "sequence")["sequence"], command.first)
-        told = came_in(whole(link.lower.trace), link.serves.group[serve], sequence, read)
-        came = np.where(told >= 0, told, read)
-    times = link.clock.to_upper(came), link.clock.to_upper(read)
+    came = at(command.begun[READY], command.first) if told else read
+    times = link.clock.to_upper(np.where(came > 0, came, read)), link.clock.to_upper(read)
     return np.where(asked, times[0], -1), np.where(asked, times[1], -1)

@@ -10,12 +10,14 @@ import numpy as np
 from iostrata.columns import NEVER, AsOf, Ints, at
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Serves
-from iostrata.hops.iscsi.arrivals import BEGIN, READY, came_in
 from iostrata.hops.targets import places_of
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces, Window, sleeps_of, whole
 from iostrata.trace import Trace
 
+BEGIN: Final = "target_sequencer_start"
+WORK: Final = "target_work"
+READY: Final = "ready_ns"
 SYNCHRONIZE_CACHE: Final = (0x35, 0x91)
 READ: Final = (0x08, 0x28, 0xA8, 0x88)
 
@@ -39,15 +41,14 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     done = {name: column[rows] for name, column in done.items()}
     begun = {name: column[began[rows]] for name, column in begun.items()}
     end, key = done["time_ns"], done["command_key"]
-    group = number_of(done["connection"], done["ends"])
-    tid, there, taken = _taken(lower, begun, group, end)
+    tid, there, taken = _taken(lower, begun, end)
     none = np.zeros(len(rows), np.int64)
     pieces = Pieces(np.arange(len(rows)), tid, taken, _answered(lower, begun, end), none, key)
     serves = Serves(
         begin_ns=there,
         end_ns=end,
         key=done["itt"],
-        group=group,
+        group=number_of(done["connection"], done["ends"]),
         shared=none.astype(np.bool_),
         piece=np.arange(len(rows)),
         agent=none,
@@ -70,7 +71,7 @@ def _begins(begun: Columns, done: Columns) -> Ints:
     return np.where(mine & (at(begun["itt"], found) == done["itt"]), found, -1)
 
 
-def _taken(lower: Trace, begun: Columns, group: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
+def _taken(lower: Trace, begun: Columns, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
     """Who carries each command out, when the last of its data was there, and was taken up.
 
     A thread takes it up as it goes on for that data, or is done with another command. Where nothing
@@ -82,7 +83,7 @@ def _taken(lower: Trace, begun: Columns, group: Ints, end_ns: Ints) -> tuple[Int
         # Mostly it is no target: nobody's sleep is asked for.
         return end_ns, end_ns, end_ns
     window = whole(lower)
-    work = window.columns("target_work", "tid", "request_key")
+    work = window.columns(WORK, "tid", "request_key")
     tid, execute = taken_up(work, begun["command_key"], begun, end_ns)
     before = at(work["time_ns"], AsOf(work["tid"], work["time_ns"]).at_or_before(tid, execute - 1))
     before = np.maximum(before, _others(window.columns(BEGIN, "tid"), tid, begun, execute))
@@ -95,23 +96,29 @@ def _taken(lower: Trace, begun: Columns, group: Ints, end_ns: Ints) -> tuple[Int
     for_data = waited & (off >= begun["time_ns"])
     there = np.where(for_data, at(asleep.wake_ns, slept), at_once)
     taken = np.where(waited, on, at_once)
-    came = _came(window, begun, tid, group, execute)
+    came = _came(window, begun, tid, execute)
     slept_for_it = (slept >= 0) & (off <= came) & (came <= on)
     resumed = np.maximum(np.where(slept_for_it, on, came), before)
     return tid, np.where(came >= 0, came, there), np.where(came >= 0, resumed, taken)
 
 
-def _came(window: Window, begun: Columns, tid: Ints, group: Ints, execute_ns: Ints) -> Ints:
+def arrivals_of(window: Window) -> Columns:
+    """At which command who was, and when the last of its data came in; nothing, where that is not
+    told, as in recordings from before it was."""
+    if READY not in window.trace.points[WORK].fields:
+        return {}
+    return window.columns(WORK, "request_key", READY)
+
+
+def _came(window: Window, begun: Columns, tid: Ints, execute_ns: Ints) -> Ints:
     """When the last data of each command came in, that its thread had read to carry it out; -1: it
     is not told, or another thread did."""
-    if not len(window.trace.points[READY]):
+    told = arrivals_of(window)
+    if not told:
         return np.full(len(tid), -1)
-    work = window.columns("target_work", "request_key", "sequence")
-    found = AsOf(work["request_key"], work["time_ns"]).at_or_before(
-        begun["command_key"], execute_ns
-    )
-    seen = (at(work["time_ns"], found) == execute_ns) & (tid == begun["tid"])
-    came = came_in(window, group, at(work["sequence"], found), execute_ns)
+    last = AsOf(told["request_key"], told["time_ns"]).at_or_before(begun["command_key"], execute_ns)
+    came = at(told[READY], last)
+    seen = (at(told["time_ns"], last) == execute_ns) & (tid == begun["tid"]) & (came > 0)
     return np.where(seen, came, -1)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from iostrata.columns import Ints, at
 from iostrata.hops.carried import all_of, begun_of, carried
 from iostrata.hops.hop import Held, Link
-from iostrata.hops.nvme_tcp.serves import all_there, there_of
+from iostrata.hops.nvme_tcp.serves import all_there, asked_of, there_of
 from iostrata.stitch import Spans
 
 
@@ -21,9 +21,8 @@ def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
     if not len(serve):
         return serve, serve
     command = begun_of(link, serve, "nvmet_req_init", "request_key", "ready_ns")
-    data = all_of(link).columns("nvmet_data", "request_key", "ready_ns")
     begin = at(command.begun["time_ns"], command.first)
-    asked = all_there(data, command.key, begin, command.end_ns) >= 0
+    asked = all_there(asked_of(all_of(link)), command.key, begin, command.end_ns) >= 0
     asked &= command.first >= 0
     there = at(there_of(command.begun), command.first)
     times = link.clock.to_upper(there), link.clock.to_upper(begin)

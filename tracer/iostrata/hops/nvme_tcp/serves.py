@@ -17,13 +17,13 @@ from iostrata.hops.nvme_tcp.commands import (
 )
 from iostrata.hops.targets import places_of
 from iostrata.hops.workers import taken_up
-from iostrata.stitch import Columns, Pieces
+from iostrata.stitch import Columns, Pieces, Window
 from iostrata.trace import Trace
 
 
 def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
-    """A serve begins as the command is there, with all the data that was asked for; its piece, as a
-    worker begins to carry it out.
+    """A serve begins as the command is there, with all its data; its piece, as a worker begins to
+    carry it out.
 
     ``reads``: those that read, too.
     """
@@ -64,14 +64,22 @@ def there_of(begun: Columns) -> Ints:
     return np.where((ready > 0) & (ready < read), ready, read)
 
 
+def asked_of(window: Window) -> Columns:
+    """What is told of data that was asked for: in older recordings, of no other."""
+    told = "asked" in window.trace.points["nvmet_data"].fields
+    data = window.columns("nvmet_data", "request_key", "ready_ns", *["asked"] * told)
+    asked = np.flatnonzero(data["asked"]) if told else slice(None)
+    return {name: column[asked] for name, column in data.items()}
+
+
 def all_there(data: Columns, key: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
-    """Since when all the data of some commands is there, -1: it was not asked for.
+    """Since when all the data of some commands is there, -1: it came with them.
 
     ``data``: what is told of it as each is carried out.
     """
     found = AsOf(data["request_key"], data["time_ns"]).at_or_after(key, begin_ns)
     told, ready = at(data["time_ns"], found), at(data["ready_ns"], found)
-    there = np.where((ready > begin_ns) & (ready < told), ready, told)
+    there = np.where((ready > 0) & (ready < told), ready, told)
     return np.where((found >= 0) & (told <= end_ns), there, -1)
 
 
