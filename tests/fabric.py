@@ -44,7 +44,8 @@ class Costs:
 
     ``waits``: there, until a worker carries it out; half as long until one reads it. ``late``:
     complete there after its disk. ``r2t``: from the target's having the command until it had the
-    data that it asked for, as it had read it; 0: all went with the command.
+    data that it asked for, as it had read it; 0: all went with the command. ``trails``: then it may
+    have come later than the command.
     """
 
     queue: int = 700
@@ -57,10 +58,19 @@ class Costs:
     back: int = 50_000
     complete: int = 2_000
     r2t: int = 0
+    trails: int = 0
 
     @property
     def served(self) -> int:
-        return self.r2t + self.waits + self.begins + self.disk.queue + self.disk.device + self.late
+        return (
+            self.r2t
+            + self.trails
+            + self.waits
+            + self.begins
+            + self.disk.queue
+            + self.disk.device
+            + self.late
+        )
 
     @property
     def total(self) -> int:
@@ -71,7 +81,8 @@ class Costs:
         read = min(self.waits // 2, self.r2t)
         return Counter({
             f"{initiator}/block.Q2D": self.queue, f"{initiator}/initiator.submit": self.submit,
-            f"{target}/network.there": self.there, f"{target}/network.r2t": self.r2t - read,
+            f"{target}/network.there": self.there + self.trails,
+            f"{target}/network.r2t": self.r2t - read,
             f"{target}/target.queue": self.waits + read,
             f"{target}/target": self.begins + self.late, f"{target}/block.Q2D": self.disk.queue,
             f"{target}/device.{'flush' if flush else 'data'}": self.disk.device,
@@ -101,15 +112,16 @@ class Target(Machine):
         """A worker reads the command as it arrives, carries it out later, and is free again."""
         world, end = self.world, arrived + costs.served
         key = world.pointer("nvmet", arrived, end + 1)
-        data = arrived + costs.r2t
+        data = arrived + costs.r2t + costs.trails
         taken = data + costs.waits
         queued = taken + costs.begins
         command = {"request_key": key, "opcode": FLUSH if flush else WRITE, **wire}
         world.emit("nvmet_req_init", arrived + costs.waits // 2, worker, ready_ns=arrived,
                    **command)  # fmt: skip
         world.emit("nvmet_work", taken, worker, request_key=key)
-        if costs.r2t:
-            world.emit("nvmet_data", taken + 1, worker, request_key=key, ready_ns=data, asked=1)
+        if costs.r2t or costs.trails:
+            told = {"request_key": key, "ready_ns": data, "asked": int(costs.r2t > 0)}
+            world.emit("nvmet_data", taken + 1, worker, **told)
         if flush:
             self._flush(queued, costs.disk, worker)
         else:
