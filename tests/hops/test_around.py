@@ -41,6 +41,8 @@ FALLOCATE = 18
 WORKERS = 580
 WRITES = 12
 LOGGED = 7
+COPY, SECOND = 88, 3_000_000
+"""Another file of the host's, and where on its disk that is."""
 O_WRONLY, O_APPEND, O_DIRECT = 0o1, 0o2000, 0o40000
 COSTS = Costs(client=3_000, disk=Request(device=60_000, scheduler=None))
 
@@ -105,16 +107,32 @@ class Around(Local):
         self.spent["host/image.allocate"] += self.spent.pop("host/syscall")
         return done
 
+    def copy(self, now: int, offset: int) -> int:
+        """The same to the same place of another file, as to a mirror."""
+        request = Request(queue=400, scheduler=None, device=70_000, sector=SECOND + offset // 512)
+        return self._call(now, PWRITEV, lambda worker: worker.data(request), offset, 8192, COPY)
+
+    def sync_copy(self, now: int, offset: int) -> int:
+        return self._call(now, FDATASYNC, lambda worker: worker.flush(), inode=COPY)
+
+    def backup(self, now: int, offset: int) -> int:
+        """What was in that cluster, to another file."""
+        place = offset - offset % CLUSTER
+        request = Request(queue=400, scheduler=None, device=80_000, sector=SECOND + place // 512,
+                          size=CLUSTER)  # fmt: skip
+        return self._call(now, PWRITEV, lambda worker: worker.data(request), place, CLUSTER, COPY)
+
     def _call(self, now: int, call: int, does: Callable[[Worker], None], place: int = 0,
-              size: int = 0) -> int:  # fmt: skip
+              size: int = 0, inode: int = 0) -> int:  # fmt: skip
         self.calls += 1
-        worker = Worker(self.host, WORKERS + self.calls % 8, HOST_DISK, now, inode=self.image)
+        inode = inode or self.image
+        worker = Worker(self.host, WORKERS + self.calls % 8, HOST_DISK, now, inode=inode)
         self.host.emit("thread", 1, worker.tid, tgid=self.vmm, subject_tid=worker.tid, kind=4,
                        comm=b"worker")  # fmt: skip
         worker.cpu(700)
         does(worker)
         worker.cpu(400)
-        self.host.emit("syscall", worker.now, worker.tid, enter_ns=now, inode=self.image,
+        self.host.emit("syscall", worker.now, worker.tid, enter_ns=now, inode=inode,
                        dev=HOST_DISK, offset_bytes=place, size_bytes=size, tgid=self.vmm,
                        result=size if call == PWRITEV else 0, open_flags=0o40000,
                        call=call)  # fmt: skip
@@ -308,6 +326,38 @@ def test_room_for_another_cluster_is_not_waited_for(tmp_path: Path) -> None:
     for one in (writer, beside):
         for account, true in zip(mine[one.tid], one.truth, strict=True):
             assert account.get("host/image.allocate", 0) == true["host/image.allocate"]
+
+
+@pytest.mark.parametrize("by", ["mirror", "backup"])
+def test_what_is_written_to_another_file_for_a_write(by: str, tmp_path: Path) -> None:
+    """A mirror has each write behind the disk's own file, a backup what was there before it."""
+    chain = Around()
+    writer = chain.writer()
+    for number in range(2 * WRITES):
+        copied = number >= WRITES
+        chain.behind = [chain.copy] if copied and by == "mirror" else []
+        chain.before = [chain.backup] if copied and by == "backup" else []
+        chain.durable_write(writer, number * CLUSTER, COSTS)
+    truths = [qualified(account) for account in writer.truth]
+    assert len({true["host/device.data"] for true in truths}) == 2
+    breakdown = holds(chain, truths, tmp_path)
+    (told,) = breakdown.quality.virtual
+    assert told.startswith(f"guest: {WRITES} of its writes waited for QEMU to copy")
+
+
+@pytest.mark.parametrize("slower", ["disk", "mirror"])
+def test_a_mirror_of_a_disk_without_a_write_cache(slower: str, tmp_path: Path) -> None:
+    """All writes are mirrored, and durable in both files: whichever was taken for the disk."""
+    chain = Around()
+    chain.flags |= FUA
+    chain.behind = [chain.sync, chain.copy, chain.sync_copy]
+    writer = chain.writer()
+    costs = LATE if slower == "disk" else COSTS
+    for number in range(WRITES):
+        chain.durable_write(writer, number * CLUSTER, costs)
+    truths = [qualified(account) for account in writer.truth]
+    assert all(true["host/device.flush"] == 80_000 for true in truths)
+    holds(chain, truths, tmp_path)
 
 
 def test_where_only_the_host_is_recorded(tmp_path: Path) -> None:

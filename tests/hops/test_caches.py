@@ -22,6 +22,7 @@ SYNCER, FLUSHER = 590, 591
 WRITES = 10
 DEVICE, FLUSH = 200_000, 40_000
 SECTORS = 16
+COPY, COPIED_NS = 88, 120_000
 
 
 @dataclass
@@ -73,9 +74,31 @@ class Writeback(Local):
         return waited
 
 
+@dataclass
+class Mirrored(Writeback):
+    """Each write goes to another file as well, which takes longer and is never synced."""
+
+    def carried_out(self, enter: int, offset: int, costs: Costs, account: Counter[str]) -> int:
+        begin = super().carried_out(enter, offset, costs, account) + 5_000
+        self.host.emit("syscall", begin + COPIED_NS, 509 + self.asked % 8, enter_ns=begin,
+                       inode=COPY, dev=HOST_DISK, offset_bytes=offset, size_bytes=8192,
+                       result=8192, tgid=self.vmm, open_flags=0, call=PWRITE64)  # fmt: skip
+        account["host/syscall"] += COPIED_NS
+        return begin + COPIED_NS
+
+
 @pytest.mark.parametrize("early", [0, 50_000, 150_000])
 def test_a_flush_waits_for_what_a_kernel_worker_writes_back(early: int, tmp_path: Path) -> None:
-    chain = Writeback()
+    flushes(Writeback(), early, tmp_path)
+
+
+def test_a_flush_of_a_disk_with_a_mirror_that_is_slower(tmp_path: Path) -> None:
+    """Both files have all that it writes: its syncs tell which of them the disk is."""
+    for account in flushes(Mirrored(), 0, tmp_path):
+        assert account["host/syscall"] == pytest.approx(9_000 + COPIED_NS + 1_100, abs=300)
+
+
+def flushes(chain: Writeback, early: int, tmp_path: Path) -> list[dict[str, int]]:
     writer, waited = chain.writer(), []
     for number in range(WRITES):
         writer.enter()
@@ -92,7 +115,9 @@ def test_a_flush_waits_for_what_a_kernel_worker_writes_back(early: int, tmp_path
         writer.now += 10_000
     breakdown = found(chain, tmp_path)
     assert not breakdown.residual_ns.any()
-    for account, device in zip(only_thread(breakdown), waited, strict=True):
+    mine = only_thread(breakdown)
+    for account, device in zip(mine, waited, strict=True):
         assert account["host/device.data"] == pytest.approx(device, abs=300)
         assert account["host/device.flush"] == pytest.approx(FLUSH, abs=300)
         assert account["host/vmm.complete"] <= 30_000 + 20_000 + 300
+    return mine

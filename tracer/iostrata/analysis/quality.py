@@ -16,6 +16,7 @@ from iostrata.analysis.carried import carried
 from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
+from iostrata.analysis.copying import copying
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts, stops
 from iostrata.analysis.left_out import bounds_of, unseen_asks
@@ -197,7 +198,8 @@ def _virtual(path: Path) -> Iterator[str]:
         link = hosts.get(member.trace.machine)
         yield from (where + line for line in stolen(member.trace, link))
         if link:
-            yield from (where + line for line in (*placed(link), *halts(link), *stops(link)))
+            told = (*placed(link), *halts(link), *stops(link), *copying(link))
+            yield from (where + line for line in told)
 
 
 def _type(file_system: str) -> str:

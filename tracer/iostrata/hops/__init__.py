@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines and what one does for the other, to spans of the write that asked."""
 
+from iostrata.hops.around import copied
 from iostrata.hops.aside import beside
 from iostrata.hops.connections import readdressed
 from iostrata.hops.evidence import Witnesses
@@ -14,6 +15,6 @@ from iostrata.hops.virtio import UNKNOWN_VCPU, vcpus_of
 
 __all__ = [
     "HOPS", "READ_MARK", "UNKNOWN_VCPU", "Graph", "Hop", "Lifted", "Link", "Node", "View",
-    "Witnesses", "beside", "graph_of", "lift", "place_of", "readdressed", "units_of_served",
-    "vcpus_of",
+    "Witnesses", "beside", "copied", "graph_of", "lift", "place_of", "readdressed",
+    "units_of_served", "vcpus_of",
 ]  # fmt: skip

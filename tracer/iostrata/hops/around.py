@@ -4,7 +4,8 @@
 Before it writes the data of a guest, or of a client of qemu-nbd, it may have to make room for it in
 the image (fallocate), and to write the image's tables and make them durable. Behind the data comes
 a sync, where the write has to be durable once it is complete: it says so itself (FUA), or its disk
-has no write cache. None of that has a key.
+has no write cache. None of that has a key. And while QEMU copies a disk elsewhere, a write has to
+wait until what is there was copied (a backup), or until it was written there, too (a mirror).
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of, order_of, overlapping
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Ints,
+    at,
+    changes,
+    columns_of,
+    distinct,
+    one_of,
+    order_of,
+    overlapping,
+)
 from iostrata.hops.hop import READ_MARK, Asks, Link, Pairs
 from iostrata.hops.match import ROUNDING_NS, SINCE_EVER
 from iostrata.hops.processes import ROOM_KEY, ROOM_MARK, durable_by
@@ -63,6 +75,7 @@ def completed(link: Link, processes: Ints, unasked: bool = False) -> Pairs:
         durable |= _synced_unasked(link, own.where(~durable), own.ask)
     synced = own.where(durable & ~_by_itself(link, processes, own.ask))
     parts = [*_made_durable(link, synced), *_room(link, own), *_tables(link, own)]
+    parts += _copies(link, own, durable)
     more = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     ask, serve, since = (
         np.concatenate([known, new])
@@ -188,6 +201,64 @@ def _tables(link: Link, own: _Own) -> Iterator[Tied]:
         alone = _alone(link, own.ask[row], serve)
         row, serve = row[alone], serve[alone]
     yield own.ask[row], serve, np.full(len(row), SINCE_EVER)
+
+
+def _copies(link: Link, own: _Own, durable: NDArray[np.bool_]) -> Iterator[Tied]:
+    """What was written of the data's place to a file that is none of these disks: by a backup
+    before the data, and by a mirror behind it; and what made that durable, where it has to be.
+
+    A mirror that no write waits for copies more at once, and later.
+    """
+    serves, none = link.serves, np.zeros(len(own.ask), np.int64)
+    others = ~one_of(serves.group, distinct(serves.group[link.pairs.serve]))
+    others &= one_of(serves.agent, link.agents) & ((serves.group & READ_MARK) == 0)
+    data = np.flatnonzero(others & ~serves.shared & (serves.size_bytes > 0))
+    row, place = overlapping(
+        none, own.begin_ns, own.end_ns,
+        np.zeros(len(data), np.int64), link.begin_ns[data], link.end_ns[data],
+    )  # fmt: skip
+    ask, serve = own.ask[row], data[place]
+    begin, until = _range(link.asks, ask)
+    first, last = _range(serves, serve)
+    backed = (first < until) & (last > begin)
+    backed &= link.end_ns[serve] <= own.first_ns[row] + ROUNDING_NS
+    mirrored = (first >= begin) & (last <= until)
+    mirrored &= link.begin_ns[serve] >= own.last_ns[row] - ROUNDING_NS
+    mirrored &= link.end_ns[serve] <= own.end_ns[row] + ROUNDING_NS
+    syncs = np.flatnonzero(others & serves.flush)
+    for some, since, before in (
+        (backed, np.full(len(own.ask), SINCE_EVER), own.first_ns),
+        (mirrored, own.last_ns, own.end_ns),
+    ):
+        mine, copy = row[some], serve[some]
+        yield own.ask[mine], copy, since[mine]
+        mine, copy = mine[durable[mine]], copy[durable[mine]]
+        synced, sync = _meanwhile(
+            link, syncs, serves.group[copy], link.end_ns[copy], before[mine]
+        )  # fmt: skip
+        behind = link.begin_ns[sync] >= link.end_ns[copy[synced]] - ROUNDING_NS
+        behind &= link.end_ns[sync] <= before[mine[synced]] + ROUNDING_NS
+        mine, sync = mine[synced[behind]], sync[behind]
+        yield own.ask[mine], sync, since[mine]
+
+
+def _range(table: Asks | Serves, rows: Ints) -> tuple[Ints, Ints]:
+    """Its begin and its end."""
+    begin = table.offset_bytes[rows]
+    return begin, begin + table.size_bytes[rows]
+
+
+def copied(link: Link) -> int:
+    """How many writes waited for what was written to a file that is not their disk's."""
+    asks, serves, pairs = link.asks, link.serves, link.pairs
+    data = ~asks.shared[pairs.ask] & ~serves.shared[pairs.serve]
+    ask, group = pairs.ask[data], serves.group[pairs.serve[data]]
+    ways, way, count = np.unique(
+        np.stack([asks.group[ask], group]), axis=1, return_inverse=True, return_counts=True
+    )
+    order = order_of(ways[0], -count)
+    other = order[~changes(ways[0][order])]
+    return len(distinct(ask[one_of(way.reshape(-1), other)]))
 
 
 def _alone(link: Link, ask: Ints, serve: Ints) -> NDArray[np.bool_]:

@@ -120,9 +120,9 @@ class _Candidate:
     fits: Matched
 
     @cached_property
-    def votes(self) -> list[tuple[int, int, int, int]]:
-        """Group of asks, group of serves, how many of the asks were found there, and how much
-        longer these were."""
+    def votes(self) -> list[tuple[int, int, int, int, bool]]:
+        """Group of asks, group of serves, how many of the asks were found there, how much longer
+        these were, and whether only the one was flushed, and the other never synced."""
         ask, serve = self.fits
         rows = np.stack([self.asks.group[ask], self.serves.group[serve], ask], axis=1)
         rows, first = np.unique(rows, axis=0, return_index=True)
@@ -130,8 +130,10 @@ class _Candidate:
         loose_ns = np.zeros(len(pairs), np.int64)
         np.add.at(loose_ns, row, self._loose_ns(ask[first], serve[first]))
         asked = self._asked()
+        flushed = {*distinct(self.asks.group[self.asks.shared]).tolist()}
+        synced = {*distinct(self.serves.group[self.serves.shared]).tolist()}
         return [
-            (upper, lower, votes, longer_ns)
+            (upper, lower, votes, longer_ns, upper in flushed and lower not in synced)
             for (upper, lower), votes, longer_ns in zip(
                 pairs.tolist(), count.tolist(), (loose_ns // count).tolist(), strict=True
             )
@@ -232,9 +234,9 @@ def _tied(hop: Hop, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candida
     """Each group of asks goes where most of it was found; clocks that nothing contradicts count
     double. The last: groups that may as well have gone elsewhere."""
     votes = _alike([
-        Vote(_weight(one, count), loose_ns, number, upper, lower, count)
+        Vote(_weight(one, count), unsynced, loose_ns, number, upper, lower, count)
         for number, one in enumerate(candidates)
-        for upper, lower, count, loose_ns in one.votes
+        for upper, lower, count, loose_ns, unsynced in one.votes
     ], candidates)  # fmt: skip
     doubts = _doubts(hop, votes, candidates)
     taken: set[tuple[object, ...]] = set()
@@ -260,7 +262,7 @@ def _weight(one: _Candidate, count: int) -> int:
 def _alike(votes: Sequence[Vote], candidates: Sequence[_Candidate]) -> list[Vote]:
     """Of each group of asks, votes of nearly the most weight have it: then that which leaves the
     least of the asks' time to the way is first. What a quick disk of a mirror served lies within
-    what its slow one was asked, too."""
+    what its slow one was asked, too. A file that a hypervisor mirrors a disk to is not synced."""
     most: dict[tuple[str, int], int] = defaultdict(int)
     asker = [(candidates[vote.number].upper.machine, vote.upper) for vote in votes]
     for vote, group in zip(votes, asker, strict=True):

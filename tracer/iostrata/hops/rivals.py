@@ -32,11 +32,13 @@ class Told:
 
 @dataclass(frozen=True, order=True)
 class Vote:
-    """The first is the surest. ``weight``: what it counts, negative; ``loose_ns``: how much longer
+    """The first is the surest. ``weight``: what it counts, negative; ``unsynced``: nothing has
+    made the one durable, of which the other was asked to be; ``loose_ns``: how much longer
     asks were than what serves them; ``number``: of the candidate; ``upper``, ``lower``: groups of
     asks and of serves; ``count``: asks of the one that were found among the other."""
 
     weight: int
+    unsynced: bool
     loose_ns: int
     number: int
     upper: int
