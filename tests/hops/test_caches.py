@@ -98,21 +98,42 @@ def test_a_flush_of_a_disk_with_a_mirror_that_is_slower(tmp_path: Path) -> None:
         assert account["host/syscall"] == pytest.approx(9_000 + COPIED_NS + 1_100, abs=300)
 
 
-def flushes(chain: Writeback, early: int, tmp_path: Path) -> list[dict[str, int]]:
-    writer, waited = chain.writer(), []
+def test_a_flush_of_a_disk_that_was_moved_to_another_file(tmp_path: Path) -> None:
+    """From then on nothing of it is followed: not its writes, nor what its flushes wait for."""
+    chain = Writeback()
+    writer = chain.writer()
+    moved = WRITES - 3
     for number in range(WRITES):
-        writer.enter()
-        writer.cpu(1_000)
-        chain.data(writer, number * 8192, Costs())
-        writer.cpu(1_000)
-        writer.leave("pwrite64", result=8192, size=8192)
-        writer.now += 200_000
-        writer.enter()
-        writer.cpu(1_000)
-        waited.append(chain.flushed(writer, early, SECTORS * number))
-        writer.leave("fdatasync")
-        writer.finish()
-        writer.now += 10_000
+        if number == moved:
+            chain.image = COPY
+        written_and_synced(chain, writer, number)
+    mine = only_thread(found(chain, tmp_path))
+    for number, account in enumerate(mine):
+        assert ("host/unfollowed" in account) == (number >= moved)
+        if number >= moved:
+            assert not any(row.startswith("host/vmm") for row in account)
+
+
+def written_and_synced(chain: Writeback, writer: Writer, number: int, early: int = 0) -> int:
+    """How long the sync waited for the data."""
+    writer.enter()
+    writer.cpu(1_000)
+    chain.data(writer, number * 8192, Costs())
+    writer.cpu(1_000)
+    writer.leave("pwrite64", result=8192, size=8192)
+    writer.now += 200_000
+    writer.enter()
+    writer.cpu(1_000)
+    waited = chain.flushed(writer, early, SECTORS * number)
+    writer.leave("fdatasync")
+    writer.finish()
+    writer.now += 10_000
+    return waited
+
+
+def flushes(chain: Writeback, early: int, tmp_path: Path) -> list[dict[str, int]]:
+    writer = chain.writer()
+    waited = [written_and_synced(chain, writer, number, early) for number in range(WRITES)]
     breakdown = found(chain, tmp_path)
     assert not breakdown.residual_ns.any()
     mine = only_thread(breakdown)

@@ -16,7 +16,7 @@ from tests.chain import Chain, drawn
 from tests.stitch.test_chain import analysed, only_thread, qualified, summed
 from tests.synthetic import Clock, clock
 
-SECOND = 1_000_000_000
+MS, SECOND = 1_000_000, 1_000_000_000
 WRITES = 300
 HALTED = WRITES // 3 * SECOND // 20
 BELOW = ("host/", "server/")
@@ -40,6 +40,11 @@ def wandering(ppm: int) -> Clock:
 
 
 def written(guest: Clock, halt_ns: int, directory: Path) -> tuple[Breakdown, list[dict[str, int]]]:
+    chain, truths = writes(guest, halt_ns)
+    return analysed(chain, directory), truths
+
+
+def writes(guest: Clock, halt_ns: int) -> tuple[Chain, list[dict[str, int]]]:
     random = Random(halt_ns)
     chain = Chain((guest, clock(3600 * SECOND, 20), clock(0, -7)))
     writer = chain.writer()
@@ -48,7 +53,7 @@ def written(guest: Clock, halt_ns: int, directory: Path) -> tuple[Breakdown, lis
         writer.now = max(writer.now, number * SECOND // 20 + random.randrange(SECOND // 25) + moved)
         sector = random.randint(1, 12) * 16
         chain.durable_write(writer, sector * 512, drawn(random, sector))
-    return analysed(chain, directory), [qualified(account) for account in writer.truth]
+    return chain, [qualified(account) for account in writer.truth]
 
 
 @pytest.mark.parametrize("halt_ns", [SECOND // 100, 2 * SECOND, 60 * SECOND])
@@ -69,6 +74,40 @@ def test_what_it_asked_at_another_time_of_its_clock_is_not_followed(
         assert summed(rows) == pytest.approx(summed(truth), abs=100)
     assert found.quality.unfollowed == WRITES - followed
     assert WRITES // 3 - 2 <= followed < WRITES
+
+
+def test_what_its_cpus_did_at_another_time_of_its_clock_is_not_its_own(tmp_path: Path) -> None:
+    """Its virtual CPU was out of guest mode all the while, and each 7 ms for one. By a clock that
+    does not hold any more, that was while it wrote."""
+    halt_ns = 2 * SECOND
+    chain, truths = writes(standing_still(halt_ns), halt_ns)
+    sampled(chain, standing_still(halt_ns), halt_ns)
+    chain.exit(HALTED, HALTED + halt_ns)
+    for number in range(3 * SECOND // (7 * MS)):
+        begin = HALTED + halt_ns + number * 7 * MS
+        chain.exit(begin, begin + MS)
+    breakdown = analysed(chain, tmp_path / "recording")
+    strayed = 0
+    for truth, rows in zip(truths, only_thread(breakdown), strict=True):
+        if "host/unfollowed" in rows:
+            strayed += 1
+            below = {row for row in rows if row.startswith(BELOW)}
+            assert below == {"host/unfollowed"}
+            assert rows["guest/syscall"] == truth["guest/syscall"]
+    assert WRITES // 3 - 2 <= strayed < WRITES
+    places = {group.name: group.count for group in summarise(breakdown, "vcpu_placement").groups}
+    assert places == {"virtual CPU 0 on CPU 0": WRITES - strayed, "unknown": strayed}
+
+
+def sampled(chain: Chain, guest: Clock, halt_ns: int) -> None:
+    """The guest's own clock beside its CPUs' counter, each second that it runs."""
+    chain.guest.builder.env["clocksource"] = "kvm-clock"
+    for number in range(20):
+        true_ns = SECOND // 2 + number * SECOND
+        if not HALTED <= true_ns < HALTED + halt_ns:
+            time_ns = guest(true_ns)
+            chain.guest.builder.add("clock_sample", time_ns=time_ns, boottime_ns=time_ns,
+                                    tsc=int(true_ns * 2.6), width_ns=200)  # fmt: skip
 
 
 def test_what_was_not_found_on_the_host_is_not_said_to_be_below_it(tmp_path: Path) -> None:

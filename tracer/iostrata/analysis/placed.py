@@ -172,6 +172,7 @@ class Placements:
         call = AsOf(calls["tid"], calls["time_ns"]).at_or_before(tid, end_ns)
         own_cpu = np.where(at(calls["time_ns"], call) == end_ns, at(calls["cpu"], call), -1)
         vcpu = at(self._vcpus, np.where(own_cpu < len(self._vcpus), own_cpu, -1))
+        vcpu = np.where(link.is_right(end_ns), vcpu, -1)
         row = AsOf(entries.vcpu, entries.since_ns).at_or_before(vcpu, link.clock.to_lower(end_ns))
         return np.where(row >= 0, vcpu << CPU_BITS | at(entries.cpu, row), -1)
 

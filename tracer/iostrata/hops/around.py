@@ -29,7 +29,7 @@ from iostrata.columns import (
     order_of,
     overlapping,
 )
-from iostrata.hops.hop import READ_MARK, Asks, Link, Pairs
+from iostrata.hops.hop import READ_MARK, Asks, Link, Pairs, Serves
 from iostrata.hops.match import ROUNDING_NS, SINCE_EVER
 from iostrata.hops.processes import ROOM_KEY, ROOM_MARK, durable_by
 from iostrata.layers import RANK, STACK

@@ -15,10 +15,12 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.clock import SAME, Alignment, Intervals, align
-from iostrata.columns import Ints, distinct, order_of
-from iostrata.hops.hop import Asks, Hop, Link, Node, Serves
+from iostrata.columns import AsOf, Ints, at, distinct, order_of
+from iostrata.hops.halted import astray, right_of
+from iostrata.hops.hop import READ_MARK, Asks, Hop, Link, Node, Pairs, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
 from iostrata.hops.names import Way, told_apart
 from iostrata.hops.registry import HOPS
@@ -288,6 +290,8 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
     rivals = [one.shift(replace(clock, line=line)) for line in clock.rivals]
     pairs = match(asks, serves, one.times, ties, clock.slack, rivals, contested)
     pairs = pairs.without(np.isin(asks.group, doubted))
+    if right := right_of(one.upper, asks, pairs):
+        pairs = pairs.where(~astray(right, asks.begin_ns, asks.end_ns)[pairs.ask])
     lost = np.setdiff1d(asks.group[~asks.shared], ties.upper)
     link = Link(
         hop=one.hop,
@@ -301,11 +305,27 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
         pairs=pairs,
         agents=distinct(serves.agent[pairs.serve]),
         bypassed=lost if one.hop.skips else lost[:0],
+        untold=_untold(asks, pairs),
+        right=right,
     )
     link = replace(link, pairs=one.hop.completed(link))
     if not one.hop.reads:
         return link
     return replace(link, lower=replace(link.lower, reads=one.hop.read(link)))
+
+
+def _untold(asks: Asks, pairs: Pairs) -> NDArray[np.bool_]:
+    """Which flushes found nothing that was synced, as the write before them was found nowhere: both
+    were another file's, or are at no time of the lower machine's."""
+    writes = ~asks.shared & pairs.crossing & ((asks.group & READ_MARK) == 0)
+    keyed, shared = np.flatnonzero(writes), np.flatnonzero(asks.shared & pairs.crossing)
+    nowhere = (~np.isin(keyed, pairs.ask)).astype(np.int64)
+    last = AsOf(asks.group[keyed], asks.end_ns[keyed]).at_or_before(
+        asks.group[shared], asks.begin_ns[shared]
+    )
+    untold = np.zeros(len(asks), np.bool_)
+    untold[shared] = (at(nowhere, last) > 0) & ~np.isin(shared, pairs.ask)
+    return untold
 
 
 def _keyed(found: Asks | Serves) -> Intervals:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.clock import Alignment
-from iostrata.columns import AsOf, Ints, at, changes, order_of, ranges
+from iostrata.columns import AsOf, Ints, Union, at, changes, order_of, ranges
 from iostrata.hops.aside import with_others_beside
 from iostrata.hops.route import Streams, Ways
 from iostrata.model import NotObserved
@@ -113,6 +113,11 @@ class Pairs:
     crossing: NDArray[np.bool_]
     ambiguous: NDArray[np.bool_]
 
+    def where(self, kept: NDArray[np.bool_]) -> Pairs:
+        """Some of the pairs."""
+        ask, serve, since_ns = (column[kept] for column in (self.ask, self.serve, self.since_ns))
+        return Pairs(ask, serve, since_ns, self.crossing, self.ambiguous)
+
     def without(self, asks: NDArray[np.bool_]) -> Pairs:
         """Some asks left untied, because what is tied to them may be another's."""
         kept = ~asks[self.ask]
@@ -145,8 +150,9 @@ class Link:
 
     ``begin_ns``, ``end_ns``: of the serves, in the upper's clock. ``agents``: the
     processes that served any of the asks. ``bypassed``: groups of asks of which the
-    lower machine saw nothing, although others came to it. ``ways``: None: nothing tells which
-    parts the way has.
+    lower machine saw nothing, although others came to it. ``untold``: of each ask without a key,
+    whether it is as little followed as what it was for. ``right``: when, by the upper's clock, the
+    two clocks' relation is, None: always. ``ways``: None: nothing tells which parts the way has.
     """
 
     hop: Hop
@@ -160,6 +166,8 @@ class Link:
     pairs: Pairs
     agents: Ints
     bypassed: Ints
+    untold: NDArray[np.bool_]
+    right: Union | None = None
     ways: Ways | None = None
 
     def ask_of(self, asked: Asked) -> Ints:
@@ -216,6 +224,13 @@ class Link:
     def crosses(self, ask: Ints) -> NDArray[np.bool_]:
         """Whether each of some rows of the asks (-1: none) reaches the lower machine."""
         return (ask >= 0) & self.pairs.crossing[ask]
+
+    def is_right(self, time_ns: Ints) -> NDArray[np.bool_]:
+        """At which of some times of the upper machine's clock the relation of the two is."""
+        if self.right is None:
+            return np.ones(len(time_ns), np.bool_)
+        found: NDArray[np.bool_] = self.right.within(time_ns, time_ns + 1) > 0
+        return found
 
     def meanwhile(self, begin_ns: int, end_ns: int) -> Window:
         """The lower machine's events of a time of its own."""

@@ -31,6 +31,7 @@ from iostrata.columns import (
 )
 from iostrata.hops.furthest import Furthest
 from iostrata.hops.graph import Graph
+from iostrata.hops.halted import kept
 from iostrata.hops.hop import Context, Held, Link, Node
 from iostrata.layers import LAYERS, RANK, STACK, Depth
 from iostrata.stitch import (
@@ -258,7 +259,7 @@ class _Lifting:
         """Adds what kept this machine's pieces from running."""
         context = link.hop.context(link, window)
         if context is not None:
-            self.extend(self._numbered(context, link), link.lower.place)
+            self.extend(kept(link.right, self._numbered(context, link)), link.lower.place)
 
     def _numbered(self, context: Context, link: Link) -> Spans:
         """The spans of a context by number, which are looked up from then on."""
@@ -297,7 +298,8 @@ class _Lifting:
             begin = np.maximum(asking.begin_ns[row], since)
             edges = Edges(serve, asking.owner[row], begin, until[row])
             self._served(link, edges)
-        lost = (last < 0) & (~link.asks.shared | link.pairs.ambiguous)[ask]
+        nowhere = ~link.asks.shared | link.pairs.ambiguous | link.untold
+        lost = (last < 0) & nowhere[ask]
         self.missing(asking.owner[(last < 0) if link.hop.unkeyed else lost])
         # What nothing was found of takes the time that its asker waited for it.
         rank = np.full(np.count_nonzero(lost), RANK["unfollowed"], np.int16)

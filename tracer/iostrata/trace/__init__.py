@@ -31,7 +31,7 @@ from iostrata.trace.read import Trace, read_trace
 from iostrata.trace.redact import redact_trace
 from iostrata.trace.stream import RECORDER_CPU
 from iostrata.trace.subvolumes import inode_numbers, untold_subvolumes
-from iostrata.trace.wallclock import halted_ns, realtime_of, suspended_ns
+from iostrata.trace.wallclock import halted_ns, halts_of, realtime_of, suspended_ns
 from iostrata.trace.write import block_fact, with_fields, write_trace
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
     "RECORDER_CPU", "UNKNOWN_POINT", "UNSEEN_CALLS", "BlockDevice", "Clock", "CpuPlace", "Echo",
     "Exchange", "Extent", "Facts", "File", "FileNames", "Follower", "Mount", "Points",
     "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
-    "count", "dump", "echo_lines", "file_names", "halted_ns", "inode_numbers", "is_trace_file",
-    "layout", "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of",
-    "redact_trace", "suspended_ns", "untold_subvolumes", "with_fields", "write_trace",
-    "write_whole",
+    "count", "dump", "echo_lines", "file_names", "halted_ns", "halts_of", "inode_numbers",
+    "is_trace_file", "layout", "open_regular", "parse_mount", "read_small", "read_trace",
+    "realtime_of", "redact_trace", "suspended_ns", "untold_subvolumes", "with_fields",
+    "write_trace", "write_whole",
 ]  # fmt: skip

@@ -51,18 +51,24 @@ def suspended_ns(trace: Trace) -> int:
 
 def halted_ns(trace: Trace) -> int:
     """For how long a hypervisor halted the machine meanwhile, give or take what a sample took; 0:
-    that is not known, or it did not.
+    that is not known, or it did not."""
+    return sum(ns for _, _, ns in halts_of(trace))
+
+
+def halts_of(trace: Trace) -> list[tuple[int, int, int]]:
+    """Each halt of a machine by its hypervisor: two times of its clock between which it was, and
+    for how long, give or take what a sample took. None: that is not known, or there was none.
 
     It has the machine's clock stand still then, in all its forms, and its CPUs' counter go on. Of a
     clock that is that counter, or no hypervisor's, this tells nothing.
     """
     if trace.env.get("clocksource") != HALTING:
-        return 0
+        return []
     columns = trace.points["clock_sample"].columns("time_ns", "tsc", "width_ns")
     at, counter, width = (columns[name].astype(np.int64) for name in columns)
     passed, counted = np.diff(at), np.diff(counter)
     if len(passed) < FEWEST or (counted <= 0).any() or suspended_ns(trace):
-        return 0
+        return []
     missing = counted * np.median(passed / counted) - passed
-    least = SUSPENDED_NS + width[:-1] + width[1:] + PACE * passed
-    return int(missing[missing > least].sum())
+    rows = np.flatnonzero(missing > SUSPENDED_NS + width[:-1] + width[1:] + PACE * passed)
+    return [(int(at[row]), int(at[row + 1]), int(missing[row])) for row in rows.tolist()]
