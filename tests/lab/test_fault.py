@@ -93,6 +93,16 @@ def test_what_cannot_happen_is_an_error(machine: RunningMachine) -> None:
         begun()
 
 
+def test_why_it_did_not_happen_is_told_before_what_came_of_that(machine: RunningMachine) -> None:
+    def fetched() -> None:
+        with impending(fault("date"), machine, machine, nested=False) as begun:
+            begun()
+            raise FileNotFoundError("trace")
+
+    with pytest.raises(LabError, match="machine local: it has no port"):
+        fetched()
+
+
 @pytest.mark.usefixtures("ran")
 def test_a_machine_is_halted_and_goes_on(tmp_path: Path) -> None:
     script = "import time; [(print(1, flush=True), time.sleep(0.01)) for _ in range(20)]"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
+from iostrata.errors import IostrataError
 from iostrata.lab.machine import RunningMachine
 from iostrata.lab.scenario import Fault
 
@@ -45,7 +46,15 @@ def impending(
         strike.until_ns = _clock_ns(writes)
 
     with ThreadPoolExecutor(1) as thread:
-        yield (strike := Strike(happen, thread))
+        strike = Strike(happen, thread)
+        try:
+            yield strike
+        except (IostrataError, OSError) as error:
+            # That may have come of it.
+            for each in strike.happening:
+                if own := each.exception():
+                    raise own from error
+            raise
     struck.close()
     writes.close()
     for each in strike.happening:
