@@ -15,6 +15,8 @@
 
 /* A kernel thread has ceased to help after so many runs without being of use. */
 #define USELESS_RUNS 200
+#define TASKFIN_ 0x5f6e69666b736174 /* "taskfin_" */
+#define LIBRBD 0x64627262696c       /* "librbd" */
 
 /* Whether sched_switch says the state that prev leaves in (since Linux
  * fa2c3254d7cf, in v5.18); set by the recorder. */
@@ -436,6 +438,21 @@ int wakeup_exec(__u64 *ctx)
 	return 0;
 }
 
+/* Whether a process of the workload has Ceph's librbd do what it asks of a disk, which takes no
+ * system call: a thread of that library's gets its name (TaskFinisher of librbd/TaskFinisher.h). */
+static __always_inline bool has_librbd(struct task_struct *task, const char *name)
+{
+	const struct thread *first = thread_of(task->tgid);
+	const __u64 *words = (const __u64 *)name;
+
+	if (words[0] != TASKFIN_ || words[1] != LIBRBD)
+		return false;
+	if (first)
+		return first->kind <= THREAD_TARGET;
+	return filter.duties & DUTY_BIT(workload) && !filter.tree && comm_matches() &&
+	       cgroup_matches();
+}
+
 /* Itself or a program that it executes: what is recorded of it from now on is of that name.  The
  * task still has the old one here. */
 SEC("tp_btf/task_rename")
@@ -443,8 +460,12 @@ int wakeup_rename(__u64 *ctx)
 {
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 	struct thread *thread = thread_of(task->pid);
+	char name[sizeof(task->comm)] = {};
 	union event *e;
 
+	bpf_probe_read_kernel_str(name, sizeof(name), (const void *)ctx[1]);
+	if (has_librbd(task, name))
+		not_seen(UNSEEN_LIBRBD, 0);
 	/* Who has made no call yet is announced by its name at the first one. */
 	if (!thread || !thread->announced)
 		return 0;
@@ -454,8 +475,7 @@ int wakeup_rename(__u64 *ctx)
 	e->thread.tgid = thread->tgid;
 	e->thread.subject_tid = task->pid;
 	e->thread.kind = thread->kind;
-	__builtin_memset(e->thread.comm, 0, sizeof(e->thread.comm));
-	bpf_probe_read_kernel_str(e->thread.comm, sizeof(e->thread.comm), (const void *)ctx[1]);
+	__builtin_memcpy(e->thread.comm, name, sizeof(e->thread.comm));
 	if (task->pid == task->tgid)
 		__builtin_memcpy(e->thread.process, e->thread.comm, sizeof(e->thread.process));
 	else

@@ -13,21 +13,24 @@ from random import Random
 import pytest
 
 from iostrata.analysis import analyse
-from iostrata.model import Breakdown
+from iostrata.errors import NothingToAnalyse
+from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.stitch import ImageRequests, Images, Window, images_of, librbd, whole
+from iostrata.trace.layout import UNSEEN_LIBRBD
 from iostrata.trace.read import read_trace
 from tests.chain import Chain, drawn
 from tests.cluster import CLIENT, Copy, Machine, Osd, account
 from tests.cluster import Costs as OsdCosts
+from tests.cluster import found_in as cluster_found_in
 from tests.hops.test_ceph import drawn as drawn_of_osd
 from tests.hops.test_ceph import far
 from tests.hops.test_nbd import Costs as ServerCosts
 from tests.hops.test_nbd import Pair, Tgt, same_but_for_ways
 from tests.stitch.test_truth import accounts, conserves
-from tests.synthetic import World
+from tests.synthetic import O_DSYNC, Request, World, Writer, device
 
-OBJECT_BYTES = 1 << 22
+OBJECT_BYTES, O_DIRECT = 1 << 22, 0o40000
 MESSENGER, ANSWERER, IMAGE, DISK = 506, 507, 0x7001, 0xD15C
 
 
@@ -194,6 +197,44 @@ def test_all_that_a_machine_asked_of_it_is_looked_at_once(
     monkeypatch.setattr(librbd, "_requests_of", noted)
     found_in(tmp_path, library, machine)
     assert asked_of == {"guest": 1, "host": 1, "a": 1}
+
+
+@pytest.mark.parametrize("op", [Op.SYNC, Op.DIRECT])
+def test_what_a_program_asks_of_it_itself_is_said_not_to_be_seen(tmp_path: Path, op: Op) -> None:
+    """Beside what it writes to files, and where that is nothing."""
+    client = World()
+    client.builder.env["reads"] = 1
+    client.emit("unseen", 5, 65535, kind=UNSEEN_LIBRBD, count=2, dev=0)
+    client.builder.write(tmp_path / "nothing")
+    with pytest.raises(NothingToAnalyse, match="ask disks of Ceph for by its library"):
+        analyse(open_recording(tmp_path / "nothing"), op)
+    writer = Writer(client, 200, device(8, 0), 1_000_000)
+    writer.enter()
+    writer.leave("pread64", flags=O_DIRECT)
+    client.builder.write(tmp_path / "end")
+    with pytest.raises(NothingToAnalyse, match="ask disks of Ceph for by its library"):
+        analyse(open_recording(tmp_path / "end"), op)
+    writer.enter()
+    writer.data(Request())
+    writer.leave("pwrite64", flags=O_DSYNC | O_DIRECT, result=8192, size=8192)
+    client.builder.write(tmp_path / "file")
+    found = analyse(open_recording(tmp_path / "file"), op)
+    (line,) = (each for each in found.quality.not_observed if each.layer == "librbd")
+    assert "ask disks of Ceph for by its library" in line.reason
+
+
+def test_why_a_client_stands_apart_from_its_osds_is_said(tmp_path: Path) -> None:
+    """What these did is told, as for somebody who was not recorded."""
+    client, machine = Machine("client", role="host"), Machine("a")
+    client.world.emit("unseen", 5, 65535, kind=UNSEEN_LIBRBD, count=1, dev=0)
+    osd = Osd(machine, 0)
+    for number in range(9):
+        osd.serve(1_000_000 * number + 9_000_000, number, CLIENT, OsdCosts())
+    found = cluster_found_in(tmp_path, client, machine)
+    assert len(found.writes) == 9
+    (line,) = found.quality.apart
+    assert line.startswith("client: ")
+    assert "ask disks of Ceph for by its library" in line
 
 
 def images(path: Path, world: World) -> Images:

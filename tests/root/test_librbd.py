@@ -11,13 +11,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM
+from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM, UNSEEN_LIBRBD
 from iostrata.trace.read import Trace, read_trace
 from tests.root.daemon import PROGRAMS, compiled
 from tests.root.test_duties import recording
 from tests.root.test_vmm import kvm  # noqa: F401
 
 COUNT = 25
+PR_SET_NAME = 15
+# A thread gets a name, as those of the library's do.
+NAMED = f"""
+import ctypes, sys, threading
+rename, name = ctypes.CDLL(None).prctl, sys.argv[1].encode()
+thread = threading.Thread(target=rename, args=({PR_SET_NAME}, name))
+thread.start()
+thread.join()
+"""
 POINTS = ("librbd_request", "librbd_done", "librbd_sent", "librbd_answered")
 
 
@@ -76,3 +85,26 @@ def test_requests_and_operations_are_told(trace: Trace) -> None:
     kinds = threads["kind"][threads["tgid"] == int(sent["tgid"][0])]
     (kind,) = set(kinds.tolist())
     assert kind in (THREAD_VMM, THREAD_DAEMON)
+
+
+@pytest.mark.parametrize("by", ["command", "name"])
+def test_who_of_the_workload_has_the_library_is_told(
+    recorder: Path, tmp_path: Path, by: str
+) -> None:
+    """As what it asks of disks by that is no call; not of a process that was not asked for."""
+    program = Path(sys.executable).resolve()
+    mine, other = (Path(shutil.copy(program, tmp_path / name)) for name in "xy")
+
+    def named(program: Path, name: str) -> list[str]:
+        return [str(program), "-c", NAMED, name]
+
+    named_so = [(mine, "taskfin_librbd"), (mine, "taskfin_"), (other, "taskfin_librbd")]
+    if by == "command":
+        words = [str(recorder), "-o", str(tmp_path / "trace"), "--", *named(*named_so[0])]
+        subprocess.run(words, check=True, capture_output=True)
+    else:
+        with recording(recorder, tmp_path / "trace", "--comm", mine.name):
+            for each in named_so:
+                subprocess.run(named(*each), check=True)
+    told = read_trace(tmp_path / "trace").points["unseen"]
+    assert (told["kind"].tolist(), told["count"][-1:].tolist()) == ([UNSEEN_LIBRBD], [1])

@@ -12,20 +12,27 @@ from iostrata.model import Op, Quality
 from iostrata.trace import NO_ROOM
 
 NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
+HAVE_IT_FOR_OTHERS: Final = (
+    "have it write to a file, on a disk that the kernel's rbd, rbd-nbd or a virtual machine has"
+)
 CALLS: Final = "syscall: "
 """How what was not observed of system calls begins: without them there is no write."""
 
 
-def none_found(op: Op, left_out: Mapping[str, int], damage: Sequence[str]) -> NothingToAnalyse:
-    reasons = [f"{reason} ({count})" for reason, count in left_out.items()]
+def none_found(op: Op, left_out: Mapping[str, int], quality: Quality) -> NothingToAnalyse:
+    reasons, damage = [f"{reason} ({count})" for reason, count in left_out.items()], quality.damage
+    unseen = _by_library(quality)
     if not reasons and not damage:
         return NothingToAnalyse(
-            f"the recording holds no {NONE_OF[op]}",
-            "pipes, sockets and terminals do not count; check that the filter names the process",
+            f"the recording holds no {NONE_OF[op]}{unseen}",
+            HAVE_IT_FOR_OTHERS
+            if unseen
+            else "pipes, sockets and terminals do not count; check that the filter names the "
+            "process",
         )
     most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(
-        f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}",
+        f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}{unseen}",
         WHAT_TO_DO.get(most, "record again, with a larger --buffer where events were lost"),
     )
 
@@ -68,6 +75,8 @@ def _why(
             f"{', '.join(empty)}: a process that has one of KVM's open (anon_inode:kvm-vm)",
             "run it with KVM: what a QEMU without does for its guest is not recorded",
         )
+    if unseen := _by_library(quality):
+        return f"the recording holds no synchronous write{plain}{unseen}", HAVE_IT_FOR_OTHERS
     return (
         f"the recording holds no synchronous write{plain}",
         f"it was asked for other kinds: iostrata replay --op {others[0]}"
@@ -75,6 +84,12 @@ def _why(
         else "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
         "check that the filter names the process that makes them",
     )
+
+
+def _by_library(quality: Quality) -> str:
+    """Of what programs do without calls; empty: of nothing that is known."""
+    unseen = [gap.reason for gap in quality.not_observed if gap.layer == "librbd"]
+    return f"; {unseen[0]}, is not seen" if unseen else ""
 
 
 def _damaged(damage: Sequence[str]) -> str:

@@ -139,7 +139,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
     if not kept:
         quality = quality_of(path, plain_writes, {})
         if op is not Op.SYNC:
-            raise none_found(op, left_out, quality.damage)
+            raise none_found(op, left_out, quality)
         empty = [
             trace.machine
             for trace, role in zip(traces, roles, strict=True)

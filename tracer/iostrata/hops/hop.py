@@ -358,7 +358,7 @@ class Hop(ABC):
         return 0
 
     def untied(self, lower: Trace) -> str:
-        """Why what a machine served is tied to nothing; empty: that is not known."""
+        """Why what a machine served, or asked, is tied to nothing; empty: that is not known."""
         return ""
 
     def streams(self, link: Link) -> Streams | None:

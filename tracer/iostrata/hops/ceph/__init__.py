@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
-from iostrata.hops.ceph.unrecorded import not_recorded, untold
+from iostrata.hops.ceph.unrecorded import LIBRARY, not_recorded, untold
 from iostrata.hops.connections import whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.model import NotObserved
@@ -38,6 +38,10 @@ class Ceph(Hop):
 
     def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
         yield from not_recorded(links)
+
+    def untied(self, lower: Trace) -> str:
+        unseen = LIBRARY in self.untold(lower)
+        return f"{LIBRARY.reason}, is not seen" if unseen else ""
 
     def untold(self, upper: Trace) -> Iterator[NotObserved]:
         yield from untold(upper)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +14,11 @@ from iostrata.hops.hop import Link
 from iostrata.model import NotObserved
 from iostrata.stitch import images_of, suboperations_of, whole
 from iostrata.trace import Trace
+from iostrata.trace.layout import UNSEEN_LIBRBD
+
+LIBRARY: Final = NotObserved(
+    "librbd", "what its own programs ask disks of Ceph for by its library, which is no call", ""
+)
 
 
 def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
@@ -41,7 +47,9 @@ def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
 
 def untold(upper: Trace) -> Iterator[NotObserved]:
     """Which operations a library's requests are made of, and what its cache has answered before an
-    OSD had it."""
+    OSD had it. Of what a workload asks of it nothing is told."""
+    if UNSEEN_LIBRBD in upper.points["unseen"].values("kind"):
+        yield LIBRARY
     made = images_of(whole(upper))
     early, unknown = np.count_nonzero(made.early), np.count_nonzero(~made.known)
     again = np.count_nonzero(made.asked.osd < 0)
