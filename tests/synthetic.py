@@ -19,7 +19,7 @@ O_DSYNC, O_SYNC = 0o10000, 0o4010000
 CALLS = {
     "write": 1, "pwrite64": 2, "writev": 3, "pwritev": 4, "pwritev2": 5,
     "fsync": 6, "fdatasync": 7, "sync_file_range": 8, "msync": 9,
-    "sync": 13, "syncfs": 14,
+    "sync": 13, "syncfs": 14, "pread64": 22,
 }  # fmt: skip
 READ, WRITE, FLUSH_OP, SYNC, META, FUA, PREFLUSH = 0, 1, 2, 1 << 11, 1 << 12, 1 << 17, 1 << 18
 NO_SECTOR = (1 << 64) - 1

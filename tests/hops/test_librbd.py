@@ -58,6 +58,8 @@ class Library(Chain):
 
     def carried_out(self, enter: int, offset: int, costs: object, account: Counter[str]) -> int:
         host, number = self.host, next(self.numbers)
+        if not self.flags:
+            return self.read(enter, number)
         osd, spent, copies, way = self.parts[number - 1]
         request = 0x500 + number % 3
         host.emit("librbd_request", enter, self.vmm, request_key=request, image_key=IMAGE,
@@ -78,11 +80,21 @@ class Library(Chain):
         account["host/librbd"] += 7_000 + 5_000
         return answered + 5_000
 
+    def read(self, enter: int, number: int) -> int:
+        """Of such a request only the operation is told."""
+        told = {"number": number, "offset_bytes": 0, "tgid": self.vmm}
+        self.host.emit("librbd_sent_read", enter + 7_000, MESSENGER, client=CLIENT, object=0,
+                       size_bytes=8192, osd_number=-1, image=DISK, **told)  # fmt: skip
+        self.host.emit("librbd_answered", enter + 50_000, MESSENGER, client=0, object=0,
+                       size_bytes=0, osd_number=0, image=0, **told)  # fmt: skip
+        return enter + 60_000
 
-def found_in(path: Path, library: Library, *machines: Machine) -> Breakdown:
+
+def found_in(path: Path, library: Library, *machines: Machine, op: Op = Op.SYNC) -> Breakdown:
     worlds = {"guest": library.guest, "host": library.host}
     worlds |= {machine.name: machine.world for machine in machines}
     for name, world in worlds.items():
+        world.builder.env["reads"] = 1
         world.builder.write(path / name)
     roles = {"guest": "guest", "host": "host"}
     described = [
@@ -90,7 +102,7 @@ def found_in(path: Path, library: Library, *machines: Machine) -> Breakdown:
     ]
     text = {"format": "iostrata.recording/1", "created": "", "machines": described}
     (path / "recording.json").write_text(json.dumps(text))
-    breakdown = analyse(open_recording(path))
+    breakdown = analyse(open_recording(path), op)
     conserves(breakdown)
     return breakdown
 
@@ -135,7 +147,8 @@ def test_a_guests_write_is_followed_to_the_slowest_copy(tmp_path: Path, seed: in
     assert {each.followed == each.asked for each in hops.values()} == {True}
 
 
-def test_an_osd_that_nobody_recorded_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("op", [Op.SYNC, Op.DIRECT])
+def test_an_osd_that_nobody_recorded_is_named(tmp_path: Path, op: Op) -> None:
     random, machine = Random(1), Machine("a")
     near, unseen = Osd(machine, 0), Osd(Machine("b"), 7)
     library = Library()
@@ -143,7 +156,9 @@ def test_an_osd_that_nobody_recorded_is_named(tmp_path: Path) -> None:
         osd = unseen if number % 2 else near
         library.parts.append((osd, drawn_of_osd(random), (), far(random)))
     truth = written(library, random, 20)
-    found = found_in(tmp_path, library, machine)
+    for call in library.guest.builder._rows["syscall"]:
+        call["open_flags"] |= O_DIRECT
+    found = found_in(tmp_path, library, machine, op=op)
     for mine, true in zip(guests(found), truth, strict=True):
         away = sum(ns for row, ns in true.items() if row.startswith("b/"))
         assert mine.get("host/initiator.call", 0) == away
@@ -179,6 +194,33 @@ def test_a_write_whose_operations_are_not_told_is_not_followed(tmp_path: Path) -
     (line,) = (each for each in found.quality.not_observed if "operations" in each.layer)
     assert "of 5 of 20 requests" in line.reason
     assert found.quality.unfollowed == 5
+
+
+@pytest.mark.parametrize("writes", [0, 4])
+def test_what_a_guest_reads_by_it_is_not_followed(tmp_path: Path, writes: int) -> None:
+    """Nor passes its host by, whether it is known or not where what is written to the disk goes."""
+    random, machine = Random(4), Machine("a")
+    library, osd = Library(), Osd(machine, 0)
+    library.parts = [(osd, drawn_of_osd(random), (), far(random)) for _ in range(4)]
+    writer, reads = library.writer(), 9
+    for number in range(writes + reads):
+        library.flags = int(number < writes)
+        writer.enter()
+        writer.cpu(4_000)
+        library.data(writer, 8192 * number * 97, drawn(random, number))
+        writer.leave("pwrite64" if library.flags else "pread64", flags=O_DIRECT, result=8192,
+                     size=8192)  # fmt: skip
+        writer.now += 10_000
+    found = found_in(tmp_path, library, machine, op=Op.DIRECT)
+    quality = found.quality
+    assert len(found.writes) == writes + reads
+    if not writes:
+        assert "reads of a disk that its QEMU has by librbd" in quality.apart[0]
+        return
+    assert quality.unfollowed == reads
+    assert [each.bypassed for each in quality.crossings] == [(), ()]
+    (line,) = (each for each in quality.not_observed if each.layer == "librbd")
+    assert (line.machines, line.merged_into) == (("host",), "device.read")
 
 
 def test_all_that_a_machine_asked_of_it_is_looked_at_once(

@@ -32,7 +32,6 @@ from iostrata.analysis.suspended import suspended
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import kept, shown
-from iostrata.hops import HOPS
 from iostrata.layers import BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
 from iostrata.stitch import O_DSYNC
@@ -113,12 +112,17 @@ def quality_of(
     gaps += [
         (trace.machine, gap)
         for trace in traces
-        for hop in HOPS
+        for hop in path.graph.hops
         for gap in hop.not_recorded(
             [link for link in path.links if link.hop is hop and link.upper is trace]
         )
     ]
-    gaps += [(trace.machine, gap) for trace in traces for hop in HOPS for gap in hop.untold(trace)]
+    gaps += [
+        (trace.machine, gap)
+        for trace in traces
+        for hop in path.graph.hops
+        for gap in hop.untold(trace)
+    ]
     gaps += [
         (link.lower.trace.machine, gap)
         for link in path.links

@@ -307,8 +307,11 @@ def _link(one: _Candidate, ties: Ties, doubted: Ints, contested: Ints) -> Link:
         bypassed=lost if one.hop.skips else lost[:0],
         untold=_untold(asks, pairs),
         right=right,
+        unseen=lost[:0],
     )
     link = replace(link, pairs=one.hop.completed(link))
+    unseen = one.hop.unseen(link)
+    link = replace(link, unseen=unseen, bypassed=np.setdiff1d(link.bypassed, unseen))
     if not one.hop.reads:
         return link
     return replace(link, lower=replace(link.lower, reads=one.hop.read(link)))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.clock import Alignment
-from iostrata.columns import AsOf, Ints, Union, at, changes, order_of, ranges
+from iostrata.columns import AsOf, Ints, Union, at, changes, one_of, order_of, ranges
 from iostrata.hops.aside import with_others_beside
 from iostrata.hops.route import Streams, Ways
 from iostrata.model import NotObserved
@@ -150,9 +150,10 @@ class Link:
 
     ``begin_ns``, ``end_ns``: of the serves, in the upper's clock. ``agents``: the
     processes that served any of the asks. ``bypassed``: groups of asks of which the
-    lower machine saw nothing, although others came to it. ``untold``: of each ask without a key,
-    whether it is as little followed as what it was for. ``right``: when, by the upper's clock, the
-    two clocks' relation is, None: always. ``ways``: None: nothing tells which parts the way has.
+    lower machine saw nothing, although others came to it; ``unseen``: of which it told nothing,
+    although it carried them out. ``untold``: of each ask without a key, whether it is as little
+    followed as what it was for. ``right``: when, by the upper's clock, the two clocks' relation is,
+    None: always. ``ways``: None: nothing tells which parts the way has.
     """
 
     hop: Hop
@@ -166,6 +167,7 @@ class Link:
     pairs: Pairs
     agents: Ints
     bypassed: Ints
+    unseen: Ints
     untold: NDArray[np.bool_]
     right: Union | None = None
     ways: Ways | None = None
@@ -231,6 +233,11 @@ class Link:
             return np.ones(len(time_ns), np.bool_)
         found: NDArray[np.bool_] = self.right.within(time_ns, time_ns + 1) > 0
         return found
+
+    def lost(self, ask: Ints) -> NDArray[np.bool_]:
+        """Whether each of some rows of the asks (-1: none) came to that, if it did not cross."""
+        mine = ask >= 0
+        return mine & one_of(self.asks.group[ask], self.unseen) if self.hop.skips else mine
 
     def meanwhile(self, begin_ns: int, end_ns: int) -> Window:
         """The lower machine's events of a time of its own."""
@@ -371,6 +378,11 @@ class Hop(ABC):
         None: that is not told.
         """
         return None
+
+    def unseen(self, link: Link) -> Ints:
+        """Of groups that may have been carried out past the lower machine, those that it did carry
+        out, and told nothing of."""
+        return link.bypassed[:0]
 
     def completed(self, link: Link) -> Pairs:
         """The pairs of a link, with what else was done for asks whose own serve is known."""

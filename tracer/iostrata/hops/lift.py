@@ -190,9 +190,7 @@ def _led_nowhere(
 
     What a hop tells to have been carried out elsewhere is no such.
     """
-    of_hop = np.array(
-        [(ask >= 0) & (not link.hop.skips) for link, ask in zip(links, asks, strict=True)]
-    )
+    of_hop = np.array([link.lost(ask) for link, ask in zip(links, asks, strict=True)])
     return np.flatnonzero(of_hop.any(axis=0) & ~np.array(crossing).any(axis=0)) if links else NONE
 
 

@@ -19,6 +19,7 @@ from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
+from iostrata.hops.virtio.library import read_by_library, reads_by_library
 from iostrata.hops.virtio.serves import reads_of, serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, UNKNOWN_VCPU, vcpus_of
 from iostrata.model import NotObserved
@@ -57,6 +58,14 @@ class Virtio(Hop):
     def placed(self, serves: Serves, lower: Trace) -> Serves:
         return placed_by(serves, lower)
 
+    def unseen(self, link: Link) -> Ints:
+        return read_by_library(link)
+
+    def reads_not_followed(self, link: Link) -> Iterator[NotObserved]:
+        if len(link.unseen):
+            what = f"what {link.upper.machine} reads of a disk that its QEMU has by it"
+            yield NotObserved("librbd", f"{what} is not followed", "device.read")
+
     def completed(self, link: Link) -> Pairs:
         return completed(link, processes_of(link.lower.trace, THREAD_VMM))
 
@@ -76,8 +85,10 @@ class Virtio(Hop):
         return disks_of(upper)
 
     def untied(self, lower: Trace) -> str:
-        mine = len(processes_of(lower, THREAD_VMM))
-        return unplaced(lower, "a guest") if mine else ""
+        if not len(processes_of(lower, THREAD_VMM)):
+            return ""
+        by_library = "what a guest reads of a disk that its QEMU has by librbd is not followed"
+        return unplaced(lower, "a guest") or (by_library if reads_by_library(lower) else "")
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         if vcpus_of(link.upper, link.lower.trace, link.agents) is None:
