@@ -106,16 +106,17 @@ class Copy:
 
 
 class Osd:
-    """A process with a thread for each of its purposes; ``known``: it is told which OSD it is."""
+    """A process with a thread for each of its purposes; ``known``: it is told which OSD it is;
+    ``started``: when, 0: it ran before."""
 
-    def __init__(self, machine: Machine, number: int, known: bool = True) -> None:
-        self.machine, self.number, self.known = machine, number, known
-        self.tgid = 1_000 + 100 * number
+    def __init__(self, machine: Machine, number: int, known: bool = True, started: int = 0) -> None:
+        self.machine, self.number, self.known, self.started = machine, number, known, started
+        self.tgid = 1_000 + 100 * number + 10 * bool(started)
         names = (b"msgr-worker-0", b"tp_osd_tp", b"bstore_kv_sync", b"bstore_kv_final")
         self.reader, self.worker, self.kv, self.final = range(self.tgid, self.tgid + 4)
         for tid, comm in zip(range(self.tgid, self.tgid + 4), names, strict=True):
-            machine.world.emit("thread", 1, tid, tgid=self.tgid, subject_tid=tid, comm=comm,
-                               kind=THREAD_DAEMON)  # fmt: skip
+            machine.world.emit("thread", 1 + started, tid, tgid=self.tgid, subject_tid=tid,
+                               comm=comm, kind=THREAD_DAEMON)  # fmt: skip
         self.numbers, self.kv_since, self.read_since = count(1), 10, 10
 
     def serve(
@@ -230,12 +231,16 @@ class Osd:
 
 @dataclass
 class Part:
-    """An operation of a write: on which OSD, and what it costs there and on the way."""
+    """An operation of a write: on which OSD, and what it costs there and on the way.
+
+    ``before``: which OSD it was sent to first, that did not answer for so long.
+    """
 
     osd: Osd
     costs: Costs
     copies: Sequence[Copy] = ()
     way: int = 50_000
+    before: tuple[Osd, int] | None = None
 
 
 class Client(Machine):
@@ -262,16 +267,17 @@ class Client(Machine):
         ends = []
         for which, part in enumerate(parts):
             sent, number = issued + 3_000 + APART * which, next(self.numbers)
-            told = {"request_key": rq, "number": number, "client": self.number, "dev": RBD,
-                    "osd_number": part.osd.number}  # fmt: skip
-            world.emit("rbd_sent", sent, 66, **told)
+            told = {"request_key": rq, "number": number, "client": self.number, "dev": RBD}
+            first, silent = part.before or (part.osd, 0)
+            world.emit("rbd_sent", sent, 66, **told, osd_number=first.number)
             replied, rows = part.osd.serve(
-                sent + part.way, number, self.number, part.costs, part.copies
+                sent + silent + part.way, number, self.number, part.costs, part.copies
             )
             answered = replied + part.way
-            world.emit("rbd_answered", answered, 67, **told)
+            world.emit("rbd_answered", answered, 67, **told, osd_number=part.osd.number)
             rows[f"{part.osd.machine.name}/network.there"] += part.way
             rows[f"{part.osd.machine.name}/network.back"] += part.way
+            rows[f"{part.osd.machine.name}/unfollowed"] += silent
             if which:
                 rows[f"{parts[0].osd.machine.name}/network.there"] += APART * which
             ends.append((answered, rows))

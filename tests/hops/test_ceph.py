@@ -108,6 +108,49 @@ def test_a_write_to_several_objects_waits_for_the_last(tmp_path: Path, seed: int
     check(found_in(tmp_path, client, *machines), client)
 
 
+def test_until_an_osd_was_started_anew_nothing_is_known(tmp_path: Path) -> None:
+    """It is neither on its way, nor is any of it another OSD's."""
+    random, client, machine = Random(8), Client(), Machine("a")
+    osd, other = Osd(machine, 0), Osd(machine, 1)
+    for number in range(20):
+        client.write(Part((osd, other)[number % 2], drawn(random), way=far(random)))
+    sent = client.writer.now + 4_000 + 700 + 3_000
+    again = Osd(machine, 0, started=sent + 30_000_000)
+    part = Part(again, drawn(random), way=far(random), before=(osd, 30_000_001))
+    client.write(part)
+    for number in range(20):
+        client.write(Part((again, other)[number % 2], drawn(random), way=far(random)))
+    found = found_in(tmp_path, client, machine)
+    (crossing,) = found.quality.crossings
+    for rows, true in zip(accounts(found)[200], client.writer.truth, strict=True):
+        mine, truth = account(rows), account(true)
+        # Only the relation of the clocks tells when it can have been on its way.
+        off = mine.pop("a/unfollowed", 0) - truth.pop("a/unfollowed", 0)
+        assert abs(off) <= crossing.bound_ns
+        mine["a/way"] += off
+        assert mine == truth
+    (line,) = (each for each in found.quality.not_observed if each.layer == "osd.0")
+    assert (line.machines, line.merged_into) == (("a",), "unfollowed")
+
+
+def test_until_another_osd_has_what_one_did_not_answer_nothing_is_known(tmp_path: Path) -> None:
+    random, client = Random(8), Client()
+    machines = [Machine(name) for name in "ab"]
+    osds = [Osd(machine, number) for number, machine in enumerate(machines)]
+    for number in range(20):
+        client.write(Part(osds[number % 2], drawn(random), way=far(random)))
+    client.write(Part(osds[1], drawn(random), before=(osds[0], 30_000_000)))
+    for _ in range(20):
+        client.write(Part(osds[1], drawn(random), way=far(random)))
+    found = found_in(tmp_path, client, *machines)
+    rows, true = accounts(found)[200][20], client.writer.truth[20]
+    assert "b/network.there" not in rows
+    ways = rows["b/unfollowed"] + rows["b/network.back"], true["b/unfollowed"] + 100_000
+    assert ways[0] == ways[1]
+    (line,) = (each for each in found.quality.not_observed if each.layer == "osd.1")
+    assert (line.machines, line.merged_into) == (("b",), "unfollowed")
+
+
 def test_what_is_written_to_its_place_later_is_no_writes(tmp_path: Path) -> None:
     """Small data goes with the log; it is on its way to its place while the next write waits."""
     random, client, machine = Random(7), Client(), Machine("a")

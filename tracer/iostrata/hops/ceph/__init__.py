@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from iostrata.hops.ceph.again import sent_again
 from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
@@ -38,6 +39,9 @@ class Ceph(Hop):
 
     def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
         yield from not_recorded(links)
+
+    def not_observed(self, link: Link) -> Iterator[NotObserved]:
+        yield from sent_again(link)
 
     def untied(self, lower: Trace) -> str:
         unseen = LIBRARY in self.untold(lower)

@@ -10,14 +10,18 @@ import numpy as np
 
 from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.carried import carried
+from iostrata.hops.ceph.again import known_since
 from iostrata.hops.hop import Held, Link
-from iostrata.stitch import Spans, sleeps_of
+from iostrata.stitch import SpanList, Spans, sleeps_of
 
 TASK_INTERRUPTIBLE: Final = 1
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
-    """A message is with the OSD since a thread of its messenger was woken for it."""
+    """A message is with the OSD since a thread of its messenger was woken for it.
+
+    Until it can have been on its way to that very process, nothing is known of it.
+    """
     row, serve = link.served(held.ask)
     if not len(row):
         return carried(link, held, "osd.queue")
@@ -25,7 +29,16 @@ def crossing_of(link: Link, held: Held) -> Spans:
     begin, first = link.begin_ns.copy(), held.first_ns.copy()
     begin[serve] = arrived
     first[row] = arrived
-    return carried(replace(link, begin_ns=begin), replace(held, first_ns=first), "osd.queue")
+    link = replace(link, begin_ns=begin)
+    ask, told_ns = held.ask[row], link.asks.told_ns.copy()
+    since = known_since(link, ask, serve)
+    spans = SpanList()
+    spans.add(row, "unfollowed", np.maximum(told_ns[ask], held.begin_ns[row]),
+              np.minimum(since, held.end_ns[row]))  # fmt: skip
+    told_ns[ask] = since
+    link = replace(link, asks=replace(link.asks, told_ns=told_ns))
+    spans.extend(carried(link, replace(held, first_ns=first), "osd.queue"))
+    return spans.collect()
 
 
 def _arrived(link: Link, serve: Ints, told_ns: Ints) -> Ints:
