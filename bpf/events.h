@@ -721,7 +721,8 @@ struct nvme_data_event {
 	unsigned int asked;             /* it was asked for (R2T), 0: it came with the command */
 };
 
-/* A command of iSCSI, at its initiator: handed to the connection, or answered. */
+/* A command of iSCSI, at its initiator: handed to the connection, asked for more data of, or
+ * answered. */
 struct iscsi_event {
 	EVENT_HEADER;
 	unsigned long long request_key; /* as in request_event */
@@ -747,7 +748,8 @@ struct target_event {
 	unsigned char fua;
 };
 
-/* The thread that reads a target's commands is at another one, as in uring_work_event. */
+/* The thread that reads a target's commands is at another one, as in uring_work_event; or asks for
+ * more data of one (R2T), as what it had before came in. */
 struct target_work_event {
 	EVENT_HEADER;
 	unsigned long long request_key;
@@ -1034,7 +1036,10 @@ struct stream_event {
 	P(librbd_answered, librados_event)          \
 	P(iscsi_stream, stream_event)               \
 	P(librbd_image, librbd_image_event)         \
-	P(librbd_sent_read, librados_event)
+	P(librbd_sent_read, librados_event)         \
+	P(target_asked, target_work_event)          \
+	P(iscsi_asked, iscsi_event)                 \
+	P(nvmet_answer, uring_work_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -112,6 +112,18 @@ int iscsi_stream(__u64 *ctx)
 			   ends_of_socket(socket));
 }
 
+/* Its target asks for more data of it, which a worker hands over. */
+SEC("fentry/iscsi_requeue_task")
+int iscsi_asked(__u64 *ctx)
+{
+	struct iscsi_task *task = (void *)argument_key(ctx, 0);
+	struct iscsi_hdr *header = PEEK(task, hdr);
+
+	if ((PEEK(header, opcode) & OPCODE) != SCSI_COMMAND)
+		return 0;
+	return command_emit(task, PEEK(header, itt), NULL, POINT_iscsi_asked);
+}
+
 /* Of any transport, of whose connections nothing is known here. */
 SEC("fentry/iscsi_complete_pdu")
 int iscsi_answered(__u64 *ctx)

@@ -46,6 +46,10 @@ struct nvmet_req {
 	const struct nvmet_fabrics_ops *ops;
 };
 
+struct nvmet_tcp_cmd {
+	struct nvmet_req req;
+};
+
 struct nvmet_tcp_queue {
 	struct socket *sock;
 	struct nvmet_sq nvme_sq;
@@ -161,6 +165,21 @@ int nvmet_end(__u64 *ctx)
 
 	if (is_of_interest(req))
 		emit_command(req, POINT_nvmet_req_complete);
+	return 0;
+}
+
+/* A worker begins to send the answer: of a read that may go with its data, and is not told. */
+SEC("fentry/nvmet_setup_response_pdu")
+int nvmet_answer(__u64 *ctx)
+{
+	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
+	struct nvmet_req *req = &command->req;
+	union event *e = is_of_interest(req) ? emit_reserve(POINT_nvmet_answer) : NULL;
+
+	if (!e)
+		return 0;
+	e->nvmet_answer.request_key = key_of(req);
+	emit_submit(e, POINT_nvmet_answer);
 	return 0;
 }
 

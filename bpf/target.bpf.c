@@ -269,8 +269,16 @@ SEC("fentry/target_execute_cmd")
 int target_execute(__u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
-	struct thread *thread = is_of_interest(command) ? server_admit(DUTY_target) : NULL;
+	struct thread *thread;
 
+	if (!is_of_interest(command))
+		return 0;
+	thread = server_admit(DUTY_target);
+	/* Where it hands commands on (submit_type), a kernel worker does it. */
+	if (!thread) {
+		thread_serve();
+		thread = thread_of(current_tid());
+	}
 	if (!thread)
 		return 0;
 	thread_announce(thread);
@@ -286,8 +294,29 @@ int target_rest(__u64 *ctx)
 	struct thread *thread = thread_of(current_tid());
 
 	(void)ctx;
-	if (thread && thread->kind == THREAD_SERVER && thread->request_key)
+	if (thread && thread->kind > THREAD_TARGET && thread->request_key)
 		work_tell(thread, 0, 0);
+	return 0;
+}
+
+/* Of a command of which there is more to come than came unasked, and again of each burst. */
+SEC("fentry/iscsit_build_r2ts_for_cmd")
+int target_ask(__u64 *ctx)
+{
+	struct iscsit_cmd *whole = (void *)argument_key(ctx, 1);
+	struct se_cmd *command = &whole->se_cmd;
+	__u64 ready_ns;
+	union event *e;
+
+	if (!is_of_interest(command))
+		return 0;
+	ready_ns = came_ns(socket_of(command));
+	e = emit_reserve(POINT_target_asked);
+	if (!e)
+		return 0;
+	e->target_asked.request_key = (__u64)command;
+	e->target_asked.ready_ns = ready_ns;
+	emit_submit(e, POINT_target_asked);
 	return 0;
 }
 

@@ -45,7 +45,8 @@ class Costs:
     ``waits``: there, until a worker carries it out; half as long until one reads it. ``late``:
     complete there after its disk. ``r2t``: from the target's having the command until it had the
     data that it asked for, as it had read it; 0: all went with the command. ``trails``: then it may
-    have come later than the command.
+    have come later than the command. ``answers``: complete until a worker begins to answer, if
+    that is told.
     """
 
     queue: int = 700
@@ -59,18 +60,12 @@ class Costs:
     complete: int = 2_000
     r2t: int = 0
     trails: int = 0
+    answers: int = 0
 
     @property
     def served(self) -> int:
-        return (
-            self.r2t
-            + self.trails
-            + self.waits
-            + self.begins
-            + self.disk.queue
-            + self.disk.device
-            + self.late
-        )
+        there = self.r2t + self.trails + self.waits
+        return there + self.begins + self.disk.queue + self.disk.device + self.late + self.answers
 
     @property
     def total(self) -> int:
@@ -84,7 +79,8 @@ class Costs:
             f"{target}/network.there": self.there + self.trails,
             f"{target}/network.r2t": self.r2t - read,
             f"{target}/target.queue": self.waits + read,
-            f"{target}/target": self.begins + self.late, f"{target}/block.Q2D": self.disk.queue,
+            f"{target}/target": self.begins + self.late + self.answers,
+            f"{target}/block.Q2D": self.disk.queue,
             f"{target}/device.{'flush' if flush else 'data'}": self.disk.device,
             f"{target}/network.back": self.back,
             f"{initiator}/initiator.complete": self.complete,
@@ -110,7 +106,7 @@ class Target(Machine):
         self, arrived: int, wire: dict[str, int], costs: Costs, flush: bool, worker: int
     ) -> None:
         """A worker reads the command as it arrives, carries it out later, and is free again."""
-        world, end = self.world, arrived + costs.served
+        world, end = self.world, arrived + costs.served - costs.answers
         key = world.pointer("nvmet", arrived, end + 1)
         data = arrived + costs.r2t + costs.trails
         taken = data + costs.waits
@@ -130,6 +126,8 @@ class Target(Machine):
         size = 0 if flush else costs.disk.size
         world.emit("nvmet_req_complete", end, 0, ready_ns=arrived, dev=TARGET_DISK,
                    offset_bytes=costs.disk.sector * 512, size_bytes=size, **command)  # fmt: skip
+        if costs.answers:
+            world.emit("nvmet_answer", end + costs.answers, worker, request_key=key)
 
     def _flush(self, queued: int, disk: Request, worker: int) -> None:
         """An empty bio that asks for a flush, for which the block layer has a request."""

@@ -101,7 +101,7 @@ class Session:
     ``addresses``: what both ends make of their addresses. ``number``: of the session on its
     machines, each of which has threads and disks of its own. ``unseen``: points of which no event
     of the initiator's is seen. ``told``: when data came in on a connection, but of its first
-    command, before which nobody looked.
+    command, before which nobody looked. ``bursts``: when more data was asked for, sent, and so on.
     """
 
     initiator: Machine
@@ -112,6 +112,7 @@ class Session:
     addresses: int = 7
     unseen: frozenset[str] = frozenset()
     told: bool = False
+    bursts: bool = False
 
     def __post_init__(self) -> None:
         self.lun, self.disk = LUN + 16 * self.number, DISK + self.number
@@ -178,8 +179,10 @@ class Session:
             world.emit("iscsi_sent", sent, 66, **wire, **self.place)
             if costs.r2t:
                 # It is asked for more data, and asks whether all of the command is sent.
-                r2t = sent + costs.there + costs.runqueue + costs.r2t // 2
-                world.emit("iscsi_sent", r2t, 66, **wire, **self.place)
+                if self.bursts:
+                    world.emit("iscsi_asked", self._burst(sent, costs, 3), 0, **wire)
+                handed = self._burst(sent, costs, 4)
+                world.emit("iscsi_sent", handed, 66, **wire, **self.place)
         if "iscsi_answered" not in self.unseen:
             world.emit("iscsi_answered", answered, 0, **wire)
         world.emit("block_rq_complete", complete, 0, **keys)
@@ -266,6 +269,11 @@ class Session:
         self.watched = True
         ready = came if told else 0
         world.emit("target_sequencer_start", begun, tid, **command, ready_ns=ready)
+        made, asked = (self._burst(sent, costs, part) for part in (1, 2))
+        if costs.r2t and self.bursts:
+            unasked = came + 150 if told else 0
+            world.emit("target_asked", made, tid, request_key=key, ready_ns=unasked)
+            world.emit("target_sent", asked, tid + 1, command_key=key)
         if costs.preempted:
             replace(self.receiver, now=begun + 100 + costs.preempted)._resume(begun + 100, 0, 0, 0)
         ready = there if told else 0
@@ -292,9 +300,22 @@ class Session:
             own |= Counter({"network.r2t": costs.r2t})
             own["target.queue"] += begun - came if told else 0
             there = came if told else begun
+            if self.bursts:
+                # The target's until it has asked, and the initiator's until it has sent.
+                took = costs.r2t // 5
+                own["network.r2t"] -= 3 * took
+                own["target.queue"] += 2 * took - 150 * told - (0 if told else took)
+                there = came + 150 if told else made
+                account[f"{self.initiator.name}/initiator.r2t"] += took
         own["network.there"] = there - sent
         account += Counter({self._row(row): ns for row, ns in own.items()})
         return answer
+
+    def _burst(self, sent: int, costs: Costs, part: int) -> int:
+        """Since the command was read: more is asked for (1), is it with the connection (2), with
+        the initiator (3), and sent (4)."""
+        begun = sent + costs.there + 300 + RECEIVED
+        return begun + costs.r2t // 5 * part
 
     def _sleeps(self, wake_ns: int, runqueue: int) -> None:
         """The thread had nothing to do, or no data, until then."""

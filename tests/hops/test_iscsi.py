@@ -18,10 +18,10 @@ from tests.synthetic import O_DSYNC, Writer, clock
 APART = clock(5_000_000, 0), clock(86_400_000_000_000, 0)
 
 
-def pair(*clocks: object, told: bool = False) -> Session:
+def pair(*clocks: object, told: bool = False, bursts: bool = False) -> Session:
     one, other = clocks or (int, int)
     initiator, target = Machine("initiator", one), Machine("target", other)  # type: ignore[arg-type]
-    return Session(initiator, target, told=told)
+    return Session(initiator, target, told=told, bursts=bursts)
 
 
 def same(found: Iterable[dict[str, int]], truth: Iterable[dict[str, int]], target: str) -> None:
@@ -37,16 +37,19 @@ def followed(breakdown: Breakdown) -> list[tuple[int, int]]:
     return [(one.asked, one.followed) for one in breakdown.quality.crossings]
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize(("told", "bursts"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("seed", range(6))
-def test_every_row_is_met(tmp_path: Path, seed: int, told: bool) -> None:
+def test_every_row_is_met(tmp_path: Path, seed: int, told: bool, bursts: bool) -> None:
     """Of a disk (even seeds) or a file; three tags for some hundred commands."""
-    random, session = Random(seed), pair(*APART, told=told)
+    random, session = Random(seed), pair(*APART, told=told, bursts=bursts)
     writer, places, file = session.writer(), offsets(), seed % 2 == 1
     session.write(writer, next(places), Costs())
     for number in range(40):
         flush = drawn(random, file) if number % 3 == 0 else None
         costs = drawn(random, file, large=number % 4 == 0)
+        if bursts and costs.r2t:
+            # What is between the two clocks is more than what these are apart by.
+            costs = replace(costs, r2t=costs.r2t + 50_000)
         # Written again and again: the tag tells, not the place.
         session.write(writer, random.randint(0, 3) * 8192, costs, flush)
     found = analysed(tmp_path, session.initiator, session.target)

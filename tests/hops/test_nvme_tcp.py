@@ -183,6 +183,21 @@ def test_data_that_comes_behind_its_command_is_on_its_way_until_it_is_there(tmp_
         assert mine == true
 
 
+def test_an_answer_is_the_target_s_until_a_worker_sends_it(tmp_path: Path) -> None:
+    random, target = Random(7), Target(clock=clock(86_400_000_000_000))
+    initiator, to = Initiator(clock=clock(5_000_000)), Connection(target)
+    writer = initiator.writer()
+    # As long to the target as from it, once: causality finds the very relation of the clocks.
+    initiator.write(writer, to, [Costs()])
+    for number in range(60):
+        costs = replace(drawn(random), answers=number % 3 * random.randint(40_000, 200_000))
+        initiator.write(writer, to, [costs], flush=number % 4 == 0)
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 76, 76, 0)
+    for mine, true in met(found, 200, writer):
+        assert mine == true
+
+
 def test_a_connection_that_ends_takes_its_answers_with_it(tmp_path: Path) -> None:
     """The driver completes what it gives back: an answer that never came was not on its way."""
     target, initiator = Target(), Initiator()

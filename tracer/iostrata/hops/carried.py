@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,24 @@ AskedFor = Callable[[Link, Ints], tuple[Ints, Ints]]
 it was not asked for more data."""
 
 
-def carried(link: Link, held: Held, queue: str, asked_for: AskedFor | None = None) -> Spans:
+Part = tuple[Ints, str, Ints, Ints]
+"""Rows of ``Held`` (-1: of none), a rank, and its begin and end, in the upper one's clock."""
+
+
+def carried(
+    link: Link,
+    held: Held,
+    queue: str,
+    asked_for: AskedFor | None = None,
+    bursts: Iterable[Part] = (),
+) -> Spans:
     """Before it is sent, and once the answer is there, it is the asker's own.
 
     ``queue``: the rank of what is there until somebody begins to carry it out. ``asked_for``: where
     the lower machine may ask for more data. That makes a way of its own: there, once the command
     is; then that is in the queue until somebody reads it; and until all is there, there is a row
-    for that. An answer that never came was not on its way: nothing is known of what was waited for
-    then.
+    for that, but for what is told of each time that some was asked for (``bursts``). An answer that
+    never came was not on its way: nothing is known of what was waited for then.
     """
     spans, owner, asks = SpanList(), np.arange(len(held.ask)), link.asks.rows(held.ask)
     told, (answered, heard) = asks.told_ns, heard_of(asks)
@@ -40,6 +50,8 @@ def carried(link: Link, held: Held, queue: str, asked_for: AskedFor | None = Non
         asker, since = np.where(came >= 0, row, -1), np.maximum(read, told[row])
         spans.add(asker, queue, np.maximum(came, told[row]), np.minimum(since, limit))
         spans.add(asker, "network.r2t", since, np.minimum(begin, limit))
+    for part in bursts:
+        spans.add(*part)
     first = np.clip(first, told, heard)
     there = np.maximum(told, held.begin_ns), np.minimum(first, held.end_ns)
     back = np.maximum(last, held.begin_ns), np.minimum(heard, held.end_ns)
@@ -51,6 +63,14 @@ def carried(link: Link, held: Held, queue: str, asked_for: AskedFor | None = Non
     taken = link.clock.to_upper(link.lower.pieces.begin_ns[link.serves.piece[serve]])
     spans.add(row, queue, begin, np.minimum(taken, limit))
     return spans.collect()
+
+
+def until_answered(link: Link, held: Held) -> Held:
+    """What is complete is the lower machine's until the answer is with the connection."""
+    row, serve = link.served(held.ask)
+    last, ends_ns = held.last_ns.copy(), link.lower.pieces.end_ns[link.serves.piece[serve]]
+    np.maximum.at(last, row, link.clock.to_upper(ends_ns))
+    return replace(held, last_ns=last)
 
 
 def all_of(link: Link) -> Window:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, columns_of
+from iostrata.columns import NEVER, AsOf, Ints, at, columns_of
 from iostrata.hops.hop import READ_MARK, Link, Serves
-from iostrata.stitch import FILE_UNKNOWN, Reads, are_direct, longest_read
+from iostrata.stitch import FILE_UNKNOWN, Columns, Reads, are_direct, longest_read
 
 
 def places_of(offset_bytes: Ints, reading: NDArray[np.bool_]) -> Ints:
@@ -20,6 +20,19 @@ def reading_of(serves: Serves) -> NDArray[np.bool_]:
     """Which of a target's serves read; their places are as ``places_of`` has them."""
     reading: NDArray[np.bool_] = (serves.offset_bytes & READ_MARK) != 0
     return reading
+
+
+def answered(name: str, begun: Columns, end_ns: Ints, sent: Columns, every: Columns) -> Ints:
+    """When the answer was with the connection; of what was not seen, when the command was complete.
+
+    ``sent``, ``every``: what is told of sent answers, and of all commands that began, by the field
+    ``name``, which is used again.
+    """
+    again = AsOf(every[name], every["time_ns"]).at_or_after(begun[name], begun["time_ns"] + 1)
+    until = np.where(again >= 0, at(every["time_ns"], again), NEVER)
+    found = AsOf(sent[name], sent["time_ns"]).at_or_before(begun[name], until - 1)
+    time = at(sent["time_ns"], found)
+    return np.where((found >= 0) & (time >= end_ns), time, end_ns)
 
 
 def read_by(link: Link) -> Reads:

@@ -35,6 +35,10 @@ NETWORK: Final = Declaration(
             "command there until the target had all the data that it asked for",
             (
                 "target_sequencer_start",
+                "target_asked",
+                "target_sent",
+                "iscsi_asked",
+                "iscsi_sent",
                 "target_work",
                 "nvmet_req_init",
                 "nvmet_data",
@@ -46,6 +50,15 @@ NETWORK: Final = Declaration(
             "net",
         ),
         Row(
+            "initiator.r2t",
+            "upper OS",
+            "asked for more data until that was handed to the connection",
+            ("iscsi_asked", "iscsi_sent"),
+            "the initiator's worker that sends has no CPU, or the connection takes no more.",
+            "#76a83b",
+            "queue",
+        ),
+        Row(
             "network.back",
             "network",
             "reply sent until the client had it",
@@ -53,6 +66,7 @@ NETWORK: Final = Declaration(
                 "rpc_call",
                 "svc_call",
                 "nvmet_req_complete",
+                "nvmet_answer",
                 "nvme_complete_rq",
                 "target_sent",
                 "iscsi_answered",
@@ -69,6 +83,7 @@ NETWORK: Final = Declaration(
     ranks=(
         Rank("network.there", "network.there", Depth.WAY),
         Rank("network.r2t", "network.r2t", Depth.WAY),
+        Rank("initiator.r2t", "initiator.r2t", Depth.WAY),
         Rank("network.back", "network.back", Depth.WAY),
     ),
 )

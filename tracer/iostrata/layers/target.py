@@ -15,11 +15,13 @@ TARGET: Final = Declaration(
         Row(
             "target.queue",
             "OS",
-            "command there until the target began to carry it out",
+            "command there until the target began to carry it out, or asked for its data",
             (
                 "nvmet_req_init",
                 "nvmet_work",
                 "target_sequencer_start",
+                "target_asked",
+                "target_sent",
                 "target_work",
                 "sched_resume",
             ),
@@ -34,12 +36,14 @@ TARGET: Final = Declaration(
             (
                 "nvmet_work",
                 "nvmet_req_complete",
+                "nvmet_answer",
                 "target_work",
                 "target_cmd_complete",
                 "target_sent",
             ),
-            "the target's own work for a command: its CPU is busy; what waits for one once the "
-            "disk is done (LIO: a kernel worker, then the thread that answers) is here, too.",
+            "the target's own work for a command: its CPU is busy. What waits for one once the "
+            "disk is done (of LIO a kernel worker, then the thread that answers; of nvmet a "
+            "worker) is here, too.",
             "#6d8899",
             "net",
         ),

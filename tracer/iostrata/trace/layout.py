@@ -127,6 +127,9 @@ POINTS: dict[str, int] = {
     "iscsi_stream": 114,
     "librbd_image": 115,
     "librbd_sent_read": 116,
+    "target_asked": 117,
+    "iscsi_asked": 118,
+    "nvmet_answer": 119,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -246,6 +249,9 @@ STRUCT_OF: dict[str, str] = {
     "iscsi_stream": "stream_event",
     "librbd_image": "librbd_image_event",
     "librbd_sent_read": "librados_event",
+    "target_asked": "target_work_event",
+    "iscsi_asked": "iscsi_event",
+    "nvmet_answer": "uring_work_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {

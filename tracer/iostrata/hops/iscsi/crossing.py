@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, overlapping
-from iostrata.hops.carried import all_of, begun_of, carried
+from iostrata.hops.carried import Part, all_of, begun_of, carried, until_answered
 from iostrata.hops.hop import Held, Link, Pairs
 from iostrata.hops.iscsi.serves import BEGIN, READY, arrivals_of
-from iostrata.stitch import Spans, sleeps_of, whole
+from iostrata.stitch import Columns, Spans, sleeps_of, whole
+
+ASK: Final = "target_asked"
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
@@ -20,14 +24,13 @@ def crossing_of(link: Link, held: Held) -> Spans:
     was woken for it. The response is on its way once it is with the connection."""
     row, pair = link.paired(held.ask)
     serve = link.pairs.serve[pair]
-    last, ends = held.last_ns.copy(), link.lower.pieces.end_ns[link.serves.piece[serve]]
-    np.maximum.at(last, row, link.clock.to_upper(ends))
     first, begin, woken = held.first_ns.copy(), link.begin_ns.copy(), _woken(link, serve)
     mine = np.flatnonzero((woken >= 0) & (link.pairs.since_ns[pair] < begin[serve]))
     begin[serve[mine]] = woken[mine]
     np.minimum.at(first, row[mine], woken[mine])
-    held = replace(held, first_ns=first, last_ns=last)
-    return carried(replace(link, begin_ns=begin), held, "target.queue", _asked_for)
+    held = replace(until_answered(link, held), first_ns=first)
+    link = replace(link, begin_ns=begin)
+    return carried(link, held, "target.queue", _asked_for, _bursts(link, held))
 
 
 def completed(link: Link) -> Pairs:
@@ -83,7 +86,8 @@ def _came(link: Link, serve: Ints) -> NDArray[np.bool_]:
 
 
 def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
-    """When those commands were there, and read, of which the target asked for more data."""
+    """When those commands were there, with what came unasked, and read, of which the target asked
+    for more data."""
     if not len(serve):
         return serve, serve
     window = all_of(link)
@@ -95,5 +99,41 @@ def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
     asked &= command.first >= 0
     read = at(command.begun["time_ns"], command.first)
     came = at(command.begun[READY], command.first) if told else read
+    ask = window.columns(ASK, "request_key", READY)
+    first = AsOf(ask["request_key"], ask["time_ns"]).at_or_after(command.key, read)
+    made = at(ask["time_ns"], first)
+    made = np.where(made <= command.end_ns, made, -1)
+    came = np.where(made >= 0, at(ask[READY], first), came)
+    read = np.where(made >= 0, made, read)
     times = link.clock.to_upper(np.where(came > 0, came, read)), link.clock.to_upper(read)
     return np.where(asked, times[0], -1), np.where(asked, times[1], -1)
+
+
+def _bursts(link: Link, held: Held) -> Iterator[Part]:
+    """Of each time that more data was asked for: the target's time until it had, and the
+    initiator's, until it sent that."""
+    if not len(held.ask):
+        return
+    target, (row, serve) = whole(link.lower.trace), link.served(held.ask)
+    key = link.lower.pieces.request_key[link.serves.piece[serve]]
+    asks = target.columns(ASK, "request_key", READY)
+    since = np.where(asks[READY] > 0, asks[READY], asks["time_ns"])
+    sent = _next(target.columns("target_sent", "command_key"), "command_key", asks)
+    begin, end = link.clock.to_upper(since), link.clock.to_upper(sent)
+    told, there = link.asks.told_ns[held.ask[row]], link.begin_ns[serve]
+    of, burst = overlapping(key, told, there, asks["request_key"], begin, end)
+    until = np.minimum(there[of], held.end_ns[row[of]])
+    yield row[of], "target.queue", np.maximum(begin[burst], told[of]), np.minimum(end[burst], until)
+    initiator, every = whole(link.upper), link.asks.rows(held.ask)
+    asked = initiator.columns("iscsi_asked", "request_key")
+    handed = _next(initiator.columns("iscsi_sent", "request_key"), "request_key", asked)
+    of, burst = overlapping(
+        every.identity, every.told_ns, held.end_ns, asked["request_key"], asked["time_ns"], handed
+    )
+    yield of, "initiator.r2t", asked["time_ns"][burst], np.minimum(handed[burst], held.end_ns[of])
+
+
+def _next(hits: Columns, key: str, asked: Columns) -> Ints:
+    """When what was asked for was done; what was not seen, at once."""
+    found = AsOf(hits[key], hits["time_ns"]).at_or_after(asked["request_key"], asked["time_ns"])
+    return np.where(found >= 0, at(hits["time_ns"], found), asked["time_ns"])

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import NEVER, AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Serves
-from iostrata.hops.targets import places_of
+from iostrata.hops.targets import answered, places_of
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces, Window, sleeps_of, whole
 from iostrata.trace import Trace
@@ -43,7 +43,10 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     end, key = done["time_ns"], done["command_key"]
     tid, there, taken = _taken(lower, begun, end)
     none = np.zeros(len(rows), np.int64)
-    pieces = Pieces(np.arange(len(rows)), tid, taken, _answered(lower, begun, end), none, key)
+    sent = window.columns("target_sent", "command_key")
+    every = window.columns(BEGIN, "command_key")
+    answer = answered("command_key", begun, end, sent, every)
+    pieces = Pieces(np.arange(len(rows)), tid, taken, answer, none, key)
     serves = Serves(
         begin_ns=there,
         end_ns=end,
@@ -128,17 +131,3 @@ def _others(every: Columns, tid: Ints, begun: Columns, until_ns: Ints) -> Ints:
     last = at(every["time_ns"], read.at_or_before(tid, until_ns - 1))
     earlier = at(every["time_ns"], read.at_or_before(tid, begun["time_ns"] - 1))
     return np.where(last == begun["time_ns"], earlier, last)
-
-
-def _answered(lower: Trace, begun: Columns, end_ns: Ints) -> Ints:
-    """When the response was with the connection, behind what was read; of what was not seen, when
-    it was complete."""
-    window = whole(lower)
-    sent = window.columns("target_sent", "command_key")
-    every = window.columns(BEGIN, "command_key")
-    key, begin = begun["command_key"], begun["time_ns"]
-    again = AsOf(every["command_key"], every["time_ns"]).at_or_after(key, begin + 1)
-    until = np.where(again >= 0, at(every["time_ns"], again), NEVER)
-    found = AsOf(sent["command_key"], sent["time_ns"]).at_or_before(key, until - 1)
-    time = at(sent["time_ns"], found)
-    return np.where((found >= 0) & (time >= end_ns), time, end_ns)

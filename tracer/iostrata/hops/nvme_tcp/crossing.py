@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.columns import Ints, at
-from iostrata.hops.carried import all_of, begun_of, carried
+from iostrata.hops.carried import all_of, begun_of, carried, until_answered
 from iostrata.hops.hop import Held, Link
 from iostrata.hops.nvme_tcp.serves import all_there, asked_of, there_of
 from iostrata.stitch import Spans
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
-    return carried(link, held, "target.queue", _asked_for)
+    return carried(link, until_answered(link, held), "target.queue", _asked_for)
 
 
 def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:

@@ -15,7 +15,7 @@ from iostrata.hops.nvme_tcp.commands import (
     groups_of,
     keys_of,
 )
-from iostrata.hops.targets import places_of
+from iostrata.hops.targets import answered, places_of
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces, Window
 from iostrata.trace import Trace
@@ -42,7 +42,10 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     work = columns_of(lower.points["nvmet_work"], "tid", "request_key")
     worker, taken = taken_up(work, key, begun, end)
     number, none = np.arange(len(rows)), np.zeros(len(rows), np.int64)
-    pieces = Pieces(number, worker, taken, end, done["dev"], done["request_key"])
+    sent = columns_of(lower.points["nvmet_answer"], "request_key")
+    every = columns_of(lower.points["nvmet_req_init"], "request_key")
+    answer = answered("request_key", begun, end, sent, every)
+    pieces = Pieces(number, worker, taken, answer, done["dev"], done["request_key"])
     serves = Serves(
         begin_ns=np.where(asked >= 0, asked, there_of(begun)),
         end_ns=end,
