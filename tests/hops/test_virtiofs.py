@@ -200,6 +200,20 @@ def test_two_daemons_number_their_requests_alike(tmp_path: Path) -> None:
     assert followed == crossing.followed >= 0.9 * crossing.asked
 
 
+def test_what_its_host_took_of_its_cpus_its_daemon_does_not_tell(tmp_path: Path) -> None:
+    """The host waits with other threads than virtiofsd's for a CPU: which are the guest's, nothing
+    says."""
+    pair = Pair()
+    for _ in range(20):
+        pair.durable_write(0, 30_000, None)
+    count = sum(len(rows) for rows in pair.guest.builder._rows.values())
+    for time_ns, stolen_ns in ((900_000, 7_000), (pair.apps[0].now, 907_000)):
+        pair.guest.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen_ns)
+    (line,) = pair.analysed(tmp_path).quality.virtual
+    assert line.startswith("guest: a hypervisor gave 900 us of its CPUs' time")
+    assert line.endswith("in whatever row was at work then")
+
+
 def test_without_the_host_it_is_one_row(tmp_path: Path) -> None:
     pair = Pair()
     for _ in range(5):

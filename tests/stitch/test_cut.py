@@ -69,6 +69,27 @@ def test_a_recording_in_which_a_sync_hung_from_end_to_end_says_so() -> None:
     assert "since when" in str(told.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("enter_ns", "kind", "told"),
+    [
+        (7_000, THREAD_TARGET, "one had for 493 us, longer than any that ended"),
+        # A write that ended took longer.
+        (499_900, THREAD_TARGET, ""),
+        (7_000, THREAD_VMM, ""),
+        (0, THREAD_TARGET, ""),
+    ],
+)
+def test_what_hung_for_longer_than_any_that_ended_is_said(
+    enter_ns: int, kind: int, told: str
+) -> None:
+    world = World()
+    written(world)
+    cut(world, 200, CALL_FSYNC, enter_ns=enter_ns, kind=kind)
+    gaps = analysed(world).quality.not_observed
+    reasons = [gap.reason for gap in gaps if gap.layer == "calls that still ran at the end"]
+    assert reasons == ([f"{told}: it is in no latency"] if told else [])
+
+
 def test_of_reads_those_that_read() -> None:
     world = reading_world()
     cut(world, 200, CALL_FSYNC, enter_ns=7_000)

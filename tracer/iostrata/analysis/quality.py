@@ -29,6 +29,7 @@ from iostrata.analysis.polling import polling_threads
 from iostrata.analysis.queues import deep_queues
 from iostrata.analysis.stolen import stolen
 from iostrata.analysis.suspended import suspended
+from iostrata.analysis.unended import unended
 from iostrata.analysis.who import whose_is_untold
 from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import kept, shown
@@ -186,7 +187,8 @@ def _virtual(path: Path) -> Iterator[str]:
         for trace in (link.upper, link.lower.trace)
         if link.hop.way == "network" and link.upper is not link.lower.trace
     }
-    hosts = {link.upper.machine: link for link in path.links if link.hop.way == "hypervisor"}
+    # What serves a file system beside the monitor is no virtual machine.
+    hosts = {link.upper.machine: link for link in path.links if link.hop.monitor}
     hosted = {link.upper.machine for link in path.links if link.ways and link.ways.hosted}
     for member in path.members:
         for hop in path.graph.hops:
@@ -288,6 +290,7 @@ def _not_observed(
     trace: Trace, path: Path, shares: Mapping[tuple[str, str], float]
 ) -> Iterator[NotObserved]:
     yield from suspended(trace)
+    yield from unended(trace)
     yield from outlived(trace)
     yield from _not_attached(trace, path)
     yield from _unknown_file_systems(trace)

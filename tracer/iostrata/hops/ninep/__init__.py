@@ -32,6 +32,7 @@ class Ninep(Hop):
 
     name = "ninep"
     loops = False
+    monitor = True
     overlaps = True
     names = (number_of,)
     way = "hypervisor"

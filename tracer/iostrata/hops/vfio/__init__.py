@@ -26,6 +26,7 @@ class Vfio(Hop):
 
     name = "vfio"
     loops = False
+    monitor = True
     exclusive = True
     unkeyed = True
     way = "hypervisor"
