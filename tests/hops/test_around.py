@@ -64,6 +64,7 @@ class Around(Local):
     behind: list[Callable[[int, int], int]] = field(default_factory=list)
     kept_ns: int = 0
     gap: int = 5_000
+    copied: int = COPY
     calls: int = 0
     written_ns: int = 0
     done_ns: int = 0
@@ -110,7 +111,8 @@ class Around(Local):
     def copy(self, now: int, offset: int) -> int:
         """The same to the same place of another file, as to a mirror."""
         request = Request(queue=400, scheduler=None, device=70_000, sector=SECOND + offset // 512)
-        return self._call(now, PWRITEV, lambda worker: worker.data(request), offset, 8192, COPY)
+        return self._call(now, PWRITEV, lambda worker: worker.data(request), offset, 8192,
+                          self.copied)  # fmt: skip
 
     def sync_copy(self, now: int, offset: int) -> int:
         return self._call(now, FDATASYNC, lambda worker: worker.flush(), inode=COPY)
@@ -341,6 +343,20 @@ def test_what_is_written_to_another_file_for_a_write(by: str, tmp_path: Path) ->
     truths = [qualified(account) for account in writer.truth]
     assert len({true["host/device.data"] for true in truths}) == 2
     breakdown = holds(chain, truths, tmp_path)
+    (told,) = breakdown.quality.virtual
+    assert told.startswith(f"guest: {WRITES} of its writes waited for QEMU to copy")
+
+
+def test_a_disk_that_is_mirrored_to_another_file_and_back(tmp_path: Path) -> None:
+    """It is that file then, and what is written to its own is the copy."""
+    chain = Around()
+    writer, own = chain.writer(), chain.image
+    for disk, copy in ((own, 0), (own, COPY), (COPY, 0), (COPY, own), (own, 0)):
+        chain.image, chain.copied = disk, copy
+        chain.behind = [chain.copy] if copy else []
+        for _ in range(WRITES // 2):
+            chain.durable_write(writer, chain.asked * CLUSTER, COSTS)
+    breakdown = holds(chain, [qualified(account) for account in writer.truth], tmp_path)
     (told,) = breakdown.quality.virtual
     assert told.startswith(f"guest: {WRITES} of its writes waited for QEMU to copy")
 

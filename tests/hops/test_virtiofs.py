@@ -39,7 +39,7 @@ class Pair:
         for n in range(2):
             self.host.target(DAEMON + 10 * n, comm=b"virtiofsd", kind=THREAD_DAEMON)
         self.uniques = [100, 100]
-        self.tells = True
+        self.tells, self.again = True, 0
 
     def durable_write(
         self,
@@ -55,7 +55,7 @@ class Pair:
         ``mount``: whose daemon it asks, if that is not its own. ``syncs``: what it asks for.
         """
         on = which if mount is None else mount
-        app, daemon = self.apps[which], DAEMON + 10 * on
+        app, daemon = self.apps[which], DAEMON + 10 * on + self.again
         self.uniques[which] += 2
         app.enter()
         app.cpu(4_000)
@@ -212,6 +212,25 @@ def test_what_its_host_took_of_its_cpus_its_daemon_does_not_tell(tmp_path: Path)
     (line,) = pair.analysed(tmp_path).quality.virtual
     assert line.startswith("guest: a hypervisor gave 900 us of its CPUs' time")
     assert line.endswith("in whatever row was at work then")
+
+
+@pytest.mark.parametrize("rust", [False, True])
+def test_a_daemon_that_is_started_again(rust: bool, tmp_path: Path) -> None:
+    """Another process has the mount's requests from then on, and numbers them from the first."""
+    random, pair = Random(4), Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
+    pair.tells = not rust
+    pair.host.target(DAEMON + 10, comm=b"virtiofsd", kind=THREAD_DAEMON)
+    for number in range(40):
+        if number == 25:
+            pair.again, pair.uniques[0] = 10, 100
+        disk = Request(scheduler=None, device=random.randint(9_000, 99_000))
+        pair.durable_write(0, random.randint(20_000, 90_000), disk, 8192 * number)
+    found = pair.analysed(tmp_path)
+    (crossing,) = found.quality.crossings
+    assert (crossing.asked, crossing.followed, crossing.ambiguous) == (40, 40, 0)
+    (mine,) = accounts(found).values()
+    for account, truth in zip(mine, pair.truth(0), strict=True):
+        assert account["host/device.data"] == truth["host/device.data"]
 
 
 def test_without_the_host_it_is_one_row(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ was asked (a disk, a connection) leads to one group of one machine: where most w
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -22,6 +22,7 @@ from iostrata.columns import AsOf, Ints, at, distinct, order_of
 from iostrata.hops.halted import astray, right_of
 from iostrata.hops.hop import READ_MARK, Asks, Hop, Link, Node, Pairs, Serves
 from iostrata.hops.match import Matched, Ties, Times, fitting, match
+from iostrata.hops.moves import with_moves
 from iostrata.hops.names import Way, told_apart
 from iostrata.hops.registry import HOPS
 from iostrata.hops.rivals import Told, Vote, in_contest, in_doubt
@@ -155,6 +156,11 @@ class _Candidate:
         found = dict.fromkeys(distinct(asks.group).tolist(), 0)
         return found | dict(zip(groups.tolist(), count.tolist(), strict=True))
 
+    def moved(self, ties: Ties, tied: Collection[int]) -> _Candidate:
+        """With what was moved, while it was, by the name that it has else."""
+        found = with_moves(self.asks, self.serves, self.times, self.fits, ties, tied)
+        return replace(self, serves=found)
+
     def shift(self, line: Alignment) -> Times:
         return Times(line.to_upper(self.serves.begin_ns), line.to_upper(self.serves.end_ns))
 
@@ -202,7 +208,9 @@ def _links(hop: Hop, candidates: Sequence[_Candidate]) -> Iterator[Link]:
     for candidate, ties, doubted in found:
         claims = [tied[candidate.lower.machine, group] for group in ties.lower]
         contested = ties.upper[np.array(claims) > 1]
-        yield _link(candidate, ties, doubted, contested)
+        known = {group for machine, group in tied if machine == candidate.lower.machine}
+        moved = candidate.moved(ties, known) if hop.moves else candidate
+        yield _link(moved, ties, doubted, contested)
 
 
 def _ways(hop: Hop, machines: Sequence[Trace]) -> Iterator[Way]:

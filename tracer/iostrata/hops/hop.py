@@ -314,8 +314,9 @@ class Hop(ABC):
     the upper machine may be several asks. ``skips``: a group of asks may be carried out past the
     lower machine, which sees nothing of it then. ``overlaps``: all that is served is among what
     another hop has served. ``unkeyed``: keys tell who may serve whom, but no serve's is its own: an
-    ask is served by whatever its group served last. ``monitor``: what serves is the virtual machine
-    itself, as its host has it. ``names``: what two
+    ask is served by whatever its group served last. ``moves``: what serves a group of asks may be
+    another group of serves for a while. ``monitor``: what serves is the virtual machine itself, as
+    its host has it. ``names``: what two
     machines may have in common of a group, which is a connection's number, the surest first;
     ``least``: what they have in common of it where they have none of these.
     ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
@@ -334,6 +335,7 @@ class Hop(ABC):
     names: tuple[Name, ...] = ()
     least: Name = staticmethod(nothing)
     unkeyed = False
+    moves = False
     monitor = False
     asker = ""
     way = "network"

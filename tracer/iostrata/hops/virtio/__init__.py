@@ -35,6 +35,7 @@ class Virtio(Hop):
 
     name = "virtio"
     loops = False
+    moves = True
     monitor = True
     exclusive = True
     skips = True

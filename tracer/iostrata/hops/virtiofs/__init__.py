@@ -33,6 +33,7 @@ class Virtiofs(Hop):
     name = "virtiofs"
     floor = DAEMON
     loops = False
+    moves = True
     way = "hypervisor"
     # What was not followed is as if it were the guest's own daemon's.
     leaf = beyond = ""
