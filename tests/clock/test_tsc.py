@@ -64,6 +64,19 @@ def test_virtual_cpus_that_differ_widen_the_bound(tmp_path: Path) -> None:
     assert 10_000 <= bound <= 10_000 + 2 * READING_NS
 
 
+@pytest.mark.parametrize("told", [(0, 1), (1, 0)])
+def test_a_guest_that_was_reset_has_another_counter_from_then_on(
+    told: tuple[int, int], tmp_path: Path
+) -> None:
+    """What the host says at the begin and at the end of the recording. The guest's own recorder
+    ended as it was reset, or began behind that."""
+    offsets = (OFFSET, OFFSET - 40 * 2_600_000_000)
+    lines = [f"100 {vcpu} {offsets[which]} -\n" for which in told for vcpu in range(2)]
+    host = sampled(tmp_path / "h", HOST, TIMES, facts={"tsc": "".join(lines)})
+    error, bound = error_ns(sampled(tmp_path / "g", GUEST, LATER, offset=OFFSET), host)
+    assert error <= bound <= 2 * READING_NS
+
+
 def test_each_machine_of_the_host_is_offered(tmp_path: Path) -> None:
     facts = {"tsc": f"100 0 {OFFSET} -\n100 1 {OFFSET} -\n200 0 {OFFSET + 24_000_000} -\n"}
     host = sampled(tmp_path / "h", HOST, TIMES, facts=facts)

@@ -8,9 +8,9 @@ count. Which of the host's virtual machines the guest is, if any, nobody says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from iostrata.trace import Trace, TscOffset
 
 LOOSE = 4
 """A sample that took so many times the median was interrupted: not used."""
+RESET = 1_000_000_000
+"""Virtual CPUs' counters differ by less; a reset has them begin anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +35,26 @@ class Samples:
 
 
 def offers_of_tsc(guest: Trace, host: Trace) -> list[Offer]:
-    """One for each VM of the host, in order of the VMM's pid."""
+    """One for each VM of the host, in order of the VMM's pid, and each time that it was reset."""
     counted = read_samples(guest), read_samples(host)
     if not all(len(samples.time_ns) for samples in counted):
         return []
     machines = groupby(sorted(host.facts.tsc, key=lambda found: found.pid), lambda found: found.pid)
-    offers = (offer_of_machine(list(vcpus), *counted) for _, vcpus in machines)
+    offers = (
+        offer_of_machine(vcpus, *counted) for _, found in machines for vcpus in resets(list(found))
+    )
     return [offer for offer in offers if offer]
+
+
+def resets(vcpus: Sequence[TscOffset]) -> Iterator[Sequence[TscOffset]]:
+    """What was told of one machine's virtual CPUs, apart for each time that it was reset."""
+    found = sorted(vcpus, key=lambda vcpu: vcpu.offset)
+    first = 0
+    for place, (one, other) in enumerate(pairwise(found), 1):
+        if other.offset - one.offset > RESET:
+            yield found[first:place]
+            first = place
+    yield found[first:]
 
 
 def read_samples(trace: Trace) -> Samples:
