@@ -62,20 +62,22 @@ class Asks:
     def __init__(self, ran: list[tuple[str, bool]]) -> None:
         self._ran = ran
 
-    def execute(self, command: str, words: dict[str, str], until: str) -> None:
-        self._ran.append((f"{command} {words} {until}", False))
+    def execute(self, command: str, words: dict[str, str], until: str, within_s: float) -> None:
+        self._ran.append((f"{command} {words} {until} {within_s:.0f} s", False))
 
 
 def test_its_qemu_is_asked_before_its_shell(
     machine: RunningMachine, ran: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(execute="device_del", arguments={"id": "disk"}, until="DEVICE_DELETED")
+    asked = Asked(
+        execute="device_del", arguments={"id": "disk"}, until="DEVICE_DELETED", within_s=90
+    )
     both = msgspec.structs.replace(fault("date"), monitor=(asked, Asked(execute="cont")))
     monkeypatch.setattr(RunningMachine, "monitor", Asks(ran))
     with impending(both, machine, machine, nested=True) as begun:
         begun()
     told = [words for words, _ in ran][1:-1]
-    assert told == ["device_del {'id': 'disk'} DEVICE_DELETED", "cont {} ", "date"]
+    assert told == ["device_del {'id': 'disk'} DEVICE_DELETED 90 s", "cont {}  30 s", "date"]
 
 
 def test_nothing_happens_where_nothing_begins(machine: RunningMachine) -> None:

@@ -73,7 +73,9 @@ def _clock_ns(machine: RunningMachine) -> int:
 def _happen(fault: Fault, machine: RunningMachine, nested: bool) -> None:
     for asked in fault.monitor:
         time.sleep(asked.after_s)
-        machine.monitor.execute(asked.execute, asked.arguments, until=asked.until)
+        machine.monitor.execute(
+            asked.execute, asked.arguments, until=asked.until, within_s=asked.within_s
+        )
     if fault.command:
         machine.command(fault.command)
     if not fault.halted_s:

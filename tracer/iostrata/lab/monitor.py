@@ -40,11 +40,13 @@ class Monitor:
         words: Mapping[str, Any] | None = None,
         *,
         until: str = "",
+        within_s: float = PATIENCE_S,
         **arguments: Any,
     ) -> None:
         """``words``: by QEMU's names; ``arguments``: by those with _ for -.
 
         ``until``: an event that is waited for: it may come before the answer, or behind it.
+        ``within_s``: for how long either is waited for.
         """
         given = {name.replace("_", "-"): value for name, value in arguments.items()} | dict(
             words or {}
@@ -54,13 +56,13 @@ class Monitor:
             while (line := self._port.try_line(0)) is not None:
                 self._take(line)
             self._events.clear()
-            answer = self._ask(command, given)
+            answer = self._ask(command, given, within_s)
             if "error" in answer:
                 raise LabError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
             # The monitor for humans has no errors, and says nothing where all went well.
             if isinstance(said := answer.get("return"), str) and said:
                 raise LabError(f"QEMU says to {command}: {said.strip()}")
-            deadline = self._deadline()
+            deadline = self._deadline(within_s)
             while until and until not in self._events:
                 self._read(deadline)
 
@@ -85,17 +87,19 @@ class Monitor:
                 self._read(deadline)
         self._deleted.discard(device)
 
-    def _ask(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _ask(
+        self, command: str, arguments: dict[str, Any], within_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
         number = f"{os.getpid()}.{next(self._numbers)}"
         request = {"execute": command, "arguments": arguments, "id": number}
-        deadline = self._deadline()
+        deadline = self._deadline(within_s)
         self._port.send(json.dumps(request), deadline)
         while (answer := self._read(deadline)).get("id") != number:
             pass
         return answer
 
-    def _deadline(self) -> float:
-        return time.monotonic() + self._pace.limit_s(PATIENCE_S)
+    def _deadline(self, within_s: float = PATIENCE_S) -> float:
+        return time.monotonic() + self._pace.limit_s(within_s)
 
     def _read(self, deadline: float) -> dict[str, Any]:
         return self._take(self._port.line(deadline))

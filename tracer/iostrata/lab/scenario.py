@@ -99,13 +99,15 @@ Excused = Literal["lost", "count", "analysed", "mean", "residual", "followed"]
 class Asked(Strict, frozen=True, kw_only=True):
     """What a nested machine's QEMU is asked for by QMP, ``after_s`` later than what is before it.
 
-    ``until``: the event that QEMU tells of its end by, if its answer is not that.
+    ``until``: the event that QEMU tells of its end by, if its answer is not that; ``within_s``:
+    for how long it is waited for, where nothing else runs.
     """
 
     execute: str
     arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     until: str = ""
     after_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    within_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
 
 
 class Fault(Another, frozen=True, kw_only=True):
