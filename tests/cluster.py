@@ -107,15 +107,17 @@ class Copy:
 
 class Osd:
     """A process with a thread for each of its purposes; ``known``: it is told which OSD it is;
-    ``started``: when, 0: it ran before."""
+    ``anew``: it is not the first that is that one."""
 
-    def __init__(self, machine: Machine, number: int, known: bool = True, started: int = 0) -> None:
-        self.machine, self.number, self.known, self.started = machine, number, known, started
-        self.tgid = 1_000 + 100 * number + 10 * bool(started)
+    def __init__(
+        self, machine: Machine, number: int, known: bool = True, anew: bool = False
+    ) -> None:
+        self.machine, self.number, self.known = machine, number, known
+        self.tgid = 1_000 + 100 * number + 10 * anew
         names = (b"msgr-worker-0", b"tp_osd_tp", b"bstore_kv_sync", b"bstore_kv_final")
         self.reader, self.worker, self.kv, self.final = range(self.tgid, self.tgid + 4)
         for tid, comm in zip(range(self.tgid, self.tgid + 4), names, strict=True):
-            machine.world.emit("thread", 1 + started, tid, tgid=self.tgid, subject_tid=tid,
+            machine.world.emit("thread", 1, tid, tgid=self.tgid, subject_tid=tid,
                                comm=comm, kind=THREAD_DAEMON)  # fmt: skip
         self.numbers, self.kv_since, self.read_since = count(1), 10, 10
 

@@ -306,6 +306,7 @@ class _Lifting:
         waiting, held = waiting.where(~lost), held.where(~lost)
         ways = link.hop.crossing(link, held)
         ways = replace(ways, of=waiting.of[ways.owner])
+        self.missing(waiting.owner[ways.owner[ways.rank == RANK["unfollowed"]]])
         context = link.hop.waiting(link, held)
         parts = [ways, self._numbered(context, link)] if context else [ways]
         ways = Spans(**joined(parts))

@@ -19,6 +19,7 @@ UNFOLLOWED: Final = Declaration(
             "file.",
             "#d4e157",
             "host",
+            cause="not followed",
         ),
     ),
     ranks=(Rank("unfollowed", "unfollowed", Depth.WAY),),

@@ -14,6 +14,7 @@ from iostrata.model import Cause, Quality, Summary, Table
 from iostrata.report import who
 
 DEVICE: Final = "device"
+UNFOLLOWED: Final = "unfollowed"
 HALF: Final = 0.5
 # So much slower than the median is p99 where the slow ones are worth a sentence.
 TIMES: Final = 3
@@ -74,7 +75,7 @@ def _mean(table: Table, seen: bool) -> str:
         text += f", above all {first.most.layer.row} ({_percent(first.most.figures.share)})"
     if first.behind:
         text += f", mostly behind {who.named(first.behind.who)}"
-    if not first.device and seen:
+    if not first.device and seen and first.most.layer.row != UNFOLLOWED:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""
     return f"{text}."

@@ -22,8 +22,8 @@ PROCESS: Final = ("tgid", "osd_number")
 
 def known_since(link: Link, ask: Ints, serve: Ints) -> Ints:
     """Since when some asks were on their way to who served them so, in the upper machine's clock:
-    since they were sent; not before their OSD was seen, if it was started anew, nor, where they
-    were sent to another one first, before they were there."""
+    since they were sent; not before the first one was there, if their OSD was started anew, nor,
+    where they were sent to another one first, before they were there themselves."""
     told_ns, arrived_ns = link.asks.told_ns[ask], link.begin_ns[serve]
     since = np.maximum(told_ns, np.minimum(_started_anew(link)[serve], arrived_ns))
     return np.where(_moved(link)[ask], np.maximum(told_ns, arrived_ns), since)
@@ -42,20 +42,16 @@ def sent_again(link: Link) -> Iterator[NotObserved]:
 
 
 def _started_anew(link: Link) -> Ints:
-    """When the process of each serve was seen first, if its OSD had another one before; else 0."""
-    trace, agent = link.lower.trace, link.serves.agent
-    told = columns_of(trace.points["osd_message"], *PROCESS)
-    threads = columns_of(trace.points["thread"], "tgid")
-    process, row = np.unique(told["tgid"], return_index=True)
-    osd = told["osd_number"][row]
-    seen_ns = at(threads["time_ns"], AsOf(threads["tgid"], threads["time_ns"]).at_or_after(
-        process, np.zeros(len(process), np.int64)
-    ))  # fmt: skip
-    found = np.zeros(len(agent), np.int64)
+    """When the process of each serve was first asked for anything, in the upper machine's clock, if
+    its OSD had another one before; else 0."""
+    told = columns_of(link.lower.trace.points["osd_message"], *PROCESS)
+    process, first = np.unique(told["tgid"], return_index=True)
+    osd, asked_ns = told["osd_number"][first], told["time_ns"][first]
+    found = np.zeros(len(link.serves), np.int64)
     for number in np.flatnonzero(osd >= 0).tolist():
-        if seen_ns[number] > seen_ns[osd == osd[number]].min():
-            mine = agent == process[number]
-            found[mine] = link.clock.to_upper(seen_ns[number : number + 1])
+        if asked_ns[number] > asked_ns[osd == osd[number]].min():
+            mine = link.serves.agent == process[number]
+            found[mine] = link.clock.to_upper(asked_ns[number : number + 1])
     return found
 
 
