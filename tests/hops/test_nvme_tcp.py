@@ -167,30 +167,18 @@ def test_data_that_is_asked_for_is_on_its_way_until_it_is_there(tmp_path: Path, 
         assert mine == true
 
 
-def test_data_that_comes_behind_its_command_is_on_its_way_until_it_is_there(tmp_path: Path) -> None:
-    """Though a worker has read the command by then."""
+@pytest.mark.parametrize("part", ["trails", "answers"])
+def test_a_part_that_comes_later_is_told(tmp_path: Path, part: str) -> None:
+    """Data behind its command is on its way, though a worker has read that by then; an answer is
+    the target's until a worker sends it."""
     random, target = Random(6), Target(clock=clock(86_400_000_000_000))
     initiator, to = Initiator(clock=clock(5_000_000)), Connection(target)
     writer = initiator.writer()
     # As long to the target as from it, once: causality finds the very relation of the clocks.
     initiator.write(writer, to, [Costs()])
     for number in range(60):
-        costs = replace(drawn(random), trails=number % 3 * random.randint(40_000, 200_000))
-        initiator.write(writer, to, [costs])
-    found = found_in(tmp_path, initiator, target)
-    assert crossing(found) == ("nvme-tcp", 61, 61, 0)
-    for mine, true in met(found, 200, writer):
-        assert mine == true
-
-
-def test_an_answer_is_the_target_s_until_a_worker_sends_it(tmp_path: Path) -> None:
-    random, target = Random(7), Target(clock=clock(86_400_000_000_000))
-    initiator, to = Initiator(clock=clock(5_000_000)), Connection(target)
-    writer = initiator.writer()
-    # As long to the target as from it, once: causality finds the very relation of the clocks.
-    initiator.write(writer, to, [Costs()])
-    for number in range(60):
-        costs = replace(drawn(random), answers=number % 3 * random.randint(40_000, 200_000))
+        costs = drawn(random)
+        setattr(costs, part, number % 3 * random.randint(40_000, 200_000))
         initiator.write(writer, to, [costs], flush=number % 4 == 0)
     found = found_in(tmp_path, initiator, target)
     assert crossing(found) == ("nvme-tcp", 76, 76, 0)
