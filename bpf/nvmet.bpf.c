@@ -104,8 +104,8 @@ static __always_inline __u32 dev_of(struct nvmet_ns *ns)
 /* Of a command whose data, if that comes with it, is read next. */
 static __always_inline __u64 command_came_ns(struct sock *socket)
 {
-	__u64 came_ns = transport_came_ns((__u64)socket, socket);
 	struct transport *transport = transport_find((__u64)socket);
+	__u64 came_ns = transport_came_ns(transport, socket);
 
 	if (transport)
 		transport->command_ns = came_ns;
@@ -194,7 +194,7 @@ static __always_inline void data_tell(struct nvmet_req *req, bool asked)
 {
 	struct sock *socket = socket_of(PEEK(req, sq));
 	const struct transport *transport = transport_find((__u64)socket);
-	__u64 ready_ns = transport_came_ns((__u64)socket, socket);
+	__u64 ready_ns = transport_came_ns(transport, socket);
 	union event *e;
 
 	if (!asked && (!transport || ready_ns <= transport->command_ns))

@@ -61,7 +61,8 @@ int rpc_reply(__u64 *ctx)
 	flight = flight_of(transport_key, (__be32)ctx[1]);
 	if (!flight)
 		return 0;
-	flight->ready_ns = transport_came_ns(transport_key, socket_of((void *)transport_key));
+	flight->ready_ns =
+		transport_came_ns(transport_find(transport_key), socket_of((void *)transport_key));
 	flight->reply_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -238,6 +238,7 @@ static __always_inline void transport_note(struct transport *transport, struct s
 	transport->came_ns[count % ARRIVALS] = now_ns;
 	transport->up_to[count % ARRIVALS] = up_to;
 	transport->count = count + 1;
+	transport->used_ns = now_ns;
 }
 
 static __always_inline int transport_ready(__u64 key, struct sock *socket)
@@ -261,9 +262,9 @@ static __always_inline __u64 transport_last_ns(__u64 key)
 
 /* When the last byte came in that was read from a socket so far, 0: not known.  Of what waits in it
  * for longer than its last ARRIVALS, no earlier than the first of these. */
-static __always_inline __u64 transport_came_ns(__u64 key, struct sock *socket)
+static __always_inline __u64 transport_came_ns(const struct transport *transport,
+					       struct sock *socket)
 {
-	const struct transport *transport = transport_find(key);
 	__u64 count = transport ? transport->count : 0, found = count - 1;
 	__u32 read;
 

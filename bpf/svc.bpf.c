@@ -140,7 +140,7 @@ int svc_read(__u64 *ctx)
 
 	if (thread)
 		service_of(thread)->enqueue_ns =
-			transport_came_ns(transport_key, socket_of(transport_key));
+			transport_came_ns(transport_find(transport_key), socket_of(transport_key));
 	return 0;
 }
 
@@ -151,7 +151,6 @@ int svc_receive(__u64 *ctx)
 	struct thread *thread = server_thread();
 	struct service *service;
 	struct svc_rqst *rqst;
-	__u64 transport_key;
 
 	(void)ctx;
 	if (!thread)
@@ -159,9 +158,8 @@ int svc_receive(__u64 *ctx)
 	service = service_of(thread);
 	rqst = service->rqst;
 	service->receive_ns = bpf_ktime_get_ns();
-	transport_key = (__u64)PEEK(rqst, rq_xprt);
 	if (!service->enqueue_ns)
-		service->enqueue_ns = transport_last_ns(transport_key);
+		service->enqueue_ns = transport_last_ns((__u64)PEEK(rqst, rq_xprt));
 	if (service->dequeue_ns < service->enqueue_ns)
 		service->dequeue_ns = service->enqueue_ns;
 	return 0;

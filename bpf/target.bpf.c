@@ -179,7 +179,7 @@ static __always_inline struct sock *socket_of(struct se_cmd *command)
 
 static __always_inline __u64 came_ns(struct sock *socket)
 {
-	return socket ? transport_came_ns((__u64)socket, socket) : 0;
+	return socket ? transport_came_ns(transport_find((__u64)socket), socket) : 0;
 }
 
 /* Where it writes is known once it is parsed. */
@@ -248,20 +248,29 @@ SEC("fentry/sock_def_readable")
 int target_ready(__u64 *ctx)
 {
 	__u64 key = argument_key(ctx, 0);
+	struct transport *transport = transport_find(key);
 
-	return transport_find(key) ? transport_ready(key, (void *)key) : 0;
+	if (transport)
+		transport_note(transport, (void *)key, bpf_ktime_get_ns());
+	return 0;
+}
+
+static __always_inline bool work_emit(__u32 point, __u64 command, __u64 ready_ns)
+{
+	union event *e = emit_reserve(point);
+
+	if (!e)
+		return false;
+	e->target_work.request_key = command;
+	e->target_work.ready_ns = ready_ns;
+	emit_submit(e, point);
+	return true;
 }
 
 static __always_inline void work_tell(struct thread *thread, __u64 command, __u64 ready_ns)
 {
-	union event *e = emit_reserve(POINT_target_work);
-
-	if (!e)
-		return;
-	thread->request_key = command;
-	e->target_work.request_key = command;
-	e->target_work.ready_ns = ready_ns;
-	emit_submit(e, POINT_target_work);
+	if (work_emit(POINT_target_work, command, ready_ns))
+		thread->request_key = command;
 }
 
 /* All of its data is there. */
@@ -305,18 +314,9 @@ int target_ask(__u64 *ctx)
 {
 	struct iscsit_cmd *whole = (void *)argument_key(ctx, 1);
 	struct se_cmd *command = &whole->se_cmd;
-	__u64 ready_ns;
-	union event *e;
 
-	if (!is_of_interest(command))
-		return 0;
-	ready_ns = came_ns(socket_of(command));
-	e = emit_reserve(POINT_target_asked);
-	if (!e)
-		return 0;
-	e->target_asked.request_key = (__u64)command;
-	e->target_asked.ready_ns = ready_ns;
-	emit_submit(e, POINT_target_asked);
+	if (is_of_interest(command))
+		work_emit(POINT_target_asked, (__u64)command, came_ns(socket_of(command)));
 	return 0;
 }
 
