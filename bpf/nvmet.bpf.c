@@ -48,6 +48,7 @@ struct nvmet_req {
 
 struct nvmet_tcp_cmd {
 	struct nvmet_req req;
+	__u32 offset;
 };
 
 struct nvmet_tcp_queue {
@@ -168,12 +169,8 @@ int nvmet_end(__u64 *ctx)
 	return 0;
 }
 
-/* A worker begins to send the answer: of a read that may go with its data, and is not told. */
-SEC("fentry/nvmet_setup_response_pdu")
-int nvmet_answer(__u64 *ctx)
+static __always_inline int emit_answer(struct nvmet_req *req)
 {
-	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
-	struct nvmet_req *req = &command->req;
 	union event *e = is_of_interest(req) ? emit_reserve(POINT_nvmet_answer) : NULL;
 
 	if (!e)
@@ -181,6 +178,27 @@ int nvmet_answer(__u64 *ctx)
 	e->nvmet_answer.request_key = key_of(req);
 	emit_submit(e, POINT_nvmet_answer);
 	return 0;
+}
+
+/* A worker begins to send the answer. */
+SEC("fentry/nvmet_setup_response_pdu")
+int nvmet_answer(__u64 *ctx)
+{
+	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
+
+	return emit_answer(&command->req);
+}
+
+/*
+ * What was read, which may be all of the answer, and goes on later if the socket does not take its
+ * header whole.  In a kernel whose compiler has put this into its caller it is not told.
+ */
+SEC("fentry/nvmet_try_send_data_pdu")
+int nvmet_answer_data(__u64 *ctx)
+{
+	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
+
+	return PEEK(command, offset) ? 0 : emit_answer(&command->req);
 }
 
 SEC("fentry/nvmet_tcp_data_ready")

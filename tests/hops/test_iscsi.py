@@ -372,11 +372,15 @@ def test_without_the_target_it_is_one_row(tmp_path: Path) -> None:
         assert (account["initiator.submit"], account["initiator.complete"]) == (3_000, 2_000)
 
 
-def test_a_target_alone_has_its_commands(tmp_path: Path) -> None:
-    session, places = pair(), offsets()
+def test_a_target_alone_has_its_commands_until_their_answers_are_sent(tmp_path: Path) -> None:
+    session, places = pair(told=True), offsets()
     writer = session.writer()
     for _ in range(5):
         session.write(writer, next(places), Costs(), Costs())
     found = analysed(tmp_path, session.target)
+    sent = session.target.world.builder._rows["target_sent"]
+    assert sorted(found.writes.end_ns.tolist()) == sorted(event["time_ns"] for event in sent)
+    served = accounts(found)[session.receiver.tid]
+    assert not any("residual" in account for account in served)
     assert len(found.writes.tid) == 10
     assert sorted(found.writes.size_bytes.tolist()) == [0] * 5 + [8192] * 5

@@ -110,19 +110,28 @@ def test_like_clockwork_the_generation_tells_which_use_it_is(tmp_path: Path) -> 
 
 
 def test_a_target_alone_tells_what_it_served(tmp_path: Path) -> None:
-    """Also where a command's begin was lost, and its control block is the one's before it."""
+    """Until a worker begins to answer; also where a command's begin was lost, and its control block
+    is the one's before it."""
     random, target = Random(7), Target()
     initiator, to = Initiator(), Connection(target)
     writer = initiator.writer()
-    drawn_costs = [drawn(random) for _ in range(60)]
+    drawn_costs = [
+        replace(drawn(random), answers=number % 3 * random.randint(40_000, 200_000))
+        for number in range(60)
+    ]
     for number, costs in enumerate(drawn_costs):
         target.world.deaf_to = "nvmet_req_init" if number % 20 == 7 else ""
         initiator.write(writer, to, [costs])
     found = found_in(tmp_path, target)
     seen = [costs for number, costs in enumerate(drawn_costs) if number % 20 != 7]
-    assert [
-        account["device.data"] for served in accounts(found).values() for account in served
-    ] == [costs.disk.device for costs in seen]
+    assert [account for served in accounts(found).values() for account in served] == [
+        {
+            "target": costs.begins + costs.late + costs.answers,
+            "block.Q2D": costs.disk.queue,
+            "device.data": costs.disk.device,
+        }
+        for costs in seen
+    ]
     assert found.writes.latency_ns.tolist() == [costs.served - costs.waits for costs in seen]
 
 

@@ -24,11 +24,13 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
         serves, pieces = some_of(serves, pieces, wrote)
         tables = tables[wrote]
     begin = pieces.begin_ns[serves.piece]
+    # It is at a command until its answer is sent, by which whoever asked may have it already.
+    end = np.maximum(serves.end_ns, pieces.end_ns[serves.piece])
     written = np.where(tables, METHOD["tables"], METHOD["write"])
     units = Units(
         begin_ns=begin,
-        end_ns=serves.end_ns,
-        latency_ns=serves.end_ns - begin,
+        end_ns=end,
+        latency_ns=end - begin,
         tid=pieces.tid[serves.piece],
         tgid=np.where(serves.agent > 0, serves.agent, pieces.tid[serves.piece]),
         size_bytes=serves.size_bytes,

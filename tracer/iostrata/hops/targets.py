@@ -22,15 +22,17 @@ def reading_of(serves: Serves) -> NDArray[np.bool_]:
     return reading
 
 
-def answered(name: str, begun: Columns, end_ns: Ints, sent: Columns, every: Columns) -> Ints:
+def answered(name: str, key: Ints, end_ns: Ints, sent: Columns, *others: Columns) -> Ints:
     """When the answer was with the connection; of what was not seen, when the command was complete.
 
-    ``sent``, ``every``: what is told of sent answers, and of all commands that began, by the field
-    ``name``, which is used again.
+    ``sent``, ``others``: what is told of sent answers, and of all commands that began or were
+    complete, by the field ``name``, which is used again: either may not be seen of the next one.
     """
-    again = AsOf(every[name], every["time_ns"]).at_or_after(begun[name], begun["time_ns"] + 1)
-    until = np.where(again >= 0, at(every["time_ns"], again), NEVER)
-    found = AsOf(sent[name], sent["time_ns"]).at_or_before(begun[name], until - 1)
+    until = np.full(len(key), NEVER)
+    for each in others:
+        again = AsOf(each[name], each["time_ns"]).at_or_after(key, end_ns + 1)
+        until = np.where(again >= 0, np.minimum(until, at(each["time_ns"], again)), until)
+    found = AsOf(sent[name], sent["time_ns"]).at_or_before(key, until - 1)
     time = at(sent["time_ns"], found)
     return np.where((found >= 0) & (time >= end_ns), time, end_ns)
 

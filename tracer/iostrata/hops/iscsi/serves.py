@@ -16,6 +16,7 @@ from iostrata.stitch import Columns, Pieces, Window, sleeps_of, whole
 from iostrata.trace import Trace
 
 BEGIN: Final = "target_sequencer_start"
+END: Final = "target_cmd_complete"
 WORK: Final = "target_work"
 READY: Final = "ready_ns"
 SYNCHRONIZE_CACHE: Final = (0x35, 0x91)
@@ -32,8 +33,7 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     window = whole(lower)
     begun = window.columns(BEGIN, "tid", "command_key", "itt")
     done = window.columns(
-        "target_cmd_complete", "command_key", "itt", "connection", "ends", "offset_bytes",
-        "size_bytes", "opcode",
+        END, "command_key", "itt", "connection", "ends", "offset_bytes", "size_bytes", "opcode",
     )  # fmt: skip
     began = _begins(begun, done)
     reading = np.isin(done["opcode"], READ)
@@ -44,8 +44,8 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     tid, there, taken = _taken(lower, begun, end)
     none = np.zeros(len(rows), np.int64)
     sent = window.columns("target_sent", "command_key")
-    every = window.columns(BEGIN, "command_key")
-    answer = answered("command_key", begun, end, sent, every)
+    others = (window.columns(point, "command_key") for point in (BEGIN, END))
+    answer = answered("command_key", key, end, sent, *others)
     pieces = Pieces(np.arange(len(rows)), tid, taken, answer, none, key)
     serves = Serves(
         begin_ns=there,

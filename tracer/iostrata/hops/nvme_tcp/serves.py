@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, columns_of
@@ -19,6 +21,8 @@ from iostrata.hops.targets import answered, places_of
 from iostrata.hops.workers import taken_up
 from iostrata.stitch import Columns, Pieces, Window
 from iostrata.trace import Trace
+
+TOLD: Final = ("init", "complete")
 
 
 def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
@@ -43,8 +47,8 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
     worker, taken = taken_up(work, key, begun, end)
     number, none = np.arange(len(rows)), np.zeros(len(rows), np.int64)
     sent = columns_of(lower.points["nvmet_answer"], "request_key")
-    every = columns_of(lower.points["nvmet_req_init"], "request_key")
-    answer = answered("request_key", begun, end, sent, every)
+    others = (columns_of(lower.points[f"nvmet_req_{each}"], "request_key") for each in TOLD)
+    answer = answered("request_key", key, end, sent, *others)
     pieces = Pieces(number, worker, taken, answer, done["dev"], done["request_key"])
     serves = Serves(
         begin_ns=np.where(asked >= 0, asked, there_of(begun)),
