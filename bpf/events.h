@@ -721,8 +721,8 @@ struct nvme_data_event {
 	unsigned int asked;             /* it was asked for (R2T), 0: it came with the command */
 };
 
-/* A command of iSCSI, at its initiator: handed to the connection, asked for more data of, or
- * answered. */
+/* A command of iSCSI, at its initiator: going to the connection, with it as far as it was asked for,
+ * asked for more data of, or answered. */
 struct iscsi_event {
 	EVENT_HEADER;
 	unsigned long long request_key; /* as in request_event */
@@ -1039,7 +1039,8 @@ struct stream_event {
 	P(librbd_sent_read, librados_event)         \
 	P(target_asked, target_work_event)          \
 	P(iscsi_asked, iscsi_event)                 \
-	P(nvmet_answer, uring_work_event)
+	P(nvmet_answer, uring_work_event)           \
+	P(iscsi_handed, iscsi_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -8,6 +8,7 @@
 
 #define OPCODE 0x3f /* of the first byte of a header */
 #define SCSI_COMMAND 0x01
+#define DATA_OUT 0x05
 #define SCSI_RESPONSE 0x21
 #define DATA_IN 0x25       /* the last of what was read, with the command's status */
 #define TASK_NUMBER 0x1fff /* of a tag: ISCSI_ITT_MASK */
@@ -112,16 +113,30 @@ int iscsi_stream(__u64 *ctx)
 			   ends_of_socket(socket));
 }
 
+/* A command's header is its data's as soon as some of that went behind it. */
+static __always_inline int task_emit(struct iscsi_task *task, __u32 point)
+{
+	struct iscsi_hdr *header = PEEK(task, hdr);
+	__u8 opcode = PEEK(header, opcode) & OPCODE;
+
+	if (opcode != SCSI_COMMAND && opcode != DATA_OUT)
+		return 0;
+	return command_emit(task, PEEK(header, itt), NULL, point);
+}
+
 /* Its target asks for more data of it, which a worker hands over. */
 SEC("fentry/iscsi_requeue_task")
 int iscsi_asked(__u64 *ctx)
 {
-	struct iscsi_task *task = (void *)argument_key(ctx, 0);
-	struct iscsi_hdr *header = PEEK(task, hdr);
+	return task_emit((void *)argument_key(ctx, 0), POINT_iscsi_asked);
+}
 
-	if ((PEEK(header, opcode) & OPCODE) != SCSI_COMMAND)
-		return 0;
-	return command_emit(task, PEEK(header, itt), NULL, POINT_iscsi_asked);
+/* All PDUs that there were to send of it are with the connection: itself, and what goes with it or
+ * was asked for. */
+SEC("fexit/iscsi_tcp_task_xmit")
+int iscsi_handed(__u64 *ctx)
+{
+	return (int)ctx[1] ? 0 : task_emit((void *)argument_key(ctx, 0), POINT_iscsi_handed);
 }
 
 /* Of any transport, of whose connections nothing is known here. */

@@ -51,7 +51,8 @@ class Costs:
     went with the command. ``slept``: the backend is a file, for which the thread sleeps.
     ``preempted``: the thread has the command, and no CPU to carry it out. ``woken``: so long
     before the command came, the thread was woken for what has no event, and is still at that;
-    ``late``: of the time until it reads the command, it has no CPU.
+    ``late``: of the time until it reads the command, it has no CPU. ``hand``: of the way there,
+    until all that goes with the command is with the connection.
     """
 
     queue: int = 700
@@ -69,6 +70,7 @@ class Costs:
     preempted: int = 0
     woken: int = 0
     late: int = 0
+    hand: int = 0
 
 
 def drawn(random: Random, slept: bool = False, large: bool = False) -> Costs:
@@ -101,7 +103,8 @@ class Session:
     ``addresses``: what both ends make of their addresses. ``number``: of the session on its
     machines, each of which has threads and disks of its own. ``unseen``: points of which no event
     of the initiator's is seen. ``told``: when data came in on a connection, but of its first
-    command, before which nobody looked. ``bursts``: when more data was asked for, sent, and so on.
+    command, before which nobody looked; ``bursts``: and when more data was asked for, sent, and so
+    on, and all was handed over.
     """
 
     initiator: Machine
@@ -179,10 +182,13 @@ class Session:
             world.emit("iscsi_sent", sent, 66, **wire, **self.place)
             if costs.r2t:
                 # It is asked for more data, and asks whether all of the command is sent.
-                if self.bursts:
-                    world.emit("iscsi_asked", self._burst(sent, costs, 3), 0, **wire)
                 handed = self._burst(sent, costs, 4)
                 world.emit("iscsi_sent", handed, 66, **wire, **self.place)
+            if self.bursts:
+                world.emit("iscsi_handed", sent + costs.hand, 66, **wire)
+                for part in (3, 8) if costs.r2t else ():
+                    world.emit("iscsi_asked", self._burst(sent, costs, part), 0, **wire)
+                    world.emit("iscsi_handed", self._burst(sent, costs, part + 1), 66, **wire)
         if "iscsi_answered" not in self.unseen:
             world.emit("iscsi_answered", answered, 0, **wire)
         world.emit("block_rq_complete", complete, 0, **keys)
@@ -269,11 +275,11 @@ class Session:
         self.watched = True
         ready = came if told else 0
         world.emit("target_sequencer_start", begun, tid, **command, ready_ns=ready)
-        made, asked = (self._burst(sent, costs, part) for part in (1, 2))
         if costs.r2t and self.bursts:
-            unasked = came + 150 if told else 0
-            world.emit("target_asked", made, tid, request_key=key, ready_ns=unasked)
-            world.emit("target_sent", asked, tid + 1, command_key=key)
+            for ready, part in ((came + 150, 1), (self._burst(sent, costs, 5), 6)):
+                made, asked = (self._burst(sent, costs, each) for each in (part, part + 1))
+                world.emit("target_asked", made, tid, request_key=key, ready_ns=ready)
+                world.emit("target_sent", asked, tid + 1, command_key=key)
         if costs.preempted:
             replace(self.receiver, now=begun + 100 + costs.preempted)._resume(begun + 100, 0, 0, 0)
         ready = there if told else 0
@@ -301,21 +307,23 @@ class Session:
             own["target.queue"] += begun - came if told else 0
             there = came if told else begun
             if self.bursts:
-                # The target's until it has asked, and the initiator's until it has sent.
-                took = costs.r2t // 5
-                own["network.r2t"] -= 3 * took
-                own["target.queue"] += 2 * took - 150 * told - (0 if told else took)
-                there = came + 150 if told else made
-                account[f"{self.initiator.name}/initiator.r2t"] += took
-        own["network.there"] = there - sent
+                # Twice the target's until it has asked, and the initiator's until it has sent.
+                took = costs.r2t // 10
+                own["network.r2t"] -= 6 * took
+                own["target.queue"] += 4 * took - 150
+                there = came + 150
+                account[f"{self.initiator.name}/initiator.send"] += 2 * took
+        hand = costs.hand if self.bursts else 0
+        account[f"{self.initiator.name}/initiator.send"] += hand
+        own["network.there"] = there - sent - hand
         account += Counter({self._row(row): ns for row, ns in own.items()})
         return answer
 
     def _burst(self, sent: int, costs: Costs, part: int) -> int:
         """Since the command was read: more is asked for (1), is it with the connection (2), with
-        the initiator (3), and sent (4)."""
+        the initiator (3), and sent (4), and that is there (5): twice."""
         begun = sent + costs.there + 300 + RECEIVED
-        return begun + costs.r2t // 5 * part
+        return begun + costs.r2t // 10 * part
 
     def _sleeps(self, wake_ns: int, runqueue: int) -> None:
         """The thread had nothing to do, or no data, until then."""

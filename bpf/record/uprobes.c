@@ -182,6 +182,8 @@ struct attachment {
 	struct probe *probe;
 	const struct uprobe *uprobe;
 	const struct bpf_program *program;
+	const char *file; /* that was looked for last in what the process has mapped, or NULL */
+	char path[64];    /* to that, empty: it is not mapped */
 };
 
 /* A duty's processes are looked for once, whichever programs look at their functions. */
@@ -221,24 +223,34 @@ static struct bpf_link *link_to(const struct attachment *to, pid_t pid, const ch
 	return link;
 }
 
-static void attach(const struct attachment *to, pid_t pid)
+/* What a process has mapped is long to read: once for all functions of a file, which are in a row. */
+static bool look_up(struct attachment *to, pid_t pid)
+{
+	if (!to->file || strcmp(to->file, to->uprobe->file)) {
+		to->file = to->uprobe->file;
+		if (!find_mapped(pid, to->file, to->path, sizeof(to->path)))
+			to->path[0] = 0;
+	}
+	return to->path[0];
+}
+
+static void attach(struct attachment *to, pid_t pid)
 {
 	struct mapped *known = find_known(to->probes, to->uprobe, pid);
 	struct bpf_link *link;
-	char path[64];
 	int error;
 
 	if (known && !known->asked_again)
 		return;
 	/* A library may be mapped a little later, or never: then that is none of its duties. */
-	if (!find_mapped(pid, to->uprobe->file, path, sizeof(path))) {
+	if (!look_up(to, pid)) {
 		if (known)
 			known->asked_again--;
 		else
 			remember(to->probes, to->uprobe, pid, NULL, TIMES_ASKED);
 		return;
 	}
-	link = link_to(to, pid, path);
+	link = link_to(to, pid, to->path);
 	error = link ? 0 : -errno;
 	if (known)
 		*known = (struct mapped){ pid, to->uprobe, link, 0 };

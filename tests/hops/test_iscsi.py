@@ -47,9 +47,10 @@ def test_every_row_is_met(tmp_path: Path, seed: int, told: bool, bursts: bool) -
     for number in range(40):
         flush = drawn(random, file) if number % 3 == 0 else None
         costs = drawn(random, file, large=number % 4 == 0)
+        costs = replace(costs, hand=random.randint(100, 9_000) if bursts else 0)
         if bursts and costs.r2t:
             # What is between the two clocks is more than what these are apart by.
-            costs = replace(costs, r2t=costs.r2t + 50_000)
+            costs = replace(costs, r2t=costs.r2t + 100_000)
         # Written again and again: the tag tells, not the place.
         session.write(writer, random.randint(0, 3) * 8192, costs, flush)
     found = analysed(tmp_path, session.initiator, session.target)

@@ -29,14 +29,17 @@ def carried(
     queue: str,
     asked_for: AskedFor | None = None,
     bursts: Iterable[Part] = (),
+    handed_ns: Ints | None = None,
 ) -> Spans:
     """Before it is sent, and once the answer is there, it is the asker's own.
 
     ``queue``: the rank of what is there until somebody begins to carry it out. ``asked_for``: where
     the lower machine may ask for more data. That makes a way of its own: there, once the command
     is; then that is in the queue until somebody reads it; and until all is there, there is a row
-    for that, but for what is told of each time that some was asked for (``bursts``). An answer that
-    never came was not on its way: nothing is known of what was waited for then.
+    for that, but for what is told of each time that some was asked for (``bursts``).
+    ``handed_ns``: of each ask, when all that goes with it was with the connection, if that is told;
+    it was by when it was there. An answer that never came was not on its way: nothing is known of
+    what was waited for then.
     """
     spans, owner, asks = SpanList(), np.arange(len(held.ask)), link.asks.rows(held.ask)
     told, (answered, heard) = asks.told_ns, heard_of(asks)
@@ -53,7 +56,11 @@ def carried(
     for part in bursts:
         spans.add(*part)
     first = np.clip(first, told, heard)
-    there = np.maximum(told, held.begin_ns), np.minimum(first, held.end_ns)
+    sent = told
+    if handed_ns is not None:
+        sent = np.clip(handed_ns, told, first)
+        spans.add(owner, "initiator.send", np.maximum(told, held.begin_ns), sent)
+    there = np.maximum(sent, held.begin_ns), np.minimum(first, held.end_ns)
     back = np.maximum(last, held.begin_ns), np.minimum(heard, held.end_ns)
     spans.add(owner, "network.there", *there)
     spans.add(np.where(answered, owner, -1), "network.back", *back)

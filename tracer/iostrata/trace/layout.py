@@ -130,6 +130,7 @@ POINTS: dict[str, int] = {
     "target_asked": 117,
     "iscsi_asked": 118,
     "nvmet_answer": 119,
+    "iscsi_handed": 120,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -252,6 +253,7 @@ STRUCT_OF: dict[str, str] = {
     "target_asked": "target_work_event",
     "iscsi_asked": "iscsi_event",
     "nvmet_answer": "uring_work_event",
+    "iscsi_handed": "iscsi_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {

@@ -30,7 +30,7 @@ def crossing_of(link: Link, held: Held) -> Spans:
     np.minimum.at(first, row[mine], woken[mine])
     held = replace(until_answered(link, held), first_ns=first)
     link = replace(link, begin_ns=begin)
-    return carried(link, held, "target.queue", _asked_for, _bursts(link, held))
+    return carried(link, held, "target.queue", _asked_for, _bursts(link, held), _handed(link, held))
 
 
 def completed(link: Link) -> Pairs:
@@ -109,6 +109,15 @@ def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
     return np.where(asked, times[0], -1), np.where(asked, times[1], -1)
 
 
+def _handed(link: Link, held: Held) -> Ints:
+    """When all of each command was with the connection, with what goes unasked; -1: not told."""
+    every = link.asks.rows(held.ask)
+    handed = whole(link.upper).columns("iscsi_handed", "request_key")
+    found = AsOf(handed["request_key"], handed["time_ns"])
+    time = at(handed["time_ns"], first := found.at_or_after(every.identity, every.told_ns))
+    return np.where((first >= 0) & (time <= held.end_ns), time, -1)
+
+
 def _bursts(link: Link, held: Held) -> Iterator[Part]:
     """Of each time that more data was asked for: the target's time until it had, and the
     initiator's, until it sent that."""
@@ -126,11 +135,11 @@ def _bursts(link: Link, held: Held) -> Iterator[Part]:
     yield row[of], "target.queue", np.maximum(begin[burst], told[of]), np.minimum(end[burst], until)
     initiator, every = whole(link.upper), link.asks.rows(held.ask)
     asked = initiator.columns("iscsi_asked", "request_key")
-    handed = _next(initiator.columns("iscsi_sent", "request_key"), "request_key", asked)
+    handed = _next(initiator.columns("iscsi_handed", "request_key"), "request_key", asked)
     of, burst = overlapping(
         every.identity, every.told_ns, held.end_ns, asked["request_key"], asked["time_ns"], handed
     )
-    yield of, "initiator.r2t", asked["time_ns"][burst], np.minimum(handed[burst], held.end_ns[of])
+    yield of, "initiator.send", asked["time_ns"][burst], np.minimum(handed[burst], held.end_ns[of])
 
 
 def _next(hits: Columns, key: str, asked: Columns) -> Ints:
