@@ -234,7 +234,7 @@ def test_a_request_of_multipaths_is_its_clones(issuer: int) -> None:
     """dm-multipath has requests of its own, and clones them for a path: no point names their bios.
     Two paths are taken in turn."""
     world = World()
-    world.builder.block(THIN, "dm-0", lower_keys=(SDA, MD)).block(SDA, "sda").block(MD, "sdb")
+    world.builder.block(THIN, "md0", lower_keys=(SDA, MD)).block(SDA, "sda").block(MD, "sdb")
     disk = Block(world, THIN)
     for number in range(6):
         begin, path = 100_000 * number, Block(world, (SDA, MD)[number % 2])
@@ -260,7 +260,7 @@ def test_a_request_of_multipaths_is_its_clones(issuer: int) -> None:
 def test_a_flush_of_multipaths_is_its_clone() -> None:
     """It has neither a place nor a bio."""
     world = World()
-    world.builder.block(THIN, "dm-0", lower_keys=(SDA,)).block(SDA, "sda")
+    world.builder.block(THIN, "md0", lower_keys=(SDA,)).block(SDA, "sda")
     disk = Block(world, THIN)
     disk.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
     own = {"dev": SDA, "sector": NO_SECTOR, "size_bytes": 0, "flags": FLUSH_OP | PREFLUSH}
@@ -306,7 +306,7 @@ def test_a_flush_of_a_thin_volume_is_followed_through_its_pool() -> None:
 def test_an_array_below_encryption_is_no_device(keyed: bool) -> None:
     """dm-crypt on md: a worker queues what it encrypted; md passes it on as it is."""
     world = World()
-    world.builder.block(CRYPT, "dm-0", lower_keys=(MD,)).block(MD, "md0", lower_keys=(SDA,))
+    world.builder.block(CRYPT, "md0", lower_keys=(MD,)).block(MD, "md0", lower_keys=(SDA,))
     world.builder.block(SDA, "sda")
     crypt, array, disk = (Block(world, dev) for dev in (CRYPT, MD, SDA))
     crypt.queue(2_000, 100, 0xB0)
@@ -354,6 +354,22 @@ def test_a_loop_device_whose_file_is_nobody_knows_where(
     one_write(world, LOOP, 61_500)
     lines = [gap for gap in told(world).quality.not_observed if gap.layer == "below loop0"]
     assert [gap.merged_into for gap in lines] == ["device"] * said
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_disk_that_came_and_went_may_lie_on_anything(*, known: bool) -> None:
+    """Neither the recording's begin nor its end found it: device mapper's, on a disk that has its
+    requests again."""
+    world = World()
+    world.builder.block(SDA, "sda")
+    if known:
+        world.builder.block(MD, "md0", lower_keys=(SDA,))
+    mapped = Block(world, MD)
+    mapped.queue(2_000, 100, 0xB0)
+    mapped.request(2_500, 61_000, 0xA0, 0xB0)
+    one_write(world, MD, 61_500)
+    lines = [gap for gap in told(world).quality.not_observed if gap.layer.startswith("below ")]
+    assert [gap.merged_into for gap in lines] == ["device"] * (not known)
 
 
 @pytest.mark.parametrize(
@@ -530,7 +546,7 @@ def test_sleepers_are_not_paired_with_all_that_goes_on_meanwhile(tmp_path: Path)
 def test_lower_devices_of_a_synthetic_chain_keep_their_data() -> None:
     """Device mapper in the writer's own context: the clone says its place, and is its own bio."""
     world = World()
-    world.builder.block(CRYPT, "dm-0", lower_keys=(SDA,)).block(SDA, "sda")
+    world.builder.block(CRYPT, "md0", lower_keys=(SDA,)).block(SDA, "sda")
     upper, disk = Block(world, CRYPT), Block(world, SDA)
     upper.queue(2_000, 100, 0xB0, sector=100)
     # One half at each of two places below.

@@ -267,6 +267,20 @@ def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
             yield NotObserved(f"below {block.name}", what, "device")
 
 
+def _passing_disks(trace: Trace) -> Iterator[NotObserved]:
+    """Disks that neither the recording's begin nor its end found.
+
+    Device mapper's may lie on others, which tell of the same requests again. One controller's way
+    to an NVMe disk is told by itself.
+    """
+    known = trace.facts.blocks.keys() | trace.points["nvme_complete_rq"].values("dev")
+    seen = trace.points["block_rq_issue"].values("dev") if trace.facts.blocks else set()
+    for key in sorted(seen - known - {0}):
+        name = trace.facts.device_name(key)
+        what = "it came and went meanwhile: what it lies on, if anything, is not known"
+        yield NotObserved(f"below {name}", what, "device")
+
+
 def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
     for key in keys if trace.facts.mounts else ():
@@ -296,6 +310,7 @@ def _not_observed(
     yield from _unknown_file_systems(trace)
     yield from _files_taken_for_one(trace)
     yield from _files_of_loops(trace)
+    yield from _passing_disks(trace)
     yield from _not_told(trace)
     yield from doubtful_copies(trace)
     yield from coarser(trace)
