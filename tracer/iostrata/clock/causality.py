@@ -104,9 +104,10 @@ def bound_by_causality(
     if not len(candidates.asks):
         return None
     voted, centre = voted_lines(candidates)
-    if not (lines := [*hints, *voted] if voting else list(hints)):
+    voted = voted if voting else []
+    if not hints and not voted:
         return None
-    fit, found = settle(candidates, lines, centre)
+    fit, found = settle(candidates, hints, voted, centre)
     if not fit.corridor:
         return None
     everything = np.arange(len(candidates.asks))

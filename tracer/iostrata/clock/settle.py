@@ -54,17 +54,21 @@ class Fit:
 
 
 def settle(
-    candidates: Candidates, lines: Sequence[Line], centre: int
+    candidates: Candidates, hints: Sequence[Line], voted: Sequence[Line], centre: int
 ) -> tuple[Fit, tuple[Fit, ...]]:
     """The best line over all asks, begun from few, where drift has no effect yet.
 
-    Also the others that nothing told from the best.
+    Also the others that nothing told from the best. ``hints``: others know these over all asks:
+    the middle of what few allow may lead away from them.
     """
     total, size = len(candidates.asks), FIRST_ASKS
+    lines = [*hints, *voted]
     rivals: list[Fit] = []
     while True:
         begin = min(max(0, centre - size // 2), max(0, total - size))
         asks = np.arange(begin, min(begin + size, total))
+        if size >= total:
+            lines = [*lines, *hints]
         fits = best(distinct([refine(candidates, asks, line) for line in lines]))
         if len(fits) > 1:
             rivals = rivals_of(fits)
