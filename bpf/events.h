@@ -824,12 +824,14 @@ struct ninep_event {
 	unsigned short type; /* enum p9_msg_t of net/9p/9p.h */
 };
 
-/* An operation of Ceph that a disk's driver (rbd) hands to the messenger, or that is answered. */
+/* An operation of Ceph that a disk's driver (rbd) hands to the messenger, which that begins to send,
+ * or that is answered. */
 struct rbd_event {
 	EVENT_HEADER;
 	unsigned long long request_key; /* as in request_event */
 	unsigned long long number;      /* the client's of its operations (tid) */
 	unsigned long long client;      /* the number that the cluster gave to it */
+	unsigned long long ready_ns;    /* all of the answer came in, 0: not known, or not yet */
 	unsigned int dev;
 	int osd_number; /* that it is for, or that answered; -1: none that is known */
 };
@@ -1040,7 +1042,8 @@ struct stream_event {
 	P(target_asked, target_work_event)          \
 	P(iscsi_asked, iscsi_event)                 \
 	P(nvmet_answer, uring_work_event)           \
-	P(iscsi_handed, iscsi_event)
+	P(iscsi_handed, iscsi_event)                \
+	P(rbd_message, rbd_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

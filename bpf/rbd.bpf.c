@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Disks of Ceph (the kernel's rbd): the operations on objects that a request is made of, as they
- * are handed to the messenger and answered.  One that spans objects is several.
+ * are handed to the messenger, sent by its worker, read by it, and answered.  One that spans objects
+ * is several.
  */
 #include "block.bpf.h"
+#include "socket.bpf.h"
 
 #define REQUEST_IS_CHILD 1 /* 1 << IMG_REQ_CHILD: made by the driver, for a parent image */
+#define OSD_OPREPLY 43     /* a type of messages: CEPH_MSG_OSD_OPREPLY */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -38,6 +41,26 @@ struct ceph_osd_client {
 	struct ceph_client *client;
 };
 
+struct ceph_connection {
+	void *private;
+	struct socket *sock;
+};
+
+struct ceph_osd {
+	struct ceph_osd_client *o_osdc;
+	struct ceph_connection o_con;
+};
+
+struct ceph_msg_header {
+	__le64 tid;
+	__le16 type;
+} __attribute__((packed));
+
+struct ceph_msg {
+	struct ceph_msg_header hdr;
+	struct ceph_connection *con;
+};
+
 struct ceph_osd_request_target {
 	int osd;
 };
@@ -45,46 +68,155 @@ struct ceph_osd_request_target {
 struct ceph_osd_request {
 	__u64 r_tid;
 	struct ceph_osd_request_target r_t;
+	struct ceph_osd *r_osd;
 	struct ceph_osd_client *r_osdc;
 	void *r_priv;
 };
 
 #pragma clang attribute pop
 
-/* A request's part of the driver, which lies behind it since Linux 59e542c86924 (in v5.7). */
-static __always_inline int tell(struct ceph_osd_request *operation, __u32 point)
-{
-	struct rbd_obj_request *object = PEEK(operation, r_priv);
-	struct rbd_img_request *image = object ? PEEK(object, img_request) : NULL;
-	struct request *rq;
-	union event *e;
-	__u32 dev;
+/* What is under way; who goes without an answer makes room in time. */
+struct operation {
+	__u64 number;
+	__u64 client;
+};
 
-	if (!image || PEEK(image, flags) & REQUEST_IS_CHILD)
-		return 0;
-	rq = (void *)image - bpf_core_type_size(struct request);
-	dev = recorded_disk_of(rq);
-	e = dev ? emit_reserve(point) : NULL;
+struct under_way {
+	__u64 request_key;
+	__u64 ready_ns;
+	__u32 dev;
+	__s32 osd_number;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct operation);
+	__type(value, struct under_way);
+} rbd_operations SEC(".maps");
+
+static __always_inline int tell(const struct operation *operation, const struct under_way *told,
+				__u32 point)
+{
+	union event *e = emit_reserve(point);
+
 	if (!e)
 		return 0;
-	e->rbd_sent.request_key = (__u64)rq;
-	e->rbd_sent.number = PEEK(operation, r_tid);
-	e->rbd_sent.client = BPF_CORE_READ(operation, r_osdc, client, msgr.inst.name.num);
-	e->rbd_sent.dev = dev;
-	e->rbd_sent.osd_number = PEEK(operation, r_t.osd);
+	e->rbd_sent.request_key = told->request_key;
+	e->rbd_sent.number = operation->number;
+	e->rbd_sent.client = operation->client;
+	e->rbd_sent.ready_ns = told->ready_ns;
+	e->rbd_sent.dev = told->dev;
+	e->rbd_sent.osd_number = told->osd_number;
 	emit_submit(e, point);
 	return 0;
 }
 
-/* It has its number only now. */
+/* A request's part of the driver, which lies behind it since Linux 59e542c86924 (in v5.7). */
+static __always_inline bool describe(struct ceph_osd_request *from, struct operation *operation,
+				     struct under_way *told)
+{
+	struct rbd_obj_request *object = PEEK(from, r_priv);
+	struct rbd_img_request *image = object ? PEEK(object, img_request) : NULL;
+	struct request *rq;
+
+	if (!image || PEEK(image, flags) & REQUEST_IS_CHILD)
+		return false;
+	rq = (void *)image - bpf_core_type_size(struct request);
+	operation->number = PEEK(from, r_tid);
+	operation->client = BPF_CORE_READ(from, r_osdc, client, msgr.inst.name.num);
+	told->request_key = (__u64)rq;
+	told->ready_ns = 0;
+	told->dev = recorded_disk_of(rq);
+	told->osd_number = PEEK(from, r_t.osd);
+	return told->dev;
+}
+
+/* It has its number only now.  What comes in on its connection is noted from then on. */
 SEC("fexit/rbd_osd_submit")
 int rbd_sent(__u64 *ctx)
 {
-	return tell((void *)argument_key(ctx, 0), POINT_rbd_sent);
+	struct ceph_osd_request *from = (void *)argument_key(ctx, 0);
+	struct operation operation;
+	struct under_way told;
+	__u64 key;
+
+	if (!describe(from, &operation, &told))
+		return 0;
+	bpf_map_update_elem(&rbd_operations, &operation, &told, BPF_ANY);
+	key = (__u64)BPF_CORE_READ(from, r_osd, o_con.sock, sk);
+	if (key)
+		transport_take(key, bpf_ktime_get_ns());
+	return tell(&operation, &told, POINT_rbd_sent);
+}
+
+static __always_inline struct operation operation_of(struct ceph_connection *connection,
+						     struct ceph_msg *message)
+{
+	struct ceph_osd *osd = PEEK(connection, private);
+	struct operation operation = {
+		PEEK(message, hdr.tid),
+		BPF_CORE_READ(osd, o_osdc, client, msgr.inst.name.num),
+	};
+
+	return operation;
+}
+
+/* A worker of the messenger has come to it, and begins to send it. */
+SEC("fentry/osd_reencode_message")
+int rbd_message(__u64 *ctx)
+{
+	struct ceph_msg *message = (void *)argument_key(ctx, 0);
+	struct operation operation = operation_of(PEEK(message, con), message);
+	struct under_way *told = bpf_map_lookup_elem(&rbd_operations, &operation);
+
+	return told ? tell(&operation, told, POINT_rbd_message) : 0;
+}
+
+/* One has read the whole answer: who waits for that is told by another worker. */
+SEC("fentry/osd_dispatch")
+int rbd_reply(__u64 *ctx)
+{
+	struct ceph_connection *connection = (void *)argument_key(ctx, 0);
+	struct ceph_msg *message = (void *)argument_key(ctx, 1);
+	struct sock *socket = BPF_CORE_READ(connection, sock, sk);
+	struct operation operation;
+	struct under_way *told;
+
+	if (PEEK(message, hdr.type) != OSD_OPREPLY)
+		return 0;
+	operation = operation_of(connection, message);
+	told = bpf_map_lookup_elem(&rbd_operations, &operation);
+	if (told)
+		told->ready_ns = transport_came_ns(transport_find((__u64)socket), socket)
+					 ?: bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("fentry/ceph_sock_data_ready")
+int rbd_ready(__u64 *ctx)
+{
+	__u64 key = argument_key(ctx, 0);
+	struct transport *transport = transport_find(key);
+
+	if (transport)
+		transport_note(transport, (void *)key, bpf_ktime_get_ns());
+	return 0;
 }
 
 SEC("fentry/rbd_osd_req_callback")
 int rbd_answered(__u64 *ctx)
 {
-	return tell((void *)argument_key(ctx, 0), POINT_rbd_answered);
+	struct ceph_osd_request *from = (void *)argument_key(ctx, 0);
+	struct operation operation;
+	struct under_way told;
+	const struct under_way *known;
+
+	if (!describe(from, &operation, &told))
+		return 0;
+	known = bpf_map_lookup_elem(&rbd_operations, &operation);
+	if (known)
+		told.ready_ns = known->ready_ns;
+	bpf_map_delete_elem(&rbd_operations, &operation);
+	return tell(&operation, &told, POINT_rbd_answered);
 }

@@ -235,7 +235,8 @@ class Osd:
 class Part:
     """An operation of a write: on which OSD, and what it costs there and on the way.
 
-    ``before``: which OSD it was sent to first, that did not answer for so long.
+    ``before``: which OSD it was sent to first, that did not answer for so long. ``turn``: until the
+    client's messenger comes to it, if that is told; ``reads``: and to the answer.
     """
 
     osd: Osd
@@ -243,12 +244,16 @@ class Part:
     copies: Sequence[Copy] = ()
     way: int = 50_000
     before: tuple[Osd, int] | None = None
+    turn: int = 0
+    reads: int = 0
 
 
 class Client(Machine):
-    def __init__(self, clock: Clock = int, number: int = CLIENT) -> None:
+    """``told``: when its messenger comes to what it sends and was answered."""
+
+    def __init__(self, clock: Clock = int, number: int = CLIENT, told: bool = False) -> None:
         super().__init__("client", clock, "host")
-        self.number = number
+        self.number, self.told = number, told
         self.world.builder.block(RBD, "rbd0")
         self.numbers = count(3_000)
         self.writer = Writer(self.world, 200, RBD, 1_000_000)
@@ -272,14 +277,26 @@ class Client(Machine):
             told = {"request_key": rq, "number": number, "client": self.number, "dev": RBD}
             first, silent = part.before or (part.osd, 0)
             world.emit("rbd_sent", sent, 66, **told, osd_number=first.number)
+            began = sent + part.turn
             replied, rows = part.osd.serve(
-                sent + silent + part.way, number, self.number, part.costs, part.copies
+                began + silent + part.way, number, self.number, part.costs, part.copies
             )
-            answered = replied + part.way
-            world.emit("rbd_answered", answered, 67, **told, osd_number=part.osd.number)
+            there = replied + part.way
+            answered = there + part.reads
+            told["osd_number"] = part.osd.number
+            if self.told:
+                world.emit("rbd_message", began, 68, **told)
+                told["ready_ns"] = there
+            world.emit("rbd_answered", answered, 67, **told)
             rows[f"{part.osd.machine.name}/network.there"] += part.way
             rows[f"{part.osd.machine.name}/network.back"] += part.way
             rows[f"{part.osd.machine.name}/unfollowed"] += silent
+            if self.told:
+                rows["client/initiator.submit"] += part.turn
+                rows["client/initiator.complete"] += part.reads
+            else:
+                rows[f"{part.osd.machine.name}/network.there"] += part.turn
+                rows[f"{part.osd.machine.name}/network.back"] += part.reads
             if which:
                 rows[f"{parts[0].osd.machine.name}/network.there"] += APART * which
             ends.append((answered, rows))

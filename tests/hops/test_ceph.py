@@ -42,12 +42,15 @@ def check(found: Breakdown, client: Client) -> None:
         assert account(rows) == account(true)
 
 
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_every_row_of_one_osd_is_met(tmp_path: Path, seed: int) -> None:
-    random, machine, client = Random(seed), Machine("a"), Client()
+def test_every_row_of_one_osd_is_met(tmp_path: Path, seed: int, *, told: bool) -> None:
+    """``told``: when the client's messenger comes to a message, and when an answer was there."""
+    random, machine, client = Random(seed), Machine("a"), Client(told=told)
     osd = Osd(machine, 0)
     for _ in range(60):
-        client.write(Part(osd, drawn(random), way=far(random)))
+        turn, reads = (random.randint(0, 90_000) for _ in range(2))
+        client.write(Part(osd, drawn(random), way=far(random), turn=turn, reads=reads))
     found = found_in(tmp_path, client, machine)
     (crossing,) = found.quality.crossings
     assert (crossing.hop, crossing.asked, crossing.followed) == ("ceph", 60, 60)

@@ -16,7 +16,14 @@ INITIATOR: Final = Declaration(
             "initiator.submit",
             "OS",
             "issued until handed to the connection to who serves the disk",
-            ("block_rq_issue", "nbd_payload_sent", "nvme_tcp_send", "iscsi_sent", "rbd_sent"),
+            (
+                "block_rq_issue",
+                "nbd_payload_sent",
+                "nvme_tcp_send",
+                "iscsi_sent",
+                "rbd_sent",
+                "rbd_message",
+            ),
             "the connection takes no more: its send buffer is full, or many requests share it. Or "
             "the worker that sends has no CPU. Or the kernel's rbd asks for something else first: "
             "its objects' map, its lock, what a clone's parent has.",

@@ -22,6 +22,7 @@ NETWORK: Final = Declaration(
                 "iscsi_handed",
                 "target_work",
                 "rbd_sent",
+                "rbd_message",
                 "osd_send",
                 "osd_message",
             ),

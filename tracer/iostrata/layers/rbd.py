@@ -9,7 +9,7 @@ from iostrata.layers.declaration import Declaration, Programs, Stage, Visibility
 
 RBD: Final = Declaration(
     stages=(
-        Stage("initiator.submit", ("rbd_sent",)),
+        Stage("initiator.submit", ("rbd_sent", "rbd_message")),
         Stage("initiator.call", ("rbd_answered",)),
         Stage("initiator.complete"),
     ),

@@ -131,6 +131,7 @@ POINTS: dict[str, int] = {
     "iscsi_asked": 118,
     "nvmet_answer": 119,
     "iscsi_handed": 120,
+    "rbd_message": 121,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -254,6 +255,7 @@ STRUCT_OF: dict[str, str] = {
     "iscsi_asked": "iscsi_event",
     "nvmet_answer": "uring_work_event",
     "iscsi_handed": "iscsi_event",
+    "rbd_message": "rbd_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -908,8 +910,9 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("request_key", "<u8", 16),
         ("number", "<u8", 24),
         ("client", "<u8", 32),
-        ("dev", "<u4", 40),
-        ("osd_number", "<i4", 44),
+        ("ready_ns", "<u8", 40),
+        ("dev", "<u4", 48),
+        ("osd_number", "<i4", 52),
     ),
     "osd_event": (
         ("time_ns", "<u8", 0),

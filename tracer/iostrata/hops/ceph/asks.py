@@ -3,14 +3,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, joined
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of, key_of
 from iostrata.hops.hop import Asks
 from iostrata.hops.translation import NO_KEY
-from iostrata.stitch import OP_READ, images_of, requests_of, suboperations_of, whole
+from iostrata.stitch import (
+    OP_READ,
+    Columns,
+    Window,
+    images_of,
+    requests_of,
+    suboperations_of,
+    whole,
+)
 from iostrata.trace import Trace
+
+READY: Final = "ready_ns"
 
 
 def asks_of(upper: Trace) -> Asks:
@@ -20,7 +32,8 @@ def asks_of(upper: Trace) -> Asks:
 def _of_disks(upper: Trace) -> Asks:
     """One that spans objects is an ask for each; what only reads is none."""
     window = whole(upper)
-    columns = ("request_key", "number", "client", "osd_number")
+    columns = ["request_key", "number", "client", "osd_number"]
+    columns += [READY] * (READY in upper.points["rbd_answered"].fields)
     answered = window.columns("rbd_answered", *columns)
     requests = requests_of(window)[0] if len(answered["osd_number"]) else None
     if requests is None:
@@ -31,12 +44,10 @@ def _of_disks(upper: Trace) -> Asks:
     known = (at(requests.complete_ns, request) >= answered["time_ns"]) & (request >= 0)
     rows = np.flatnonzero(known & (at(requests.operation, request) != OP_READ))
     answered, request = {name: each[rows] for name, each in answered.items()}, request[rows]
-    sent = window.columns("rbd_sent", "number", "client")
     client = entity(answered["client"], CLIENT)
     key = key_of(client, answered["number"])
-    found = AsOf(key_of(entity(sent["client"], CLIENT), sent["number"]), sent["time_ns"])
-    sent_ns = at(sent["time_ns"], found.at_or_before(key, answered["time_ns"]))
     issue, none = requests.issue_ns[request], np.zeros(len(rows), np.int64)
+    told, there = _told(window, key, issue, answered["time_ns"]), answered.get(READY, none)
     return Asks(
         identity=answered["request_key"],
         begin_ns=issue,
@@ -44,11 +55,27 @@ def _of_disks(upper: Trace) -> Asks:
         key=key,
         group=group_of(client, answered["osd_number"]),
         shared=none.astype(np.bool_),
-        told_ns=np.maximum(sent_ns, issue),
-        heard_ns=answered["time_ns"],
+        told_ns=told,
+        heard_ns=np.where(there > told, there, answered["time_ns"]),
         offset_bytes=none,
         size_bytes=none,
     )
+
+
+def _told(window: Window, key: Ints, issue_ns: Ints, answered_ns: Ints) -> Ints:
+    """When a worker of the messenger began to send each operation; of what was not seen, when the
+    messenger had it."""
+    sent = window.columns("rbd_sent", "number", "client")
+    begun = window.columns("rbd_message", "number", "client")
+    found = AsOf(_keys(sent), sent["time_ns"]).at_or_before(key, answered_ns)
+    first = AsOf(_keys(begun), begun["time_ns"]).at_or_after(key, issue_ns)
+    begun_ns = at(begun["time_ns"], first)
+    seen = (first >= 0) & (begun_ns <= answered_ns)
+    return np.where(seen, begun_ns, np.maximum(at(sent["time_ns"], found), issue_ns))
+
+
+def _keys(told: Columns) -> Ints:
+    return key_of(entity(told["client"], CLIENT), told["number"])
 
 
 def _of_osds(upper: Trace) -> Asks:
