@@ -825,13 +825,14 @@ struct ninep_event {
 };
 
 /* An operation of Ceph that a disk's driver (rbd) hands to the messenger, which that begins to send,
- * or that is answered. */
+ * and all of which TCP has, or that is answered. */
 struct rbd_event {
 	EVENT_HEADER;
-	unsigned long long request_key; /* as in request_event */
-	unsigned long long number;      /* the client's of its operations (tid) */
-	unsigned long long client;      /* the number that the cluster gave to it */
-	unsigned long long ready_ns;    /* all of the answer came in, 0: not known, or not yet */
+	unsigned long long request_key;    /* as in request_event */
+	unsigned long long number;         /* the client's of its operations (tid) */
+	unsigned long long client;         /* the number that the cluster gave to it */
+	unsigned long long ready_ns;       /* all of the answer came in, 0: not known, or not yet */
+	unsigned long long connection_key; /* the messenger's, 0: not known */
 	unsigned int dev;
 	int osd_number; /* that it is for, or that answered; -1: none that is known */
 };
@@ -1043,7 +1044,8 @@ struct stream_event {
 	P(iscsi_asked, iscsi_event)                 \
 	P(nvmet_answer, uring_work_event)           \
 	P(iscsi_handed, iscsi_event)                \
-	P(rbd_message, rbd_event)
+	P(rbd_message, rbd_event)                   \
+	P(rbd_handed, rbd_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

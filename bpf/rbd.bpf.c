@@ -7,8 +7,9 @@
 #include "block.bpf.h"
 #include "socket.bpf.h"
 
-#define REQUEST_IS_CHILD 1 /* 1 << IMG_REQ_CHILD: made by the driver, for a parent image */
-#define OSD_OPREPLY 43     /* a type of messages: CEPH_MSG_OSD_OPREPLY */
+#define REQUEST_IS_CHILD 1     /* 1 << IMG_REQ_CHILD: made by the driver, for a parent image */
+#define WRITE_PENDING (1 << 2) /* CEPH_CON_F_WRITE_PENDING */
+#define OSD_OPREPLY 43         /* a type of messages: CEPH_MSG_OSD_OPREPLY */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -43,6 +44,7 @@ struct ceph_osd_client {
 
 struct ceph_connection {
 	void *private;
+	unsigned long flags;
 	struct socket *sock;
 };
 
@@ -84,6 +86,7 @@ struct operation {
 struct under_way {
 	__u64 request_key;
 	__u64 ready_ns;
+	__u64 connection_key;
 	__u32 dev;
 	__s32 osd_number;
 };
@@ -106,6 +109,7 @@ static __always_inline int tell(const struct operation *operation, const struct 
 	e->rbd_sent.number = operation->number;
 	e->rbd_sent.client = operation->client;
 	e->rbd_sent.ready_ns = told->ready_ns;
+	e->rbd_sent.connection_key = told->connection_key;
 	e->rbd_sent.dev = told->dev;
 	e->rbd_sent.osd_number = told->osd_number;
 	emit_submit(e, point);
@@ -127,6 +131,7 @@ static __always_inline bool describe(struct ceph_osd_request *from, struct opera
 	operation->client = BPF_CORE_READ(from, r_osdc, client, msgr.inst.name.num);
 	told->request_key = (__u64)rq;
 	told->ready_ns = 0;
+	told->connection_key = 0;
 	told->dev = recorded_disk_of(rq);
 	told->osd_number = PEEK(from, r_t.osd);
 	return told->dev;
@@ -167,10 +172,45 @@ SEC("fentry/osd_reencode_message")
 int rbd_message(__u64 *ctx)
 {
 	struct ceph_msg *message = (void *)argument_key(ctx, 0);
-	struct operation operation = operation_of(PEEK(message, con), message);
+	struct ceph_connection *connection = PEEK(message, con);
+	struct operation operation = operation_of(connection, message);
 	struct under_way *told = bpf_map_lookup_elem(&rbd_operations, &operation);
+	struct transport *transport;
 
-	return told ? tell(&operation, told, POINT_rbd_message) : 0;
+	if (!told)
+		return 0;
+	transport = transport_find((__u64)BPF_CORE_READ(connection, sock, sk));
+	if (transport)
+		transport->sending = true;
+	told->connection_key = (__u64)connection;
+	return tell(&operation, told, POINT_rbd_message);
+}
+
+/* It has sent all that there was: it returns the same where the socket takes no more. */
+static __always_inline int all_sent(__u64 *ctx)
+{
+	struct ceph_connection *connection = (void *)argument_key(ctx, 0);
+	struct transport *transport = transport_find((__u64)BPF_CORE_READ(connection, sock, sk));
+	const struct operation none = {};
+	const struct under_way told = { .connection_key = (__u64)connection };
+
+	if ((int)ctx[1] || PEEK(connection, flags) & WRITE_PENDING || !transport ||
+	    !transport->sending)
+		return 0;
+	transport->sending = false;
+	return tell(&none, &told, POINT_rbd_handed);
+}
+
+SEC("fexit/ceph_con_v1_try_write")
+int rbd_handed_v1(__u64 *ctx)
+{
+	return all_sent(ctx);
+}
+
+SEC("fexit/ceph_con_v2_try_write")
+int rbd_handed_v2(__u64 *ctx)
+{
+	return all_sent(ctx);
 }
 
 /* One has read the whole answer: who waits for that is told by another worker. */

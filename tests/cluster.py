@@ -236,7 +236,8 @@ class Part:
     """An operation of a write: on which OSD, and what it costs there and on the way.
 
     ``before``: which OSD it was sent to first, that did not answer for so long. ``turn``: until the
-    client's messenger comes to it, if that is told; ``reads``: and to the answer.
+    client's messenger comes to it, if that is told; ``hands``: of the way, until it has handed all
+    of it over; ``reads``: until it comes to the answer.
     """
 
     osd: Osd
@@ -245,6 +246,7 @@ class Part:
     way: int = 50_000
     before: tuple[Osd, int] | None = None
     turn: int = 0
+    hands: int = 0
     reads: int = 0
 
 
@@ -285,7 +287,9 @@ class Client(Machine):
             answered = there + part.reads
             told["osd_number"] = part.osd.number
             if self.told:
-                world.emit("rbd_message", began, 68, **told)
+                world.emit("rbd_message", began, 68, connection_key=part.osd.number + 9, **told)
+                world.emit("rbd_handed", began + part.hands, 68,
+                           connection_key=part.osd.number + 9)  # fmt: skip
                 told["ready_ns"] = there
             world.emit("rbd_answered", answered, 67, **told)
             rows[f"{part.osd.machine.name}/network.there"] += part.way
@@ -293,6 +297,8 @@ class Client(Machine):
             rows[f"{part.osd.machine.name}/unfollowed"] += silent
             if self.told:
                 rows["client/initiator.submit"] += part.turn
+                rows["client/initiator.send"] += part.hands
+                rows[f"{part.osd.machine.name}/network.there"] -= part.hands
                 rows["client/initiator.complete"] += part.reads
             else:
                 rows[f"{part.osd.machine.name}/network.there"] += part.turn

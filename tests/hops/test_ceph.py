@@ -49,8 +49,9 @@ def test_every_row_of_one_osd_is_met(tmp_path: Path, seed: int, *, told: bool) -
     random, machine, client = Random(seed), Machine("a"), Client(told=told)
     osd = Osd(machine, 0)
     for _ in range(60):
-        turn, reads = (random.randint(0, 90_000) for _ in range(2))
-        client.write(Part(osd, drawn(random), way=far(random), turn=turn, reads=reads))
+        turn, reads, way = random.randint(0, 90_000), random.randint(0, 90_000), far(random)
+        part = Part(osd, drawn(random), way=way, turn=turn, hands=way // 3, reads=reads)
+        client.write(part)
     found = found_in(tmp_path, client, machine)
     (crossing,) = found.quality.crossings
     assert (crossing.hop, crossing.asked, crossing.followed) == ("ceph", 60, 60)

@@ -132,6 +132,7 @@ POINTS: dict[str, int] = {
     "nvmet_answer": 119,
     "iscsi_handed": 120,
     "rbd_message": 121,
+    "rbd_handed": 122,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -256,6 +257,7 @@ STRUCT_OF: dict[str, str] = {
     "nvmet_answer": "uring_work_event",
     "iscsi_handed": "iscsi_event",
     "rbd_message": "rbd_event",
+    "rbd_handed": "rbd_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -911,8 +913,9 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("number", "<u8", 24),
         ("client", "<u8", 32),
         ("ready_ns", "<u8", 40),
-        ("dev", "<u4", 48),
-        ("osd_number", "<i4", 52),
+        ("connection_key", "<u8", 48),
+        ("dev", "<u4", 56),
+        ("osd_number", "<i4", 60),
     ),
     "osd_event": (
         ("time_ns", "<u8", 0),

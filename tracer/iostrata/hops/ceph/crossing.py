@@ -12,7 +12,7 @@ from iostrata.columns import AsOf, Ints, at
 from iostrata.hops.carried import carried
 from iostrata.hops.ceph.again import known_since
 from iostrata.hops.hop import Held, Link
-from iostrata.stitch import SpanList, Spans, sleeps_of
+from iostrata.stitch import SpanList, Spans, sleeps_of, whole
 
 TASK_INTERRUPTIBLE: Final = 1
 
@@ -30,6 +30,7 @@ def crossing_of(link: Link, held: Held) -> Spans:
     begin[serve] = arrived
     first[row] = arrived
     link = replace(link, begin_ns=begin)
+    handed = _handed(link, held.ask)
     ask, told_ns = held.ask[row], link.asks.told_ns.copy()
     since = known_since(link, ask, serve)
     spans = SpanList()
@@ -37,8 +38,21 @@ def crossing_of(link: Link, held: Held) -> Spans:
               np.minimum(since, held.end_ns[row]))  # fmt: skip
     told_ns[ask] = since
     link = replace(link, asks=replace(link.asks, told_ns=told_ns))
-    spans.extend(carried(link, replace(held, first_ns=first), "osd.queue"))
+    spans.extend(carried(link, replace(held, first_ns=first), "osd.queue", handed_ns=handed))
     return spans.collect()
+
+
+def _handed(link: Link, ask: Ints) -> Ints:
+    """When the kernel's messenger had sent all that there was, since it began with each operation;
+    -1: not told, as of OSDs and libraries."""
+    window, asks = whole(link.upper), link.asks.rows(ask)
+    begun = window.columns("rbd_message", "request_key", "connection_key")
+    first = AsOf(begun["request_key"], begun["time_ns"]).at_or_after(asks.identity, asks.told_ns)
+    known = (first >= 0) & (at(begun["time_ns"], first) == asks.told_ns)
+    handed = window.columns("rbd_handed", "connection_key")
+    last = AsOf(handed["connection_key"], handed["time_ns"])
+    found = last.at_or_after(at(begun["connection_key"], first), at(begun["time_ns"], first))
+    return np.where(known & (found >= 0), at(handed["time_ns"], found), -1)
 
 
 def _arrived(link: Link, serve: Ints, told_ns: Ints) -> Ints:
