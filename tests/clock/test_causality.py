@@ -203,8 +203,8 @@ def test_a_hint_is_used_where_votes_cannot_decide() -> None:
 def test_a_hint_is_not_lost_to_the_few_that_are_looked_at_first() -> None:
     """The middle of what those allow leads away: so of a target that had no CPU at times, with
     commands of 160 keys, twice each, of a real recording."""
-    told = np.load(Path(__file__).with_name("delayed.npz"))
-    asks, serves = (Intervals(*told[each]) for each in ("asks", "serves"))
+    told = np.loadtxt(Path(__file__).with_name("delayed.csv"), np.int64, delimiter=",", skiprows=1)
+    asks, serves = Intervals(*told.T[:3]), Intervals(*told.T[3:])
     found = bound_by_causality(asks, serves, [Line(0, 576_617_000)])
     assert found
     assert found.served == len(asks) == 320
