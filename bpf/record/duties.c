@@ -11,6 +11,8 @@
 #include "probes.h"
 
 #define PROGRAMS 4
+#define LOOKS 20
+#define FRESH_NS 500000000
 
 static const struct duty {
 	const char *name;
@@ -178,6 +180,116 @@ int duties_each(unsigned int number, void (*found)(pid_t pid, void *context), vo
 	}
 	closedir(processes);
 	return 0;
+}
+
+/* A process as it was looked into last. */
+struct process {
+	pid_t pid;
+	unsigned int duties; /* as bits */
+	unsigned int looks;  /* how often more its descriptors are looked through */
+	uint64_t executable; /* a hash of its path: another's were another's */
+};
+
+static struct known {
+	struct process *list; /* in order of the pid, as /proc is */
+	unsigned int count;
+	unsigned int room;
+	uint64_t since_ns;
+} known;
+
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	while (*text)
+		hash = (hash ^ (unsigned char)*text++) * 0x100000001b3;
+	return hash;
+}
+
+static unsigned int duties_by_executable(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	unsigned int found = 0;
+
+	for (unsigned int i = 0; slash && i < DUTY_count; i++) {
+		if (duties[i].executable && !strcmp(slash + 1, duties[i].executable))
+			found |= 1u << i;
+	}
+	return found;
+}
+
+/* A process has them from soon after its begin, or never: all of them are many to look through. */
+static void look_through_descriptors(struct process *process, const char *pid)
+{
+	for (unsigned int i = 0; i < DUTY_count; i++) {
+		if (duties[i].descriptor && is_possible(&duties[i]) &&
+		    holds(pid, duties[i].descriptor))
+			process->duties |= 1u << i;
+	}
+	process->looks = process->duties ? 0 : process->looks - 1;
+}
+
+static bool append(struct known *to, const struct process *process)
+{
+	if (to->count == to->room) {
+		unsigned int room = to->room ? 2 * to->room : 256;
+		struct process *list = realloc(to->list, room * sizeof(*list));
+
+		if (!list)
+			return false;
+		to->list = list;
+		to->room = room;
+	}
+	to->list[to->count++] = *process;
+	return true;
+}
+
+static void look_at_all(void)
+{
+	struct known now = { .since_ns = now_ns() };
+	DIR *processes = opendir("/proc");
+	char path[64], target[PATH_MAX];
+	struct dirent *entry;
+	unsigned int next = 0;
+
+	while (processes && (entry = readdir(processes))) {
+		struct process process = { .pid = atoi(entry->d_name), .looks = LOOKS };
+		const struct process *before;
+
+		if (process.pid <= 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/exe", entry->d_name);
+		read_target(AT_FDCWD, path, target, sizeof(target));
+		process.executable = hash_of(target);
+		while (next < known.count && known.list[next].pid < process.pid)
+			next++;
+		before = next < known.count ? &known.list[next] : NULL;
+		if (before && before->pid == process.pid &&
+		    before->executable == process.executable)
+			process = *before;
+		else
+			process.duties = duties_by_executable(target);
+		/* A kernel thread executes nothing, and has nothing open. */
+		if (target[0] && process.looks)
+			look_through_descriptors(&process, entry->d_name);
+		if (!append(&now, &process))
+			break;
+	}
+	if (processes)
+		closedir(processes);
+	free(known.list);
+	known = now;
+}
+
+void duties_follow(unsigned int wanted,
+		   void (*found)(pid_t pid, unsigned int duties, void *context), void *context)
+{
+	if (!known.since_ns || now_ns() - known.since_ns > FRESH_NS)
+		look_at_all();
+	for (unsigned int i = 0; i < known.count; i++) {
+		if (known.list[i].duties & wanted)
+			found(known.list[i].pid, known.list[i].duties, context);
+	}
 }
 
 struct addition {

@@ -139,6 +139,9 @@ bool duties_want(unsigned int asked, const struct probe *probe);
 void duties_tell(unsigned int asked, struct filter *filter);
 /* All processes that do it now. */
 int duties_each(unsigned int number, void (*found)(pid_t pid, void *context), void *context);
+/* All that have any of the duties, as bits; they are looked at anew twice a second at most. */
+void duties_follow(unsigned int wanted,
+		   void (*found)(pid_t pid, unsigned int duties, void *context), void *context);
 /* Their threads, as recorded ones. */
 int duties_add(unsigned int asked, struct iostrata *skeleton, struct thread *threads);
 

@@ -186,11 +186,9 @@ struct attachment {
 	char path[64];    /* to that, empty: it is not mapped */
 };
 
-/* A duty's processes are looked for once, whichever programs look at their functions. */
 struct round {
 	struct probes *probes;
 	const char *program; /* NULL: all of them */
-	unsigned int duty;
 };
 
 /* One process that can be looked at is enough: what another lacks does not count then. */
@@ -264,7 +262,12 @@ static void attach(struct attachment *to, pid_t pid)
 		refuse(to, error, pid, strerror(-error));
 }
 
-static void attach_all(pid_t pid, void *context)
+static bool is_meant(const struct uprobe *uprobe, const char *program)
+{
+	return !program || !strcmp(uprobe->program, program);
+}
+
+static void attach_all(pid_t pid, unsigned int duties, void *context)
 {
 	const struct round *round = context;
 	struct attachment to = { .probes = round->probes };
@@ -272,8 +275,7 @@ static void attach_all(pid_t pid, void *context)
 	for (to.uprobe = uprobes; to.uprobe < uprobes + UPROBES; to.uprobe++) {
 		const char *name = to.uprobe->program;
 
-		if (!(to.uprobe->duties >> round->duty & 1) ||
-		    (round->program && strcmp(round->program, name)))
+		if (!(to.uprobe->duties & duties) || !is_meant(to.uprobe, round->program))
 			continue;
 		to.program = bpf_object__find_program_by_name(round->probes->skeleton->obj, name);
 		if (!to.program || bpf_program__fd(to.program) < 0)
@@ -283,25 +285,14 @@ static void attach_all(pid_t pid, void *context)
 	}
 }
 
-/* Whether any of the programs, or that one, looks at processes of a duty. */
-static bool is_looked_at(unsigned int duty, const char *program)
-{
-	for (unsigned int i = 0; i < UPROBES; i++) {
-		if (uprobes[i].duties >> duty & 1 &&
-		    (!program || !strcmp(uprobes[i].program, program)))
-			return true;
-	}
-	return false;
-}
-
 static void attach_to_all(struct probes *probes, const char *program)
 {
-	struct round round = { probes, program, 0 };
+	struct round round = { probes, program };
+	unsigned int wanted = 0;
 
-	for (; round.duty < DUTY_count; round.duty++) {
-		if (is_looked_at(round.duty, program))
-			duties_each(round.duty, attach_all, &round);
-	}
+	for (unsigned int i = 0; i < UPROBES; i++)
+		wanted |= is_meant(&uprobes[i], program) ? uprobes[i].duties : 0;
+	duties_follow(wanted, attach_all, &round);
 }
 
 bool uprobes_attach(struct probes *probes, struct probe *probe)
