@@ -320,6 +320,18 @@ def test_a_connection_that_ends_takes_its_answers_with_it(tmp_path: Path, receiv
     same(accounts(found)[writer.tid], truth_of(writer, "initiator"), "target")
 
 
+def test_a_connection_that_is_away_while_nothing_is_under_way_is_told(tmp_path: Path) -> None:
+    session, places = pair(), offsets()
+    writer = session.writer()
+    for number in range(12):
+        session.write(writer, next(places), Costs(queue=3_000_000_000 if number == 5 else 700))
+    found = analysed(tmp_path, session.initiator, session.target)
+    assert found.quality.connections == (
+        "initiator: sda (iSCSI): 1 request waited with none under way, for 3.00 s at most: "
+        "block.Q2D",
+    )
+
+
 @pytest.mark.parametrize("deaf", ["target_sequencer_start", "target_cmd_complete"])
 def test_what_the_target_did_not_tell_is_not_followed(tmp_path: Path, deaf: str) -> None:
     """Its recorder was late: one honest row, and a number."""

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage analysis: a trace in, a line for each disk of a network's whose driver gave requests back,
-or their bios to another path, out."""
+or their bios to another path, or that took none for a while, out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from iostrata import units
 from iostrata.analysis.networks import network_of
 from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, one_of
-from iostrata.stitch import requests_of, whole
+from iostrata.stitch import Requests, requests_of, whole
 from iostrata.trace import Trace
+
+LONG_NS: Final = 100_000_000
+"""For so long nothing is issued to an idle disk but for a reason of its own: a session that is
+away, a queue that is frozen."""
 
 
 def given_back(trace: Trace) -> Iterator[str]:
@@ -25,7 +30,7 @@ def given_back(trace: Trace) -> Iterator[str]:
     # it (8ddcd653257c, "block: introduce GENHD_FL_HIDDEN").
     paths = trace.points["nvme_complete_rq"].values("dev") - blocks.keys()
     disks |= dict.fromkeys(sorted(paths), "a path of NVMe over TCP")
-    if not disks or not (paths or len(trace.points["block_rq_requeue"])):
+    if not disks.keys() & trace.points["block_rq_issue"].values("dev"):
         return
     requests = requests_of(whole(trace))[0]
     back = columns_of(trace.points["block_rq_requeue"], "request_key")
@@ -39,6 +44,10 @@ def given_back(trace: Trace) -> Iterator[str]:
             *_issued_again(requests.complete_ns, again, np.flatnonzero(mine & requeued)),
             *_handed_on(np.flatnonzero(mine & ~requeued)),
         ]
+        if not words:
+            row = "block.stacked" if key in paths else "block.Q2D"
+            own = np.flatnonzero(one_of(requests.device_key, [key]))
+            words = [*_held(trace, requests, own, row)]
         if words:
             yield f"{trace.facts.device_name(key)} ({kind}): {', '.join(words)}"
 
@@ -56,6 +65,26 @@ def _issued_again(complete_ns: Ints, again_ns: Ints, rows: Ints) -> Iterator[str
 def _handed_on(rows: Ints) -> Iterator[str]:
     if len(rows):
         yield f"{_count(rows)} ended without an answer, for another path: block.stacked until then"
+
+
+def _held(trace: Trace, requests: Requests, rows: Ints, layer: str) -> Iterator[str]:
+    """A driver takes none while its session is away, also if nothing was under way as that went.
+
+    ``rows``: all of a disk's, in order of issue. ``layer``: what has the time of who waits.
+    """
+    issue, last = requests.issue_ns[rows], np.maximum.accumulate(requests.complete_ns[rows])
+    idle_ns = np.append(0, last[:-1])
+    some = np.flatnonzero(issue - idle_ns >= LONG_NS)
+    if not len(some):
+        return
+    bios = columns_of(trace.points["block_bio_queue"], "bio_key")
+    queue = AsOf(bios["bio_key"], bios["time_ns"])
+    queued = queue.at_or_before(requests.bio_key[rows[some]], issue[some])
+    waited = issue[some] - np.maximum(at(bios["time_ns"], queued), idle_ns[some])
+    held = waited[(queued >= 0) & (waited >= LONG_NS)]
+    if len(held):
+        longest = units.duration(int(held.max()))
+        yield f"{_count(held)} waited with none under way, for {longest} at most: {layer}"
 
 
 def _count(rows: Ints) -> str:
