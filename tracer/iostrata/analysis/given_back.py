@@ -45,9 +45,9 @@ def given_back(trace: Trace) -> Iterator[str]:
             *_handed_on(np.flatnonzero(mine & ~requeued)),
         ]
         if not words:
-            row = "block.stacked" if key in paths else "block.Q2D"
+            layer = "block.stacked" if key in paths else "block.Q2D"
             own = np.flatnonzero(one_of(requests.device_key, [key]))
-            words = [*_held(trace, requests, own, row)]
+            words = [*_held(trace, requests, own, layer)]
         if words:
             yield f"{trace.facts.device_name(key)} ({kind}): {', '.join(words)}"
 
