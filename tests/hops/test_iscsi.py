@@ -328,7 +328,7 @@ def test_a_connection_that_is_away_while_nothing_is_under_way_is_told(tmp_path: 
     found = analysed(tmp_path, session.initiator, session.target)
     assert found.quality.connections == (
         "initiator: sda (iSCSI): 1 request waited with none under way, for 3.00 s at most: "
-        "block.Q2D",
+        "that is in block.Q2D",
     )
 
 

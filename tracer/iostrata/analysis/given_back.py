@@ -45,9 +45,8 @@ def given_back(trace: Trace) -> Iterator[str]:
             *_handed_on(np.flatnonzero(mine & ~requeued)),
         ]
         if not words:
-            layer = "block.stacked" if key in paths else "block.Q2D"
             own = np.flatnonzero(one_of(requests.device_key, [key]))
-            words = [*_held(trace, requests, own, layer)]
+            words = [*_held(trace, requests, own, key in paths)]
         if words:
             yield f"{trace.facts.device_name(key)} ({kind}): {', '.join(words)}"
 
@@ -67,10 +66,10 @@ def _handed_on(rows: Ints) -> Iterator[str]:
         yield f"{_count(rows)} ended without an answer, for another path: block.stacked until then"
 
 
-def _held(trace: Trace, requests: Requests, rows: Ints, layer: str) -> Iterator[str]:
+def _held(trace: Trace, requests: Requests, rows: Ints, a_path: bool) -> Iterator[str]:
     """A driver takes none while its session is away, also if nothing was under way as that went.
 
-    ``rows``: all of a disk's, in order of issue. ``layer``: what has the time of who waits.
+    ``rows``: all of a disk's, in order of issue. ``a_path``: what waits for it is above it.
     """
     issue, last = requests.issue_ns[rows], np.maximum.accumulate(requests.complete_ns[rows])
     idle_ns = np.append(0, last[:-1])
@@ -83,8 +82,9 @@ def _held(trace: Trace, requests: Requests, rows: Ints, layer: str) -> Iterator[
     waited = issue[some] - np.maximum(at(bios["time_ns"], queued), idle_ns[some])
     held = waited[(queued >= 0) & (waited >= LONG_NS)]
     if len(held):
-        longest = units.duration(int(held.max()))
-        yield f"{_count(held)} waited with none under way, for {longest} at most: {layer}"
+        longest = f"for {units.duration(int(held.max()))} at most"
+        where = "that is in block.stacked" if a_path else "that is in block.Q2D"
+        yield f"{_count(held)} waited with none under way, {longest}: {where}"
 
 
 def _count(rows: Ints) -> str:
