@@ -673,7 +673,7 @@ struct handles_event {
 };
 
 /* A worker of io_uring, or of a target, is at another request than it was when this was said
- * last. */
+ * last; or at one part of what an initiator and a target of NVMe send each other of one. */
 struct uring_work_event {
 	EVENT_HEADER;
 	unsigned long long
@@ -749,11 +749,11 @@ struct target_event {
 };
 
 /* The thread that reads a target's commands is at another one, as in uring_work_event; or asks for
- * more data of one (R2T), as what it had before came in. */
+ * more data of one (R2T), as what it had before came in; or an initiator of NVMe reads that. */
 struct target_work_event {
 	EVENT_HEADER;
 	unsigned long long request_key;
-	unsigned long long ready_ns; /* the last of its data came in; 0: not known */
+	unsigned long long ready_ns; /* the last of its data, or an R2T, came in; 0: not known */
 };
 
 /* A PDU of such a command is with the connection. */
@@ -1045,7 +1045,10 @@ struct stream_event {
 	P(nvmet_answer, uring_work_event)           \
 	P(iscsi_handed, iscsi_event)                \
 	P(rbd_message, rbd_event)                   \
-	P(rbd_handed, rbd_event)
+	P(rbd_handed, rbd_event)                    \
+	P(nvmet_asked, uring_work_event)            \
+	P(nvme_tcp_asked, target_work_event)        \
+	P(nvme_tcp_handed, uring_work_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

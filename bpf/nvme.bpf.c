@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The initiator of NVMe over TCP: a command set up, about to be sent, complete.  The identifier of
- * a command has a generation in its upper bits (since Linux e7006de6c238, in v5.14), by which alone
- * its number, which is used again at once, is told from the use before; not all of the kernel's own
- * points print it.
+ * The initiator of NVMe over TCP: a command set up, about to be sent, sent, its data asked for and
+ * sent, complete.  The identifier of a command has a generation in its upper bits (since Linux
+ * e7006de6c238, in v5.14), by which alone its number, which is used again at once, is told from the
+ * use before; not all of the kernel's own points print it.
  */
 #include "nvme.bpf.h"
 
@@ -60,6 +60,7 @@ enum nvme_tcp_send_state {
 struct nvme_tcp_request {
 	struct nvme_request req;
 	struct nvme_tcp_queue *queue;
+	__u32 pdu_len; /* of the data that go with it now */
 	struct list_head entry;
 	struct llist_node lentry;
 	enum nvme_tcp_send_state state;
@@ -183,13 +184,15 @@ static __always_inline struct nvme_tcp_request *next_to_send(struct nvme_tcp_que
 	return (void *)last - bpf_core_field_offset(struct nvme_tcp_request, lentry);
 }
 
-/* A command whose turn it is: by who set it up, or by the queue's worker.  What is sent in parts
- * is met here again, its data after the target has asked for them as well. */
+/* What a queue sends, of which one thread at a time has the lock: a command, with the data that go
+ * with it, by who set it up, or by the queue's worker; or the data that its target has asked for.
+ * What is sent in parts is met here again. */
 SEC("fentry/nvme_tcp_try_send")
 int nvme_send(__u64 *ctx)
 {
 	struct nvme_tcp_queue *queue = (void *)argument_key(ctx, 0);
 	struct nvme_tcp_request *request;
+	struct transport *transport;
 	struct request *rq;
 	__u32 dev;
 
@@ -197,14 +200,65 @@ int nvme_send(__u64 *ctx)
 	if (queue == BPF_CORE_READ(queue, ctrl, queues))
 		return 0;
 	request = next_to_send(queue);
-	if (!request || PEEK(request, state) != NVME_TCP_SEND_CMD_PDU)
+	if (!request)
 		return 0;
 	rq = (void *)request - sizeof_request();
 	dev = recorded_disk_of(rq);
 	if (!dev)
 		return 0;
+	transport = transport_take((__u64)socket_of(request), bpf_ktime_get_ns());
+	if (transport)
+		transport->sent_key = (__u64)rq;
+	if (PEEK(request, state) != NVME_TCP_SEND_CMD_PDU)
+		return 0;
 	return wire_tell((__u64)rq, BPF_CORE_READ(request, req.cmd, common.command_id), dev,
 			 POINT_nvme_tcp_send);
+}
+
+/* All that there was to send of it is with the connection: the queue has nothing begun.  The request
+ * itself may be complete by now, and its place another's. */
+SEC("fexit/nvme_tcp_try_send")
+int nvme_handed(__u64 *ctx)
+{
+	struct nvme_tcp_queue *queue = (void *)argument_key(ctx, 0);
+	struct transport *transport = transport_find((__u64)BPF_CORE_READ(queue, sock, sk));
+	__u64 request_key = transport ? transport->sent_key : 0;
+	union event *e;
+
+	if (!request_key)
+		return 0;
+	transport->sent_key = 0;
+	if ((int)ctx[1] <= 0 || PEEK(queue, request))
+		return 0;
+	e = emit_reserve(POINT_nvme_tcp_handed);
+	if (!e)
+		return 0;
+	e->nvme_tcp_handed.request_key = request_key;
+	emit_submit(e, POINT_nvme_tcp_handed);
+	return 0;
+}
+
+/* Its target asks for its data, of which nothing went yet: what does not fit into one PDU has the
+ * next one set up as one is sent. */
+SEC("fentry/nvme_tcp_setup_h2c_data_pdu")
+int nvme_asked(__u64 *ctx)
+{
+	struct nvme_tcp_request *request = (void *)argument_key(ctx, 0);
+	struct request *rq = (void *)request - sizeof_request();
+	__u64 ready_ns;
+	union event *e;
+
+	if (PEEK(request, pdu_len) || !recorded_disk_of(rq))
+		return 0;
+	/* Before the event has its own time: more may come in meanwhile. */
+	ready_ns = transport_last_ns((__u64)socket_of(request));
+	e = emit_reserve(POINT_nvme_tcp_asked);
+	if (!e)
+		return 0;
+	e->nvme_tcp_asked.request_key = (__u64)rq;
+	e->nvme_tcp_asked.ready_ns = ready_ns;
+	emit_submit(e, POINT_nvme_tcp_asked);
+	return 0;
 }
 
 SEC("fentry/nvme_tcp_data_ready")

@@ -169,15 +169,27 @@ int nvmet_end(__u64 *ctx)
 	return 0;
 }
 
-static __always_inline int emit_answer(struct nvmet_req *req)
+static __always_inline int emit_part(struct nvmet_req *req, __u32 point)
 {
-	union event *e = is_of_interest(req) ? emit_reserve(POINT_nvmet_answer) : NULL;
+	union event *e = is_of_interest(req) ? emit_reserve(point) : NULL;
 
 	if (!e)
 		return 0;
 	e->nvmet_answer.request_key = key_of(req);
-	emit_submit(e, POINT_nvmet_answer);
+	emit_submit(e, point);
 	return 0;
+}
+
+/*
+ * A worker begins to ask for a command's data (R2T), and goes on with that later if the socket does
+ * not take it whole.  In a kernel whose compiler has put this into its caller it is not told.
+ */
+SEC("fentry/nvmet_try_send_r2t")
+int nvmet_asked(__u64 *ctx)
+{
+	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
+
+	return PEEK(command, offset) ? 0 : emit_part(&command->req, POINT_nvmet_asked);
 }
 
 /* A worker begins to send the answer. */
@@ -186,19 +198,16 @@ int nvmet_answer(__u64 *ctx)
 {
 	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
 
-	return emit_answer(&command->req);
+	return emit_part(&command->req, POINT_nvmet_answer);
 }
 
-/*
- * What was read, which may be all of the answer, and goes on later if the socket does not take its
- * header whole.  In a kernel whose compiler has put this into its caller it is not told.
- */
+/* What was read, which may be all of the answer; else as what asks for data. */
 SEC("fentry/nvmet_try_send_data_pdu")
 int nvmet_answer_data(__u64 *ctx)
 {
 	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
 
-	return PEEK(command, offset) ? 0 : emit_answer(&command->req);
+	return PEEK(command, offset) ? 0 : emit_part(&command->req, POINT_nvmet_answer);
 }
 
 SEC("fentry/nvmet_tcp_data_ready")

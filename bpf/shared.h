@@ -233,6 +233,7 @@ struct transport {
 	unsigned long long used_ns;
 	unsigned long long command_ns; /* the command that is read now came in; of nvmet only */
 	unsigned int sending;          /* a message was begun since all was sent; of rbd only */
+	unsigned long long sent_key;   /* the request that goes out now; of NVMe's initiator only */
 	unsigned long long count;      /* of arrivals, of which the last ones are kept */
 	unsigned long long came_ns[ARRIVALS];
 	unsigned int up_to[ARRIVALS]; /* the number in the stream of the byte behind what came */

@@ -46,7 +46,9 @@ class Costs:
     complete there after its disk. ``r2t``: from the target's having the command until it had the
     data that it asked for, as it had read it; 0: all went with the command. ``trails``: then it may
     have come later than the command. ``answers``: complete until a worker begins to answer, if
-    that is told.
+    that is told. So are, if they are not 0, ``hands``: sent until all that goes with the command is
+    with the connection; ``asks``: read until a worker asks for the data; ``sends``: asked for them
+    until they are with the connection; and they are there ``reach`` later, or earlier.
     """
 
     queue: int = 700
@@ -61,6 +63,10 @@ class Costs:
     r2t: int = 0
     trails: int = 0
     answers: int = 0
+    hands: int = 0
+    asks: int = 0
+    sends: int = 0
+    reach: int = 3_000
 
     @property
     def served(self) -> int:
@@ -73,11 +79,13 @@ class Costs:
         return self.queue + self.submit + way + self.complete
 
     def rows(self, initiator: str, target: str, flush: bool) -> Counter[str]:
-        read = min(self.waits // 2, self.r2t)
+        read = min(self.waits // 2, self.r2t) + self.asks
+        hands, sends = min(self.hands, self.there), self.sends and self.sends + min(self.reach, 0)
         return Counter({
             f"{initiator}/block.Q2D": self.queue, f"{initiator}/initiator.submit": self.submit,
-            f"{target}/network.there": self.there + self.trails,
-            f"{target}/network.r2t": self.r2t - read,
+            f"{initiator}/initiator.send": hands + sends,
+            f"{target}/network.there": self.there + self.trails - hands,
+            f"{target}/network.r2t": self.r2t - read - sends,
             f"{target}/target.queue": self.waits + read,
             f"{target}/target": self.begins + self.late + self.answers,
             f"{target}/block.Q2D": self.disk.queue,
@@ -112,8 +120,10 @@ class Target(Machine):
         taken = data + costs.waits
         queued = taken + costs.begins
         command = {"request_key": key, "opcode": FLUSH if flush else WRITE, **wire}
-        world.emit("nvmet_req_init", arrived + costs.waits // 2, worker, ready_ns=arrived,
-                   **command)  # fmt: skip
+        read = arrived + costs.waits // 2
+        world.emit("nvmet_req_init", read, worker, ready_ns=arrived, **command)
+        if costs.asks:
+            world.emit("nvmet_asked", read + costs.asks, worker, request_key=key)
         world.emit("nvmet_work", taken, worker, request_key=key)
         if costs.r2t or costs.trails:
             told = {"request_key": key, "ready_ns": data, "asked": int(costs.r2t > 0)}
@@ -205,7 +215,7 @@ class Initiator(Machine):
         held = self._rows(last, to)
         self._sleep(writer, last.total)
         if flush:
-            last = replace(last, r2t=0)
+            last = replace(last, r2t=0, asks=0, sends=0)
             self._request(writer, to, last, worker, flush=True)
             held += self._rows(last, to, flush=True)
             self._sleep(writer, last.total)
@@ -343,6 +353,13 @@ class Initiator(Machine):
         world.emit("nvme_setup_cmd", issued - costs.queue // 9, writer.tid, **at)
         world.emit("block_rq_issue", issued, writer.tid, **keys)
         world.emit("nvme_tcp_send", sent, 66, **at)
+        if costs.hands:
+            world.emit("nvme_tcp_handed", sent + costs.hands, 66, request_key=rq)
+        if costs.sends:
+            came = arrived + costs.r2t - costs.reach - costs.sends
+            read = came + costs.sends // 2
+            world.emit("nvme_tcp_asked", read, 67, request_key=rq, ready_ns=came)
+            world.emit("nvme_tcp_handed", came + costs.sends, 67, request_key=rq)
         to.target.serve(arrived, wire, costs, flush, worker)
         last = wire | to.own
         if costs.r2t:

@@ -176,6 +176,26 @@ def test_data_that_is_asked_for_is_on_its_way_until_it_is_there(tmp_path: Path, 
         assert mine == true
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_of_data_that_is_asked_for_each_ones_part_is_told(tmp_path: Path, late: bool) -> None:
+    """The target's until it asks, and the initiator's until it has sent; and so has what goes with
+    a command its part that is the initiator's. ``late``: its sender returns when all is there."""
+    random, target = Random(8), Target()
+    initiator, to = Initiator(), Connection(target)
+    writer, reach = initiator.writer(), -9_000 if late else 20_000
+    for number in range(60):
+        costs = Costs(submit=2_000, hands=random.randint(100, 60_000 if late else 40_000))
+        if number % 3:
+            asks, sends, others = (random.randint(30_000, 90_000) for _ in range(3))
+            costs = replace(costs, r2t=asks + sends + others, asks=asks, sends=sends, reach=reach)
+        initiator.write(writer, to, [costs], flush=number % 4 == 0)
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 75, 75, 0)
+    for mine, true in met(found, 200, writer):
+        # When something is there the clocks' relation tells, which is not known to the last of ns.
+        assert mine == pytest.approx(true, rel=0, abs=300 if late else 0)
+
+
 @pytest.mark.parametrize("part", ["trails", "answers"])
 def test_a_part_that_comes_later_is_told(tmp_path: Path, part: str) -> None:
     """Data behind its command is on its way, though a worker has read that by then; an answer is

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints
+from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.hops.hop import Asks, Held, Link
 from iostrata.hops.ways import parts_of
-from iostrata.stitch import Columns, SpanList, Spans, Window
+from iostrata.stitch import Columns, SpanList, Spans, Window, whole
 
 AskedFor = Callable[[Link, Ints], tuple[Ints, Ints]]
 """Of some serves, when the command was there, and when it was read, in the upper one's clock; -1:
@@ -78,6 +78,42 @@ def until_answered(link: Link, held: Held) -> Held:
     last, ends_ns = held.last_ns.copy(), link.lower.pieces.end_ns[link.serves.piece[serve]]
     np.maximum.at(last, row, link.clock.to_upper(ends_ns))
     return replace(held, last_ns=last)
+
+
+def handed_of(link: Link, held: Held, point: str) -> Ints:
+    """When all that goes with each ask was with the connection, by that point; -1: not told."""
+    every, handed = link.asks.rows(held.ask), whole(link.upper).columns(point, "request_key")
+    found = AsOf(handed["request_key"], handed["time_ns"])
+    first = found.at_or_after(every.identity, every.told_ns)
+    time = at(handed["time_ns"], first)
+    return np.where((first >= 0) & (time <= held.end_ns), time, -1)
+
+
+def more_sent(link: Link, held: Held, ask: str, handed: str) -> Part:
+    """Of each time that the upper machine was asked for more data, its own until that was with the
+    connection, by those two points."""
+    window, every = whole(link.upper), link.asks.rows(held.ask)
+    told = "ready_ns" in link.upper.points[ask].fields
+    asked = window.columns(ask, "request_key", *["ready_ns"] * told)
+    since = there_of(asked) if told else asked["time_ns"]
+    sent = next_of(window.columns(handed, "request_key"), "request_key", asked)
+    of, burst = overlapping(
+        every.identity, every.told_ns, held.end_ns, asked["request_key"], since, sent
+    )
+    begin, end = np.maximum(since[burst], every.told_ns[of]), held.end_ns[of]
+    return of, "initiator.send", begin, np.minimum(sent[burst], end)
+
+
+def there_of(read: Columns) -> Ints:
+    """Since when what was read is there: before it was, if that is known."""
+    ready, time = read["ready_ns"], read["time_ns"]
+    return np.where((ready > 0) & (ready < time), ready, time)
+
+
+def next_of(hits: Columns, key: str, asked: Columns) -> Ints:
+    """When what was asked for was done; what was not seen, at once."""
+    found = AsOf(hits[key], hits["time_ns"]).at_or_after(asked["request_key"], asked["time_ns"])
+    return np.where(found >= 0, at(hits["time_ns"], found), asked["time_ns"])
 
 
 def all_of(link: Link) -> Window:

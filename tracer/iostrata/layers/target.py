@@ -18,6 +18,7 @@ TARGET: Final = Declaration(
             "command there until the target began to carry it out, or asked for its data",
             (
                 "nvmet_req_init",
+                "nvmet_asked",
                 "nvmet_work",
                 "target_sequencer_start",
                 "target_asked",

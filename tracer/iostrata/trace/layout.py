@@ -133,6 +133,9 @@ POINTS: dict[str, int] = {
     "iscsi_handed": 120,
     "rbd_message": 121,
     "rbd_handed": 122,
+    "nvmet_asked": 123,
+    "nvme_tcp_asked": 124,
+    "nvme_tcp_handed": 125,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -258,6 +261,9 @@ STRUCT_OF: dict[str, str] = {
     "iscsi_handed": "iscsi_event",
     "rbd_message": "rbd_event",
     "rbd_handed": "rbd_event",
+    "nvmet_asked": "uring_work_event",
+    "nvme_tcp_asked": "target_work_event",
+    "nvme_tcp_handed": "uring_work_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {

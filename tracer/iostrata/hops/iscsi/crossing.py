@@ -11,12 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, overlapping
-from iostrata.hops.carried import Part, all_of, begun_of, carried, until_answered
+from iostrata.hops.carried import (
+    Part,
+    all_of,
+    begun_of,
+    carried,
+    handed_of,
+    more_sent,
+    next_of,
+    there_of,
+    until_answered,
+)
 from iostrata.hops.hop import Held, Link, Pairs
 from iostrata.hops.iscsi.serves import BEGIN, READY, arrivals_of
-from iostrata.stitch import Columns, Spans, sleeps_of, whole
+from iostrata.stitch import Spans, sleeps_of, whole
 
 ASK: Final = "target_asked"
+HANDED: Final = "iscsi_handed"
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
@@ -30,7 +41,8 @@ def crossing_of(link: Link, held: Held) -> Spans:
     np.minimum.at(first, row[mine], woken[mine])
     held = replace(until_answered(link, held), first_ns=first)
     link = replace(link, begin_ns=begin)
-    return carried(link, held, "target.queue", _asked_for, _bursts(link, held), _handed(link, held))
+    handed = handed_of(link, held, HANDED)
+    return carried(link, held, "target.queue", _asked_for, _bursts(link, held), handed)
 
 
 def completed(link: Link) -> Pairs:
@@ -109,15 +121,6 @@ def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
     return np.where(asked, times[0], -1), np.where(asked, times[1], -1)
 
 
-def _handed(link: Link, held: Held) -> Ints:
-    """When all of each command was with the connection, with what goes unasked; -1: not told."""
-    every = link.asks.rows(held.ask)
-    handed = whole(link.upper).columns("iscsi_handed", "request_key")
-    found = AsOf(handed["request_key"], handed["time_ns"])
-    time = at(handed["time_ns"], first := found.at_or_after(every.identity, every.told_ns))
-    return np.where((first >= 0) & (time <= held.end_ns), time, -1)
-
-
 def _bursts(link: Link, held: Held) -> Iterator[Part]:
     """Of each time that more data was asked for: the target's time until it had, and the
     initiator's, until it sent that."""
@@ -126,23 +129,10 @@ def _bursts(link: Link, held: Held) -> Iterator[Part]:
     target, (row, serve) = whole(link.lower.trace), link.served(held.ask)
     key = link.lower.pieces.request_key[link.serves.piece[serve]]
     asks = target.columns(ASK, "request_key", READY)
-    since = np.where(asks[READY] > 0, asks[READY], asks["time_ns"])
-    sent = _next(target.columns("target_sent", "command_key"), "command_key", asks)
-    begin, end = link.clock.to_upper(since), link.clock.to_upper(sent)
+    sent = next_of(target.columns("target_sent", "command_key"), "command_key", asks)
+    begin, end = link.clock.to_upper(there_of(asks)), link.clock.to_upper(sent)
     told, there = link.asks.told_ns[held.ask[row]], link.begin_ns[serve]
     of, burst = overlapping(key, told, there, asks["request_key"], begin, end)
     until = np.minimum(there[of], held.end_ns[row[of]])
     yield row[of], "target.queue", np.maximum(begin[burst], told[of]), np.minimum(end[burst], until)
-    initiator, every = whole(link.upper), link.asks.rows(held.ask)
-    asked = initiator.columns("iscsi_asked", "request_key")
-    handed = _next(initiator.columns("iscsi_handed", "request_key"), "request_key", asked)
-    of, burst = overlapping(
-        every.identity, every.told_ns, held.end_ns, asked["request_key"], asked["time_ns"], handed
-    )
-    yield of, "initiator.send", asked["time_ns"][burst], np.minimum(handed[burst], held.end_ns[of])
-
-
-def _next(hits: Columns, key: str, asked: Columns) -> Ints:
-    """When what was asked for was done; what was not seen, at once."""
-    found = AsOf(hits[key], hits["time_ns"]).at_or_after(asked["request_key"], asked["time_ns"])
-    return np.where(found >= 0, at(hits["time_ns"], found), asked["time_ns"])
+    yield more_sent(link, held, "iscsi_asked", HANDED)

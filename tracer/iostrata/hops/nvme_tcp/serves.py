@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, columns_of
+from iostrata.hops.carried import there_of
 from iostrata.hops.hop import Serves
 from iostrata.hops.nvme_tcp.commands import (
     ENDS,
@@ -63,12 +64,6 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
         size_bytes=done["size_bytes"],
     )
     return serves, pieces
-
-
-def there_of(begun: Columns) -> Ints:
-    """Since when each command is there: before a worker has read it, if that is known."""
-    ready, read = begun["ready_ns"], begun["time_ns"]
-    return np.where((ready > 0) & (ready < read), ready, read)
 
 
 def asked_of(window: Window) -> Columns:
