@@ -138,7 +138,7 @@ int nvme_complete(__u64 *ctx)
 	socket = socket_of(request);
 	BPF_CORE_READ_INTO(&id, controller, opts, host, id);
 	/* Before the event has its own time: more may come in meanwhile. */
-	ready_ns = transport_last_ns((__u64)socket);
+	ready_ns = socket_last_ns(socket);
 	e = emit_reserve(POINT_nvme_complete_rq);
 	if (!e)
 		return 0;
@@ -251,7 +251,7 @@ int nvme_asked(__u64 *ctx)
 	if (PEEK(request, pdu_len) || !recorded_disk_of(rq))
 		return 0;
 	/* Before the event has its own time: more may come in meanwhile. */
-	ready_ns = transport_last_ns((__u64)socket_of(request));
+	ready_ns = socket_last_ns(socket_of(request));
 	e = emit_reserve(POINT_nvme_tcp_asked);
 	if (!e)
 		return 0;

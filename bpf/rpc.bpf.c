@@ -41,41 +41,51 @@ static __always_inline struct sock *socket_of(struct rpc_xprt *transport)
 	return PEEK(outer, inet);
 }
 
+/* What its arrivals are noted by: what has no stream may have no socket either. */
+static __always_inline __u64 arrivals_of(struct rpc_xprt *transport, struct sock *socket)
+{
+	return socket ? (__u64)socket : (__u64)transport;
+}
+
 SEC("tp_btf/xs_data_ready")
 int rpc_data_ready(__u64 *ctx)
 {
 	struct rpc_xprt *transport = (void *)argument_key(ctx, 0);
+	struct sock *socket = socket_of(transport);
 
-	return transport_ready((__u64)transport, socket_of(transport));
+	return transport_ready(arrivals_of(transport, socket), socket);
 }
 
 SEC("tp_btf/xprt_lookup_rqst")
 int rpc_reply(__u64 *ctx)
 {
 	__u64 transport_key = argument_key(ctx, 0);
+	struct rpc_xprt *transport = (void *)transport_key;
 	int status = ctx[2];
 	struct flight *flight;
+	struct sock *socket;
 
 	if (status)
 		return 0;
 	flight = flight_of(transport_key, (__be32)ctx[1]);
 	if (!flight)
 		return 0;
+	socket = socket_of(transport);
 	flight->ready_ns =
-		transport_came_ns(transport_find(transport_key), socket_of((void *)transport_key));
+		transport_came_ns(transport_find(arrivals_of(transport, socket)), socket);
 	flight->reply_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-static __always_inline void tell(__u64 transport_key, struct sock *socket)
+static __always_inline void tell(struct sock *socket)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct transport *transport = transport_take(transport_key, now);
+	struct transport *transport = socket ? transport_take((__u64)socket, now) : NULL;
 	struct tcp_sock *tcp = (struct tcp_sock *)socket;
 	struct address local, remote;
 	union event *e;
 
-	if (!socket || !transport || now - transport->told_ns < TELL_NS)
+	if (!transport || now - transport->told_ns < TELL_NS)
 		return;
 	e = emit_reserve(POINT_rpc_connection);
 	if (!e)
@@ -108,7 +118,7 @@ int rpc_ended(struct rpc_task *task)
 	if (!flight)
 		return 0;
 	socket = socket_of(transport);
-	tell((__u64)transport, socket);
+	tell(socket);
 	e = emit_reserve(POINT_rpc_call);
 	if (!e)
 		return 0;

@@ -2,7 +2,8 @@
 /*
  * A TCP connection as both of its ends know it: its ports, and its addresses as one number.
  * And when data came in on it, up to which byte of its stream: that tells when something came that
- * waited there with what came behind it.  The table's places others take over.
+ * waited there with what came behind it.  It is known by its socket.  The table's places others take
+ * over.
  */
 #ifndef IOSTRATA_SOCKET_BPF_H
 #define IOSTRATA_SOCKET_BPF_H
@@ -33,6 +34,8 @@ struct in6_addr {
 	__u8 bytes[16];
 };
 
+struct sk_buff;
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -46,6 +49,10 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	struct {
+		int len; /* 0 only when all that was in it has been taken care of */
+		struct sk_buff *tail;
+	} sk_backlog;
 	__u16 sk_protocol;
 };
 
@@ -224,21 +231,35 @@ static __always_inline bool is_stream(struct sock *socket)
 	return socket && PEEK(socket, sk_protocol) == IPPROTO_TCP;
 }
 
-/* Data came in: its receiver is told so while nobody else has the socket. */
+static __always_inline void transport_add(struct transport *transport, __u64 count, __u32 up_to,
+					  __u64 now_ns)
+{
+	transport->came_ns[count % ARRIVALS] = now_ns;
+	transport->up_to[count % ARRIVALS] = up_to;
+	transport->count = count + 1;
+	transport->used_ns = now_ns;
+}
+
+/* Up to which byte of its stream data was noted last, of a transport that has any. */
+static __always_inline __u32 transport_end(const struct transport *transport)
+{
+	return transport->up_to[(transport->count - 1) % ARRIVALS];
+}
+
+/* Data came in: its receiver is told so while nobody else has the socket.  What came while somebody
+ * had it was noted then, and is told of now, one piece after the other. */
 static __always_inline void transport_note(struct transport *transport, struct sock *socket,
 					   __u64 now_ns)
 {
 	bool stream = is_stream(socket);
 	__u32 up_to = stream ? PEEK((struct tcp_sock *)socket, rcv_nxt) : 0;
-	__u64 count = transport->count;
+	__u64 count = stream ? transport->count : 0;
+	__s32 ahead = count ? up_to - transport_end(transport) : 1;
 
+	if (!ahead || (ahead < 0 && PEEK(socket, sk_backlog.len)))
+		return;
 	/* A stream's numbers grow: what goes back is another connection's. */
-	if (count && (!stream || (__s32)(up_to - transport->up_to[(count - 1) % ARRIVALS]) < 0))
-		count = 0;
-	transport->came_ns[count % ARRIVALS] = now_ns;
-	transport->up_to[count % ARRIVALS] = up_to;
-	transport->count = count + 1;
-	transport->used_ns = now_ns;
+	transport_add(transport, ahead < 0 ? 0 : count, up_to, now_ns);
 }
 
 static __always_inline int transport_ready(__u64 key, struct sock *socket)
@@ -251,35 +272,50 @@ static __always_inline int transport_ready(__u64 key, struct sock *socket)
 	return 0;
 }
 
-/* When data came in last, 0: not known. */
-static __always_inline __u64 transport_last_ns(__u64 key)
-{
-	const struct transport *transport = transport_find(key);
-	__u64 count = transport ? transport->count : 0;
-
-	return count ? transport->came_ns[(count - 1) % ARRIVALS] : 0;
-}
-
-/* When the last byte came in that was read from a socket so far, 0: not known.  Of what waits in it
- * for longer than its last ARRIVALS, no earlier than the first of these. */
-static __always_inline __u64 transport_came_ns(const struct transport *transport,
-					       struct sock *socket)
+/* When a stream had come in up to a byte of it, 0: not known.  Of what waits in the socket for
+ * longer than its last ARRIVALS, no earlier than the first of these. */
+static __always_inline __u64 transport_reached_ns(const struct transport *transport, __u32 up_to)
 {
 	__u64 count = transport ? transport->count : 0, found = count - 1;
-	__u32 read;
 
-	if (!count)
-		return 0;
-	read = is_stream(socket) ? PEEK((struct tcp_sock *)socket, copied_seq) : 0;
-	if ((__s32)(transport->up_to[found % ARRIVALS] - read) < 0)
+	if (!count || (__s32)(transport_end(transport) - up_to) < 0)
 		return 0;
 #pragma clang loop unroll(full)
 	for (__u32 step = ARRIVALS / 2; step; step /= 2) {
 		if (found >= step &&
-		    (__s32)(transport->up_to[(found - step) % ARRIVALS] - read) >= 0)
+		    (__s32)(transport->up_to[(found - step) % ARRIVALS] - up_to) >= 0)
 			found -= step;
 	}
 	return transport->came_ns[found % ARRIVALS];
+}
+
+/* When the last byte came in that was read from a socket so far, 0: not known. */
+static __always_inline __u64 transport_came_ns(const struct transport *transport,
+					       struct sock *socket)
+{
+	__u32 read = is_stream(socket) ? PEEK((struct tcp_sock *)socket, copied_seq) : 0;
+
+	return transport_reached_ns(transport, read);
+}
+
+static __always_inline __u64 socket_came_ns(struct sock *socket)
+{
+	return socket ? transport_came_ns(transport_find((__u64)socket), socket) : 0;
+}
+
+/* When the last byte came in that can be read from a socket, 0: not known.  What waits in its
+ * backlog cannot. */
+static __always_inline __u64 socket_last_ns(struct sock *socket)
+{
+	const struct transport *transport = socket ? transport_find((__u64)socket) : NULL;
+	__u32 up_to = is_stream(socket) ? PEEK((struct tcp_sock *)socket, rcv_nxt) : 0;
+
+	if (!transport || !transport->count)
+		return 0;
+	/* The receiver may not have been told yet. */
+	if ((__s32)(transport_end(transport) - up_to) < 0)
+		up_to = transport_end(transport);
+	return transport_reached_ns(transport, up_to);
 }
 
 #endif

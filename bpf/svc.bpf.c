@@ -109,9 +109,9 @@ static __always_inline struct sock *socket_of(__u64 transport_key)
 SEC("tp_btf/svcsock_data_ready")
 int svc_data_ready(__u64 *ctx)
 {
-	__u64 transport_key = argument_key(ctx, 0);
+	struct sock *socket = socket_of(argument_key(ctx, 0));
 
-	return transport_ready(transport_key, socket_of(transport_key));
+	return transport_ready((__u64)socket, socket);
 }
 
 SEC("tp_btf/svc_xprt_dequeue")
@@ -135,12 +135,10 @@ int svc_dequeue(__u64 *ctx)
 SEC("tp_btf/svcsock_tcp_recv")
 int svc_read(__u64 *ctx)
 {
-	__u64 transport_key = argument_key(ctx, 0);
 	struct thread *thread = server_thread();
 
 	if (thread)
-		service_of(thread)->enqueue_ns =
-			transport_came_ns(transport_find(transport_key), socket_of(transport_key));
+		service_of(thread)->enqueue_ns = socket_came_ns(socket_of(argument_key(ctx, 0)));
 	return 0;
 }
 
@@ -159,7 +157,7 @@ int svc_receive(__u64 *ctx)
 	rqst = service->rqst;
 	service->receive_ns = bpf_ktime_get_ns();
 	if (!service->enqueue_ns)
-		service->enqueue_ns = transport_last_ns((__u64)PEEK(rqst, rq_xprt));
+		service->enqueue_ns = socket_last_ns(socket_of((__u64)PEEK(rqst, rq_xprt)));
 	if (service->dequeue_ns < service->enqueue_ns)
 		service->dequeue_ns = service->enqueue_ns;
 	return 0;

@@ -177,11 +177,6 @@ static __always_inline struct sock *socket_of(struct se_cmd *command)
 	return BPF_CORE_READ(whole_of(command), conn, sock, sk);
 }
 
-static __always_inline __u64 came_ns(struct sock *socket)
-{
-	return socket ? transport_came_ns(transport_find((__u64)socket), socket) : 0;
-}
-
 /* Where it writes is known once it is parsed. */
 static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 {
@@ -191,7 +186,7 @@ static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 	__u8 opcode = opcode_of(command);
 	bool flush = opcode == SYNCHRONIZE_CACHE_10 || opcode == SYNCHRONIZE_CACHE_16;
 	/* Before the event has its own time. */
-	__u64 ready_ns = parsed ? 0 : came_ns(socket);
+	__u64 ready_ns = parsed ? 0 : socket_came_ns(socket);
 	union event *e = emit_reserve(point);
 
 	if (!e)
@@ -243,18 +238,6 @@ int target_end(__u64 *ctx)
 	return is_of_interest(command) ? command_emit(command, POINT_target_cmd_complete) : 0;
 }
 
-/* Of whoever reads on this machine, by any protocol. */
-SEC("fentry/sock_def_readable")
-int target_ready(__u64 *ctx)
-{
-	__u64 key = argument_key(ctx, 0);
-	struct transport *transport = transport_find(key);
-
-	if (transport)
-		transport_note(transport, (void *)key, bpf_ktime_get_ns());
-	return 0;
-}
-
 static __always_inline bool work_emit(__u32 point, __u64 command, __u64 ready_ns)
 {
 	union event *e = emit_reserve(point);
@@ -291,7 +274,7 @@ int target_execute(__u64 *ctx)
 	if (!thread)
 		return 0;
 	thread_announce(thread);
-	work_tell(thread, (__u64)command, came_ns(socket_of(command)));
+	work_tell(thread, (__u64)command, socket_came_ns(socket_of(command)));
 	read_tell(command);
 	return 0;
 }
@@ -316,7 +299,7 @@ int target_ask(__u64 *ctx)
 	struct se_cmd *command = &whole->se_cmd;
 
 	if (is_of_interest(command))
-		work_emit(POINT_target_asked, (__u64)command, came_ns(socket_of(command)));
+		work_emit(POINT_target_asked, (__u64)command, socket_came_ns(socket_of(command)));
 	return 0;
 }
 

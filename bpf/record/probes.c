@@ -67,12 +67,17 @@ static const char *const substitutes[][2] = {
 	{ "virtio_interrupt", "virtio_interrupt_blind" },
 };
 
-/* The first looks at what is always there, and is of use only where what the second looks at is. */
+/* The first looks at what is always there, and is of use only where what one of those that it is
+ * paired with looks at is, and that is wanted. */
 static const char *const companions[][2] = {
-	{ "target_ready", "target_answer" },
+	{ "socket_ready", "target_answer" },    { "socket_backlog", "target_answer" },
+	{ "socket_backlog", "nvme_ready" },     { "socket_backlog", "nvmet_ready" },
+	{ "socket_backlog", "rbd_ready" },      { "socket_backlog", "rpc_data_ready" },
+	{ "socket_backlog", "svc_data_ready" },
 };
 
 #define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
+#define COMPANIONS (sizeof(companions) / sizeof(companions[0]))
 
 /* The last complaint of libbpf, and the program that it names. */
 static char complaint[160];
@@ -218,16 +223,6 @@ static bool leave_out(struct probes *probes, const char *program, int error, con
 	return true;
 }
 
-/* What must be there for a program to be of use. */
-static const char *needs(struct probes *probes, const struct probe *probe)
-{
-	for (unsigned int i = 0; i < sizeof(companions) / sizeof(companions[0]); i++) {
-		if (!strcmp(probe->program, companions[i][0]))
-			return probes_find(probes, companions[i][1])->target;
-	}
-	return probe->target;
-}
-
 /* Which programs attach to what is not there. */
 static int find_absent(struct probes *probes)
 {
@@ -236,7 +231,7 @@ static int find_absent(struct probes *probes)
 	int error = names && present ? 0 : -ENOMEM;
 
 	for (unsigned int i = 0; !error && i < probes->count; i++)
-		names[i] = needs(probes, &probes->list[i]);
+		names[i] = probes->list[i].target;
 	if (!error)
 		error = presence_test(names, present, probes->count);
 	for (unsigned int i = 0; !error && i < probes->count; i++)
@@ -244,6 +239,23 @@ static int find_absent(struct probes *probes)
 	free(names);
 	free(present);
 	return error;
+}
+
+/* Not wanted is what none of its companions is there for. */
+static void find_alone(struct probes *probes)
+{
+	for (unsigned int i = 0; i < COMPANIONS; i++)
+		probes_find(probes, companions[i][0])->alone = true;
+	for (unsigned int i = 0; i < COMPANIONS; i++) {
+		const struct probe *companion = probes_find(probes, companions[i][1]);
+
+		if (companion->wanted && !companion->absent)
+			probes_find(probes, companions[i][0])->alone = false;
+	}
+	for (unsigned int i = 0; i < probes->count; i++) {
+		if (probes->list[i].alone)
+			probes->list[i].wanted = false;
+	}
 }
 
 /* Before anything is loaded, as each refusal costs a whole load. */
@@ -256,6 +268,8 @@ static int leave_out_hopeless(struct probes *probes)
 	int error = find_absent(probes);
 	bool again = !error;
 
+	if (!error)
+		find_alone(probes);
 	/* What takes a program's place may be hopeless too. */
 	while (again) {
 		again = false;
@@ -405,7 +419,9 @@ static void report_one(const struct probes *probes, const struct probe *probe, F
 	const struct probe *other = probes_replacement(probes, probe);
 
 	fprintf(out, "%s\t%s\t%s\t", probe->program, probe->points, probe->layer);
-	if (!probe->wanted)
+	if (probe->alone)
+		fprintf(out, "unused\tnothing is there that it would be of use to\n");
+	else if (!probe->wanted)
 		fprintf(out, "unused\ta better program takes its place\n");
 	else if (other)
 		fprintf(out, "unused\t%s takes its place\n", other->program);

@@ -16,6 +16,7 @@ struct probe {
 	char target[64]; /* the BTF type of what it attaches to; "": not known */
 	bool function;   /* it attaches to a function */
 	bool absent;     /* the target is not there */
+	bool alone;      /* nor is anything that it would be of use to */
 	int error;       /* -errno */
 	bool wanted;
 	bool told; /* with this error: */

@@ -66,6 +66,7 @@ def test_verdicts() -> None:
         "osd": "absent",
         "bluestore": "absent",
         "target": "absent",
+        "socket": "absent",
         "nbd": "absent",
         "fuse": "absent",
         "vfio": "absent",

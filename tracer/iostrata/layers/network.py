@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iostrata.layers.declaration import Declaration, Depth, Rank, Row
+from iostrata.layers.declaration import Declaration, Depth, Rank, Row, Visibility
 
 NETWORK: Final = Declaration(
     rows=(
@@ -101,5 +101,15 @@ NETWORK: Final = Declaration(
         Rank("network.r2t", "network.r2t", Depth.WAY),
         Rank("initiator.send", "initiator.send", Depth.WAY),
         Rank("network.back", "network.back", Depth.WAY),
+    ),
+    visibility=(
+        Visibility(
+            "socket",
+            ("socket",),
+            "what waits in a socket for its receiver, which has no CPU, cannot be told from what "
+            "is on its way",
+            absent="the kernel receives no commands, calls or answers here (LIO, nvmet, NVMe over "
+            "TCP, NFS, NBD, rbd)",
+        ),
     ),
 )
