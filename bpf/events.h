@@ -441,6 +441,15 @@ struct wire_event {
 	unsigned int dev;
 };
 
+/* Its answer, or the end of what that brings, has been read. */
+struct wire_answer_event {
+	EVENT_HEADER;
+	unsigned long long request_key; /* as in wire_event */
+	unsigned long long wire_key;
+	unsigned long long ready_ns; /* all of that had come in; 0: not known */
+	unsigned int dev;
+};
+
 /* A virtual CPU was out of guest mode since exit_ns, recorded when it enters again. */
 struct kvm_exit_event {
 	EVENT_HEADER; /* tid: the virtual CPU's thread */
@@ -973,7 +982,7 @@ struct stream_event {
 	P(block_split, split_event)                 \
 	P(block_rq_bio, request_bio_event)          \
 	P(nbd_payload_sent, wire_event)             \
-	P(nbd_header_received, wire_event)          \
+	P(nbd_header_received, wire_answer_event)   \
 	P(full, full_event)                         \
 	P(virtiofs_request, virtiofs_event)         \
 	P(virtiofs_reply, virtiofs_event)           \
@@ -1024,7 +1033,7 @@ struct stream_event {
 	P(osd_written, osd_event)                   \
 	P(vfio_interrupt, vfio_event)               \
 	P(ext4_fc_commit_stop, fast_commit_event)   \
-	P(nbd_payload_received, wire_event)         \
+	P(nbd_payload_received, wire_answer_event)  \
 	P(target_file, target_file_event)           \
 	P(block_bio_asleep, asleep_event)           \
 	P(sched_hidden, hidden_event)               \

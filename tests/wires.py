@@ -332,8 +332,10 @@ class Nbd(Wire):
     def _told(self, rq: int, sent: int, answered: int, complete: int) -> None:
         wire = {"request_key": rq, "wire_key": rq & 0xFFFF, "dev": self.disk}
         self.initiator.emit("nbd_payload_sent", sent, self.reader.tid, **wire)
-        self.initiator.emit("nbd_header_received", answered - BACK // 2, RECEIVER, **wire)
-        self.initiator.emit("nbd_payload_received", answered, RECEIVER, **wire)
+        begun, read = answered - BACK // 2, (answered + complete) // 2
+        for what, ready, when in (("header", begun, begun), ("payload", answered, read)):
+            point = f"nbd_{what}_received"
+            self.initiator.emit(point, when, RECEIVER, ready_ns=ready, **wire)
 
     def _serve(self, thread: Reader, there: int, place: int, size: int, by: Backend) -> int:
         thread.now, thread.floor = there, "read.cached" if by in (CACHED, STARTED) else "syscall"

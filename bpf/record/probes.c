@@ -70,9 +70,10 @@ static const char *const substitutes[][2] = {
 /* The first looks at what is always there, and is of use only where what one of those that it is
  * paired with looks at is, and that is wanted. */
 static const char *const companions[][2] = {
-	{ "socket_ready", "target_answer" },    { "socket_backlog", "target_answer" },
-	{ "socket_backlog", "nvme_ready" },     { "socket_backlog", "nvmet_ready" },
-	{ "socket_backlog", "rbd_ready" },      { "socket_backlog", "rpc_data_ready" },
+	{ "socket_ready", "nbd_header_received" },   { "socket_ready", "target_answer" },
+	{ "socket_backlog", "nbd_header_received" }, { "socket_backlog", "target_answer" },
+	{ "socket_backlog", "nvme_ready" },          { "socket_backlog", "nvmet_ready" },
+	{ "socket_backlog", "rbd_ready" },           { "socket_backlog", "rpc_data_ready" },
 	{ "socket_backlog", "svc_data_ready" },
 };
 

@@ -19,11 +19,13 @@ OTHER = device(8, 0)
 class Wired(World):
     """Each request of the disk is sent ``send`` after its issue, answered ``reply`` before its end.
 
-    ``deaf_to``: that point of all that are emitted is not seen.
+    ``deaf_to``: that point of all that are emitted is not seen. ``unread``: so long before that the
+    answer is said to have come in; -1: that is not told.
     """
 
     send: int = 3_000
     reply: int = 2_000
+    unread: int = -1
     issued: int = 0
 
     def emit(self, point: str, time_ns: int, tid: int, **fields: int | bytes) -> None:
@@ -35,7 +37,9 @@ class Wired(World):
             self.issued = time_ns
         if point == "block_rq_complete":
             super().emit("nbd_payload_sent", self.issued + self.send, 66, **wire)
-            super().emit("nbd_header_received", time_ns - self.reply, 67, **wire)
+            read = time_ns - self.reply
+            ready = read - self.unread if self.unread >= 0 else 0
+            super().emit("nbd_header_received", read, 67, ready_ns=ready, **wire)
 
 
 def write(world: World, requests: list[Request], disk: int = DISK) -> dict[str, int]:
@@ -76,6 +80,16 @@ def test_a_requests_pointer_that_is_used_again_is_another_request() -> None:
     account = on_the_wire(world, account)
     account["initiator.submit"] *= 2
     account["initiator.complete"] *= 2
+    assert accounts(analysed(world))[200] == [account]
+
+
+@pytest.mark.parametrize(("unread", "late"), [(0, 0), (25_000, 25_000), (37_500, 0), (99_000, 0)])
+def test_an_answer_that_waits_to_be_read_is_there(unread: int, late: int) -> None:
+    """But not before what it answers was sent: what came then was something else."""
+    world = Wired(unread=unread)
+    account = on_the_wire(world, write(world, [Request(device=40_000)]))
+    account["initiator.call"] -= late
+    account["initiator.complete"] += late
     assert accounts(analysed(world))[200] == [account]
 
 
