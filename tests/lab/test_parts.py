@@ -258,9 +258,11 @@ FIO = b"""fio: a warning
 
 def test_fio_of_its_own_writes() -> None:
     assert witness(FIO % b"{}") == Witness(7, 50.0)
+    assert witness(FIO % b"{}" + b"\nfio: it took long\n") == Witness(7, 50.0)
     assert witness(FIO % b'{"lat_ns": {"N": 6, "mean": 100.0}}') == Witness(6, 150.0)
-    with pytest.raises(LabError, match="account cannot be read"):
-        witness(b"fio: failed")
+    for wrong in (b"fio: failed", b'{"jobs": 3}', b'{"jobs": []}'):
+        with pytest.raises(LabError, match="account cannot be read"):
+            witness(wrong)
 
 
 def test_fio_of_all_that_it_transfers() -> None:

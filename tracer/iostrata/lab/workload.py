@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,10 +93,12 @@ def witness(output: bytes, op: str = "sync") -> Witness:
 
     ``op`` direct: of whatever fio transfers, each from its submission on.
     """
-    start = max(output.find(b"{"), 0)  # it may warn before it begins
+    text = output.decode(errors="replace")
+    start = max(text.find("{"), 0)  # it may warn before it begins, and behind its end
     try:
-        job = msgspec.json.decode(output[start:], type=_Output).jobs[0]
-    except (msgspec.DecodeError, IndexError) as error:
+        account, _ = json.JSONDecoder().raw_decode(text[start:])
+        job = msgspec.convert(account, _Output).jobs[0]
+    except (ValueError, msgspec.MsgspecError, IndexError) as error:
         raise LabError(f"fio's account cannot be read: {error}") from error
     if op != "sync":
         kinds = (job.read, job.write)
