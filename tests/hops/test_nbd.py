@@ -364,6 +364,21 @@ def test_flushes_by_a_process_that_does_nothing_else(tmp_path: Path, kind: type[
     all_met(pair, tmp_path, 40)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_given_back_may_have_been_served_before(tmp_path: Path, *, known: bool) -> None:
+    """Its connection ended, and nobody heard of that; else another client, of whom it is, may have
+    any of the syncs."""
+    pair = Pair()
+    beside_another_client(pair, SERVER)
+    if known:
+        given = {"request_key": 0xF0, "bio_key": 0xF8, "dev": pair.disk, "flags": 1,
+                 "sector": ELSEWHERE // 512, "size_bytes": 8192}  # fmt: skip
+        pair.client.emit("block_rq_issue", 1, 66, **given)
+        pair.client.emit("block_rq_requeue", pair.writer.now, 0, **given)
+    (crossing,) = pair.analysed(tmp_path).quality.crossings
+    assert crossing.ambiguous == (0 if known else 40)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_which_of_two_syncs_is_a_flush_nothing_tells_where_one_process_serves_others_too(
     tmp_path: Path, kind: type[Pair]

@@ -7,14 +7,17 @@ places that this machine did not ask for meanwhile. A sync has no place.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, distinct, integers, one_of, overlapping
+from iostrata.columns import Ints, distinct, integers, joined, one_of, overlapping
+from iostrata.hops.blocks import SECTOR_BYTES
 from iostrata.hops.hop import READ_MARK, Link, Pairs
 from iostrata.hops.images import image_files_of
+from iostrata.stitch import OP_READ, requests_of, whole
 
 RIVAL: Final = 2
 """A process of which that many times less was asked for than of another is for somebody else."""
@@ -58,25 +61,60 @@ def _asked_for(link: Link, mine: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bo
     ``mine``: of the asks, those of the disk.
     """
     pairs, asks, serves = link.pairs, link.asks, link.serves
-    ask = np.flatnonzero(mine & ~asks.shared)
+    asked = _places_of(link, mine)
     tied = mine[pairs.ask] & ~asks.shared[pairs.ask]
     files = distinct(serves.group[pairs.serve[tied]] & ~READ_MARK)
     before, behind = link.clock.slack
-    begin, end = asks.begin_ns[ask] - behind, asks.end_ns[ask] - before
+    begin, end = asked.begin_ns - behind, asked.end_ns - before
     keyed = ~serves.shared & one_of(serves.group & ~READ_MARK, files)
     keyed &= (link.begin_ns < end.max()) & (link.end_ns > begin.min())
     serve = np.flatnonzero(keyed)
-    row, other = overlapping(
-        asks.group[ask] & READ_MARK, begin, end,
+    one, other = overlapping(
+        asked.mark, begin, end,
         serves.group[serve] & READ_MARK, link.begin_ns[serve], link.end_ns[serve],
     )  # fmt: skip
-    one, another = ask[row], serve[other]
-    first = np.maximum(asks.offset_bytes[one], serves.offset_bytes[another])
-    until = np.minimum(asks.offset_bytes[one] + asks.size_bytes[one],
+    another = serve[other]
+    first = np.maximum(asked.offset_bytes[one], serves.offset_bytes[another])
+    until = np.minimum(asked.offset_bytes[one] + asked.size_bytes[one],
                        serves.offset_bytes[another] + serves.size_bytes[another])  # fmt: skip
     found = np.zeros(len(serve), np.bool_)
     found[other[first < until]] = True
     return serve, found
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """What a disk was asked for; ``mark``: READ_MARK, of what reads."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    mark: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
+
+
+def _places_of(link: Link, mine: NDArray[np.bool_]) -> _Places:
+    """Also of requests whose connection ended: they may have been carried out before that.
+
+    ``mine``: of the asks, those of the disk.
+    """
+    asks = link.asks.rows(np.flatnonzero(mine & ~link.asks.shared))
+    places = _Places(
+        asks.begin_ns, asks.end_ns, asks.group & READ_MARK, asks.offset_bytes, asks.size_bytes
+    )
+    if not len(link.upper.points["block_rq_requeue"]):
+        return places
+    requests = requests_of(whole(link.upper))[0]
+    disks = distinct(requests.device_key[one_of(requests.key, distinct(asks.identity))])
+    back = np.flatnonzero(requests.returned & ~requests.flush & one_of(requests.device_key, disks))
+    given = _Places(
+        requests.issue_ns[back],
+        requests.complete_ns[back],
+        np.where(requests.operation[back] == OP_READ, READ_MARK, 0),
+        requests.sector[back] * SECTOR_BYTES,
+        requests.size_bytes[back],
+    )
+    return _Places(**joined([places, given]))
 
 
 def _others(agent: Ints, asked_for: NDArray[np.bool_]) -> Ints:
