@@ -180,6 +180,14 @@ static __always_inline int emit_part(struct nvmet_req *req, __u32 point)
 	return 0;
 }
 
+/* Of a PDU that may be sent in several goes, the first one. */
+static __always_inline int emit_begun(__u64 *ctx, __u32 point)
+{
+	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
+
+	return PEEK(command, offset) ? 0 : emit_part(&command->req, point);
+}
+
 /*
  * A worker begins to ask for a command's data (R2T), and goes on with that later if the socket does
  * not take it whole.  In a kernel whose compiler has put this into its caller it is not told.
@@ -187,9 +195,7 @@ static __always_inline int emit_part(struct nvmet_req *req, __u32 point)
 SEC("fentry/nvmet_try_send_r2t")
 int nvmet_asked(__u64 *ctx)
 {
-	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
-
-	return PEEK(command, offset) ? 0 : emit_part(&command->req, POINT_nvmet_asked);
+	return emit_begun(ctx, POINT_nvmet_asked);
 }
 
 /* A worker begins to send the answer. */
@@ -205,9 +211,7 @@ int nvmet_answer(__u64 *ctx)
 SEC("fentry/nvmet_try_send_data_pdu")
 int nvmet_answer_data(__u64 *ctx)
 {
-	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
-
-	return PEEK(command, offset) ? 0 : emit_part(&command->req, POINT_nvmet_answer);
+	return emit_begun(ctx, POINT_nvmet_answer);
 }
 
 SEC("fentry/nvmet_tcp_data_ready")

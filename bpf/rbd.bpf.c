@@ -181,7 +181,7 @@ int rbd_message(__u64 *ctx)
 		return 0;
 	transport = transport_find((__u64)BPF_CORE_READ(connection, sock, sk));
 	if (transport)
-		transport->sending = true;
+		transport->sent_key = (__u64)connection;
 	told->connection_key = (__u64)connection;
 	return tell(&operation, told, POINT_rbd_message);
 }
@@ -195,9 +195,9 @@ static __always_inline int all_sent(__u64 *ctx)
 	const struct under_way told = { .connection_key = (__u64)connection };
 
 	if ((int)ctx[1] || PEEK(connection, flags) & WRITE_PENDING || !transport ||
-	    !transport->sending)
+	    !transport->sent_key)
 		return 0;
-	transport->sending = false;
+	transport->sent_key = 0;
 	return tell(&none, &told, POINT_rbd_handed);
 }
 
@@ -228,20 +228,14 @@ int rbd_reply(__u64 *ctx)
 	operation = operation_of(connection, message);
 	told = bpf_map_lookup_elem(&rbd_operations, &operation);
 	if (told)
-		told->ready_ns = transport_came_ns(transport_find((__u64)socket), socket)
-					 ?: bpf_ktime_get_ns();
+		told->ready_ns = socket_came_ns(socket) ?: bpf_ktime_get_ns();
 	return 0;
 }
 
 SEC("fentry/ceph_sock_data_ready")
 int rbd_ready(__u64 *ctx)
 {
-	__u64 key = argument_key(ctx, 0);
-	struct transport *transport = transport_find(key);
-
-	if (transport)
-		transport_note(transport, (void *)key, bpf_ktime_get_ns());
-	return 0;
+	return socket_note((void *)argument_key(ctx, 0));
 }
 
 SEC("fentry/rbd_osd_req_callback")

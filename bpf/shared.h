@@ -232,9 +232,9 @@ struct transport {
 	unsigned long long told_ns; /* its connection was recorded */
 	unsigned long long used_ns;
 	unsigned long long command_ns; /* the command that is read now came in; of nvmet only */
-	unsigned int sending;          /* a message was begun since all was sent; of rbd only */
-	unsigned long long sent_key;   /* the request that goes out now; of NVMe's initiator only */
-	unsigned long long count;      /* of arrivals, of which the last ones are kept */
+	/* What goes out now: the request of NVMe's initiator, rbd's connection; 0: nothing. */
+	unsigned long long sent_key;
+	unsigned long long count; /* of arrivals, of which the last ones are kept */
 	unsigned long long came_ns[ARRIVALS];
 	unsigned int up_to[ARRIVALS]; /* the number in the stream of the byte behind what came */
 };

@@ -21,12 +21,7 @@ struct tcp_skb_cb {
 SEC("fentry/sock_def_readable")
 int socket_ready(__u64 *ctx)
 {
-	__u64 key = argument_key(ctx, 0);
-	struct transport *transport = transport_find(key);
-
-	if (transport)
-		transport_note(transport, (void *)key, bpf_ktime_get_ns());
-	return 0;
+	return socket_note((void *)argument_key(ctx, 0));
 }
 
 /*

@@ -272,6 +272,16 @@ static __always_inline int transport_ready(__u64 key, struct sock *socket)
 	return 0;
 }
 
+/* Of a socket that somebody has taken a place for, by its own call that data is there. */
+static __always_inline int socket_note(struct sock *socket)
+{
+	struct transport *transport = transport_find((__u64)socket);
+
+	if (transport)
+		transport_note(transport, socket, bpf_ktime_get_ns());
+	return 0;
+}
+
 /* When a stream had come in up to a byte of it, 0: not known.  Of what waits in the socket for
  * longer than its last ARRIVALS, no earlier than the first of these. */
 static __always_inline __u64 transport_reached_ns(const struct transport *transport, __u32 up_to)

@@ -39,14 +39,14 @@ def given_back(trace: Trace) -> Iterator[str]:
     requeued = at(back["time_ns"], row) == requests.complete_ns
     again = AsOf(requests.key, requests.issue_ns).following()
     for key, kind in disks.items():
-        mine = requests.returned & one_of(requests.device_key, [key])
+        every = one_of(requests.device_key, [key])
+        mine = requests.returned & every
         words = [
             *_issued_again(requests.complete_ns, again, np.flatnonzero(mine & requeued)),
             *_handed_on(np.flatnonzero(mine & ~requeued)),
         ]
         if not words:
-            own = np.flatnonzero(one_of(requests.device_key, [key]))
-            words = [*_held(trace, requests, own, key in paths)]
+            words = [*_held(trace, requests, np.flatnonzero(every), key in paths)]
         if words:
             yield f"{trace.facts.device_name(key)} ({kind}): {', '.join(words)}"
 
