@@ -247,7 +247,9 @@ def test_only_the_very_process_is_ended() -> None:
 def test_fio_makes_its_files_before_it_is_recorded() -> None:
     workload = Fio(name="w", machine="local", directory="/mnt", options={"rw": "write", "sync": 1})
     words = command(workload, "/run/account")
-    assert words[:3] == ("fio", "--name=w", "--directory=/mnt")
+    # A write to a connection that ends must not end fio.
+    assert words[:2] == ("env", "--ignore-signal=PIPE")
+    assert words[2:5] == ("fio", "--name=w", "--directory=/mnt")
     assert {"--rw=write", "--sync=1"} < {*words}
     assert preparation(workload, "/run/account") == (*words, "--create_only=1")
 

@@ -18,6 +18,9 @@ RUNTIME_S: Final = 300
 REHEARSAL_S: Final = 4
 # Until it is seen that a workload is under way, and from then to a fault's end, and some more.
 FAULT_S: Final = 8
+# Linux's initiator of NVMe over TCP sends what it can on the writing thread's own time, and
+# without MSG_NOSIGNAL: a write by a connection that just ended ends the program that wrote.
+_DEAF: Final = ("env", "--ignore-signal=PIPE")
 # What fio takes to make its files, on a slow machine.
 PREPARATION_LIMIT_S: Final = 120.0
 
@@ -33,6 +36,7 @@ class Witness:
 def command(workload: Fio, output: str) -> tuple[str, ...]:
     """``output``: the file that gets its account."""
     return (
+        *_DEAF,
         "fio",
         f"--name={workload.name}",
         f"--directory={workload.directory}",
