@@ -719,7 +719,7 @@ struct nvme_event {
 	unsigned short queue;
 	unsigned short command;
 	unsigned char opcode;
-	unsigned char fua;
+	unsigned char failed; /* of the initiator's: its answer says so, or there was none */
 };
 
 /* A command whose data came later than itself is carried out: all of that is there. */

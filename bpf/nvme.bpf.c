@@ -33,6 +33,7 @@ struct nvme_ctrl {
 struct nvme_request {
 	struct nvme_command *cmd;
 	struct nvme_ctrl *ctrl;
+	__u16 status;
 };
 
 struct nvme_tcp_queue;
@@ -155,7 +156,7 @@ int nvme_complete(__u64 *ctx)
 				    bpf_core_type_size(struct nvme_tcp_queue);
 	e->nvme_complete_rq.command = PEEK(command, common.command_id);
 	e->nvme_complete_rq.opcode = PEEK(command, common.opcode);
-	e->nvme_complete_rq.fua = !!(PEEK(command, rw.control) & NVME_RW_FUA);
+	e->nvme_complete_rq.failed = !!PEEK(request, req.status);
 	emit_submit(e, POINT_nvme_complete_rq);
 	return 0;
 }

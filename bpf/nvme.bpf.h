@@ -6,7 +6,6 @@
 #include "block.bpf.h"
 #include "socket.bpf.h"
 
-#define NVME_RW_FUA (1 << 14)
 #define NVME_SGL_ASKED_FOR \
 	0x5a /* its target asks for a command's data, which does not come with it */
 enum nvme_opcode {

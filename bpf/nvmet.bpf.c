@@ -145,7 +145,7 @@ static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
 	e->nvmet_req_init.queue = PEEK(sq, qid);
 	e->nvmet_req_init.command = PEEK(command, common.command_id);
 	e->nvmet_req_init.opcode = opcode;
-	e->nvmet_req_init.fua = opcode == NVME_WRITE && PEEK(command, rw.control) & NVME_RW_FUA;
+	e->nvmet_req_init.failed = 0;
 	emit_submit(e, point);
 }
 

@@ -203,9 +203,12 @@ class Initiator(Machine):
 
     def write(
         self, writer: Writer, to: Connection, commands: Sequence[Costs], *, flush: bool = False,
-        worker: int = WORKER,
+        worker: int = WORKER, gone: int = 0,
     ) -> None:  # fmt: skip
-        """An O_DSYNC write: all of its commands at once, then, if asked for, a flush."""
+        """An O_DSYNC write: all of its commands at once, then, if asked for, a flush.
+
+        ``gone``: that is not answered, and by the driver ended so long after it was sent.
+        """
         begin = writer.now
         writer.enter()
         writer.now += 4_000
@@ -216,8 +219,16 @@ class Initiator(Machine):
         self._sleep(writer, last.total)
         if flush:
             last = replace(last, r2t=0, asks=0, sends=0)
-            self._request(writer, to, last, worker, flush=True)
-            held += self._rows(last, to, flush=True)
+            if gone:
+                last = replace(last, there=gone - last.served - last.back)
+            self._request(writer, to, last, worker, flush=True, gone=gone > 0)
+            rows = self._rows(last, to, flush=True)
+            if gone:
+                lower = [row for row in rows if row.startswith(f"{to.target.name}/")]
+                rows[f"{to.target.name}/unfollowed"] += sum(rows.pop(row) for row in lower)
+                for row in ("initiator.submit", "initiator.complete"):
+                    rows[f"{to.target.name}/unfollowed"] += rows.pop(f"{self.name}/{row}")
+            held += rows
             self._sleep(writer, last.total)
         self._left(writer, begin, held, 1 + flush)
 
@@ -327,9 +338,9 @@ class Initiator(Machine):
 
     def _request(
         self, writer: Writer, to: Connection, costs: Costs, worker: int, *, flush: bool = False,
-        again: int = 0,
+        again: int = 0, gone: bool = False,
     ) -> None:  # fmt: skip
-        """``again``: the request, if it was given back when it was queued."""
+        """``again``: the request, if it was given back when it was queued; ``gone``: to nobody."""
         world, queued = self.world, writer.now
         issued = queued + costs.queue
         sent = issued + costs.submit
@@ -360,13 +371,14 @@ class Initiator(Machine):
             read = came + costs.sends // 2
             world.emit("nvme_tcp_asked", read, 67, request_key=rq, ready_ns=came)
             world.emit("nvme_tcp_handed", came + costs.sends, 67, request_key=rq)
-        to.target.serve(arrived, wire, costs, flush, worker)
+        if not gone:
+            to.target.serve(arrived, wire, costs, flush, worker)
         last = wire | to.own
         if costs.r2t:
             # Where the command was, is what its data went with.
             last["command"] = wire["command"] % 7
         world.emit("nvme_complete_rq", complete - costs.complete // 2, 67, request_key=rq,
-                   ready_ns=answered, dev=self.disk, opcode=WRITE, **last)  # fmt: skip
+                   ready_ns=answered, dev=self.disk, opcode=WRITE, failed=gone, **last)  # fmt: skip
         world.emit("block_rq_complete", complete, 0, **keys)
         if flush:
             done = {"request_key": rq + 64, "dev": self.disk, **asked}

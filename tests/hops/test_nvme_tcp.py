@@ -251,6 +251,23 @@ def test_a_path_that_fails_has_its_bios_taken_by_the_other(tmp_path: Path) -> No
     met_but_for_rounding(found, writer)
 
 
+def test_a_flush_whose_path_fails_is_ended_as_if_it_had_been_done(tmp_path: Path) -> None:
+    """It has no bio that another path could take."""
+    target, initiator = Target(), Initiator(head=True)
+    one, writer = Connection(target), initiator.writer()
+    costs = Costs(submit=2_000)
+    for number in range(5):
+        initiator.write(writer, one, [costs], flush=True, gone=5_000_000 * (number == 2))
+    found = found_in(tmp_path, initiator, target)
+    assert crossing(found) == ("nvme-tcp", 10, 9, 0)
+    assert found.quality.unfollowed == 1
+    assert found.quality.connections == (
+        "initiator: 259:1 (a path of NVMe over TCP): 1 flush got no answer, and whoever waited "
+        "was told that it was done",
+    )
+    met_but_for_rounding(found, writer)
+
+
 def two(random: Random, *connections: Connection) -> tuple[list[Initiator], list[Writer]]:
     """Two initiators that write the same places at the same times, each to its own target.
 

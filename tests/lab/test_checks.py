@@ -486,6 +486,12 @@ def test_a_table_beside_a_fault_is_right_or_says_what_it_is_not() -> None:
     loud = msgspec.structs.replace(quiet, told=("*lost * events*",), excused=("lost",))
     assert failed(of_fault(WANTED, loud, struck, ["analysed", "lost 3 events on local"])) == []
     assert failed(of_fault(WANTED, loud, struck, ["lost nothing"])) == ["told *lost * events*"]
+    nowhere = breakdown(ROWS, quality=Quality(unfollowed=14))
+    wrong = Measured(nowhere, Witness(WRITES, 100_000), struck_ns=AMID)
+    wanted = msgspec.structs.replace(WANTED, followed=0.99)
+    for under_way, missed in ((4, []), (3, ["followed"])):
+        fault = msgspec.structs.replace(quiet, unfollowed=under_way)
+        assert failed(of_fault(wanted, fault, wrong, [])) == missed
     residual = breakdown(ROWS, residual_ns=90_000)
     wrong = Measured(residual, Witness(WRITES, 190_000), struck_ns=AMID)
     assert failed(of_fault(WANTED, loud, wrong, ["lost 3 events"])) == ["residual"]

@@ -45,6 +45,8 @@ def given_back(trace: Trace) -> Iterator[str]:
             *_issued_again(requests.complete_ns, again, np.flatnonzero(mine & requeued)),
             *_handed_on(np.flatnonzero(mine & ~requeued)),
         ]
+        if key in paths:
+            words += _not_flushed(trace, requests, np.flatnonzero(every & requests.flush))
         if not words:
             words = [*_held(trace, requests, np.flatnonzero(every), key in paths)]
         if words:
@@ -64,6 +66,27 @@ def _issued_again(complete_ns: Ints, again_ns: Ints, rows: Ints) -> Iterator[str
 def _handed_on(rows: Ints) -> Iterator[str]:
     if len(rows):
         yield f"{_count(rows)} ended without an answer, for another path: block.stacked until then"
+
+
+def _not_flushed(trace: Trace, requests: Requests, rows: Ints) -> Iterator[str]:
+    """Flushes that were not answered, and ended as if they had been done: where a path fails,
+    Linux hands its requests' bios on to another one, and ends the requests themselves without an
+    error (nvme_failover_req); the block layer's own flush has no bio.
+
+    ``rows``: a path's flushes.
+    """
+    answers = columns_of(trace.points["nvme_complete_rq"], "request_key", "failed")
+    last = AsOf(answers["request_key"], answers["time_ns"])
+    row = last.at_or_before(requests.key[rows], requests.complete_ns[rows])
+    mine = at(answers["time_ns"], row) >= requests.issue_ns[rows]
+    gone = rows[mine & (row >= 0) & (at(answers["failed"], row) != 0)]
+    ends = columns_of(trace.points["block_rq_complete"], "request_key", "error")
+    row = AsOf(ends["request_key"], ends["time_ns"]).at_or_after(
+        requests.key[gone], requests.complete_ns[gone]
+    )
+    if count := int(np.count_nonzero(at(ends["error"], row) == 0)):
+        flushes, were = ("flush", "it was") if count == 1 else ("flushes", "they were")
+        yield f"{count} {flushes} got no answer, and whoever waited was told that {were} done"
 
 
 def _held(trace: Trace, requests: Requests, rows: Ints, a_path: bool) -> Iterator[str]:

@@ -84,13 +84,18 @@ def observed(wanted: Sequence[str], probes: Sequence[Probe]) -> Iterator[Check]:
 
 
 def of_round(
-    wanted: Checks, measured: Measured, pace: float = 1.0, between: float = 0.0
+    wanted: Checks,
+    measured: Measured,
+    pace: float = 1.0,
+    between: float = 0.0,
+    unfollowed: int = 0,
 ) -> Iterator[Check]:
     """What holds for every round. ``pace``: by how much all is slower than on an idle machine.
 
     A program reads its clock before and after its calls: what it takes itself, or has no CPU
     meanwhile, is in its own mean, the more the slower it runs. Ours is never the larger.
     ``between``: of its mean, what it may have stood still between two of its writes.
+    ``unfollowed``: beside what is wanted, of so many writes something may be found nowhere.
 
     An interrupt that meets a program of its own kind is not recorded by it: where all is slow, that
     happens. It is counted, and what it may touch is left out; that may be as unlike the rest as
@@ -132,8 +137,9 @@ def of_round(
     if wanted.followed is not None:
         quality = breakdown.quality
         followed = 0.0 if quality.apart else 1 - quality.unfollowed / analysed
-        enough = followed >= wanted.followed
-        yield Check("followed", enough, f"{followed:.2%}", f">= {wanted.followed:.2%}")
+        enough = followed + unfollowed / analysed >= wanted.followed
+        but_for = f", but for {unfollowed} writes" if unfollowed else ""
+        yield Check("followed", enough, f"{followed:.2%}", f">= {wanted.followed:.2%}{but_for}")
         for upper, share in _reached(breakdown).items():
             enough = share >= wanted.followed
             yield Check(
@@ -193,7 +199,7 @@ def of_fault(
     yield Check("struck", amid, f"{before} writes before, {after} after", "in their midst")
     still_ns = _longest_pause_ns(measured.breakdown.writes)
     between = still_ns / (measured.witness.mean_ns * max(measured.witness.count, 1))
-    for check in of_round(wanted, measured, BOUND, between):
+    for check in of_round(wanted, measured, BOUND, between, fault.unfollowed):
         if check.name not in fault.excused:
             yield check
     for pattern in fault.told:

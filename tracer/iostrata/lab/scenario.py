@@ -116,8 +116,9 @@ class Fault(Another, frozen=True, kw_only=True):
     That is what its QEMU is asked for (``monitor``), then ``command``, by its shell; or that it is
     halted for ``halted_s``; so many seconds after the workload was under way. ``before``: a command
     there, before it is recorded. ``told``: what must be among the lines below the table then, as
-    patterns of a line; ``excused``: the checks that need not hold. Where neither is given, the
-    table must be as right as if nothing had happened.
+    patterns of a line; ``excused``: the checks that need not hold; ``unfollowed``: so many writes
+    may have asked for what no machine ever had. Where none is given, the table must be as right as
+    if nothing had happened.
     """
 
     machine: Name
@@ -128,6 +129,7 @@ class Fault(Another, frozen=True, kw_only=True):
     halted_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     told: tuple[str, ...] = ()
     excused: tuple[Excused, ...] = ()
+    unfollowed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Checks(Strict, frozen=True, kw_only=True):

@@ -824,7 +824,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("queue", "<u2", 58),
         ("command", "<u2", 60),
         ("opcode", "<u1", 62),
-        ("fua", "<u1", 63),
+        ("failed", "<u1", 63),
     ),
     "iscsi_event": (
         ("time_ns", "<u8", 0),
