@@ -61,18 +61,25 @@ static unsigned long long changes(const struct blocks *blocks, const struct bloc
 	return count;
 }
 
+/* Whether a number went to another disk; a loop device is the same with another file. */
+static bool is_another(const struct block *before, const struct block *now)
+{
+	return now->dev >> 20 != LOOP_MAJOR && now->sequence != before->sequence;
+}
+
 /* How often a device is to be told again.  Who is told twice to lie on something lay on nobody
  * knows what: also where that is over by now, and what was in between nobody saw. */
 static unsigned int times_told(const struct block *before, const struct block *now,
 			       unsigned long long changes)
 {
+	if (before->lower_count && !now->lower_count && is_another(before, now))
+		return 1;
 	if (before->lower_count)
 		return changes > 1 || (now->lower_count && (changes || has_moved(before, now)));
 	return !now->lower_count ? 0 : changes > 1 ? 2 : 1;
 }
 
-/* What has come since the recording began: file systems that were mounted, and devices. */
-static void append_blocks(const struct blocks *blocks, FILE *out)
+static void append_blocks(struct blocks *blocks, FILE *out)
 {
 	struct blocks now;
 
@@ -88,7 +95,8 @@ static void append_blocks(const struct blocks *blocks, FILE *out)
 		while (times--)
 			print_block(out, block);
 	}
-	blocks_free(&now);
+	if (blocks_add(blocks, &now))
+		blocks_free(&now);
 }
 
 static bool has_line(FILE *in, const char *wanted)
@@ -125,7 +133,7 @@ static FILE *facts_append(int directory_fd, const char *name)
 	return fd < 0 ? NULL : fdopen(fd, "a+");
 }
 
-int facts_follow(const struct blocks *blocks, int directory_fd)
+int facts_follow(struct blocks *blocks, int directory_fd)
 {
 	FILE *told = facts_append(directory_fd, "facts/block");
 	FILE *mounts = facts_append(directory_fd, "facts/mountinfo");

@@ -98,6 +98,7 @@ int session_load(struct session *session)
 	if (error)
 		return error;
 	limits_raise();
+	session->generation = blocks_generation();
 	error = blocks_collect(&session->blocks);
 	if (error) {
 		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));

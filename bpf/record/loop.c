@@ -112,6 +112,20 @@ void loop_tell(const struct session *session)
 		    (now_ns() - session->begin_ns) / (double)NSEC_PER_SEC);
 }
 
+/* A disk that is gone by the end would have lain on nobody knows what.  One of device mapper's is
+ * there before it lies on anything, so it is looked at twice. */
+static void follow_disks(struct session *session)
+{
+	uint64_t generation = blocks_generation();
+	bool changed = generation != session->generation;
+
+	/* What cannot be written now cannot be at the end either, and is said then. */
+	if (changed || session->disks_changed)
+		facts_follow(&session->blocks, session->directory_fd);
+	session->generation = generation;
+	session->disks_changed = changed;
+}
+
 static void each_second(struct session *session)
 {
 	struct rings *rings = &session->rings;
@@ -124,6 +138,7 @@ static void each_second(struct session *session)
 	own_unseen(rings);
 	own_recorder(rings, false);
 	cgroups_follow(session->probes.skeleton->bss->cgroups);
+	follow_disks(session);
 	if (session->stats_fd >= 0)
 		own_costs(rings);
 	loop_tell(session);

@@ -185,6 +185,10 @@ struct blocks {
 bool read_pci_id(const char *directory, char *id, size_t size);
 int blocks_collect(struct blocks *blocks);
 void blocks_free(struct blocks *blocks);
+/* Another number once a disk has come or gone. */
+uint64_t blocks_generation(void);
+/* What there is now, with what has gone since; of now nothing is left.  -errno: all is as it was. */
+int blocks_add(struct blocks *blocks, struct blocks *now);
 /* NULL: no block device */
 const struct block *blocks_find(const struct blocks *blocks, unsigned int dev);
 /* The whole disk; 0: no block device. */
@@ -198,8 +202,9 @@ unsigned int blocks_btrfs_devices(const struct blocks *blocks, unsigned int dev,
 
 /* facts.c */
 int facts_write(const struct blocks *blocks, int directory_fd);
-/* At the end: what has come since, and where the overlays that were met write to. */
-int facts_follow(const struct blocks *blocks, int directory_fd);
+/* What has come since it was asked last. */
+int facts_follow(struct blocks *blocks, int directory_fd);
+/* Where the overlays that were met write to. */
 int facts_write_overlays(const struct follow *overlays, int directory_fd);
 FILE *facts_create(int directory_fd, const char *name);
 

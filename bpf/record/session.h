@@ -24,7 +24,9 @@ struct session {
 	struct options options;
 	struct kernel kernel;
 	struct filter filter;
-	struct blocks blocks;
+	struct blocks blocks; /* all that there were until now */
+	uint64_t generation;  /* of the machine's disks */
+	bool disks_changed;   /* a second ago */
 	struct probes probes;
 	struct metadata metadata;
 	struct rings rings;

@@ -162,3 +162,48 @@ def test_one_that_is_set_up_while_it_records(disk: Path) -> None:
         for since, until in zip(begin[1::2], end[1::2], strict=True)
     ]
     assert sum(inside) >= 8
+
+
+# A device that is made, written to for some seconds, and removed.
+PASSING = """
+import fcntl, os, subprocess, sys, time
+LOOP_CTL_ADD, LOOP_CTL_REMOVE, NUMBER = 0x4C80, 0x4C81, 177
+loop = f"/dev/loop{NUMBER}"
+control = os.open("/dev/loop-control", os.O_RDWR)
+try:
+    fcntl.ioctl(control, LOOP_CTL_ADD, NUMBER)
+    time.sleep(float(sys.argv[2]))
+    subprocess.run(["losetup", loop, sys.argv[1]], check=True)
+except (OSError, subprocess.CalledProcessError) as error:
+    sys.exit(f"losetup: {error}")
+try:
+    file = os.open(loop, os.O_RDWR | os.O_DSYNC)
+    for number in range(50):
+        os.pwrite(file, bytes(4096), number * 4096)
+        time.sleep(0.05)
+    os.close(file)
+finally:
+    subprocess.run(["losetup", "--detach", loop], check=True)
+    for _ in range(100):  # whoever looks at new disks may have it open
+        try:
+            fcntl.ioctl(control, LOOP_CTL_REMOVE, NUMBER)
+            break
+        except OSError:
+            time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("empty_s", [0, 0.6])
+def test_one_that_comes_and_goes_while_it_records(disk: Path, empty_s: float) -> None:
+    """It is gone when the recording ends, and was not there when that began."""
+    image = disk / "image"
+    image.write_bytes(bytes(1 << 20))
+    done = recorded(disk / "recording", sys.executable, "-c", PASSING, image, empty_s)
+    if done.returncode and "losetup: " in done.stderr:
+        pytest.skip(f"no loop device: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert not Path("/sys/class/block/loop177").exists()
+    blocks = read_trace(disk / "recording").facts.blocks.values()
+    (block,) = (block for block in blocks if block.name == "loop177")
+    assert (block.backing, block.backing_inode) == (str(image), image.stat().st_ino)
+    assert not [gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer]
