@@ -922,10 +922,11 @@ struct packet_event {
 	unsigned short to_server;
 };
 
-/* A call, or its reply, or a command of iSCSI was handed to TCP: where in the stream it ends. */
+/* A call, or its reply, or a command of iSCSI was handed to TCP, or one of NVMe, or its response,
+ * is to be next: where in the stream it ends. */
 struct stream_event {
 	EVENT_HEADER;
-	unsigned int xid;        /* of iSCSI its tag: as in iscsi_event */
+	unsigned int xid;        /* of iSCSI its tag, of NVMe its command, as in their events */
 	unsigned int sequence;   /* of the first byte behind it */
 	unsigned int connection; /* as in rpc_event */
 	unsigned short ends;
@@ -1057,7 +1058,9 @@ struct stream_event {
 	P(rbd_handed, rbd_event)                    \
 	P(nvmet_asked, uring_work_event)            \
 	P(nvme_tcp_asked, target_work_event)        \
-	P(nvme_tcp_handed, uring_work_event)
+	P(nvme_tcp_handed, uring_work_event)        \
+	P(nvme_stream, stream_event)                \
+	P(nvmet_stream, stream_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

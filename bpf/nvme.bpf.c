@@ -62,6 +62,7 @@ struct nvme_tcp_request {
 	struct nvme_request req;
 	struct nvme_tcp_queue *queue;
 	__u32 pdu_len; /* of the data that go with it now */
+	__u64 offset;  /* of its header, what went already */
 	struct list_head entry;
 	struct llist_node lentry;
 	enum nvme_tcp_send_state state;
@@ -73,6 +74,8 @@ struct nvme_tcp_queue {
 	struct list_head send_list;
 	struct nvme_tcp_request *request;
 	struct nvme_tcp_ctrl *ctrl;
+	_Bool hdr_digest;
+	_Bool data_digest;
 };
 
 #pragma clang attribute pop
@@ -185,6 +188,23 @@ static __always_inline struct nvme_tcp_request *next_to_send(struct nvme_tcp_que
 	return (void *)last - bpf_core_field_offset(struct nvme_tcp_request, lentry);
 }
 
+/* Where in the stream a command ends that is about to be sent, with the data that go with it. */
+static __always_inline void tell_end(struct nvme_tcp_queue *queue, struct nvme_tcp_request *request,
+				     __u16 command)
+{
+	struct sock *socket = socket_of(request);
+	__u32 data = PEEK(request, pdu_len), bytes = NVME_TCP_COMMAND_BYTES + data;
+
+	if (!filter.ports[0] || PEEK(request, offset) || !stream_is_plain(socket))
+		return;
+	if (PEEK(queue, hdr_digest))
+		bytes += NVME_TCP_DIGEST_BYTES;
+	if (data && PEEK(queue, data_digest))
+		bytes += NVME_TCP_DIGEST_BYTES;
+	stream_emit_next(POINT_nvme_stream, command, socket, bytes, connection_of(socket),
+			 ends_of_socket(socket));
+}
+
 /* What a queue sends, of which one thread at a time has the lock: a command, with the data that go
  * with it, by who set it up, or by the queue's worker; or the data that its target has asked for.
  * What is sent in parts is met here again. */
@@ -195,6 +215,7 @@ int nvme_send(__u64 *ctx)
 	struct nvme_tcp_request *request;
 	struct transport *transport;
 	struct request *rq;
+	__u16 command;
 	__u32 dev;
 
 	/* A controller's own queue has commands without a request. */
@@ -212,8 +233,10 @@ int nvme_send(__u64 *ctx)
 		transport->sent_key = (__u64)rq;
 	if (PEEK(request, state) != NVME_TCP_SEND_CMD_PDU)
 		return 0;
-	return wire_tell((__u64)rq, BPF_CORE_READ(request, req.cmd, common.command_id), dev,
-			 POINT_nvme_tcp_send);
+	command = BPF_CORE_READ(request, req.cmd, common.command_id);
+	wire_tell((__u64)rq, command, dev, POINT_nvme_tcp_send);
+	tell_end(queue, request, command);
+	return 0;
 }
 
 /* All that there was to send of it is with the connection: the queue has nothing begun.  The request

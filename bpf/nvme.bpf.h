@@ -8,6 +8,10 @@
 
 #define NVME_SGL_ASKED_FOR \
 	0x5a /* its target asks for a command's data, which does not come with it */
+#define NVME_TCP_COMMAND_BYTES 72
+#define NVME_TCP_RESPONSE_BYTES 24
+#define NVME_TCP_DIGEST_BYTES 4
+
 enum nvme_opcode {
 	NVME_FLUSH = 0x00,
 	NVME_WRITE = 0x01,

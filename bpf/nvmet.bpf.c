@@ -54,6 +54,7 @@ struct nvmet_tcp_cmd {
 struct nvmet_tcp_queue {
 	struct socket *sock;
 	struct nvmet_sq nvme_sq;
+	_Bool hdr_digest;
 };
 
 #pragma clang attribute pop
@@ -198,13 +199,35 @@ int nvmet_asked(__u64 *ctx)
 	return emit_begun(ctx, POINT_nvmet_asked);
 }
 
+/* Where in the stream a response ends that is about to be sent. */
+static __always_inline void tell_end(struct nvmet_req *req)
+{
+	struct nvmet_sq *sq = PEEK(req, sq);
+	struct nvmet_tcp_queue *queue;
+	struct sock *socket;
+	__u32 bytes = NVME_TCP_RESPONSE_BYTES;
+
+	if (!filter.ports[0] || !is_of_interest(req))
+		return;
+	queue = (void *)sq - bpf_core_field_offset(struct nvmet_tcp_queue, nvme_sq);
+	socket = socket_of(sq);
+	if (!stream_is_plain(socket))
+		return;
+	if (PEEK(queue, hdr_digest))
+		bytes += NVME_TCP_DIGEST_BYTES;
+	stream_emit_next(POINT_nvmet_stream, BPF_CORE_READ(req, cmd, common.command_id), socket,
+			 bytes, connection_served(socket), ends_served(socket));
+}
+
 /* A worker begins to send the answer. */
 SEC("fentry/nvmet_setup_response_pdu")
 int nvmet_answer(__u64 *ctx)
 {
 	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
 
-	return emit_part(&command->req, POINT_nvmet_answer);
+	emit_part(&command->req, POINT_nvmet_answer);
+	tell_end(&command->req);
+	return 0;
 }
 
 /* What was read, which may be all of the answer; else as what asks for data. */

@@ -56,6 +56,10 @@ struct sock {
 	__u16 sk_protocol;
 };
 
+struct inet_connection_sock {
+	const struct tcp_ulp_ops *icsk_ulp_ops;
+};
+
 struct tcp_sock {
 	__u32 srtt_us; /* << 3 */
 	__u32 mdev_us; /* << 2 */
@@ -161,20 +165,33 @@ static __always_inline __u32 stream_end(struct sock *socket)
 	return PEEK((struct tcp_sock *)socket, write_seq);
 }
 
-/* A call, its reply, or a command, which was handed to a socket last. */
-static __always_inline int stream_emit(__u32 point, __be32 number, struct sock *socket,
-				       __u32 connection, __u16 ends)
+/* What is handed to a socket next, as so many bytes, or was last (0). */
+static __always_inline int stream_emit_next(__u32 point, __u32 number, struct sock *socket,
+					    __u32 bytes, __u32 connection, __u16 ends)
 {
 	union event *e = emit_reserve(point);
 
 	if (!e)
 		return 0;
-	e->rpc_stream.xid = bpf_ntohl(number);
-	e->rpc_stream.sequence = stream_end(socket);
+	e->rpc_stream.xid = number;
+	e->rpc_stream.sequence = stream_end(socket) + bytes;
 	e->rpc_stream.connection = connection;
 	e->rpc_stream.ends = ends;
 	emit_submit(e, point);
 	return 0;
+}
+
+/* A call, its reply, or a command, which was handed to a socket last. */
+static __always_inline int stream_emit(__u32 point, __be32 number, struct sock *socket,
+				       __u32 connection, __u16 ends)
+{
+	return stream_emit_next(point, bpf_ntohl(number), socket, 0, connection, ends);
+}
+
+/* Whether what a socket is handed is what goes out, byte by byte: TLS makes more of it. */
+static __always_inline bool stream_is_plain(struct sock *socket)
+{
+	return !PEEK((struct inet_connection_sock *)socket, icsk_ulp_ops);
 }
 
 static __always_inline struct transport *transport_at(__u32 place)

@@ -11,9 +11,11 @@ from iostrata.hops.packets import UNSEEN
 from iostrata.trace import Trace
 
 
-def ends_of(trace: Trace, point: str, group: Ints, xid: Ints, since_ns: Ints) -> Ints:
+def ends_of(
+    trace: Trace, point: str, group: Ints, xid: Ints, since_ns: Ints, until_ns: Ints | None = None
+) -> Ints:
     """Of each call or command, by its connection and number: where it was handed over first since
-    then, as it is told of just behind."""
+    then, as it is told of just behind; be it until then."""
     told = columns_of(trace.points[point], "xid", "connection", "ends", "sequence")
     number = number_of(told["connection"], told["ends"])
     found = np.full(len(group), UNSEEN)
@@ -21,5 +23,8 @@ def ends_of(trace: Trace, point: str, group: Ints, xid: Ints, since_ns: Ints) ->
         row, mine = np.flatnonzero(number == one), np.flatnonzero(group == one)
         first = AsOf(told["xid"][row], told["time_ns"][row])
         place = first.at_or_after(xid[mine], since_ns[mine])
-        found[mine] = np.where(place >= 0, at(told["sequence"][row], place), UNSEEN)
+        seen = place >= 0
+        if until_ns is not None:
+            seen &= at(told["time_ns"][row], place) <= until_ns[mine]
+        found[mine] = np.where(seen, at(told["sequence"][row], place), UNSEEN)
     return found

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from iostrata.clock import Alignment, Intervals, align
 from iostrata.columns import Ints
+from iostrata.hops.connections import ports_and_addresses_of
 from iostrata.hops.hop import Link
 from iostrata.hops.packets import UNSEEN, Card
 from iostrata.hops.route import Carrier, Streams, Ways
@@ -124,7 +125,10 @@ def _between(
 
 
 def _passage(card: Card, link: Link, streams: Streams) -> Passage:
-    asks, serves = link.asks.group[link.pairs.ask], link.serves.group[link.pairs.serve]
+    asks, serves = (
+        ports_and_addresses_of(table.group[rows])
+        for table, rows in ((link.asks, link.pairs.ask), (link.serves, link.pairs.serve))
+    )
     found = Passage(*(np.full(len(link.asks), UNSEEN) for _ in range(4)))
     connections = np.unique(np.stack([asks, serves], axis=1), axis=0) if len(asks) else ()
     for numbers in connections:

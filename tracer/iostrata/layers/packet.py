@@ -8,7 +8,7 @@ from typing import Final
 from iostrata.layers.declaration import Declaration, Depth, Rank, Row
 
 POINTS: Final = (
-    *("rpc_stream", "svc_stream", "iscsi_stream", "target_sent"),
+    *("rpc_stream", "svc_stream", "iscsi_stream", "target_sent", "nvme_stream", "nvmet_stream"),
     *("packet_sent", "packet_received"),
 )
 

@@ -136,6 +136,8 @@ POINTS: dict[str, int] = {
     "nvmet_asked": 123,
     "nvme_tcp_asked": 124,
     "nvme_tcp_handed": 125,
+    "nvme_stream": 126,
+    "nvmet_stream": 127,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -264,6 +266,8 @@ STRUCT_OF: dict[str, str] = {
     "nvmet_asked": "uring_work_event",
     "nvme_tcp_asked": "target_work_event",
     "nvme_tcp_handed": "uring_work_event",
+    "nvme_stream": "stream_event",
+    "nvmet_stream": "stream_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {

@@ -19,6 +19,8 @@ from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.nvme_tcp.asks import asks_of
 from iostrata.hops.nvme_tcp.crossing import crossing_of
 from iostrata.hops.nvme_tcp.serves import serves_of
+from iostrata.hops.nvme_tcp.streams import streams_of
+from iostrata.hops.route import Streams
 from iostrata.hops.targets import read_by
 from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
@@ -41,6 +43,9 @@ class NvmeTcp(Hop):
 
     def read(self, link: Link) -> Reads:
         return read_by(link)
+
+    def streams(self, link: Link) -> Streams | None:
+        return streams_of(link)
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)

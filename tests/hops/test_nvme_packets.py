@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest's disk by NVMe over TCP, and the host that carries its packets, with known truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iostrata.model import Breakdown
+from tests.fabric import Connection, Costs, Initiator, Machine, Target, found_in, met
+from tests.hops.test_carried import NEAR_THE_END, along, cut
+from tests.hops.test_nvme_tcp import drawn
+from tests.stitch.test_truth import accounts
+from tests.synthetic import Writer, clock
+
+CARD, TAP, OUT, TARGET_CARD = 2, 5, 3, 7
+PARTS = ("client", "vnic", "carrier", "wire", "server")
+LEAST = 2_000
+COMMAND_BYTES, RESPONSE_BYTES = 8_264, 24
+
+
+class Carried(Initiator):
+    """Each command and each response goes by the host. ``told``: the guest's recorder was asked for
+    packets; ``answers``: the target's tells where its responses end."""
+
+    def __init__(self, told: bool = True, answers: bool = True) -> None:
+        super().__init__("guest")
+        self.host, self.random = Machine("host", clock(5_000_000, 0)), Random(1)
+        self.host.world.builder.vmm(300, "guest")
+        self.told, self.answers = told, answers
+        self.call_end = self.reply_end = NEAR_THE_END
+        self.parts: list[int] = []
+
+    def _request(
+        self, writer: Writer, to: Connection, costs: Costs, worker: int, *, flush: bool = False,
+        again: int = 0, gone: bool = False,
+    ) -> None:  # fmt: skip
+        sent = writer.now + costs.queue + costs.submit
+        super()._request(writer, to, costs, worker, flush=flush, again=again, gone=gone)
+        answer = sent + costs.there + costs.served
+        # Each is longer than what the clocks' relation is off by.
+        rest = costs.there - len(PARTS) * LEAST
+        edges = [0, *sorted(self.random.sample(range(1, rest), 4)), rest]
+        self.parts = [LEAST + until - since for since, until in pairwise(edges)]
+        there, back = along(sent, self.parts), along(answer, self.parts[::-1])
+        place = {"connection": to.wire["connection"], "ends": to.ends}
+        self.call_end += self._goes(to, there[1:5], self.call_end, COMMAND_BYTES, 1, place)
+        self.reply_end += self._goes(to, back[1:5], self.reply_end, RESPONSE_BYTES, 0, place)
+        place["xid"] = self.world.builder._rows["nvme_setup_cmd"][-1]["wire_key"]
+        if self.told:
+            ends = self.call_end % (1 << 32)
+            self.world.emit("nvme_stream", sent, 66, sequence=ends, **place)
+        if self.answers:
+            ends = self.reply_end % (1 << 32)
+            to.target.world.emit("nvmet_stream", answer + 1, 67, sequence=ends, **place)
+
+    def _goes(
+        self, to: Connection, times: list[int], begin: int, size: int, to_server: int,
+        place: dict[str, int],
+    ) -> int:  # fmt: skip
+        points = [
+            (self, "packet_sent", CARD),
+            (self.host, "packet_received", TAP),
+            (self.host, "packet_sent", OUT),
+            (to.target, "packet_received", TARGET_CARD),
+        ]
+        if not to_server:
+            points = [
+                (to.target, "packet_sent", TARGET_CARD),
+                (self.host, "packet_received", OUT),
+                (self.host, "packet_sent", TAP),
+                (self, "packet_received", CARD),
+            ]
+        for (machine, point, device), time in zip(points, times, strict=True):
+            cut(self.random, machine.world, point, time, begin, size, to_server=to_server,
+                device=device, **place)  # fmt: skip
+        return size
+
+    def _rows(self, costs: Costs, to: Connection, *, flush: bool = False) -> Counter[str]:
+        rows = super()._rows(costs, to, flush=flush)
+        if self.told and self.answers:
+            for way in ("there", "back"):
+                rows[f"{to.target.name}/network.{way}"] -= sum(self.parts)
+            for part, ns in zip(PARTS, self.parts, strict=True):
+                rows[f"{to.target.name}/network.{part}"] += 2 * ns
+        return +rows
+
+
+def written(
+    path: Path, *, told: bool = True, answers: bool = True, large: bool = False
+) -> tuple[Breakdown, Writer]:
+    target, random = Target(clock=clock(3_600_000_000_000, 0)), Random(5)
+    guest, to = Carried(told, answers), Connection(target)
+    writer = guest.writer()
+    for number in range(30):
+        costs = drawn(random)
+        asked = replace(costs, r2t=400_000, waits=costs.waits)
+        guest.write(writer, to, [asked if large and number % 2 else costs], flush=number % 3 == 2)
+    return found_in(path, guest, guest.host, target), writer
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_every_part_of_the_way_is_met(tmp_path: Path, large: bool) -> None:
+    """Data that the target asks for (R2T) comes behind the command, which is there before."""
+    found, writer = written(tmp_path, large=large)
+    for mine, true in met(found, writer.tid, writer):
+        assert mine == true
+    (line,) = found.quality.connections
+    assert line.startswith("guest to target: 40 of 40 calls and replies seen as packets, by host")
+    assert found.quality.apart == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "answers", "parts"),
+    [(False, True, {"there", "back"}), (True, False, {"client", "wire", "server", "back"})],
+)
+def test_who_does_not_say_where_its_messages_end_has_no_parts(
+    tmp_path: Path, told: bool, answers: bool, parts: set[str]
+) -> None:
+    """Without the responses nothing ties the host's clock."""
+    found, writer = written(tmp_path, told=told, answers=answers)
+    rows = {row for account in accounts(found)[writer.tid] for row in account if "network." in row}
+    assert rows == {f"target/network.{part}" for part in parts}
