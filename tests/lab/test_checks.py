@@ -135,6 +135,9 @@ def test_a_good_round() -> None:
     [
         (PLAIN, Witness(WRITES + 1, 100_000), ["count"]),
         (PLAIN, Witness(WRITES, 104_000), ["mean"]),
+        (PLAIN, Witness(WRITES, 104_000, 2_000), []),
+        (PLAIN, Witness(WRITES, 110_000, 2_000), ["mean"]),
+        (PLAIN, Witness(WRITES, 95_000, 50_000), ["mean"]),
         (PLAIN, Witness(WRITES, 0), ["mean"]),
         (breakdown({"syscall": 98_000}, 2_000), Witness(WRITES, 100_000), ["residual"]),
         (breakdown({"syscall": 102_000}, -2_000), Witness(WRITES, 100_000), ["residual"]),

@@ -269,10 +269,13 @@ def test_fio_of_its_own_writes() -> None:
 
 def test_fio_of_all_that_it_transfers() -> None:
     """From its submission on, which is before its completion's latency."""
-    read, write = (b'{"total_ios": %d, "lat_ns": {"N": %d, "mean": %d}}' % (n, n, mean)
-                   for n, mean in ((30, 100), (10, 500)))  # fmt: skip
+    kind = b'{"total_ios": %d, "lat_ns": {"N": %d, "mean": %d}, "slat_ns": {"N": %d, "mean": %d}}'
+    read, write = (
+        kind % (n, n, mean, n, before) for n, mean, before in ((30, 100, 4), (10, 500, 8))
+    )
     told = b'{"jobs": [{"read": %s, "write": %s}]}' % (read, write)
-    assert witness(told, "direct") == Witness(40, 200.0)
+    assert witness(told, "direct") == Witness(40, 200.0, 5.0)
+    assert witness(told, "direct", 0.05) == Witness(40, 200.0, 15.0)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,8 @@ def of_round(
     """What holds for every round. ``pace``: by how much all is slower than on an idle machine.
 
     A program reads its clock before and after its calls: what it takes itself, or has no CPU
-    meanwhile, is in its own mean, the more the slower it runs. Ours is never the larger.
+    meanwhile, is in its own mean, the more the slower it runs. Ours is never the larger. Nor have
+    we what passes until a program that fills a ring asks the kernel to look at it, or itself does.
     ``between``: of its mean, what it may have stood still between two of its writes.
     ``unfollowed``: beside what is wanted, of so many writes something may be found nowhere.
 
@@ -123,6 +124,7 @@ def of_round(
     deviation = mean / witness.mean_ns - 1 if witness.mean_ns else np.inf
     unlike = touched / all_writes * _spread_ns(breakdown, [TOTAL], _latency_ns) / mean
     least = min(wanted.mean_deviation * pace, max(wanted.mean_deviation, OWN_SHARE)) + between
+    least += witness.untold_ns / witness.mean_ns if witness.mean_ns else 0.0
     least, most = least + unlike, wanted.mean_deviation + unlike
     yield Check(
         "mean",

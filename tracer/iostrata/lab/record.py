@@ -71,7 +71,7 @@ def record(
         raise LabError(f"{place.name}: fio ended with status {outcome.exit_status}: {said}")
     account = place / "fio.json"
     machine.fetch(ACCOUNT, account)
-    return witness(account.read_bytes(), workload.op)
+    return witness(account.read_bytes(), workload.op, workload.late)
 
 
 def _prepared(workload: Fio) -> str:

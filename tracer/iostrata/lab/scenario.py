@@ -20,6 +20,7 @@ class Fio(Strict, tag="fio", tag_field="kind", frozen=True, kw_only=True):
     """``options``: fio's own, as on its command line. ``op``: what of it is measured.
 
     None of all that it reads: that is more than it gives account of (its own program, /proc).
+    ``late``: of its mean, what may pass until it looks at its ring, which it does without a call.
     """
 
     name: Name
@@ -27,6 +28,7 @@ class Fio(Strict, tag="fio", tag_field="kind", frozen=True, kw_only=True):
     directory: Place
     options: dict[str, str | int]
     op: Literal["sync", "direct"] = "sync"
+    late: Share = 0.0
 
 
 Method = Literal["open_datasync", "fdatasync", "fsync", "open_sync"]

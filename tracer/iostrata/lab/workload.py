@@ -27,10 +27,15 @@ PREPARATION_LIMIT_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Witness:
-    """The workload's own account of what is measured of it: how many, how long on average."""
+    """The workload's own account of what is measured of it: how many, how long on average.
+
+    ``untold_ns``: of that, what the kernel may know nothing of: until it is asked, and while what
+    is complete lies in a ring.
+    """
 
     count: int
     mean_ns: float
+    untold_ns: float = 0.0
 
 
 def command(workload: Fio, output: str) -> tuple[str, ...]:
@@ -73,6 +78,7 @@ class _Latency(msgspec.Struct, frozen=True):
 
 
 class _Transfers(msgspec.Struct, frozen=True):
+    slat_ns: _Latency = _Latency()
     clat_ns: _Latency = _Latency()
     lat_ns: _Latency = _Latency()
     total_ios: int = 0
@@ -92,10 +98,11 @@ class _Output(msgspec.Struct, frozen=True):
     jobs: tuple[_Job, ...]
 
 
-def witness(output: bytes, op: str = "sync") -> Witness:
+def witness(output: bytes, op: str = "sync", late: float = 0.0) -> Witness:
     """From fio's JSON: write and sync together, where each write has a sync call of its own.
 
-    ``op`` direct: of whatever fio transfers, each from its submission on.
+    ``op`` direct: of whatever fio transfers, each from its submission on. ``late``: of its mean,
+    what may pass until it looks at its ring.
     """
     text = output.decode(errors="replace")
     start = max(text.find("{"), 0)  # it may warn before it begins, and behind its end
@@ -107,8 +114,11 @@ def witness(output: bytes, op: str = "sync") -> Witness:
     if op != "sync":
         kinds = (job.read, job.write)
         count = sum(kind.lat_ns.count for kind in kinds)
-        total_ns = sum(kind.lat_ns.count * kind.lat_ns.mean for kind in kinds)
-        return Witness(count, total_ns / max(count, 1))
+        total_ns, before_ns = (
+            sum(kind.lat_ns.count * getattr(kind, name).mean for kind in kinds) / max(count, 1)
+            for name in ("lat_ns", "slat_ns")
+        )
+        return Witness(count, total_ns, before_ns + late * total_ns)
     synced = job.sync.lat_ns
     if synced.count:
         return Witness(synced.count, job.write.clat_ns.mean + synced.mean)
