@@ -245,7 +245,7 @@ def test_a_path_that_fails_has_its_bios_taken_by_the_other(tmp_path: Path) -> No
     found = found_in(tmp_path, initiator, target)
     assert crossing(found) == ("nvme-tcp", 12, 12, 0)
     assert found.quality.connections == (
-        "initiator: 259:1 (a path of NVMe over TCP): 1 request ended without an answer, for "
+        "initiator: 259:1 (a path of NVMe over TCP): 1 request not carried out, for "
         "another path: block.stacked until then",
     )
     met_but_for_rounding(found, writer)
@@ -262,7 +262,7 @@ def test_a_flush_whose_path_fails_is_ended_as_if_it_had_been_done(tmp_path: Path
     assert crossing(found) == ("nvme-tcp", 10, 9, 0)
     assert found.quality.unfollowed == 1
     assert found.quality.connections == (
-        "initiator: 259:1 (a path of NVMe over TCP): 1 flush got no answer, and whoever waited "
+        "initiator: 259:1 (a path of NVMe over TCP): 1 flush not carried out, and whoever waited "
         "was told that it was done",
     )
     met_but_for_rounding(found, writer)

@@ -372,6 +372,33 @@ def test_a_disk_that_came_and_went_may_lie_on_anything(*, known: bool) -> None:
     assert [gap.merged_into for gap in lines] == ["device"] * (not known)
 
 
+@pytest.mark.parametrize("cloned", [False, True])
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+def test_a_disk_that_is_made_anew_on_another_one(times: int, *, cloned: bool) -> None:
+    """Its bios say what they are clones of (dm-linear), or do not (dm-mirror); were it told to lie
+    on the first one again, what was there in between nobody saw."""
+    world = World()
+    world.builder.block(SDA, "sda").block(CRYPT, "dm-2")
+    for number in range(times):
+        world.builder.block(MD, "dm-0", lower_keys=((SDA, CRYPT)[number % 2],))
+    mapped, disk = Block(world, MD), Block(world, SDA)
+    mapped.queue(2_000, 100, 0xB0)
+    if cloned:
+        disk.take_from(MD, 2_100, 100, 0xB0)
+    else:
+        disk.queue(3_000, KWORKER, 0xC0, sector=512, kernel=1)
+    disk.request(10_000, 50_000, 0xA0, 0xB0 if cloned else 0xC0, sector=8 if cloned else 512)
+    if not cloned:
+        mapped.complete(60_000, 0xB0)
+    one_write(world, MD, 61_500)
+    found = told(world)
+    lines = [gap.merged_into for gap in found.quality.not_observed if gap.layer == "below dm-0"]
+    unknown = times > 1 and not cloned
+    assert lines == ["device"] * unknown
+    (account,) = accounts(found)[100]
+    assert account["device.data"] == (58_000 if unknown else 40_000)
+
+
 @pytest.mark.parametrize(
     ("inodes", "said"),
     [((0,), True), ((0, 13), False), ((13, 13), True), ((13, 14), True), ((13,), False)],

@@ -17,9 +17,9 @@ from iostrata.trace.layout import CALL_IO_URING_ENTER, CALL_PREAD64
 from tests.reading import EVERY, O_DIRECT, Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
 from tests.stitch.test_truth import analysed as of_writes
-from tests.synthetic import O_DSYNC, Request, World, Writer, device, submit
+from tests.synthetic import O_DSYNC, READ, Request, World, Writer, device, submit
 
-DISK = device(8, 0)
+DISK, LOOP = device(8, 0), device(7, 0)
 PAGE = 4096
 PREAD, PWRITE, FDSYNC = 0, 1, 3
 DIRECT_ONLY = 1
@@ -225,3 +225,33 @@ def test_another_processor_has_another_flag(tmp_path: Path) -> None:
         reader.done(0, PAGE, "device", flags=flags)
         reader.now += 100
     assert len(analysed(world, Op.DIRECT).writes) == 1
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_what_is_read_by_a_loop_device_is_read_from_what_it_lies_on(*, cached: bool) -> None:
+    """Right above another disk (``losetup --direct-io=on``) nothing bears the request's key: its
+    worker's read is for it by time. ``cached``: it needs none."""
+    world, worker = reading_world(), 66
+    world.builder.block(LOOP, "loop0", backing="/dev/sda", lower_keys=(DISK,)).block(DISK, "sda")
+    world.target(100)
+    submit(world, LOOP, 100, 2_000,
+           Request(queue=200, scheduler=None, device=20_000, read=True, sector=8_000))  # fmt: skip
+    if cached:
+        submit(world, DISK, 300, 50_000, Request(queue=300, scheduler=None, device=1_000))
+    else:
+        place = {"sector": 8_000, "dev": DISK, "size_bytes": 8192, "flags": READ}
+        keys = {"request_key": 0xD0, "bio_key": 0xC0}
+        world.emit("block_bio_queue", 5_000, worker, bio_key=0xC0, kernel_thread=1, **place)
+        world.emit("block_rq_issue", 5_300, worker, **keys, **place)
+        world.emit("block_rq_complete", 20_300, 0, **keys, **place)
+    world.emit("aio_submit", 3_000, 100, enter_ns=1_000, iocb_key=0x10, inode=12, dev=LOOP,
+               open_flags=O_DIRECT, size_bytes=8192, opcode=PREAD, order=0)  # fmt: skip
+    world.emit("aio_complete", 24_000, 100, enter_ns=3_500, iocb_key=0x10, inode=12, dev=LOOP,
+               result=8192)  # fmt: skip
+    found = analysed(world, Op.DIRECT)
+    (account,) = accounts(found)[100]
+    stacked = 20_000 if cached else 5_000 - 2_200 + 22_200 - 20_300
+    assert account["block.stacked"] == stacked
+    assert account.get("device.read", 0) == (0 if cached else 15_000)
+    assert account["block.Q2D"] == (200 if cached else 500)
+    assert account["wakeup.reap"] == 24_000 - 22_200

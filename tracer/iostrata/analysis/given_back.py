@@ -65,13 +65,14 @@ def _issued_again(complete_ns: Ints, again_ns: Ints, rows: Ints) -> Iterator[str
 
 def _handed_on(rows: Ints) -> Iterator[str]:
     if len(rows):
-        yield f"{_count(rows)} ended without an answer, for another path: block.stacked until then"
+        yield f"{_count(rows)} not carried out, for another path: block.stacked until then"
 
 
 def _not_flushed(trace: Trace, requests: Requests, rows: Ints) -> Iterator[str]:
-    """Flushes that were not answered, and ended as if they had been done: where a path fails,
-    Linux hands its requests' bios on to another one, and ends the requests themselves without an
-    error (nvme_failover_req); the block layer's own flush has no bio.
+    """Flushes that were refused, or not answered, and ended as if they had been done.
+
+    Where a path fails, Linux hands its requests' bios on to another one, and ends the requests
+    themselves without an error (nvme_failover_req); the block layer's own flush has no bio.
 
     ``rows``: a path's flushes.
     """
@@ -86,7 +87,7 @@ def _not_flushed(trace: Trace, requests: Requests, rows: Ints) -> Iterator[str]:
     )
     if count := int(np.count_nonzero(at(ends["error"], row) == 0)):
         flushes, were = ("flush", "it was") if count == 1 else ("flushes", "they were")
-        yield f"{count} {flushes} got no answer, and whoever waited was told that {were} done"
+        yield f"{count} {flushes} not carried out, and whoever waited was told that {were} done"
 
 
 def _held(trace: Trace, requests: Requests, rows: Ints, a_path: bool) -> Iterator[str]:

@@ -281,6 +281,27 @@ def _passing_disks(trace: Trace) -> Iterator[NotObserved]:
         yield NotObserved(f"below {name}", what, "device")
 
 
+def _moved_disks(trace: Trace) -> Iterator[NotObserved]:
+    """Device mapper's that were made anew, on something else.
+
+    Where the bios say what they are clones of, all of them are followed.
+    """
+    queued, issued = (trace.points[each] for each in ("block_bio_queue", "block_rq_issue"))
+    handed = columns_of(trace.points["block_bio_remap"], "old_dev")["old_dev"]
+    bios = columns_of(queued, "dev", "size_bytes")
+    for key, block in sorted(trace.facts.blocks.items()):
+        if not block.moved or key >> MINOR_BITS == LOOP_MAJOR:
+            continue
+        count, clones = (
+            np.count_nonzero(some)
+            for some in ((bios["dev"] == key) & (bios["size_bytes"] > 0), handed == key)
+        )
+        if key in issued.values("dev") or count > clones:
+            what = "it lay on one thing and then on another: on which when is not known"
+            row = "block.stacked" if clones else "device"
+            yield NotObserved(f"below {block.name}", what, row)
+
+
 def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
     for key in keys if trace.facts.mounts else ():
@@ -311,6 +332,7 @@ def _not_observed(
     yield from _files_taken_for_one(trace)
     yield from _files_of_loops(trace)
     yield from _passing_disks(trace)
+    yield from _moved_disks(trace)
     yield from _not_told(trace)
     yield from doubtful_copies(trace)
     yield from coarser(trace)

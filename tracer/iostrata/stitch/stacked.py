@@ -138,7 +138,7 @@ class Stack:
             above[above >= 0], -1,
         )  # fmt: skip
         above = np.where(owned, -1, above)
-        loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread & ~bios.read
+        loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
         parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
@@ -253,13 +253,19 @@ def _by_time(
             if (bios.above >= 0).any():
                 # Where direct I/O tells its request, threads that never had one are no workers.
                 rows = rows[one_of(bios.tid[rows], bios.tid[above >= 0])]
-            row = np.flatnonzero(
-                ~requests.returned & ~requests.read & (requests.device_key == device)
-            )
-            flush, size = requests.flush[row], requests.size_bytes[row]
-            upper = Upper(row, requests.issue_ns[row], requests.complete_ns[row], flush, size)
-            above[rows] = found = _within(bios, rows, upper)
+            found = np.full(len(rows), -1)
+            for read in (False, True):
+                row = np.flatnonzero(
+                    ~requests.returned & (requests.read == read) & (requests.device_key == device)
+                )
+                flush, size = requests.flush[row], requests.size_bytes[row]
+                upper = Upper(row, requests.issue_ns[row], requests.complete_ns[row], flush, size)
+                mine = np.flatnonzero(bios.read[rows] == read)
+                found[mine] = _within(bios, rows[mine], upper)
+            above[rows] = found
         else:
+            # What md reads to write is not told from what it reads for others.
+            rows = rows[~bios.read[rows]]
             row = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)

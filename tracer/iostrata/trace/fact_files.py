@@ -161,12 +161,12 @@ def _by_key(blocks: Iterable[BlockDevice]) -> dict[int, BlockDevice]:
     found: dict[int, BlockDevice] = {}
     for block in blocks:
         before = found.get(block.device_key)
-        if before is None or not before.lower_keys:
+        if before is None or not (before.lower_keys or before.moved):
             found[block.device_key] = block
         else:
             known = _changed(before, block)
             found[block.device_key] = known or replace(
-                before, backing="", backing_inode=None, lower_keys=()
+                before, backing="", backing_inode=None, lower_keys=(), moved=True
             )
     return found
 

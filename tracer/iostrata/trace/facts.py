@@ -57,7 +57,8 @@ class BlockDevice:
     device's file, ``backing_inode`` its number. ``transport``: by what a disk of NVMe or SCSI is
     reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. ``queue_limits``: which
     of ``wbt`` and ``io.cost`` may hold a request back. ``pci``: what its controller is,
-    ``vendor:device``. Empty text or None: not recorded.
+    ``vendor:device``. Empty text or None: not recorded. ``moved``: it was on one thing and then on
+    another, and on nothing that is known.
     """
 
     device_key: int
@@ -74,6 +75,7 @@ class BlockDevice:
     transport: str = ""
     queue_limits: tuple[str, ...] = ()
     pci: str = ""
+    moved: bool = False
 
 
 @dataclass(frozen=True)
