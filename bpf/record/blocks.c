@@ -307,20 +307,6 @@ void blocks_free(struct blocks *blocks)
 	*blocks = (struct blocks){};
 }
 
-uint64_t blocks_generation(void)
-{
-	DIR *directory = opendir(SYS_BLOCK);
-	uint64_t sum = 0;
-	struct dirent *entry;
-
-	/* Each link has a number of its own, which no later one is given soon. */
-	while (directory && (entry = readdir(directory)))
-		sum += entry->d_ino * 0x9e3779b97f4a7c15ull;
-	if (directory)
-		closedir(directory);
-	return sum;
-}
-
 int blocks_add(struct blocks *blocks, struct blocks *now)
 {
 	struct block *list = reallocarray(now->list, now->count + blocks->count, sizeof(*list));

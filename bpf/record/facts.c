@@ -79,6 +79,15 @@ static unsigned int times_told(const struct block *before, const struct block *n
 	return !now->lower_count ? 0 : changes > 1 ? 2 : 1;
 }
 
+/* It is on what it was told to be on last. */
+static void keep_lower(struct block *block, const struct block *before)
+{
+	memcpy(block->backing, before->backing, sizeof(block->backing));
+	memcpy(block->lower_devs, before->lower_devs, sizeof(block->lower_devs));
+	block->backing_inode = before->backing_inode;
+	block->lower_count = before->lower_count;
+}
+
 static void append_blocks(struct blocks *blocks, FILE *out)
 {
 	struct blocks now;
@@ -86,12 +95,14 @@ static void append_blocks(struct blocks *blocks, FILE *out)
 	if (blocks_collect(&now))
 		return;
 	for (unsigned int i = 0; i < now.count; i++) {
-		const struct block *block = &now.list[i];
+		struct block *block = &now.list[i];
 		const struct block *before = blocks_find(blocks, block->dev);
 		unsigned int times = 1;
 
 		if (before)
 			times = times_told(before, block, changes(blocks, &now, before, block));
+		if (before && !times)
+			keep_lower(block, before);
 		while (times--)
 			print_block(out, block);
 	}

@@ -109,7 +109,7 @@ static void table_full(struct iostrata *skeleton, enum table table, unsigned int
 	full->last = what;
 }
 
-/* As watch_mark() in BPF, before it runs; NULL: there is no room. */
+/* As watch_mark() in BPF, and safe beside it; NULL: there is no room. */
 static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
 {
 	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
@@ -117,10 +117,9 @@ static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned
 	for (unsigned int way = 0; way < WATCH_WAYS; way++) {
 		struct watch *place = &skeleton->bss->watched[first + way];
 
-		if (place->dev && place->dev != dev)
+		if (place->dev != dev && !__sync_bool_compare_and_swap(&place->dev, 0, dev))
 			continue;
-		place->dev = dev;
-		place->bits |= bits;
+		__atomic_fetch_or(&place->bits, bits, __ATOMIC_RELAXED);
 		skeleton->bss->watched_loops |= bits & WATCH_DISK && dev >> 20 == LOOP_MAJOR;
 		return place;
 	}
@@ -133,27 +132,33 @@ static void must_watch(struct iostrata *skeleton, unsigned int dev, unsigned int
 		table_full(skeleton, TABLE_DEVICES, dev);
 }
 
-/* What lies below each device, for BPF to follow when it meets the device. */
+/* What lies below each device, for BPF to follow when it meets the device; what it has met already
+ * is followed at once. */
 static void follow(struct iostrata *skeleton, const struct blocks *blocks)
 {
-	unsigned int used = 0;
+	static unsigned int used;
 
 	for (unsigned int i = 0; i < blocks->count; i++) {
-		unsigned int room = MAX_FOLLOWS - used < MAX_BELOW ? MAX_FOLLOWS - used : MAX_BELOW;
 		unsigned int dev = blocks->list[i].dev;
-		unsigned int count = blocks_below(blocks, dev, &skeleton->bss->follows[used], room);
+		struct follow list[MAX_BELOW];
+		unsigned int count = blocks_below(blocks, dev, list, MAX_BELOW);
+		unsigned int told = count < MAX_BELOW ? count : MAX_BELOW;
+		unsigned int kept = told < MAX_FOLLOWS - used ? told : MAX_FOLLOWS - used;
 		struct watch *place = count ? watch(skeleton, dev, 0) : NULL;
+		struct follow *follows = skeleton->bss->follows;
 
-		/* What it says is told when the device is met. */
-		if (!place)
+		if (!place || (place->follow_count == told &&
+			       !memcmp(&follows[place->first_follow], list, told * sizeof(*list))))
 			continue;
-		if (count > room) {
-			place->bits |= WATCH_CUT;
-			count = room;
-		}
+		/* What it says is told when the device is met. */
+		if (count > kept)
+			watch(skeleton, dev, WATCH_CUT);
+		memcpy(&follows[used], list, kept * sizeof(*list));
 		place->first_follow = used;
-		place->follow_count = count;
-		used += count;
+		place->follow_count = kept;
+		used += kept;
+		for (unsigned int j = 0; place->bits & (WATCH_DISK | WATCH_FS) && j < kept; j++)
+			must_watch(skeleton, list[j].dev, list[j].bits);
 	}
 }
 
@@ -313,11 +318,19 @@ static void allow_above(struct iostrata *skeleton, const struct blocks *blocks)
 	each_mounted(skeleton, blocks, allow_mounted);
 }
 
-int filter_devices(struct iostrata *skeleton, const struct options *options,
+void filter_follow(struct iostrata *skeleton, const struct options *options,
 		   const struct blocks *blocks)
 {
 	follow(skeleton, blocks);
 	each_mounted(skeleton, blocks, is_mounted);
+	/* Twice: a loop device's file may be on such a file system. */
+	for (unsigned int i = 0; options->device_count && i < 2; i++)
+		allow_above(skeleton, blocks);
+}
+
+int filter_devices(struct iostrata *skeleton, const struct options *options,
+		   const struct blocks *blocks)
+{
 	for (unsigned int i = 0; i < options->device_count; i++) {
 		unsigned int dev;
 		int error = device_of(options->devices[i], &dev);
@@ -326,9 +339,7 @@ int filter_devices(struct iostrata *skeleton, const struct options *options,
 			return error;
 		allow(skeleton, blocks, dev);
 	}
-	/* Twice: a loop device's file may be on such a file system. */
-	for (unsigned int i = 0; options->device_count && i < 2; i++)
-		allow_above(skeleton, blocks);
+	filter_follow(skeleton, options, blocks);
 	return 0;
 }
 

@@ -98,7 +98,7 @@ int session_load(struct session *session)
 	if (error)
 		return error;
 	limits_raise();
-	session->generation = blocks_generation();
+	session->uevents_fd = uevents_open();
 	error = blocks_collect(&session->blocks);
 	if (error) {
 		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));

@@ -12,6 +12,7 @@
 #define DRAIN_MAX_MS 20 /* between two looks at rings that wake nobody */
 #define WAKE_MAX_MS 100 /* and at rings that wake us */
 #define WRITE_NS 250000000ull
+#define DISKS_NS 200000000ull
 #define GRACE_NS (2 * NSEC_PER_SEC)
 
 int loop_block_signals(struct session *session)
@@ -112,18 +113,17 @@ void loop_tell(const struct session *session)
 		    (now_ns() - session->begin_ns) / (double)NSEC_PER_SEC);
 }
 
-/* A disk that is gone by the end would have lain on nobody knows what.  One of device mapper's is
- * there before it lies on anything, so it is looked at twice. */
-static void follow_disks(struct session *session)
+/* A disk that is gone by the end would have lain on nobody knows what, and what it lies on is to be
+ * recorded.  Many may change at once. */
+static void follow_disks(struct session *session, uint64_t now)
 {
-	uint64_t generation = blocks_generation();
-	bool changed = generation != session->generation;
-
+	if (!session->disks_changed || now < session->disks_at_ns)
+		return;
+	session->disks_changed = false;
+	session->disks_at_ns = now + DISKS_NS;
 	/* What cannot be written now cannot be at the end either, and is said then. */
-	if (changed || session->disks_changed)
-		facts_follow(&session->blocks, session->directory_fd);
-	session->generation = generation;
-	session->disks_changed = changed;
+	facts_follow(&session->blocks, session->directory_fd);
+	filter_follow(session->probes.skeleton, &session->options, &session->blocks);
 }
 
 static void each_second(struct session *session)
@@ -138,7 +138,6 @@ static void each_second(struct session *session)
 	own_unseen(rings);
 	own_recorder(rings, false);
 	cgroups_follow(session->probes.skeleton->bss->cgroups);
-	follow_disks(session);
 	if (session->stats_fd >= 0)
 		own_costs(rings);
 	loop_tell(session);
@@ -194,12 +193,15 @@ static void listen(struct session *session, int wake_fd, int limit_ms)
 		{ .fd = session->control.fd, .events = POLLIN },
 		{ .fd = wake_fd, .events = POLLIN },
 		{ .fd = session->abandoned ? -1 : status_fd() },
+		{ .fd = session->uevents_fd, .events = POLLIN },
 	};
 
-	poll(waits, 4, limit_ms);
+	poll(waits, 5, limit_ms);
 	take_status(session, &waits[3]);
 	take_control(session, waits[1].revents);
 	take_signals(session);
+	if (waits[4].revents)
+		session->disks_changed |= uevents_of_disks(session->uevents_fd);
 	check_end(session, now_ns());
 }
 
@@ -224,6 +226,7 @@ int loop_record(struct session *session)
 		       session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
 		compat_follow(session);
 		loop_devices_follow(session);
+		follow_disks(session, now_ns());
 		full = rings_drain(&session->rings);
 		if (full < 0)
 			return full;

@@ -123,6 +123,9 @@ int filter_fill(struct filter *filter, const struct options *options);
 struct blocks;
 int filter_devices(struct iostrata *skeleton, const struct options *options,
 		   const struct blocks *blocks);
+/* The same of what has come since: to be recorded as if it had been there. */
+void filter_follow(struct iostrata *skeleton, const struct options *options,
+		   const struct blocks *blocks);
 int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid,
 		      unsigned int kind);
 int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t pid,
@@ -185,8 +188,6 @@ struct blocks {
 bool read_pci_id(const char *directory, char *id, size_t size);
 int blocks_collect(struct blocks *blocks);
 void blocks_free(struct blocks *blocks);
-/* Another number once a disk has come or gone. */
-uint64_t blocks_generation(void);
 /* What there is now, with what has gone since; of now nothing is left.  -errno: all is as it was. */
 int blocks_add(struct blocks *blocks, struct blocks *now);
 /* NULL: no block device */
@@ -199,6 +200,11 @@ unsigned int blocks_below(const struct blocks *blocks, unsigned int dev, struct 
 /* The devices of the btrfs that has this one; 0: there is none. */
 unsigned int blocks_btrfs_devices(const struct blocks *blocks, unsigned int dev,
 				  struct follow *list, unsigned int room);
+
+/* uevents.c */
+int uevents_open(void); /* -1: they are not to be had */
+/* Takes what there is: whether any of it is of a disk. */
+bool uevents_of_disks(int fd);
 
 /* facts.c */
 int facts_write(const struct blocks *blocks, int directory_fd);

@@ -25,8 +25,9 @@ struct session {
 	struct kernel kernel;
 	struct filter filter;
 	struct blocks blocks; /* all that there were until now */
-	uint64_t generation;  /* of the machine's disks */
-	bool disks_changed;   /* a second ago */
+	int uevents_fd;       /* -1: none */
+	bool disks_changed;
+	uint64_t disks_at_ns; /* not looked at again before then */
 	struct probes probes;
 	struct metadata metadata;
 	struct rings rings;

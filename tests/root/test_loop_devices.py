@@ -149,9 +149,8 @@ def test_one_that_is_set_up_while_it_records(disk: Path) -> None:
     assert done.returncode == 0, done.stderr
     trace = read_trace(disk / "recording")
     (loop,) = trace.points["loop_work"].values("dev")
-    assert trace.facts.blocks[loop].backing == ""
-    (told,) = (gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer)
-    assert (told.layer, told.merged_into) == (f"below {trace.facts.device_name(loop)}", "device")
+    assert trace.facts.blocks[loop].backing == str(image)
+    assert not [gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer]
     work = trace.points["loop_work"].integers("enter_ns", "dev")
     calls = trace.points["syscall"].integers("enter_ns", "dev")
     mine = np.isin(calls["dev"], work["dev"])
@@ -203,7 +202,11 @@ def test_one_that_comes_and_goes_while_it_records(disk: Path, empty_s: float) ->
         pytest.skip(f"no loop device: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     assert not Path("/sys/class/block/loop177").exists()
-    blocks = read_trace(disk / "recording").facts.blocks.values()
-    (block,) = (block for block in blocks if block.name == "loop177")
+    trace = read_trace(disk / "recording")
+    (block,) = (block for block in trace.facts.blocks.values() if block.name == "loop177")
     assert (block.backing, block.backing_inode) == (str(image), image.stat().st_ino)
     assert not [gap for gap in quality_of(disk / "recording").not_observed if "below" in gap.layer]
+    # What it lies on is recorded since then: each write is at least one of its own there.
+    (lower,) = block.lower_keys
+    issued = integers(trace.points["block_rq_issue"]["dev"])
+    assert np.count_nonzero(issued == trace.facts.disk_of(lower)) >= 45
