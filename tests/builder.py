@@ -29,6 +29,8 @@ class TraceBuilder:
     packet_events: int = 1000
     unknown: frozenset[str] = frozenset()
     """Points that its recorder does not know."""
+    lacking: dict[str, str] = field(default_factory=dict)
+    """Points of which it does not know a field yet."""
     _columns: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _mounts: list[Mount] = field(default_factory=list)
@@ -184,20 +186,28 @@ class TraceBuilder:
             discarded=refused,
             packet_events=self.packet_events,
             points={name: n for name, n in layout.POINTS.items() if name not in self.unknown},
+            dtypes=layout.DTYPES | {name: self._known(name) for name in self.lacking},
         )
         return directory
+
+    def _known(self, point: str) -> np.dtype[np.void]:
+        dtype = layout.DTYPES[point]
+        return dtype[[name for name in dtype.names or () if name != self.lacking[point]]]
 
     def _events(self) -> dict[str, NDArray[np.void]]:
         parts = {point: list(arrays) for point, arrays in self._columns.items()}
         for point, rows in self._rows.items():
-            events = np.zeros(len(rows), layout.DTYPES[point])
+            told = np.zeros(len(rows), layout.DTYPES[point])
             for index, row in enumerate(rows):
                 for name, value in row.items():
-                    events[name][index] = value
-                for name in begins(point, events.dtype) - row.keys():
-                    events[name][index] = row["time_ns"]
-            parts.setdefault(point, []).append(events)
-        return {point: np.concatenate(arrays) for point, arrays in parts.items()}
+                    told[name][index] = value
+                for name in begins(point, told.dtype) - row.keys():
+                    told[name][index] = row["time_ns"]
+            parts.setdefault(point, []).append(told)
+        events = {point: np.concatenate(arrays) for point, arrays in parts.items()}
+        older = {point: events[point][[*(self._known(point).names or ())]]
+                 for point in self.lacking if point in events}  # fmt: skip
+        return events | older
 
 
 def check_fields(point: str, fields: Mapping[str, object]) -> None:

@@ -47,8 +47,9 @@ class Costs:
     data that it asked for, as it had read it; 0: all went with the command. ``trails``: then it may
     have come later than the command. ``answers``: complete until a worker begins to answer, if
     that is told. So are, if they are not 0, ``hands``: sent until all that goes with the command is
-    with the connection; ``asks``: read until a worker asks for the data; ``sends``: asked for them
-    until they are with the connection; and they are there ``reach`` later, or earlier.
+    with the connection (``lost``: then its sender has no CPU until the answer is there); ``asks``:
+    read until a worker asks for the data; ``sends``: asked for them until they are with the
+    connection; and they are there ``reach`` later, or earlier.
     """
 
     queue: int = 700
@@ -64,6 +65,7 @@ class Costs:
     trails: int = 0
     answers: int = 0
     hands: int = 0
+    lost: bool = False
     asks: int = 0
     sends: int = 0
     reach: int = 3_000
@@ -365,7 +367,12 @@ class Initiator(Machine):
         world.emit("block_rq_issue", issued, writer.tid, **keys)
         world.emit("nvme_tcp_send", sent, 66, **at)
         if costs.hands:
-            world.emit("nvme_tcp_handed", sent + costs.hands, 66, request_key=rq)
+            back = sent + costs.hands
+            if costs.lost:
+                back = answered + 20_000
+                world.emit("sched_resume", back, 66, off_ns=sent + costs.hands, wake_ns=0,
+                           state=0, subject_tid=66)  # fmt: skip
+            world.emit("nvme_tcp_handed", back, 66, request_key=rq)
         if costs.sends:
             came = arrived + costs.r2t - costs.reach - costs.sends
             read = came + costs.sends // 2

@@ -196,6 +196,24 @@ def test_of_data_that_is_asked_for_each_ones_part_is_told(tmp_path: Path, late: 
         assert mine == pytest.approx(true, rel=0, abs=300 if late else 0)
 
 
+@pytest.mark.parametrize("hands", [9_000, 45_000])
+def test_a_sender_without_a_cpu_may_say_that_it_sent_after_the_answer(
+    tmp_path: Path, hands: int
+) -> None:
+    """Once it has none it sends nothing: what goes with the command went before."""
+    target, initiator = Target(), Initiator()
+    to, writer = Connection(target), initiator.writer()
+    for number in range(20):
+        costs = Costs(submit=2_000, complete=60_000)
+        if number % 2:
+            costs = replace(costs, hands=hands, lost=True)
+        initiator.write(writer, to, [costs])
+    found = found_in(tmp_path, initiator, target)
+    for mine, true in met(found, 200, writer):
+        assert mine == true
+        assert true.get("initiator/initiator.send", 0) in (0, hands)
+
+
 @pytest.mark.parametrize("part", ["trails", "answers"])
 def test_a_part_that_comes_later_is_told(tmp_path: Path, part: str) -> None:
     """Data behind its command is on its way, though a worker has read that by then; an answer is
@@ -251,20 +269,26 @@ def test_a_path_that_fails_has_its_bios_taken_by_the_other(tmp_path: Path) -> No
     met_but_for_rounding(found, writer)
 
 
-def test_a_flush_whose_path_fails_is_ended_as_if_it_had_been_done(tmp_path: Path) -> None:
-    """It has no bio that another path could take."""
+@pytest.mark.parametrize("older", [False, True])
+def test_a_flush_whose_path_fails_is_ended_as_if_it_had_been_done(
+    tmp_path: Path, *, older: bool
+) -> None:
+    """It has no bio that another path could take. ``older``: a recording that does not tell which
+    commands failed."""
     target, initiator = Target(), Initiator(head=True)
     one, writer = Connection(target), initiator.writer()
     costs = Costs(submit=2_000)
     for number in range(5):
         initiator.write(writer, one, [costs], flush=True, gone=5_000_000 * (number == 2))
+    if older:
+        initiator.world.builder.lacking["nvme_complete_rq"] = "failed"
     found = found_in(tmp_path, initiator, target)
     assert crossing(found) == ("nvme-tcp", 10, 9, 0)
     assert found.quality.unfollowed == 1
     assert found.quality.connections == (
         "initiator: 259:1 (a path of NVMe over TCP): 1 flush not carried out, and whoever waited "
         "was told that it was done",
-    )
+    ) * (not older)
     met_but_for_rounding(found, writer)
 
 

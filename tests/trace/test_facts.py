@@ -137,8 +137,8 @@ def test_the_builder_writes_facts(tmp_path: Path) -> None:
     [
         ("", (VDA, 5), (VDA,), (VDA, 5)),
         ("", (VDA,), (VDA, 5), (VDA, 5)),
-        ("", (VDA,), (5,), ()),
-        ("", (VDA,), (), ()),
+        ("", (VDA,), (5,), (VDA, 5)),
+        ("", (VDA,), (), (VDA,)),
         ("/disk.img", (VDA, 5), (VDA,), ()),
     ],
     ids=["a path went", "a path came", "moved", "on nothing", "another file"],

@@ -45,7 +45,7 @@ def given_back(trace: Trace) -> Iterator[str]:
             *_issued_again(requests.complete_ns, again, np.flatnonzero(mine & requeued)),
             *_handed_on(np.flatnonzero(mine & ~requeued)),
         ]
-        if key in paths:
+        if key in paths and "failed" in trace.points["nvme_complete_rq"].fields:
             words += _not_flushed(trace, requests, np.flatnonzero(every & requests.flush))
         if not words:
             words = [*_held(trace, requests, np.flatnonzero(every), key in paths)]

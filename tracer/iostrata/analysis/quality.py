@@ -282,24 +282,20 @@ def _passing_disks(trace: Trace) -> Iterator[NotObserved]:
 
 
 def _moved_disks(trace: Trace) -> Iterator[NotObserved]:
-    """Device mapper's that were made anew, on something else.
-
-    Where the bios say what they are clones of, all of them are followed.
-    """
-    queued, issued = (trace.points[each] for each in ("block_bio_queue", "block_rq_issue"))
+    """Device mapper's that were put on something else, where not all bios say what they are clones
+    of."""
     handed = columns_of(trace.points["block_bio_remap"], "old_dev")["old_dev"]
-    bios = columns_of(queued, "dev", "size_bytes")
+    bios = columns_of(trace.points["block_bio_queue"], "dev", "size_bytes")
     for key, block in sorted(trace.facts.blocks.items()):
         if not block.moved or key >> MINOR_BITS == LOOP_MAJOR:
             continue
-        count, clones = (
-            np.count_nonzero(some)
-            for some in ((bios["dev"] == key) & (bios["size_bytes"] > 0), handed == key)
-        )
-        if key in issued.values("dev") or count > clones:
-            what = "it lay on one thing and then on another: on which when is not known"
-            row = "block.stacked" if clones else "device"
-            yield NotObserved(f"below {block.name}", what, row)
+        count = np.count_nonzero((bios["dev"] == key) & (bios["size_bytes"] > 0))
+        if count > np.count_nonzero(handed == key):
+            what = (
+                "it lay on one thing and then on another: what is tied to it by time may be of one "
+                "that it was not on then"
+            )
+            yield NotObserved(f"below {block.name}", what, "")
 
 
 def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:

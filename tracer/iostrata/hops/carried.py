@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, overlapping
+from iostrata.columns import NEVER, AsOf, Ints, at, overlapping
 from iostrata.hops.hop import Asks, Held, Link
 from iostrata.hops.ways import parts_of
-from iostrata.stitch import Columns, SpanList, Spans, Window, whole
+from iostrata.stitch import Columns, SpanList, Spans, Window, sleeps_of, whole
 
 AskedFor = Callable[[Link, Ints], tuple[Ints, Ints]]
 """Of some serves, when the command was there, and when it was read, in the upper one's clock; -1:
@@ -30,6 +30,7 @@ def carried(
     asked_for: AskedFor | None = None,
     bursts: Iterable[Part] = (),
     handed_ns: Ints | None = None,
+    sender: Ints | None = None,
 ) -> Spans:
     """Before it is sent, and once the answer is there, it is the asker's own.
 
@@ -38,7 +39,8 @@ def carried(
     is; then that is in the queue until somebody reads it; and until all is there, there is a row
     for that, but for what is told of each time that some was asked for (``bursts``).
     ``handed_ns``: of each ask, when all that goes with it was with the connection, if that is told;
-    it was by when it was there. An answer that never came was not on its way: nothing is known of
+    it was by when it was there, and before ``sender``, the thread that did it, had no CPU any more
+    to do so. An answer that never came was not on its way: nothing is known of
     what was waited for then.
     """
     spans, owner, asks = SpanList(), np.arange(len(held.ask)), link.asks.rows(held.ask)
@@ -59,6 +61,9 @@ def carried(
     sent = told
     if handed_ns is not None:
         sent = np.clip(handed_ns, told, first)
+        if sender is not None:
+            late = np.flatnonzero(handed_ns > first)
+            sent[late] = np.maximum(told[late], _ran_until(link, sender[late], first[late]))
         spans.add(owner, "initiator.send", np.maximum(told, held.begin_ns), sent)
     there = np.maximum(sent, held.begin_ns), np.minimum(first, held.end_ns)
     back = np.maximum(last, held.begin_ns), np.minimum(heard, held.end_ns)
@@ -72,6 +77,14 @@ def carried(
     return spans.collect()
 
 
+def _ran_until(link: Link, tid: Ints, time_ns: Ints) -> Ints:
+    """When some threads of the upper machine had a CPU last, at or before some times."""
+    sleeps = sleeps_of(whole(link.upper))
+    last = AsOf(sleeps.tid, sleeps.off_ns).at_or_before(tid, time_ns)
+    off = (last >= 0) & (at(sleeps.on_ns, last) > time_ns)
+    return np.where(off, at(sleeps.off_ns, last), time_ns)
+
+
 def until_answered(link: Link, held: Held) -> Held:
     """What is complete is the lower machine's until the answer is with the connection."""
     row, serve = link.served(held.ask)
@@ -80,13 +93,21 @@ def until_answered(link: Link, held: Held) -> Held:
     return replace(held, last_ns=last)
 
 
-def handed_of(link: Link, held: Held, point: str) -> Ints:
-    """When all that goes with each ask was with the connection, by that point; -1: not told."""
-    every, handed = link.asks.rows(held.ask), whole(link.upper).columns(point, "request_key")
+def handed_of(link: Link, held: Held, point: str) -> tuple[Ints, Ints]:
+    """When all that goes with each ask was with the connection, by that point, -1: not told; and
+    which thread did it.
+
+    That may be after the answer: of a sender that has no CPU to say so.
+    """
+    asks, every = link.asks, link.asks.rows(held.ask)
+    handed = whole(link.upper).columns(point, "tid", "request_key")
     found = AsOf(handed["request_key"], handed["time_ns"])
     first = found.at_or_after(every.identity, every.told_ns)
-    time = at(handed["time_ns"], first)
-    return np.where((first >= 0) & (time <= held.end_ns), time, -1)
+    # The request's place is another's then.
+    again = AsOf(asks.identity, asks.told_ns).at_or_after(every.identity, every.told_ns + 1)
+    until = np.where(again >= 0, at(asks.told_ns, again), NEVER)
+    mine = (first >= 0) & (at(handed["time_ns"], first) < until)
+    return np.where(mine, at(handed["time_ns"], first), -1), at(handed["tid"], first)
 
 
 def more_sent(link: Link, held: Held, ask: str, handed: str) -> Part:

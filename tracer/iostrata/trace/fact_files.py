@@ -155,28 +155,30 @@ def parse_mount(line: str) -> Mount:
 def _by_key(blocks: Iterable[BlockDevice]) -> dict[int, BlockDevice]:
     """A device that is told again was put onto something while it was recorded.
 
-    If that was not the first time, nobody knows what it was on when: on nothing that is known. But
-    one that has lost or gained some of several (a path, a mirror) is on all that it ever was on.
+    Device mapper's are on all that they ever were on: their bios, or requests, say as a rule which
+    of it each is for. If it was not a loop device's first file, nobody knows what it was on when:
+    on nothing that is known.
     """
     found: dict[int, BlockDevice] = {}
     for block in blocks:
         before = found.get(block.device_key)
         if before is None or not (before.lower_keys or before.moved):
             found[block.device_key] = block
-        else:
-            known = _changed(before, block)
-            found[block.device_key] = known or replace(
+        elif before.backing or block.backing or not before.lower_keys:
+            found[block.device_key] = replace(
                 before, backing="", backing_inode=None, lower_keys=(), moved=True
             )
+        else:
+            found[block.device_key] = _on_both(before, block)
     return found
 
 
-def _changed(before: BlockDevice, after: BlockDevice) -> BlockDevice | None:
-    """What has lost or gained a part; None: it is on something else, or on nothing any more."""
-    fewer, more = sorted((before.lower_keys, after.lower_keys), key=len)
-    if fewer and not after.backing and {*fewer} < {*more}:
-        return replace(before, lower_keys=more)
-    return None
+def _on_both(before: BlockDevice, after: BlockDevice) -> BlockDevice:
+    """One that has only lost or gained a part (a path, a mirror) has not moved."""
+    fewer, more = sorted(({*before.lower_keys}, {*after.lower_keys}), key=len)
+    every = dict.fromkeys((*before.lower_keys, *after.lower_keys))
+    moved = before.moved or not fewer or not fewer <= more
+    return replace(before, lower_keys=tuple(every), moved=moved)
 
 
 def parse_block(values: Mapping[str, str]) -> BlockDevice:

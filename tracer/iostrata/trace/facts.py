@@ -58,7 +58,7 @@ class BlockDevice:
     reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. ``queue_limits``: which
     of ``wbt`` and ``io.cost`` may hold a request back. ``pci``: what its controller is,
     ``vendor:device``. Empty text or None: not recorded. ``moved``: it was on one thing and then on
-    another, and on nothing that is known.
+    another: on all of these, a loop device on nothing that is known.
     """
 
     device_key: int

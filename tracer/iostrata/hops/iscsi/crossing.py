@@ -41,8 +41,8 @@ def crossing_of(link: Link, held: Held) -> Spans:
     np.minimum.at(first, row[mine], woken[mine])
     held = replace(until_answered(link, held), first_ns=first)
     link = replace(link, begin_ns=begin)
-    handed = handed_of(link, held, HANDED)
-    return carried(link, held, "target.queue", _asked_for, _bursts(link, held), handed)
+    bursts, handed = _bursts(link, held), handed_of(link, held, HANDED)
+    return carried(link, held, "target.queue", _asked_for, bursts, *handed)
 
 
 def completed(link: Link) -> Pairs:

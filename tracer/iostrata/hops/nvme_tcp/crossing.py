@@ -26,8 +26,8 @@ HANDED: Final = "nvme_tcp_handed"
 
 def crossing_of(link: Link, held: Held) -> Spans:
     held = until_answered(link, held)
-    handed, more = handed_of(link, held, HANDED), more_sent(link, held, "nvme_tcp_asked", HANDED)
-    return carried(link, held, "target.queue", _asked_for, [more], handed)
+    more = more_sent(link, held, "nvme_tcp_asked", HANDED)
+    return carried(link, held, "target.queue", _asked_for, [more], *handed_of(link, held, HANDED))
 
 
 def _asked_for(link: Link, serve: Ints) -> tuple[Ints, Ints]:
