@@ -309,7 +309,8 @@ void blocks_free(struct blocks *blocks)
 
 int blocks_add(struct blocks *blocks, struct blocks *now)
 {
-	struct block *list = reallocarray(now->list, now->count + blocks->count, sizeof(*list));
+	/* There may be none at all. */
+	struct block *list = reallocarray(now->list, now->count + blocks->count + 1, sizeof(*list));
 
 	if (!list)
 		return -ENOMEM;

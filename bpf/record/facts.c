@@ -144,19 +144,26 @@ static FILE *facts_append(int directory_fd, const char *name)
 	return fd < 0 ? NULL : fdopen(fd, "a+");
 }
 
-int facts_follow(struct blocks *blocks, int directory_fd)
+int facts_follow_disks(struct blocks *blocks, int directory_fd)
 {
 	FILE *told = facts_append(directory_fd, "facts/block");
-	FILE *mounts = facts_append(directory_fd, "facts/mountinfo");
-	int error = told && mounts ? 0 : -errno;
 
-	if (told)
-		append_blocks(blocks, told);
-	if (mounts)
+	if (!told)
+		return -errno;
+	append_blocks(blocks, told);
+	return fclose(told) ? -errno : 0;
+}
+
+int facts_follow(struct blocks *blocks, int directory_fd)
+{
+	FILE *mounts = facts_append(directory_fd, "facts/mountinfo");
+	int error = mounts ? 0 : -errno;
+
+	if (mounts) {
 		append_mounts(mounts);
-	if ((told ? fclose(told) : 0) | (mounts ? fclose(mounts) : 0))
-		error = -errno;
-	return error;
+		error = fclose(mounts) ? -errno : 0;
+	}
+	return facts_follow_disks(blocks, directory_fd) ?: error;
 }
 
 int facts_write_overlays(const struct follow *overlays, int directory_fd)

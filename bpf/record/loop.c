@@ -114,16 +114,17 @@ void loop_tell(const struct session *session)
 }
 
 /* A disk that is gone by the end would have lain on nobody knows what, and what it lies on is to be
- * recorded.  Many may change at once. */
+ * recorded.  Many may change at once, and there may be very many of them: it is a twentieth of the
+ * time that they are looked at. */
 static void follow_disks(struct session *session, uint64_t now)
 {
 	if (!session->disks_changed || now < session->disks_at_ns)
 		return;
 	session->disks_changed = false;
-	session->disks_at_ns = now + DISKS_NS;
 	/* What cannot be written now cannot be at the end either, and is said then. */
-	facts_follow(&session->blocks, session->directory_fd);
+	facts_follow_disks(&session->blocks, session->directory_fd);
 	filter_follow(session->probes.skeleton, &session->options, &session->blocks);
+	session->disks_at_ns = now + DISKS_NS + 20 * (now_ns() - now);
 }
 
 static void each_second(struct session *session)

@@ -208,7 +208,9 @@ bool uevents_of_disks(int fd);
 
 /* facts.c */
 int facts_write(const struct blocks *blocks, int directory_fd);
-/* What has come since it was asked last. */
+/* What disks have come since it was asked last. */
+int facts_follow_disks(struct blocks *blocks, int directory_fd);
+/* The same, and what was mounted: at the end. */
 int facts_follow(struct blocks *blocks, int directory_fd);
 /* Where the overlays that were met write to. */
 int facts_write_overlays(const struct follow *overlays, int directory_fd);
