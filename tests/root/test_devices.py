@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from iostrata.trace.read import read_trace
 from tests.root.conftest import iostrata
 from tests.root.test_record import good
 
@@ -113,3 +114,16 @@ def test_what_was_mounted_meanwhile_elsewhere_is_decided_or_counted(
     good(done.returncode, done.stderr)
     assert written(json.loads(done.stdout)) == {"overlay (ext4)": WRITES}
     assert overlay.exists()
+
+
+def test_a_machine_without_disks(recorder: Path, tmp_path: Path) -> None:
+    """As a client of NFS may be."""
+    (tmp_path / "none").mkdir()
+    script = 'mount --bind "$1" /sys/class/block && exec "$0" -o "$2" -- true'
+    words = ["unshare", "--mount", "sh", "-c", script, recorder, tmp_path / "none"]
+    done = subprocess.run(
+        [*map(str, words), str(tmp_path / "recording")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not read_trace(tmp_path / "recording").facts.blocks
