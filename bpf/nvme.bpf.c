@@ -192,11 +192,16 @@ static __always_inline struct nvme_tcp_request *next_to_send(struct nvme_tcp_que
 static __always_inline void tell_end(struct nvme_tcp_queue *queue, struct nvme_tcp_request *request,
 				     __u16 command)
 {
-	struct sock *socket = socket_of(request);
-	__u32 data = PEEK(request, pdu_len), bytes = NVME_TCP_COMMAND_BYTES + data;
+	struct sock *socket;
+	__u32 data, bytes;
 
-	if (!filter.ports[0] || PEEK(request, offset) || !stream_is_plain(socket))
+	if (!filter.ports[0] || PEEK(request, offset))
 		return;
+	socket = socket_of(request);
+	if (!stream_is_plain(socket))
+		return;
+	data = PEEK(request, pdu_len);
+	bytes = NVME_TCP_COMMAND_BYTES + data;
 	if (PEEK(queue, hdr_digest))
 		bytes += NVME_TCP_DIGEST_BYTES;
 	if (data && PEEK(queue, data_digest))

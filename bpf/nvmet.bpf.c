@@ -83,11 +83,15 @@ static __always_inline bool is_of_interest(struct nvmet_req *req)
 	return is_written_by(opcode) || (filter.reads && opcode == NVME_READ);
 }
 
+static __always_inline struct nvmet_tcp_queue *queue_of(struct nvmet_sq *sq)
+{
+	return (void *)sq - bpf_core_field_offset(struct nvmet_tcp_queue, nvme_sq);
+}
+
 static __always_inline struct sock *socket_of(struct nvmet_sq *sq)
 {
-	struct nvmet_tcp_queue *queue;
+	struct nvmet_tcp_queue *queue = queue_of(sq);
 
-	queue = (void *)sq - bpf_core_field_offset(struct nvmet_tcp_queue, nvme_sq);
 	return BPF_CORE_READ(queue, sock, sk);
 }
 
@@ -203,17 +207,15 @@ int nvmet_asked(__u64 *ctx)
 static __always_inline void tell_end(struct nvmet_req *req)
 {
 	struct nvmet_sq *sq = PEEK(req, sq);
-	struct nvmet_tcp_queue *queue;
 	struct sock *socket;
 	__u32 bytes = NVME_TCP_RESPONSE_BYTES;
 
 	if (!filter.ports[0] || !is_of_interest(req))
 		return;
-	queue = (void *)sq - bpf_core_field_offset(struct nvmet_tcp_queue, nvme_sq);
 	socket = socket_of(sq);
 	if (!stream_is_plain(socket))
 		return;
-	if (PEEK(queue, hdr_digest))
+	if (PEEK(queue_of(sq), hdr_digest))
 		bytes += NVME_TCP_DIGEST_BYTES;
 	stream_emit_next(POINT_nvmet_stream, BPF_CORE_READ(req, cmd, common.command_id), socket,
 			 bytes, connection_served(socket), ends_served(socket));

@@ -5,21 +5,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from iostrata.model import Breakdown
-from tests.hops.test_carried import NEAR_THE_END, along, cut
+from tests.carrier import PARTS, goes, parts_of
+from tests.hops.test_carried import NEAR_THE_END, along
 from tests.iscsi import Costs, Machine, Session, analysed, drawn, truth_of
 from tests.stitch.test_truth import accounts
 from tests.synthetic import clock
 
-CARD, TAP, OUT, TARGET_CARD = 2, 5, 3, 7
-PARTS = ("client", "vnic", "carrier", "wire", "server")
-LEAST = 2_000
 COMMAND_BYTES, RESPONSE_BYTES = 8_240, 48
 
 
@@ -39,13 +36,11 @@ class Carried(Session):
         account: Counter[str], answers: bool = True,
     ) -> int:  # fmt: skip
         answer = super().served(sent, itt, offset, costs, flush, account, answers)
-        # Each is longer than what the clocks' relation is off by.
-        rest = costs.there - len(PARTS) * LEAST
-        edges = [0, *sorted(self.random.sample(range(1, rest), 4)), rest]
-        parts = [LEAST + until - since for since, until in pairwise(edges)]
+        parts = parts_of(self.random, costs.there)
         there, back = along(sent, parts), along(answer, parts[::-1])
-        self.call_end += self._goes(there[1:5], self.call_end, COMMAND_BYTES, to_server=1)
-        self.reply_end += self._goes(back[1:5], self.reply_end, RESPONSE_BYTES, to_server=0)
+        way = self.random, (self.initiator, self.host, self.target)
+        self.call_end += goes(*way, there[1:5], self.call_end, COMMAND_BYTES, 1, **self.place)
+        self.reply_end += goes(*way, back[1:5], self.reply_end, RESPONSE_BYTES, 0, **self.place)
         place = {"xid": itt, "sequence": self.call_end % (1 << 32), **self.place}
         if self.told:
             self.initiator.world.emit("iscsi_stream", sent + 100, 66, **place)
@@ -58,25 +53,6 @@ class Carried(Session):
         account[self._row("network.server")] += read
         account[self._row("network.back")] -= costs.back
         return answer
-
-    def _goes(self, times: list[int], begin: int, size: int, to_server: int) -> int:
-        points = [
-            (self.initiator, "packet_sent", CARD),
-            (self.host, "packet_received", TAP),
-            (self.host, "packet_sent", OUT),
-            (self.target, "packet_received", TARGET_CARD),
-        ]
-        if not to_server:
-            points = [
-                (self.target, "packet_sent", TARGET_CARD),
-                (self.host, "packet_received", OUT),
-                (self.host, "packet_sent", TAP),
-                (self.initiator, "packet_received", CARD),
-            ]
-        for (machine, point, device), time in zip(points, times, strict=True):
-            cut(self.random, machine.world, point, time, begin, size, to_server=to_server,
-                device=device, **self.place)  # fmt: skip
-        return size
 
 
 Accounts = list[dict[str, int]]

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from iostrata.model import Breakdown
+from tests.carrier import PARTS, goes, parts_of
 from tests.fabric import Connection, Costs, Initiator, Machine, Target, found_in, met
-from tests.hops.test_carried import NEAR_THE_END, along, cut
+from tests.hops.test_carried import NEAR_THE_END, along
 from tests.hops.test_nvme_tcp import drawn
 from tests.stitch.test_truth import accounts
 from tests.synthetic import Writer, clock
 
-CARD, TAP, OUT, TARGET_CARD = 2, 5, 3, 7
-PARTS = ("client", "vnic", "carrier", "wire", "server")
-LEAST = 2_000
 COMMAND_BYTES, RESPONSE_BYTES = 8_264, 24
 
 
@@ -43,14 +40,12 @@ class Carried(Initiator):
         sent = writer.now + costs.queue + costs.submit
         super()._request(writer, to, costs, worker, flush=flush, again=again, gone=gone)
         answer = sent + costs.there + costs.served
-        # Each is longer than what the clocks' relation is off by.
-        rest = costs.there - len(PARTS) * LEAST
-        edges = [0, *sorted(self.random.sample(range(1, rest), 4)), rest]
-        self.parts = [LEAST + until - since for since, until in pairwise(edges)]
+        self.parts = parts_of(self.random, costs.there)
         there, back = along(sent, self.parts), along(answer, self.parts[::-1])
         place = {"connection": to.wire["connection"], "ends": to.ends}
-        self.call_end += self._goes(to, there[1:5], self.call_end, COMMAND_BYTES, 1, place)
-        self.reply_end += self._goes(to, back[1:5], self.reply_end, RESPONSE_BYTES, 0, place)
+        way = self.random, (self, self.host, to.target)
+        self.call_end += goes(*way, there[1:5], self.call_end, COMMAND_BYTES, 1, **place)
+        self.reply_end += goes(*way, back[1:5], self.reply_end, RESPONSE_BYTES, 0, **place)
         place["xid"] = self.world.builder._rows["nvme_setup_cmd"][-1]["wire_key"]
         if self.told:
             ends = self.call_end % (1 << 32)
@@ -58,28 +53,6 @@ class Carried(Initiator):
         if self.answers:
             ends = self.reply_end % (1 << 32)
             to.target.world.emit("nvmet_stream", answer + 1, 67, sequence=ends, **place)
-
-    def _goes(
-        self, to: Connection, times: list[int], begin: int, size: int, to_server: int,
-        place: dict[str, int],
-    ) -> int:  # fmt: skip
-        points = [
-            (self, "packet_sent", CARD),
-            (self.host, "packet_received", TAP),
-            (self.host, "packet_sent", OUT),
-            (to.target, "packet_received", TARGET_CARD),
-        ]
-        if not to_server:
-            points = [
-                (to.target, "packet_sent", TARGET_CARD),
-                (self.host, "packet_received", OUT),
-                (self.host, "packet_sent", TAP),
-                (self, "packet_received", CARD),
-            ]
-        for (machine, point, device), time in zip(points, times, strict=True):
-            cut(self.random, machine.world, point, time, begin, size, to_server=to_server,
-                device=device, **place)  # fmt: skip
-        return size
 
     def _rows(self, costs: Costs, to: Connection, *, flush: bool = False) -> Counter[str]:
         rows = super()._rows(costs, to, flush=flush)
@@ -99,7 +72,7 @@ def written(
     writer = guest.writer()
     for number in range(30):
         costs = drawn(random)
-        asked = replace(costs, r2t=400_000, waits=costs.waits)
+        asked = replace(costs, r2t=400_000)
         guest.write(writer, to, [asked if large and number % 2 else costs], flush=number % 3 == 2)
     return found_in(path, guest, guest.host, target), writer
 

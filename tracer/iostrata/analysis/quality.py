@@ -284,11 +284,16 @@ def _passing_disks(trace: Trace) -> Iterator[NotObserved]:
 def _moved_disks(trace: Trace) -> Iterator[NotObserved]:
     """Device mapper's that were put on something else, where not all bios say what they are clones
     of."""
+    moved = {
+        key: block
+        for key, block in sorted(trace.facts.blocks.items())
+        if block.moved and key >> MINOR_BITS != LOOP_MAJOR
+    }
+    if not moved:
+        return
     handed = columns_of(trace.points["block_bio_remap"], "old_dev")["old_dev"]
     bios = columns_of(trace.points["block_bio_queue"], "dev", "size_bytes")
-    for key, block in sorted(trace.facts.blocks.items()):
-        if not block.moved or key >> MINOR_BITS == LOOP_MAJOR:
-            continue
+    for key, block in moved.items():
         count = np.count_nonzero((bios["dev"] == key) & (bios["size_bytes"] > 0))
         if count > np.count_nonzero(handed == key):
             what = (

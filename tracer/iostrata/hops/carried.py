@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Ints, at, overlapping
+from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.hops.hop import Asks, Held, Link
 from iostrata.hops.ways import parts_of
 from iostrata.stitch import Columns, SpanList, Spans, Window, sleeps_of, whole
@@ -79,6 +79,8 @@ def carried(
 
 def _ran_until(link: Link, tid: Ints, time_ns: Ints) -> Ints:
     """When some threads of the upper machine had a CPU last, at or before some times."""
+    if not len(tid):
+        return time_ns
     sleeps = sleeps_of(whole(link.upper))
     last = AsOf(sleeps.tid, sleeps.off_ns).at_or_before(tid, time_ns)
     off = (last >= 0) & (at(sleeps.on_ns, last) > time_ns)
@@ -104,8 +106,7 @@ def handed_of(link: Link, held: Held, point: str) -> tuple[Ints, Ints]:
     found = AsOf(handed["request_key"], handed["time_ns"])
     first = found.at_or_after(every.identity, every.told_ns)
     # The request's place is another's then.
-    again = AsOf(asks.identity, asks.told_ns).at_or_after(every.identity, every.told_ns + 1)
-    until = np.where(again >= 0, at(asks.told_ns, again), NEVER)
+    until = AsOf(asks.identity, asks.told_ns).following()[held.ask]
     mine = (first >= 0) & (at(handed["time_ns"], first) < until)
     return np.where(mine, at(handed["time_ns"], first), -1), at(handed["tid"], first)
 
