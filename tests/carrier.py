@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Final, Protocol
@@ -29,9 +29,14 @@ def parts_of(random: Random, way: int) -> list[int]:
 
 
 def goes(
-    random: Random, machines: Sequence[Machine], times: Sequence[int], begin: int, size: int,
-    to_server: int, **place: int,
-) -> int:  # fmt: skip
+    random: Random,
+    machines: Sequence[Machine],
+    times: Sequence[int],
+    begin: int,
+    size: int,
+    to_server: int,
+    place: Mapping[str, int],
+) -> int:
     """A message passes by the guest, the host and the target; its ``size``."""
     guest, host, target = machines
     points = [

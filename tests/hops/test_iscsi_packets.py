@@ -39,8 +39,8 @@ class Carried(Session):
         parts = parts_of(self.random, costs.there)
         there, back = along(sent, parts), along(answer, parts[::-1])
         way = self.random, (self.initiator, self.host, self.target)
-        self.call_end += goes(*way, there[1:5], self.call_end, COMMAND_BYTES, 1, **self.place)
-        self.reply_end += goes(*way, back[1:5], self.reply_end, RESPONSE_BYTES, 0, **self.place)
+        self.call_end += goes(*way, there[1:5], self.call_end, COMMAND_BYTES, 1, self.place)
+        self.reply_end += goes(*way, back[1:5], self.reply_end, RESPONSE_BYTES, 0, self.place)
         place = {"xid": itt, "sequence": self.call_end % (1 << 32), **self.place}
         if self.told:
             self.initiator.world.emit("iscsi_stream", sent + 100, 66, **place)

@@ -44,8 +44,8 @@ class Carried(Initiator):
         there, back = along(sent, self.parts), along(answer, self.parts[::-1])
         place = {"connection": to.wire["connection"], "ends": to.ends}
         way = self.random, (self, self.host, to.target)
-        self.call_end += goes(*way, there[1:5], self.call_end, COMMAND_BYTES, 1, **place)
-        self.reply_end += goes(*way, back[1:5], self.reply_end, RESPONSE_BYTES, 0, **place)
+        self.call_end += goes(*way, there[1:5], self.call_end, COMMAND_BYTES, 1, place)
+        self.reply_end += goes(*way, back[1:5], self.reply_end, RESPONSE_BYTES, 0, place)
         place["xid"] = self.world.builder._rows["nvme_setup_cmd"][-1]["wire_key"]
         if self.told:
             ends = self.call_end % (1 << 32)
