@@ -235,6 +235,19 @@ def test_tables_that_are_written_before_the_data(tmp_path: Path) -> None:
     holds(chain, truths, tmp_path)
 
 
+def test_tables_that_are_written_behind_the_data(tmp_path: Path) -> None:
+    """Counts of clusters that a snapshot has, too: durable before the write is complete."""
+    chain = mapped(Around())
+    chain.behind = [chain.table, chain.sync]
+    chain.guest.builder.block(GUEST_DISK, "vdb", write_cache="write back")
+    truths = written(chain)
+    assert all(true["host/device.image"] == 90_000 for true in truths)
+    assert all(true["host/device.flush"] for true in truths)
+    for mine, true in zip(only_thread(found(chain, tmp_path)), truths, strict=True):
+        below = ("host/device.image", "host/device.flush", "host/device.data")
+        assert [mine[row] for row in below] == [true[row] for row in below]
+
+
 def test_who_had_the_disk_for_tables_is_told(tmp_path: Path) -> None:
     chain = mapped(Around())
     chain.before = [chain.table]

@@ -73,8 +73,9 @@ def completed(link: Link, processes: Ints, unasked: bool = False) -> Pairs:
     durable = are_durable(link.upper, link.asks.rows(own.ask))
     if unasked:
         durable |= _synced_unasked(link, own.where(~durable), own.ask)
-    synced = own.where(durable & ~_by_itself(link, processes, own.ask))
-    parts = [*_made_durable(link, synced), *_room(link, own), *_tables(link, own)]
+    syncs = durable & ~_by_itself(link, processes, own.ask)
+    parts = [*_made_durable(link, own.where(syncs)), *_room(link, own), *_tables(link, own)]
+    parts += _tables_behind(link, own.where(~syncs))
     parts += _copies(link, own, durable)
     more = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     ask, serve, since = (
@@ -201,6 +202,29 @@ def _tables(link: Link, own: _Own) -> Iterator[Tied]:
         alone = _alone(link, own.ask[row], serve)
         row, serve = row[alone], serve[alone]
     yield own.ask[row], serve, np.full(len(row), SINCE_EVER)
+
+
+def _tables_behind(link: Link, own: _Own) -> Iterator[Tied]:
+    """The same behind the data, and the syncs there, if tables are: where a snapshot in the image
+    shares its clusters, the counts of new ones are durable before the write is complete."""
+    row, serve = _inside(link, own, ~link.serves.flush)
+    own = own.where(one_of(np.arange(len(own.ask)), row))
+    row, serve = _inside(link, own, np.ones(len(link.serves), np.bool_))
+    yield own.ask[row], serve, own.last_ns[row]
+
+
+def _inside(link: Link, own: _Own, some: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Which of some serves of no place were all that the disk had to do behind the data of which
+    writes, until these were complete."""
+    row, serve = _meanwhile(
+        link, np.flatnonzero(_of_image(link) & some), own.group, own.last_ns, own.end_ns
+    )
+    inside = (link.begin_ns[serve] >= own.last_ns[row]) & (link.end_ns[serve] <= own.end_ns[row])
+    row, serve = row[inside], serve[inside]
+    if len(row):
+        alone = _alone(link, own.ask[row], serve)
+        row, serve = row[alone], serve[alone]
+    return row, serve
 
 
 def _copies(link: Link, own: _Own, durable: NDArray[np.bool_]) -> Iterator[Tied]:
