@@ -52,25 +52,27 @@ def test_what_a_virtual_cpu_left_for_otherwise_is_no_halt(tmp_path: Path) -> Non
 
 
 def test_for_how_long_virtual_cpus_were_stopped_is_told(tmp_path: Path) -> None:
-    """Twice, by a signal to their process; what they slept for else, and what its other threads
-    did, is none of that."""
+    """Twice, by a signal to their process, and once by their control group; what they slept for
+    else, and what its other threads did, is none of that."""
     chain = Chain()
     writer = chain.writer()
     for number in range(4):
         chain.durable_write(writer, 8192 * number, Costs())
     begin = writer.now + 100_000
-    interruptible, stopped = 1, 0x104
+    interruptible, stopped, freezable = 1, 0x104, 0x2001
     for thread, state, stood in (
         (VCPU, stopped, 2_000), (VCPU, interruptible, 9_000), (VCPU, stopped, 220),
-        (VMM, stopped, 7_000),
+        (VMM, stopped, 7_000), (VCPU, freezable, 1_500), (VCPU, freezable, 60),
     ):  # fmt: skip
         end = begin + stood * MS
         chain.host.emit("sched_resume", end + 30_000, thread, off_ns=begin, wake_ns=end,
                         waker_tid=1, state=state, subject_tid=thread)  # fmt: skip
         chain.exit(begin, end + 40_000, reason=HALT)
         begin = end + 100_000
-    lines = [line for line in analysed(chain, tmp_path).quality.virtual if "stopped" in line]
-    assert lines == [
+    told = analysed(chain, tmp_path).quality.virtual
+    assert [line for line in told if "stopped" in line or "still" in line] == [
         "guest: its virtual CPUs were stopped on host for 2.22 s: what of that is in writes is in "
-        "kvm.exit"
+        "kvm.exit",
+        "guest: its virtual CPUs stood still on host for 1.50 s, frozen (cgroup.freeze) or halted "
+        "by QEMU: what of that is in writes is in kvm.exit",
     ]

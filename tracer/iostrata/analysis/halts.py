@@ -25,6 +25,11 @@ OF_NOTE: Final = 0.01
 """Of one CPU's time."""
 STOPPED: Final = 4
 """Of a thread's state: by a signal (__TASK_STOPPED)."""
+FREEZABLE: Final = 0x2000
+"""TASK_FREEZABLE, since Linux 6.1: so sleeps who is frozen, or waits for a lock, or for leave to go
+on, of QEMU's (futex), and none that KVM itself lets sleep."""
+FROZEN_NS: Final = 100_000_000
+"""No such lock is waited for so long."""
 
 
 def halts(link: Link) -> Iterator[str]:
@@ -49,21 +54,29 @@ def halts(link: Link) -> Iterator[str]:
 
 
 def stops(link: Link) -> Iterator[str]:
-    """A signal stops the VMM's threads on their way into guest mode: the guest's clock goes on."""
-    host, stopped_ns = link.lower.trace, Counter[int]()
+    """A signal, cgroup.freeze or QEMU stops its threads on their way into guest mode: but for the
+    last one, the guest's clock goes on."""
+    host = link.lower.trace
+    stopped_ns, frozen_ns = Counter[int](), Counter[int]()
     exits = host.points["kvm_exit"].pieces("tid", "tgid")
     own = [distinct(some["tid"][one_of(some["tgid"], link.agents)]) for some in exits]
     threads = distinct(np.concatenate([np.zeros(0, np.int64), *own]))
     for sleeps in host.points["sched_resume"].pieces("off_ns", "wake_ns", "state", "subject_tid"):
-        mine = one_of(sleeps["subject_tid"], threads) & ((sleeps["state"] & STOPPED) != 0)
-        lasted_ns = sleeps["wake_ns"] - sleeps["off_ns"]
-        for tid in distinct(sleeps["subject_tid"][mine]).tolist():
-            stopped_ns[tid] += int(lasted_ns[mine & (sleeps["subject_tid"] == tid)].sum())
-    if longest_ns := max(stopped_ns.values(), default=0):
-        yield (
-            f"its virtual CPUs were stopped on {host.machine} for {units.duration(longest_ns)}: "
-            "what of that is in writes is in kvm.exit"
-        )
+        lasted_ns, state = sleeps["wake_ns"] - sleeps["off_ns"], sleeps["state"]
+        vcpu = one_of(sleeps["subject_tid"], threads)
+        frozen = ((state & FREEZABLE) != 0) & (lasted_ns >= FROZEN_NS)
+        for found, mine in ((stopped_ns, (state & STOPPED) != 0), (frozen_ns, frozen)):
+            for row in np.flatnonzero(vcpu & mine).tolist():
+                found[int(sleeps["subject_tid"][row])] += int(lasted_ns[row])
+    for how, of_threads, why in (
+        ("were stopped", stopped_ns, ""),
+        ("stood still", frozen_ns, ", frozen (cgroup.freeze) or halted by QEMU"),
+    ):
+        if longest_ns := max(of_threads.values(), default=0):
+            yield (
+                f"its virtual CPUs {how} on {host.machine} for {units.duration(longest_ns)}{why}: "
+                "what of that is in writes is in kvm.exit"
+            )
 
 
 def _off(host: Trace, tid: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[int, int]:
