@@ -66,7 +66,7 @@ test-kernels: .stamps/kernel-packages .stamps/python-dev native native-arm64
 	$(BIN)/python -m pytest -m kernels tests/kernels
 
 test-oracles: .stamps/lab-packages .stamps/python-dev native
-	$(BIN)/python -m pytest -m lab tests/lab/test_oracles.py tests/lab/test_tools.py tests/lab/test_counters.py tests/lab/test_nvmet.py tests/lab/test_ring.py
+	$(BIN)/python -m pytest -m lab tests/lab/test_oracles.py tests/lab/test_tools.py tests/lab/test_counters.py tests/lab/test_nvmet.py tests/lab/test_ring.py tests/lab/test_guests.py
 
 test-databases: .stamps/database-packages .stamps/python-dev native
 	$(BIN)/python -m pytest -m databases tests/databases

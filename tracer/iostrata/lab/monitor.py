@@ -42,8 +42,8 @@ class Monitor:
         until: str = "",
         within_s: float = PATIENCE_S,
         **arguments: Any,
-    ) -> None:
-        """``words``: by QEMU's names; ``arguments``: by those with _ for -.
+    ) -> Any:
+        """Its answer. ``words``: by QEMU's names; ``arguments``: by those with _ for -.
 
         ``until``: an event that is waited for: it may come before the answer, or behind it.
         ``within_s``: for how long either is waited for.
@@ -65,6 +65,7 @@ class Monitor:
             deadline = self._deadline(within_s)
             while until and until not in self._events:
                 self._read(deadline)
+        return answer.get("return")
 
     def plug(self, down: ExitStack, words: Mapping[str, Any] | None = None, **device: Any) -> None:
         """``words``, ``device``: as for ``execute``.
