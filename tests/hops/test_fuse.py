@@ -16,7 +16,7 @@ from iostrata.attribute import summarise
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.report.verdict import sentences
-from iostrata.trace.layout import THREAD_FUSE, WAKE_TIMER, WAKE_UNKNOWN
+from iostrata.trace.layout import THREAD_FUSE, THREAD_HELPER, WAKE_TIMER, WAKE_UNKNOWN
 from tests.reading import Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
@@ -220,7 +220,56 @@ def test_what_a_thread_did_that_had_two_at_once_is_neithers(tmp_path: Path, spli
     found = analysed(mounted.world, tmp_path)
     (crossing,) = found.quality.crossings
     assert (crossing.asked, crossing.followed) == (3, 1 if spliced else 3)
+    assert found.quality.unfollowed == 2
+    said = [gap.reason for gap in found.quality.not_observed if gap.merged_into == "fuse.daemon"]
+    several = "2 of 3 requests were answered by a thread that had several at once"
+    assert said == ([] if spliced else [several])
     holds(found, app, other)
+
+
+def test_a_daemon_that_has_no_cpu_to_take_a_request_up(tmp_path: Path) -> None:
+    """Woken 2000 behind it, and running again 1000 before it reads it."""
+    mounted = Mounted(world())
+    app = mounted.app()
+    mounted.durable_write(app, Costs(disk=None))
+    send = app.now + 4_000
+    mounted.world.emit("sched_resume", send + 49_000, DAEMON, off_ns=send - 3_000,
+                       wake_ns=send + 2_000, waker_tid=APP, state=INTERRUPTIBLE,
+                       subject_tid=DAEMON)  # fmt: skip
+    mounted.durable_write(app, Costs(queue=50_000, disk=None))
+    app.truth[-1]["fuse.queue"] -= 47_000
+    app.truth[-1]["wakeup.runqueue"] += 47_000
+    holds(analysed(mounted.world, tmp_path), app)
+
+
+@pytest.mark.parametrize("turn", [False, True])
+def test_a_process_that_is_forked_to_answer_is_not_seen_before(
+    tmp_path: Path, *, turn: bool
+) -> None:
+    """It may have slept, or written: all is ``fuse.daemon``. A new thread's first ``turn`` is."""
+    mounted = Mounted(world())
+    app = mounted.app()
+    mounted.durable_write(app, Costs(disk=None))
+    app.enter()
+    send, child = app.now, DAEMON + 1
+    mounted.world.emit("fuse_take", send + 2_000, DAEMON, unique=50, dev=MOUNTS[0], opcode=WRITE)
+    if turn:
+        mounted.world.emit("sched_resume", send + 3_000, child, off_ns=send + 2_500, wake_ns=0,
+                           waker_tid=0, state=0, subject_tid=child)  # fmt: skip
+    mounted.world.target(child, send + 3_000 if turn else send + 79_000, b"daemon", THREAD_FUSE)
+    mounted.world.emit("fuse_request", send + 80_000, child, unique=50, send_ns=send,
+                       offset_bytes=0, size_bytes=8192, dev=MOUNTS[0], asking_tid=app.tid,
+                       opcode=WRITE, error=0)  # fmt: skip
+    app.now = send + 81_000
+    mounted.world.emit("sched_resume", app.now, app.tid, off_ns=send + 300, wake_ns=send + 80_000,
+                       waker_tid=child, state=2, subject_tid=app.tid)  # fmt: skip
+    app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    app.finish()
+    found = analysed(mounted.world, tmp_path)
+    said = [gap.reason for gap in found.quality.not_observed if gap.merged_into == "fuse.daemon"]
+    unknown = "1 of 2 requests were answered by one of which nothing was known yet"
+    assert said == ([] if turn else [unknown])
+    assert found.quality.unfollowed == (0 if turn else 1)
 
 
 def test_a_read_that_its_daemon_was_asked_for_is_not_the_page_caches(tmp_path: Path) -> None:
@@ -395,3 +444,54 @@ def test_what_a_daemon_makes_durable_for_nobody_here_is_counted(tmp_path: Path, 
     found = analysed(mounted.world, tmp_path)
     holds(found, app)
     assert found.left_out == ({"made by who serves others, for none of these": own} if own else {})
+
+
+LOOP, KWORKER = device(7, 0), 66
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_loop_devices_file_is_on_a_file_system_in_user_space(
+    tmp_path: Path, *, behind: bool
+) -> None:
+    """Its worker sends what it writes there at once (direct I/O), and sleeps for none of it: a
+    call is for the request that has its place. Where the file is not the disk from its first byte
+    on (``behind``), for the first that it may be for."""
+    machine = world()
+    machine.builder.block(LOOP, "loop0", lower_keys=(MOUNTS[0],), backing="/img", backing_inode=13)
+    machine.target(KWORKER, kind=THREAD_HELPER)
+    one, other = Mounted(machine), Mounted(machine, daemon=DAEMON + 1)
+    apps = [Writer(machine, APP + n, LOOP, 1_000_000 + 1_000 * n) for n in range(2)]
+    costs = [Costs(disk=None, wait=30_001), Costs(disk=None, wait=90_001)]
+    bio, issue = 1_003_000, 1_003_500
+    for number, app in enumerate(apps):
+        app.enter()
+        place = {"dev": LOOP, "sector": 100 * (number + 1), "size_bytes": 8192, "flags": 0x801}
+        machine.emit("block_bio_queue", bio, app.tid, bio_key=0xB0 + number, kernel_thread=0,
+                     **place)  # fmt: skip
+        machine.emit("block_rq_issue", issue + number, app.tid, request_key=0xA0 + 2 * number,
+                     bio_key=0xB0 + number, **place)  # fmt: skip
+    send, ends = 1_010_000, []
+    for number, mounted in enumerate((one, other)):
+        thread = mounted.served(send + number, 100 + 2 * number, costs[number])
+        machine.emit("fuse_request", thread.now, thread.tid, unique=100 + 2 * number,
+                     send_ns=send + number, dev=MOUNTS[0], asking_tid=KWORKER, opcode=WRITE,
+                     offset_bytes=51_200 * (number + 1) + 4096 * behind, size_bytes=8192,
+                     error=0)  # fmt: skip
+        ends.append(thread.now)
+    machine.emit("loop_work", send + 2_000, KWORKER, enter_ns=send - 4_000, dev=LOOP)
+    for number, app in enumerate(apps):
+        done = ends[number] + 5_000
+        place = {"dev": LOOP, "sector": 100 * (number + 1), "size_bytes": 8192, "flags": 0x801}
+        machine.emit("block_rq_complete", done, 0, request_key=0xA0 + 2 * number,
+                     bio_key=0xB0 + number, by_kernel_thread=0, **place)  # fmt: skip
+        app.now = done + 500
+        machine.emit("sched_resume", app.now, app.tid, off_ns=issue + 200, wake_ns=done + 200,
+                     waker_tid=0, state=2, subject_tid=app.tid)  # fmt: skip
+        app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+        app.finish()
+    mine = accounts(found := analysed(machine, tmp_path))
+    assert found.quality.unfollowed == 0
+    for app, took in zip(apps, costs, strict=True):
+        (account,) = mine[app.tid]
+        assert account["fuse.wait"] == took.wait
+        assert "device.data" not in account

@@ -305,7 +305,7 @@ def test_a_disk_that_the_host_sees_nothing_of(tmp_path: Path) -> None:
         writer.now = other.now + 10_000
     breakdown = analysed(chain, tmp_path)
     assert [crossing.bypassed for crossing in breakdown.quality.crossings] == [("nvme0n1",), ()]
-    assert (breakdown.quality.unfollowed, breakdown.quality.apart) == (0, ())
+    assert (breakdown.quality.unfollowed, breakdown.quality.apart) == (30, ())
     (row,) = (n for n, layer in enumerate(breakdown.layers) if layer.name == "guest/device.data")
     mine = breakdown.writes.tid == 404
     assert sorted(breakdown.time_ns[row, mine].tolist()) == [40_000 + n for n in range(30)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -14,7 +14,10 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from iostrata.trace.layout import THREAD_VMM, WAKE_INTERRUPT
+from iostrata.trace.layout import THREAD_VMM, WAKE_INTERRUPT, WAKE_THREAD
+from tests.chain import HALT, VCPU
+from tests.chain import Costs as ChainCosts
+from tests.images import HOST_DISK, Local
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import CALLS, O_DSYNC, Clock, Request, World, Writer, clock, device
 
@@ -379,3 +382,37 @@ def test_an_answer_is_no_request_that_was_complete_just_before(tmp_path: Path) -
         app.now = max(app.now, other.now + 1_000)
     found = analysed(tmp_path, guest=pair.guest)
     assert accounts(found)[app.tid] == alone(app)
+
+
+@dataclass
+class Timed(Local):
+    """``entered``: when the monitor asked its host for each request."""
+
+    entered: list[int] = field(default_factory=list)
+
+    def carried_out(self, enter: int, offset: int, costs: ChainCosts, account: Counter[str]) -> int:
+        self.entered.append(enter)
+        return super().carried_out(enter, offset, costs, account)
+
+
+def test_a_virtual_cpu_without_a_cpu_takes_nothing_from_what_a_disk_has(tmp_path: Path) -> None:
+    """The guest has a disk as well, and waits for that: whatever its idle virtual CPU waits for."""
+    chain = Timed()
+    pair = Share(chain.guest, chain.host, disk=HOST_DISK)
+    chain.guest.builder.mount(MOUNT, "/mnt", "9p")
+    app, writer = pair.app(), chain.writer(3_000_000)
+    pair.durable_write(app, Costs())
+    costs = ChainCosts(disk=Request(scheduler=None, device=400_000))
+    for number in range(10):
+        chain.durable_write(writer, number * SIZE, costs)
+    for begin in chain.entered:
+        on = begin + 300_000
+        chain.host.emit("sched_resume", on, VCPU, off_ns=begin + 30_000, wake_ns=begin + 50_000,
+                        waker_tid=VMM, waker_context=WAKE_THREAD, state=1,
+                        subject_tid=VCPU)  # fmt: skip
+        chain.exit(on + 100, on + 200, reason=HALT)
+    found = analysed(tmp_path, guest=chain.guest, host=chain.host)
+    assert {one.hop for one in found.quality.crossings} == {"virtio", "ninep"}
+    for account in accounts(found)[writer.tid]:
+        assert account["host/device.data"] == 400_000
+        assert "host/vcpu.runqueue" not in account

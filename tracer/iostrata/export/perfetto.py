@@ -69,7 +69,7 @@ def _by_first_clock(found: Prepared, spans: Spans) -> Spans:
 
 def _packets(found: Prepared, rows: Ints, slices: Slices) -> Iterator[bytes]:
     begin, end = int(found.writes.begin_ns[rows].min()), int(found.writes.end_ns[rows].max())
-    flows, uuids = _Flows(slices.spans, found.path.graph.level(1, 0)), count(1)
+    flows, uuids = _Flows(slices.spans, found.path.graph.level(1, 0, above=True)), count(1)
     for number in range(len(found.path.members)):
         machine = _Machine(found, number, clock_of(found.path, number, begin, end), uuids)
         yield from machine.itself()

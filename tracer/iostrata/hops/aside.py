@@ -37,6 +37,22 @@ def with_others_beside(trace: Trace, pieces: Pieces) -> NDArray[np.bool_]:
     return found
 
 
+def by_the_unknown(trace: Trace, pieces: Pieces) -> NDArray[np.bool_]:
+    """Which pieces are of threads that nothing was seen of before they answered.
+
+    A daemon is looked at from its first answer on, and each thread that it had by then from its
+    own; a process that it forks to answer is another one. Of a new thread its first turn is seen.
+    """
+    threads = columns_of(trace.points["thread"], "subject_tid")
+    turns = columns_of(trace.points["sched_resume"], "subject_tid")
+    told = AsOf(threads["subject_tid"], threads["time_ns"])
+    own = told.at_or_nearest(pieces.tid, np.zeros(len(pieces), np.int64))
+    late = (own >= 0) & (at(threads["time_ns"], own) > pieces.begin_ns)
+    ran = AsOf(turns["subject_tid"], turns["time_ns"]).at_or_before(pieces.tid, pieces.end_ns)
+    found: NDArray[np.bool_] = late & (at(turns["time_ns"], ran) <= pieces.begin_ns)
+    return found
+
+
 def _processes(trace: Trace, tid: Ints) -> Ints:
     """Of threads, -1: it was not told."""
     threads = columns_of(trace.points["thread"], "subject_tid", "tgid")

@@ -68,9 +68,12 @@ class Graph:
         """A top's own writes, or reads."""
         return Node(trace, pieces, commits_of(trace), self.machines.index(trace), floor, reads)
 
-    def level(self, depth: int, place: int) -> int:
-        """What is added to the ranks of what was found so deep: the deeper holds the time."""
-        return (depth * self.places + place) * len(STACK)
+    def level(self, depth: int, place: int, above: bool = False) -> int:
+        """What is added to the ranks of what was found so deep: the deeper holds the time.
+
+        ``above``: less than all that is so deep, but deeper than what is less.
+        """
+        return ((2 * depth - above) * self.places + place) * len(STACK)
 
     def machine_at(self, place: int) -> str:
         """Whose node has that place."""

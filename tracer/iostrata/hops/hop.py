@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.clock import Alignment
-from iostrata.columns import AsOf, Ints, Union, at, changes, one_of, order_of, ranges
-from iostrata.hops.aside import with_others_beside
+from iostrata.columns import AsOf, Ints, Union, at, changes, order_of, ranges
+from iostrata.hops.aside import by_the_unknown, with_others_beside
 from iostrata.hops.route import Streams, Ways
 from iostrata.model import NotObserved
 from iostrata.stitch import (
@@ -179,11 +179,14 @@ class Link:
 
     @cached_property
     def aside(self) -> NDArray[np.bool_]:
-        """Beside which of the serves other threads of a machine's own daemon did what may be for
-        them: nothing tells."""
+        """Of which of the serves it is not told what a machine's own daemon did for them: it
+        was by a thread that had several at once, or one that nothing was known of, or its other
+        threads did what may be for them."""
         if not self.hop.within:
             return np.zeros(len(self.serves), np.bool_)
-        return with_others_beside(self.lower.trace, self.lower.pieces)[self.serves.piece]
+        trace, pieces = self.lower.trace, self.lower.pieces
+        untold = (pieces.tid < 0) | by_the_unknown(trace, pieces)
+        return (untold | with_others_beside(trace, pieces))[self.serves.piece]
 
     @cached_property
     def several(self) -> bool:
@@ -233,11 +236,6 @@ class Link:
             return np.ones(len(time_ns), np.bool_)
         found: NDArray[np.bool_] = self.right.within(time_ns, time_ns + 1) > 0
         return found
-
-    def lost(self, ask: Ints) -> NDArray[np.bool_]:
-        """Whether each of some rows of the asks (-1: none) came to that, if it did not cross."""
-        mine = ask >= 0
-        return mine & one_of(self.asks.group[ask], self.unseen) if self.hop.skips else mine
 
     def meanwhile(self, begin_ns: int, end_ns: int) -> Window:
         """The lower machine's events of a time of its own."""

@@ -132,14 +132,14 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     followed = np.isin(asking, asking[np.any(crossing, axis=0)]) if links else asking < 0
     if len(way) < DEEPEST:
         _hold(until_ns, asking[followed], until[followed])
-    lifting.missing(asked.owner[_led_nowhere(links, asks, crossing)])
+    lifting.missing(asked.owner[_led_nowhere(asks, crossing)])
     lifting.missing(own.owner[UNTOLD[own.rank]])
-    for link, ask, crosses in zip(links, asks, crossing, strict=True):
+    for number, (link, ask, crosses) in enumerate(zip(links, asks, crossing, strict=True)):
         if len(way) < DEEPEST:
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
             _leave(found.spans, asking[mine], until_ns)
-        lifting.beside(link, window)
+        lifting.beside(link, window, _by_it_alone(crossing, number, asked.owner, len(rows)))
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
 
@@ -176,6 +176,20 @@ def _in_parts(
     return asking, asked, asks
 
 
+def _by_it_alone(
+    crossing: Sequence[NDArray[np.bool_]], number: int, owner: Ints, count: int
+) -> NDArray[np.bool_]:
+    """Of each of so many pieces, whether it asked for anything by one link, and by no other.
+
+    ``owner``: of each ask, its piece.
+    """
+    by_each = np.zeros((len(crossing), count), np.bool_)
+    for row, crosses in zip(by_each, crossing, strict=True):
+        row[owner[crosses]] = True
+    found: NDArray[np.bool_] = by_each[number] & (by_each.sum(axis=0) == 1)
+    return found
+
+
 def _hold(until_ns: Ints, asking: Ints, until: Ints) -> None:
     """What was asked for holds the time until the last of its parts does."""
     if len(asking):
@@ -183,15 +197,10 @@ def _hold(until_ns: Ints, asking: Ints, until: Ints) -> None:
         np.maximum.at(until_ns, asking, until)
 
 
-def _led_nowhere(
-    links: Sequence[Link], asks: Sequence[Ints], crossing: Sequence[NDArray[np.bool_]]
-) -> Ints:
-    """Which asks are of a hop by which this machine's others reach a machine, and these none.
-
-    What a hop tells to have been carried out elsewhere is no such.
-    """
-    of_hop = np.array([link.lost(ask) for link, ask in zip(links, asks, strict=True)])
-    return np.flatnonzero(of_hop.any(axis=0) & ~np.array(crossing).any(axis=0)) if links else NONE
+def _led_nowhere(asks: Sequence[Ints], crossing: Sequence[NDArray[np.bool_]]) -> Ints:
+    """Which asks are of a hop by which this machine's others reach a machine, and these none."""
+    asked = np.array(asks) >= 0
+    return np.flatnonzero(asked.any(axis=0) & ~np.array(crossing).any(axis=0)) if asks else NONE
 
 
 def critical(asks: Spans) -> Ints:
@@ -248,16 +257,25 @@ class _Lifting:
         self._missed.append(pieces)
         self._furthest.lost(pieces)
 
-    def extend(self, spans: Spans, place: int, deeper: int = 1) -> None:
-        """``deeper``: by how much they are deeper than what this machine did itself."""
-        level = self._graph.level(len(self._way) + deeper, place)
+    def extend(self, spans: Spans, place: int, deeper: int = 1, above: bool = False) -> None:
+        """``deeper``: by how much they are deeper than what this machine did itself; ``above``:
+        as ``Graph.level`` has it."""
+        level = self._graph.level(len(self._way) + deeper, place, above)
         self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level))
 
-    def beside(self, link: Link, window: Window) -> None:
-        """Adds what kept this machine's pieces from running."""
+    def beside(self, link: Link, window: Window, alone: NDArray[np.bool_]) -> None:
+        """Adds what kept this machine's pieces from running.
+
+        ``alone``: of each piece, whether this link alone leads to what it asked: what is at work
+        for it beyond another one does not wait for this.
+        """
         context = link.hop.context(link, window)
-        if context is not None:
-            self.extend(kept(link.right, self._numbered(context, link)), link.lower.place)
+        if context is None:
+            return
+        spans = kept(link.right, self._numbered(context, link))
+        mine = alone[spans.owner]
+        self.extend(spans.where(mine), link.lower.place)
+        self.extend(spans.where(~mine), link.lower.place, above=True)
 
     def _numbered(self, context: Context, link: Link) -> Spans:
         """The spans of a context by number, which are looked up from then on."""

@@ -24,7 +24,7 @@ FUSE: Final = Declaration(
             "upper OS",
             "file system's request sent until its daemon took it up",
             ("fuse_request", "fuse_take"),
-            "the daemon is at other requests and has too few threads, gets no CPU, or is stopped.",
+            "the daemon is at other requests and has too few threads, or is stopped.",
             "#b388ff",
             "queue",
             cause="the file system's daemon",

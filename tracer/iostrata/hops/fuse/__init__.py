@@ -7,10 +7,17 @@ superblock: the kernel tells it of what it sends, the daemon's threads read it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
+from iostrata.hops.aside import by_the_unknown
 from iostrata.hops.fuse.asks import asks_of
 from iostrata.hops.fuse.crossing import crossing_of
 from iostrata.hops.fuse.serves import serves_of
-from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.hops.fuse.waits import waiting_of
+from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
+from iostrata.model import NotObserved
 from iostrata.stitch import DAEMON, Pieces, Spans
 from iostrata.trace import Trace
 
@@ -32,3 +39,17 @@ class Fuse(Hop):
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
+
+    def waiting(self, link: Link, held: Held) -> Context | None:
+        return waiting_of(link, held)
+
+    def not_observed(self, link: Link) -> Iterator[NotObserved]:
+        trace, pieces = link.lower.trace, link.lower.pieces
+        served = pieces.rows(link.serves.piece[link.pairs.serve])
+        several = np.count_nonzero(served.tid < 0)
+        unknown = np.count_nonzero(by_the_unknown(trace, served))
+        for count, whose in ((several, "a thread that had several at once"),
+                             (unknown, "one of which nothing was known yet")):  # fmt: skip
+            if count:
+                what = f"{count:,} of {len(served):,} requests were answered by {whose}"
+                yield NotObserved("what the daemon did", what, "fuse.daemon")
