@@ -153,7 +153,8 @@ def test_qemu_counts_the_requests_that_were_recorded(on_image: OnImage) -> None:
     assert on_image.blocks["wr_operations"] == np.count_nonzero(written)
     assert on_image.blocks["wr_bytes"] == sizes[written].sum()
     assert on_image.blocks["flush_operations"] == np.count_nonzero(kinds == FLUSH)
-    assert on_image.blocks["wr_operations"] == len(on_image.breakdown.writes)
+    # fio asks for no flush behind its last one.
+    assert 0 <= on_image.blocks["wr_operations"] - len(on_image.breakdown.writes) <= 1
 
 
 def test_what_qemu_counts_lies_between_its_calls_and_the_way_to_it(on_image: OnImage) -> None:
@@ -178,7 +179,7 @@ def test_the_map_is_qemu_imgs(on_image: OnImage) -> None:
     issued = on_image.traces["guest"].points["block_rq_issue"].integers("dev", "flags", "sector")
     mine = (issued["dev"] == on_image.dev) & (issued["flags"] & OPERATION == WRITE)
     written = {int(sector) * 512 // CLUSTER * CLUSTER for sector in issued["sector"][mine]}
-    # Behind its last write fio asks for no flush, and QEMU writes no table before.
+    # Nor does QEMU write a table before there is one.
     assert len(written - on_image.clusters.keys()) <= 1
     assert ours == on_image.clusters
 
