@@ -16,7 +16,7 @@ from iostrata.attribute import summarise
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.report.verdict import sentences
-from iostrata.trace.layout import THREAD_FUSE, THREAD_HELPER, WAKE_TIMER, WAKE_UNKNOWN
+from iostrata.trace.layout import THREAD_FUSE, WAKE_TIMER, WAKE_UNKNOWN
 from tests.reading import Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
@@ -446,52 +446,14 @@ def test_what_a_daemon_makes_durable_for_nobody_here_is_counted(tmp_path: Path, 
     assert found.left_out == ({"made by who serves others, for none of these": own} if own else {})
 
 
-LOOP, KWORKER = device(7, 0), 66
-
-
-@pytest.mark.parametrize("behind", [False, True])
-def test_a_loop_devices_file_is_on_a_file_system_in_user_space(
-    tmp_path: Path, *, behind: bool
-) -> None:
-    """Its worker sends what it writes there at once (direct I/O), and sleeps for none of it: a
-    call is for the request that has its place. Where the file is not the disk from its first byte
-    on (``behind``), for the first that it may be for."""
-    machine = world()
-    machine.builder.block(LOOP, "loop0", lower_keys=(MOUNTS[0],), backing="/img", backing_inode=13)
-    machine.target(KWORKER, kind=THREAD_HELPER)
-    one, other = Mounted(machine), Mounted(machine, daemon=DAEMON + 1)
-    apps = [Writer(machine, APP + n, LOOP, 1_000_000 + 1_000 * n) for n in range(2)]
-    costs = [Costs(disk=None, wait=30_001), Costs(disk=None, wait=90_001)]
-    bio, issue = 1_003_000, 1_003_500
-    for number, app in enumerate(apps):
-        app.enter()
-        place = {"dev": LOOP, "sector": 100 * (number + 1), "size_bytes": 8192, "flags": 0x801}
-        machine.emit("block_bio_queue", bio, app.tid, bio_key=0xB0 + number, kernel_thread=0,
-                     **place)  # fmt: skip
-        machine.emit("block_rq_issue", issue + number, app.tid, request_key=0xA0 + 2 * number,
-                     bio_key=0xB0 + number, **place)  # fmt: skip
-    send, ends = 1_010_000, []
-    for number, mounted in enumerate((one, other)):
-        thread = mounted.served(send + number, 100 + 2 * number, costs[number])
-        machine.emit("fuse_request", thread.now, thread.tid, unique=100 + 2 * number,
-                     send_ns=send + number, dev=MOUNTS[0], asking_tid=KWORKER, opcode=WRITE,
-                     offset_bytes=51_200 * (number + 1) + 4096 * behind, size_bytes=8192,
-                     error=0)  # fmt: skip
-        ends.append(thread.now)
-    machine.emit("loop_work", send + 2_000, KWORKER, enter_ns=send - 4_000, dev=LOOP)
-    for number, app in enumerate(apps):
-        done = ends[number] + 5_000
-        place = {"dev": LOOP, "sector": 100 * (number + 1), "size_bytes": 8192, "flags": 0x801}
-        machine.emit("block_rq_complete", done, 0, request_key=0xA0 + 2 * number,
-                     bio_key=0xB0 + number, by_kernel_thread=0, **place)  # fmt: skip
-        app.now = done + 500
-        machine.emit("sched_resume", app.now, app.tid, off_ns=issue + 200, wake_ns=done + 200,
-                     waker_tid=0, state=2, subject_tid=app.tid)  # fmt: skip
-        app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-        app.finish()
-    mine = accounts(found := analysed(machine, tmp_path))
-    assert found.quality.unfollowed == 0
-    for app, took in zip(apps, costs, strict=True):
-        (account,) = mine[app.tid]
-        assert account["fuse.wait"] == took.wait
-        assert "device.data" not in account
+def test_a_loop_device_whose_file_is_on_one_is_told_of(tmp_path: Path) -> None:
+    """What it asks of the daemon is tied to none of its own requests yet."""
+    mounted = Mounted(world())
+    mounted.world.builder.block(
+        device(7, 0), "loop0", lower_keys=(mounted.mount,), backing="/img", backing_inode=13
+    )
+    mounted.durable_write(mounted.app(), Costs())
+    found = analysed(mounted.world, tmp_path)
+    assert ("below loop0", "device") in {
+        (gap.where, gap.merged_into) for gap in found.quality.not_observed
+    }

@@ -49,10 +49,7 @@ LOWER: Final = np.array(
 
 
 def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
-    """Of the devices that were seen, those that pass requests on, and those below each of them.
-
-    ``device_key``: of all that was asked of devices, or of file systems elsewhere.
-    """
+    """Of the devices that were seen, those that pass requests on, and those below each of them."""
     seen = set(distinct(device_key).tolist())
     lower_of: dict[int, Ints] = {}
     for block in facts.blocks.values():
@@ -122,8 +119,7 @@ def _is_backing(block: BlockDevice, syncs: Syncs, rows: Ints) -> NDArray[np.bool
 class Stack:
     """Bios with what they are below of.
 
-    ``owned``: bios that belong to a piece or to a commit by their thread or key. ``called``: keys
-    of the file systems that another machine was called for, or a daemon.
+    ``owned``: bios that belong to a piece or to a commit by their thread or key.
     ``by_time``: how many bios nothing but time ties to the one above.
     """
 
@@ -133,10 +129,9 @@ class Stack:
         requests: Requests,
         workers: Workers,
         owned: NDArray[np.bool_],
-        called: Ints,
         facts: Facts,
     ) -> None:
-        self.stacked, lower_of = stacking(facts, np.append(bios.device_key, called))
+        self.stacked, lower_of = stacking(facts, bios.device_key)
         above = np.where(bios.above >= 0, bios.above, workers.request_of(bios.tid, bios.begin_ns))
         above[above >= 0] = np.where(
             requests.device_key[above[above >= 0]] != bios.device_key[above >= 0],

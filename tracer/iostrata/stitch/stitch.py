@@ -18,14 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Containing, Ints, at, distinct, joined
+from iostrata.columns import NEVER, AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import Waiting, edges_of_commits, numbered
 from iostrata.stitch.behind import Behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
-from iostrata.stitch.calling import requests_called_for
 from iostrata.stitch.completing import completing
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fast import of_fast_commits
@@ -118,8 +117,7 @@ def stitch(window: Window) -> Stitched:
     piece_of_bio = np.where(bios.read & ~own_reads(window, asker), -1, asker)[root]
     commit_of_bio = _commit_of_bio(window, bios)[root]
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
-    calls = calls_of(window)
-    stack = Stack(bios, requests, workers, keyed, distinct(calls.device_key), window.trace.facts)
+    stack = Stack(bios, requests, workers, keyed, window.trace.facts)
     bios, root = stack.bios, stack.root
     asker, piece_of_bio, commit_of_bio = asker[root], piece_of_bio[root], commit_of_bio[root]
     piece_of_sleep = owners.find(sleeps.tid, sleeps.on_ns)
@@ -135,6 +133,7 @@ def stitch(window: Window) -> Stitched:
     spans.extend(
         spans_of_bios(bios, requests, carried, flushes, piece_of_bio, logged, stack.stacked)
     )
+    calls = calls_of(window)
     hindered = Hindered(waits_of(window, calls), downs_of(window.trace))
     caller = owners_of_calls(calls, owners)
     reading = calls.operation == NFS_READ
@@ -158,8 +157,6 @@ def stitch(window: Window) -> Stitched:
     activity_of_bio = np.where(commit_of_bio >= 0, commit_of_bio + first_commit, of_request)
     waiting = Waiting(window, owners, workers, requests, sleeps, piece_of_sleep)
     work, needed = loop_work_of(window), needed_until(bios, requests, sleeps)
-    called_for = requests_called_for(held, work, owners.syncs, workers, requests)
-    called_for = numbered(np.where(caller >= 0, -1, called_for), first_request)
     served = numbered(request_served(work, requests, needed, sleeps), first_request)
     commit = _commit_of(window, sleeps.tid, sleeps.on_ns)
     # Asleep with nothing to do, it was not at it yet.
@@ -232,7 +229,6 @@ def stitch(window: Window) -> Stitched:
                 sleeps, np.where(owner_of_sleep >= first_commit, owner_of_sleep, -1), first_sleep
             )
         )
-        inside.extend(spans_of_calls(held, called_for, len(requests.key), hindered))
         inside.extend(waits.where(waits.owner >= first_commit))
         asleep = np.where(sleeps.asleep & (for_it >= first_request), for_it, -1)
         inside.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from iostrata.columns import distinct
 from iostrata.hops.aside import by_the_unknown
 from iostrata.hops.fuse.asks import asks_of
 from iostrata.hops.fuse.crossing import crossing_of
@@ -45,6 +46,11 @@ class Fuse(Hop):
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         trace, pieces = link.lower.trace, link.lower.pieces
+        mounts = {*distinct(link.asks.group).tolist()}
+        for block in trace.facts.blocks.values():
+            if block.backing and mounts & {*block.lower_keys}:
+                what = "its file is on a file system in user space, which is not looked into for it"
+                yield NotObserved(f"below {block.name}", what, "device")
         served = pieces.rows(link.serves.piece[link.pairs.serve])
         several = np.count_nonzero(served.tid < 0)
         unknown = np.count_nonzero(by_the_unknown(trace, served))
