@@ -27,7 +27,7 @@ SIZE = 8192
 
 def waited_for_disk(requests: Path, file: str, mode: str, to: Path) -> NDArray[np.float64]:
     """Seconds of the first, the second ... of a round to be complete."""
-    done = run("record", "-o", str(to), "--", str(requests), file, mode, str(ROUNDS))
+    done = run("record", "--force", "-o", str(to), "--", str(requests), file, mode, str(ROUNDS))
     good(done.returncode, done.stderr)
     found = iostrata.open(to).analyse()
     assert not found.left_out
