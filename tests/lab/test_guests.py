@@ -28,6 +28,7 @@ from iostrata.lab.scenario import Fio, with_keys
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.trace import Trace
+from tests.lab.test_counters import WATCHED
 from tests.lab.test_oracles import PATIENCE_S, SLACK, TOLERANCE, Quiet, watch, watched
 
 pytestmark = [
@@ -45,7 +46,6 @@ WATCH = """
 setsid sh -c 'while sleep 0.1; do echo $(cut -d" " -f1 /proc/uptime; {counted}); done' \
     >/run/counted 2>&1 </dev/null & echo $! >/run/counted.pid
 """
-WATCHED = "kill $(cat /run/counted.pid); cat /run/counted"
 
 
 @dataclass
@@ -162,7 +162,6 @@ def test_what_qemu_counts_lies_between_its_calls_and_the_way_to_it(on_image: OnI
     least_ns = on_image.rows_ns(segment="host OS") + on_image.rows_ns(segment="device")
     most_ns = least_ns + on_image.rows_ns(segment="hypervisor")
     told_ns = on_image.blocks["wr_total_time_ns"] + on_image.blocks["flush_total_time_ns"]
-    print(f"least {least_ns / 1e6:.1f} ms, QEMU {told_ns / 1e6:.1f}, most {most_ns / 1e6:.1f}")
     assert least_ns * (1 - SLACK) <= told_ns <= most_ns * (1 + SLACK)
 
 
@@ -210,8 +209,6 @@ def test_virtiofsds_calls_are_bpftraces(tmp_path: Path) -> None:
     assert count == len(calls["time_ns"])
     assert 0 <= count - 2 * len(seen.breakdown.writes) <= 1
     assert abs(ours_ns / took_ns - 1) <= TOLERANCE
-    below_ns = seen.rows_ns(segment="host OS") + seen.rows_ns(segment="device")
-    print(f"rows {below_ns / 1e6:.1f} ms, bpftrace {took_ns / 1e6:.1f}")
 
 
 def test_a_taps_bytes_are_ip_links(tmp_path: Path) -> None:
@@ -231,7 +228,6 @@ def test_a_taps_bytes_are_ip_links(tmp_path: Path) -> None:
     ):  # fmt: skip
         passed = trace.points[point].integers("device", "size_bytes")
         carried = int(passed["size_bytes"][passed["device"] == int(card)].sum())
-        print(f"{point}: {carried} bytes in {packets} packets of {all_bytes} bytes")
         assert abs(all_bytes - packets * HEADERS - carried) <= SLACK * all_bytes
 
 
@@ -255,8 +251,6 @@ def test_waits_of_a_virtual_cpu_are_schedstats(tmp_path: Path) -> None:
     (line,) = filter(None, map(STEAL.search, seen.breakdown.quality.virtual))
     stolen_ns, ours_ns = (float(figure) * 1e9 for figure in line.groups())
     row_ns = seen.rows_ns("host/vcpu.runqueue")
-    print(f"steal {least * TICK_NS} {stolen_ns} {most * TICK_NS}")
-    print(f"waited {least_ns} {ours_ns} {most_ns}; row {row_ns}")
     assert (least - 1) * TICK_NS <= stolen_ns * (1 + SLACK)
     assert stolen_ns * (1 - SLACK) <= (most + 1) * TICK_NS
     assert least_ns * (1 - SLACK) <= ours_ns <= most_ns * (1 + SLACK)

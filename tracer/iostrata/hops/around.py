@@ -131,15 +131,8 @@ def _meanwhile(
 def _synced_unasked(link: Link, own: _Own, ask: Ints) -> NDArray[np.bool_]:
     """Of some asks, whether they are of a disk of which a write that need not be durable had a sync
     behind it, while it was all that the disk had to do."""
-    syncs = np.flatnonzero(link.serves.flush)
-    row, serve = _meanwhile(link, syncs, own.group, own.last_ns, own.end_ns)
-    behind = link.begin_ns[serve] >= own.last_ns[row]
-    behind &= link.end_ns[serve] <= own.end_ns[row]
-    row, serve = row[behind], serve[behind]
-    if not len(row):
-        return np.zeros(len(ask), np.bool_)
-    alone = row[_alone(link, own.ask[row], serve)]
-    return one_of(link.asks.group[ask], link.asks.group[own.ask[alone]])
+    row, _ = _behind(link, own, link.serves.flush)
+    return one_of(link.asks.group[ask], link.asks.group[own.ask[row]])
 
 
 def _by_itself(link: Link, processes: Ints, ask: Ints) -> NDArray[np.bool_]:
@@ -207,13 +200,14 @@ def _tables(link: Link, own: _Own) -> Iterator[Tied]:
 def _tables_behind(link: Link, own: _Own) -> Iterator[Tied]:
     """The same behind the data, and the syncs there, if tables are: where a snapshot in the image
     shares its clusters, the counts of new ones are durable before the write is complete."""
-    row, serve = _inside(link, own, ~link.serves.flush)
-    own = own.where(one_of(np.arange(len(own.ask)), row))
-    row, serve = _inside(link, own, np.ones(len(link.serves), np.bool_))
+    some = np.zeros(len(own.ask), np.bool_)
+    some[_behind(link, own, ~link.serves.flush)[0]] = True
+    own = own.where(some)
+    row, serve = _behind(link, own, np.ones(len(link.serves), np.bool_))
     yield own.ask[row], serve, own.last_ns[row]
 
 
-def _inside(link: Link, own: _Own, some: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _behind(link: Link, own: _Own, some: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Which of some serves of no place were all that the disk had to do behind the data of which
     writes, until these were complete."""
     row, serve = _meanwhile(

@@ -184,9 +184,14 @@ class Link:
         threads did what may be for them."""
         if not self.hop.within:
             return np.zeros(len(self.serves), np.bool_)
-        trace, pieces = self.lower.trace, self.lower.pieces
-        untold = (pieces.tid < 0) | by_the_unknown(trace, pieces)
-        return (untold | with_others_beside(trace, pieces))[self.serves.piece]
+        pieces = self.lower.pieces
+        untold = (pieces.tid < 0) | self.unknown | with_others_beside(self.lower.trace, pieces)
+        return untold[self.serves.piece]
+
+    @cached_property
+    def unknown(self) -> NDArray[np.bool_]:
+        """Which of the lower machine's pieces are of threads that nothing was known of."""
+        return by_the_unknown(self.lower.trace, self.lower.pieces)
 
     @cached_property
     def several(self) -> bool:

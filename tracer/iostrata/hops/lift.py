@@ -134,12 +134,13 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
         _hold(until_ns, asking[followed], until[followed])
     lifting.missing(asked.owner[_led_nowhere(asks, crossing)])
     lifting.missing(own.owner[UNTOLD[own.rank]])
-    for number, (link, ask, crosses) in enumerate(zip(links, asks, crossing, strict=True)):
+    alone = _by_one_alone(crossing, asked.owner, len(rows))
+    for link, ask, crosses, by_it in zip(links, asks, crossing, alone, strict=True):
         if len(way) < DEEPEST:
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
             _leave(found.spans, asking[mine], until_ns)
-        lifting.beside(link, window, _by_it_alone(crossing, number, asked.owner, len(rows)))
+        lifting.beside(link, window, by_it)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
 
@@ -176,17 +177,17 @@ def _in_parts(
     return asking, asked, asks
 
 
-def _by_it_alone(
-    crossing: Sequence[NDArray[np.bool_]], number: int, owner: Ints, count: int
+def _by_one_alone(
+    crossing: Sequence[NDArray[np.bool_]], owner: Ints, count: int
 ) -> NDArray[np.bool_]:
-    """Of each of so many pieces, whether it asked for anything by one link, and by no other.
+    """Of each link, which of so many pieces asked for anything by it, and by no other.
 
     ``owner``: of each ask, its piece.
     """
     by_each = np.zeros((len(crossing), count), np.bool_)
     for row, crosses in zip(by_each, crossing, strict=True):
         row[owner[crosses]] = True
-    found: NDArray[np.bool_] = by_each[number] & (by_each.sum(axis=0) == 1)
+    found: NDArray[np.bool_] = by_each & (by_each.sum(axis=0) == 1)
     return found
 
 

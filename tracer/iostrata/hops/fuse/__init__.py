@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from iostrata.columns import distinct
-from iostrata.hops.aside import by_the_unknown
 from iostrata.hops.fuse.asks import asks_of
 from iostrata.hops.fuse.crossing import crossing_of
 from iostrata.hops.fuse.serves import serves_of
@@ -45,15 +44,14 @@ class Fuse(Hop):
         return waiting_of(link, held)
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
-        trace, pieces = link.lower.trace, link.lower.pieces
         mounts = {*distinct(link.asks.group).tolist()}
-        for block in trace.facts.blocks.values():
+        for block in link.lower.trace.facts.blocks.values():
             if block.backing and mounts & {*block.lower_keys}:
                 what = "its file is on a file system in user space, which is not looked into for it"
                 yield NotObserved(f"below {block.name}", what, "device")
-        served = pieces.rows(link.serves.piece[link.pairs.serve])
-        several = np.count_nonzero(served.tid < 0)
-        unknown = np.count_nonzero(by_the_unknown(trace, served))
+        served = link.serves.piece[link.pairs.serve]
+        several = np.count_nonzero(link.lower.pieces.tid[served] < 0)
+        unknown = np.count_nonzero(link.unknown[served])
         for count, whose in ((several, "a thread that had several at once"),
                              (unknown, "one of which nothing was known yet")):  # fmt: skip
             if count:

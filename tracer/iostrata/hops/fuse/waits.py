@@ -7,8 +7,8 @@ import numpy as np
 
 from iostrata.columns import AsOf, at, columns_of
 from iostrata.hops.hop import Context, Held, Link
-from iostrata.layers import RANK
-from iostrata.stitch import SpanList, Spans, behind_cpus, sleeps_of
+from iostrata.hops.waits import waits_of
+from iostrata.stitch import SpanList, behind_cpus, sleeps_of
 
 
 def waiting_of(link: Link, held: Held) -> Context | None:
@@ -26,17 +26,14 @@ def waiting_of(link: Link, held: Held) -> Context | None:
     window = link.meanwhile(int(held.begin_ns.min()), int(taken.max()) + 1)
     sleeps = sleeps_of(window)
     last = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(tid, taken)
-    own = np.arange(len(sleeps))
     # One that was at another request when it could not run was late for that.
     answers = columns_of(link.lower.trace.points["fuse_request"], "tid")
     busy = np.concatenate([answers["time_ns"], takes["time_ns"]])
     who = np.concatenate([answers["tid"], takes["tid"]])
     before = at(busy, AsOf(who, busy).at_or_before(tid, taken - 1))
     last = np.where(before <= at(sleeps.runnable_ns, last), last, -1)
-    ranks = np.full(len(own), RANK["wakeup.runqueue"], np.int16)
-    waits = Spans(own, ranks, sleeps.runnable_ns, sleeps.on_ns, np.full(len(own), -1))
-    spans = SpanList()
-    begin = np.maximum(at(sleeps.runnable_ns, last), held.begin_ns[row])
-    until = np.minimum(at(sleeps.on_ns, last), held.end_ns[row])
+    waits, spans = waits_of(sleeps, "wakeup.runqueue"), SpanList()
+    begin = np.maximum(at(waits.begin_ns, last), held.begin_ns[row])
+    until = np.minimum(at(waits.end_ns, last), held.end_ns[row])
     spans.add(np.where(last >= 0, row, -1), "wakeup.runqueue", begin, until, last)
     return Context(spans.collect(), waits, behind_cpus(window, sleeps), window)

@@ -10,7 +10,7 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, overlapping, pair_key
 from iostrata.hops.hop import Context, Link
 from iostrata.hops.virtio.vcpus import vcpus_of
-from iostrata.hops.virtio.waits import waits_of
+from iostrata.hops.waits import waits_of
 from iostrata.layers import RANK, exit_name, is_idle
 from iostrata.stitch import (
     Behind,

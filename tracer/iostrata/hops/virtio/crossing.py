@@ -7,7 +7,7 @@ import numpy as np
 
 from iostrata.columns import Ints, at, columns_of, overlapping
 from iostrata.hops.hop import Context, Held, Link
-from iostrata.hops.virtio.waits import waits_of
+from iostrata.hops.waits import waits_of
 from iostrata.stitch import SpanList, Spans, behind_cpus, sleeps_of
 
 
