@@ -21,10 +21,10 @@ from iostrata.analysis.transfers import check_recorded, other_ops
 from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
 from iostrata.columns import Ints, compact, distinct, one_of
-from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, units_of_served
+from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, named_for_guests, units_of_served
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import Pieces, Units, direct_of, reads_of, units_of, windows
+from iostrata.stitch import Pieces, Transferred, Units, direct_of, reads_of, units_of, windows
 from iostrata.trace import Trace, inode_numbers, realtime_of
 from iostrata.trace.layout import THREAD_TARGET, THREAD_VMM, THREAD_WORKER
 
@@ -153,21 +153,37 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
 def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]:
     """Each machine with what read, or passed the page cache by.
 
-    Adds to ``left_out`` what is none of it, or did not end here, by reason; and what those who
-    serve others did for none of these, as on machines that did nothing for themselves if none did.
+    Where none did for itself, with what its virtual machine monitors did for guests that were not
+    recorded. Adds to ``left_out`` what is none of it, or did not end here, by reason; and what
+    those who serve others did for none of these, as on machines that did nothing for themselves if
+    none did.
     """
-    tops, others = [], []
-    for trace in graph.machines:
-        found = reads_of(trace) if op is Op.READ else direct_of(trace)
+    made = {trace: _transfers_of(trace, op) for trace in graph.machines}
+    if not any(len(found.units) for found in made.values()):
+        made |= _for_guests(graph, op)
+    own = {trace for trace, found in made.items() if len(found.units)}
+    tops = []
+    for trace, found in made.items():
         left_out.update(found.none)
-        node = graph.node(trace, found.pieces, "syscall", found.reads)
-        tops.append(_Found(node, found.units, found.pieces))
-        others.append(for_others(graph, trace, found.for_others))
-    own = [len(top.units) > 0 for top in tops]
-    some = [row for row, mine in enumerate(own) if mine or not any(own)]
-    for row in some:
-        left_out.update(others[row])
-    return [tops[row] for row in some]
+        if trace in own or not own:
+            left_out.update(for_others(graph, trace, found.for_others))
+            node = graph.node(trace, found.pieces, "syscall", found.reads)
+            tops.append(_Found(node, found.units, found.pieces))
+    return tops
+
+
+def _for_guests(graph: Graph, op: Op) -> dict[Trace, Transferred]:
+    """By machine, of those that no recorded guest asked anything of."""
+    asked = {link.lower.trace for link in graph.links if link.hop.way == "hypervisor"}
+    return {
+        trace: named_for_guests(_transfers_of(trace, op, guests=True))
+        for trace in graph.machines
+        if trace not in asked
+    }
+
+
+def _transfers_of(trace: Trace, op: Op, *, guests: bool = False) -> Transferred:
+    return reads_of(trace, guests=guests) if op is Op.READ else direct_of(trace, guests=guests)
 
 
 def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:

@@ -24,6 +24,7 @@ from iostrata.stitch import (
     are_direct,
     images_of,
     longest_read,
+    may_be_disk,
     method_of_write,
     pieces_of,
     submissions_of,
@@ -41,9 +42,6 @@ from iostrata.trace.layout import (
 
 _NONE, _NEVER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
 File = Callable[[Ints, Ints], Ints]
-ACCESS: Final = 3
-WRITE_ONLY: Final = 1
-"""Of f_flags (O_ACCMODE, O_WRONLY)."""
 ROOM_KEY: Final = np.iinfo(np.int64).min + 1
 """Of what makes room in a file and writes nothing."""
 ROOM_MARK: Final = np.int64(1 << 61)
@@ -131,13 +129,7 @@ def to_no_disk(lower: Trace, processes: Ints) -> int:
     """How much they wrote, or made durable, of files that are nobody's disk."""
     calls = _calls(lower, processes, reads=False, rooms=False)["open_flags"]
     requests = _requests(lower, processes, reads=False).open_flags
-    return int(np.count_nonzero(~_may_be_disk(np.concatenate([calls, requests]))))
-
-
-def _may_be_disk(open_flags: Ints) -> NDArray[np.bool_]:
-    """A disk is read, too: a console's log, or a program's, is opened to write to it alone."""
-    may_be: NDArray[np.bool_] = (open_flags & ACCESS) != WRITE_ONLY
-    return may_be
+    return int(np.count_nonzero(~may_be_disk(np.concatenate([calls, requests]))))
 
 
 def _reads(call: Ints) -> NDArray[np.bool_]:
@@ -160,7 +152,7 @@ def _calls(
     if reads:
         wanted |= _reads(call)
     if disks:
-        wanted &= _may_be_disk(calls["open_flags"])
+        wanted &= may_be_disk(calls["open_flags"])
     rows = np.flatnonzero(wanted & np.isin(calls["tgid"], processes) & (calls["result"] >= 0))
     return {name: column[rows] for name, column in calls.items()}
 
@@ -190,7 +182,7 @@ def _requests(lower: Trace, processes: Ints, reads: bool, disks: bool = False) -
     found = submissions_of(lower, reads)
     own = np.isin(found.tgid, processes)
     if disks:
-        own &= _may_be_disk(found.open_flags)
+        own &= may_be_disk(found.open_flags)
     return found.rows(np.flatnonzero(own & (found.end_ns >= 0) & (found.result >= 0)))
 
 

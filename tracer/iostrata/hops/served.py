@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from iostrata.hops.hop import Hop
 from iostrata.hops.processes import ROOM_KEY, some_of
 from iostrata.hops.registry import HOPS
-from iostrata.stitch import ENGINES, METHOD, Pieces, Units
+from iostrata.hops.virtio import Virtio
+from iostrata.stitch import ENGINES, METHOD, Pieces, Transferred, Units
 from iostrata.trace import Trace
 
 
@@ -40,8 +43,20 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
         inode=np.zeros(count, np.int64),
         offset_bytes=serves.offset_bytes,
         method=np.where(serves.flush, METHOD["flush"], written),
-        engine=np.full(count, len(ENGINES) + HOPS.index(hop)),
+        engine=np.full(count, engine_of(hop)),
         failed=np.zeros(count, np.bool_),
         since_ns=begin,
     )
     return units, pieces, rooms
+
+
+def named_for_guests(found: Transferred) -> Transferred:
+    """What virtual machine monitors read, or moved past the page cache, as their guests'."""
+    (hop,) = (hop for hop in HOPS if isinstance(hop, Virtio))
+    engine = np.full(len(found.units), engine_of(hop))
+    return replace(found, units=replace(found.units, engine=engine))
+
+
+def engine_of(hop: Hop) -> int:
+    """The number of what is done for others by a hop, behind those of a machine's own."""
+    return len(ENGINES) + HOPS.index(hop)

@@ -42,10 +42,12 @@ from iostrata.stitch.pages import FURTHER, OF_FILE, SERVED
 from iostrata.stitch.people import told
 from iostrata.stitch.reads import (
     OPEN_OF_DEVICE,
+    Transferred,
     Transfers,
     are_direct,
     direct_of,
     longest_read,
+    may_be_disk,
     read_outside,
     reads_of,
 )
@@ -84,10 +86,10 @@ __all__ = [
     "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked",
     "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "ImageRequests",
     "Images", "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests", "Sleeps", "SpanList",
-    "Spans", "Stitched", "Submissions", "Transfers", "Units", "Window", "are_direct", "behind_cpus",
-    "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key", "follow",
-    "fuse_calls_of", "images_of", "last_hit", "longest_read", "messages_of", "method_of_write",
-    "ninep_calls_of", "on_the_way", "pieces_of", "read_outside", "reads_of", "requests_of",
-    "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch", "submissions_of",
-    "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
+    "Spans", "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Window", "are_direct",
+    "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key",
+    "follow", "fuse_calls_of", "images_of", "last_hit", "longest_read", "may_be_disk",
+    "messages_of", "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of", "read_outside",
+    "reads_of", "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

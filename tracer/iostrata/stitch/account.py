@@ -83,6 +83,12 @@ def serving(trace: Trace) -> Ints:
     return distinct(threads["tgid"][threads["kind"] >= THREAD_VMM])
 
 
+def monitors(trace: Trace) -> Ints:
+    """The processes that run virtual machines."""
+    threads = columns_of(trace.points["thread"], "tgid", "kind")
+    return distinct(threads["tgid"][threads["kind"] == THREAD_VMM])
+
+
 def account(done: Operations) -> tuple[Units, Pieces, int]:
     """Operations as synchronous writes and their pieces, and how many are neither."""
     plain = np.flatnonzero((done.method == PLAIN) & ~done.failed & (done.size_bytes > 0))

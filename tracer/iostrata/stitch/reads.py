@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, columns_of, joined, one_of, pair_key
-from iostrata.stitch.account import serving
+from iostrata.stitch.account import monitors, serving
 from iostrata.stitch.calls import METHOD, Pieces, Reads, Units
 from iostrata.stitch.cut import cut_short
 from iostrata.stitch.pages import OF_FILE
@@ -42,6 +42,9 @@ OPEN_OF_DEVICE: Final = 0x40000000
 # What programs for this processor are told by their system's headers (asm/fcntl.h).
 O_DIRECT: Final = {"aarch64": 0o200000}
 O_DIRECT_ELSEWHERE: Final = 0o40000
+ACCESS: Final = 3
+WRITE_ONLY: Final = 1
+"""Of f_flags (O_ACCMODE, O_WRONLY)."""
 AT_THE_END: Final = "nothing left to read: the file's end"
 IN_A_BATCH: Final = "by libaio through the page cache, several with one call: not told apart"
 
@@ -91,29 +94,41 @@ class Transferred:
     for_others: Transfers
 
 
-def reads_of(trace: Trace) -> Transferred:
-    """Whatever read a file, or failed to."""
-    found, cut, others = _transfers(trace)
+def reads_of(trace: Trace, *, guests: bool = False) -> Transferred:
+    """Whatever read a file, or failed to; ``guests``: of the machine's guests, by their VMMs."""
+    found, cut, others = _transfers(trace, guests)
     found, others = found.where(found.read), others.where(others.read)
     batched = ~found.direct & found.batched
     none = Counter({IN_A_BATCH: int(np.count_nonzero(batched))})
     begun = transfers_begun_before(trace, lambda _, reads: reads)
-    none += _cut(trace, cut.begin_ns[cut.read], begun)
+    none += _cut(trace, cut.begin_ns[cut.read], begun, guests)
     return _transferred(trace, found.where(~batched), others, none)
 
 
-def direct_of(trace: Trace) -> Transferred:
-    """Whatever passed the page cache by (O_DIRECT), reading or writing."""
-    found, cut, others = _transfers(trace)
+def direct_of(trace: Trace, *, guests: bool = False) -> Transferred:
+    """Whatever passed the page cache by (O_DIRECT), reading or writing; ``guests``: as above."""
+    found, cut, others = _transfers(trace, guests)
     found, others = found.where(found.direct), others.where(others.direct)
     begun = transfers_begun_before(trace, lambda flags, _: are_direct(trace, flags))
-    return _transferred(trace, found, others, _cut(trace, cut.begin_ns[cut.direct], begun))
+    none = _cut(trace, cut.begin_ns[cut.direct], begun, guests)
+    return _transferred(trace, found, others, none)
 
 
-def _cut(trace: Trace, begin_ns: Ints, begun: Ints) -> Counter[str]:
+def may_be_disk(open_flags: Ints) -> NDArray[np.bool_]:
+    """A disk is read, too: a console's log, or a program's, is opened to write to it alone."""
+    may_be: NDArray[np.bool_] = (open_flags & ACCESS) != WRITE_ONLY
+    return may_be
+
+
+def _cut(trace: Trace, begin_ns: Ints, begun: Ints, guests: bool) -> Counter[str]:
     """How many calls and requests begin or end beyond the trace; ``begun``: requests' processes."""
-    own = np.count_nonzero(~one_of(begun, serving(trace)))
+    own = np.count_nonzero(_mine(trace, begun, guests))
     return cut_short(np.append(begin_ns, np.zeros(own, np.int64)))
+
+
+def _mine(trace: Trace, tgid: Ints, guests: bool) -> NDArray[np.bool_]:
+    """Which processes do it for the machine itself, or for its guests."""
+    return one_of(tgid, monitors(trace)) if guests else ~one_of(tgid, serving(trace))
 
 
 def _transferred(
@@ -158,13 +173,15 @@ def _transferred(
     return Transferred(units, pieces, reads, none, others)
 
 
-def _transfers(trace: Trace) -> tuple[Transfers, Transfers, Transfers]:
-    """Also what has one end only; and those of processes that serve others, which are not this
-    machine's."""
+def _transfers(trace: Trace, guests: bool) -> tuple[Transfers, Transfers, Transfers]:
+    """Also what has one end only; and what processes that serve others did for none of these."""
     found = Transfers(**joined([_of_calls(trace, "syscall"), _of_requests(trace)]))
-    cut, others = _of_calls(trace, "syscall_cut"), serving(trace)
-    own = ~one_of(found.tgid, others)
-    return found.where(own), cut.where(~one_of(cut.tgid, others)), found.where(~own)
+    cut = _of_calls(trace, "syscall_cut")
+    if guests:
+        found, cut = (one.where(may_be_disk(one.open_flags)) for one in (found, cut))
+    own = _mine(trace, found.tgid, guests)
+    others = found.where(~own & one_of(found.tgid, serving(trace)))
+    return found.where(own), cut.where(_mine(trace, cut.tgid, guests)), others
 
 
 def _of_calls(trace: Trace, point: str) -> Transfers:
