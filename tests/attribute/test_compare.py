@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from iostrata.attribute.compare import compare
 from iostrata.attribute.run import MIX_COLUMNS, Figure, Run, RunGroup, run_of
 from iostrata.model import Breakdown, ComparedGroup, Comparison, Layer, NotObserved, Quality
+from iostrata.report import comparison
 from tests.attribute.test_tail import LAYERS, breakdown
 
 PAIRS = 100
@@ -109,6 +110,17 @@ def steady(latency_ns: float, created: str = "") -> Run:
     key = (LAYERS[0].machine, LAYERS[0].name)
     group = RunGroup(100, total, total, total, {key: total}, nothing)
     return Run(LAYERS[:1], {"all": group}, {name: {} for name in MIX_COLUMNS}, Quality(), created)
+
+
+def test_an_interval_that_ends_nowhere_says_so() -> None:
+    """Of two runs that differ a thousandfold, as a percentile may that one write decides."""
+    named = comparison.Names(["a"], ["b"])
+    found = compare([steady(1e6), steady(1e6)], [steady(1e6), steady(1e9)])
+    assert found.groups[0].total.high_ns > 1e15
+    line = next(
+        line for line in comparison.plain(found, named).splitlines() if line.startswith("total")
+    )
+    assert "+499500   -1000     any" in line
 
 
 def test_one_run_a_side_is_never_judged() -> None:

@@ -5,7 +5,6 @@ cache, or whose disk, they were from."""
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.analysis.left_out import FOR_OTHERS
-from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.trace.layout import CALL_PREADV
@@ -211,8 +209,8 @@ def test_of_a_host_alone_they_are_its_guests(op: Op, own: int, tmp_path: Path) -
     assert found.writes.names["method"] == ("virtio:read_direct",)
     assert list(served(found)) == ["device"] * 6
     wanted = sum(truth["host/device.read"] for truth in guest.truth)
-    (mine,) = accounts(found).values()
-    assert sum(one["device.read"] for one in mine) == wanted
+    (accounted,) = accounts(found).values()
+    assert sum(one["device.read"] for one in accounted) == wanted
 
 
 def test_an_image_past_the_hosts_page_cache(tmp_path: Path) -> None:

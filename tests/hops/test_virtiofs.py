@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.attribute import summarise
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.trace.layout import THREAD_DAEMON
@@ -172,6 +173,10 @@ def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
     (crossing,) = found.quality.crossings
     assert (crossing.hop, crossing.asked, crossing.followed) == ("virtiofs", 41, 41)
     (mine,) = accounts(found).values()
+    words = {one.name: one.figures.mean_ns for one in summarise(found).overall.operators}
+    disk = sum(ns for one in mine for row, ns in one.items() if "device" in row)
+    # What the daemon does itself is its host's.
+    assert words["DAVG"] == pytest.approx(disk / len(mine))
     for account, truth in zip(mine, pair.truth(0), strict=True):
         # Only the clocks' relation splits the way there from the way back.
         for rows in (account, truth):

@@ -21,6 +21,10 @@ QUEUED: Final = frozenset(row.name for row in ROWS if row.queued)
 # Above them is the guest, below them what serves the host.
 HYPERVISOR: Final = "hypervisor"
 KERNEL: Final = frozenset({HYPERVISOR, "host OS"})
+# Of a daemon on the host, which has a guest's file system: its queue, and what it does itself.
+DAEMON: Final = frozenset({"fuse.queue", "fuse.daemon"})
+# Asked of whoever serves the guest's file system, and tied to nothing that the host did.
+UNTIED: Final = "ninep.call"
 GUEST: Final = "guest OS"
 DEVICE: Final = "device"
 UNFOLLOWED: Final = "unfollowed"
@@ -69,13 +73,19 @@ def operators(breakdown: Breakdown, writes: Ints, total_mean_ns: float) -> tuple
     hosts = {layer.machine for layer in layers if layer.segment == HYPERVISOR}
     if not hosts:
         return ()
-    kernel = [layer.segment in KERNEL for layer in layers]
-    unknown = [layer.row == UNFOLLOWED and layer.machine in hosts for layer in layers]
-    below = [
-        layer.segment not in KERNEL | {GUEST} and not other
-        for layer, other in zip(layers, unknown, strict=True)
+    kernel = [
+        layer.segment in KERNEL or (layer.row in DAEMON and layer.machine in hosts)
+        for layer in layers
     ]
-    queued = [layer.segment in KERNEL and layer.row in QUEUED for layer in layers]
+    unknown = [
+        layer.row == UNTIED or (layer.row == UNFOLLOWED and layer.machine in hosts)
+        for layer in layers
+    ]
+    below = [
+        not (mine or other) and layer.segment != GUEST
+        for layer, mine, other in zip(layers, kernel, unknown, strict=True)
+    ]
+    queued = [mine and layer.row in QUEUED for layer, mine in zip(layers, kernel, strict=True)]
 
     def total(name: str, some: Iterable[bool]) -> Sum:
         rows = np.flatnonzero(list(some))

@@ -19,6 +19,8 @@ FIGURE_WIDTH: Final = 8
 VERDICT_WIDTH: Final = 8
 COLUMNS: Final = ("A", "B", "change", "from", "to", "of A")
 INTERVAL: Final = ("from", "to")
+# Beyond so many times either side, an end of an interval says that it can be anything.
+ANY_RATIO: Final = 1_000.0
 SERVED: Final = "served from"
 SERVED_COLUMNS: Final = ("A", "B", "change", "A took", "B took")
 # The first to go is the first that a narrow terminal can do without.
@@ -126,6 +128,8 @@ def _cell(column: str, change: Change, unit: Unit) -> str:
     if column in values:
         return unit.text(values[column], FIGURE_WIDTH - 1)
     edges = {"change": change.change_ns, "from": change.low_ns, "to": change.high_ns}
+    if abs(edges[column]) > ANY_RATIO * max(change.a_ns, change.b_ns):
+        return "any"
     return _signed(unit.text(edges[column], FIGURE_WIDTH - 2))
 
 
