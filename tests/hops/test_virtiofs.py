@@ -23,6 +23,7 @@ MOUNTS, DISK = (device(0, 40), device(0, 41)), device(8, 0)
 APP, KWORKER, DAEMON = 200, 90, 600
 WRITE = 16
 FSYNC = 20
+GETATTR = 3
 PWRITEV2, FDATASYNC = 5, 7
 INTERRUPT, RUNQUEUE = 700, 1_100
 
@@ -65,7 +66,8 @@ class Pair:
         thread = replace(thread, floor="fuse.daemon")
         told = {"unique": self.uniques[which], "tgid": daemon}
         if self.tells:
-            self.host.emit("virtiofs_request", thread.now, daemon, opcode=WRITE, **told)
+            opcode = FSYNC if syncs else WRITE
+            self.host.emit("virtiofs_request", thread.now, daemon, opcode=opcode, **told)
         thread.cpu(3_000)
         if disk:
             thread.floor, thread._enter = "syscall", thread.now
@@ -117,15 +119,25 @@ class Pair:
         ]
 
 
-def in_rust(pair: Pair) -> Pair:
-    """A daemon that tells of no request: what it does around its calls is on the way."""
+def in_rust(pair: Pair, comm: bytes = b"virtiofsd") -> Pair:
+    """A daemon that tells of no request: what it does around its calls is on the way.
+
+    ``comm``: what its threads call themselves.
+    """
     pair.tells = False
+    threads = pair.host.builder._rows["thread"]
+    threads[:] = [row | {"comm": comm, "process": b"virtiofsd"} for row in threads]
     return pair
 
 
+@pytest.mark.parametrize("comm", [b"virtiofsd", b"vring_worker"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_daemon_that_tells_of_no_request_is_known_by_its_calls(tmp_path: Path, seed: int) -> None:
-    random, pair = Random(seed), in_rust(Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0))))
+def test_a_daemon_that_tells_of_no_request_is_known_by_its_calls(
+    comm: bytes, tmp_path: Path, seed: int
+) -> None:
+    """Without a pool of threads, one makes all of them, which has a name of its own."""
+    pair = Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
+    random, pair = Random(seed), in_rust(pair, comm)
     disks = [Request(scheduler=None, device=random.randint(9_000, 99_000)) for _ in range(40)]
     for number, disk in enumerate(disks):
         way, place = random.randint(20_000, 90_000), 8192 * (number % 5)
@@ -219,6 +231,31 @@ def test_what_its_host_took_of_its_cpus_its_daemon_does_not_tell(tmp_path: Path)
     assert line.endswith("in whatever row was at work then")
 
 
+@pytest.mark.parametrize("handed", [False, True])
+def test_a_daemon_that_has_no_cpu_to_take_a_request_up(handed: bool, tmp_path: Path) -> None:
+    """Nor may its control group have one. ``handed``: nor had the thread that hands it on."""
+    pair = Pair()
+    queue, number = 690, 4
+    if handed:
+        pair.host.emit("thread", 1, queue, tgid=DAEMON, subject_tid=queue, kind=THREAD_DAEMON,
+                       comm=b"virtiofsd")  # fmt: skip
+    for n in range(8):
+        send = pair.apps[0].now + 4_000
+        if n == number:
+            late = {"subject_tid": queue if handed else DAEMON}
+            pair.host.emit("sched_resume", send + 25_000, late["subject_tid"], off_ns=send - 3_000,
+                           wake_ns=send + 2_000, waker_tid=0, state=1, **late)  # fmt: skip
+            pair.host.emit("sched_throttled", send + 25_000, late["subject_tid"],
+                           throttled_ns=16_000, cgroup=0, own=0, **late)  # fmt: skip
+        pair.durable_write(0, 30_000, None)
+    (mine,) = accounts(pair.analysed(tmp_path)).values()
+    late_one = mine.pop(number)
+    assert all(one["host/virtiofs.there"] == 30_000 for one in mine)
+    assert late_one["host/throttle.cpu"] == 16_000
+    assert late_one["host/wakeup.runqueue"] == 7_000
+    assert late_one["host/virtiofs.there"] == 7_000
+
+
 @pytest.mark.parametrize("rust", [False, True])
 def test_a_daemon_that_is_started_again(rust: bool, tmp_path: Path) -> None:
     """Another process has the mount's requests from then on, and numbers them from the first."""
@@ -236,6 +273,24 @@ def test_a_daemon_that_is_started_again(rust: bool, tmp_path: Path) -> None:
     (mine,) = accounts(found).values()
     for account, truth in zip(mine, pair.truth(0), strict=True):
         assert account["host/device.data"] == truth["host/device.data"]
+
+
+def test_of_a_host_alone_what_only_asks_is_no_write(tmp_path: Path) -> None:
+    """Of each of the others the place is told by the daemon's own call."""
+    pair, disk = Pair(), Request(scheduler=None, device=40_000)
+    for number in range(6):
+        pair.durable_write(0, 30_000, disk, 8192 * number, syncs=number % 3 == 0)
+        for point in ("virtiofs_request", "virtiofs_reply"):
+            pair.apps[0].now += 5_000
+            pair.host.emit(point, pair.apps[0].now, DAEMON, opcode=GETATTR, unique=8,
+                           tgid=DAEMON)  # fmt: skip
+        pair.apps[0].now += 5_000
+    found = pair.analysed(tmp_path, "host")
+    methods = [found.writes.names["method"][code] for code in found.writes.codes["method"]]
+    assert methods == ["virtiofs:flush", "virtiofs:write", "virtiofs:write"] * 2
+    assert found.writes.size_bytes.tolist() == [0, 8192, 8192] * 2
+    assert found.writes.offset_bytes.tolist() == [0, 8192, 16384, 0, 32768, 40960]
+    assert set(found.writes.device_key.tolist()) == {DISK}
 
 
 def test_without_the_host_it_is_one_row(tmp_path: Path) -> None:

@@ -21,10 +21,9 @@ QUEUED: Final = frozenset(row.name for row in ROWS if row.queued)
 # Above them is the guest, below them what serves the host.
 HYPERVISOR: Final = "hypervisor"
 KERNEL: Final = frozenset({HYPERVISOR, "host OS"})
-# Of a daemon on the host, which has a guest's file system: its queue, and what it does itself.
-DAEMON: Final = frozenset({"fuse.queue", "fuse.daemon"})
+OF_HOST: Final = frozenset(row.name for row in ROWS if row.of_host)
 # Asked of whoever serves the guest's file system, and tied to nothing that the host did.
-UNTIED: Final = "ninep.call"
+FILE_SERVER: Final = "file server"
 GUEST: Final = "guest OS"
 DEVICE: Final = "device"
 UNFOLLOWED: Final = "unfollowed"
@@ -74,11 +73,11 @@ def operators(breakdown: Breakdown, writes: Ints, total_mean_ns: float) -> tuple
     if not hosts:
         return ()
     kernel = [
-        layer.segment in KERNEL or (layer.row in DAEMON and layer.machine in hosts)
+        layer.segment in KERNEL or (layer.row in OF_HOST and layer.machine in hosts)
         for layer in layers
     ]
     unknown = [
-        layer.row == UNTIED or (layer.row == UNFOLLOWED and layer.machine in hosts)
+        layer.segment == FILE_SERVER or (layer.row == UNFOLLOWED and layer.machine in hosts)
         for layer in layers
     ]
     below = [

@@ -367,6 +367,11 @@ class Hop(ABC):
         """The serves by the keys and places that an upper machine knows them by, if by any."""
         return serves
 
+    def written(self, lower: Trace) -> tuple[Serves, Pieces]:
+        """Those of the serves that wrote or made durable, each with its place, as far as it is
+        told."""
+        return self.serves(lower)
+
     def to_no_disk(self, lower: Trace) -> int:
         """How many writes and syncs a machine's servers made of files of their own."""
         return 0

@@ -57,12 +57,18 @@ def some_of(serves: Serves, pieces: Pieces, rows: Ints) -> tuple[Serves, Pieces]
 
 
 def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
-    """Those whose threads were recorded as of that kind, and have that name if one is given."""
+    """Those whose threads were recorded as of that kind, and have that name if one is given.
+
+    Their threads may have names of their own, and the first one need not be recorded.
+    """
     threads = trace.points["thread"]
     columns = columns_of(threads, "tgid", "kind")
     mine = columns["kind"] == kind
     if name:
-        mine &= threads["comm"] == name
+        named = threads["comm"] == name
+        if "process" in threads.fields:
+            named |= threads["process"] == name
+        mine &= named
     return distinct(columns["tgid"][mine])
 
 

@@ -18,7 +18,7 @@ from iostrata.trace import Trace
 def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
     """What the machine did for others by a hop, as the writes of one that has none of its own; how
     often it made room in a file, which is none."""
-    serves, pieces = hop.serves(trace)
+    serves, pieces = hop.written(trace)
     tables = hop.placed(serves, trace).shared & ~serves.shared
     wrote = np.flatnonzero(serves.key != ROOM_KEY)
     if not (count := len(wrote)):

@@ -57,7 +57,8 @@ class Row(Struct, frozen=True):
     (what a call to a machine that was not recorded took). ``points``: what its time is
     made of. ``grows``: when, and what to do. ``column``: of the benchmark's table.
     ``cause``: what a verdict calls it, together with others; empty: its segment.
-    ``queued``: on a host, what operators call queueing. ``contended``: others may have what it
+    ``of_host``: on a host, its own work as that of its segments. ``queued``: what operators call
+    queueing there. ``contended``: others may have what it
     waits for, and it is told who. ``reasoned``: it is told why it was.
     """
 
@@ -69,6 +70,7 @@ class Row(Struct, frozen=True):
     colour: str
     column: str
     cause: str = ""
+    of_host: bool = False
     queued: bool = False
     contended: bool = False
     reasoned: bool = False

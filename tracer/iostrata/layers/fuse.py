@@ -28,6 +28,7 @@ FUSE: Final = Declaration(
             "#b388ff",
             "queue",
             cause="the file system's daemon",
+            of_host=True,
             queued=True,
         ),
         Row(
@@ -40,6 +41,7 @@ FUSE: Final = Declaration(
             "requests at once, as nothing tells for which of them.",
             "#7c4dff",
             "host",
+            of_host=True,
         ),
         Row(
             "fuse.wait",

@@ -15,8 +15,8 @@ VIRTIOFS: Final = Declaration(
             "hypervisor",
             "guest's file system sent a request until a thread of virtiofsd took it up",
             ("fuse_request", "virtiofs_request"),
-            "the daemon's threads are all at others' requests, or have no CPU; or the guest's way "
-            "out is slow.",
+            "the daemon's threads are all at others' requests; or the guest's way out is slow. "
+            "While one that would take it up has no CPU, that is wakeup.runqueue or throttle.cpu.",
             "#aa00ff",
             "host",
         ),

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
 from iostrata.hops.virtiofs.asks import asks_by_place, asks_of
 from iostrata.hops.virtiofs.crossing import crossing_of
-from iostrata.hops.virtiofs.serves import serves_of, tells_requests
+from iostrata.hops.virtiofs.serves import serves_of, tells_requests, written_of
+from iostrata.hops.virtiofs.waits import waiting_of
 from iostrata.model import NotObserved
 from iostrata.stitch import DAEMON, Pieces, Spans
 from iostrata.trace import Trace
@@ -45,6 +46,9 @@ class Virtiofs(Hop):
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
 
+    def written(self, lower: Trace) -> tuple[Serves, Pieces]:
+        return written_of(lower)
+
     def translated(self, asks: Asks, upper: Trace, lower: Trace) -> Asks:
         return asks if tells_requests(lower) else asks_by_place(upper)
 
@@ -54,3 +58,6 @@ class Virtiofs(Hop):
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
+
+    def waiting(self, link: Link, held: Held) -> Context | None:
+        return waiting_of(link, held)

@@ -11,13 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, at, columns_of, pair_key
+from iostrata.columns import AsOf, at, columns_of, one_of, pair_key
+from iostrata.hops.fuse.serves import SYNCS
 from iostrata.hops.hop import Serves
-from iostrata.hops.processes import processes_of, served_by
-from iostrata.hops.virtiofs.asks import SYNC_KEY
+from iostrata.hops.processes import processes_of, served_by, some_of
+from iostrata.hops.virtiofs.asks import FUSE_WRITE, SYNC_KEY
 from iostrata.stitch import Pieces
 from iostrata.trace import Trace
-from iostrata.trace.layout import THREAD_DAEMON
+from iostrata.trace.layout import CALL_FDATASYNC, CALL_WRITE, THREAD_DAEMON
 
 DAEMON_NAME: Final = b"virtiofsd"
 
@@ -30,6 +31,38 @@ def tells_requests(lower: Trace) -> bool:
 def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
     """The daemon's requests; of one that does not tell of them, its calls."""
     return _by_requests(lower) if tells_requests(lower) else _by_calls(lower)
+
+
+def written_of(lower: Trace) -> tuple[Serves, Pieces]:
+    """Without what neither writes nor makes durable (it looks up, opens, asks for a status).
+
+    The place is that of the daemon's own call, and so is the device.
+    """
+    serves, pieces = serves_of(lower)
+    if not tells_requests(lower):
+        return serves, pieces
+    told = columns_of(lower.points["virtiofs_request"], "tid", "unique", "opcode")
+    key = pair_key(told["unique"], told["tid"])
+    row = AsOf(key, told["time_ns"]).at_or_before(pair_key(serves.key, pieces.tid), serves.begin_ns)
+    opcode = at(told["opcode"], row)
+    flush = one_of(opcode, SYNCS)
+    serves, pieces = some_of(
+        replace(serves, flush=flush), pieces, np.flatnonzero(flush | (opcode == FUSE_WRITE))
+    )
+    calls = columns_of(
+        lower.points["syscall"], "tid", "enter_ns", "dev", "offset_bytes", "result", "call"
+    )
+    made = np.flatnonzero((calls["call"] >= CALL_WRITE) & (calls["call"] <= CALL_FDATASYNC))
+    calls = {name: column[made] for name, column in calls.items()}
+    first = AsOf(calls["tid"], calls["enter_ns"]).at_or_after(pieces.tid, pieces.begin_ns)
+    first = np.where(at(calls["time_ns"], first) <= pieces.end_ns, first, -1)
+    place, size = (np.maximum(at(calls[name], first), 0) for name in ("offset_bytes", "result"))
+    serves = replace(
+        serves,
+        offset_bytes=np.where(serves.flush, 0, place),
+        size_bytes=np.where(serves.flush, 0, size),
+    )
+    return serves, replace(pieces, device_key=np.maximum(at(calls["dev"], first), 0))
 
 
 def _by_calls(lower: Trace) -> tuple[Serves, Pieces]:
