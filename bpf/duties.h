@@ -31,7 +31,8 @@
 	D(tgt, .kind = THREAD_DAEMON, .executable = "tgtd", .programs = { "librbd" })             \
 	D(rbd_nbd, .kind = THREAD_DAEMON, .executable = "rbd-nbd", .programs = { "librbd" })      \
 	D(qemu_nbd, .kind = THREAD_DAEMON, .executable = "qemu-nbd",                              \
-	  .programs = { "librbd", "aio_complete_kernel" })
+	  .programs = { "librbd", "aio_complete_kernel" })                                        \
+	D(storage_daemon, .kind = THREAD_DAEMON, .executable = "qemu-storage-daemon")
 
 #define DUTY_NUMBER(name, ...) DUTY_##name,
 enum duty_number {

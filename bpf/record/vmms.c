@@ -4,8 +4,8 @@
  * facts/vmms, and of those whose QEMU holds requests back itself in facts/throttled; `-` has no
  * name.  At the recording's beginning and at its end, as machines come and go.  What QEMU was told
  * later (QMP) is not there.  Nothing else of a command line is kept.  Beside them, what of theirs
- * is open: images, also of qemu-nbd, and disks that they have as their own (facts/passthrough); and
- * which CPUs their threads may run on (facts/affinity).
+ * is open: images, also of qemu-nbd and qemu-storage-daemon, and disks that they have as their own
+ * (facts/passthrough); and which CPUs their threads may run on (facts/affinity).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -150,7 +150,7 @@ int vmms_write(unsigned int asked, int directory_fd)
 	struct told told;
 	int error;
 
-	if (!(asked & (DUTY_BIT(vmm) | DUTY_BIT(qemu_nbd))))
+	if (!(asked & (DUTY_BIT(vmm) | DUTY_BIT(qemu_nbd) | DUTY_BIT(storage_daemon))))
 		return 0;
 	told.names = append(directory_fd, "facts/vmms");
 	told.throttled = append(directory_fd, "facts/throttled");
@@ -167,6 +167,8 @@ int vmms_write(unsigned int asked, int directory_fd)
 		error = duties_each(DUTY_vmm, tell, &told);
 	if (!error && asked & DUTY_BIT(qemu_nbd))
 		error = duties_each(DUTY_qemu_nbd, tell_images, &told);
+	if (!error && asked & DUTY_BIT(storage_daemon))
+		error = duties_each(DUTY_storage_daemon, tell_images, &told);
 	error = end(told.names, end(told.throttled, end(told.passthrough, error)));
 	error = end(told.images.formats, end(told.images.maps, end(told.affinity, error)));
 	return end(told.images.backed, error);

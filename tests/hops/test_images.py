@@ -14,12 +14,12 @@ from iostrata.analysis import analyse
 from iostrata.attribute import summarise
 from iostrata.hops.images import DISPUTED, NOWHERE, OWN, guests_offsets
 from iostrata.hops.translation import NO_KEY
-from iostrata.hops.virtio import Virtio
+from iostrata.hops.virtio import NO_VCPUS, Virtio
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.report import table
 from iostrata.trace import Extent, read_trace
-from iostrata.trace.layout import THREAD_VMM
+from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM
 from tests.builder import TraceBuilder
 from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, Chain, Costs
 from tests.images import HOST_DISK, Local
@@ -71,6 +71,26 @@ def test_many_at_once_to_a_raw_image(tmp_path: Path) -> None:
     breakdown = found(chain, tmp_path)
     (virtio,) = breakdown.quality.crossings
     assert (virtio.followed, virtio.asked) == (WRITES, WRITES)
+    mine = accounts(breakdown)
+    for writer in writers:
+        held = [account["host/device.data"] for account in mine[writer.tid]]
+        assert held == pytest.approx([true["host/device.data"] for true in writer.truth], abs=9)
+
+
+def test_a_daemon_has_the_disk_instead_of_the_monitor(tmp_path: Path) -> None:
+    """qemu-storage-daemon (vhost-user): whose virtual CPUs are the guest's, nothing tells."""
+    chain = Local()
+    writers = deep(chain)
+    rows = chain.host.builder._rows
+    rows["thread"][:] = [
+        row | {"kind": THREAD_DAEMON, "process": b"qemu-storage-da"} for row in rows["thread"]
+    ]
+    rows["kvm_exit"][:] = [row | {"tgid": 77} for row in rows["kvm_exit"]]
+    breakdown = found(chain, tmp_path)
+    (virtio,) = breakdown.quality.crossings
+    assert (virtio.followed, virtio.asked) == (WRITES, WRITES)
+    told = {gap.where for gap in breakdown.quality.not_observed}
+    assert f"{NO_VCPUS.where} on host" in told
     mine = accounts(breakdown)
     for writer in writers:
         held = [account["host/device.data"] for account in mine[writer.tid]]

@@ -36,7 +36,7 @@ def halts(link: Link) -> Iterator[str]:
     host = link.lower.trace
     count = busy_ns = awake = 0
     for exits in host.points["kvm_exit"].pieces("exit_ns", "tid", "tgid", "reason", "isa"):
-        idle = one_of(exits["tgid"], link.agents) & is_idle(exits["isa"], exits["reason"])
+        idle = one_of(exits["tgid"], link.monitors) & is_idle(exits["isa"], exits["reason"])
         if not idle.any():
             continue
         tid, begin_ns, end_ns = (exits[name][idle] for name in ("tid", "exit_ns", "time_ns"))
@@ -59,7 +59,7 @@ def stops(link: Link) -> Iterator[str]:
     host = link.lower.trace
     stopped_ns, frozen_ns = Counter[int](), Counter[int]()
     exits = host.points["kvm_exit"].pieces("tid", "tgid")
-    own = [distinct(some["tid"][one_of(some["tgid"], link.agents)]) for some in exits]
+    own = [distinct(some["tid"][one_of(some["tgid"], link.monitors)]) for some in exits]
     threads = distinct(np.concatenate([np.zeros(0, np.int64), *own]))
     for sleeps in host.points["sched_resume"].pieces("off_ns", "wake_ns", "state", "subject_tid"):
         lasted_ns, state = sleeps["wake_ns"] - sleeps["off_ns"], sleeps["state"]

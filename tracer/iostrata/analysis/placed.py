@@ -89,7 +89,7 @@ class Entries:
         last: dict[int, int] = {}
         for exits in link.lower.trace.points["kvm_exit"].pieces("cpu", "tid", "tgid", "vcpu"):
             told = exits["vcpu"] != UNKNOWN_VCPU
-            mine = np.flatnonzero(one_of(exits["tgid"], link.agents) & told)
+            mine = np.flatnonzero(one_of(exits["tgid"], link.monitors) & told)
             by_vcpu = mine[order_of(exits["vcpu"][mine])]
             cpu, vcpu = exits["cpu"][by_vcpu], exits["vcpu"][by_vcpu]
             moved = changes(cpu) | changes(vcpu)
@@ -159,7 +159,7 @@ class Placements:
         self._entries: Entries | None = None
         for link in links:
             entries = Entries(link)
-            vcpus = vcpus_of(link.upper, link.lower.trace, link.agents)
+            vcpus = vcpus_of(link.upper, link.lower.trace, link.monitors)
             if vcpus is not None and len(entries.cpu):
                 self._entries, self._vcpus = entries, vcpus
 

@@ -187,8 +187,7 @@ def _virtual(path: Path) -> Iterator[str]:
         for trace in (link.upper, link.lower.trace)
         if link.hop.way == "network" and link.upper is not link.lower.trace
     }
-    # What serves a file system beside the monitor is no virtual machine.
-    hosts = {link.upper.machine: link for link in path.links if link.hop.monitor}
+    hosts = {link.upper.machine: link for link in path.links if len(link.monitors)}
     hosted = {link.upper.machine for link in path.links if link.ways and link.ways.hosted}
     for member in path.members:
         for hop in path.graph.hops:

@@ -41,7 +41,7 @@ def _waited(link: Link) -> str:
     """How long all of the machine's virtual CPUs waited for one of the host's, by the host."""
     host = link.lower.trace
     exits = columns_of(host.points["kvm_exit"], "tid", "tgid")
-    threads = distinct(exits["tid"][one_of(exits["tgid"], link.agents)])
+    threads = distinct(exits["tid"][one_of(exits["tgid"], link.monitors)])
     sleeps = sleeps_of(whole(host))
     mine = one_of(sleeps.tid, threads)
     waited_ns = int((sleeps.on_ns - sleeps.runnable_ns)[mine].sum())

@@ -76,7 +76,7 @@ def unchecked(offers: Mapping[str, list[Offer]]) -> Alignment | None:
     """The most accurate source that says one thing only, as nothing can tell which is right."""
     for name, found in offers.items():
         if len(found) == 1:
-            return Alignment(found[0].line, found[0].bound_ns, name)
+            return Alignment(found[0].line, found[0].bound_ns, name, pid=found[0].pid)
     return None
 
 
@@ -100,12 +100,12 @@ def within(source: str, offer: Offer, causality: Causality) -> Alignment | None:
     )
     proven = causality.proven(offer.line, offer.bound_ns)
     if proven is None:
-        return Alignment(offer.line, offer.bound_ns, source, rivals=rivals)
+        return Alignment(offer.line, offer.bound_ns, source, rivals=rivals, pid=offer.pid)
     line = proven.corridor.clip(offer.line)
     moved_ns = distance_ns(offer, line, proven)
     low, high = proven.corridor.reach(line)
     bound_ns = min(offer.bound_ns + moved_ns, proven.bound_ns(line))
-    return Alignment(line, bound_ns, source, low, high, proven.pairs, rivals=rivals)
+    return Alignment(line, bound_ns, source, low, high, proven.pairs, rivals=rivals, pid=offer.pid)
 
 
 def distance_ns(offer: Offer, line: Line, causality: Causality) -> int:

@@ -20,7 +20,8 @@ class Alignment:
     it, relative to the line and at its widest; None where there are no pairs,
     so that nothing checks the source. ``pairs``: asks and serves that it rests on.
     ``contradiction``: what cannot be true, in one line, or None. ``rivals``: lines that
-    nothing tells from this one.
+    nothing tells from this one. ``pid``: the lower machine's process that the upper one is, if the
+    source tells, or 0.
     """
 
     line: Line
@@ -31,6 +32,7 @@ class Alignment:
     pairs: int = 0
     contradiction: str | None = None
     rivals: tuple[Line, ...] = ()
+    pid: int = 0
 
     @property
     def slack(self) -> tuple[int, int]:

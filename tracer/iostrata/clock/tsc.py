@@ -90,7 +90,7 @@ def offer_of_machine(vcpus: Sequence[TscOffset], guest: Samples, host: Samples) 
     images = ends + np.rint(ahead + drift * ends).astype(np.int64)
     line = Line.through(ends + start_host, images + start_guest)
     bound_ns = int(np.ceil(off_ns + spread)) + guest.bound_ns + host.bound_ns
-    return Offer(line, bound_ns, sure=False)
+    return Offer(line, bound_ns, sure=False, pid=vcpus[0].pid)
 
 
 def counts_of_guest(tsc: Ints, vcpu: TscOffset, offset: int, start: int) -> np.ndarray:

@@ -35,6 +35,7 @@ from iostrata.stitch import (
     Reads,
     Spans,
     Window,
+    monitors,
 )
 from iostrata.trace import Trace
 
@@ -178,6 +179,18 @@ class Link:
         return np.where(at(self.asks.begin_ns, found) == asked.begin_ns, found, -1)
 
     @cached_property
+    def monitors(self) -> Ints:
+        """The process that is the upper machine, a guest: it served, or the clocks tell, or there
+        is no other; empty: which it is, is not known."""
+        known = monitors(self.lower.trace)
+        if self.hop.way != "hypervisor":
+            return known[:0]
+        for some in (self.agents, np.array([0 if self.clock.rivals else self.clock.pid])):
+            if len(found := np.intersect1d(known, some)):
+                return found
+        return known if len(known) == 1 else known[:0]
+
+    @cached_property
     def aside(self) -> NDArray[np.bool_]:
         """Of which of the serves it is not told what a machine's own daemon did for them: it
         was by a thread that had several at once, or one that nothing was known of, or its other
@@ -318,8 +331,7 @@ class Hop(ABC):
     lower machine, which sees nothing of it then. ``overlaps``: all that is served is among what
     another hop has served. ``unkeyed``: keys tell who may serve whom, but no serve's is its own: an
     ask is served by whatever its group served last. ``moves``: what serves a group of asks may be
-    another group of serves for a while. ``monitor``: what serves is the virtual machine itself, as
-    its host has it. ``names``: what two
+    another group of serves for a while. ``names``: what two
     machines may have in common of a group, which is a connection's number, the surest first;
     ``least``: what they have in common of it where they have none of these.
     ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
@@ -339,7 +351,6 @@ class Hop(ABC):
     least: Name = staticmethod(nothing)
     unkeyed = False
     moves = False
-    monitor = False
     asker = ""
     way = "network"
     leaf = "beyond"

@@ -11,6 +11,7 @@ from typing import Final
 WORKLOAD: Final = "workload"
 SERVING: Final = (
     "vmm", "nfsd", "virtiofs", "nbd", "osd", "nvmet", "target", "tgt", "rbd_nbd", "qemu_nbd",
+    "storage_daemon",
 )  # fmt: skip
 """What is done for other machines."""
 ALL: Final = (WORKLOAD, *SERVING)

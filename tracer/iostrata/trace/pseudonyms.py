@@ -20,7 +20,7 @@ KERNEL_THREAD: Final = re.compile(
     rb"jbd2/(?:[shv]d[a-z]+|nvme\d+n\d+p?|dm-|md|loop)\d*-\d+|iou-(?:sqp|wrk)-\d+"
 )
 # Programs that serve others: a hop knows them by name.
-SERVERS: Final = frozenset({b"nbd-server", b"qemu-nbd", b"tgtd", b"virtiofsd"})
+SERVERS: Final = frozenset({b"nbd-server", b"qemu-nbd", b"qemu-storage-da", b"tgtd", b"virtiofsd"})
 
 # Of cgroups, what says whose container or machine it is, around the name (``cgroups.py``).
 _HEX_ID: Final = re.compile(rb"[0-9a-f]{64}")

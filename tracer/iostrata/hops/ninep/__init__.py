@@ -32,7 +32,6 @@ class Ninep(Hop):
 
     name = "ninep"
     loops = False
-    monitor = True
     overlaps = True
     names = (number_of,)
     way = "hypervisor"

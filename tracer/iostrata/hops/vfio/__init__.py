@@ -26,7 +26,6 @@ class Vfio(Hop):
 
     name = "vfio"
     loops = False
-    monitor = True
     exclusive = True
     unkeyed = True
     way = "hypervisor"
@@ -49,5 +48,5 @@ class Vfio(Hop):
         for disk in map(link.upper.facts.device_name, reached):
             what = f"{link.upper.machine} asks it by itself (VFIO): its interrupts only are seen"
             yield NotObserved(f"requests of {disk}", what, "vfio.device")
-        if vcpus_of(link.upper, link.lower.trace, link.agents) is None:
+        if vcpus_of(link.upper, link.lower.trace, link.monitors) is None:
             yield NO_VCPUS

@@ -14,18 +14,17 @@ from iostrata.columns import Ints
 from iostrata.hops.around import completed, renamed
 from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.images import over_others, placed_by, unplaced
-from iostrata.hops.processes import processes_of, to_no_disk
+from iostrata.hops.processes import to_no_disk
 from iostrata.hops.virtio.asks import asks_of
 from iostrata.hops.virtio.context import context_of
 from iostrata.hops.virtio.crossing import crossing_of, waiting_of
 from iostrata.hops.virtio.disks import disks_of
 from iostrata.hops.virtio.library import read_by_library, reads_by_library
-from iostrata.hops.virtio.serves import reads_of, serves_of
+from iostrata.hops.virtio.serves import reads_of, servers_of, serves_of
 from iostrata.hops.virtio.vcpus import NO_VCPUS, UNKNOWN_VCPU, vcpus_of
 from iostrata.model import NotObserved
 from iostrata.stitch import Pieces, Reads, Spans, Window
 from iostrata.trace import Trace
-from iostrata.trace.layout import THREAD_VMM
 
 __all__ = ["NO_VCPUS", "UNKNOWN_VCPU", "Virtio", "context_of", "vcpus_of"]
 
@@ -36,7 +35,6 @@ class Virtio(Hop):
     name = "virtio"
     loops = False
     moves = True
-    monitor = True
     exclusive = True
     skips = True
     asker = "guest"
@@ -52,7 +50,7 @@ class Virtio(Hop):
         return serves_of(lower, self.reads)
 
     def to_no_disk(self, lower: Trace) -> int:
-        return to_no_disk(lower, processes_of(lower, THREAD_VMM))
+        return to_no_disk(lower, servers_of(lower))
 
     def read(self, link: Link) -> Reads:
         return reads_of(link.lower.trace)
@@ -69,7 +67,7 @@ class Virtio(Hop):
             yield NotObserved("librbd", f"{what} is not followed", "device.read")
 
     def completed(self, link: Link) -> Pairs:
-        return completed(link, processes_of(link.lower.trace, THREAD_VMM))
+        return completed(link, servers_of(link.lower.trace))
 
     def renamed(self, link: Link, pieces: Ints, spans: Spans, own: int) -> Spans:
         return renamed(link, pieces, spans, own)
@@ -87,13 +85,13 @@ class Virtio(Hop):
         return disks_of(upper)
 
     def untied(self, lower: Trace) -> str:
-        if not len(processes_of(lower, THREAD_VMM)):
+        if not len(servers_of(lower)):
             return ""
         by_library = "what a guest reads of a disk that its QEMU has by librbd is not followed"
         return unplaced(lower, "a guest") or (by_library if reads_by_library(lower) else "")
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
-        if vcpus_of(link.upper, link.lower.trace, link.agents) is None:
+        if vcpus_of(link.upper, link.lower.trace, link.monitors) is None:
             yield NO_VCPUS
 
     def limits(self, link: Link) -> Iterator[NotObserved]:

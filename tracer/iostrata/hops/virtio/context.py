@@ -31,12 +31,12 @@ def context_of(link: Link, window: Window) -> Context | None:
     """The virtual CPUs that the pieces ran on: out of guest mode, or without a CPU."""
     begin, end = link.clock.to_lower(np.array([window.begin_ns, window.end_ns])).tolist()
     host = link.meanwhile(begin, end)
-    spans, vcpus = SpanList(), vcpus_of(link.upper, link.lower.trace, link.agents)
+    spans, vcpus = SpanList(), vcpus_of(link.upper, link.lower.trace, link.monitors)
     if vcpus is None:
         return None
     cpus = _vcpus_of(window, vcpus)
     exits = host.columns("kvm_exit", "exit_ns", "tid", "tgid", "vcpu", "reason", "isa")
-    mine = np.isin(exits["tgid"], link.agents)
+    mine = np.isin(exits["tgid"], link.monitors)
     some = np.flatnonzero(mine & ~is_idle(exits["isa"], exits["reason"]))
     left = {name: column[some] for name, column in exits.items()}
     vcpu_of = AsOf(exits["tid"], exits["time_ns"])

@@ -43,7 +43,7 @@ def _injected(link: Link, after: Ints, before: Ints) -> Ints:
     begin, end = link.clock.to_lower(np.array([after.min(), before.max()])).tolist()
     # One more on each side: the way to the other clock and back is rounded.
     events = link.meanwhile(begin - 1, end + 1).columns("kvm_msi", "tgid")
-    known = np.isin(events["tgid"], np.append(link.agents, 0))
+    known = np.isin(events["tgid"], np.concatenate([link.agents, link.monitors, [0]]))
     asked = np.sort(link.clock.to_upper(events["time_ns"][known]))
     found = np.searchsorted(asked, after, side="left")
     time = at(asked, np.where(found < len(asked), found, -1))

@@ -23,20 +23,22 @@ NO_VCPUS: Final = NotObserved(
 )
 
 
-def vcpus_of(guest: Trace, host: Trace, agents: Ints) -> Ints | None:
+def vcpus_of(guest: Trace, host: Trace, monitors: Ints) -> Ints | None:
     """The virtual CPU of each of the guest's CPUs, -1: it has none; None: that is not known.
 
-    ``agents``: the guest's VMM. A guest that did not record its APIC ids has the same
+    ``monitors``: the guest's VMM. A guest that did not record its APIC ids has the same
     numbers if there is no gap in the virtual CPUs'.
     """
     exits = host.points["kvm_exit"]
-    seen = distinct(integers(exits["vcpu"])[np.isin(integers(exits["tgid"]), agents)])
+    seen = distinct(integers(exits["vcpu"])[np.isin(integers(exits["tgid"]), monitors)])
     if UNKNOWN_VCPU in seen:
         return None
     if ids := guest.facts.apic_ids:
         found = np.full(max(ids) + 1, -1, np.int64)
         found[list(ids)] = list(ids.values())
         return found
-    told = [each.vcpu for each in host.facts.tsc if each.pid in agents]
+    told = [each.vcpu for each in host.facts.tsc if each.pid in monitors]
     numbers = np.union1d(seen, np.array(told, np.int64))
+    if not len(numbers):
+        return None
     return numbers if np.array_equal(numbers, np.arange(len(numbers))) else None

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
+from iostrata.hops.virtio import NO_VCPUS, context_of, vcpus_of
 from iostrata.hops.virtiofs.asks import asks_by_place, asks_of
 from iostrata.hops.virtiofs.crossing import crossing_of
 from iostrata.hops.virtiofs.serves import serves_of, tells_requests, written_of
 from iostrata.hops.virtiofs.waits import waiting_of
 from iostrata.model import NotObserved
-from iostrata.stitch import DAEMON, Pieces, Spans
+from iostrata.stitch import DAEMON, Pieces, Spans, Window
 from iostrata.trace import Trace
 
 NO_FUNCTIONS: Final = NotObserved(
@@ -55,9 +56,14 @@ class Virtiofs(Hop):
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         if not tells_requests(link.lower.trace):
             yield NO_FUNCTIONS
+        if vcpus_of(link.upper, link.lower.trace, link.monitors) is None:
+            yield NO_VCPUS
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
 
     def waiting(self, link: Link, held: Held) -> Context | None:
         return waiting_of(link, held)
+
+    def context(self, link: Link, window: Window) -> Context | None:
+        return context_of(link, window)
