@@ -46,12 +46,15 @@ def lines(summary: Summary, width: int) -> Iterator[Text]:
     columns = _fit(width)
     room = width - sum(column.width for column in columns)
     shown = summary.groups[:MOST]
-    names = max(*(len(group.name) for group in shown), len(_title(summary, unit)))
+    title, count = _title(summary, unit), f"{summary.op.word}s"
+    # What is counted may be a longer word than its column has room for.
+    least = len(title) + max(len(count) + 1 - columns[0].width, 0)
+    names = max(*(len(group.name) for group in shown), least)
     rows = room - ROW_WIDTH >= min(names, ENOUGH)
     names = min(names, room - (ROW_WIDTH if rows else 0))
-    count = f"{summary.op.word}s"
-    head = "".join(f"{column.title or count:>{column.width}}" for column in columns)
-    yield Text(f"{_title(summary, unit):<{names}}{head}{'  most in' if rows else ''}", style="dim")
+    head = f"{title:<{names + columns[0].width - len(count)}}{count}"
+    head += "".join(f"{column.title:>{column.width}}" for column in columns[1:])
+    yield Text(f"{head}{'  most in' if rows else ''}", style="dim")
     shorten = tail_of if summary.grouped_by in PATHS else cut
     for group in shown:
         text = Text(f"{shorten(group.name, names):<{names}}")
