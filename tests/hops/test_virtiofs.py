@@ -41,7 +41,7 @@ class Pair:
         for n in range(2):
             self.host.target(DAEMON + 10 * n, comm=b"virtiofsd", kind=THREAD_DAEMON)
         self.uniques = [100, 100]
-        self.tells, self.again = True, 0
+        self.tells, self.again = [True, True], 0
 
     def durable_write(
         self,
@@ -65,7 +65,7 @@ class Pair:
         thread = Writer(self.host, daemon + which - on, DISK, send + way, kind=THREAD_DAEMON)
         thread = replace(thread, floor="fuse.daemon")
         told = {"unique": self.uniques[which], "tgid": daemon}
-        if self.tells:
+        if self.tells[on]:
             opcode = FSYNC if syncs else WRITE
             self.host.emit("virtiofs_request", thread.now, daemon, opcode=opcode, **told)
         thread.cpu(3_000)
@@ -81,7 +81,7 @@ class Pair:
                            call=FDATASYNC if syncs else PWRITEV2)  # fmt: skip
             thread.floor = "fuse.daemon"
         thread.cpu(2_000)
-        if self.tells:
+        if self.tells[on]:
             self.host.emit("virtiofs_reply", thread.now, daemon, opcode=0, **told)
         end = thread.now + way
         self.guest.emit("fuse_request", end, KWORKER, unique=told["unique"], send_ns=send,
@@ -124,7 +124,7 @@ def in_rust(pair: Pair, comm: bytes = b"virtiofsd") -> Pair:
 
     ``comm``: what its threads call themselves.
     """
-    pair.tells = False
+    pair.tells = [False, False]
     threads = pair.host.builder._rows["thread"]
     threads[:] = [row | {"comm": comm, "process": b"virtiofsd"} for row in threads]
     return pair
@@ -152,6 +152,25 @@ def test_a_daemon_that_tells_of_no_request_is_known_by_its_calls(
             ways = ("host/virtiofs.there", "host/virtiofs.back", "host/fuse.daemon")
             rows["way"] = sum(rows.pop(row, 0) for row in ways)
         assert account == truth
+
+
+def test_beside_a_daemon_that_tells_one_that_does_not(tmp_path: Path) -> None:
+    """Each guest's file system has the one that it asks."""
+    pair = Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
+    pair.tells = [True, False]
+    random = Random(8)
+    for number in range(40):
+        disk = Request(scheduler=None, device=random.randint(9_000, 99_000))
+        which = number % 2
+        pair.apps[which].now = max(app.now for app in pair.apps) + random.randint(1, 9_000)
+        pair.durable_write(which, random.randint(20_000, 90_000), disk, 8192 * (number // 2))
+    found = pair.analysed(tmp_path)
+    crossings = [(one.hop, one.asked, one.followed) for one in found.quality.crossings]
+    assert crossings == [("virtiofs", 20, 20)] * 2
+    mine = accounts(found)
+    for which, app in enumerate(pair.apps):
+        for account, truth in zip(mine[app.tid], pair.truth(which), strict=True):
+            assert account["host/device.data"] == truth["host/device.data"]
 
 
 def test_one_place_of_two_files_at_once_is_nobodys(tmp_path: Path) -> None:
@@ -260,7 +279,7 @@ def test_a_daemon_that_has_no_cpu_to_take_a_request_up(handed: bool, tmp_path: P
 def test_a_daemon_that_is_started_again(rust: bool, tmp_path: Path) -> None:
     """Another process has the mount's requests from then on, and numbers them from the first."""
     random, pair = Random(4), Pair((clock(5_000_000, 0), clock(86_400_000_000_000, 0)))
-    pair.tells = not rust
+    pair.tells = [not rust, not rust]
     pair.host.target(DAEMON + 10, comm=b"virtiofsd", kind=THREAD_DAEMON)
     for number in range(40):
         if number == 25:

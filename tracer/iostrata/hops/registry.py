@@ -18,9 +18,9 @@ from iostrata.hops.rbd_nbd import RbdNbd
 from iostrata.hops.tgt import Tgt
 from iostrata.hops.vfio import Vfio
 from iostrata.hops.virtio import Virtio
-from iostrata.hops.virtiofs import Virtiofs
+from iostrata.hops.virtiofs import Virtiofs, VirtiofsCalls
 
 HOPS: Final[tuple[Hop, ...]] = (
     Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs(), Ninep(), Ceph(), Vfio(),
-    Tgt(), QemuNbd(), RbdNbd(),
+    Tgt(), QemuNbd(), RbdNbd(), VirtiofsCalls(),
 )  # fmt: skip

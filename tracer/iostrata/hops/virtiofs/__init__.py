@@ -16,7 +16,7 @@ from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
 from iostrata.hops.virtio import NO_VCPUS, context_of, vcpus_of
 from iostrata.hops.virtiofs.asks import asks_by_place, asks_of
 from iostrata.hops.virtiofs.crossing import crossing_of
-from iostrata.hops.virtiofs.serves import serves_of, tells_requests, written_of
+from iostrata.hops.virtiofs.serves import serves_by_calls, serves_by_requests, written_of
 from iostrata.hops.virtiofs.waits import waiting_of
 from iostrata.model import NotObserved
 from iostrata.stitch import DAEMON, Pieces, Spans, Window
@@ -45,17 +45,12 @@ class Virtiofs(Hop):
         return asks_of(upper)
 
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
-        return serves_of(lower)
+        return serves_by_requests(lower)
 
     def written(self, lower: Trace) -> tuple[Serves, Pieces]:
         return written_of(lower)
 
-    def translated(self, asks: Asks, upper: Trace, lower: Trace) -> Asks:
-        return asks if tells_requests(lower) else asks_by_place(upper)
-
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
-        if not tells_requests(link.lower.trace):
-            yield NO_FUNCTIONS
         if vcpus_of(link.upper, link.lower.trace, link.monitors) is None:
             yield NO_VCPUS
 
@@ -67,3 +62,20 @@ class Virtiofs(Hop):
 
     def context(self, link: Link, window: Window) -> Context | None:
         return context_of(link, window)
+
+
+class VirtiofsCalls(Virtiofs):
+    """The same of a virtiofsd that tells of no request: its calls are known."""
+
+    def asks(self, upper: Trace) -> Asks:
+        return asks_by_place(upper)
+
+    def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
+        return serves_by_calls(lower)
+
+    def written(self, lower: Trace) -> tuple[Serves, Pieces]:
+        return self.serves(lower)
+
+    def not_observed(self, link: Link) -> Iterator[NotObserved]:
+        yield NO_FUNCTIONS
+        yield from super().not_observed(link)

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, at, columns_of, one_of, pair_key
+from iostrata.columns import AsOf, at, columns_of, distinct, one_of, pair_key
 from iostrata.hops.fuse.serves import SYNCS
 from iostrata.hops.hop import Serves
 from iostrata.hops.processes import processes_of, served_by, some_of
@@ -23,24 +23,12 @@ from iostrata.trace.layout import CALL_FDATASYNC, CALL_WRITE, THREAD_DAEMON
 DAEMON_NAME: Final = b"virtiofsd"
 
 
-def tells_requests(lower: Trace) -> bool:
-    """Whether the daemon's own functions could be looked at."""
-    return len(lower.points["virtiofs_request"]) > 0
-
-
-def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
-    """The daemon's requests; of one that does not tell of them, its calls."""
-    return _by_requests(lower) if tells_requests(lower) else _by_calls(lower)
-
-
 def written_of(lower: Trace) -> tuple[Serves, Pieces]:
     """Without what neither writes nor makes durable (it looks up, opens, asks for a status).
 
     The place is that of the daemon's own call, and so is the device.
     """
-    serves, pieces = serves_of(lower)
-    if not tells_requests(lower):
-        return serves, pieces
+    serves, pieces = serves_by_requests(lower)
     told = columns_of(lower.points["virtiofs_request"], "tid", "unique", "opcode")
     key = pair_key(told["unique"], told["tid"])
     row = AsOf(key, told["time_ns"]).at_or_before(pair_key(serves.key, pieces.tid), serves.begin_ns)
@@ -65,14 +53,17 @@ def written_of(lower: Trace) -> tuple[Serves, Pieces]:
     return serves, replace(pieces, device_key=np.maximum(at(calls["dev"], first), 0))
 
 
-def _by_calls(lower: Trace) -> tuple[Serves, Pieces]:
-    """One of each request that writes or makes durable, by the place in whatever file."""
-    serves, pieces = served_by(lower, processes_of(lower, THREAD_DAEMON, DAEMON_NAME))
+def serves_by_calls(lower: Trace) -> tuple[Serves, Pieces]:
+    """Of daemons that tell of no request: each call that writes or makes durable, by the place in
+    whatever file."""
+    telling = distinct(columns_of(lower.points["virtiofs_request"], "tgid")["tgid"])
+    silent = np.setdiff1d(processes_of(lower, THREAD_DAEMON, DAEMON_NAME), telling)
+    serves, pieces = served_by(lower, silent)
     key, never = np.where(serves.flush, SYNC_KEY, serves.key), np.zeros(len(serves), np.bool_)
     return replace(serves, key=key, group=serves.agent, shared=never), pieces
 
 
-def _by_requests(lower: Trace) -> tuple[Serves, Pieces]:
+def serves_by_requests(lower: Trace) -> tuple[Serves, Pieces]:
     """A piece is a thread's time with a request: it answers one before it takes the next up."""
     begun = columns_of(lower.points["virtiofs_request"], "tid", "tgid", "unique")
     ended = columns_of(lower.points["virtiofs_reply"], "tid", "tgid", "unique")

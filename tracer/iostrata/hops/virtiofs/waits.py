@@ -18,8 +18,12 @@ def waiting_of(link: Link, held: Held) -> Context | None:
     begun, ended = (columns_of(points[f"virtiofs_{name}"], "tid") for name in ("request", "reply"))
     threads = columns_of(points["thread"], "subject_tid", "tgid")
     daemon = np.isin(threads["tgid"], link.agents)
-    queue = np.setdiff1d(threads["subject_tid"][daemon], begun["tid"])
-    who = np.concatenate([begun["tid"], ended["tid"]])
-    busy = np.concatenate([begun["time_ns"], ended["time_ns"]])
+    queue = np.setdiff1d(threads["subject_tid"][daemon], np.append(begun["tid"], pieces.tid))
+    # Of a daemon that tells of no request, its calls are.
+    own = np.setdiff1d(pieces.tid, begun["tid"])
+    calls = columns_of(points["syscall"], "tid")
+    calls = {name: column[np.isin(calls["tid"], own)] for name, column in calls.items()}
+    who = np.concatenate([begun["tid"], ended["tid"], calls["tid"]])
+    busy = np.concatenate([begun["time_ns"], ended["time_ns"], calls["time_ns"]])
     take = (row, pieces.tid[piece], pieces.begin_ns[piece])
     return taken_late(link, held, take, (who, busy), queue)
