@@ -239,6 +239,16 @@ def test_a_disk_beside_a_raw_one(tmp_path: Path) -> None:
     assert "nothing that host saw is known to be what vdc was asked; it is not followed" in printed
 
 
+def test_a_loop_device_is_no_disk_of_the_monitors(tmp_path: Path) -> None:
+    """Its file may be the host's as well, by 9p: the monitor writes to the same places of that."""
+    chain = Local()
+    chain.guest.builder.block(SECOND_DISK, "loop1", backing="/mnt/share/image", backing_inode=9)
+    deep(chain, SECOND_DISK)
+    breakdown = found(chain, tmp_path)
+    assert breakdown.quality.crossings == ()
+    assert not any(row.layer.segment == "hypervisor" for row in summarise(breakdown).overall.rows)
+
+
 @pytest.mark.parametrize("part", [0.3, 0.8])
 def test_a_snapshot_while_it_is_recorded(part: float, tmp_path: Path) -> None:
     """From then on the guest's writes are in another file, which has them elsewhere."""

@@ -52,6 +52,8 @@ NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
 SYNCS: Final = (*next(row.points for row in ROWS if row.name == "fs"), "nfs_call")
 MINOR_BITS: Final = 20
 LOOP_MAJOR: Final = 7
+ELSEWHERE: Final = frozenset({"9p", "ceph", "cifs", "fuse", "fuseblk", "nfs", "nfs4", "virtiofs"})
+"""File systems that are on no disk of their machine's."""
 KERNEL_ERRORS: Final = range(-4095, 0)
 WITHOUT_CALLS: Final = {
     prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
@@ -247,7 +249,8 @@ def _files_taken_for_one(trace: Trace) -> Iterator[NotObserved]:
 
 
 def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
-    """Loop devices of whose file the recorder knows no disk, but which may well be on one.
+    """Loop devices of whose file the recorder knows no disk, but which may well be on one, or whose
+    file is on a file system that another machine, or a daemon, has.
 
     stat(2) has a number for each subvolume of a btrfs that is no mount's. And what was set up and
     taken down in between, or anew with another file, has none that was seen.
@@ -262,6 +265,8 @@ def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
                 for lower in block.lower_keys
             )
             what = "on which disk its file is (as one on btrfs) is not known"
+            for kind in {_type(facts.file_system(lower)) for lower in block.lower_keys} & ELSEWHERE:
+                known, what = False, f"its file is on {kind}, which is not looked into for it"
         if not known and key in trace.points["block_rq_issue"].values("dev"):
             yield NotObserved(f"below {block.name}", what, "device")
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from iostrata.columns import distinct
 from iostrata.hops.fuse.asks import asks_of
 from iostrata.hops.fuse.crossing import crossing_of
 from iostrata.hops.fuse.serves import serves_of
@@ -44,11 +43,6 @@ class Fuse(Hop):
         return waiting_of(link, held)
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
-        mounts = {*distinct(link.asks.group).tolist()}
-        for block in link.lower.trace.facts.blocks.values():
-            if block.backing and mounts & {*block.lower_keys}:
-                what = "its file is on a file system in user space, which is not looked into for it"
-                yield NotObserved(f"below {block.name}", what, "device")
         served = link.serves.piece[link.pairs.serve]
         several = np.count_nonzero(link.lower.pieces.tid[served] < 0)
         unknown = np.count_nonzero(link.unknown[served])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, columns_of
+from iostrata.columns import AsOf, Ints, at, columns_of, one_of
 from iostrata.hops.blocks import asks_by_place
 from iostrata.hops.hop import Asks
 from iostrata.stitch import requests_of, whole
@@ -13,10 +13,15 @@ from iostrata.trace import Trace
 
 
 def asks_of(upper: Trace, reads: bool = False) -> Asks:
-    """Without what the driver gave back, to be issued again. ``reads``: with those that read."""
+    """Without what the driver gave back, to be issued again. ``reads``: with those that read.
+
+    Nor of loop devices: those have a file of the guest's own.
+    """
     requests = requests_of(whole(upper))[0]
     known = told_and_heard(upper, requests.key, requests.issue_ns, requests.complete_ns)
-    return asks_by_place(requests, *known, ~requests.returned, reads)
+    loops = [key for key, block in upper.facts.blocks.items() if block.backing]
+    seen = ~requests.returned & ~one_of(requests.device_key, loops)
+    return asks_by_place(requests, *known, seen, reads)
 
 
 def told_and_heard(upper: Trace, key: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
