@@ -72,7 +72,7 @@ def test_for_how_long_virtual_cpus_were_stopped_is_told(tmp_path: Path) -> None:
     told = analysed(chain, tmp_path).quality.virtual
     assert [line for line in told if "stopped" in line or "still" in line] == [
         "guest: its virtual CPUs were stopped on host for 2.22 s: what of that is in writes is in "
-        "kvm.exit",
+        "kvm.exit, or in the way back",
         "guest: its virtual CPUs stood still on host for 1.50 s, frozen (cgroup.freeze) or halted "
-        "by QEMU: what of that is in writes is in kvm.exit",
+        "by QEMU: what of that is in writes is in kvm.exit, or in the way back",
     ]

@@ -75,7 +75,7 @@ def stops(link: Link) -> Iterator[str]:
         if longest_ns := max(of_threads.values(), default=0):
             yield (
                 f"its virtual CPUs {how} on {host.machine} for {units.duration(longest_ns)}{why}: "
-                "what of that is in writes is in kvm.exit"
+                "what of that is in writes is in kvm.exit, or in the way back"
             )
 
 
