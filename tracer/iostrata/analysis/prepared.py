@@ -173,13 +173,14 @@ def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]
 
 
 def _for_guests(graph: Graph, op: Op) -> dict[Trace, Transferred]:
-    """By machine, of those that no recorded guest asked anything of."""
+    """By machine where there is any, of those that no recorded guest asked anything of."""
     asked = {link.lower.trace for link in graph.links if link.hop.way == "hypervisor"}
-    return {
+    made = {
         trace: named_for_guests(_transfers_of(trace, op, guests=True))
         for trace in graph.machines
         if trace not in asked
     }
+    return {trace: found for trace, found in made.items() if len(found.units)}
 
 
 def _transfers_of(trace: Trace, op: Op, *, guests: bool = False) -> Transferred:
