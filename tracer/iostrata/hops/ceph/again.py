@@ -36,8 +36,9 @@ def sent_again(link: Link) -> Iterator[NotObserved]:
     agent = link.serves.agent[pairs.serve[again]]
     osd = at(told["osd_number"], AsOf(told["tgid"], told["time_ns"]).at_or_after(agent, agent * 0))
     for number, count in zip(*np.unique(osd, return_counts=True), strict=True):
-        what = "had not been answered by another process of it, or by another OSD, and were sent"
-        reason = f"{count} operations {what} again, when is not told"
+        operations, were = ("operation", "was") if count == 1 else ("operations", "were")
+        what = "had not been answered by another process of it, or by another OSD, and"
+        reason = f"{count} {operations} {what} {were} sent again, when is not told"
         yield NotObserved(f"osd.{number}" if number >= 0 else "an OSD", reason, "unfollowed")
 
 
