@@ -294,6 +294,23 @@ def test_a_daemon_that_is_started_again(rust: bool, tmp_path: Path) -> None:
         assert account["host/device.data"] == truth["host/device.data"]
 
 
+def test_a_daemon_that_was_stopped_is_told_of(tmp_path: Path) -> None:
+    """By a signal: while it asks for nothing, no row of its own has that."""
+    pair = Pair()
+    for number in range(8):
+        send, stopped = pair.apps[0].now + 4_000, 0x104
+        if number == 4:
+            pair.host.emit("sched_resume", send + 900_000, DAEMON, off_ns=send - 3_000,
+                           wake_ns=send + 897_000, waker_tid=1, state=stopped,
+                           subject_tid=DAEMON)  # fmt: skip
+        pair.durable_write(0, 1_000_000, None)
+    told = [line for line in pair.analysed(tmp_path).quality.virtual if "stopped" in line]
+    assert told == [
+        f"guest: process {DAEMON}, which serves it on host, was stopped there for 900 us: what of "
+        "that is in writes is in the way to it, or unattributed"
+    ]
+
+
 def test_of_a_host_alone_what_only_asks_is_no_write(tmp_path: Path) -> None:
     """Of each of the others the place is told by the daemon's own call."""
     pair, disk = Pair(), Request(scheduler=None, device=40_000)

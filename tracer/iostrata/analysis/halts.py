@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from iostrata import units
-from iostrata.columns import AsOf, Ints, distinct, one_of
+from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
 from iostrata.hops import Link
 from iostrata.layers import is_idle
 from iostrata.trace import Trace
@@ -76,6 +76,28 @@ def stops(link: Link) -> Iterator[str]:
             yield (
                 f"its virtual CPUs {how} on {host.machine} for {units.duration(longest_ns)}{why}: "
                 "what of that is in writes is in kvm.exit, or in the way back"
+            )
+
+
+def served_by_the_stopped(link: Link) -> Iterator[str]:
+    """Processes that serve a guest beside its monitor, which a signal stopped."""
+    host = link.lower.trace
+    threads = columns_of(host.points["thread"], "subject_tid", "tgid")
+    sleeps = columns_of(host.points["sched_resume"], "off_ns", "wake_ns", "state", "subject_tid")
+    stopped = (sleeps["state"] & STOPPED) != 0
+    for pid in np.setdiff1d(link.agents, link.monitors).tolist():
+        own = threads["subject_tid"][threads["tgid"] == pid]
+        mine = np.flatnonzero(stopped & one_of(sleeps["subject_tid"], own))
+        lasted = Counter[int]()
+        for row in mine.tolist():
+            lasted[int(sleeps["subject_tid"][row])] += int(
+                sleeps["wake_ns"][row] - sleeps["off_ns"][row]
+            )
+        if longest_ns := max(lasted.values(), default=0):
+            yield (
+                f"process {pid}, which serves it on {host.machine}, was stopped there for "
+                f"{units.duration(longest_ns)}: what of that is in writes is in the way to it, or "
+                "unattributed"
             )
 
 

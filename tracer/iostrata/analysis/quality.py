@@ -18,7 +18,7 @@ from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.copying import copying
 from iostrata.analysis.given_back import given_back
-from iostrata.analysis.halts import halts, stops
+from iostrata.analysis.halts import halts, served_by_the_stopped, stops
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.limits import held_back, limits
 from iostrata.analysis.networks import asks_a_network, network_disks, packets_in_vain, virtual_cards
@@ -189,7 +189,8 @@ def _virtual(path: Path) -> Iterator[str]:
         for trace in (link.upper, link.lower.trace)
         if link.hop.way == "network" and link.upper is not link.lower.trace
     }
-    hosts = {link.upper.machine: link for link in path.links if len(link.monitors)}
+    # Of several links to one host, the first is that of its disks.
+    hosts = {link.upper.machine: link for link in reversed(path.links) if len(link.monitors)}
     hosted = {link.upper.machine for link in path.links if link.ways and link.ways.hosted}
     for member in path.members:
         for hop in path.graph.hops:
@@ -207,6 +208,9 @@ def _virtual(path: Path) -> Iterator[str]:
         if link:
             told = (*placed(link), *halts(link), *stops(link), *copying(link))
             yield from (where + line for line in told)
+        for link in path.links:
+            if link.upper is member.trace and link.hop.way == "hypervisor":
+                yield from (where + line for line in served_by_the_stopped(link))
 
 
 def _type(file_system: str) -> str:
