@@ -21,7 +21,7 @@ from iostrata.report import table
 from iostrata.trace import Extent, read_trace
 from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM
 from tests.builder import TraceBuilder
-from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, Chain, Costs
+from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, VCPU, Chain, Costs
 from tests.images import HOST_DISK, Local
 from tests.network import exchanged
 from tests.stitch.test_truth import accounts, conserves
@@ -247,6 +247,29 @@ def test_a_loop_device_is_no_disk_of_the_monitors(tmp_path: Path) -> None:
     breakdown = found(chain, tmp_path)
     assert breakdown.quality.crossings == ()
     assert not any(row.layer.segment == "hypervisor" for row in summarise(breakdown).overall.rows)
+
+
+def test_what_is_not_followed_waits_for_no_virtual_cpu(tmp_path: Path) -> None:
+    """It may have been at work meanwhile; nor is it below the host, as far as anybody knows."""
+    raw = Local()
+    other = Local(beside=raw, vm=1, placed=lambda offset: offset + FIRST)
+    other.guest = raw.guest
+    raw.guest.builder.block(SECOND_DISK, "vdc")
+    raw.host.builder.image(HOST_DISK, other.image, "qcow2")
+    deep(raw)
+    writers = deep(other, SECOND_DISK, 1 << 30)
+    for begin in range(1_000_000, 11_000_000, 250_000):
+        raw.host.emit("sched_resume", begin + 200_000, VCPU, off_ns=begin, wake_ns=begin + 20_000,
+                      waker_tid=0, state=1, subject_tid=VCPU)  # fmt: skip
+    breakdown = found(raw, tmp_path)
+    assert breakdown.quality.crossings[0].bypassed == ("vdc",)
+    held = sum(ns for row in accounts(breakdown).values() for one in row
+               for name, ns in one.items() if name == "guest/device.data")  # fmt: skip
+    asked = sum(ns for writer in writers for true in writer.truth for name, ns in true.items()
+                if name.startswith(("host/", "virtio.")))  # fmt: skip
+    assert held >= asked > 0
+    words = {one.name: one.figures.mean_ns for one in summarise(breakdown).overall.operators}
+    assert words["unfollowed"] == pytest.approx(held / len(breakdown.writes))
 
 
 @pytest.mark.parametrize("part", [0.3, 0.8])

@@ -30,6 +30,7 @@ FOR_OTHERS = "made by who serves others, for none of these"
 OTHER_THREADS = "by other threads of the daemon, tied to none"
 ROOM = "room made in an image (fallocate)"
 IN_MEMORY = "of files that are in memory only (tmpfs and the like)"
+THEIR_OWN = "by programs of their own, fewer than for guests"
 NO_DISK = "of files of who serves others that are no disk (opened to write only)"
 WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",

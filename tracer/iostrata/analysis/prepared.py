@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis.heap import keep_memory
-from iostrata.analysis.left_out import NO_DISK, ROOM, for_others, left_out_of
+from iostrata.analysis.left_out import NO_DISK, ROOM, THEIR_OWN, for_others, left_out_of
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -21,7 +21,7 @@ from iostrata.analysis.transfers import check_recorded, other_ops
 from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
 from iostrata.columns import Ints, compact, distinct, one_of
-from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, named_for_guests, units_of_served
+from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, made_for_guests, units_of_served
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Pieces, Transferred, Units, direct_of, reads_of, units_of, windows
@@ -153,14 +153,20 @@ def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
 def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]:
     """Each machine with what read, or passed the page cache by.
 
-    Where none did for itself, with what its virtual machine monitors did for guests that were not
-    recorded. Adds to ``left_out`` what is none of it, or did not end here, by reason; and what
-    those who serve others did for none of these, as on machines that did nothing for themselves if
-    none did.
+    Where those who have guests' disks did more of it, for guests that were not recorded, than all
+    programs of the machines for themselves (a command that only waits reads its libraries), with
+    what these did. Adds to ``left_out`` what is none of it, or did not end here, by reason; and
+    what those who serve others did for none of these, as on machines that did nothing for
+    themselves if none did.
     """
-    made = {trace: _transfers_of(trace, op) for trace in graph.machines}
-    if not any(len(found.units) for found in made.values()):
-        made |= _for_guests(graph, op)
+    transfers_of = reads_of if op is Op.READ else direct_of
+    made = {trace: transfers_of(trace) for trace in graph.machines}
+    asked = {link.lower.trace for link in graph.links if link.hop.way == "hypervisor"}
+    hosts = [trace for trace in graph.machines if trace not in asked]
+    guests = {trace: made_for_guests(trace, transfers_of) for trace in hosts}
+    if _count(guests) > _count(made):
+        left_out += +Counter({THEIR_OWN: _count(made)})
+        made |= {trace: found for trace, found in guests.items() if len(found.units)}
     own = {trace for trace, found in made.items() if len(found.units)}
     tops = []
     for trace, found in made.items():
@@ -172,19 +178,8 @@ def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]
     return tops
 
 
-def _for_guests(graph: Graph, op: Op) -> dict[Trace, Transferred]:
-    """By machine where there is any, of those that no recorded guest asked anything of."""
-    asked = {link.lower.trace for link in graph.links if link.hop.way == "hypervisor"}
-    made = {
-        trace: named_for_guests(_transfers_of(trace, op, guests=True))
-        for trace in graph.machines
-        if trace not in asked
-    }
-    return {trace: found for trace, found in made.items() if len(found.units)}
-
-
-def _transfers_of(trace: Trace, op: Op, *, guests: bool = False) -> Transferred:
-    return reads_of(trace, guests=guests) if op is Op.READ else direct_of(trace, guests=guests)
+def _count(made: Mapping[Trace, Transferred]) -> int:
+    return sum(len(found.units) for found in made.values())
 
 
 def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:

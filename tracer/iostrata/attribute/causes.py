@@ -22,8 +22,9 @@ QUEUED: Final = frozenset(row.name for row in ROWS if row.queued)
 HYPERVISOR: Final = "hypervisor"
 KERNEL: Final = frozenset({HYPERVISOR, "host OS"})
 OF_HOST: Final = frozenset(row.name for row in ROWS if row.of_host)
-# Asked of whoever serves the guest's file system, and tied to nothing that the host did.
-FILE_SERVER: Final = "file server"
+# Asked of a guest's disks, and of whoever serves its file system, and tied to nothing that the host
+# did.
+UNTIED: Final = frozenset({"hypervisor and below", "file server"})
 GUEST: Final = "guest OS"
 DEVICE: Final = "device"
 UNFOLLOWED: Final = "unfollowed"
@@ -77,7 +78,7 @@ def operators(breakdown: Breakdown, writes: Ints, total_mean_ns: float) -> tuple
         for layer in layers
     ]
     unknown = [
-        layer.segment == FILE_SERVER or (layer.row == UNFOLLOWED and layer.machine in hosts)
+        layer.segment in UNTIED or (layer.row == UNFOLLOWED and layer.machine in hosts)
         for layer in layers
     ]
     below = [

@@ -10,11 +10,11 @@ from iostrata.hops.graph import Graph, graph_of
 from iostrata.hops.hop import READ_MARK, Hop, Link, Node
 from iostrata.hops.lift import Lifted, View, lift
 from iostrata.hops.registry import HOPS
-from iostrata.hops.served import named_for_guests, units_of_served
+from iostrata.hops.served import made_for_guests, units_of_served
 from iostrata.hops.virtio import UNKNOWN_VCPU, vcpus_of
 
 __all__ = [
     "HOPS", "READ_MARK", "UNKNOWN_VCPU", "Graph", "Hop", "Lifted", "Link", "Node", "View",
-    "Witnesses", "beside", "copied", "graph_of", "lift", "named_for_guests", "place_of",
+    "Witnesses", "beside", "copied", "graph_of", "lift", "made_for_guests", "place_of",
     "readdressed", "units_of_served", "vcpus_of",
 ]  # fmt: skip

@@ -27,6 +27,8 @@ from iostrata.columns import (
     joined,
     one_of,
     order_of,
+    outside,
+    overlapping,
     pair_key,
 )
 from iostrata.hops.furthest import Furthest
@@ -49,6 +51,8 @@ from iostrata.stitch import (
 
 # Ranks of spans that wait for something below the machine.
 NONE: Final = np.zeros(0, np.int64)
+Times = tuple[Ints, Ints, Ints]
+"""Of an owner each, from when to when."""
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([rank.asks for rank in STACK])
@@ -132,7 +136,9 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     followed = np.isin(asking, asking[np.any(crossing, axis=0)]) if links else asking < 0
     if len(way) < DEEPEST:
         _hold(until_ns, asking[followed], until[followed])
-    lifting.missing(asked.owner[_led_nowhere(asks, crossing)])
+    nowhere = _led_nowhere(asks, crossing)
+    lifting.missing(asked.owner[nowhere])
+    unknown = _merged(asked.owner[nowhere], asked.begin_ns[nowhere], until[nowhere])
     lifting.missing(own.owner[UNTOLD[own.rank]])
     alone = _by_one_alone(crossing, asked.owner, len(rows))
     for link, ask, crosses, by_it in zip(links, asks, crossing, alone, strict=True):
@@ -140,7 +146,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
             mine = np.flatnonzero(crosses)
             lifting.through(link, asked.rows(mine), ask[mine], until[mine])
             _leave(found.spans, asking[mine], until_ns)
-        lifting.beside(link, window, by_it)
+        lifting.beside(link, window, by_it, unknown)
     lifting.extend(own, node.place, deeper=0)
     return lifting.lifted()
 
@@ -204,6 +210,32 @@ def _led_nowhere(asks: Sequence[Ints], crossing: Sequence[NDArray[np.bool_]]) ->
     return np.flatnonzero(asked.any(axis=0) & ~np.array(crossing).any(axis=0)) if asks else NONE
 
 
+def _merged(owner: Ints, begin_ns: Ints, end_ns: Ints) -> Times:
+    """Of each owner, the times that any of some intervals holds, which do not overlap."""
+    order = order_of(owner, begin_ns)
+    owner, begin, end = owner[order], begin_ns[order], end_ns[order]
+    number = np.cumsum(changes(owner)) - 1
+    span = int(end.max(initial=0)) + 1
+    reach = np.maximum.accumulate(end + number * span) - number * span
+    new = changes(owner)
+    new[1:] |= begin[1:] > reach[:-1]
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(owner)) - 1 if len(first) else first
+    return owner[first], begin[first], reach[last]
+
+
+def _without(spans: Spans, owner: Ints, begin_ns: Ints, end_ns: Ints) -> Spans:
+    """What of some spans is at none of their owners' times."""
+    if not len(owner):
+        return spans
+    row, gap = overlapping(spans.owner, spans.begin_ns, spans.end_ns, owner, begin_ns, end_ns)
+    since = np.maximum(spans.begin_ns[row], begin_ns[gap])
+    until = np.minimum(spans.end_ns[row], end_ns[gap])
+    number, begin, end = outside(spans.begin_ns, spans.end_ns, row, since, until)
+    left = np.flatnonzero(begin < end)
+    return replace(spans.rows(number[left]), begin_ns=begin[left], end_ns=end[left])
+
+
 def critical(asks: Spans) -> Ints:
     """Until when each of some asks holds its owner's time: until one begins that ends later.
 
@@ -264,16 +296,17 @@ class _Lifting:
         level = self._graph.level(len(self._way) + deeper, place, above)
         self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level))
 
-    def beside(self, link: Link, window: Window, alone: NDArray[np.bool_]) -> None:
+    def beside(self, link: Link, window: Window, alone: NDArray[np.bool_], unknown: Times) -> None:
         """Adds what kept this machine's pieces from running.
 
         ``alone``: of each piece, whether this link alone leads to what it asked: what is at work
-        for it beyond another one does not wait for this.
+        for it beyond another one does not wait for this. ``unknown``: when it waited for what
+        nothing is known of, which may have been at work.
         """
         context = link.hop.context(link, window)
         if context is None:
             return
-        spans = kept(link.right, self._numbered(context, link))
+        spans = _without(kept(link.right, self._numbered(context, link)), *unknown)
         mine = alone[spans.owner]
         self.extend(spans.where(mine), link.lower.place)
         self.extend(spans.where(~mine), link.lower.place, above=True)

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from iostrata.columns import Ints
 from iostrata.hops.hop import Hop
 from iostrata.hops.processes import ROOM_KEY, some_of
 from iostrata.hops.registry import HOPS
 from iostrata.hops.virtio import Virtio
+from iostrata.hops.virtio.serves import servers_of
 from iostrata.stitch import ENGINES, METHOD, Pieces, Transferred, Units
 from iostrata.trace import Trace
+
+TransfersOf = Callable[[Trace, Ints | None], Transferred]
+"""``reads_of`` or ``direct_of``."""
 
 
 def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
@@ -50,8 +56,9 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
     return units, pieces, rooms
 
 
-def named_for_guests(found: Transferred) -> Transferred:
-    """What virtual machine monitors read, or moved past the page cache, as their guests'."""
+def made_for_guests(trace: Trace, transfers_of: TransfersOf) -> Transferred:
+    """What those who have guests' disks read, or moved past the page cache, as a hop's."""
+    found = transfers_of(trace, servers_of(trace))
     (hop,) = (hop for hop in HOPS if isinstance(hop, Virtio))
     engine = np.full(len(found.units), engine_of(hop))
     return replace(found, units=replace(found.units, engine=engine))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, columns_of, joined, one_of, pair_key
-from iostrata.stitch.account import monitors, serving
+from iostrata.stitch.account import serving
 from iostrata.stitch.calls import METHOD, Pieces, Reads, Units
 from iostrata.stitch.cut import cut_short
 from iostrata.stitch.pages import OF_FILE
@@ -94,8 +94,8 @@ class Transferred:
     for_others: Transfers
 
 
-def reads_of(trace: Trace, *, guests: bool = False) -> Transferred:
-    """Whatever read a file, or failed to; ``guests``: of the machine's guests, by their VMMs."""
+def reads_of(trace: Trace, guests: Ints | None = None) -> Transferred:
+    """Whatever read a file, or failed to; ``guests``: for guests, by these processes."""
     found, cut, others = _transfers(trace, guests)
     found, others = found.where(found.read), others.where(others.read)
     batched = ~found.direct & found.batched
@@ -105,7 +105,7 @@ def reads_of(trace: Trace, *, guests: bool = False) -> Transferred:
     return _transferred(trace, found.where(~batched), others, none)
 
 
-def direct_of(trace: Trace, *, guests: bool = False) -> Transferred:
+def direct_of(trace: Trace, guests: Ints | None = None) -> Transferred:
     """Whatever passed the page cache by (O_DIRECT), reading or writing; ``guests``: as above."""
     found, cut, others = _transfers(trace, guests)
     found, others = found.where(found.direct), others.where(others.direct)
@@ -120,15 +120,15 @@ def may_be_disk(open_flags: Ints) -> NDArray[np.bool_]:
     return may_be
 
 
-def _cut(trace: Trace, begin_ns: Ints, begun: Ints, guests: bool) -> Counter[str]:
+def _cut(trace: Trace, begin_ns: Ints, begun: Ints, guests: Ints | None) -> Counter[str]:
     """How many calls and requests begin or end beyond the trace; ``begun``: requests' processes."""
     own = np.count_nonzero(_mine(trace, begun, guests))
     return cut_short(np.append(begin_ns, np.zeros(own, np.int64)))
 
 
-def _mine(trace: Trace, tgid: Ints, guests: bool) -> NDArray[np.bool_]:
+def _mine(trace: Trace, tgid: Ints, guests: Ints | None) -> NDArray[np.bool_]:
     """Which processes do it for the machine itself, or for its guests."""
-    return one_of(tgid, monitors(trace)) if guests else ~one_of(tgid, serving(trace))
+    return ~one_of(tgid, serving(trace)) if guests is None else one_of(tgid, guests)
 
 
 def _transferred(
@@ -173,11 +173,11 @@ def _transferred(
     return Transferred(units, pieces, reads, none, others)
 
 
-def _transfers(trace: Trace, guests: bool) -> tuple[Transfers, Transfers, Transfers]:
+def _transfers(trace: Trace, guests: Ints | None) -> tuple[Transfers, Transfers, Transfers]:
     """Also what has one end only; and what processes that serve others did for none of these."""
     found = Transfers(**joined([_of_calls(trace, "syscall"), _of_requests(trace)]))
     cut = _of_calls(trace, "syscall_cut")
-    if guests:
+    if guests is not None:
         found, cut = (one.where(may_be_disk(one.open_flags)) for one in (found, cut))
     own = _mine(trace, found.tgid, guests)
     others = found.where(~own & one_of(found.tgid, serving(trace)))
