@@ -21,7 +21,7 @@ from iostrata.report import table
 from iostrata.trace import Extent, read_trace
 from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM
 from tests.builder import TraceBuilder
-from tests.chain import FDATASYNC, GUEST_DISK, PWRITEV, VCPU, Chain, Costs
+from tests.chain import FDATASYNC, GUEST_DISK, HALT, PWRITEV, SVM, VCPU, VMM, Chain, Costs
 from tests.images import HOST_DISK, Local
 from tests.network import exchanged
 from tests.stitch.test_truth import accounts, conserves
@@ -258,9 +258,13 @@ def test_what_is_not_followed_waits_for_no_virtual_cpu(tmp_path: Path) -> None:
     raw.host.builder.image(HOST_DISK, other.image, "qcow2")
     deep(raw)
     writers = deep(other, SECOND_DISK, 1 << 30)
+    # The writers of that disk are on the guest's second CPU.
+    second = VCPU + 1
     for begin in range(1_000_000, 11_000_000, 250_000):
-        raw.host.emit("sched_resume", begin + 200_000, VCPU, off_ns=begin, wake_ns=begin + 20_000,
-                      waker_tid=0, state=1, subject_tid=VCPU)  # fmt: skip
+        raw.host.emit("sched_resume", begin + 200_000, second, off_ns=begin, wake_ns=begin + 20_000,
+                      waker_tid=0, state=1, subject_tid=second)  # fmt: skip
+        raw.host.emit("kvm_exit", begin + 210_000, second, exit_ns=begin + 209_000, tgid=VMM,
+                      vcpu=1, reason=HALT, isa=SVM)  # fmt: skip
     breakdown = found(raw, tmp_path)
     assert breakdown.quality.crossings[0].bypassed == ("vdc",)
     held = sum(ns for row in accounts(breakdown).values() for one in row
