@@ -294,6 +294,27 @@ def test_a_daemon_that_is_started_again(rust: bool, tmp_path: Path) -> None:
         assert account["host/device.data"] == truth["host/device.data"]
 
 
+def test_what_waits_for_a_thread_that_is_at_anothers(tmp_path: Path) -> None:
+    """Until that has answered it; the rest is the way."""
+    pair, queued = Pair(), []
+    pair.uniques = [100, 10_001]
+    for number in range(12):
+        begin = max(app.now for app in pair.apps) + 9_000
+        pair.apps[0].now, pair.apps[1].now = begin, begin + 6_000
+        pair.durable_write(0, 20_000, Request(scheduler=None, device=60_000), 8192 * number)
+        answered = pair.host.builder._rows["virtiofs_reply"][-1]["time_ns"]
+        queued.append(answered - (begin + 6_000 + 4_000))
+        pair.durable_write(1, 300_000, None, 8192 * number + (1 << 20), mount=0)
+    mine = accounts(pair.analysed(tmp_path))
+    assert [one.get("host/virtiofs.queue", 0) for one in mine[pair.apps[0].tid]] == [0] * 12
+    second = mine[pair.apps[1].tid]
+    assert [one["host/virtiofs.queue"] for one in second] == pytest.approx(queued, abs=9)
+    assert all(
+        one["host/virtiofs.there"] + one["host/virtiofs.queue"] == pytest.approx(300_000, abs=9)
+        for one in second
+    )
+
+
 def test_a_daemon_that_was_stopped_is_told_of(tmp_path: Path) -> None:
     """By a signal: while it asks for nothing, no row of its own has that."""
     pair = Pair()

@@ -15,10 +15,20 @@ VIRTIOFS: Final = Declaration(
             "hypervisor",
             "guest's file system sent a request until a thread of virtiofsd took it up",
             ("fuse_request", "virtiofs_request"),
-            "the daemon's threads are all at others' requests; or the guest's way out is slow. "
-            "While one that would take it up has no CPU, that is wakeup.runqueue or throttle.cpu.",
+            "the guest's way out is slow, or the daemon late to hand it to a thread. While one "
+            "that would take it up has no CPU, that is wakeup.runqueue or throttle.cpu.",
             "#aa00ff",
             "host",
+        ),
+        Row(
+            "virtiofs.queue",
+            "hypervisor",
+            "request sent while the thread that took it up was still at another one",
+            ("fuse_request", "virtiofs_request", "virtiofs_reply"),
+            "the daemon has too few threads for so many requests at once (--thread-pool-size).",
+            "#d500c8",
+            "host",
+            queued=True,
         ),
         Row(
             "virtiofs.back",
@@ -32,6 +42,7 @@ VIRTIOFS: Final = Declaration(
     ),
     ranks=(
         Rank("virtiofs.there", "virtiofs.there", Depth.WAY),
+        Rank("virtiofs.queue", "virtiofs.queue", Depth.WAY),
         Rank("virtiofs.back", "virtiofs.back", Depth.WAY),
     ),
     programs=(Programs("virtiofs", thread=THREAD_DAEMON),),

@@ -7,23 +7,17 @@ import numpy as np
 
 from iostrata.columns import columns_of
 from iostrata.hops.hop import Context, Held, Link
+from iostrata.hops.virtiofs.busy import busy_of
 from iostrata.hops.waits import taken_late
 
 
 def waiting_of(link: Link, held: Held) -> Context | None:
     """The thread that took each request up; and with a pool of threads, who hands them on."""
     row, serve = link.served(held.ask)
-    piece, pieces = link.serves.piece[serve], link.lower.pieces
-    points = link.lower.trace.points
-    begun, ended = (columns_of(points[f"virtiofs_{name}"], "tid") for name in ("request", "reply"))
-    threads = columns_of(points["thread"], "subject_tid", "tgid")
+    pieces = link.lower.pieces.rows(link.serves.piece[serve])
+    begun, ended = busy_of(link, pieces)
+    threads = columns_of(link.lower.trace.points["thread"], "subject_tid", "tgid")
     daemon = np.isin(threads["tgid"], link.agents)
-    queue = np.setdiff1d(threads["subject_tid"][daemon], np.append(begun["tid"], pieces.tid))
-    # Of a daemon that tells of no request, its calls are.
-    own = np.setdiff1d(pieces.tid, begun["tid"])
-    calls = columns_of(points["syscall"], "tid")
-    calls = {name: column[np.isin(calls["tid"], own)] for name, column in calls.items()}
-    who = np.concatenate([begun["tid"], ended["tid"], calls["tid"]])
-    busy = np.concatenate([begun["time_ns"], ended["time_ns"], calls["time_ns"]])
-    take = (row, pieces.tid[piece], pieces.begin_ns[piece])
-    return taken_late(link, held, take, (who, busy), queue)
+    queue = np.setdiff1d(threads["subject_tid"][daemon], np.append(begun[0], pieces.tid))
+    busy = np.append(begun[0], ended[0]), np.append(begun[1], ended[1])
+    return taken_late(link, held, (row, pieces.tid, pieces.begin_ns), busy, queue)
