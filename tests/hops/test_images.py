@@ -222,15 +222,20 @@ def test_what_an_image_writes_of_its_own_is_for_flushes(tmp_path: Path) -> None:
     assert served.offset_bytes.tolist() == [*places]
 
 
-def test_a_disk_beside_a_raw_one(tmp_path: Path) -> None:
-    """One is followed; of the other, nothing that the host saw is said to be it."""
+def beside_a_raw_one() -> tuple[Local, list[Writer]]:
+    """The writers are of the other disk, whose image's map nobody knows."""
     raw = Local()
     other = Local(beside=raw, vm=1, placed=lambda offset: offset + FIRST)
     other.guest = raw.guest
     raw.guest.builder.block(SECOND_DISK, "vdc")
     raw.host.builder.image(HOST_DISK, other.image, "qcow2")
     deep(raw)
-    deep(other, SECOND_DISK, 1 << 30)
+    return raw, deep(other, SECOND_DISK, 1 << 30)
+
+
+def test_a_disk_beside_a_raw_one(tmp_path: Path) -> None:
+    """One is followed; of the other, nothing that the host saw is said to be it."""
+    raw, _ = beside_a_raw_one()
     breakdown = found(raw, tmp_path)
     (virtio,) = breakdown.quality.crossings
     assert (virtio.followed, virtio.asked) == (WRITES, WRITES)
@@ -251,13 +256,7 @@ def test_a_loop_device_is_no_disk_of_the_monitors(tmp_path: Path) -> None:
 
 def test_what_is_not_followed_waits_for_no_virtual_cpu(tmp_path: Path) -> None:
     """It may have been at work meanwhile; nor is it below the host, as far as anybody knows."""
-    raw = Local()
-    other = Local(beside=raw, vm=1, placed=lambda offset: offset + FIRST)
-    other.guest = raw.guest
-    raw.guest.builder.block(SECOND_DISK, "vdc")
-    raw.host.builder.image(HOST_DISK, other.image, "qcow2")
-    deep(raw)
-    writers = deep(other, SECOND_DISK, 1 << 30)
+    raw, writers = beside_a_raw_one()
     # The writers of that disk are on the guest's second CPU.
     second = VCPU + 1
     for begin in range(1_000_000, 11_000_000, 250_000):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata import units
 from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
@@ -65,9 +66,8 @@ def stops(link: Link) -> Iterator[str]:
         lasted_ns, state = sleeps["wake_ns"] - sleeps["off_ns"], sleeps["state"]
         vcpu = one_of(sleeps["subject_tid"], threads)
         frozen = ((state & FREEZABLE) != 0) & (lasted_ns >= FROZEN_NS)
-        for found, mine in ((stopped_ns, (state & STOPPED) != 0), (frozen_ns, frozen)):
-            for row in np.flatnonzero(vcpu & mine).tolist():
-                found[int(sleeps["subject_tid"][row])] += int(lasted_ns[row])
+        _add(stopped_ns, sleeps["subject_tid"], lasted_ns, vcpu & ((state & STOPPED) != 0))
+        _add(frozen_ns, sleeps["subject_tid"], lasted_ns, vcpu & frozen)
     for how, of_threads, why in (
         ("were stopped", stopped_ns, ""),
         ("stood still", frozen_ns, ", frozen (cgroup.freeze) or halted by QEMU"),
@@ -83,22 +83,24 @@ def served_by_the_stopped(link: Link) -> Iterator[str]:
     """Processes that serve a guest beside its monitor, which a signal stopped."""
     host = link.lower.trace
     threads = columns_of(host.points["thread"], "subject_tid", "tgid")
-    sleeps = columns_of(host.points["sched_resume"], "off_ns", "wake_ns", "state", "subject_tid")
-    stopped = (sleeps["state"] & STOPPED) != 0
     for pid in np.setdiff1d(link.agents, link.monitors).tolist():
-        own = threads["subject_tid"][threads["tgid"] == pid]
-        mine = np.flatnonzero(stopped & one_of(sleeps["subject_tid"], own))
-        lasted = Counter[int]()
-        for row in mine.tolist():
-            lasted[int(sleeps["subject_tid"][row])] += int(
-                sleeps["wake_ns"][row] - sleeps["off_ns"][row]
-            )
-        if longest_ns := max(lasted.values(), default=0):
+        own, stopped_ns = threads["subject_tid"][threads["tgid"] == pid], Counter[int]()
+        for sleeps in host.points["sched_resume"].pieces(
+            "off_ns", "wake_ns", "state", "subject_tid"
+        ):
+            mine = one_of(sleeps["subject_tid"], own) & ((sleeps["state"] & STOPPED) != 0)
+            _add(stopped_ns, sleeps["subject_tid"], sleeps["wake_ns"] - sleeps["off_ns"], mine)
+        if longest_ns := max(stopped_ns.values(), default=0):
             yield (
                 f"process {pid}, which serves it on {host.machine}, was stopped there for "
                 f"{units.duration(longest_ns)}: what of that is in writes is in the way to it, or "
                 "unattributed"
             )
+
+
+def _add(of_threads: Counter[int], tid: Ints, lasted_ns: Ints, mine: NDArray[np.bool_]) -> None:
+    for row in np.flatnonzero(mine).tolist():
+        of_threads[int(tid[row])] += int(lasted_ns[row])
 
 
 def _off(host: Trace, tid: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[int, int]:

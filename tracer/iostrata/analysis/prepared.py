@@ -163,7 +163,8 @@ def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]
     made = {trace: transfers_of(trace) for trace in graph.machines}
     asked = {link.lower.trace for link in graph.links if link.hop.way == "hypervisor"}
     hosts = [trace for trace in graph.machines if trace not in asked]
-    guests = {trace: made_for_guests(trace, transfers_of) for trace in hosts}
+    served = ((trace, made_for_guests(trace, transfers_of)) for trace in hosts)
+    guests = {trace: found for trace, found in served if found}
     if _count(guests) > _count(made):
         left_out += +Counter({THEIR_OWN: _count(made)})
         made |= {trace: found for trace, found in guests.items() if len(found.units)}

@@ -17,8 +17,8 @@ from iostrata.hops.around import are_durable
 from iostrata.hops.clients import of_this_client
 from iostrata.hops.hop import READ_MARK, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.match import ROUNDING_NS
-from iostrata.hops.processes import processes_of, read_by, served_by, to_no_disk
-from iostrata.stitch import Pieces, Reads, SpanList, Spans, sleeps_of, whole
+from iostrata.hops.processes import read_by, served_by, to_no_disk
+from iostrata.stitch import Pieces, Reads, SpanList, Spans, processes_of, sleeps_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
 

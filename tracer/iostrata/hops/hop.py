@@ -35,9 +35,10 @@ from iostrata.stitch import (
     Reads,
     Spans,
     Window,
-    monitors,
+    processes_of,
 )
 from iostrata.trace import Trace
+from iostrata.trace.layout import THREAD_VMM
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +183,7 @@ class Link:
     def monitors(self) -> Ints:
         """The process that is the upper machine, a guest: it served, or the clocks tell, or there
         is no other; empty: which it is, is not known."""
-        known = monitors(self.lower.trace)
+        known = processes_of(self.lower.trace, THREAD_VMM)
         if self.hop.way != "hypervisor":
             return known[:0]
         for some in (self.agents, np.array([0 if self.clock.rivals else self.clock.pid])):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from iostrata.columns import (
     NEVER,
     Ints,
+    Union,
     at,
     changes,
     coded,
@@ -212,16 +213,17 @@ def _led_nowhere(asks: Sequence[Ints], crossing: Sequence[NDArray[np.bool_]]) ->
 
 def _merged(owner: Ints, begin_ns: Ints, end_ns: Ints) -> Times:
     """Of each owner, the times that any of some intervals holds, which do not overlap."""
-    order = order_of(owner, begin_ns)
-    owner, begin, end = owner[order], begin_ns[order], end_ns[order]
-    number = np.cumsum(changes(owner)) - 1
-    span = int(end.max(initial=0)) + 1
-    reach = np.maximum.accumulate(end + number * span) - number * span
-    new = changes(owner)
-    new[1:] |= begin[1:] > reach[:-1]
-    first = np.flatnonzero(new)
-    last = np.append(first[1:], len(owner)) - 1 if len(first) else first
-    return owner[first], begin[first], reach[last]
+    if not len(owner):
+        return owner, begin_ns, end_ns
+    # One union for all: each owner's times are moved behind the last one's.
+    owners, number = coded(owner)
+    first = int(begin_ns.min())
+    span = int(end_ns.max()) - first + 1
+    shift = number * span - first
+    held = Union(begin_ns + shift, end_ns + shift)
+    which = held.begins // span
+    shift = which * span - first
+    return owners[which], held.begins - shift, held.ends - shift
 
 
 def _without(spans: Spans, owner: Ints, begin_ns: Ints, end_ns: Ints) -> Spans:

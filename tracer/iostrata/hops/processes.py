@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, columns_of, distinct, joined, pair_key
+from iostrata.columns import Ints, columns_of, joined, pair_key
 from iostrata.hops.hop import READ_MARK, Serves
 from iostrata.stitch import (
     FILE_UNKNOWN,
@@ -54,22 +54,6 @@ def some_of(serves: Serves, pieces: Pieces, rows: Ints) -> tuple[Serves, Pieces]
     number = np.arange(len(rows))
     pieces = pieces.rows(serves.piece[rows])
     return replace(serves.rows(rows), piece=number), replace(pieces, unit=number)
-
-
-def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
-    """Those whose threads were recorded as of that kind, and have that name if one is given.
-
-    Their threads may have names of their own, and the first one need not be recorded.
-    """
-    threads = trace.points["thread"]
-    columns = columns_of(threads, "tgid", "kind")
-    mine = columns["kind"] == kind
-    if name:
-        named = threads["comm"] == name
-        if "process" in threads.fields:
-            named |= threads["process"] == name
-        mine &= named
-    return distinct(columns["tgid"][mine])
 
 
 def served_by(

@@ -56,9 +56,12 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
     return units, pieces, rooms
 
 
-def made_for_guests(trace: Trace, transfers_of: TransfersOf) -> Transferred:
-    """What those who have guests' disks read, or moved past the page cache, as a hop's."""
-    found = transfers_of(trace, servers_of(trace))
+def made_for_guests(trace: Trace, transfers_of: TransfersOf) -> Transferred | None:
+    """What those who have guests' disks read, or moved past the page cache, as a hop's; None: none
+    has any."""
+    if not len(servers := servers_of(trace)):
+        return None
+    found = transfers_of(trace, servers)
     (hop,) = (hop for hop in HOPS if isinstance(hop, Virtio))
     engine = np.full(len(found.units), engine_of(hop))
     return replace(found, units=replace(found.units, engine=engine))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events to pieces to spans."""
 
-from iostrata.stitch.account import Accounted, monitors, units_of
+from iostrata.stitch.account import Accounted, processes_of, units_of
 from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.stitch.behind import Behind, Parts
 from iostrata.stitch.bios import bios_of
@@ -89,7 +89,7 @@ __all__ = [
     "Spans", "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Window", "are_direct",
     "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key",
     "follow", "fuse_calls_of", "images_of", "last_hit", "longest_read", "may_be_disk",
-    "messages_of", "method_of_write", "monitors", "ninep_calls_of", "on_the_way", "pieces_of",
+    "messages_of", "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of", "processes_of",
     "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking",
     "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of",
     "windows",

@@ -83,10 +83,20 @@ def serving(trace: Trace) -> Ints:
     return distinct(threads["tgid"][threads["kind"] >= THREAD_VMM])
 
 
-def monitors(trace: Trace) -> Ints:
-    """The processes that run virtual machines."""
-    threads = columns_of(trace.points["thread"], "tgid", "kind")
-    return distinct(threads["tgid"][threads["kind"] == THREAD_VMM])
+def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
+    """Those whose threads were recorded as of that kind, and have that name if one is given.
+
+    Their threads may have names of their own, and the first one need not be recorded.
+    """
+    threads = trace.points["thread"]
+    columns = columns_of(threads, "tgid", "kind")
+    mine = columns["kind"] == kind
+    if name:
+        named = threads["comm"] == name
+        if "process" in threads.fields:
+            named |= threads["process"] == name
+        mine &= named
+    return distinct(columns["tgid"][mine])
 
 
 def account(done: Operations) -> tuple[Units, Pieces, int]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from iostrata.hops.hop import Serves
 from iostrata.hops.ninep.files import file_of
-from iostrata.hops.processes import processes_of, served_by
-from iostrata.stitch import Pieces
+from iostrata.hops.processes import served_by
+from iostrata.stitch import Pieces, processes_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
 

@@ -20,9 +20,9 @@ from iostrata.hops.daemon import crossing_of
 from iostrata.hops.hop import Asks, Held, Hop, Link, Pairs, Serves
 from iostrata.hops.images import over_others, placed_by, unplaced
 from iostrata.hops.nbd import asks_of
-from iostrata.hops.processes import processes_of, read_by, served_by, to_no_disk
+from iostrata.hops.processes import read_by, served_by, to_no_disk
 from iostrata.model import NotObserved
-from iostrata.stitch import Pieces, Reads, Spans
+from iostrata.stitch import Pieces, Reads, Spans, processes_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from iostrata.columns import Ints, distinct, one_of
 from iostrata.hops.hop import READ_MARK, Link
-from iostrata.hops.processes import processes_of
-from iostrata.stitch import images_of, whole
+from iostrata.stitch import images_of, processes_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from iostrata.columns import Ints, distinct
 from iostrata.hops.hop import Serves
-from iostrata.hops.processes import processes_of, read_by, served_by
-from iostrata.stitch import Pieces, Reads
+from iostrata.hops.processes import read_by, served_by
+from iostrata.stitch import Pieces, Reads, processes_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM
 

@@ -14,9 +14,9 @@ import numpy as np
 from iostrata.columns import AsOf, at, columns_of, distinct, one_of, pair_key
 from iostrata.hops.fuse.serves import SYNCS
 from iostrata.hops.hop import Serves
-from iostrata.hops.processes import processes_of, served_by, some_of
+from iostrata.hops.processes import served_by, some_of
 from iostrata.hops.virtiofs.asks import FUSE_WRITE, SYNC_KEY
-from iostrata.stitch import Pieces
+from iostrata.stitch import Pieces, processes_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import CALL_FDATASYNC, CALL_WRITE, THREAD_DAEMON
 
