@@ -9,6 +9,9 @@ qcow2's stand the image's tables. A flush has no place; the VMM makes one fdatas
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
 
 from iostrata.columns import Ints
 from iostrata.hops.around import completed, renamed
@@ -27,6 +30,13 @@ from iostrata.stitch import Pieces, Reads, Spans, Window
 from iostrata.trace import Trace
 
 __all__ = ["NO_VCPUS", "UNKNOWN_VCPU", "Virtio", "context_of", "vcpus_of"]
+
+
+BY_A_DAEMON: Final = NotObserved(
+    "kvm.inject of vhost-user",
+    "how long a virtual CPU waited for a CPU to take a daemon's interrupt is not told apart",
+    "vmm.complete",
+)
 
 
 class Virtio(Hop):
@@ -93,6 +103,8 @@ class Virtio(Hop):
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         if vcpus_of(link.upper, link.lower.trace, link.monitors) is None:
             yield NO_VCPUS
+        if len(np.setdiff1d(link.agents, link.monitors)):
+            yield BY_A_DAEMON
 
     def limits(self, link: Link) -> Iterator[NotObserved]:
         throttled = link.lower.trace.facts.throttled
