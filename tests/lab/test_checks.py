@@ -241,10 +241,10 @@ def test_what_was_followed_has_its_time_where_it_was_followed_to(
     """A hop that ties all of the requests says nothing of the table."""
     found = breakdown(rows, quality=Quality(crossings=(CROSSING,)))
     found = replace(found, layers=tuple(map(placed, found.layers)))
-    checks = of_round(
-        msgspec.structs.replace(WANTED, followed=0.99), Measured(found, Witness(WRITES, 100_000))
-    )
-    assert failed(checks) == wrong
+    wanted = msgspec.structs.replace(WANTED, followed=0.99)
+    measured = Measured(found, Witness(WRITES, 100_000))
+    assert failed(of_round(wanted, measured)) == wrong
+    assert failed(of_round(msgspec.structs.replace(wanted, beyond=0.0), measured)) == []
 
 
 def placed(layer: Layer) -> Layer:

@@ -87,6 +87,15 @@ def test_a_variant_has_faults_of_its_own(tmp_path: Path) -> None:
     assert [found.name for found in changed.faults] == ["path-goes"]
 
 
+def test_a_variant_has_checks_of_its_own(tmp_path: Path) -> None:
+    document = path_document()
+    document["variants"][0]["checks"] = {"beyond": 0.5}
+    scenario = read_scenario(write(document, tmp_path))
+    changed = with_variant(scenario, scenario.variants[0])
+    assert changed.checks == msgspec.structs.replace(scenario.checks, beyond=0.5)
+    assert changed.checks != scenario.checks
+
+
 def test_a_variant_of_a_machine(tmp_path: Path) -> None:
     document = path_document()
     document["variants"][0]["replace"] = {"guest": {"cpus": 2}}
@@ -344,6 +353,11 @@ WRONG_PATH: dict[str, tuple[Spoil, str, str]] = {
         lambda found: found["variants"][0].update(replace={"image": {"oia": 1}}),
         "variants[0].replace: Object contains unknown field `oia`",
         "keys of machines and steps",
+    ),
+    "a variant with an unknown check": (
+        lambda found: found["variants"][0].update(checks={"folowed": 1}),
+        "variants[0].checks: Object contains unknown field `folowed`",
+        "keys of checks",
     ),
     "a variant that cannot be": (
         lambda found: found["variants"][0].update(replace={"mount": {"directory": "/mnt2"}}),

@@ -142,10 +142,10 @@ def of_round(
         enough = followed + unfollowed / analysed >= wanted.followed
         but_for = f", but for {unfollowed} writes" if unfollowed else ""
         yield Check("followed", enough, f"{followed:.2%}", f">= {wanted.followed:.2%}{but_for}")
+        least = wanted.followed if wanted.beyond is None else wanted.beyond
         for upper, share in _reached(breakdown).items():
-            enough = share >= wanted.followed
             yield Check(
-                "followed", enough, f"{share:.2%} beyond {upper}", f">= {wanted.followed:.2%}"
+                "followed", share >= least, f"{share:.2%} beyond {upper}", f">= {least:.2%}"
             )
 
 

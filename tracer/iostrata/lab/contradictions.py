@@ -11,7 +11,7 @@ import msgspec
 
 from iostrata.lab.problem import Problems, missing, repeated, unless_known
 from iostrata.lab.qemu import DISKS
-from iostrata.lab.scenario import Fault, Injection, Scenario, with_keys, with_variant
+from iostrata.lab.scenario import Fault, Injection, Scenario, with_checks, with_keys, with_variant
 from iostrata.lab.steps import Service
 from iostrata.lab.steps.step import Ground
 from iostrata.layers import ROWS
@@ -32,6 +32,11 @@ def contradictions(scenario: Scenario) -> Problems:
         for name, replace in variant.replace.items():
             yield from unless_known(key, name, known, "machine or step")
             yield from _values(key, name, replace, scenario)
+        try:
+            with_checks(scenario, variant)
+        except msgspec.ValidationError as error:
+            yield f"variants[{number}].checks", str(error), "give keys of checks"
+            continue
         try:
             changed = with_variant(scenario, variant)
             yield from _machines(changed)

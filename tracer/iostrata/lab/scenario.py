@@ -137,11 +137,12 @@ class Fault(Another, frozen=True, kw_only=True):
 class Checks(Strict, frozen=True, kw_only=True):
     """What must be found in every round; conservation is checked without being asked for.
 
-    ``count``: as many writes as the workload made. ``mean_deviation``: from the
-    workload's own. ``followed``: writes of which all was found on the machines below, of which none
-    stands apart; None: not asked. ``found`` and ``elsewhere``: of an injection's delay, in its
-    rows at least and in any other row at most, against the round without it; as medians of so many
-    ``pairs`` of rounds.
+    ``count``: as many writes as the workload made. ``mean_deviation``: from the workload's own.
+    ``followed``: writes of which all was found on the machines below, of which none stands
+    apart; None: not asked. ``beyond``: of what waited for anything beyond a machine's own
+    kernel, what has time in rows of a machine below it; None: as ``followed``. ``found`` and
+    ``elsewhere``: of an injection's delay, in its rows at least and in any other row at most,
+    against the round without it; as medians of so many ``pairs`` of rounds.
     """
 
     count: bool = True
@@ -149,6 +150,7 @@ class Checks(Strict, frozen=True, kw_only=True):
     mean_deviation: Share = 0.03
     residual: Share = 0.01
     followed: Share | None = None
+    beyond: Share | None = None
     found: Share = 0.95
     elsewhere: Share = 0.03
     pairs: Count = 1
@@ -157,12 +159,13 @@ class Checks(Strict, frozen=True, kw_only=True):
 class Variant(Strict, frozen=True, kw_only=True):
     """The scenario once more, as NAME-VARIANT, with keys of machines and steps replaced.
 
-    It has no injections, and only ``faults`` of its own.
+    It has no injections, and only ``faults`` of its own. ``checks``: keys that it replaces, too.
     """
 
     name: Name
     description: str
     replace: dict[Name, dict[str, Any]]
+    checks: dict[str, Any] = msgspec.field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
 
 
@@ -261,10 +264,16 @@ def with_variant(scenario: Scenario, variant: Variant) -> Scenario:
         description=variant.description,
         machines=with_keys(scenario.machines, variant.replace),
         stack=with_keys(scenario.stack, variant.replace),
+        checks=with_checks(scenario, variant),
         injections=(),
         faults=variant.faults,
         variants=(),
     )
+
+
+def with_checks(scenario: Scenario, variant: Variant) -> Checks:
+    """Errors: msgspec.ValidationError."""
+    return msgspec.convert({**msgspec.to_builtins(scenario.checks), **variant.checks}, type=Checks)
 
 
 def with_keys(
