@@ -17,13 +17,17 @@
 #include "probes.h"
 #include "iostrata.skel.h"
 
-/* Names of C++, which are the same since the versions of Ceph that they say: 15 (Octopus). */
+/* Names of C++, which are the same since the versions of Ceph that they say, 15 (Octopus), but for
+ * those of 14 (Nautilus), which have their own. */
 #define DEQUEUE_OP                                                              \
 	"_ZN3OSD10dequeue_opEN5boost13intrusive_ptrI2PGEENS1_I9OpRequestEERN10" \
 	"ThreadPool8TPHandleE"
 #define LIBRBD "librbd.so*"
 #define COMPLETION "EPNS_3RBD13AioCompletionE"
-#define WRITES "EmmRN4ceph6buffer7v15_2_04listEPNS_3RBD13AioCompletionE"
+#define BUFFER "RN4ceph6buffer7v15_2_04listE"
+#define BUFFER_14 "RN4ceph6buffer7v14_2_04listE"
+#define WRITE_V1 "_ZN10ProtocolV113write_messageEP7Message"
+#define WRITES(buffer) "Emm" buffer "PNS_3RBD13AioCompletionE"
 #define USES_LIBRBD (DUTY_BIT(vmm) | DUTY_BIT(tgt) | DUTY_BIT(rbd_nbd) | DUTY_BIT(qemu_nbd))
 #define BLUESTORE(function) "_ZN9BlueStore" function "EPNS_12TransContextE"
 
@@ -47,16 +51,19 @@ static const struct uprobe {
 	{ "osd_rest", "ceph-osd", DEQUEUE_OP, DUTY_BIT(osd), true },
 	{ "osd_reply", "ceph-osd", "_ZN12PrimaryLogPG12log_op_statsERK9OpRequestmm", DUTY_BIT(osd),
 	  false },
-	{ "osd_written_v1", "ceph-osd",
-	  "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb", DUTY_BIT(osd),
-	  false },
+	{ "osd_written_v1", "ceph-osd", WRITE_V1 BUFFER "b", DUTY_BIT(osd), false },
+	{ "osd_written_v1", "ceph-osd", WRITE_V1 BUFFER_14 "b", DUTY_BIT(osd), false },
 	{ "osd_written_v2", "ceph-osd", "_ZN10ProtocolV213write_messageEP7Messageb", DUTY_BIT(osd),
 	  false },
 	{ "bluestore_begin", "ceph-osd",
 	  BLUESTORE("20_txc_add_transaction") "PN4ceph2os11TransactionE", DUTY_BIT(osd), false },
+	{ "bluestore_begin", "ceph-osd",
+	  BLUESTORE("20_txc_add_transaction") "PN11ObjectStore11TransactionE", DUTY_BIT(osd),
+	  false },
 	{ "bluestore_data", "ceph-osd", BLUESTORE("15_txc_aio_submit"), DUTY_BIT(osd), false },
 	{ "bluestore_ready", "ceph-osd", BLUESTORE("14_txc_finish_io"), DUTY_BIT(osd), false },
 	{ "bluestore_submit", "ceph-osd", BLUESTORE("13_txc_apply_kv") "b", DUTY_BIT(osd), false },
+	{ "bluestore_submit", "ceph-osd", BLUESTORE("15_txc_applied_kv"), DUTY_BIT(osd), false },
 	{ "bluestore_synced", "ceph-osd",
 	  "_ZN12RocksDBStore23submit_transaction_syncESt10shared_ptrIN10KeyValueDB15"
 	  "TransactionImplEE",
@@ -66,10 +73,14 @@ static const struct uprobe {
 	{ "librbd_write", LIBRBD, "rbd_aio_write2", USES_LIBRBD, false },
 	{ "librbd_write_parts", LIBRBD, "rbd_aio_writev", USES_LIBRBD, false },
 	{ "librbd_flush", LIBRBD, "rbd_aio_flush", USES_LIBRBD, false },
-	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image9aio_write" WRITES, USES_LIBRBD,
-	  false },
-	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image10aio_write2" WRITES "i", USES_LIBRBD,
-	  false },
+	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image9aio_write" WRITES(BUFFER),
+	  USES_LIBRBD, false },
+	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image9aio_write" WRITES(BUFFER_14),
+	  USES_LIBRBD, false },
+	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image10aio_write2" WRITES(BUFFER) "i",
+	  USES_LIBRBD, false },
+	{ "librbd_write_of_object", LIBRBD, "_ZN6librbd5Image10aio_write2" WRITES(BUFFER_14) "i",
+	  USES_LIBRBD, false },
 	{ "librbd_flush_of_object", LIBRBD, "_ZN6librbd5Image9aio_flush" COMPLETION, USES_LIBRBD,
 	  false },
 	{ "librbd_done", LIBRBD, "rbd_aio_get_return_value", USES_LIBRBD, false },
@@ -81,9 +92,8 @@ static const struct uprobe {
 	{ "librbd_done_awaited", LIBRBD, "rbd_write", USES_LIBRBD, true },
 	{ "librbd_done_awaited", LIBRBD, "rbd_write2", USES_LIBRBD, true },
 	{ "librbd_done_awaited", LIBRBD, "rbd_flush", USES_LIBRBD, true },
-	{ "librbd_sent_v1", "libceph-common.so*",
-	  "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb", USES_LIBRBD,
-	  false },
+	{ "librbd_sent_v1", "libceph-common.so*", WRITE_V1 BUFFER "b", USES_LIBRBD, false },
+	{ "librbd_sent_v1", "libceph-common.so*", WRITE_V1 BUFFER_14 "b", USES_LIBRBD, false },
 	{ "librbd_sent_v2", "libceph-common.so*", "_ZN10ProtocolV213write_messageEP7Messageb",
 	  USES_LIBRBD, false },
 	{ "librbd_answered", "libceph-common.so*",
