@@ -80,10 +80,12 @@ struct {
 	__type(value, struct known_image);
 } librbd_images SEC(".maps");
 
-/* What a name of an object of a disk's says: "rbd_data.ID.NUMBER", "rbd_header.ID". */
+/* What a name of an object of a disk's says: "rbd_data.ID.NUMBER", "rbd_header.ID",
+ * "journal_data.POOL.ID.NUMBER". */
 struct object_name {
 	__u64 number;       /* what it ends with, as one */
 	__u32 before, last; /* hashes of what its last point is between */
+	bool numbered;      /* it has more than one point: the last is not in front of its ID */
 	bool data;          /* it is one of those that have what is written to the disk */
 };
 
@@ -103,6 +105,7 @@ static __always_inline bool name_at(__u64 address, __u32 bytes, struct object_na
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < sizeof(text) && text[i]; i++) {
 		if (text[i] == '.') {
+			name->numbered = name->before != 0;
 			name->before = hash;
 			hash = FIRST_HASH;
 			name->number = 0;
@@ -447,7 +450,8 @@ static __always_inline int sent(__u64 message)
 	e->librbd_sent.size_bytes = operation.size;
 	e->librbd_sent.tgid = thread->tgid;
 	e->librbd_sent.osd_number = -1;
-	e->librbd_sent.image = operation.name.data ? operation.name.before : operation.name.last;
+	e->librbd_sent.image =
+		operation.name.numbered ? operation.name.before : operation.name.last;
 	emit_submit(e, point);
 	return 0;
 }

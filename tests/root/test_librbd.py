@@ -70,10 +70,11 @@ def test_requests_and_operations_are_told(trace: Trace) -> None:
     assert answered["number"].tolist() == list(range(COUNT))
     assert set(sent["client"].tolist()) == {4130}
     # Each write of data, and then one of what the disk itself has.
-    assert sent["number"].tolist() == [each for number in range(COUNT) for each in (number, 5000)]
-    assert sent["object"].tolist() == [255, 0] * COUNT
-    assert sent["offset_bytes"][::2].tolist() == [8192 * number for number in range(COUNT)]
-    assert sent["size_bytes"].tolist() == [12288, 0] * COUNT
+    numbers = [each for number in range(COUNT) for each in (number, 5000, 5003)]
+    assert sent["number"].tolist() == numbers
+    assert sent["object"].tolist() == [255, 0, 0] * COUNT
+    assert sent["offset_bytes"][::3].tolist() == [8192 * number for number in range(COUNT)]
+    assert sent["size_bytes"].tolist() == [12288, 0, 0] * COUNT
     (disk,) = set(sent["image"].tolist())
     laid = trace.points["librbd_image"]
     assert set(laid["image_key"].tolist()) == set(asked["image_key"].tolist())

@@ -90,6 +90,7 @@ def of_classes(disk: c_void_p, number: int) -> None:
 def run(count: int) -> None:
     name = b"rbd_data.10226b8b4567.00000000000000ff"
     header = operation(b"rbd_header.10226b8b4567", step(WRITE, 0, 1))
+    journal = operation(b"journal_data.3.10226b8b4567.1", step(WRITE, 0, 1))
     disk = image(b"10226b8b4567", 21, 1 << 16, 3)
     for number in range(count):
         parts = memory(struct.pack("<QQQQ", 0, 4096, 0, 8192))
@@ -99,6 +100,7 @@ def run(count: int) -> None:
         hinted = operation(name, step(SET_ALLOC_HINT, 0, 0), step(WRITE, 8192 * number, 12288))
         send(V1 if number % 2 else V2, message(OSD_OP, number, (8, CLIENT), hinted))
         send(V2, message(OSD_OP, 5000, (8, CLIENT), header))
+        send(V2, message(OSD_OP, 5003, (8, CLIENT), journal))
         send(V2, message(OSD_OP, 5001, (8, CLIENT), hinted, 7))
         send(V2, message(PING, 5002, (8, CLIENT), hinted))
         answer = c_uint64(message(OSD_OPREPLY, number, (4, OSD), bytes(8)))
