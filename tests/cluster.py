@@ -15,9 +15,10 @@ from itertools import count
 from pathlib import Path
 
 from iostrata.analysis import analyse
-from iostrata.model import Breakdown
+from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
-from iostrata.trace.layout import THREAD_DAEMON
+from iostrata.trace.layout import THREAD_DAEMON, WAKE_INTERRUPT, WAKE_TIMER
+from tests.reading import O_DIRECT
 from tests.stitch.test_truth import conserves
 from tests.synthetic import O_DSYNC, Clock, Request, World, Writer, device, submit
 
@@ -34,10 +35,13 @@ class Costs:
     """Where one OSD spends an operation's time, in ns. ``data`` None: it goes with the log.
 
     ``deferred``: it is written to its place ``lazy`` after the log had it, which nobody waits for.
+    ``aside``: for how long it was put aside again, and the thread was not on the CPU, once that had
+    taken it up.
     ``turn``: of messages for copies, all of which are handed over before ``added`` has passed.
     ``kept``: for how long its reader was off the CPU again before it had read the message, in a
     sleep of that ``state`` (0: none, runnable throughout).
     ``early``: by how much its reader was woken before the message came; None: it did not sleep.
+    ``timed``: by a timer of its own.
     """
 
     queue: int = 7_000
@@ -56,8 +60,10 @@ class Costs:
     reads: int = 2_000
     sends: int = 1_500
     early: int | None = 0
+    timed: bool = False
     kept: int = 0
     state: int = 0
+    aside: int = 0
     turn: int = 900
     deferred: Request | None = None
     lazy: int = 20_000
@@ -66,7 +72,7 @@ class Costs:
         return Counter({"osd.queue": self.woken + self.kept + self.reads + self.queue})
 
     def computed(self) -> Counter[str]:
-        return Counter({"osd.op": self.begins + self.answers + self.sends})
+        return Counter({"osd.op": self.begins + self.aside + self.answers + self.sends})
 
     def own(self) -> Counter[str]:
         """From the transaction's begin until the log has it."""
@@ -117,8 +123,8 @@ class Osd:
         names = (b"msgr-worker-0", b"tp_osd_tp", b"bstore_kv_sync", b"bstore_kv_final")
         self.reader, self.worker, self.kv, self.final = range(self.tgid, self.tgid + 4)
         for tid, comm in zip(range(self.tgid, self.tgid + 4), names, strict=True):
-            machine.world.emit("thread", 1, tid, tgid=self.tgid, subject_tid=tid,
-                               comm=comm, kind=THREAD_DAEMON)  # fmt: skip
+            machine.world.emit("thread", 1, tid, tgid=self.tgid, subject_tid=tid, comm=comm,
+                               process=b"ceph-osd", kind=THREAD_DAEMON)  # fmt: skip
         self.numbers, self.kv_since, self.read_since = count(1), 10, 10
 
     def serve(
@@ -134,6 +140,7 @@ class Osd:
         if costs.early is not None:
             world.emit("sched_resume", arrived + costs.woken, self.reader, off_ns=self.read_since,
                        wake_ns=arrived - costs.early, state=1, waker_tid=0,
+                       waker_context=WAKE_TIMER if costs.timed else WAKE_INTERRUPT,
                        subject_tid=self.reader)  # fmt: skip
         if costs.kept:
             off, on = arrived + costs.woken, there - costs.reads
@@ -144,6 +151,12 @@ class Osd:
                    type=asked, peer_kind=kind, message_key=0, **told)  # fmt: skip
         taken = there + costs.queue
         world.emit("osd_work", taken, self.worker, request_key=op)
+        if costs.aside:
+            world.emit("osd_work", taken + 300, self.worker, request_key=0)
+            world.emit("sched_resume", taken + costs.aside - 400, self.worker, off_ns=taken + 400,
+                       state=0, waker_tid=0, wake_ns=0, subject_tid=self.worker)  # fmt: skip
+            taken += costs.aside
+            world.emit("osd_work", taken, self.worker, request_key=op)
         rows = costs.there() + costs.computed()
         now = taken + costs.begins
         ends = self._copied(op, now, copies, costs.turn) if copies else []
@@ -322,8 +335,29 @@ class Client(Machine):
         writer.finish()
         writer.now += 10_000
 
+    def read(self, osd: Osd, took: int = 600_000) -> None:
+        """With O_DIRECT, of an OSD of which is not told that it was asked for this."""
+        world, writer, number = self.world, self.writer, next(self.numbers)
+        writer.enter()
+        queued = writer.now + 4_000
+        rq = world.pointer("rq", queued, queued + 90_000_000)
+        place = {"dev": RBD, "sector": 4096, "size_bytes": 8192, "flags": 0}
+        keys = {"request_key": rq, "bio_key": rq + 8}
+        told = {"request_key": rq, "number": number, "client": self.number, "dev": RBD}
+        told["osd_number"] = osd.number
+        writer.now = queued
+        world.emit("block_bio_queue", queued, writer.tid, bio_key=rq + 8, kernel_thread=0, **place)
+        world.emit("block_rq_issue", queued + 700, writer.tid, **keys, **place)
+        world.emit("rbd_sent", queued + 3_000, 66, **told)
+        world.emit("rbd_answered", queued + took, 67, **told)
+        world.emit("block_rq_complete", queued + took + 2_000, 0, **keys, **place)
+        writer._wait(took + 2_000, 1_000, 2_000)
+        writer.now += 1_500
+        writer.leave("pread64", flags=O_DIRECT, result=8192, size=8192)
+        writer.now += 10_000
 
-def found_in(path: Path, *machines: Machine) -> Breakdown:
+
+def found_in(path: Path, *machines: Machine, op: Op = Op.SYNC) -> Breakdown:
     for machine in machines:
         machine.world.builder.write(path / machine.name)
     described = [
@@ -331,7 +365,7 @@ def found_in(path: Path, *machines: Machine) -> Breakdown:
     ]
     text = {"format": "iostrata.recording/1", "created": "", "machines": described}
     (path / "recording.json").write_text(json.dumps(text))
-    breakdown = analyse(open_recording(path))
+    breakdown = analyse(open_recording(path), op)
     conserves(breakdown)
     return breakdown
 

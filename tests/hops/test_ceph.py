@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from iostrata.hops.ceph.serves import serves_of
-from iostrata.model import Breakdown, LeftOver
+from iostrata.model import Breakdown, LeftOver, Op
 from iostrata.trace.read import read_trace
 from tests.cluster import Client, Copy, Costs, Machine, Osd, Part, account, found_in
 from tests.stitch.test_truth import accounts
@@ -155,6 +155,54 @@ def test_until_another_osd_has_what_one_did_not_answer_nothing_is_known(tmp_path
     assert found.quality.unfollowed == 1
 
 
+def test_an_osd_that_was_stopped_is_told_of(tmp_path: Path) -> None:
+    """By a signal: nobody is woken for what comes meanwhile, and so that is the network's."""
+    random, client, machine = Random(7), Client(), Machine("b")
+    osd = Osd(machine, 2)
+    for number in range(4):
+        if number == 2:
+            begin = client.writer.now
+            machine.world.emit("sched_resume", begin + 2_500_000, osd.worker, off_ns=begin,
+                               wake_ns=begin + 2_400_000, waker_tid=1, state=0x104,
+                               subject_tid=osd.worker)  # fmt: skip
+        client.write(Part(osd, drawn(random)))
+    told = list(found_in(tmp_path, client, machine).quality.connections)
+    assert told == [
+        f"b: ceph-osd ({osd.tgid}) was stopped for 2.40 ms: what of that is in writes is in the "
+        "way to it, or back"
+    ]
+
+
+def test_operations_that_an_osd_lets_wait_are_counted(tmp_path: Path) -> None:
+    """Its messenger was at them before: what it let wait is in the way, which is so far said."""
+    random, client, machines = Random(8), Client(), [Machine(name) for name in "ab"]
+    osds = [Osd(machine, number) for number, machine in enumerate(machines, start=1)]
+    for number in range(12):
+        costs = replace(drawn(random), early=0, kept=0, timed=number in (2, 3, 7))
+        client.write(Part(osds[number % 4 == 3], costs))
+    quality = found_in(tmp_path, client, *machines).quality
+    limit = (
+        "read when a timer was over, as its messenger takes no more than so many at once "
+        "(osd_client_message_cap, or another throttle)"
+    )
+    told = [gap for gap in quality.not_observed if "osd" in gap.layer]
+    assert [(gap.where, gap.reason, gap.merged_into) for gap in told] == [
+        ("osd.1 on a", f"1 operation was {limit}", "network.there"),
+        ("osd.2 on b", f"2 operations were {limit}", "network.there"),
+    ]  # fmt: skip
+
+
+def test_what_is_put_aside_waits_for_no_cpu(tmp_path: Path) -> None:
+    """Until its placement group is there: the thread that put it aside is at others, or has no CPU
+    for these."""
+    random, client, machine = Random(9), Client(), Machine("a")
+    osd = Osd(machine, 0)
+    for number in range(12):
+        aside = random.randint(300_000, 900_000) if number % 3 == 1 else 0
+        client.write(Part(osd, replace(drawn(random), aside=aside)))
+    check(found_in(tmp_path, client, machine), client)
+
+
 def test_what_is_written_to_its_place_later_is_no_writes(tmp_path: Path) -> None:
     """Small data goes with the log; it is on its way to its place while the next write waits."""
     random, client, machine = Random(7), Client(), Machine("a")
@@ -205,6 +253,19 @@ def test_what_is_not_recorded_is_in_one_row(tmp_path: Path) -> None:
     assert line.merged_into == "osd.replicas"
 
 
+def test_whose_copies_alone_are_not_recorded_is_told_too(tmp_path: Path) -> None:
+    """The only OSD that was asks for these of nobody that was."""
+    random, client = Random(5), Client()
+    primary, unseen = Machine("a"), Machine("c")
+    osd, far = Osd(primary, 0), Osd(unseen, 2)
+    slow = Costs(data=Request(scheduler=None, device=900_000))
+    for _ in range(12):
+        client.write(Part(osd, drawn(random), [Copy(far, slow, 90_000)]))
+    found = found_in(tmp_path, client, primary)
+    told = [each for each in found.quality.not_observed if "osd." in each.layer]
+    assert [(each.where, each.merged_into) for each in told] == [("osd.2 on a", "osd.replicas")]
+
+
 def test_an_osd_that_does_not_say_which_it_is(tmp_path: Path) -> None:
     """Older kernels do not tell the recorder's programs: the only one that there is, is meant."""
     random, client, machine = Random(6), Client(), Machine("a")
@@ -224,6 +285,24 @@ def test_without_the_osds_it_is_the_disks_call(tmp_path: Path) -> None:
         beyond = sum(ns for row, ns in true.items() if row.startswith("a/"))
         assert rows["initiator.call"] == beyond
     assert not found.quality.virtual
+
+
+def test_reads_are_not_followed_and_said_not_to_be(tmp_path: Path) -> None:
+    random, client, machine = Random(4), Client(), Machine("a")
+    osd = Osd(machine, 0)
+    for world in (client.world, machine.world):
+        world.builder.env["reads"] = 1
+    for number in range(12):
+        client.write(Part(osd, drawn(random)))
+        if number % 2:
+            client.read(osd)
+    quality = found_in(tmp_path, client, machine, op=Op.DIRECT).quality
+    assert quality.unfollowed == 6
+    (gap,) = (gap for gap in quality.not_observed if gap.layer == "ceph")
+    assert (gap.reason, gap.merged_into) == (
+        "what client reads by it is not followed", "initiator.call"
+    )  # fmt: skip
+    assert found_in(tmp_path, client, machine).quality.unfollowed == 0
 
 
 def test_osds_alone_tell_what_they_did(tmp_path: Path) -> None:

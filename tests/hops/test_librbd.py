@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
@@ -373,6 +374,42 @@ def test_how_a_disk_lies_on_its_objects_is_not_guessed(tmp_path: Path) -> None:
     assert awaited(found) == []
     assert not found.known.any()
     assert not found.early.any()
+
+
+@pytest.mark.parametrize("header", [0, 1 << 22, 1 << 24])
+def test_a_disk_that_the_library_encrypts_lies_behind_a_header(tmp_path: Path, header: int) -> None:
+    """As long as one of LUKS, by which the places differ; two write 4 MiB from one another."""
+    world = World()
+    laid(world, 500)
+    for number in range(12):
+        begin, place = 10_000 * number, (number % 2 << 22) + 8192 * number
+        asked(world, begin + 1_000, number + 1, place, 4096, begin + 15_000)
+        told(world, begin + 1_500, 50 + number, header + place, begin + 14_000)
+    # What is in the header is no request's.
+    told(world, 200_000, 90, 4096, 210_000)
+    asked(world, 199_000, 40, 0, 0, 220_000)
+    found = images(tmp_path, world)
+    assert awaited(found) == [(50 + number, number + 1) for number in range(12)] + [(90, 40)] * (
+        not header
+    )
+    assert found.known.all()
+    assert found.early.sum() == (not header)
+
+
+def test_where_a_cache_writes_back_to_is_no_header(tmp_path: Path) -> None:
+    """Requests that wait for it are of its length and far away, but each at a distance of its
+    own."""
+    world = World()
+    laid(world, 500)
+    far = (np.arange(8) + 2 << 23) + 8192 * np.arange(8)
+    for number, place in enumerate(far.tolist()):
+        begin = 10_000 * number
+        asked(world, begin, number + 1, place, 4096, begin + 500)
+        asked(world, begin + 800, 100 + number, 8192 * number, 4096, begin + 9_000)
+        told(world, begin + 1_000, 50 + number, place, begin + 8_000)
+    found = images(tmp_path, world)
+    assert found.early.all()
+    assert (found.operations.offset_bytes == far).all()
 
 
 def test_two_disks_of_one_process_are_told_apart(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from iostrata import units
 from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
 from iostrata.hops import Link
 from iostrata.layers import is_idle
-from iostrata.trace import Trace
+from iostrata.trace import ProcessNames, Trace
+from iostrata.trace.layout import THREAD_DAEMON
 
 OF_NOTE: Final = 0.01
 """Of one CPU's time."""
@@ -82,20 +83,38 @@ def stops(link: Link) -> Iterator[str]:
 def served_by_the_stopped(link: Link) -> Iterator[str]:
     """Processes that serve a guest beside its monitor, which a signal stopped."""
     host = link.lower.trace
-    threads = columns_of(host.points["thread"], "subject_tid", "tgid")
-    for pid in np.setdiff1d(link.agents, link.monitors).tolist():
+    for pid, longest_ns in _stopped(host, np.setdiff1d(link.agents, link.monitors)):
+        yield (
+            f"process {pid}, which serves it on {host.machine}, was stopped there for "
+            f"{units.duration(longest_ns)}: what of that is in writes is in the way to it, or "
+            "unattributed"
+        )
+
+
+def stopped_daemons(trace: Trace, told: Ints) -> Iterator[str]:
+    """The same of those that serve others, as Ceph's OSDs do. ``told``: processes without these."""
+    threads, names = columns_of(trace.points["thread"], "tgid", "kind"), ProcessNames(trace)
+    pids = np.setdiff1d(threads["tgid"][threads["kind"] == THREAD_DAEMON], told)
+    for pid, longest_ns in _stopped(trace, pids):
+        (process, _), _ = names.at(np.array([pid]), np.array([trace.end_ns]))
+        yield (
+            f"{process[0]} was stopped for {units.duration(longest_ns)}: what of that is in "
+            "writes is in the way to it, or back"
+        )
+
+
+def _stopped(trace: Trace, pids: Ints) -> Iterator[tuple[int, int]]:
+    """Of these processes each that was, and for how long a thread of it was at most, in ns."""
+    threads = columns_of(trace.points["thread"], "subject_tid", "tgid")
+    for pid in pids.tolist():
         own, stopped_ns = threads["subject_tid"][threads["tgid"] == pid], Counter[int]()
-        for sleeps in host.points["sched_resume"].pieces(
+        for sleeps in trace.points["sched_resume"].pieces(
             "off_ns", "wake_ns", "state", "subject_tid"
         ):
             mine = one_of(sleeps["subject_tid"], own) & ((sleeps["state"] & STOPPED) != 0)
             _add(stopped_ns, sleeps["subject_tid"], sleeps["wake_ns"] - sleeps["off_ns"], mine)
         if longest_ns := max(stopped_ns.values(), default=0):
-            yield (
-                f"process {pid}, which serves it on {host.machine}, was stopped there for "
-                f"{units.duration(longest_ns)}: what of that is in writes is in the way to it, or "
-                "unattributed"
-            )
+            yield pid, longest_ns
 
 
 def _add(of_threads: Counter[int], tid: Ints, lasted_ns: Ints, mine: NDArray[np.bool_]) -> None:

@@ -18,7 +18,7 @@ from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.copying import copying
 from iostrata.analysis.given_back import given_back
-from iostrata.analysis.halts import halts, served_by_the_stopped, stops
+from iostrata.analysis.halts import halts, served_by_the_stopped, stopped_daemons, stops
 from iostrata.analysis.left_out import bounds_of, unseen_asks
 from iostrata.analysis.limits import held_back, limits
 from iostrata.analysis.networks import asks_a_network, network_disks, packets_in_vain, virtual_cards
@@ -117,7 +117,7 @@ def quality_of(
         for trace in traces
         for hop in path.graph.hops
         for gap in hop.not_recorded(
-            [link for link in path.links if link.hop is hop and link.upper is trace]
+            trace, [link for link in path.links if link.hop is hop and link.upper is trace]
         )
     ]
     gaps += [
@@ -172,7 +172,14 @@ def quality_of(
 
 def _of_connections(path: Path) -> Iterator[str]:
     for member in path.members:
-        for lines in (troubled_connections(member.trace), given_back(member.trace)):
+        # What serves a guest is told with that.
+        guests = [
+            link.agents
+            for link in path.links
+            if link.lower.trace is member.trace and link.hop.way == "hypervisor"
+        ]
+        stopped = stopped_daemons(member.trace, np.concatenate([np.zeros(0, np.int64), *guests]))
+        for lines in (troubled_connections(member.trace), given_back(member.trace), stopped):
             where = f"{member.trace.machine}: " if path.several else ""
             yield from (where + line for line in lines)
 

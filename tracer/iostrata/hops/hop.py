@@ -446,7 +446,7 @@ class Hop(ABC):
         """What a machine does not tell of what it asks by this hop, wherever that leads."""
         return iter(())
 
-    def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
+    def not_recorded(self, upper: Trace, links: Sequence[Link]) -> Iterator[NotObserved]:
         """Whom a machine asked by this hop and nothing is known of, beside where ``links`` lead."""
         return iter(())
 

@@ -59,6 +59,7 @@ DEEPEST: Final = 64
 ASKING = np.array([rank.asks for rank in STACK])
 UNTOLD = np.array([rank.untold for rank in STACK])
 STAGES = np.array(sorted({RANK[stage.rank] for layer in LAYERS for stage in layer.stages}))
+CALLED: Final = RANK["initiator.call"]
 CALLS = np.array([rank.asks and rank.depth == Depth.AWAY for rank in STACK])
 
 
@@ -141,6 +142,8 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     lifting.missing(asked.owner[nowhere])
     unknown = _merged(asked.owner[nowhere], asked.begin_ns[nowhere], until[nowhere])
     lifting.missing(own.owner[UNTOLD[own.rank]])
+    if node.reads and not all(link.hop.follows_reads for link in links):
+        lifting.missing(own.owner[_read_unseen(links, found)])
     alone = _by_one_alone(crossing, asked.owner, len(rows))
     for link, ask, crosses, by_it in zip(links, asks, crossing, alone, strict=True):
         if len(way) < DEEPEST:
@@ -209,6 +212,14 @@ def _led_nowhere(asks: Sequence[Ints], crossing: Sequence[NDArray[np.bool_]]) ->
     """Which asks are of a hop by which this machine's others reach a machine, and these none."""
     asked = np.array(asks) >= 0
     return np.flatnonzero(asked.any(axis=0) & ~np.array(crossing).any(axis=0)) if asks else NONE
+
+
+def _read_unseen(links: Sequence[Link], found: Stitched) -> Ints:
+    """The spans of what a network disk was asked for by no ask: it was read, by a hop that follows
+    only what is written."""
+    calls = np.flatnonzero(found.spans.rank == CALLED)
+    asks = [at(link.ask_of(found.asked), found.spans.of[calls]) for link in links]
+    return calls[(np.array(asks) < 0).all(axis=0)]
 
 
 def _merged(owner: Ints, begin_ns: Ints, end_ns: Ints) -> Times:

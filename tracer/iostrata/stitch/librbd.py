@@ -9,7 +9,7 @@ lies on its objects is told of each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of, overlapping, pair_key
 from iostrata.stitch.rpc import LIBRBD_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.spans import SpanList, Spans
-from iostrata.stitch.window import Columns, Window
+from iostrata.stitch.window import Columns, Window, whole
 from iostrata.trace import Trace
 
 FOREVER: Final = np.iinfo(np.int64).max - 1
+HEADER_BYTES: Final = 1 << 22
+"""A disk that the library encrypts (LUKS) lies behind so much, or a multiple of that."""
+FEWEST: Final = 3
+"""Operations that tell so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,8 @@ def images_of(window: Window) -> Images:
 
 
 def _images_of(window: Window) -> Images:
-    requests, operations = _requests_of(window), _operations_of(window)
+    requests, operations = window.once(_requests_of), window.once(_operations_of)
+    operations = _without_headers(operations, whole(window.trace).once(_headers))
     until = np.where(requests.end_ns >= 0, requests.end_ns, FOREVER)
     begun, sent = requests.begin_ns, operations.send_ns
     placed = np.flatnonzero(operations.writes)
@@ -156,6 +161,45 @@ def _images_of(window: Window) -> Images:
     known = (requests.disk >= 0) & (requests.flush | cached | (size >= requests.size_bytes))
     known &= ~_beside(requests, ~known & ~requests.flush, until)
     return Images(requests, operations, *_joined(awaited), early, known)
+
+
+def _headers(window: Window) -> tuple[Ints, Ints]:
+    """Disks that lie behind a header, and how long that is.
+
+    While an operation was on its way, a request of its length was, which is so far in front of it
+    on the disk: at one distance, that most of the operations have.
+    """
+    requests, operations = window.once(_requests_of), window.once(_operations_of)
+    until = np.where(requests.end_ns >= 0, requests.end_ns, -1)
+    rows = np.flatnonzero(operations.writes)
+    sent = operations.send_ns[rows]
+    row, other = overlapping(
+        operations.disk[rows], sent, sent + 1, requests.disk, requests.begin_ns, until
+    )
+    row = rows[row]
+    fits = ~requests.flush[other] & (operations.reply_ns[row] <= until[other])
+    fits &= operations.size_bytes[row] == requests.size_bytes[other]
+    row, other = row[fits], other[fits]
+    disk, away = operations.disk[row], operations.offset_bytes[row] - requests.offset_bytes[other]
+    found: dict[int, int] = {}
+    for number in distinct(disk).tolist():
+        mine = disk == number
+        sizes, votes = np.unique(away[mine], return_counts=True)
+        size, most = int(sizes[votes.argmax()]), int(votes.max())
+        told = 2 * most > len(distinct(row[mine])) and most >= FEWEST
+        if told and size > 0 and size % HEADER_BYTES == 0:
+            found[number] = size
+    return np.array([*found], np.int64), np.array([*found.values()], np.int64)
+
+
+def _without_headers(operations: ImageOperations, headers: tuple[Ints, Ints]) -> ImageOperations:
+    """Their places as requests have them; what writes to a header has none."""
+    disks, sizes = headers
+    if not len(disks):
+        return operations
+    header = at(sizes, AsOf(disks, disks * 0).at_or_after(operations.disk, operations.disk * 0))
+    place = operations.offset_bytes - np.maximum(header, 0)
+    return replace(operations, offset_bytes=np.maximum(place, -1))
 
 
 Pairs = tuple[Ints, Ints]

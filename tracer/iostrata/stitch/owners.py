@@ -169,6 +169,9 @@ def _carried_out(window: Window) -> tuple[Containing, Ints]:
     before = AsOf(work["tid"], begin).at_or_before(work["tid"], begin - 1)
     idle = at(work["request_key"], before) <= 0
     own = idle & (piece >= 0) & (at(pieces.tid, piece) == work["tid"])
+    # What was put aside meanwhile, none was at.
+    taken = AsOf(work["request_key"], begin).at_or_before(work["request_key"], begin - 1)
+    own &= at(begin, taken) < at(pieces.begin_ns, piece)
     # It ran again then, having slept until there was something to do.
     since = np.maximum(at(pieces.begin_ns, piece) + 1, at(begin, before))
     since = np.where(own, np.minimum(since, begin), begin)

@@ -15,6 +15,7 @@ from iostrata.hops.ceph.again import sent_again
 from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
+from iostrata.hops.ceph.throttled import let_wait
 from iostrata.hops.ceph.unrecorded import LIBRARY, not_recorded, untold
 from iostrata.hops.connections import whole_number
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
@@ -37,11 +38,17 @@ class Ceph(Hop):
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
 
-    def not_recorded(self, links: Sequence[Link]) -> Iterator[NotObserved]:
-        yield from not_recorded(links)
+    def reads_not_followed(self, link: Link) -> Iterator[NotObserved]:
+        if len(link.upper.points["rbd_answered"]):
+            what = f"what {link.upper.machine} reads by it is not followed"
+            yield NotObserved(self.name, what, "initiator.call")
+
+    def not_recorded(self, upper: Trace, links: Sequence[Link]) -> Iterator[NotObserved]:
+        yield from not_recorded(upper, links)
 
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         yield from sent_again(link)
+        yield from let_wait(link)
 
     def untied(self, lower: Trace) -> str:
         unseen = LIBRARY in self.untold(lower)

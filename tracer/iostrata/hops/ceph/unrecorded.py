@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import Ints, distinct, one_of
+from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
 from iostrata.hops.hop import Link
 from iostrata.model import NotObserved
@@ -16,21 +17,25 @@ from iostrata.stitch import images_of, suboperations_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import UNSEEN_LIBRBD
 
+NOBODY: Final = np.zeros(0, np.int64)
 LIBRARY: Final = NotObserved(
     "librbd", "what its own programs ask disks of Ceph for by its library, which is no call", ""
 )
 
 
-def not_recorded(links: Sequence[Link]) -> Iterator[NotObserved]:
-    """A line for each OSD that a machine asked for anything, and to which no link leads."""
-    if not links:
-        return
-    groups = links[0].asks.group
-    reached = np.any([link.pairs.crossing for link in links], axis=0)
-    lost = distinct(groups[~reached])
+def not_recorded(upper: Trace, links: Sequence[Link]) -> Iterator[NotObserved]:
+    """A line for each OSD that a machine asked for anything, and to which none of its links leads.
+
+    Who only asks is told with its links: without any, none was recorded.
+    """
+    if links:
+        reached = np.any([link.pairs.crossing for link in links], axis=0)
+        lost = distinct(links[0].asks.group[~reached])
+    else:
+        lost = distinct(asks_of(upper).group) if len(upper.points["osd_send"]) else NOBODY
     if not len(lost):
         return
-    window = whole(links[0].upper)
+    window = whole(upper)
     answered, copies = (
         window.columns("rbd_answered", "client", "osd_number"),
         suboperations_of(window),
