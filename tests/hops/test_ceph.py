@@ -173,6 +173,33 @@ def test_an_osd_that_was_stopped_is_told_of(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("threads", "lasted_ms"), [(3, 200), (1, 200), (3, 20)])
+def test_an_osd_that_was_frozen_is_told_of(tmp_path: Path, threads: int, lasted_ms: int) -> None:
+    """All that read what comes stood still; one that waits for a lock, or all for a short while, is
+    none such."""
+    random, client, machine = Random(7), Client(), Machine("b")
+    osd, frozen = Osd(machine, 2), 0x2001
+    readers = (osd.reader, osd.worker, osd.kv)
+    for number in range(6):
+        begin = client.writer.now
+        if number == 3:
+            for tid in readers[:threads]:
+                end = begin + lasted_ms * 1_000_000
+                machine.world.emit("sched_resume", end, tid, off_ns=begin, wake_ns=end - 1,
+                                   waker_tid=1, state=frozen, subject_tid=tid)  # fmt: skip
+            client.writer.now = end
+        client.write(Part(osd, drawn(random)))
+    for tid in readers[1:]:
+        machine.world.emit("osd_message", client.writer.now, tid, op_key=9, number=1, peer=0,
+                           type=9, peer_kind=1, message_key=0, tgid=osd.tgid,
+                           osd_number=2)  # fmt: skip
+    told = list(found_in(tmp_path, client, machine).quality.connections)
+    assert told == [
+        f"b: ceph-osd ({osd.tgid}) was frozen (cgroup.freeze) for 200 ms: what of that is in "
+        "writes is in the way to it, or back"
+    ] * (threads > 1 and lasted_ms > 100)
+
+
 def test_operations_that_an_osd_lets_wait_are_counted(tmp_path: Path) -> None:
     """Its messenger was at them before: what it let wait is in the way, which is so far said."""
     random, client, machines = Random(8), Client(), [Machine(name) for name in "ab"]

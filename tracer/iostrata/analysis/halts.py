@@ -83,38 +83,53 @@ def stops(link: Link) -> Iterator[str]:
 def served_by_the_stopped(link: Link) -> Iterator[str]:
     """Processes that serve a guest beside its monitor, which a signal stopped."""
     host = link.lower.trace
-    for pid, longest_ns in _stopped(host, np.setdiff1d(link.agents, link.monitors)):
-        yield (
-            f"process {pid}, which serves it on {host.machine}, was stopped there for "
-            f"{units.duration(longest_ns)}: what of that is in writes is in the way to it, or "
-            "unattributed"
-        )
+    for pid in np.setdiff1d(link.agents, link.monitors).tolist():
+        if longest_ns := max(_slept(host, _threads_of(host, pid), STOPPED).values(), default=0):
+            yield (
+                f"process {pid}, which serves it on {host.machine}, was stopped there for "
+                f"{units.duration(longest_ns)}: what of that is in writes is in the way to it, or "
+                "unattributed"
+            )
 
 
 def stopped_daemons(trace: Trace, told: Ints) -> Iterator[str]:
-    """The same of those that serve others, as Ceph's OSDs do. ``told``: processes without these."""
+    """The same of those that serve others, as Ceph's OSDs do. ``told``: processes without these.
+
+    An OSD that is frozen has most of those threads asleep in that way that otherwise wait for what
+    comes (epoll), and hardly ever for a lock: there is no other sign.
+    """
     threads, names = columns_of(trace.points["thread"], "tgid", "kind"), ProcessNames(trace)
+    readers = distinct(columns_of(trace.points["osd_message"], "tid")["tid"])
     pids = np.setdiff1d(threads["tgid"][threads["kind"] == THREAD_DAEMON], told)
-    for pid, longest_ns in _stopped(trace, pids):
-        (process, _), _ = names.at(np.array([pid]), np.array([trace.end_ns]))
-        yield (
-            f"{process[0]} was stopped for {units.duration(longest_ns)}: what of that is in "
-            "writes is in the way to it, or back"
-        )
-
-
-def _stopped(trace: Trace, pids: Ints) -> Iterator[tuple[int, int]]:
-    """Of these processes each that was, and for how long a thread of it was at most, in ns."""
-    threads = columns_of(trace.points["thread"], "subject_tid", "tgid")
     for pid in pids.tolist():
-        own, stopped_ns = threads["subject_tid"][threads["tgid"] == pid], Counter[int]()
-        for sleeps in trace.points["sched_resume"].pieces(
-            "off_ns", "wake_ns", "state", "subject_tid"
-        ):
-            mine = one_of(sleeps["subject_tid"], own) & ((sleeps["state"] & STOPPED) != 0)
-            _add(stopped_ns, sleeps["subject_tid"], sleeps["wake_ns"] - sleeps["off_ns"], mine)
-        if longest_ns := max(stopped_ns.values(), default=0):
-            yield pid, longest_ns
+        (process, _), _ = names.at(np.array([pid]), np.array([trace.end_ns]))
+        own = _threads_of(trace, pid)
+        reading = np.intersect1d(own, readers)
+        stopped = _slept(trace, own, STOPPED)
+        frozen = _slept(trace, reading, FREEZABLE, FROZEN_NS)
+        if 2 * len(frozen) <= max(len(reading), 2):
+            frozen.clear()
+        for how, of_threads in (("stopped", stopped), ("frozen (cgroup.freeze)", frozen)):
+            if longest_ns := max(of_threads.values(), default=0):
+                yield (
+                    f"{process[0]} was {how} for {units.duration(longest_ns)}: what of that is in "
+                    "writes is in the way to it, or back"
+                )
+
+
+def _threads_of(trace: Trace, pid: int) -> Ints:
+    threads = columns_of(trace.points["thread"], "subject_tid", "tgid")
+    return threads["subject_tid"][threads["tgid"] == pid]
+
+
+def _slept(trace: Trace, threads: Ints, state: int, least_ns: int = 1) -> Counter[int]:
+    """How long each of these threads slept in a state, in ns, by what took so long at least."""
+    found = Counter[int]()
+    for sleeps in trace.points["sched_resume"].pieces("off_ns", "wake_ns", "state", "subject_tid"):
+        lasted_ns = sleeps["wake_ns"] - sleeps["off_ns"]
+        mine = one_of(sleeps["subject_tid"], threads) & ((sleeps["state"] & state) != 0)
+        _add(found, sleeps["subject_tid"], lasted_ns, mine & (lasted_ns >= least_ns))
+    return found
 
 
 def _add(of_threads: Counter[int], tid: Ints, lasted_ns: Ints, mine: NDArray[np.bool_]) -> None:
