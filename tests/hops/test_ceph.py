@@ -293,6 +293,19 @@ def test_whose_copies_alone_are_not_recorded_is_told_too(tmp_path: Path) -> None
     assert [(each.where, each.merged_into) for each in told] == [("osd.2 on a", "osd.replicas")]
 
 
+def test_what_no_write_waited_for_is_not_told(tmp_path: Path) -> None:
+    """A copy of an operation of somebody else's, which was made before it was recorded."""
+    random, client = Random(5), Client()
+    primary, unseen = Machine("a"), Machine("c")
+    osd, far, other = Osd(primary, 0), Osd(unseen, 2), Client(number=99)
+    other.write(Part(osd, drawn(random), [Copy(far, Costs(data=None), 30_000)]))
+    client.writer.now = other.writer.now + 50_000
+    for _ in range(12):
+        client.write(Part(osd, drawn(random)))
+    found = found_in(tmp_path, client, primary)
+    assert not any("osd." in each.layer for each in found.quality.not_observed)
+
+
 def test_an_osd_that_does_not_say_which_it_is(tmp_path: Path) -> None:
     """Older kernels do not tell the recorder's programs: the only one that there is, is meant."""
     random, client, machine = Random(6), Client(), Machine("a")

@@ -119,6 +119,8 @@ def quality_of(
         for gap in hop.not_recorded(
             trace, [link for link in path.links if link.hop is hop and link.upper is trace]
         )
+        # Others' operations, of which no write is.
+        if not shares or shares.get((trace.machine, gap.merged_into))
     ]
     gaps += [
         (trace.machine, gap)
