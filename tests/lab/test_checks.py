@@ -247,6 +247,15 @@ def test_what_was_followed_has_its_time_where_it_was_followed_to(
     assert failed(of_round(msgspec.structs.replace(wanted, beyond=0.0), measured)) == []
 
 
+def test_what_a_machine_asks_of_itself_is_on_none_below() -> None:
+    own = Crossing("ceph", "client", "client", 100, 100, 0, "being the same", 0, 0.0)
+    found = breakdown({"client/syscall": 20_000, "client/device.data": 80_000},
+                      quality=Quality(crossings=(own,)))  # fmt: skip
+    found = replace(found, layers=tuple(map(placed, found.layers)))
+    wanted = msgspec.structs.replace(WANTED, followed=0.99)
+    assert failed(of_round(wanted, Measured(found, Witness(WRITES, 100_000)))) == []
+
+
 def placed(layer: Layer) -> Layer:
     """On the machine that its name begins with; the network is the client's."""
     machine = layer.name.split("/")[0] if "/" in layer.name else "client"

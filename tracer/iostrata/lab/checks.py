@@ -151,7 +151,7 @@ def of_round(
 
 def _reached(breakdown: Breakdown) -> dict[str, float]:
     """Of what waited for anything beyond a machine's own kernel, the share that has time in the
-    rows of a machine below it; of each machine that something was followed from.
+    rows of a machine below it; of each machine that something was followed from, to another.
 
     Hops count what they tie: a table that makes nothing of that is as wrong as one without.
     """
@@ -160,6 +160,8 @@ def _reached(breakdown: Breakdown) -> dict[str, float]:
         below = {upper}
         for _ in crossings:
             below |= {crossing.lower for crossing in crossings if crossing.upper in below}
+        if below == {upper}:
+            continue
         rows = [layer.machine in below - {upper} for layer in breakdown.layers]
         outside = [
             layer.machine == upper and not layer.segment.endswith("OS")
