@@ -119,7 +119,8 @@ def stopped_daemons(trace: Trace, told: Ints) -> Iterator[str]:
 
 def _threads_of(trace: Trace, pid: int) -> Ints:
     threads = columns_of(trace.points["thread"], "subject_tid", "tgid")
-    return threads["subject_tid"][threads["tgid"] == pid]
+    own: Ints = threads["subject_tid"][threads["tgid"] == pid]
+    return own
 
 
 def _slept(trace: Trace, threads: Ints, state: int, least_ns: int = 1) -> Counter[int]:
