@@ -113,6 +113,7 @@ enum thread_kind {
 	THREAD_DAEMON,     /* of a process that serves other machines (virtiofsd) */
 	THREAD_HELPER,     /* of the kernel, and has let a recorded thread go on, or did its work */
 	THREAD_FUSE,       /* of a process that serves a file system on this machine */
+	THREAD_LIBRBD,     /* of one of the workload's that has a disk of Ceph by its library */
 };
 
 /* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns
@@ -528,6 +529,7 @@ struct unseen_event {
 	unsigned long long count;
 	unsigned int kind; /* enum unseen_kind */
 	unsigned int dev;  /* as in bio_event: where the last one was; 0: nowhere */
+			   /* UNSEEN_LIBRBD: the process that has been looked at since; 0: never */
 };
 
 enum unseen_kind {

@@ -29,6 +29,7 @@
 #define LEAST_OBJECT_BYTES (1 << 12)
 #define MOST_OBJECT_BYTES (1 << 25)
 #define TELL_AGAIN_NS 1000000000
+#define STEP_WATCH 0x220f
 #define STEP_READ 0x1201
 #define STEP_READ_SPARSE 0x1205
 #define STEP_WRITE 0x2201
@@ -238,10 +239,29 @@ static __always_inline void describe(const struct thread *thread, __u64 image)
 	emit_submit(e, POINT_librbd_image);
 }
 
+/* The current thread of a process that has a disk by the library.  Those of one of the workload's
+ * were met before it was known to, as what they were then. */
+static __noinline struct thread *library_thread(void)
+{
+	__u64 ids = current_ids();
+	struct thread *thread = thread_of((__u32)ids), *first;
+
+	if (thread && thread->kind > THREAD_TARGET)
+		return thread;
+	first = thread_of(ids >> 32);
+	if (!first || !is_of_process(first->kind))
+		return NULL;
+	if (!thread)
+		return thread_add(ids, ids >> 32, first->kind);
+	thread->kind = first->kind;
+	thread->announced = 0;
+	return thread;
+}
+
 static __always_inline int ask(__u64 image, __u64 offset, __u64 size, __u64 completion,
 			       __u32 flushes)
 {
-	struct thread *thread = thread_that_serves();
+	struct thread *thread = library_thread();
 	union event *e;
 
 	if (!thread)
@@ -334,7 +354,7 @@ int librbd_flush_awaited(struct pt_regs *ctx)
 
 static __always_inline int done(__u64 completion)
 {
-	struct thread *thread = thread_that_serves();
+	struct thread *thread = library_thread();
 	union event *e;
 
 	if (!thread)
@@ -392,7 +412,7 @@ static __always_inline bool operation_at(__u64 front, struct operation *operatio
 	struct object_name *name = &operation->name;
 	__u32 key_bytes, space_bytes, name_bytes;
 	__u64 at = front + LOCATOR_KEY;
-	__u16 count;
+	__u16 count, first;
 
 	if (!read_user(&key_bytes, sizeof(key_bytes), at) || key_bytes ||
 	    !read_user(&space_bytes, sizeof(space_bytes), at + 4) || space_bytes > MOST_SPACE_BYTES)
@@ -401,11 +421,12 @@ static __always_inline bool operation_at(__u64 front, struct operation *operatio
 	if (!read_user(&name_bytes, sizeof(name_bytes), at) || !name_at(at + 4, name_bytes, name))
 		return false;
 	at += 4 + name_bytes;
-	if (!name->data)
-		return true;
 	if (!read_user(&count, sizeof(count), at))
 		return false;
 	at += sizeof(count);
+	/* That it still watches its header, nobody waits for. */
+	if (!name->data)
+		return !read_user(&first, sizeof(first), at) || first != STEP_WATCH;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MOST_STEPS && i < count; i++, at += sizeof(struct operation_step)) {
 		struct operation_step step;
@@ -425,7 +446,7 @@ static __always_inline bool operation_at(__u64 front, struct operation *operatio
 
 static __always_inline int sent(__u64 message)
 {
-	struct thread *thread = thread_that_serves();
+	struct thread *thread = library_thread();
 	struct operation operation = {};
 	struct message_header header;
 	__u32 point;
@@ -474,7 +495,7 @@ int librbd_sent_v2(struct pt_regs *ctx)
 SEC("uprobe")
 int librbd_answered(struct pt_regs *ctx)
 {
-	struct thread *thread = thread_that_serves();
+	struct thread *thread = library_thread();
 	struct message_header header;
 	union event *e;
 

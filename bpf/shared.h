@@ -284,6 +284,7 @@ struct filter {
 	unsigned int who;      /* note who has the CPUs */
 	unsigned int detail;   /* tell of each bio that got a request */
 	unsigned int names;    /* tell the files' */
+	unsigned int library;  /* what the workload asks Ceph's library for is looked at */
 	unsigned int reads;    /* enum reads_recorded */
 	struct duty_filter duty[DUTY_count];
 	char comms[MAX_NAMES][16];

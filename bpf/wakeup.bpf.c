@@ -380,8 +380,10 @@ int wakeup_newtask(__u64 *ctx)
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
 	} else if (is_of_process(parent->kind) &&
-		   (parent->tgid == (__u32)child->tgid || parent->kind == THREAD_DAEMON)) {
-		/* A server's child goes on in its place (daemon(3)), or serves one client. */
+		   (parent->tgid == (__u32)child->tgid || parent->kind == THREAD_DAEMON ||
+		    parent->kind == THREAD_LIBRBD)) {
+		/* A server's child goes on in its place (daemon(3)), or serves one client.  The
+		 * workload's are of the workload, and may well have opened a disk before. */
 		thread_add(child->pid, child->tgid, parent->kind);
 	}
 	return 0;
@@ -410,7 +412,7 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 		compat_begins();
 	if (!thread)
 		return;
-	if (thread->kind > THREAD_TARGET) {
+	if (thread->kind > THREAD_TARGET && thread->kind != THREAD_LIBRBD) {
 		thread_remove(old_tid);
 		return;
 	}
@@ -438,6 +440,13 @@ int wakeup_exec(__u64 *ctx)
 	return 0;
 }
 
+/* Processes of the workload that have opened a disk of Ceph: the recorder attaches to them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 64);
+	__type(value, __u32);
+} library_users SEC(".maps");
+
 /* Whether a process of the workload has Ceph's librbd do what it asks of a disk, which takes no
  * system call: a thread of that library's gets its name (TaskFinisher of librbd/TaskFinisher.h). */
 static __always_inline bool has_librbd(struct task_struct *task, const char *name)
@@ -448,9 +457,25 @@ static __always_inline bool has_librbd(struct task_struct *task, const char *nam
 	if (words[0] != TASKFIN_ || words[1] != LIBRBD)
 		return false;
 	if (first)
-		return first->kind <= THREAD_TARGET;
+		return first->kind <= THREAD_TARGET || first->kind == THREAD_LIBRBD;
 	return filter.duties & DUTY_BIT(workload) && !filter.tree && comm_matches() &&
 	       cgroup_matches();
+}
+
+/* Seldom. */
+static __noinline void library_is_used(__u32 tgid)
+{
+	struct thread *first = thread_of(tgid);
+
+	if (filter.library && !first)
+		first = thread_add(tgid, tgid, THREAD_LIBRBD);
+	if (!filter.library || !first || bpf_map_push_elem(&library_users, &tgid, 0)) {
+		not_seen(UNSEEN_LIBRBD, 0);
+		return;
+	}
+	first->kind = THREAD_LIBRBD;
+	first->announced = 0;
+	ring_wake();
 }
 
 /* Itself or a program that it executes: what is recorded of it from now on is of that name.  The
@@ -465,7 +490,7 @@ int wakeup_rename(__u64 *ctx)
 
 	bpf_probe_read_kernel_str(name, sizeof(name), (const void *)ctx[1]);
 	if (has_librbd(task, name))
-		not_seen(UNSEEN_LIBRBD, 0);
+		library_is_used(task->tgid);
 	/* Who has made no call yet is announced by its name at the first one. */
 	if (!thread || !thread->announced)
 		return 0;

@@ -61,6 +61,10 @@ int filter_fill(struct filter *filter, const struct options *options)
 	};
 	memcpy(filter->ports, options->ports, sizeof(filter->ports));
 	duties_tell(options->duties, filter);
+	/* What it takes to look at a program that comes later is kept for those who serve guests. */
+	filter->library = options->duties & DUTY_BIT(workload) && options->duties & DUTY_BIT(vmm);
+	if (filter->library)
+		filter->process_kinds |= 1u << THREAD_LIBRBD;
 	if (fuse_is_served(options))
 		filter->process_kinds |= 1u << THREAD_FUSE;
 	for (unsigned int i = 0; i < options->comm_count; i++)

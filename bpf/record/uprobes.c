@@ -28,7 +28,10 @@
 #define BUFFER_14 "RN4ceph6buffer7v14_2_04listE"
 #define WRITE_V1 "_ZN10ProtocolV113write_messageEP7Message"
 #define WRITES(buffer) "Emm" buffer "PNS_3RBD13AioCompletionE"
-#define USES_LIBRBD (DUTY_BIT(vmm) | DUTY_BIT(tgt) | DUTY_BIT(rbd_nbd) | DUTY_BIT(qemu_nbd))
+#define LIBCEPH "libceph-common.so*"
+#define USES_LIBRBD                                                               \
+	(DUTY_BIT(workload) | DUTY_BIT(vmm) | DUTY_BIT(tgt) | DUTY_BIT(rbd_nbd) | \
+	 DUTY_BIT(qemu_nbd))
 #define BLUESTORE(function) "_ZN9BlueStore" function "EPNS_12TransContextE"
 
 static const struct uprobe {
@@ -92,11 +95,11 @@ static const struct uprobe {
 	{ "librbd_done_awaited", LIBRBD, "rbd_write", USES_LIBRBD, true },
 	{ "librbd_done_awaited", LIBRBD, "rbd_write2", USES_LIBRBD, true },
 	{ "librbd_done_awaited", LIBRBD, "rbd_flush", USES_LIBRBD, true },
-	{ "librbd_sent_v1", "libceph-common.so*", WRITE_V1 BUFFER "b", USES_LIBRBD, false },
-	{ "librbd_sent_v1", "libceph-common.so*", WRITE_V1 BUFFER_14 "b", USES_LIBRBD, false },
-	{ "librbd_sent_v2", "libceph-common.so*", "_ZN10ProtocolV213write_messageEP7Messageb",
-	  USES_LIBRBD, false },
-	{ "librbd_answered", "libceph-common.so*",
+	{ "librbd_sent_v1", LIBCEPH, WRITE_V1 BUFFER "b", USES_LIBRBD, false },
+	{ "librbd_sent_v1", LIBCEPH, WRITE_V1 BUFFER_14 "b", USES_LIBRBD, false },
+	{ "librbd_sent_v2", LIBCEPH, "_ZN10ProtocolV213write_messageEP7Messageb", USES_LIBRBD,
+	  false },
+	{ "librbd_answered", LIBCEPH,
 	  "_ZN13DispatchQueue13fast_dispatchERKN5boost13intrusive_ptrI7MessageEE", USES_LIBRBD,
 	  false },
 };
@@ -337,6 +340,19 @@ void uprobes_follow(struct probes *probes)
 {
 	let_go_of_ended(probes);
 	attach_to_all(probes, NULL);
+}
+
+pid_t uprobes_meet(struct probes *probes)
+{
+	struct round round = { probes, NULL };
+	__u32 pid;
+
+	if (!probes->skeleton->rodata->filter.library ||
+	    bpf_map__lookup_and_delete_elem(probes->skeleton->maps.library_users, NULL, 0, &pid,
+					    sizeof(pid), 0))
+		return 0;
+	attach_all(pid, DUTY_BIT(workload), &round);
+	return pid;
 }
 
 void uprobes_close(struct probes *probes)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iostrata.trace.layout import THREAD_DAEMON, THREAD_VMM, UNSEEN_LIBRBD
+from iostrata.trace.layout import THREAD_DAEMON, THREAD_LIBRBD, THREAD_VMM, UNSEEN_LIBRBD
 from iostrata.trace.read import Trace, read_trace
 from tests.root.daemon import PROGRAMS, compiled
 from tests.root.test_duties import recording
@@ -30,9 +30,10 @@ thread.join()
 POINTS = ("librbd_request", "librbd_done", "librbd_sent", "librbd_answered")
 
 
-@pytest.fixture(params=["kvm", "tgtd", "rbd-nbd", "qemu-nbd"])
+@pytest.fixture(params=["kvm", "tgtd", "rbd-nbd", "qemu-nbd", "workload"])
 def trace(recorder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Trace:
-    """Of a virtual machine's process, or of one that executes a program of that name."""
+    """Of a virtual machine's process, of one that executes a program of that name, or of one that
+    is recorded itself."""
     for name in ("librbd.so.1", "libceph-common.so.2"):
         compiled(tmp_path, "-shared", "-fPIC", name=name, source="librbd.c")
     program = Path(sys.executable).resolve()
@@ -45,7 +46,10 @@ def trace(recorder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Tra
         assert process.stdin
         assert process.stdout
         assert process.stdout.readline() == "up\n"
-        with recording(recorder, tmp_path / "trace", "--path"):
+        asked = ["--path"]
+        if request.param == "workload":
+            asked = ["--duty", "workload", "--duty", "vmm", "--pid", str(process.pid)]
+        with recording(recorder, tmp_path / "trace", *asked):
             print(COUNT, file=process.stdin, flush=True)
             assert process.stdout.readline() == "done\n"
         process.communicate()
@@ -85,7 +89,10 @@ def test_requests_and_operations_are_told(trace: Trace) -> None:
     threads = trace.points["thread"]
     kinds = threads["kind"][threads["tgid"] == int(sent["tgid"][0])]
     (kind,) = set(kinds.tolist())
-    assert kind in (THREAD_VMM, THREAD_DAEMON)
+    assert kind in (THREAD_VMM, THREAD_DAEMON, THREAD_LIBRBD)
+    unseen = trace.points["unseen"]
+    told = [] if kind != THREAD_LIBRBD else [(UNSEEN_LIBRBD, int(sent["tgid"][0]))]
+    assert list(zip(unseen["kind"].tolist(), unseen["dev"].tolist(), strict=True)) == told
 
 
 @pytest.mark.parametrize("by", ["command", "name"])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that holds a virtual machine, and calls Ceph's libraries in the directory given.
+"""A process that holds a virtual machine, or has a thread of the library's, and calls Ceph's
+libraries in the directory given.
 
 Told to (a line), it has a disk write and flush; messages lie in its memory as Ceph's do.
 """
@@ -9,12 +10,13 @@ import os
 import struct
 import sys
 import threading
+import time
 from ctypes import CDLL, addressof, c_uint64, c_void_p, create_string_buffer, memmove
 
-KVM_CREATE_VM = 0xAE01
+KVM_CREATE_VM, PR_SET_NAME = 0xAE01, 15
 OSD_OP, OSD_OPREPLY, PING = 42, 43, 70
 CLIENT, OSD = 4130, 2
-WRITE, SET_ALLOC_HINT = 0x2201, 0x2221
+WRITE, WATCH, SET_ALLOC_HINT = 0x2201, 0x220F, 0x2221
 V1 = "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb"
 V2 = "_ZN10ProtocolV213write_messageEP7Messageb"
 IMAGE_WRITE = "_ZN6librbd5Image9aio_writeEmmRN4ceph6buffer7v15_2_04listEPNS_3RBD13AioCompletionE"
@@ -90,6 +92,7 @@ def of_classes(disk: c_void_p, number: int) -> None:
 def run(count: int) -> None:
     name = b"rbd_data.10226b8b4567.00000000000000ff"
     header = operation(b"rbd_header.10226b8b4567", step(WRITE, 0, 1))
+    watch = operation(b"rbd_header.10226b8b4567", step(WATCH, 0, 0))
     journal = operation(b"journal_data.3.10226b8b4567.1", step(WRITE, 0, 1))
     disk = image(b"10226b8b4567", 21, 1 << 16, 3)
     for number in range(count):
@@ -100,6 +103,7 @@ def run(count: int) -> None:
         hinted = operation(name, step(SET_ALLOC_HINT, 0, 0), step(WRITE, 8192 * number, 12288))
         send(V1 if number % 2 else V2, message(OSD_OP, number, (8, CLIENT), hinted))
         send(V2, message(OSD_OP, 5000, (8, CLIENT), header))
+        send(V2, message(OSD_OP, 5004, (8, CLIENT), watch))
         send(V2, message(OSD_OP, 5003, (8, CLIENT), journal))
         send(V2, message(OSD_OP, 5001, (8, CLIENT), hinted, 7))
         send(V2, message(PING, 5002, (8, CLIENT), hinted))
@@ -113,8 +117,18 @@ def run(count: int) -> None:
         rbd.rbd_flush(disk)
 
 
+def open_disk() -> None:
+    """The library has a thread of that name for it; the recorder takes a moment to attach."""
+    opener = threading.Thread(target=CDLL(None).prctl, args=(PR_SET_NAME, b"taskfin_librbd"))
+    opener.start()
+    opener.join()
+    time.sleep(1)
+
+
 print("up", flush=True)
 for line in sys.stdin:
+    if sys.argv[2] == "workload":
+        open_disk()
     thread = threading.Thread(target=run, args=(int(line),))
     thread.start()
     thread.join()
