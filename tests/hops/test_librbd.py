@@ -18,7 +18,7 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.stitch import ImageRequests, Images, Window, images_of, librbd, whole
-from iostrata.trace.layout import UNSEEN_LIBRBD
+from iostrata.trace.layout import THREAD_LIBRBD, UNSEEN_LIBRBD
 from iostrata.trace.read import read_trace
 from tests.chain import Chain, drawn
 from tests.cluster import CLIENT, Copy, Machine, Osd, account
@@ -266,6 +266,46 @@ def test_what_a_program_asks_of_it_itself_is_said_not_to_be_seen(tmp_path: Path,
     assert "ask disks of Ceph for by its library" in line.reason
 
 
+@pytest.mark.parametrize("files", [False, True])
+def test_what_a_program_asks_of_it_itself_is_its_own(tmp_path: Path, files: bool) -> None:
+    """Its requests are followed to the OSDs, beside what it writes to files; what it asked for
+    before it was looked at is said not to be seen."""
+    random, client, machine = Random(2), Machine("client", role="host"), Machine("a")
+    world, osd, fio = client.world, Osd(machine, 0), 500
+    for tid, name in ((fio, b"fio"), (MESSENGER, b"msgr-worker-0"), (ANSWERER, b"io_context_pool")):
+        world.emit("thread", 1_000, tid, tgid=fio, subject_tid=tid, kind=THREAD_LIBRBD, comm=name,
+                   process=b"fio")  # fmt: skip
+    world.emit("unseen", 41_000, 65535, kind=UNSEEN_LIBRBD, count=1, dev=fio)
+    laid(world, fio)
+    writer, now, truth = Writer(world, fio, device(8, 0), 1_000_000), 50_000, []
+    for number in range(24):
+        way = far(random)
+        asked_ns, sent = now, now + 7_000
+        replied, rows = osd.serve(sent + way, number, CLIENT, drawn_of_osd(random))
+        told(world, sent, number, 4096 * number, 0)
+        answered = replied + way
+        world.emit("librbd_answered", answered, MESSENGER, number=number, client=0, object=0,
+                   offset_bytes=0, size_bytes=0, tgid=fio, osd_number=0, image=0)  # fmt: skip
+        asked(world, asked_ns, number % 3 + 1, 4096 * number, 4096, answered + 5_000)
+        rows += Counter({"a/network.there": way, "a/network.back": way, "client/librbd": 12_000})
+        truth.append({row: ns for row, ns in account(rows).items() if ns})
+        now = writer.now = answered + random.randint(9_000, 90_000)
+        if files:
+            writer.enter()
+            writer.data(Request())
+            writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+            now = writer.now + 4_000
+    found = cluster_found_in(tmp_path, client, machine)
+    own = [name.startswith("librbd:") for name in found.writes.names["method"]]
+    by_it = np.array(own)[found.writes.codes["method"]]
+    assert [int(some.sum()) for some in (by_it, ~by_it)] == [24, 24 * files]
+    mine = [account(rows) for rows in accounts(found)[fio]]
+    assert [rows for rows, its in zip(mine, by_it.tolist(), strict=True) if its] == truth
+    assert found.quality.unfollowed == 0
+    (line,) = (each for each in found.quality.not_observed if each.layer == "librbd")
+    assert line.reason == "what fio (500) asked of a disk of Ceph in the 40.0 us after it opened it"
+
+
 def test_why_a_client_stands_apart_from_its_osds_is_said(tmp_path: Path) -> None:
     """What these did is told, as for somebody who was not recorded."""
     client, machine = Machine("client", role="host"), Machine("a")
@@ -340,6 +380,22 @@ def test_one_that_spans_objects_is_several_operations(tmp_path: Path) -> None:
     found = images(tmp_path, world)
     assert awaited(found) == [(10, 1), (11, 1), (12, 2)]
     assert found.known.all()
+
+
+def test_one_may_be_of_neighbours_that_wait_together(tmp_path: Path) -> None:
+    """librbd's scheduler keeps a request back while another is on its way, for what follows it."""
+    world = World()
+    laid(world, 500)
+    asked(world, 1_000, 1, 0, 4096, 5_000)
+    for number in range(3):
+        asked(world, 2_000 + number, 2 + number, 8192 + 4096 * number, 4096, 9_000 + number)
+    told(world, 1_500, 10, 0, 4_500)
+    part(world, 4_600, 11, (0, 8192), 8_000, size=12288)
+    asked(world, 6_000, 5, 0, 0, 9_500)
+    found = images(tmp_path, world)
+    assert awaited(found) == [(10, 1), (11, 2), (11, 3), (11, 4), (11, 5)]
+    assert found.known.all()
+    assert not found.early.any()
 
 
 @pytest.mark.parametrize("size", [1 << 16, 1 << 25])

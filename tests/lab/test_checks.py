@@ -256,6 +256,17 @@ def test_what_a_machine_asks_of_itself_is_on_none_below() -> None:
     assert failed(of_round(wanted, Measured(found, Witness(WRITES, 100_000)))) == []
 
 
+def test_flushes_of_a_library_are_no_writes() -> None:
+    found = breakdown({"syscall": 100_000})
+    code = (np.arange(WRITES) < 10).astype(np.int32)
+    writes = replace(
+        found.writes, names={"method": ("librbd:write", "librbd:flush")}, codes={"method": code}
+    )
+    measured = Measured(replace(found, writes=writes), Witness(WRITES - 10, 100_000))
+    assert failed(of_round(WANTED, measured)) == []
+    assert failed(of_round(WANTED, replace(measured, breakdown=found))) == ["count"]
+
+
 def placed(layer: Layer) -> Layer:
     """On the machine that its name begins with; the network is the client's."""
     machine = layer.name.split("/")[0] if "/" in layer.name else "client"

@@ -8,6 +8,7 @@ from typing import Final
 
 from iostrata.analysis.left_out import LOST, WHAT_TO_DO
 from iostrata.errors import NothingToAnalyse
+from iostrata.hops import LIBRARY
 from iostrata.model import Op, Quality
 from iostrata.trace import NO_ROOM
 
@@ -88,7 +89,7 @@ def _why(
 
 def _by_library(quality: Quality) -> str:
     """Of what programs do without calls; empty: of nothing that is known."""
-    unseen = [gap.reason for gap in quality.not_observed if gap.layer == "librbd"]
+    unseen = [gap.reason for gap in quality.not_observed if gap.layer == LIBRARY.layer]
     return f"; {unseen[0]}, is not seen" if unseen else ""
 
 

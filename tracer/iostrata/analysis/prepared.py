@@ -192,6 +192,7 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
     """
     working = [trace for trace in graph.machines if _has_workload(trace)]
     tops, plain_writes = _tops_of(graph, working, left_out)
+    tops += _tops_by_library(graph)
     if any(len(top.units) for top in tops):
         return [top for top in tops if len(top.units)], plain_writes
     asked = {(link.lower.trace.machine, link.hop.name) for link in graph.links}
@@ -199,7 +200,7 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
         (trace, hop, *found)
         for trace in graph.machines
         for hop in HOPS
-        if not (hop.overlaps or (hop.within and _has_workload(trace)))
+        if not (hop.own or hop.overlaps or (hop.within and _has_workload(trace)))
         if (found := units_of_served(hop, trace))
     ]
     first = [one for one in served if (one[0].machine, one[1].name) not in asked]
@@ -225,6 +226,15 @@ def _tops_of(
             left_out += for_others(graph, trace, found.for_others)
         plain_writes += found.plain
     return tops, plain_writes
+
+
+def _tops_by_library(graph: Graph) -> Iterator[_Found]:
+    """What of a workload takes no system call."""
+    for trace in graph.machines:
+        for hop in HOPS:
+            if hop.own and (found := units_of_served(hop, trace)):
+                units, pieces, _ = found
+                yield _Found(graph.node(trace, pieces, hop.floor), units, pieces)
 
 
 def _for_others(

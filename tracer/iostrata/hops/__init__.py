@@ -3,6 +3,7 @@
 
 from iostrata.hops.around import copied
 from iostrata.hops.aside import beside
+from iostrata.hops.ceph import LIBRARY
 from iostrata.hops.connections import readdressed
 from iostrata.hops.evidence import Witnesses
 from iostrata.hops.furthest import place_of
@@ -14,7 +15,7 @@ from iostrata.hops.served import made_for_guests, units_of_served
 from iostrata.hops.virtio import UNKNOWN_VCPU, vcpus_of
 
 __all__ = [
-    "HOPS", "READ_MARK", "UNKNOWN_VCPU", "Graph", "Hop", "Lifted", "Link", "Node", "View",
-    "Witnesses", "beside", "copied", "graph_of", "lift", "made_for_guests", "place_of",
+    "HOPS", "LIBRARY", "READ_MARK", "UNKNOWN_VCPU", "Graph", "Hop", "Lifted", "Link", "Node",
+    "View", "Witnesses", "beside", "copied", "graph_of", "lift", "made_for_guests", "place_of",
     "readdressed", "units_of_served", "vcpus_of",
 ]  # fmt: skip

@@ -325,19 +325,19 @@ class Hop(ABC):
     """A kind of crossing.
 
     ``reads``: what is asked of it to be read is followed, too; of a hop that ``follows_reads``.
-    ``floor``: the rank of a piece of the lower machine where no layer is at work.
-    ``loops``: a machine may lead to itself by it; ``within``: to itself only. ``exclusive``: what
-    one group of the lower machine serves is one group of one machine's. ``parted``: one request of
-    the upper machine may be several asks. ``skips``: a group of asks may be carried out past the
+    ``floor``: the rank of a piece of the lower machine where no layer is at work. ``loops``: a
+    machine may lead to itself by it; ``within``: to itself only. ``exclusive``: what one group
+    of the lower machine serves is one group of one machine's. ``parted``: one request of the
+    upper machine may be several asks. ``skips``: a group of asks may be carried out past the
     lower machine, which sees nothing of it then. ``overlaps``: all that is served is among what
-    another hop has served. ``unkeyed``: keys tell who may serve whom, but no serve's is its own: an
-    ask is served by whatever its group served last. ``moves``: what serves a group of asks may be
-    another group of serves for a while. ``names``: what two
-    machines may have in common of a group, which is a connection's number, the surest first;
-    ``least``: what they have in common of it where they have none of these.
-    ``asker``: the role of a machine that has nothing but this to ask; ``way``: the segment between
-    the two; ``leaf``: the segment of what the upper one asks, and ``beyond``: that segment's name
-    where no lower machine was recorded.
+    another hop has served. ``own``: all that is served is the workload's. ``unkeyed``: keys
+    tell who may serve whom, but no serve's is its own: an ask is served by whatever its group
+    served last. ``moves``: what serves a group of asks may be another group of serves for a
+    while. ``names``: what two machines may have in common of a group, which is a connection's
+    number, the surest first; ``least``: what they have in common of it where they have none of
+    these. ``asker``: the role of a machine that has nothing but this to ask; ``way``: the
+    segment between the two; ``leaf``: the segment of what the upper one asks, and ``beyond``:
+    that segment's name where no lower machine was recorded.
     """
 
     name: str
@@ -348,6 +348,7 @@ class Hop(ABC):
     parted = False
     skips = False
     overlaps = False
+    own = False
     names: tuple[Name, ...] = ()
     least: Name = staticmethod(nothing)
     unkeyed = False

@@ -200,6 +200,13 @@ def _of_library(lower: Trace, processes: Ints, disks: bool = True) -> ImageReque
     return found.rows(np.flatnonzero(own))
 
 
+def by_library(lower: Trace, processes: Ints) -> tuple[Serves, Pieces]:
+    """What these processes asked of disks of Ceph, and was answered."""
+    serves, pieces = _by_library(_of_library(lower, processes))
+    number = np.arange(len(serves))
+    return replace(serves, piece=number), replace(pieces, unit=number)
+
+
 def _by_library(found: ImageRequests) -> tuple[Serves, Pieces]:
     none = np.zeros(len(found), np.int64)
     serves = Serves(

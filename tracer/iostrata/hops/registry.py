@@ -9,6 +9,7 @@ from iostrata.hops.ceph import Ceph
 from iostrata.hops.fuse import Fuse
 from iostrata.hops.hop import Hop
 from iostrata.hops.iscsi import Iscsi
+from iostrata.hops.librbd import Librbd
 from iostrata.hops.nbd import Nbd
 from iostrata.hops.nfs import Nfs
 from iostrata.hops.ninep import Ninep
@@ -22,5 +23,5 @@ from iostrata.hops.virtiofs import Virtiofs, VirtiofsCalls
 
 HOPS: Final[tuple[Hop, ...]] = (
     Virtio(), Nfs(), Nbd(), NvmeTcp(), Iscsi(), Fuse(), Virtiofs(), Ninep(), Ceph(), Vfio(),
-    Tgt(), QemuNbd(), RbdNbd(), VirtiofsCalls(),
+    Tgt(), QemuNbd(), RbdNbd(), VirtiofsCalls(), Librbd(),
 )  # fmt: skip

@@ -38,7 +38,7 @@ from iostrata.stitch.cut import cut_short
 from iostrata.stitch.durability import NOBODY, RANGE, Durability, Synced, Written, durability
 from iostrata.stitch.submissions import begun_before, operations_of_requests, submissions_of
 from iostrata.trace import Trace
-from iostrata.trace.layout import THREAD_VMM
+from iostrata.trace.layout import THREAD_LIBRBD, THREAD_VMM
 
 NO_END: Final = np.iinfo(np.int64).max
 
@@ -80,7 +80,8 @@ def units_of(trace: Trace) -> Accounted:
 def serving(trace: Trace) -> Ints:
     """The processes that serve other machines: what they write is those machines'."""
     threads = columns_of(trace.points["thread"], "tgid", "kind")
-    return distinct(threads["tgid"][threads["kind"] >= THREAD_VMM])
+    others = (threads["kind"] >= THREAD_VMM) & (threads["kind"] != THREAD_LIBRBD)
+    return distinct(threads["tgid"][others])
 
 
 def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:

@@ -49,6 +49,10 @@ class ImageRequests:
     def __len__(self) -> int:
         return len(self.key)
 
+    @property
+    def until_bytes(self) -> Ints:
+        return self.offset_bytes + self.size_bytes
+
     def rows(self, rows: Ints) -> ImageRequests:
         return ImageRequests(**{name: column[rows] for name, column in vars(self).items()})
 
@@ -83,6 +87,10 @@ class ImageOperations:
     @property
     def key(self) -> Ints:
         return pair_key(self.number, self.tgid)
+
+    @property
+    def until_bytes(self) -> Ints:
+        return self.offset_bytes + self.size_bytes
 
     @property
     def writes(self) -> NDArray[np.bool_]:
@@ -130,21 +138,24 @@ def _images_of(window: Window) -> Images:
         operations.disk[placed], sent[placed], sent[placed] + 1, requests.disk, begun, until
     )
     row = placed[row]
-    offset = operations.offset_bytes[row] - requests.offset_bytes[other]
-    here = ~requests.flush[other] & (offset >= 0) & (offset < requests.size_bytes[other])
-    here &= begun[other] <= sent[row]
-    row, other = row[here], other[here]
+    # Those of neighbours that wait at the same time may be one (librbd's scheduler).
+    first = np.maximum(operations.offset_bytes[row], requests.offset_bytes[other])
+    last = np.minimum(operations.until_bytes[row], requests.until_bytes[other])
+    here = ~requests.flush[other] & (first < last) & (begun[other] <= sent[row])
+    row, other, shared = row[here], other[here], (last - first)[here]
     # Of two that write to one place at once, it is not told which it is of.
-    several = np.bincount(row, minlength=len(operations)) > 1
-    row, other = row[~several[row]], other[~several[row]]
-    size = np.zeros(len(requests), np.int64)
-    np.add.at(size, other, np.where(operations.osd[row] >= 0, operations.size_bytes[row], 0))
+    several = _summed(row, shared, len(operations)) > operations.size_bytes
+    some = ~several[row]
+    row, other, shared = row[some], other[some], shared[some]
+    answered = np.where(operations.osd[row] >= 0, shared, 0)
+    size = _summed(other, answered, len(requests))
     in_time = operations.reply_ns[row] <= until[other]
     written = np.zeros(len(operations), np.bool_)
     written[row[in_time]] = True
     early = (operations.osd >= 0) & ~written & ~several & operations.writes
-    began = np.zeros(len(operations), np.int64)
-    began[row] = begun[other]
+    began = np.full(len(operations), FOREVER)
+    np.minimum.at(began, row, begun[other])
+    began[began == FOREVER] = 0
     awaited = [(row[in_time], other[in_time])]
     # Who flushes waits for all that was written before, and is on its way.
     flushes = np.flatnonzero(requests.flush)
@@ -161,6 +172,13 @@ def _images_of(window: Window) -> Images:
     known = (requests.disk >= 0) & (requests.flush | cached | (size >= requests.size_bytes))
     known &= ~_beside(requests, ~known & ~requests.flush, until)
     return Images(requests, operations, *_joined(awaited), early, known)
+
+
+def _summed(row: Ints, numbers: Ints, count: int) -> Ints:
+    """Of each of so many rows, what it has of the numbers."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, row, numbers)
+    return found
 
 
 def _headers(window: Window) -> tuple[Ints, Ints]:

@@ -23,6 +23,8 @@ from iostrata.model import NotObserved
 from iostrata.stitch import OPERATING, Pieces, Spans
 from iostrata.trace import Trace
 
+__all__ = ["LIBRARY", "Ceph"]
+
 
 class Ceph(Hop):
     """An operation on an object, carried out by threads of an OSD."""

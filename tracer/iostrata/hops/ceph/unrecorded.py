@@ -8,18 +8,22 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, distinct, one_of
+from iostrata import units
+from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
 from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
 from iostrata.hops.hop import Link
 from iostrata.model import NotObserved
 from iostrata.stitch import images_of, suboperations_of, whole
-from iostrata.trace import Trace
-from iostrata.trace.layout import UNSEEN_LIBRBD
+from iostrata.trace import ProcessNames, Trace
+from iostrata.trace.layout import THREAD_LIBRBD, UNSEEN_LIBRBD
 
 NOBODY: Final = np.zeros(0, np.int64)
 LIBRARY: Final = NotObserved(
-    "librbd", "what its own programs ask disks of Ceph for by its library, which is no call", ""
+    "librbd",
+    "what its own programs ask disks of Ceph for by its library, which is no call (looked at where "
+    "another machine is recorded, too: --path)",
+    "",
 )
 
 
@@ -52,9 +56,13 @@ def not_recorded(upper: Trace, links: Sequence[Link]) -> Iterator[NotObserved]:
 
 def untold(upper: Trace) -> Iterator[NotObserved]:
     """Which operations a library's requests are made of, and what its cache has answered before an
-    OSD had it. Of what a workload asks of it nothing is told."""
-    if UNSEEN_LIBRBD in upper.points["unseen"].values("kind"):
+    OSD had it. What a workload asks of it is looked at soon after it opens a disk, or never."""
+    unseen = columns_of(upper.points["unseen"], "kind", "dev")
+    of_library = unseen["kind"] == UNSEEN_LIBRBD
+    if (of_library & (unseen["dev"] == 0)).any():
         yield LIBRARY
+    rows = np.flatnonzero(of_library & (unseen["dev"] != 0))
+    yield from _until_looked_at(upper, unseen["dev"][rows], unseen["time_ns"][rows])
     made = images_of(whole(upper))
     early, unknown = np.count_nonzero(made.early), np.count_nonzero(~made.known)
     again = np.count_nonzero(made.asked.osd < 0)
@@ -67,6 +75,20 @@ def untold(upper: Trace) -> Iterator[NotObserved]:
     if unknown:
         what = f"of {unknown} of {len(made.known)} requests it is not told which these are"
         yield NotObserved("librbd's operations", what, "initiator.call")
+
+
+def _until_looked_at(upper: Trace, pid: Ints, since_ns: Ints) -> Iterator[NotObserved]:
+    threads, names = columns_of(upper.points["thread"], "tgid", "kind"), ProcessNames(upper)
+    own = np.flatnonzero(threads["kind"] == THREAD_LIBRBD)
+    opened_ns = AsOf(threads["tgid"][own], threads["time_ns"][own])
+    first = opened_ns.at_or_before(pid, since_ns)
+    for row, (number, until_ns) in enumerate(zip(pid.tolist(), since_ns.tolist(), strict=True)):
+        (process, _), _ = names.at(np.array([number]), np.array([until_ns]))
+        after = "as it opened it"
+        if first[row] >= 0:
+            took_ns = until_ns - int(threads["time_ns"][own[first[row]]])
+            after = f"in the {units.duration(took_ns)} after it opened it"
+        yield NotObserved("librbd", f"what {process[0]} asked of a disk of Ceph {after}", "")
 
 
 def _of_groups(lost: Ints, group: Ints, osd: Ints) -> list[int]:
