@@ -306,6 +306,29 @@ def test_what_a_program_asks_of_it_itself_is_its_own(tmp_path: Path, files: bool
     assert line.reason == "what fio (500) asked of a disk of Ceph in the 40.0 us after it opened it"
 
 
+def test_what_a_programs_cache_answers_is_no_synchronous_write(tmp_path: Path) -> None:
+    """But who flushes that; one request of before is no sign of a cache."""
+    world, cached, through = World(), 500, IMAGE + 16
+    world.emit("thread", 1_000, cached, tgid=cached, subject_tid=cached, kind=THREAD_LIBRBD,
+               comm=b"fio", process=b"fio")  # fmt: skip
+    laid(world, cached)
+    laid(world, cached, through, DISK + 1)
+    told(world, 5_000, 9, 0, 9_000, DISK + 1)
+    for number in range(12):
+        begin = 1_000_000 * (number + 1)
+        asked(world, begin, 1, 4096 * number, 4096, begin + 2_000)
+        told(world, begin + 1_500, 10 + number, 4096 * number, begin + 90_000)
+        asked(world, begin + 10_000, 2, 4096 * number, 4096, begin + 99_000, through)
+        told(world, begin + 11_500, 50 + number, 4096 * number, begin + 95_000, DISK + 1)
+        if number % 4 == 3:
+            asked(world, begin + 50_000, 3, 0, 0, begin + 95_000)
+    world.builder.write(tmp_path / "client")
+    found = analyse(open_recording(tmp_path / "client"))
+    method = [found.writes.names["method"][code] for code in found.writes.codes["method"]]
+    assert Counter(method) == {"librbd:write": 12, "librbd:flush": 3}
+    assert found.quality.plain_writes == 12
+
+
 def test_why_a_client_stands_apart_from_its_osds_is_said(tmp_path: Path) -> None:
     """What these did is told, as for somebody who was not recorded."""
     client, machine = Machine("client", role="host"), Machine("a")

@@ -193,6 +193,7 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
     working = [trace for trace in graph.machines if _has_workload(trace)]
     tops, plain_writes = _tops_of(graph, working, left_out)
     tops += _tops_by_library(graph)
+    plain_writes += sum(hop.plain(trace) for trace in graph.machines for hop in HOPS if hop.own)
     if any(len(top.units) for top in tops):
         return [top for top in tops if len(top.units)], plain_writes
     asked = {(link.lower.trace.machine, link.hop.name) for link in graph.links}

@@ -385,6 +385,10 @@ class Hop(ABC):
         told."""
         return self.serves(lower)
 
+    def plain(self, lower: Trace) -> int:
+        """How many writes the workload made by it that nothing made durable with them."""
+        return 0
+
     def to_no_disk(self, lower: Trace) -> int:
         """How many writes and syncs a machine's servers made of files of their own."""
         return 0
