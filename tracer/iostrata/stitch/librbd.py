@@ -230,21 +230,21 @@ def _joined(pairs: Sequence[Pairs]) -> Pairs:
 
 
 def _before(requests: ImageRequests, operations: ImageOperations, own: Pairs) -> Pairs:
-    """What a library asks for a disk itself (its objects' map, a lock, what a parent has), where
-    none of what a request has to wait for is on its way: before that can be sent.
+    """What a library asks for a disk itself (its objects' map, a lock, its journal, what a parent
+    has), where none of what a request has to wait for is on its way: before that can be sent.
     """
     disks = distinct(requests.disk[requests.disk >= 0])
     mine, read = one_of(operations.disk, disks), operations.read
     process = one_of(operations.tgid, distinct(requests.tgid))
     none = np.where(mine, operations.offset_bytes < 0, read & process)
     some, begun = np.flatnonzero(none & ~(mine & read)), requests.begin_ns
-    writes = np.flatnonzero(~requests.flush & (requests.end_ns >= 0))
+    done = np.flatnonzero(requests.end_ns >= 0)
     sent, answered = operations.send_ns[some], operations.reply_ns[some]
     row, other = overlapping(
-        operations.tgid[some], sent, answered, requests.tgid[writes], begun[writes],
-        requests.end_ns[writes],
+        operations.tgid[some], sent, answered, requests.tgid[done], begun[done],
+        requests.end_ns[done],
     )  # fmt: skip
-    row, other = some[row], writes[other]
+    row, other = some[row], done[other]
     fits = ~mine[row] | (operations.disk[row] == requests.disk[other])
     fits &= begun[other] <= operations.send_ns[row]
     fits &= operations.reply_ns[row] <= requests.end_ns[other]
