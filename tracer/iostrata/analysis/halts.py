@@ -59,16 +59,11 @@ def stops(link: Link) -> Iterator[str]:
     """A signal, cgroup.freeze or QEMU stops its threads on their way into guest mode: but for the
     last one, the guest's clock goes on."""
     host = link.lower.trace
-    stopped_ns, frozen_ns = Counter[int](), Counter[int]()
     exits = host.points["kvm_exit"].pieces("tid", "tgid")
     own = [distinct(some["tid"][one_of(some["tgid"], link.monitors)]) for some in exits]
     threads = distinct(np.concatenate([np.zeros(0, np.int64), *own]))
-    for sleeps in host.points["sched_resume"].pieces("off_ns", "wake_ns", "state", "subject_tid"):
-        lasted_ns, state = sleeps["wake_ns"] - sleeps["off_ns"], sleeps["state"]
-        vcpu = one_of(sleeps["subject_tid"], threads)
-        frozen = ((state & FREEZABLE) != 0) & (lasted_ns >= FROZEN_NS)
-        _add(stopped_ns, sleeps["subject_tid"], lasted_ns, vcpu & ((state & STOPPED) != 0))
-        _add(frozen_ns, sleeps["subject_tid"], lasted_ns, vcpu & frozen)
+    stopped_ns = _slept(host, threads, STOPPED)
+    frozen_ns = _slept(host, threads, FREEZABLE, FROZEN_NS)
     for how, of_threads, why in (
         ("were stopped", stopped_ns, ""),
         ("stood still", frozen_ns, ", frozen (cgroup.freeze) or halted by QEMU"),
@@ -98,19 +93,24 @@ def stopped_daemons(trace: Trace, told: Ints) -> Iterator[str]:
     An OSD that is frozen has most of those threads asleep in that way that otherwise wait for what
     comes (epoll), and hardly ever for a lock: there is no other sign.
     """
-    threads, names = columns_of(trace.points["thread"], "tgid", "kind"), ProcessNames(trace)
+    threads = columns_of(trace.points["thread"], "subject_tid", "tgid", "kind")
+    serving = (threads["kind"] == THREAD_DAEMON) & ~one_of(threads["tgid"], distinct(told))
+    if not serving.any():
+        return
+    names, tids = ProcessNames(trace), distinct(threads["subject_tid"][serving])
     readers = distinct(columns_of(trace.points["osd_message"], "tid")["tid"])
-    pids = np.setdiff1d(threads["tgid"][threads["kind"] == THREAD_DAEMON], told)
-    for pid in pids.tolist():
+    stopped_ns = _slept(trace, tids, STOPPED)
+    frozen_ns = _slept(trace, np.intersect1d(tids, readers), FREEZABLE, FROZEN_NS)
+    for pid in distinct(threads["tgid"][serving]).tolist():
         (process, _), _ = names.at(np.array([pid]), np.array([trace.end_ns]))
         own = _threads_of(trace, pid)
-        reading = np.intersect1d(own, readers)
-        stopped = _slept(trace, own, STOPPED)
-        frozen = _slept(trace, reading, FREEZABLE, FROZEN_NS)
+        reading = np.intersect1d(own, readers).tolist()
+        stopped = [stopped_ns[tid] for tid in own.tolist() if tid in stopped_ns]
+        frozen = [frozen_ns[tid] for tid in reading if tid in frozen_ns]
         if 2 * len(frozen) <= max(len(reading), 2):
             frozen.clear()
         for how, of_threads in (("stopped", stopped), ("frozen (cgroup.freeze)", frozen)):
-            if longest_ns := max(of_threads.values(), default=0):
+            if longest_ns := max(of_threads, default=0):
                 yield (
                     f"{process[0]} was {how} for {units.duration(longest_ns)}: what of that is in "
                     "writes is in the way to it, or back"
