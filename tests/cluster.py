@@ -39,7 +39,8 @@ class Costs:
     taken it up.
     ``turn``: of messages for copies, all of which are handed over before ``added`` has passed.
     ``kept``: for how long its reader was off the CPU again before it had read the message, in a
-    sleep of that ``state`` (0: none, runnable throughout).
+    sleep of that ``state`` (0: none, runnable throughout); ``between``: it had its CPU for so long
+    in the middle of that.
     ``early``: by how much its reader was woken before the message came; None: it did not sleep.
     ``timed``: by a timer of its own.
     """
@@ -62,6 +63,7 @@ class Costs:
     early: int | None = 0
     timed: bool = False
     kept: int = 0
+    between: int = 0
     state: int = 0
     aside: int = 0
     turn: int = 900
@@ -102,13 +104,16 @@ class Machine:
 class Copy:
     """One that the primary has made: by whom, and how long the way is in each direction.
 
-    ``turn``: of its message, None: as of the primary's others.
+    ``turn``: of its message, None: as of the primary's others. ``woken``: until the primary's
+    reader, which sleeps, has its CPU for the answer; ``reads``: then, until it has read it.
     """
 
     osd: Osd
     costs: Costs
     way: int = 40_000
     turn: int | None = None
+    woken: int = 0
+    reads: int = 0
 
 
 class Osd:
@@ -144,8 +149,12 @@ class Osd:
                        subject_tid=self.reader)  # fmt: skip
         if costs.kept:
             off, on = arrived + costs.woken, there - costs.reads
-            world.emit("sched_resume", on, self.reader, off_ns=off, state=costs.state, waker_tid=0,
-                       wake_ns=on - 20 if costs.state else 0, subject_tid=self.reader)  # fmt: skip
+            each = (costs.kept - costs.between) // 2
+            halves = [(off, off + each), (on - each, on)]
+            for begin, end in halves if costs.between else [(off, on)]:
+                world.emit("sched_resume", end, self.reader, off_ns=begin, state=costs.state,
+                           waker_tid=0, wake_ns=end - 20 if costs.state else 0,
+                           subject_tid=self.reader)  # fmt: skip
         self.read_since = there + 50
         world.emit("osd_message", there, self.reader, op_key=op, number=number, peer=peer,
                    type=asked, peer_kind=kind, message_key=0, **told)  # fmt: skip
@@ -204,14 +213,19 @@ class Osd:
             answered, rows = copy.osd.serve(
                 sent + copy.way, number, self.number, copy.costs, size=0
             )
-            end = answered + copy.way
+            there = answered + copy.way
+            end = there + copy.woken + copy.reads
+            if copy.woken:
+                world.emit("sched_resume", there + copy.woken, self.reader, off_ns=there - 1_000,
+                           wake_ns=there, state=1, waker_tid=0, waker_context=WAKE_INTERRUPT,
+                           subject_tid=self.reader)  # fmt: skip
             world.emit("osd_message", end, self.reader, op_key=op + 7 + place, number=number,
                        peer=peer, message_key=0, type=OSD_REPOPREPLY, peer_kind=OSD_KIND,
                        **told)  # fmt: skip
             rows[f"{copy.osd.machine.name}/network.there"] += copy.way
             rows[f"{copy.osd.machine.name}/network.back"] += copy.way
             # Since it was handed over it is waited for, and nothing else.
-            rows[f"{self.machine.name}/osd.op"] += APART * place + waits
+            rows[f"{self.machine.name}/osd.op"] += APART * place + waits + end - there
             ends.append((end, rows))
         return ends
 

@@ -407,22 +407,59 @@ def test_one_that_ends_without_an_answer_is_left_out(tmp_path: Path) -> None:
             assert mine == truth
 
 
-@pytest.mark.parametrize("early", [None, 300_000])
-def test_a_message_that_nobody_was_woken_for_is_there_once_read(
-    tmp_path: Path, early: int | None
-) -> None:
-    """Its reader was at another one, or woken for that, before this one was sent."""
+def test_a_message_that_nobody_was_woken_for_is_there_once_read(tmp_path: Path) -> None:
+    """Its reader was at another one."""
     random, client, machine = Random(5), Client(), Machine("a")
     osd, drew = Osd(machine, 0), []
     client.write(Part(osd, Costs(), way=100))
     for _ in range(30):
-        drew.append(replace(drawn(random), early=early))
+        drew.append(replace(drawn(random), early=None))
         client.write(Part(osd, drew[-1], way=far(random)))
     found = accounts(found_in(tmp_path, client, machine))[client.writer.tid]
     for rows, true, costs in zip(found[1:], client.writer.truth[1:], drew, strict=True):
         assert rows["a/osd.queue"] == costs.queue
         reading = costs.woken + costs.reads
         assert account(rows)["a/way"] == account(true)["a/way"] + reading
+
+
+@pytest.mark.parametrize(
+    ("kept", "between", "there"),
+    [
+        (9_000_000, 0, 9_000_000),
+        (9_000_000, 2_000_000, 9_000_000),
+        (9_000_000, 8_000_000, 500_000),
+        (20_000, 0, None),
+    ],
+)
+def test_a_message_is_there_while_its_reader_mostly_lacks_its_cpu(
+    tmp_path: Path, kept: int, between: int, there: int | None
+) -> None:
+    """Amid other work, so that nobody was woken for it; else it is there once read."""
+    random, client, machine = Random(5), Client(), Machine("a")
+    osd, drew = Osd(machine, 0), []
+    for _ in range(30):
+        # By these the relation of the clocks is known.
+        client.write(Part(osd, Costs(), way=100))
+        costs = replace(drawn(random), early=None, kept=kept, between=between)
+        drew.append(replace(costs, reads=random.randint(30_000, 90_000)))
+        client.write(Part(osd, drew[-1], way=far(random)))
+    found = accounts(found_in(tmp_path, client, machine))[client.writer.tid]
+    for rows, true, costs in zip(found[1::2], client.writer.truth[1::2], drew, strict=True):
+        known = 0 if there is None else there + costs.reads
+        assert rows["a/osd.queue"] == costs.queue + known
+        unknown = costs.woken + kept + costs.reads - known
+        assert account(rows)["a/way"] == account(true)["a/way"] + unknown
+
+
+def test_an_answer_for_a_copy_is_there_since_its_reader_was_woken(tmp_path: Path) -> None:
+    """What the first OSD's messenger then takes to read it is that OSD's."""
+    random, client = Random(6), Client()
+    osds = [Osd(Machine(name), number) for number, name in enumerate("ab")]
+    for _ in range(30):
+        costs, woken = drawn(random), random.randint(100, 900_000)
+        copy = Copy(osds[1], costs, far(random), woken=woken, reads=random.randint(100, 9_000))
+        client.write(Part(osds[0], replace(drawn(random), data=None), [copy]))
+    check(found_in(tmp_path, client, *(osd.machine for osd in osds)), client)
 
 
 @pytest.mark.parametrize("state", [0, 2])

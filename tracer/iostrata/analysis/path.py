@@ -62,7 +62,11 @@ class Path:
         places: list[tuple[Trace, Trace]] = [(trace, trace) for trace in self.graph.machines]
         places += [(link.upper, link.lower.trace) for link in self.graph.links]
         return tuple(
-            self._layer(machines[upper.machine], machines[lower.machine], _ROW[rank.row])
+            self._layer(
+                machines[upper.machine],
+                machines[(upper if rank.of_upper else lower).machine],
+                _ROW[rank.row],
+            )
             if rank.row and {upper.machine, lower.machine} <= machines.keys()
             else None
             for upper, lower in places

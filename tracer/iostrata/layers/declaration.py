@@ -82,6 +82,7 @@ class Rank(Struct, frozen=True):
     ``wakes``: its end wakes who sleeps. ``asks``: it waits for what is below the machine.
     ``untold``: for what there, is not told: what has it is not followed.
     ``instead_of``: the rank that a machine's own events give, of which a hop from above tells more.
+    ``of_upper``: of a hop, on the machine that it comes from, whose own row it is.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Rank(Struct, frozen=True):
     asks: bool = False
     untold: bool = False
     instead_of: str = ""
+    of_upper: bool = False
 
 
 class Stage(Struct, frozen=True):

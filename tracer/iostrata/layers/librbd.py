@@ -27,7 +27,11 @@ LIBRBD: Final = Declaration(
             "queue",
         ),
     ),
-    ranks=(Rank("librbd", "librbd", Depth.FLOOR),),
+    ranks=(
+        Rank("librbd", "librbd", Depth.FLOOR),
+        # An answer is there, and nobody has read it.
+        Rank("librbd.heard", "librbd", Depth.CARRIED, of_upper=True),
+    ),
     programs=(Programs("librbd", library=True),),
     visibility=(
         Visibility(

@@ -28,7 +28,7 @@ OSD: Final = Declaration(
             "with the OSD, waiting neither for its store nor for the copies",
             ("osd_work", "osd_reply", "osd_send", "osd_written"),
             "the OSD computes (checksums, its maps), its CPU is busy, or the thread that is to "
-            "answer, or to send that, is late.",
+            "answer, or to send that, or to read what another OSD answers, is late.",
             "#5cc2b5",
             "net",
         ),
@@ -47,6 +47,8 @@ OSD: Final = Declaration(
         Rank("osd.queue", "osd.queue", Depth.WAY),
         Rank("osd.op", "osd.op", Depth.FLOOR),
         Rank("osd.replicas", "osd.replicas", Depth.AWAY, wakes=True, asks=True),
+        # An answer for a copy is there, and nobody has read it.
+        Rank("osd.heard", "osd.op", Depth.CARRIED, of_upper=True),
     ),
     programs=(Programs("osd", serves=HOP),),
     visibility=(

@@ -4,40 +4,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, pair_key
 from iostrata.hops.carried import carried
 from iostrata.hops.ceph.again import known_since
+from iostrata.hops.ceph.messenger import there_since
 from iostrata.hops.hop import Held, Link
-from iostrata.stitch import SpanList, Spans, sleeps_of, whole
-
-TASK_INTERRUPTIBLE: Final = 1
+from iostrata.layers import RANK
+from iostrata.stitch import NO_COMMITS, NO_PIECES, SpanList, Spans, Window, whole
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
-    """A message is with the OSD since a thread of its messenger was woken for it.
+    """A message is with who reads it since a thread of its messenger was woken for it.
 
     Until it can have been on its way to that very process, nothing is known of it.
     """
     row, serve = link.served(held.ask)
     if not len(row):
         return carried(link, held, "osd.queue")
-    arrived = _arrived(link, serve, link.asks.told_ns[held.ask[row]])
+    ask = held.ask[row]
+    arrived = _arrived(link, serve, link.asks.told_ns[ask])
+    there, library = _heard(link, serve, ask)
+    heard_ns = link.asks.heard_ns.copy()
+    heard_ns[ask] = there
     begin, first = link.begin_ns.copy(), held.first_ns.copy()
     begin[serve] = arrived
     first[row] = arrived
     link = replace(link, begin_ns=begin)
     handed = _handed(link, held.ask)
-    ask, told_ns = held.ask[row], link.asks.told_ns.copy()
+    told_ns = link.asks.told_ns.copy()
     since = known_since(link, ask, serve)
     spans = SpanList()
     spans.add(row, "unfollowed", np.maximum(told_ns[ask], held.begin_ns[row]),
               np.minimum(since, held.end_ns[row]))  # fmt: skip
+    own = np.where(library, RANK["librbd.heard"], RANK["osd.heard"])
+    read_ns = np.minimum(link.asks.heard_ns[ask], held.end_ns[row])
+    spans.add(row, own, np.maximum(there, held.begin_ns[row]), read_ns)
     told_ns[ask] = since
-    link = replace(link, asks=replace(link.asks, told_ns=told_ns))
+    link = replace(link, asks=replace(link.asks, told_ns=told_ns, heard_ns=heard_ns))
     spans.extend(carried(link, replace(held, first_ns=first), "osd.queue", handed_ns=handed))
     return spans.collect()
 
@@ -56,24 +63,29 @@ def _handed(link: Link, ask: Ints) -> Ints:
 
 
 def _arrived(link: Link, serve: Ints, told_ns: Ints) -> Ints:
-    """Of some serves, in the upper machine's clock.
-
-    It is the first that the thread read since it slept, and was sent before the thread was woken;
-    otherwise it came while the thread was at something else, and is known to be there once read.
-    """
-    read_ns, begin = link.serves.begin_ns[serve], link.begin_ns[serve]
-    limits = link.clock.to_lower(np.array([told_ns.min(), begin.max()])).tolist()
-    slack = link.clock.bound_ns
-    window = link.meanwhile(limits[0] - slack - 1, limits[1] + 2)
-    messages, sleeps = window.columns("osd_message", "tid", "op_key"), sleeps_of(window)
-    # One for a page, or for want of a CPU, is none that a message ends.
-    sleeps = sleeps.rows(np.flatnonzero(sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0)))
+    """When what was asked for some serves was there, in the upper machine's clock."""
+    told, read_ns = link.clock.to_lower(told_ns), link.serves.begin_ns[serve]
+    window = link.meanwhile(*_around(link, told, read_ns))
     op = link.lower.pieces.request_key[link.serves.piece[serve]]
-    mine = AsOf(messages["op_key"], messages["time_ns"]).at_or_before(op, read_ns)
-    tid = at(messages["tid"], mine)
-    before = AsOf(messages["tid"], messages["time_ns"]).at_or_before(tid, read_ns - 1)
-    sleep = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(tid, read_ns)
-    known = (mine >= 0) & (at(messages["time_ns"], mine) == read_ns)
-    known &= (sleep >= 0) & (at(sleeps.on_ns, sleep) > at(messages["time_ns"], before))
-    woken = link.clock.to_upper(at(sleeps.wake_ns, sleep))
-    return np.where(known & (woken >= told_ns - slack), np.maximum(woken, told_ns), begin)
+    there = there_since(window, link.clock.bound_ns, op, told, read_ns)
+    since = np.minimum(link.clock.to_upper(there), link.begin_ns[serve])
+    return np.maximum(since, told_ns)
+
+
+def _heard(link: Link, serve: Ints, ask: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """When some asks' answers were there, and whether the library read them.
+
+    The kernel's client tells so itself.
+    """
+    read_ns, sent, key = link.asks.heard_ns[ask], link.end_ns[serve], link.asks.identity[ask]
+    begin, end = _around(link, sent, read_ns)
+    window = Window(link.upper, NO_PIECES, NO_COMMITS, max(begin, 0), end)
+    there = there_since(window, link.clock.bound_ns, key, sent, read_ns)
+    answered = window.columns("librbd_answered", "number", "tgid")
+    found = AsOf(pair_key(answered["number"], answered["tgid"]), answered["time_ns"])
+    library = at(answered["time_ns"], found.at_or_before(key, read_ns)) == read_ns
+    return np.clip(there, np.minimum(sent, read_ns), read_ns), library
+
+
+def _around(link: Link, sent_ns: Ints, read_ns: Ints) -> tuple[int, int]:
+    return int(sent_ns.min()) - link.clock.bound_ns - 1, int(read_ns.max()) + 2
