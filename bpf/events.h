@@ -538,9 +538,10 @@ enum unseen_kind {
 	UNSEEN_SYNC,       /* sync(2)s, which are for all disks: not one of --device's */
 	UNSEEN_MAPPINGS,   /* msync(2)s over several mappings: what is behind the first one */
 	UNSEEN_LIBRBD,     /* disks of Ceph that programs of the workload have by themselves */
+	UNSEEN_DISCARDS,   /* what their library is asked for otherwise: discards, zeros */
 };
 
-#define UNSEEN_KINDS 6
+#define UNSEEN_KINDS 7
 
 /* A part of a file's path, when it is first used under that name: its own name first, then
  * its directory's, up to the root of its file system.  A long name takes several parts. */

@@ -71,6 +71,7 @@ struct io_vector {
 /* Disks whose library's memory was searched, and where in it what is told of them is. */
 struct known_image {
 	__u64 told_ns;
+	__u64 disk;         /* the end of its name, as a number */
 	__u32 name, layout; /* 0: not found, and not searched for again */
 };
 
@@ -80,6 +81,29 @@ struct {
 	__type(key, __u64);
 	__type(value, struct known_image);
 } librbd_images SEC(".maps");
+
+/* What programs have called as what they asked for is answered, once each: the recorder attaches to
+ * that. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 64);
+	__type(value, struct library_callback);
+} library_callbacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct library_callback);
+	__type(value, __u8);
+} known_callbacks SEC(".maps");
+
+/* The completion that each thread waits for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, __u64);
+} awaited SEC(".maps");
 
 /* What a name of an object of a disk's says: "rbd_data.ID.NUMBER", "rbd_header.ID",
  * "journal_data.POOL.ID.NUMBER". */
@@ -205,7 +229,17 @@ static __always_inline bool read_image(__u64 image, const struct known_image *kn
 	       read_user(layout, sizeof(*layout), image + known->name + known->layout);
 }
 
-/* Now and then: another disk may have come to lie where one was. */
+/* The end of the name that is where one was found; another disk may have come to lie where one was. */
+static __always_inline __u64 disk_at(__u64 image, const struct known_image *known)
+{
+	__u64 text[2], end[2] = {};
+
+	if (!known->name || !read_user(text, sizeof(text), image + known->name) ||
+	    !read_user(end, sizeof(end), text[0] + text[1] - sizeof(end)))
+		return 0;
+	return end[0] * NEXT_HASH ^ end[1];
+}
+
 static __always_inline void describe(const struct thread *thread, __u64 image)
 {
 	__u64 key = object_key(thread, image), now = bpf_ktime_get_ns();
@@ -217,7 +251,8 @@ static __always_inline void describe(const struct thread *thread, __u64 image)
 
 	if (place)
 		known = *place;
-	if (now - known.told_ns < TELL_AGAIN_NS || (place && !known.layout))
+	if (place && (!known.layout || (now - known.told_ns < TELL_AGAIN_NS &&
+					disk_at(image, &known) == known.disk)))
 		return;
 	told = read_image(image, &known, &name, &layout);
 	if (!told) {
@@ -226,6 +261,7 @@ static __always_inline void describe(const struct thread *thread, __u64 image)
 		told = read_image(image, &known, &name, &layout);
 	}
 	known.told_ns = now;
+	known.disk = disk_at(image, &known);
 	bpf_map_update_elem(&librbd_images, &key, &known, BPF_ANY);
 	e = told ? emit_reserve(POINT_librbd_image) : NULL;
 	if (!e)
@@ -332,6 +368,18 @@ int librbd_flush_of_object(struct pt_regs *ctx)
 	return ask(pointed_to(PT_REGS_PARM1(ctx)), 0, 0, PT_REGS_PARM2(ctx), 1);
 }
 
+/* rbd_discard() and others, which are neither a write of data nor a flush */
+SEC("uprobe")
+int librbd_other(struct pt_regs *ctx)
+{
+	const struct thread *thread = library_thread();
+
+	(void)ctx;
+	if (thread && thread->kind == THREAD_LIBRBD)
+		not_seen(UNSEEN_DISCARDS, 0);
+	return 0;
+}
+
 /* What a thread waits for itself has no completion. */
 static __always_inline __u64 own_request(void)
 {
@@ -368,12 +416,66 @@ static __always_inline int done(__u64 completion)
 	return 0;
 }
 
-/* rbd_aio_get_return_value(completion), librbd::RBD::AioCompletion::get_return_value():
- * asked for as soon as it is answered, by who is told so */
+/* A function of the program's, called as a request is answered, which the recorder attaches to; or
+ * else rbd_aio_get_return_value(completion), librbd::RBD::AioCompletion::get_return_value(): of who
+ * asks for that, as soon as it is answered */
 SEC("uprobe")
 int librbd_done(struct pt_regs *ctx)
 {
 	return done(PT_REGS_PARM1(ctx));
+}
+
+static __always_inline int call_back(__u64 function)
+{
+	struct thread *thread = library_thread();
+	struct library_callback callback = {};
+	__u8 known = 1;
+
+	if (!thread || !function)
+		return 0;
+	callback.function = function;
+	callback.pid = thread->tgid;
+	if (bpf_map_update_elem(&known_callbacks, &callback, &known, BPF_NOEXIST))
+		return 0;
+	if (bpf_map_push_elem(&library_callbacks, &callback, 0))
+		bpf_map_delete_elem(&known_callbacks, &callback);
+	else
+		ring_wake();
+	return 0;
+}
+
+/* rbd_aio_create_completion(argument, function, completion) */
+SEC("uprobe")
+int librbd_completion(struct pt_regs *ctx)
+{
+	return call_back(PT_REGS_PARM2(ctx));
+}
+
+/* librbd::RBD::AioCompletion::AioCompletion(argument, function) */
+SEC("uprobe")
+int librbd_completion_of_object(struct pt_regs *ctx)
+{
+	return call_back(PT_REGS_PARM3(ctx));
+}
+
+/* rbd_aio_wait_for_complete(completion), librbd::RBD::AioCompletion::wait_for_complete() */
+SEC("uprobe")
+int librbd_await(struct pt_regs *ctx)
+{
+	__u64 ids = bpf_get_current_pid_tgid(), completion = PT_REGS_PARM1(ctx);
+
+	bpf_map_update_elem(&awaited, &ids, &completion, BPF_ANY);
+	return 0;
+}
+
+SEC("uretprobe")
+int librbd_done_await(struct pt_regs *ctx)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	const __u64 *completion = bpf_map_lookup_elem(&awaited, &ids);
+
+	(void)ctx;
+	return completion ? done(*completion) : 0;
 }
 
 SEC("uretprobe")

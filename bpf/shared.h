@@ -256,6 +256,12 @@ enum reads_recorded {
 	READS_EVERY,
 };
 
+/* A function that a program has Ceph's library call. */
+struct library_callback {
+	unsigned long long function; /* its address */
+	unsigned long long pid;
+};
+
 struct cgroup_filter {
 	unsigned long long id;
 	unsigned int level;

@@ -42,7 +42,8 @@ class Costs:
     sleep of that ``state`` (0: none, runnable throughout); ``between``: it had its CPU for so long
     in the middle of that.
     ``early``: by how much its reader was woken before the message came; None: it did not sleep.
-    ``timed``: by a timer of its own.
+    ``timed``: by a timer of its own. ``quota``, ``crowd``: for how long, of ``finished`` and of
+    ``answers``, the thread that does that has no CPU, by a quota, and by others.
     """
 
     queue: int = 7_000
@@ -60,6 +61,8 @@ class Costs:
     woken: int = 900
     reads: int = 2_000
     sends: int = 1_500
+    quota: int = 0
+    crowd: int = 0
     early: int | None = 0
     timed: bool = False
     kept: int = 0
@@ -74,13 +77,15 @@ class Costs:
         return Counter({"osd.queue": self.woken + self.kept + self.reads + self.queue})
 
     def computed(self) -> Counter[str]:
-        return Counter({"osd.op": self.begins + self.aside + self.answers + self.sends})
+        taken = self.begins + self.aside + self.answers + self.sends
+        return Counter({"osd.op": taken, "wakeup.runqueue": self.crowd})
 
     def own(self) -> Counter[str]:
         """From the transaction's begin until the log has it."""
         rows = Counter({
             "bluestore.log": self.kv_wake + self.logs + self.synced + self.finished,
             "wakeup.interrupt": 500, "wakeup.runqueue": self.kv_runqueue + 700,
+            "throttle.cpu": self.quota,
             "block.Q2D": self.log.queue, "device.journal": self.log.device,
         })  # fmt: skip
         if self.data:
@@ -182,7 +187,11 @@ class Osd:
         elif ends:
             found[f"{self.machine.name}/osd.op"] += costs.turn
             found[f"{copies[0].osd.machine.name}/network.there"] += costs.added - costs.turn
-        answered, answer = done + costs.answers, OSD_OPREPLY
+        answered, answer = done + costs.answers + costs.crowd, OSD_OPREPLY
+        if costs.crowd:
+            on = answered - 50
+            world.emit("sched_resume", on, self.final, off_ns=on - costs.crowd, state=0,
+                       waker_tid=0, wake_ns=0, subject_tid=self.final)  # fmt: skip
         message = world.pointer("message", answered, answered + costs.sends)
         if kind == OSD_KIND:
             answer = OSD_REPOPREPLY
@@ -252,7 +261,12 @@ class Osd:
         now += 1_200 + costs.synced
         world.emit("bluestore_synced", now, self.kv, op_key=0, transaction_key=0)
         self.kv_since = now + 200
-        done = now + costs.finished
+        done = now + costs.finished + costs.quota
+        if costs.quota:
+            world.emit("sched_throttled", done - 200, self.final, subject_tid=self.final,
+                       throttled_ns=costs.quota, cgroup=7, own=0)  # fmt: skip
+            world.emit("sched_resume", done - 200, self.final, off_ns=done - 200 - costs.quota,
+                       state=0, waker_tid=0, wake_ns=0, subject_tid=self.final)  # fmt: skip
         world.emit("bluestore_done", done, self.final, **later)
         if costs.deferred:
             submit(world, disk, self.final, done + costs.lazy, costs.deferred)

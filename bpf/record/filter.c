@@ -14,7 +14,6 @@
 #include "record.h"
 #include "iostrata.skel.h"
 
-#define CGROUP_ROOT "/sys/fs/cgroup"
 #define DEPTH 64 /* of a process tree */
 
 /* A path below the version 2 hierarchy; its level is its depth there. */

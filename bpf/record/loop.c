@@ -127,18 +127,6 @@ static void follow_disks(struct session *session, uint64_t now)
 	session->disks_at_ns = now + DISKS_NS + 20 * (now_ns() - now);
 }
 
-/* What they asked for until now is not seen: since when it is, is told. */
-static void follow_library(struct session *session)
-{
-	union event e = { .unseen = { .count = 1, .kind = UNSEEN_LIBRBD } };
-	pid_t pid;
-
-	while ((pid = uprobes_meet(&session->probes))) {
-		e.unseen.dev = pid;
-		own_event(&session->rings, &e, POINT_unseen, RECORDER_CPU);
-	}
-}
-
 static void each_second(struct session *session)
 {
 	struct rings *rings = &session->rings;
@@ -239,7 +227,7 @@ int loop_record(struct session *session)
 		       session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
 		compat_follow(session);
 		loop_devices_follow(session);
-		follow_library(session);
+		library_follow(session);
 		follow_disks(session, now_ns());
 		full = rings_drain(&session->rings);
 		if (full < 0)

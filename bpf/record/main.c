@@ -52,7 +52,11 @@ static int add_targets(struct session *session)
 	if (session->command.pid && session->filter.tree && !session->options.pid_count)
 		error = filter_add_thread(skeleton, session->threads, session->command.pid,
 					  session->command.pid, 0);
-	return error ? error : filter_add_processes(skeleton, session->threads, &session->options);
+	if (!error)
+		error = filter_add_processes(skeleton, session->threads, &session->options);
+	if (!error)
+		library_begin(session);
+	return error;
 }
 
 static void write_failed(const struct session *session, int error)

@@ -86,8 +86,10 @@ bool uprobes_name(const char *program, char *point, size_t size); /* false: it i
 bool uprobes_attach(struct probes *probes, struct probe *probe);
 /* Attaches to processes that came since, and lets go of those that have ended. */
 void uprobes_follow(struct probes *probes);
-/* Attaches to one process of the workload that has just opened a disk of Ceph: its pid; 0: none has. */
-pid_t uprobes_meet(struct probes *probes);
+/* Attaches to a process of the workload that has opened a disk of Ceph. */
+void uprobes_meet(struct probes *probes, pid_t pid);
+/* Attaches to what processes have Ceph's library call. */
+void uprobes_meet_functions(struct probes *probes);
 void uprobes_close(struct probes *probes);
 
 #endif

@@ -22,6 +22,7 @@ struct btf;
 
 #define NSEC_PER_SEC 1000000000ull
 #define RECORDER_CPU 65535
+#define CGROUP_ROOT "/sys/fs/cgroup"
 
 _Static_assert(POINT_count <= MAX_POINTS, "more points than MAX_POINTS: raise it in shared.h");
 

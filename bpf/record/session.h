@@ -56,6 +56,12 @@ int trace_begin(struct session *session);
 /* No more events; what the rings still hold, and the last of the recorder's own. */
 int trace_end(struct session *session);
 
+/* library.c */
+/* Looks at programs that have had a disk of Ceph by its library since before. */
+void library_begin(struct session *session);
+/* The same, once one has opened one. */
+void library_follow(struct session *session);
+
 /* compat.c */
 /* Looks at 32-bit programs' calls, if there are any now. */
 void compat_begin(struct session *session);

@@ -89,12 +89,29 @@ static const struct uprobe {
 	{ "librbd_done", LIBRBD, "rbd_aio_get_return_value", USES_LIBRBD, false },
 	{ "librbd_done", LIBRBD, "_ZN6librbd3RBD13AioCompletion16get_return_valueEv", USES_LIBRBD,
 	  false },
+	{ "librbd_completion", LIBRBD, "rbd_aio_create_completion", USES_LIBRBD, false },
+	{ "librbd_completion_of_object", LIBRBD, "_ZN6librbd3RBD13AioCompletionC1EPvPFvS2_S2_E",
+	  USES_LIBRBD, false },
+	{ "librbd_await", LIBRBD, "rbd_aio_wait_for_complete", USES_LIBRBD, false },
+	{ "librbd_await", LIBRBD, "_ZN6librbd3RBD13AioCompletion17wait_for_completeEv", USES_LIBRBD,
+	  false },
+	{ "librbd_done_await", LIBRBD, "rbd_aio_wait_for_complete", USES_LIBRBD, true },
+	{ "librbd_done_await", LIBRBD, "_ZN6librbd3RBD13AioCompletion17wait_for_completeEv",
+	  USES_LIBRBD, true },
 	{ "librbd_write_awaited", LIBRBD, "rbd_write", USES_LIBRBD, false },
 	{ "librbd_write_awaited", LIBRBD, "rbd_write2", USES_LIBRBD, false },
 	{ "librbd_flush_awaited", LIBRBD, "rbd_flush", USES_LIBRBD, false },
 	{ "librbd_done_awaited", LIBRBD, "rbd_write", USES_LIBRBD, true },
 	{ "librbd_done_awaited", LIBRBD, "rbd_write2", USES_LIBRBD, true },
 	{ "librbd_done_awaited", LIBRBD, "rbd_flush", USES_LIBRBD, true },
+	{ "librbd_other", LIBRBD, "rbd_discard", DUTY_BIT(workload), false },
+	{ "librbd_other", LIBRBD, "rbd_write_zeroes", DUTY_BIT(workload), false },
+	{ "librbd_other", LIBRBD, "rbd_writesame", DUTY_BIT(workload), false },
+	{ "librbd_other", LIBRBD, "rbd_compare_and_write", DUTY_BIT(workload), false },
+	{ "librbd_other", LIBRBD, "rbd_aio_discard", DUTY_BIT(workload), false },
+	{ "librbd_other", LIBRBD, "rbd_aio_write_zeroes", DUTY_BIT(workload), false },
+	{ "librbd_other", LIBRBD, "rbd_aio_writesame", DUTY_BIT(workload), false },
+	{ "librbd_other", LIBRBD, "rbd_aio_compare_and_write", DUTY_BIT(workload), false },
 	{ "librbd_sent_v1", LIBCEPH, WRITE_V1 BUFFER "b", USES_LIBRBD, false },
 	{ "librbd_sent_v1", LIBCEPH, WRITE_V1 BUFFER_14 "b", USES_LIBRBD, false },
 	{ "librbd_sent_v2", LIBCEPH, "_ZN10ProtocolV213write_messageEP7Messageb", USES_LIBRBD,
@@ -126,33 +143,80 @@ bool uprobes_name(const char *program, char *point, size_t size)
 	return uprobe;
 }
 
-/* A file that a process has mapped, by a path that leads to it from here whatever the
- * process's root is, and whether or not it was removed since. */
+/* What of a process's memory is executed: of a file if its name is not empty. */
+struct mapping {
+	unsigned long begin, end, offset;
+	char name[PATH_MAX];
+};
+
+static FILE *maps_of(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	return fopen(path, "re");
+}
+
+static bool next_mapping(FILE *maps, struct mapping *mapping)
+{
+	char line[PATH_MAX + 128];
+
+	while (fgets(line, sizeof(line), maps)) {
+		char *name, executable;
+
+		if (sscanf(line, "%lx-%lx %*c%*c%c%*c %lx", &mapping->begin, &mapping->end,
+			   &executable, &mapping->offset) != 4 ||
+		    executable != 'x')
+			continue;
+		name = strchr(line, '/');
+		snprintf(mapping->name, sizeof(mapping->name), "%s", name ? name : "");
+		mapping->name[strcspn(mapping->name, "\n")] = 0;
+		if (strstr(mapping->name, " (deleted)"))
+			*strstr(mapping->name, " (deleted)") = 0;
+		return true;
+	}
+	return false;
+}
+
+/* It leads there from here whatever the process's root is, and whether or not it was removed. */
+static void path_to(pid_t pid, const struct mapping *mapping, char *path, size_t size)
+{
+	snprintf(path, size, "/proc/%d/map_files/%lx-%lx", pid, mapping->begin, mapping->end);
+}
+
+/* A file that a process has mapped, by such a path. */
 static bool find_mapped(pid_t pid, const char *pattern, char *path, size_t size)
 {
-	char maps[64], line[PATH_MAX + 128];
+	struct mapping mapping;
 	bool found = false;
-	FILE *in;
+	FILE *maps = maps_of(pid);
 
-	snprintf(maps, sizeof(maps), "/proc/%d/maps", pid);
-	in = fopen(maps, "re");
-	while (in && !found && fgets(line, sizeof(line), in)) {
-		unsigned long begin, end;
-		char *name = strrchr(line, '/');
-		char executable;
+	while (maps && !found && next_mapping(maps, &mapping)) {
+		const char *slash = strrchr(mapping.name, '/');
 
-		if (!name || sscanf(line, "%lx-%lx %*c%*c%c", &begin, &end, &executable) != 3)
-			continue;
-		name[strcspn(name, "\n")] = 0;
-		if (strstr(name, " (deleted)"))
-			*strstr(name, " (deleted)") = 0;
-		if (executable != 'x' || fnmatch(pattern, name + 1, 0))
-			continue;
-		snprintf(path, size, "/proc/%d/map_files/%lx-%lx", pid, begin, end);
-		found = true;
+		found = slash && !fnmatch(pattern, slash + 1, 0);
+		path_to(pid, &mapping, path, size);
 	}
-	if (in)
-		fclose(in);
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/* The same, of what has a function at an address, and where in that it is; what was written to
+ * memory is of no file. */
+static bool find_function(pid_t pid, unsigned long address, char *path, size_t size, size_t *offset)
+{
+	struct mapping mapping;
+	bool found = false;
+	FILE *maps = maps_of(pid);
+
+	while (maps && !found && next_mapping(maps, &mapping)) {
+		found = mapping.name[0] && address >= mapping.begin && address < mapping.end;
+		*offset = address - mapping.begin + mapping.offset;
+		path_to(pid, &mapping, path, size);
+	}
+	if (maps)
+		fclose(maps);
 	return found;
 }
 
@@ -342,17 +406,38 @@ void uprobes_follow(struct probes *probes)
 	attach_to_all(probes, NULL);
 }
 
-pid_t uprobes_meet(struct probes *probes)
+void uprobes_meet(struct probes *probes, pid_t pid)
 {
 	struct round round = { probes, NULL };
-	__u32 pid;
 
-	if (!probes->skeleton->rodata->filter.library ||
-	    bpf_map__lookup_and_delete_elem(probes->skeleton->maps.library_users, NULL, 0, &pid,
-					    sizeof(pid), 0))
-		return 0;
 	attach_all(pid, DUTY_BIT(workload), &round);
-	return pid;
+}
+
+/* What tells of it is the end of requests to Ceph's library. */
+static void attach_to_function(struct probes *probes, const struct library_callback *callback)
+{
+	static const struct uprobe called_back = { .program = "librbd_done" };
+	struct bpf_program *program =
+		bpf_object__find_program_by_name(probes->skeleton->obj, called_back.program);
+	struct bpf_link *link;
+	char path[64];
+	size_t offset;
+
+	if (!program || bpf_program__fd(program) < 0 ||
+	    !find_function(callback->pid, callback->function, path, sizeof(path), &offset))
+		return;
+	link = bpf_program__attach_uprobe(program, false, callback->pid, path, offset);
+	if (link)
+		remember(probes, &called_back, callback->pid, link, 0);
+}
+
+void uprobes_meet_functions(struct probes *probes)
+{
+	struct library_callback callback;
+
+	while (!bpf_map__lookup_and_delete_elem(probes->skeleton->maps.library_callbacks, NULL, 0,
+						&callback, sizeof(callback), 0))
+		attach_to_function(probes, &callback);
 }
 
 void uprobes_close(struct probes *probes)

@@ -169,7 +169,7 @@ def test_an_osd_that_was_stopped_is_told_of(tmp_path: Path) -> None:
     told = list(found_in(tmp_path, client, machine).quality.connections)
     assert told == [
         f"b: ceph-osd ({osd.tgid}) was stopped for 2.40 ms: what of that is in writes is in the "
-        "way to it, or back"
+        "way to it, or back, or in the row of what it was at"
     ]
 
 
@@ -196,7 +196,7 @@ def test_an_osd_that_was_frozen_is_told_of(tmp_path: Path, threads: int, lasted_
     told = list(found_in(tmp_path, client, machine).quality.connections)
     assert told == [
         f"b: ceph-osd ({osd.tgid}) was frozen (cgroup.freeze) for 200 ms: what of that is in "
-        "writes is in the way to it, or back"
+        "writes is in the way to it, or back, or in the row of what it was at"
     ] * (threads > 1 and lasted_ms > 100)
 
 
@@ -217,6 +217,20 @@ def test_operations_that_an_osd_lets_wait_are_counted(tmp_path: Path) -> None:
         ("osd.1 on a", f"1 operation was {limit}", "network.there"),
         ("osd.2 on b", f"2 operations were {limit}", "network.there"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_who_does_the_next_step_may_lack_its_cpu(tmp_path: Path, *, copied: bool) -> None:
+    """By a quota, or as others have it: of an OSD that others wait for as well."""
+    random, client = Random(9), Client()
+    first, other = Osd(Machine("a"), 0), Osd(Machine("b"), 1)
+    for _ in range(20):
+        costs = replace(drawn(random), quota=random.randint(500, 900_000), crowd=700_000)
+        copies = [Copy(other, costs, far(random))] if copied else []
+        mine = replace(drawn(random), data=None) if copied else costs
+        client.write(Part(first, mine, copies))
+    machines = [first.machine, other.machine][: 1 + copied]
+    check(found_in(tmp_path, client, *machines), client)
 
 
 def test_what_is_put_aside_waits_for_no_cpu(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.stitch import ImageRequests, Images, Window, images_of, librbd, whole
-from iostrata.trace.layout import THREAD_LIBRBD, UNSEEN_LIBRBD
+from iostrata.trace.layout import THREAD_LIBRBD, UNSEEN_DISCARDS, UNSEEN_LIBRBD
 from iostrata.trace.read import read_trace
 from tests.chain import Chain, drawn
 from tests.cluster import CLIENT, Copy, Machine, Osd, account
@@ -329,6 +329,30 @@ def test_what_a_programs_cache_answers_is_no_synchronous_write(tmp_path: Path) -
     assert found.quality.plain_writes == 12
 
 
+def test_what_is_not_seen_of_a_program_is_said(tmp_path: Path) -> None:
+    """Requests of which nothing told when they ended, discards, and all that it reads; not what was
+    on its way at the end."""
+    world, fio = World(), 500
+    world.emit("thread", 1_000, fio, tgid=fio, subject_tid=fio, kind=THREAD_LIBRBD, comm=b"fio",
+               process=b"fio")  # fmt: skip
+    laid(world, fio)
+    ask = {"image_key": IMAGE, "size_bytes": 4096, "tgid": fio, "flushes": 0, "offset_bytes": 0}
+    for key, begin in ((7, 9_000), (8, 10_000), (7, 50_000), (9, 2_900_000_000)):
+        world.emit("librbd_request", begin, fio, request_key=key, **ask)
+    asked(world, 100_000, 1, 8192, 4096, 190_000)
+    told(world, 110_000, 10, 8192, 180_000)
+    for count_, when in ((3, 200_000), (5, 3_000_000_000)):
+        world.emit("unseen", when, 65535, kind=UNSEEN_DISCARDS, count=count_, dev=0)
+    world.builder.env["reads"] = 2
+    world.builder.write(tmp_path / "client")
+    found = analyse(open_recording(tmp_path / "client")).quality.not_observed
+    told_of = {each.layer: each.reason for each in found if "Ceph" in each.reason}
+    assert told_of["librbd"].startswith("3 requests of fio (500) to disks of Ceph: when they ended")
+    assert told_of["discards, writes of zeros and the like"].startswith("5 requests")
+    with pytest.raises(NothingToAnalyse, match="read from disks of Ceph by its library"):
+        analyse(open_recording(tmp_path / "client"), Op.READ)
+
+
 def test_why_a_client_stands_apart_from_its_osds_is_said(tmp_path: Path) -> None:
     """What these did is told, as for somebody who was not recorded."""
     client, machine = Machine("client", role="host"), Machine("a")
@@ -348,16 +372,21 @@ def images(path: Path, world: World) -> Images:
     return images_of(whole(read_trace(path)))
 
 
-def told(world: World, when: int, number: int, place: int, answered: int, disk: int = DISK) -> None:
-    part(world, when, number, (place // OBJECT_BYTES, place % OBJECT_BYTES), answered, disk)
+def told(
+    world: World, when: int, number: int, place: int, answered: int, disk: int = DISK,
+    reads: bool = False,
+) -> None:  # fmt: skip
+    where = (place // OBJECT_BYTES, place % OBJECT_BYTES)
+    part(world, when, number, where, answered, disk, reads=reads)
 
 
 def part(
     world: World, when: int, number: int, place: tuple[int, int], answered: int, disk: int = DISK,
-    size: int = 4096,
+    size: int = 4096, reads: bool = False,
 ) -> None:  # fmt: skip
-    """An operation that writes there in that object."""
-    world.emit("librbd_sent", when, MESSENGER, number=number, client=CLIENT, object=place[0],
+    """An operation that writes there in that object, or reads."""
+    point = "librbd_sent_read" if reads else "librbd_sent"
+    world.emit(point, when, MESSENGER, number=number, client=CLIENT, object=place[0],
                offset_bytes=place[1], size_bytes=size, tgid=500, osd_number=-1,
                image=disk)  # fmt: skip
     if answered:
@@ -472,6 +501,36 @@ def test_a_disk_that_the_library_encrypts_lies_behind_a_header(tmp_path: Path, h
     assert awaited(found) == [*made, (90, 40)]
     assert found.known.all()
     assert found.early.sum() == (not header)
+
+
+def test_the_rest_of_an_encrypted_block_is_read_first(tmp_path: Path) -> None:
+    """Not what the program reads elsewhere meanwhile."""
+    world = World()
+    laid(world, 500)
+    for number in range(12):
+        begin, place = 20_000 * number, 8192 * number
+        asked(world, begin + 1_000, number + 1, place, 4096, begin + 15_000)
+        told(world, begin + 1_500, 50 + number, (4 << 20) + place, begin + 14_000)
+    asked(world, 300_000, 40, 8192 + 100, 1000, 340_000)
+    told(world, 301_000, 90, (4 << 20) + 8192, 310_000, reads=True)
+    told(world, 302_000, 91, (4 << 20) + 81920, 309_000, reads=True)
+    told(world, 311_000, 92, (4 << 20) + 8192, 330_000)
+    assert [pair for pair in awaited(images(tmp_path, world)) if pair[1] == 40] == [
+        (90, 40), (92, 40),
+    ]  # fmt: skip
+
+
+def test_a_request_whose_end_nothing_told_has_none(tmp_path: Path) -> None:
+    """Another one has its completion later, of which the end is told."""
+    world = World()
+    laid(world, 500)
+    ask = {"request_key": 7, "image_key": IMAGE, "size_bytes": 4096, "tgid": 500, "flushes": 0}
+    world.emit("librbd_request", 1_000, 500, offset_bytes=0, **ask)
+    told(world, 1_500, 10, 0, 2_000)
+    asked(world, 4_000, 7, 8192, 4096, 6_000)
+    told(world, 4_500, 11, 8192, 5_000)
+    found = images(tmp_path, world).requests
+    assert (found.end_ns.tolist(), found.again.tolist()) == ([-1, 6_000], [True, False])
 
 
 def test_where_a_cache_writes_back_to_is_no_header(tmp_path: Path) -> None:

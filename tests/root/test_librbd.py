@@ -11,7 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iostrata.trace.layout import THREAD_DAEMON, THREAD_LIBRBD, THREAD_VMM, UNSEEN_LIBRBD
+from iostrata.trace.layout import (
+    THREAD_DAEMON,
+    THREAD_LIBRBD,
+    THREAD_VMM,
+    UNSEEN_DISCARDS,
+    UNSEEN_LIBRBD,
+)
 from iostrata.trace.read import Trace, read_trace
 from tests.root.daemon import PROGRAMS, compiled
 from tests.root.test_duties import recording
@@ -30,10 +36,10 @@ thread.join()
 POINTS = ("librbd_request", "librbd_done", "librbd_sent", "librbd_answered")
 
 
-@pytest.fixture(params=["kvm", "tgtd", "rbd-nbd", "qemu-nbd", "workload"])
+@pytest.fixture(params=["kvm", "tgtd", "rbd-nbd", "qemu-nbd", "workload", "before"])
 def trace(recorder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Trace:
     """Of a virtual machine's process, of one that executes a program of that name, or of one that
-    is recorded itself."""
+    is recorded itself, and has a disk from then on, or had before."""
     for name in ("librbd.so.1", "libceph-common.so.2"):
         compiled(tmp_path, "-shared", "-fPIC", name=name, source="librbd.c")
     program = Path(sys.executable).resolve()
@@ -47,7 +53,7 @@ def trace(recorder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Tra
         assert process.stdout
         assert process.stdout.readline() == "up\n"
         asked = ["--path"]
-        if request.param == "workload":
+        if request.param in ("workload", "before"):
             asked = ["--duty", "workload", "--duty", "vmm", "--pid", str(process.pid)]
         with recording(recorder, tmp_path / "trace", *asked):
             print(COUNT, file=process.stdin, flush=True)
@@ -59,18 +65,23 @@ def trace(recorder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Tra
     return found
 
 
-def test_requests_and_operations_are_told(trace: Trace) -> None:
+def test_requests_and_operations_are_told(trace: Trace, request: pytest.FixtureRequest) -> None:
+    expected: list[tuple[int, int, int]] = []
     assert trace.lost_by_point == {}
     asked, done, sent, answered = (trace.points[name] for name in POINTS)
-    assert asked["offset_bytes"].tolist() == [255 << 22, 512, 0, 8192, 0, 512, 0] * COUNT
-    assert asked["size_bytes"].tolist() == [12288, 1024, 0, 2048, 0, 4096, 0] * COUNT
-    assert asked["flushes"].tolist() == [0, 0, 1, 0, 1, 0, 1] * COUNT
+    first, then = slice(7 * COUNT), slice(7 * COUNT, None)
+    assert asked["size_bytes"][then].tolist() == [512] * COUNT + [256] * COUNT + [128]
+    ends = done["request_key"][6 * COUNT :].tolist()
+    assert asked["request_key"][then].tolist() == ends
+    assert asked["offset_bytes"][first].tolist() == [255 << 22, 512, 0, 8192, 0, 512, 0] * COUNT
+    assert asked["size_bytes"][first].tolist() == [12288, 1024, 0, 2048, 0, 4096, 0] * COUNT
+    assert asked["flushes"][first].tolist() == [0, 0, 1, 0, 1, 0, 1] * COUNT
     assert len(set(asked["image_key"].tolist())) == 1
-    keys = asked["request_key"].reshape(COUNT, 7)
+    keys = asked["request_key"][first].reshape(COUNT, 7)
     # The second is answered only when the third uses its completion again.
     answers = np.delete(keys, 1, axis=1)
     assert (keys[:, 1] == keys[:, 2]).all()
-    assert done["request_key"].tolist() == answers.ravel().tolist()
+    assert done["request_key"][: 6 * COUNT].tolist() == answers.ravel().tolist()
     assert answered["number"].tolist() == list(range(COUNT))
     assert set(sent["client"].tolist()) == {4130}
     # Each write of data, and then one of what the disk itself has.
@@ -82,7 +93,9 @@ def test_requests_and_operations_are_told(trace: Trace) -> None:
     (disk,) = set(sent["image"].tolist())
     laid = trace.points["librbd_image"]
     assert set(laid["image_key"].tolist()) == set(asked["image_key"].tolist())
-    for name, value in (("image", disk), ("object_bytes", 1 << 21), ("stripe_bytes", 1 << 16),
+    *images, other = laid["image"].tolist()
+    assert set(images) == {disk} != {other}
+    for name, value in (("object_bytes", 1 << 21), ("stripe_bytes", 1 << 16),
                         ("stripe_objects", 3)):  # fmt: skip
         assert set(laid[name].tolist()) == {value}
     assert set(answered["osd_number"].tolist()) == {2}
@@ -91,8 +104,14 @@ def test_requests_and_operations_are_told(trace: Trace) -> None:
     (kind,) = set(kinds.tolist())
     assert kind in (THREAD_VMM, THREAD_DAEMON, THREAD_LIBRBD)
     unseen = trace.points["unseen"]
-    told = [] if kind != THREAD_LIBRBD else [(UNSEEN_LIBRBD, int(sent["tgid"][0]))]
-    assert list(zip(unseen["kind"].tolist(), unseen["dev"].tolist(), strict=True)) == told
+    if request.node.callspec.params["trace"] == "workload":
+        expected.append((UNSEEN_LIBRBD, 1, int(sent["tgid"][0])))
+    if kind == THREAD_LIBRBD:
+        expected.append((UNSEEN_DISCARDS, COUNT, 0))
+    # Told of until then, each second.
+    columns = (unseen[name].tolist() for name in ("kind", "count", "dev"))
+    last = {kind: (kind, count, dev) for kind, count, dev in zip(*columns, strict=True)}
+    assert list(last.values()) == expected
 
 
 @pytest.mark.parametrize("by", ["command", "name"])

@@ -58,6 +58,30 @@ long rbd_aio_get_return_value(void *completion)
 	return 0;
 }
 
+int rbd_aio_create_completion(void *argument, void *function, void **completion)
+{
+	SEEN("r"(argument), "r"(function), "r"(completion));
+	return 0;
+}
+
+int rbd_aio_wait_for_complete(void *completion)
+{
+	SEEN("r"(completion));
+	return 0;
+}
+
+int rbd_discard(void *image, uint64_t offset, uint64_t size)
+{
+	SEEN("r"(image), "r"(offset), "r"(size));
+	return 0;
+}
+
+/* The program's own. */
+void called_back(void *completion, void *argument)
+{
+	SEEN("r"(completion), "r"(argument));
+}
+
 long rbd_write(void *image, uint64_t offset, size_t size, const char *data)
 {
 	SEEN("r"(image), "r"(offset), "r"(size), "r"(data));

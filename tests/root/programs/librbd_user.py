@@ -16,6 +16,7 @@ from ctypes import CDLL, addressof, c_uint64, c_void_p, create_string_buffer, me
 KVM_CREATE_VM, PR_SET_NAME = 0xAE01, 15
 OSD_OP, OSD_OPREPLY, PING = 42, 43, 70
 CLIENT, OSD = 4130, 2
+BEFORE_NAME = 40_000
 WRITE, WATCH, SET_ALLOC_HINT = 0x2201, 0x220F, 0x2221
 V1 = "_ZN10ProtocolV113write_messageEP7MessageRN4ceph6buffer7v15_2_04listEb"
 V2 = "_ZN10ProtocolV213write_messageEP7Messageb"
@@ -64,7 +65,7 @@ def message(kind: int, number: int, who: tuple[int, int], front: bytes, version:
 def image(disk: bytes, order: int, stripe: int, objects: int) -> c_void_p:
     """As librbd has an open one in its memory: its objects' names, and how it lies on them."""
     name = b"rbd_data." + disk
-    told = bytes(40_000) + struct.pack("<QQ", memory(name + bytes(8)), len(name)) + bytes(800)
+    told = bytes(BEFORE_NAME) + struct.pack("<QQ", memory(name + bytes(8)), len(name)) + bytes(800)
     # Nearly such a layout, and one; whose pool's space has no name, and lies in itself.
     near, layout = (
         struct.pack("<IIIxxxxQ", stripe, objects, size, 3) for size in (100, 1 << order)
@@ -87,6 +88,26 @@ def of_classes(disk: c_void_p, number: int) -> None:
     rbd[GET_RETURN_VALUE](one)
     rbd[IMAGE_FLUSH](this, one)
     rbd[GET_RETURN_VALUE](one)
+
+
+def told_otherwise(disk: c_void_p, count: int) -> None:
+    """By a function that it calls itself, here as the library would; or who waits for it."""
+    for number in range(count):
+        one = c_void_p(0x40000 + 64 * number)
+        rbd.rbd_aio_write(disk, c_uint64(0), c_uint64(512), None, one)
+        rbd.rbd_aio_wait_for_complete(one)
+        rbd.rbd_discard(disk, c_uint64(0), c_uint64(512))
+    made = c_void_p()
+    rbd.rbd_aio_create_completion(None, rbd.called_back, addressof(made))
+    time.sleep(1)
+    for number in range(count):
+        one = c_void_p(0x50000 + 64 * number)
+        rbd.rbd_aio_write(disk, c_uint64(0), c_uint64(256), None, one)
+        rbd.called_back(one, None)
+    # Another disk comes to lie where this one was.
+    memmove(c_uint64.from_address((disk.value or 0) + BEFORE_NAME).value + 9, b"2", 1)
+    rbd.rbd_aio_write(disk, c_uint64(0), c_uint64(128), None, one)
+    rbd.called_back(one, None)
 
 
 def run(count: int) -> None:
@@ -115,16 +136,25 @@ def run(count: int) -> None:
         of_classes(disk, number)
         rbd.rbd_write(disk, c_uint64(512), c_uint64(4096), None)
         rbd.rbd_flush(disk)
+    told_otherwise(disk, count)
 
 
 def open_disk() -> None:
     """The library has a thread of that name for it; the recorder takes a moment to attach."""
-    opener = threading.Thread(target=CDLL(None).prctl, args=(PR_SET_NAME, b"taskfin_librbd"))
-    opener.start()
-    opener.join()
+
+    def serve() -> None:
+        CDLL(None).prctl(PR_SET_NAME, b"taskfin_librbd")
+        named.set()
+        ended.wait()
+
+    named, ended = threading.Event(), threading.Event()
+    threading.Thread(target=serve, daemon=True).start()
+    named.wait()
     time.sleep(1)
 
 
+if sys.argv[2] == "before":
+    open_disk()
 print("up", flush=True)
 for line in sys.stdin:
     if sys.argv[2] == "workload":

@@ -113,7 +113,7 @@ def stopped_daemons(trace: Trace, told: Ints) -> Iterator[str]:
             if longest_ns := max(of_threads, default=0):
                 yield (
                     f"{process[0]} was {how} for {units.duration(longest_ns)}: what of that is in "
-                    "writes is in the way to it, or back"
+                    "writes is in the way to it, or back, or in the row of what it was at"
                 )
 
 

@@ -35,12 +35,14 @@ from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import kept, shown
 from iostrata.layers import BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
-from iostrata.stitch import O_DSYNC
+from iostrata.stitch import O_DSYNC, processes_of
 from iostrata.trace import IN_MEMORY, Trace, by_script, untold_subvolumes
 from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
+    THREAD_LIBRBD,
     UNSEEN_COMPAT,
+    UNSEEN_DISCARDS,
     UNSEEN_MAPPINGS,
     UNSEEN_SYNC,
     UNSEEN_UNDECIDED,
@@ -60,6 +62,7 @@ WITHOUT_CALLS: Final = {
 }
 # What may be in a row that holds less of the time is not worth a line.
 OF_NOTE: Final = 0.02
+READ_BY_LIBRARY: Final = "what its programs read from disks of Ceph by its library is not looked at"
 
 
 def _died(path: Path) -> Iterator[str]:
@@ -111,6 +114,11 @@ def quality_of(
             (link.lower.trace.machine, gap)
             for link in path.links
             for gap in link.hop.reads_not_followed(link)
+        ]
+        gaps += [
+            (trace.machine, NotObserved("librbd", READ_BY_LIBRARY, ""))
+            for trace in traces
+            if len(processes_of(trace, THREAD_LIBRBD))
         ]
     gaps += [
         (trace.machine, gap)
@@ -396,6 +404,9 @@ def _not_told(trace: Trace) -> Iterator[NotObserved]:
     if calls := unseen.get(UNSEEN_MAPPINGS, (0, 0))[0]:
         what = f"of {calls} calls over several mappings, only the first one's file is known"
         yield NotObserved("msync", what, "")
+    if calls := unseen.get(UNSEEN_DISCARDS, (0, 0))[0]:
+        what = f"{calls} requests to disks of Ceph by its library: only writes and flushes are"
+        yield NotObserved("discards, writes of zeros and the like", what, "")
     submitted = integers(trace.points["io_uring_submit_req"]["tid"])
     polled = int(np.isin(submitted, polling_threads(trace)).sum())
     if polled:

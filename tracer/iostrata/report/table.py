@@ -90,13 +90,18 @@ def headline(summary: Summary, width: int) -> list[str]:
     count, of = summary.overall.count, summary.composition
     what = f"{KINDS[summary.op]}{summary.op.word}"
     who = f"{count} {what}{'s' if count != 1 else ''}"
+    methods = tuple(of.get("method", ()))
+    # No call, and so no file of the kernel's.
+    by_library = bool(methods) and all(method.startswith("librbd:") for method in methods)
     for column, word in (("process", "by"), ("file_system", "on"), ("device", "to")):
-        if of.get(column):
+        if of.get(column) and not (by_library and column != "process"):
             who += f" {word} {_names(tuple(of[column]))}"
+    if by_library:
+        who += " to disks of Ceph by its library"
     sizes = _names(tuple(of.get("size", ())))
     if sizes and summary.quality.partial_syncs:
         sizes = f"at least {sizes}"
-    how = "; ".join(filter(None, (_names(tuple(of.get("method", ()))), sizes)))
+    how = "; ".join(filter(None, (_names(methods), sizes)))
     return [*quality.wrapped(who, width), *quality.wrapped(how, width)]
 
 

@@ -15,7 +15,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of, overlapping, pair_key
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Ints,
+    at,
+    columns_of,
+    distinct,
+    one_of,
+    overlapping,
+    pair_key,
+)
 from iostrata.stitch.rpc import LIBRBD_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Columns, Window, whole
@@ -32,7 +42,8 @@ FEWEST: Final = 3
 class ImageRequests:
     """What was asked of disks: one row each, times in ns; ``end_ns`` -1: not answered.
 
-    ``disk``: which it is, of its process; -1: not told.
+    ``disk``: which it is, of its process; -1: not told. ``again``: it was answered, as another one
+    has its completion, and nothing told when.
     """
 
     key: Ints
@@ -45,6 +56,7 @@ class ImageRequests:
     flush: NDArray[np.bool_]
     begin_ns: Ints
     end_ns: Ints
+    again: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.key)
@@ -130,7 +142,8 @@ def images_of(window: Window) -> Images:
 
 def _images_of(window: Window) -> Images:
     requests, operations = window.once(_requests_of), window.once(_operations_of)
-    operations = _without_headers(operations, whole(window.trace).once(_headers))
+    headers = whole(window.trace).once(_headers)
+    operations = _without_headers(operations, headers)
     until = np.where(requests.end_ns >= 0, requests.end_ns, FOREVER)
     begun, sent = requests.begin_ns, operations.send_ns
     placed = np.flatnonzero(operations.writes)
@@ -166,7 +179,7 @@ def _images_of(window: Window) -> Images:
     row, other = placed[row], flushes[other]
     before = began[row] <= begun[other]
     awaited.append((row[before], other[before]))
-    awaited.append(_before(requests, operations, _joined(awaited)))
+    awaited.append(_before(requests, operations, _joined(awaited), headers[0]))
     # What its disk's cache has answered was made of nothing yet.
     cached = one_of(requests.disk, distinct(operations.disk[early]))
     known = (requests.disk >= 0) & (requests.flush | cached | (size >= requests.size_bytes))
@@ -229,15 +242,20 @@ def _joined(pairs: Sequence[Pairs]) -> Pairs:
     return np.concatenate(operation), np.concatenate(request)
 
 
-def _before(requests: ImageRequests, operations: ImageOperations, own: Pairs) -> Pairs:
+def _before(
+    requests: ImageRequests, operations: ImageOperations, own: Pairs, encrypted: Ints
+) -> Pairs:
     """What a library asks for a disk itself (its objects' map, a lock, its journal, what a parent
-    has), where none of what a request has to wait for is on its way: before that can be sent.
+    has, or the disk where that is encrypted), where none of what a request has to wait for is on
+    its way: before that can be sent.
     """
     disks = distinct(requests.disk[requests.disk >= 0])
     mine, read = one_of(operations.disk, disks), operations.read
     process = one_of(operations.tgid, distinct(requests.tgid))
-    none = np.where(mine, operations.offset_bytes < 0, read & process)
-    some, begun = np.flatnonzero(none & ~(mine & read)), requests.begin_ns
+    # The rest of a block that is encrypted as a whole is read before a part of it is written.
+    rest = mine & read & one_of(operations.disk, encrypted)
+    none = np.where(mine, (operations.offset_bytes < 0) & ~read, read & process)
+    some, begun = np.flatnonzero(none | rest), requests.begin_ns
     done = np.flatnonzero(requests.end_ns >= 0)
     sent, answered = operations.send_ns[some], operations.reply_ns[some]
     row, other = overlapping(
@@ -247,6 +265,10 @@ def _before(requests: ImageRequests, operations: ImageOperations, own: Pairs) ->
     row, other = some[row], done[other]
     fits = ~mine[row] | (operations.disk[row] == requests.disk[other])
     fits &= begun[other] <= operations.send_ns[row]
+    fits &= ~rest[row] | (
+        (operations.offset_bytes[row] < requests.until_bytes[other])
+        & (operations.until_bytes[row] > requests.offset_bytes[other])
+    )
     fits &= operations.reply_ns[row] <= requests.end_ns[other]
     row, other = row[fits], other[fits]
     # While its own are on their way, it waits for these.
@@ -289,10 +311,15 @@ def _requests_of(window: Window) -> ImageRequests:
     found = AsOf(done["request_key"], done["time_ns"]).at_or_after(
         asked["request_key"], asked["time_ns"]
     )
+    # A completion's place in memory is used again, also of what nothing told the end of.
+    until = AsOf(asked["request_key"], asked["time_ns"]).following()
+    ended = (found >= 0) & (at(done["time_ns"], found) <= until)
     layouts = _layouts(window.trace)
-    layout = AsOf(layouts["image_key"], layouts["time_ns"]).at_or_before(
-        asked["image_key"], asked["time_ns"]
-    )
+    told = AsOf(layouts["image_key"], layouts["time_ns"])
+    layout = told.at_or_before(asked["image_key"], asked["time_ns"])
+    # Of one that was open before, as it is told again.
+    after = told.at_or_after(asked["image_key"], asked["time_ns"])
+    layout = np.where(layout >= 0, layout, after)
     disk = _disk(asked["tgid"], at(layouts["image"], layout))
     return ImageRequests(
         key=asked["request_key"],
@@ -304,7 +331,8 @@ def _requests_of(window: Window) -> ImageRequests:
         size_bytes=asked["size_bytes"],
         flush=asked["flushes"] > 0,
         begin_ns=asked["time_ns"],
-        end_ns=np.where(found >= 0, at(done["time_ns"], found), -1),
+        end_ns=np.where(ended, at(done["time_ns"], found), -1),
+        again=~ended & (until < NEVER),
     )
 
 

@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Ints, at, pair_key
+from iostrata.columns import NEVER, AsOf, Ints, at, joined, pair_key
 from iostrata.stitch.rpc import LIBRBD_REQUEST, OSD_REQUEST, Calls, calls_elsewhere
+from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import Edges, SpanList, Spans
 from iostrata.stitch.window import Columns, Window
 
@@ -128,15 +129,20 @@ class Transactions:
 
     ``data_ns``: data was on its way to the disk itself, -1: none was; ``ready_ns``: there, and the
     log is next; ``done_ns``: the log has it. ``commit``: which of the window's commits wrote that,
-    -1: it is not known.
+    -1: it is not known. ``readier``, ``writer``, ``finisher``: the threads that then found the
+    data there, gave it to the log at ``submit_ns``, and found it in the log, -1: not told.
     """
 
     piece: Ints
     begin_ns: Ints
     data_ns: Ints
     ready_ns: Ints
+    submit_ns: Ints
     done_ns: Ints
     commit: Ints
+    readier: Ints
+    writer: Ints
+    finisher: Ints
 
 
 def transactions_of(window: Window) -> Transactions:
@@ -167,12 +173,16 @@ def transactions_of(window: Window) -> Transactions:
     rows = np.flatnonzero(known)
     in_time = at(commits.end_ns, batch_row) <= done_ns
     return Transactions(
-        piece[rows],
-        begin_ns[rows],
-        np.where(data_ns >= begin_ns, data_ns, -1)[rows],
-        time[rows],
-        done_ns[rows],
-        np.where(in_time, batch_row, -1)[rows],
+        piece=piece[rows],
+        begin_ns=begin_ns[rows],
+        data_ns=np.where(data_ns >= begin_ns, data_ns, -1)[rows],
+        ready_ns=time[rows],
+        submit_ns=at(submitted["time_ns"], written)[rows],
+        done_ns=done_ns[rows],
+        commit=np.where(in_time, batch_row, -1)[rows],
+        readier=ready["tid"][rows],
+        writer=at(submitted["tid"], written)[rows],
+        finisher=at(done["tid"], end)[rows],
     )
 
 
@@ -216,6 +226,65 @@ def spans_of_store(transactions: Transactions) -> Spans:
     spans.add(np.where(written, own.piece, -1), "bluestore.data", own.data_ns, own.ready_ns)
     spans.add(own.piece, "bluestore.log", own.ready_ns, own.done_ns)
     return spans.collect()
+
+
+def steps_of(
+    window: Window, transactions: Transactions, stored: Transactions, calls: Calls, caller: Ints
+) -> Service:
+    """Whom each piece needed until its next step was done: of its store, then of its answer.
+
+    ``stored``: the transactions as far as they were waited for; ``caller``: the piece of each call.
+    """
+    own, commits = stored, window.commits
+    data, known = np.flatnonzero(own.data_ns >= 0), own.submit_ns >= 0
+    log = np.flatnonzero(known)
+    synced = np.where(own.commit >= 0, at(commits.end_ns, own.commit), own.submit_ns)
+    parts = [
+        Service(own.piece[data], own.readier[data], own.data_ns[data], own.ready_ns[data]),
+        Service(own.piece[log], own.writer[log], own.ready_ns[log],
+                np.minimum(own.submit_ns, own.done_ns)[log]),
+        Service(own.piece[log], own.finisher[log], synced[log], own.done_ns[log]),
+    ]  # fmt: skip
+    if len(transactions.piece):
+        parts += _answers(window, transactions, calls, caller)
+    return Service(**joined(parts))
+
+
+def _answers(
+    window: Window, transactions: Transactions, calls: Calls, caller: Ints
+) -> list[Service]:
+    """Who gives the answer once all is there, and who then sends it."""
+    pieces, count = window.pieces, len(window.pieces.begin_ns)
+    last = np.full(count, -1)
+    np.maximum.at(last, transactions.piece, transactions.done_ns)
+    asked = np.flatnonzero(_of_osds(calls) & (caller >= 0))
+    np.maximum.at(last, caller[asked], calls.reply_ns[asked])
+    piece = np.flatnonzero(last >= 0)
+    op, done_ns, end_ns = pieces.request_key[piece], last[piece], pieces.end_ns[piece]
+    begun = window.columns("osd_message", "number", "peer", "tgid", "op_key")
+    first = AsOf(begun["op_key"], begun["time_ns"]).at_or_before(op, pieces.begin_ns[piece])
+    asker = exchange_key(*(at(begun[name], first) for name in ("number", "peer", "tgid")))
+    replied = window.columns("osd_reply", "tid", "op_key")
+    handed = messages_of(window, "osd_send", OSD_REPOPREPLY)
+    answers = exchange_key(handed["number"], handed["peer"], handed["tgid"])
+    parts: list[Service] = []
+    for told, keys, key in ((replied, replied["op_key"], op), (handed, answers, asker)):
+        found = AsOf(keys, told["time_ns"]).at_or_after(key, done_ns)
+        time = at(told["time_ns"], found)
+        rows = np.flatnonzero((found >= 0) & (time <= end_ns))
+        parts.append(Service(piece[rows], told["tid"][found[rows]], done_ns[rows], time[rows]))
+    written = window.columns("osd_written", "tid", "number", "tgid")
+    given = Service(**joined(parts))
+    number = np.full(count, -1)
+    number[piece] = pair_key(at(begun["number"], first), at(begun["tgid"], first))
+    sent = AsOf(pair_key(written["number"], written["tgid"]), written["time_ns"])
+    found = sent.at_or_after(number[given.owner], given.end_ns)
+    rows = np.flatnonzero(
+        (found >= 0) & (at(written["time_ns"], found) <= pieces.end_ns[given.owner])
+    )
+    parts.append(Service(given.owner[rows], written["tid"][found[rows]], given.end_ns[rows],
+                         written["time_ns"][found[rows]]))  # fmt: skip
+    return parts
 
 
 def edges_of_batches(transactions: Transactions) -> Edges:

@@ -56,8 +56,11 @@ class Service:
         return replace(self, owner=self.owner + first)
 
 
-def short_of_cpu(service: Service, sleeps: Sleeps, first: int, rank: str = SERVED) -> Spans:
-    """All the time that the threads were runnable without a CPU.
+def short_of_cpu(
+    service: Service, sleeps: Sleeps, first: int, rank: str = SERVED, throttled: str = ""
+) -> Spans:
+    """All the time that the threads were runnable without a CPU; ``throttled``: the rank of what of
+    that a quota kept them from one.
 
     ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
     """
@@ -67,11 +70,12 @@ def short_of_cpu(service: Service, sleeps: Sleeps, first: int, rank: str = SERVE
     row, sleep = overlapping(
         service.tid, service.begin_ns, service.end_ns, sleeps.tid[known], runnable, on
     )
-    spans.add(
-        service.owner[row], rank, np.maximum(runnable[sleep], service.begin_ns[row]),
-        np.minimum(on[sleep], service.end_ns[row]),
-        known[sleep] + first,
-    )  # fmt: skip
+    owner, of = service.owner[row], known[sleep] + first
+    begin, end = np.maximum(runnable[sleep], service.begin_ns[row]), service.end_ns[row]
+    spans.add(owner, rank, begin, np.minimum(on[sleep], end), of)
+    if throttled:
+        released = sleeps.released_ns[known][sleep]
+        spans.add(owner, throttled, begin, np.minimum(released, end), of)
     return spans.collect()
 
 

@@ -35,7 +35,13 @@ from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.librbd import spans_of_images, waiting_for_images
 from iostrata.stitch.osd import awaited as awaited_of_osds
-from iostrata.stitch.osd import edges_of_batches, handed_of, spans_of_store, transactions_of
+from iostrata.stitch.osd import (
+    edges_of_batches,
+    handed_of,
+    spans_of_store,
+    steps_of,
+    transactions_of,
+)
 from iostrata.stitch.others import AHEAD, READ, Others
 from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, read_at_once
@@ -139,7 +145,9 @@ def stitch(window: Window) -> Stitched:
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
     caller = waiting_for_images(window, calls, caller)
-    stored, held = awaited_of_osds(transactions_of(window), calls, caller)
+    transactions = transactions_of(window)
+    stored, held = awaited_of_osds(transactions, calls, caller)
+    steps = steps_of(window, transactions, stored, calls, caller)
     spans.extend(spans_of_store(stored))
     spans.extend(spans_of_images(window))
     spans.extend(spans_of_calls(held, caller, len(requests.key), hindered))
@@ -147,6 +155,7 @@ def stitch(window: Window) -> Stitched:
     first_sleep = numbers.sleep
     next_ns = next_of(owners.runs, sleeps)
     spans.extend(run_queue(sleeps.since(next_ns), piece_of_sleep, first_sleep))
+    spans.extend(short_of_cpu(steps, sleeps, first_sleep, "wakeup.runqueue", "throttle.cpu"))
     spans.extend(spans_of_daemon(window, owners, sleeps, piece_of_sleep))
     # A worker that slept already did not sleep for what came next.
     piece_of_sleep = np.where(next_ns > sleeps.off_ns, -1, piece_of_sleep)

@@ -14,10 +14,11 @@ from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
 from iostrata.hops.hop import Link
 from iostrata.model import NotObserved
-from iostrata.stitch import images_of, suboperations_of, whole
+from iostrata.stitch import images_of, processes_of, suboperations_of, whole
 from iostrata.trace import ProcessNames, Trace
 from iostrata.trace.layout import THREAD_LIBRBD, UNSEEN_LIBRBD
 
+LATE_NS: Final = 1_000_000_000
 NOBODY: Final = np.zeros(0, np.int64)
 LIBRARY: Final = NotObserved(
     "librbd",
@@ -63,18 +64,25 @@ def untold(upper: Trace) -> Iterator[NotObserved]:
         yield LIBRARY
     rows = np.flatnonzero(of_library & (unseen["dev"] != 0))
     yield from _until_looked_at(upper, unseen["dev"][rows], unseen["time_ns"][rows])
-    made = images_of(whole(upper))
-    early, unknown = np.count_nonzero(made.early), np.count_nonzero(~made.known)
-    again = np.count_nonzero(made.asked.osd < 0)
-    if early:
-        what = f"{early} of {len(made.asked)} operations were on their way when what they are of"
-        yield NotObserved("rbd cache", f"{what} was answered: who flushes waits for them", "")
-    if again:
-        what = f"{again} of {len(made.asked)} were sent again: no OSD had answered"
-        yield NotObserved("librbd's operations", what, "initiator.call")
-    if unknown:
-        what = f"of {unknown} of {len(made.known)} requests it is not told which these are"
-        yield NotObserved("librbd's operations", what, "initiator.call")
+    yield from _without_ends(upper)
+    made, names = images_of(whole(upper)), ProcessNames(upper)
+    asked, by, early = made.asked, made.requests.tgid, made.operations.tgid[made.early]
+    for pid in distinct(by).tolist():
+        operations = int(np.count_nonzero(asked.tgid == pid))
+        (process, _), _ = names.at(np.array([pid]), np.array([upper.end_ns]))
+        if count := int(np.count_nonzero(early == pid)):
+            what = f"{count} of {operations} operations of {process[0]} were on their way when what"
+            what += " they are of was answered: who flushes waits for them"
+            yield NotObserved("rbd cache", what, "")
+        if count := int(np.count_nonzero((asked.osd < 0) & (asked.tgid == pid))):
+            what = f"{count} of {operations} of {process[0]} were sent again: no OSD had answered"
+            yield NotObserved("librbd's operations", what, "initiator.call")
+        unknown = ~made.known & (made.requests.end_ns >= 0)
+        if count := int(np.count_nonzero(unknown & (by == pid))):
+            what = f"of {count} of {np.count_nonzero(by == pid)} requests of {process[0]} it is not"
+            yield NotObserved(
+                "librbd's operations", f"{what} told which these are", "initiator.call"
+            )
 
 
 def _until_looked_at(upper: Trace, pid: Ints, since_ns: Ints) -> Iterator[NotObserved]:
@@ -89,6 +97,22 @@ def _until_looked_at(upper: Trace, pid: Ints, since_ns: Ints) -> Iterator[NotObs
             took_ns = until_ns - int(threads["time_ns"][own[first[row]]])
             after = f"in the {units.duration(took_ns)} after it opened it"
         yield NotObserved("librbd", f"what {process[0]} asked of a disk of Ceph {after}", "")
+
+
+def _without_ends(upper: Trace) -> Iterator[NotObserved]:
+    """Requests of the workload's programs that were answered, or should have been by far, and
+    nothing told when."""
+    asked, names = images_of(whole(upper)).requests, ProcessNames(upper)
+    late = (asked.end_ns < 0) & (asked.begin_ns < upper.end_ns - LATE_NS)
+    some = (asked.again | late) & one_of(asked.tgid, processes_of(upper, THREAD_LIBRBD))
+    for number, count in zip(*np.unique(asked.tgid[some], return_counts=True), strict=True):
+        (process, _), _ = names.at(np.array([number]), asked.begin_ns[asked.tgid == number][:1])
+        what = (
+            f"{count} requests of {process[0]} to disks of Ceph: when they ended is not told (it "
+            "did not ask how, and the function that it has called then was not looked at yet, or "
+            "is in no file; or they never did)"
+        )
+        yield NotObserved("librbd", what, "")
 
 
 def _of_groups(lost: Ints, group: Ints, osd: Ints) -> list[int]:
