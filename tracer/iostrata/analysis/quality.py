@@ -35,12 +35,11 @@ from iostrata.columns import columns_of, distinct, integers
 from iostrata.foreign import kept, shown
 from iostrata.layers import BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
-from iostrata.stitch import O_DSYNC, processes_of
+from iostrata.stitch import O_DSYNC
 from iostrata.trace import IN_MEMORY, Trace, by_script, untold_subvolumes
 from iostrata.trace.layout import (
     CALL_FSYNC,
     CALL_MSYNC,
-    THREAD_LIBRBD,
     UNSEEN_COMPAT,
     UNSEEN_DISCARDS,
     UNSEEN_MAPPINGS,
@@ -62,7 +61,6 @@ WITHOUT_CALLS: Final = {
 }
 # What may be in a row that holds less of the time is not worth a line.
 OF_NOTE: Final = 0.02
-READ_BY_LIBRARY: Final = "what its programs read from disks of Ceph by its library is not looked at"
 
 
 def _died(path: Path) -> Iterator[str]:
@@ -116,9 +114,10 @@ def quality_of(
             for gap in link.hop.reads_not_followed(link)
         ]
         gaps += [
-            (trace.machine, NotObserved("librbd", READ_BY_LIBRARY, ""))
+            (trace.machine, gap)
             for trace in traces
-            if len(processes_of(trace, THREAD_LIBRBD))
+            for hop in path.graph.hops
+            for gap in hop.reads_untold(trace)
         ]
     gaps += [
         (trace.machine, gap)

@@ -447,6 +447,10 @@ class Hop(ABC):
             what = f"what {link.upper.machine} reads by it is not followed"
             yield NotObserved(self.name, what, "device.read")
 
+    def reads_untold(self, upper: Trace) -> Iterator[NotObserved]:
+        """What a machine reads by this hop, and does not tell of."""
+        return iter(())
+
     def untold(self, upper: Trace) -> Iterator[NotObserved]:
         """What a machine does not tell of what it asks by this hop, wherever that leads."""
         return iter(())

@@ -7,6 +7,7 @@ has a cache, which answers writes before an OSD has them, only flushes make anyt
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from iostrata.columns import distinct, one_of
 from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
 from iostrata.hops.processes import by_library, some_of
+from iostrata.model import NotObserved
 from iostrata.stitch import Pieces, SpanList, Spans, images_of, processes_of, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_LIBRBD
@@ -42,6 +44,11 @@ class Librbd(Hop):
 
     def plain(self, lower: Trace) -> int:
         return int(_answered_by_a_cache(self.serves(lower)[0], lower).sum())
+
+    def reads_untold(self, upper: Trace) -> Iterator[NotObserved]:
+        if len(processes_of(upper, THREAD_LIBRBD)):
+            what = "what its programs read from disks of Ceph by its library is not looked at"
+            yield NotObserved(self.name, what, "")
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return SpanList().collect()
