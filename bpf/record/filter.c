@@ -346,16 +346,26 @@ int filter_devices(struct iostrata *skeleton, const struct options *options,
 	return 0;
 }
 
+struct thread *filter_find_thread(const struct iostrata *skeleton, struct thread *threads,
+				  pid_t tid)
+{
+	unsigned int first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
+		if (skeleton->bss->thread_owner[first + way] == (unsigned int)tid)
+			return &threads[first + way];
+	}
+	return NULL;
+}
+
 /* As thread_add() in BPF, and safe beside it. */
 int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid,
 		      unsigned int kind)
 {
 	unsigned int first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
 
-	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
-		if (skeleton->bss->thread_owner[first + way] == (unsigned int)tid)
-			return 0;
-	}
+	if (filter_find_thread(skeleton, threads, tid))
+		return 0;
 	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
 		unsigned int none = 0;
 

@@ -95,20 +95,9 @@ static bool is_in_group(pid_t pid, const struct filter *filter)
 	return found;
 }
 
-static struct thread *known_thread(const struct session *session, pid_t tid)
-{
-	unsigned int first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
-
-	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
-		if (session->probes.skeleton->bss->thread_owner[first + way] == (unsigned int)tid)
-			return &session->threads[first + way];
-	}
-	return NULL;
-}
-
 static void look_at(struct session *session, pid_t pid)
 {
-	struct thread *first = known_thread(session, pid);
+	struct thread *first = filter_find_thread(session->probes.skeleton, session->threads, pid);
 	struct threads_found found;
 
 	/* Who serves others is no workload; without a tree, whoever the filters fit is. */
