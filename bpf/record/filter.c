@@ -346,16 +346,15 @@ int filter_devices(struct iostrata *skeleton, const struct options *options,
 	return 0;
 }
 
-struct thread *filter_find_thread(const struct iostrata *skeleton, struct thread *threads,
-				  pid_t tid)
+int filter_find_thread(const struct iostrata *skeleton, pid_t tid)
 {
 	unsigned int first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
 
-	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
-		if (skeleton->bss->thread_owner[first + way] == (unsigned int)tid)
-			return &threads[first + way];
+	for (unsigned int place = first; place < first + THREAD_WAYS; place++) {
+		if (skeleton->bss->thread_owner[place] == (unsigned int)tid)
+			return (int)place;
 	}
-	return NULL;
+	return -ENOENT;
 }
 
 /* As thread_add() in BPF, and safe beside it. */
@@ -364,7 +363,7 @@ int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t t
 {
 	unsigned int first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
 
-	if (filter_find_thread(skeleton, threads, tid))
+	if (filter_find_thread(skeleton, tid) >= 0)
 		return 0;
 	for (unsigned int way = 0; way < THREAD_WAYS; way++) {
 		unsigned int none = 0;

@@ -97,7 +97,8 @@ static bool is_in_group(pid_t pid, const struct filter *filter)
 
 static void look_at(struct session *session, pid_t pid)
 {
-	struct thread *first = filter_find_thread(session->probes.skeleton, session->threads, pid);
+	int place = filter_find_thread(session->probes.skeleton, pid);
+	struct thread *first = place < 0 ? NULL : &session->threads[place];
 	struct threads_found found;
 
 	/* Who serves others is no workload; without a tree, whoever the filters fit is. */
