@@ -104,7 +104,7 @@ schema: .stamps/python
 	$(BIN)/python -m iostrata.cli.schemas docs/schema
 
 lint: .stamps/test-packages .stamps/python-dev
-	$(BIN)/python -m pytest tests/test_style.py
+	$(BIN)/python -m pytest tests/test_style.py tests/test_tidy.py
 
 install: .stamps/python native
 
