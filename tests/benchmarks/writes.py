@@ -4,12 +4,12 @@
     python -m tests.benchmarks.writes [COMMIT] [--rounds N] [--writes N] [--directory DIR]
 
 One process writes, and its writes are timed by itself, a few hundred in a row: with nobody looking
-on, with this recorder, and with another commit's. The three take turns in an order that is drawn
-anew each round, and a ratio is of one round, so that a machine whose speed drifts slows them all.
-Of a round's writes the median counts (others' work makes few writes very long), and the mean of the
-thread's own CPU time. The writer goes before all that is not real-time. Each turn is left alone
-first: a kernel is busy for a second or more with what was attached to it, the longer the more that
-is, whether it is ever hit or not.
+on, with this recorder, with another commit's, and with programs that do nothing at the same points.
+They take turns in an order that is drawn anew each round, and a ratio is of one round, so that a
+machine whose speed drifts slows them all. Of a round's writes the median counts (others' work makes
+few writes very long), and the mean of the thread's own CPU time. The writer goes before all that is
+not real-time. Each turn is left alone first: a kernel is busy for a second or more with what was
+attached to it, the longer the more that is, whether it is ever hit or not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from iostrata.record.recorder import find_recorder
-from tests.benchmarks.recorders import Recording, recorder_of, told
+from tests.benchmarks.parts.floor import floor_of
+from tests.benchmarks.parts.recording import Recording, recorder_of
+from tests.benchmarks.recorders import told
 
 WRITER = """
 import json, os, statistics, sys, time
@@ -49,7 +51,7 @@ for line in sys.stdin:
     print(json.dumps({"latency": statistics.median(took), "thread's CPU": cpu_ns}), flush=True)
 """
 METHODS = {"write+fdatasync, buffered": (0, 1), "O_DSYNC write, buffered": (0o10000, 0)}
-BARE, OTHER, THIS = range(3)
+BARE, OTHER, THIS, NOTHING = range(4)
 SETTLED_S = 3
 
 
@@ -101,12 +103,13 @@ def main() -> None:
     parser.add_argument("--writes", type=int, default=500)
     parser.add_argument("--directory", type=Path, default=Path.cwd())
     arguments = parser.parse_args()
-    with recorder_of(arguments.commit) as other:
-        recorders = [None, other, find_recorder()]
+    with recorder_of(arguments.commit) as other, floor_of(find_recorder()) as floor:
+        recorders = [None, other, find_recorder(), floor]
         pairs = {
             "recorded / not": (THIS, BARE),
             f"the same of {arguments.commit or 'itself'}": (OTHER, BARE),
             "this / that": (THIS, OTHER),
+            "nothing / not": (NOTHING, BARE),
         }
         for name, method in METHODS.items():
             found = rounds_of(
