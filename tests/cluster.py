@@ -74,7 +74,13 @@ class Costs:
     lazy: int = 20_000
 
     def there(self) -> Counter[str]:
-        return Counter({"osd.queue": self.woken + self.kept + self.reads + self.queue})
+        """What is more of ``kept`` than its wait for a CPU is the message's way, as reading is."""
+        late = 20 * (1 if not self.between else 2) if self.state else self.kept - self.between
+        return Counter({
+            "osd.queue": self.queue,
+            "wakeup.runqueue": self.woken + (late if self.kept else 0),
+            "network.there": self.kept - (late if self.kept else 0) + self.reads,
+        })  # fmt: skip
 
     def computed(self) -> Counter[str]:
         taken = self.begins + self.aside + self.answers + self.sends

@@ -11,7 +11,17 @@ import numpy as np
 from iostrata.columns import AsOf, Ints, at, joined, overlapping
 from iostrata.hops.hop import Context, Held, Link
 from iostrata.layers import RANK
-from iostrata.stitch import Behind, Parts, Sleeps, SpanList, Spans, Window, behind_cpus, sleeps_of
+from iostrata.stitch import (
+    Behind,
+    Parts,
+    Service,
+    Sleeps,
+    SpanList,
+    Spans,
+    Window,
+    behind_cpus,
+    sleeps_of,
+)
 
 
 def waits_of(sleeps: Sleeps, rank: str) -> Spans:
@@ -55,6 +65,30 @@ def taken_late(
     spans.add(
         row, lower.rank[of], np.maximum(since, held.begin_ns[row]), np.minimum(until, first), of
     )
+    return Context(spans.collect(), lower, behind, window)
+
+
+def without_cpu(link: Link, held: Held, window: Window, needed: Service) -> Context:
+    """How long threads were runnable without a CPU while they were needed.
+
+    ``needed``: by which rows of ``held``, when (lower clock); ``window``: of the lower machine,
+    meanwhile.
+    """
+    sleeps = sleeps_of(window)
+    lower, behind = _queued(window, sleeps)
+    row, last = overlapping(
+        needed.tid, needed.begin_ns, needed.end_ns, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns
+    )
+    row, of = np.append(row, row), np.append(last, last + len(sleeps))
+    begin = np.maximum(lower.begin_ns[of], needed.begin_ns[row])
+    end = np.minimum(lower.end_ns[of], needed.end_ns[row])
+    owner = needed.owner[row]
+    since, until = link.clock.to_upper(begin), link.clock.to_upper(end)
+    spans = SpanList()
+    spans.add(
+        owner, lower.rank[of], np.maximum(since, held.begin_ns[owner]),
+        np.minimum(until, held.end_ns[owner]), of,
+    )  # fmt: skip
     return Context(spans.collect(), lower, behind, window)
 
 

@@ -17,8 +17,7 @@ OSD: Final = Declaration(
             "message there until a thread of the OSD took the operation up",
             ("sched_resume", "osd_message", "osd_work"),
             "the OSD's threads are at other operations (`osd op num threads per shard`, `ms async "
-            "op threads`) or have no CPU, or others of the same object or placement group are "
-            "before it.",
+            "op threads`), or others of the same object or placement group are before it.",
             "#b2dfdb",
             "net",
         ),

@@ -61,6 +61,7 @@ from iostrata.stitch.rpc import (
     Calls,
     rpc_calls_of,
 )
+from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
@@ -85,12 +86,12 @@ __all__ = [
     "OSD_OP", "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "O_DSYNC", "PLAIN",
     "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked",
     "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "ImageRequests",
-    "Images", "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests", "Sleeps", "SpanList",
-    "Spans", "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Window", "are_direct",
-    "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "exchange_key",
-    "follow", "fuse_calls_of", "images_of", "last_hit", "longest_read", "may_be_disk",
-    "messages_of", "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of", "processes_of",
-    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking",
-    "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of",
-    "windows",
+    "Images", "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests", "Service", "Sleeps",
+    "SpanList", "Spans", "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Window",
+    "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of",
+    "exchange_key", "follow", "fuse_calls_of", "images_of", "last_hit", "longest_read",
+    "may_be_disk", "messages_of", "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of",
+    "processes_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of",
+    "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of",
+    "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -17,8 +17,9 @@ from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
 from iostrata.hops.ceph.throttled import let_wait
 from iostrata.hops.ceph.unrecorded import LIBRARY, not_recorded, untold
+from iostrata.hops.ceph.waits import waiting_of
 from iostrata.hops.connections import whole_number
-from iostrata.hops.hop import Asks, Held, Hop, Link, Serves
+from iostrata.hops.hop import Asks, Context, Held, Hop, Link, Serves
 from iostrata.model import NotObserved
 from iostrata.stitch import OPERATING, Pieces, Spans
 from iostrata.trace import Trace
@@ -61,3 +62,6 @@ class Ceph(Hop):
 
     def crossing(self, link: Link, held: Held) -> Spans:
         return crossing_of(link, held)
+
+    def waiting(self, link: Link, held: Held) -> Context | None:
+        return waiting_of(link, held)

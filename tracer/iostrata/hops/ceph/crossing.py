@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Ints, at, pair_key
 from iostrata.hops.carried import carried
 from iostrata.hops.ceph.again import known_since
-from iostrata.hops.ceph.messenger import there_since
+from iostrata.hops.ceph.messenger import Read, read_of
 from iostrata.hops.hop import Held, Link
 from iostrata.layers import RANK
 from iostrata.stitch import NO_COMMITS, NO_PIECES, SpanList, Spans, Window, whole
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
-    """A message is with who reads it since a thread of its messenger was woken for it.
+    """A message is with an OSD once it was read whole, an answer with who reads it since that one
+    was woken for it.
 
     Until it can have been on its way to that very process, nothing is known of it.
     """
@@ -64,12 +65,19 @@ def _handed(link: Link, ask: Ints) -> Ints:
 
 def _arrived(link: Link, serve: Ints, told_ns: Ints) -> Ints:
     """When what was asked for some serves was there, in the upper machine's clock."""
-    told, read_ns = link.clock.to_lower(told_ns), link.serves.begin_ns[serve]
-    window = link.meanwhile(*_around(link, told, read_ns))
-    op = link.lower.pieces.request_key[link.serves.piece[serve]]
-    there = there_since(window, link.clock.bound_ns, op, told, read_ns)
-    since = np.minimum(link.clock.to_upper(there), link.begin_ns[serve])
+    _, read = asked_of(link, serve, told_ns)
+    since = np.minimum(link.clock.to_upper(read.whole_ns), link.begin_ns[serve])
     return np.maximum(since, told_ns)
+
+
+def asked_of(link: Link, serve: Ints, told_ns: Ints) -> tuple[Window, Read]:
+    """The messages that asked for some serves, and the lower machine meanwhile, until these were
+    taken up. ``told_ns``: in the upper machine's clock."""
+    told, read_ns = link.clock.to_lower(told_ns), link.serves.begin_ns[serve]
+    pieces = link.lower.pieces.rows(link.serves.piece[serve])
+    begin, end = _around(link, told, np.maximum(read_ns, pieces.begin_ns))
+    window = link.meanwhile(begin, end)
+    return window, read_of(window, link.clock.bound_ns, pieces.request_key, told, read_ns)
 
 
 def _heard(link: Link, serve: Ints, ask: Ints) -> tuple[Ints, NDArray[np.bool_]]:
@@ -80,7 +88,7 @@ def _heard(link: Link, serve: Ints, ask: Ints) -> tuple[Ints, NDArray[np.bool_]]
     read_ns, sent, key = link.asks.heard_ns[ask], link.end_ns[serve], link.asks.identity[ask]
     begin, end = _around(link, sent, read_ns)
     window = Window(link.upper, NO_PIECES, NO_COMMITS, max(begin, 0), end)
-    there = there_since(window, link.clock.bound_ns, key, sent, read_ns)
+    there = read_of(window, link.clock.bound_ns, key, sent, read_ns).begun_ns
     answered = window.columns("librbd_answered", "number", "tgid")
     found = AsOf(pair_key(answered["number"], answered["tgid"]), answered["time_ns"])
     library = at(answered["time_ns"], found.at_or_before(key, read_ns)) == read_ns

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,16 +22,28 @@ from iostrata.stitch import (
 TASK_INTERRUPTIBLE: Final = 1
 
 
-def there_since(window: Window, slack_ns: int, key: Ints, sent_ns: Ints, read_ns: Ints) -> Ints:
-    """When messages were there that a machine's messengers read then, all in ns of its clock; of
-    what no messenger is known to have read then, that time.
+@dataclass(frozen=True, eq=False)
+class Read:
+    """Messages that a machine's messengers read: one row each, in ns of its clock.
+
+    ``tid``: by which thread, -1: not known. ``begun_ns``: since when they were there, or their
+    begins; ``whole_ns``: since when all of them was. Where it is not known, as they were read.
+    """
+
+    tid: Ints
+    begun_ns: Ints
+    whole_ns: Ints
+
+
+def read_of(window: Window, slack_ns: int, key: Ints, sent_ns: Ints, read_ns: Ints) -> Read:
+    """What was read at some times.
 
     ``key``: as ``_messages`` has it. ``slack_ns``: by how much ``sent_ns`` may be wrong.
 
     A message that is the first that a thread read since it slept, and was sent before the thread
-    was woken, is what it was woken for. Any other came while the thread was at something else: it
-    is known to be there once read, or since the thread lacked its CPU for most of the time until
-    then.
+    was woken, is what it was woken for: for its begin, as what is larger than a socket holds comes
+    while it is read. Any other came while the thread was at something else: it is known to be there
+    once read, or since the thread lacked its CPU for most of the time until then.
     """
     messages, every = _messages(window), sleeps_of(window)
     # One for a page, or for want of a CPU, is none that a message ends.
@@ -46,7 +59,8 @@ def there_since(window: Window, slack_ns: int, key: Ints, sent_ns: Ints, read_ns
     # Sooner than anything was there ever, it was not.
     since = np.minimum(np.maximum(woken, sent_ns + slack_ns), read_ns)
     off = _mostly_off(every, tid, np.where(known, since, read_ns), read_ns)
-    return np.where(first, woken, off)
+    begun, whole = np.where(first, woken, off), np.where(first, read_ns, off)
+    return Read(np.where(known, tid, -1), begun, whole)
 
 
 def _messages(window: Window) -> Columns:
