@@ -7,7 +7,7 @@ others is the writes: of those that no recorded machine asked for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -76,6 +76,12 @@ class Path:
     def layer_of(self, rank: int) -> Layer | None:
         """Of a rank that was lifted; -1: nobody's."""
         return self.layers[rank % len(self.layers)] if rank >= 0 else None
+
+    def crossed(self, places: Iterable[int]) -> tuple[tuple[str, str], ...]:
+        """Machines, and rows there, of those places that a hop leads to."""
+        own = len(self.graph.machines) * len(STACK)
+        layers = (self.layers[place] for place in sorted(places) if place >= own)
+        return tuple(dict.fromkeys((layer.machine, layer.row) for layer in layers if layer))
 
     def place_of(self, ranks: Ints) -> Ints:
         """Of ranks that were lifted, rows of ``layers``; -1 stays."""
@@ -163,6 +169,7 @@ def _crossing(link: Link) -> Crossing:
         bypassed=tuple(_disks(link)),
         readdressed=readdressed(link),
         by="interrupt" if link.hop.unkeyed else "key",
+        beyond=link.hop.beyond,
     )
 
 

@@ -47,6 +47,9 @@ def breakdown_of(
 ) -> Breakdown:
     """Where each of the writes spent its time. ``jobs``, ``heard``: as for ``analyse``."""
     credit = _credit(found, jobs, heard)
+    crossed = found.path.crossed(
+        place for place, sums in credit.time_ns.items() if sums.numbers.any()
+    )
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
     left, background, asleep_ns = left_over(credit.audits)
@@ -59,6 +62,7 @@ def breakdown_of(
         quality_of(found.path, found.plain_writes, credit.ties, shares),
         unsure_syncs=found.unsure_syncs,
         partial_syncs=found.partial_syncs,
+        crossed=crossed,
         unfollowed=int(np.count_nonzero(credit.missed)),
         hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
         sites=tuple(

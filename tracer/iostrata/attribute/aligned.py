@@ -58,5 +58,10 @@ def _renamed(run: Run, top: Layer) -> Run:
     gaps = tuple(
         replace(gap, machines=gap.machines or (top.machine,)) for gap in run.quality.not_observed
     )
-    quality = replace(run.quality, not_observed=gaps)
+    own_rows = {(layer.machine, layer.row) for layer in run.layers if layer.segment == own}
+    crossed = tuple(
+        (top.machine if (machine, row) in own_rows else machine, row)
+        for machine, row in run.quality.crossed
+    )
+    quality = replace(run.quality, not_observed=gaps, crossed=crossed)
     return replace(run, layers=tuple(new.values()), groups=groups, quality=quality)

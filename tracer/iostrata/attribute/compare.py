@@ -101,7 +101,7 @@ def compare(
     a, b = (sorted(side, key=lambda run: run.created) for side in (a, b))
     a, b, beside = aligned(a, b)
     layers = layers_of(run.layers for run in (*a, *b))
-    unlike = _unlike(a, b)
+    unlike = _unlike(a, b) | _unfollowed(a, b, layers)
     names = list(dict.fromkeys(name for run in (*a, *b) for name in run.groups))
     common = [name for name in names if all(name in run.groups for run in (*a, *b))]
     in_a, in_b = ({name for run in side for name in run.groups} for side in (a, b))
@@ -297,6 +297,23 @@ def _unlike(a: Sequence[Run], b: Sequence[Run]) -> Unlike:
             found.add((machine, f"{layer.partition('.')[0]}." if " to " in layer else layer))
             found |= {(machine, word) for word in gap.merged_into.split() if word in names}
     return frozenset(found)
+
+
+def _unfollowed(a: Sequence[Run], b: Sequence[Run], layers: Mapping[LayerKey, Layer]) -> Unlike:
+    """Where the time is of what hops led to, and of what not, if not all runs followed alike."""
+    runs = [*a, *b]
+    beyond = {crossing.beyond for run in runs for crossing in run.quality.crossings} - {""}
+    parts = [
+        # Where nothing leads to another machine, nothing of what was asked of one is followed.
+        run.unfollowed
+        if run.quality.crossings
+        else float(any(layer.segment in beyond for layer in run.layers))
+        for run in runs
+    ]
+    if max(parts) - min(parts) <= MIX_DIFFERENCE:
+        return frozenset()
+    left = ((layer.machine, layer.row) for layer in layers.values() if layer.segment in beyond)
+    return frozenset(chain(left, *(run.quality.crossed for run in runs)))
 
 
 def _mixed(a: Sequence[Run], b: Sequence[Run], column: str) -> bool:

@@ -61,6 +61,13 @@ class Run:
     left_out: Mapping[str, int] = field(default_factory=dict)
     place: str = ""
 
+    @property
+    def unfollowed(self) -> float:
+        """Of the recording's writes, the part of which not all was followed to other machines."""
+        whole = self.quality.selection
+        count = whole.of if whole else sum(group.count for group in self.groups.values())
+        return self.quality.unfollowed / max(count, 1)
+
 
 def left_out_of(runs: Sequence[Run]) -> dict[str, int]:
     """By all of them."""

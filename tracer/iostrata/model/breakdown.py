@@ -168,7 +168,7 @@ class Crossing:
     ``bypassed``: disks of the upper machine of whose requests the lower one saw none.
     ``readdressed``: of what was followed, what went through connections of which the two
     machines know different addresses. ``by``: what was followed by its ``key``, or by the last
-    ``interrupt`` before its end.
+    ``interrupt`` before its end. ``beyond``: the segment of what is not followed.
     """
 
     hop: str
@@ -184,6 +184,7 @@ class Crossing:
     bypassed: tuple[str, ...] = ()
     readdressed: int = 0
     by: str = "key"
+    beyond: str = ""
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,8 @@ class Quality:
     those analysed that may be of more writes, or fewer: calls before them were lost;
     ``partial_syncs``: of more, as not all who wrote were recorded, or not since they did.
     ``ties``: requests tied to a write, by ``key`` or by ``time`` only.
-    ``crossings``: from machine to machine; ``unfollowed``: writes that asked
+    ``crossings``: from machine to machine; ``crossed``: machines, and rows there that have time of
+    what was followed by these; ``unfollowed``: writes that asked
     something of another machine that was found on none, or of a daemon one of whose other threads
     may have done it, or of Ceph's library, and for what is not told. ``hidden``: by machine, ns a
     write during which it was awaited, but behind what took longer. ``sites``: where the
@@ -310,6 +312,7 @@ class Quality:
     not_observed: tuple[NotObserved, ...] = ()
     cost: Cost | None = None
     crossings: tuple[Crossing, ...] = ()
+    crossed: tuple[tuple[str, str], ...] = ()
     unfollowed: int = 0
     hidden: Mapping[str, float] = field(default_factory=dict)
     sites: tuple[WaitSite, ...] = ()
