@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
+from iostrata.attribute.rhythm import rhythm
+from iostrata.attribute.run import run_of
 from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
@@ -327,6 +330,51 @@ def test_what_a_programs_cache_answers_is_no_synchronous_write(tmp_path: Path) -
     method = [found.writes.names["method"][code] for code in found.writes.codes["method"]]
     assert Counter(method) == {"librbd:write": 12, "librbd:flush": 3}
     assert found.quality.plain_writes == 12
+
+
+def one_after_another(path: Path, images: Sequence[tuple[int, int, int]]) -> Breakdown:
+    """A program's writes, to one open disk, then to the next: of each by what it is open, which it
+    is (0: that is not told), and how long about each of 400 takes, in ns."""
+    random, world, now = Random(5), World(), 1_000_000
+    world.emit("thread", 1_000, 500, tgid=500, subject_tid=500, kind=THREAD_LIBRBD, comm=b"fio",
+               process=b"fio")  # fmt: skip
+    for image, disk, _ in images:
+        if disk:
+            laid(world, 500, image, disk)
+    for image, _, took in images:
+        for number in range(400):
+            end = now + int(took * random.lognormvariate(0, 0.1))
+            asked(world, now, number % 3 + 1, 4096 * number, 4096, end, image)
+            now = end + 500_000
+    world.builder.write(path)
+    return analyse(open_recording(path))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_another_disk_is_of_another_kind(tmp_path: Path, named: bool) -> None:
+    """Neither of them takes longer than before, and each is a device of its own."""
+    disks = (DISK, 0xF00D1234) if named else (0, 0)
+    first, second = (IMAGE + 0x1000, disks[0], 90_000), (IMAGE, disks[1], 250_000)
+    found = one_after_another(tmp_path / "two", [first, second])
+    assert rhythm(found) == (None, None)
+    names = ("image 0000d15c", "image f00d1234")
+    if not named:
+        names = ("unknown image 1", "unknown image 2")
+    for column in ("device", "file"):
+        codes, texts = found.writes.codes[column], found.writes.names[column]
+        assert [texts[code] for code in codes] == [names[0]] * 400 + [names[1]] * 400
+    assert run_of(found).parts["device"] == dict.fromkeys(names, 0.5)
+
+
+def test_a_disk_that_is_open_twice_is_one(tmp_path: Path) -> None:
+    """Be it by another process, or again: what takes longer does so since then."""
+    twice = [(IMAGE, DISK, 90_000), (IMAGE + 0x1000, DISK, 250_000)]
+    found = one_after_another(tmp_path / "one", twice)
+    assert found.writes.names["device"] == ("image 0000d15c",)
+    onset, _ = rhythm(found)
+    assert onset is not None
+    assert onset.times == pytest.approx(250 / 90, rel=0.1)
+    assert onset.at_ns == found.writes.passed_ns[400]
 
 
 def test_what_is_not_seen_of_a_program_is_said(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from iostrata.analysis.placed import Placements
 from iostrata.columns import AsOf, Ints, at, coded, pair_key
 from iostrata.foreign import shown
 from iostrata.hops import HOPS, Link
-from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units
+from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units, image_name
 from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names, inode_numbers
 
 NO_FILE: Final = "unknown"
@@ -49,7 +49,7 @@ def names_of(
         "vcpu_placement": _coded(placements.at(units.tid[kept], end_ns), placements.text),
         "file": _files(trace, units, kept),
         "file_system": _coded(device, _or_all(facts.file_system_name)),
-        "device": _coded(device, _or_all(facts.device_name)),
+        "device": _coded(device, _or_all(lambda key: image_name(key) or facts.device_name(key))),
     }
     names = {column: labels for column, (labels, _) in found.items()}
     return names, {column: codes for column, (_, codes) in found.items()}
@@ -96,6 +96,8 @@ def _vms(trace: Trace, tgid: Ints, cgroups: Coded) -> Coded:
 def _number(trace: Trace, device: int, inode: int) -> str:
     if device == EVERY_DEVICE:
         return "all"
+    if name := image_name(device):
+        return name
     name = trace.facts.device_name(device)
     # A device's node, in recordings that give all of one the device's number.
     if inode == device:

@@ -14,7 +14,7 @@ from iostrata.hops.processes import ROOM_KEY, some_of
 from iostrata.hops.registry import HOPS
 from iostrata.hops.virtio import Virtio
 from iostrata.hops.virtio.serves import servers_of
-from iostrata.stitch import ENGINES, METHOD, Pieces, Transferred, Units
+from iostrata.stitch import ENGINES, METHOD, Pieces, Transferred, Units, image_devices
 from iostrata.trace import Trace
 
 TransfersOf = Callable[[Trace, Ints | None], Transferred]
@@ -45,7 +45,7 @@ def units_of_served(hop: Hop, trace: Trace) -> tuple[Units, Pieces, int] | None:
         size_bytes=serves.size_bytes,
         durable_writes=1 - serves.flush.astype(np.int64),
         pieces=np.ones(count, np.int64),
-        device_key=pieces.device_key[serves.piece],
+        device_key=image_devices(trace, pieces)[serves.piece],
         inode=np.zeros(count, np.int64),
         offset_bytes=serves.offset_bytes,
         method=np.where(serves.flush, METHOD["flush"], written),

@@ -26,6 +26,7 @@ from iostrata.columns import (
     overlapping,
     pair_key,
 )
+from iostrata.stitch.calls import Pieces
 from iostrata.stitch.rpc import LIBRBD_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Columns, Window, whole
@@ -36,19 +37,24 @@ HEADER_BYTES: Final = 1 << 22
 """A disk that the library encrypts (LUKS) lies behind so much, or a multiple of that."""
 FEWEST: Final = 3
 """Operations that tell so."""
+NAMED, UNNAMED, NUMBER_BITS = 1, 2, 40
+"""Beyond all numbers of the kernel's devices are those of disks: a hash of their objects' name, or
+where that is not told, when they were first asked for anything."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageRequests:
     """What was asked of disks: one row each, times in ns; ``end_ns`` -1: not answered.
 
-    ``disk``: which it is, of its process; -1: not told. ``again``: it was answered, as another one
+    ``disk``: which it is, of its process, and ``name``: a hash of what its objects are called by;
+    -1: not told. ``again``: it was answered, as another one
     has its completion, and nothing told when.
     """
 
     key: Ints
     image: Ints
     disk: Ints
+    name: Ints
     tid: Ints
     tgid: Ints
     offset_bytes: Ints
@@ -185,6 +191,29 @@ def _images_of(window: Window) -> Images:
     known = (requests.disk >= 0) & (requests.flush | cached | (size >= requests.size_bytes))
     known &= ~_beside(requests, ~known & ~requests.flush, until)
     return Images(requests, operations, *_joined(awaited), early, known)
+
+
+def image_devices(trace: Trace, pieces: Pieces) -> Ints:
+    """The device of each piece; of what was asked of a disk of Ceph by its library, that disk: a
+    number that no other device has, and by which ``image_name`` calls it."""
+    if not len(trace.points["librbd_request"]):
+        return pieces.device_key
+    requests = images_of(whole(trace)).requests
+    first, image = np.unique(requests.image, return_index=True, return_inverse=True)[1:]
+    turn = np.argsort(np.argsort(requests.begin_ns[first], kind="stable"), kind="stable")
+    unnamed = (UNNAMED << NUMBER_BITS) + turn[image] + 1
+    disk = np.where(requests.name >= 0, (NAMED << NUMBER_BITS) + requests.name, unnamed)
+    asked = AsOf(requests.key, requests.begin_ns).at_or_before(pieces.request_key, pieces.begin_ns)
+    own = (pieces.device_key == 0) & (at(requests.begin_ns, asked) == pieces.begin_ns)
+    return np.where(own & (asked >= 0), at(disk, asked), pieces.device_key)
+
+
+def image_name(device_key: int) -> str:
+    """What a disk of ``image_devices`` is called; empty: it is none of those."""
+    kind, number = divmod(device_key, 1 << NUMBER_BITS)
+    if kind == UNNAMED:
+        return f"unknown image {number}"
+    return f"image {number:08x}" if kind == NAMED else ""
 
 
 def _summed(row: Ints, numbers: Ints, count: int) -> Ints:
@@ -325,6 +354,7 @@ def _requests_of(window: Window) -> ImageRequests:
         key=asked["request_key"],
         image=asked["image_key"],
         disk=np.where(layout >= 0, disk, -1),
+        name=at(layouts["image"], layout),
         tid=asked["tid"],
         tgid=asked["tgid"],
         offset_bytes=asked["offset_bytes"],
