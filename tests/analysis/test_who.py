@@ -53,10 +53,12 @@ def test_who_has_the_most_of_a_crowd_has_one_number() -> None:
     names = Names()
     one, other, third = (Who("local", name) for name in ("one", "other", "third"))
     crowd, alone = names.numbers([Crowd((one, other), (60, 40)), third]).tolist()
-    parts = [number for number, _ in names.shared(crowd, np.array([100]))]
+    level, who = np.array([0, 0, 1]), np.array([crowd, alone])
+    row, parts, time = names.shared(level, who, np.array([100, 1, 7]))
     known, number = names.distinct()
+    assert (row.tolist(), time.tolist()) == ([0, 0, 1, 2], [60, 40, 1, 7])
     assert known == (UNKNOWN, one, third, other)
-    assert [known[number[each]] for each in (*parts, alone)] == [one, other, third]
+    assert [known[number[each]] for each in parts] == [one, other, other, third]
 
 
 def told(breakdown: Breakdown) -> dict[str, Counter[str]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.attribute import attribute
+from iostrata.attribute import Held, attribute
 from iostrata.attribute.sweep import WORD_BITS, sweep
 from iostrata.stitch.spans import Spans
 
@@ -36,10 +36,13 @@ def by_hand(spans: list[tuple[int, ...]], writes: list[tuple[int, int]]) -> np.n
     return credit
 
 
-def table(credit: dict[int, np.ndarray], writes: int) -> np.ndarray:
+def table(held: Held, writes: int) -> np.ndarray:
     """With a row for every rank."""
-    none = np.zeros(writes, np.int64)
-    return np.array([credit.get(rank, none) for rank in range(RANKS)])
+    credit, found = attribute(held, writes), np.zeros((RANKS, writes), np.int64)
+    assert credit.time_ns.all()
+    assert (np.diff(credit.rank * max(writes, 1) + credit.owner) > 0).all()
+    found[credit.rank, credit.owner] = credit.time_ns
+    return found
 
 
 @pytest.mark.parametrize("word_bits", [2, WORD_BITS])
@@ -58,9 +61,7 @@ def test_every_nanosecond_goes_to_the_deepest_rank(
     # In order of piece, and of time.
     assert (np.diff(held.owner) >= 0).all()
     assert ((np.diff(held.since_ns) >= 0) | (np.diff(held.owner) > 0)).all()
-    credit = attribute(held, len(writes))
-    assert all(held.any() for held in credit.values())
-    assert table(credit, len(writes)).tolist() == by_hand(spans, writes).tolist()
+    assert table(held, len(writes)).tolist() == by_hand(spans, writes).tolist()
 
 
 @pytest.mark.parametrize("axis_ns", [0, 1 << 60])
@@ -93,4 +94,4 @@ def test_a_write_that_hung_for_a_day_among_many_short_ones() -> None:
     owner = np.arange(count)
     own = Spans(owner, np.full(count, 3, np.int16), begin + 100, end - 100, owner)
     expected = end - begin - 200
-    assert attribute(sweep(own, begin, end), count)[3].tolist() == expected.tolist()
+    assert table(sweep(own, begin, end), count)[3].tolist() == expected.tolist()

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.attribute import attribute, sweep
+from iostrata.attribute import sweep
 from iostrata.attribute.timeline import NOBODY, segments
 from iostrata.stitch.spans import Spans
 from tests.attribute.test_sweep import RANKS, span, table, write
@@ -28,8 +28,7 @@ def test_segments_add_up_to_the_credit_of_the_sweep(
     held = np.zeros((RANKS, len(writes)), np.int64)
     kept = found.where(found.rank != NOBODY)
     np.add.at(held, (kept.rank, kept.owner), kept.end_ns - kept.begin_ns)
-    credit = attribute(sweep(spans, begin, end), len(begin))
-    assert held.tolist() == table(credit, len(begin)).tolist()
+    assert held.tolist() == table(sweep(spans, begin, end), len(begin)).tolist()
 
     # Each piece is covered from its begin to its end, without overlap, in order.
     covered = [

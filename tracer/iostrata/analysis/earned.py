@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unexplained, unseen_of
@@ -20,19 +21,21 @@ from iostrata.hops import Node, lift
 from iostrata.model import Crowd, Who
 from iostrata.stitch import Audit, SpanList
 
+Columns = tuple[Ints, ...]
+
 
 @dataclass(frozen=True, eq=False)
 class Earned:
     """What one window comes to.
 
     ``writes``: those that any of its pieces is of, each once. ``time_ns``: by place, of each of
-    them. ``names``: of whom ``behind`` has the numbers. ``missed``: writes. ``served``: of reads,
-    and from where.
+    them. ``behind``: writes, places, who is behind that (numbers of ``names``) and ns.
+    ``missed``: writes. ``served``: of reads, and from where.
     """
 
     writes: Ints
     time_ns: dict[int, Ints]
-    behind: list[tuple[Ints, Ints, Ints, Ints]]
+    behind: list[Columns]
     names: tuple[Who | Crowd, ...]
     asleep: tuple[Sites, list[tuple[str, int, int]]]
     ties: Counter[str]
@@ -42,11 +45,11 @@ class Earned:
     served: tuple[Ints, Ints]
 
 
-def earned(path: Path, node: Node, rows: Ints, own: Ints, told: frozenset[int]) -> Earned:
+def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_]) -> Earned:
     """What some of a node's pieces come to, those of a window. Memory is that of one.
 
-    ``own``: the write that each is of, below 0: of none that is kept. ``told``: the places of
-    which it is told who is behind them.
+    ``own``: the write that each is of, below 0: of none that is kept. ``told``: of each place,
+    whether it is told who is behind it.
     """
     lifted = lift(path.graph, node, rows)
     kept = np.flatnonzero(own >= 0)
@@ -54,24 +57,24 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: frozenset[int]) 
     of_piece = np.full(len(own), -1)
     of_piece[kept] = write
     times: dict[int, Ints] = defaultdict(lambda: np.zeros(len(writes), np.int64))
-    behind: list[tuple[Ints, Ints, Ints, Ints]] = []
+    behind: list[Columns] = []
     # Who is met first has the lower number, and of two at once the higher one holds the time.
     names = Names()
     slept = SpanList()
     for first, end, spans in blocks(lifted.spans, len(rows)):
         apart, block = told_apart(spans, lifted.views, names), rows[first:end]
         held = sweep(apart.spans, node.pieces.begin_ns[block], node.pieces.end_ns[block])
-        for level, time in attribute(held, len(block)).items():
-            place, who = int(apart.ranks[level]) % len(path.layers), int(apart.who[level])
-            # With who is behind it, there are hundreds of levels, most of them of few pieces.
-            some = np.flatnonzero((time != 0) & (of_piece[first:end] >= 0))
-            np.add.at(times[place], of_piece[first + some], time[some])
-            if place in told:
-                behind.extend(
-                    _held_by(place, person, own[first + some], part)
-                    for person, part in names.shared(who, time[some])
-                )
+        credit = attribute(held, len(block))
         slept.extend(unexplained(held, apart.ranks, first))
+        level, piece, time_ns = credit.rank, first + credit.owner, credit.time_ns
+        del spans, held, credit
+        known = of_piece[piece] >= 0
+        level, piece, time_ns = level[known], piece[known], time_ns[known]
+        place = apart.ranks[level] % len(path.layers)
+        _add(times, place, of_piece[piece], time_ns)
+        some = np.flatnonzero(told[place])
+        row, who, part_ns = names.shared(level[some], apart.who, time_ns[some])
+        behind.append((own[piece[some[row]]], place[some[row]], who, part_ns))
     left = slept.collect()
     asleep = asleep_of(lifted, left.where(own[left.owner] >= 0))
     hidden: Counter[str] = Counter()
@@ -87,6 +90,8 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: frozenset[int]) 
     )  # fmt: skip
 
 
-def _held_by(place: int, who: int, write: Ints, time: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    rows = np.flatnonzero(time)
-    return write[rows], np.full(len(rows), place), np.full(len(rows), who), time[rows]
+def _add(times: dict[int, Ints], place: Ints, write: Ints, time_ns: Ints) -> None:
+    """By place, to what each had of each write."""
+    for one in distinct(place).tolist():
+        mine = np.flatnonzero(place == one)
+        np.add.at(times[one], write[mine], time_ns[mine])

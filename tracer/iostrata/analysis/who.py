@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
-from iostrata.columns import Ints, coded, joined, order_of, ranges
+from iostrata.columns import Ints, coded, distinct, joined, order_of, ranges
 from iostrata.hops import View
 from iostrata.layers import ROWS, SOURCE, STACK
 from iostrata.model import UNKNOWN, Crowd, NotObserved, Who
@@ -59,15 +60,32 @@ class Names:
             self._names.append(who)
         return self._numbers[who]
 
-    def shared(self, number: int, time_ns: Ints) -> Iterator[tuple[int, Ints]]:
-        """Some times as those of each who is behind them: theirs together, to the nanosecond."""
-        who, done = self._names[number], 0
-        if isinstance(who, Who):
-            yield number, time_ns
-            return
-        for member, percent in zip(who.members, who.percent, strict=True):
+    def shared(self, level: Ints, who: Ints, time_ns: Ints) -> tuple[Ints, Ints, Ints]:
+        """Some times as those of each who is behind them: theirs together, to the nanosecond.
+
+        ``level``: of each time, in order; ``who``: of each level. Which time it is of, whose, and
+        how much, which is not 0: level by level, of a crowd's member by member.
+        """
+        crowds = np.array([isinstance(name, Crowd) for name in self._names])[who]
+        row = np.flatnonzero(~crowds[level])
+        if len(row) == len(level):
+            return row, who[level], time_ns
+        parts = [(row, who[level[row]], time_ns[row])]
+        for one in distinct(level[crowds[level]]).tolist():
+            row = np.flatnonzero(level == one)
+            parts += [(row, *part) for part in self._divided(who[one], time_ns[row])]
+        row, person, part_ns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = order_of(level[row])
+        order = order[part_ns[order] > 0]
+        return row[order], person[order], part_ns[order]
+
+    def _divided(self, number: int, time_ns: Ints) -> Iterator[tuple[Ints, Ints]]:
+        crowd, done = self._names[number], 0
+        assert isinstance(crowd, Crowd)
+        for member, percent in zip(crowd.members, crowd.percent, strict=True):
             before, done = done, done + percent
-            yield self._number(member), time_ns * done // 100 - time_ns * before // 100
+            person = np.full(len(time_ns), self._number(member))
+            yield person, time_ns * done // 100 - time_ns * before // 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +97,14 @@ class Told:
     who: Ints
 
 
-def told_in(path: Path) -> frozenset[int]:
-    """The places of the path's layers that it is told of who, or what, is behind them."""
+def told_in(path: Path) -> NDArray[np.bool_]:
+    """Of each place of the path's layers, whether it is told who, or what, is behind it."""
     telling = {member.trace.machine for member in path.members if told(member.trace)}
-    return frozenset(
-        place
-        for place, layer in enumerate(path.layers)
-        if layer and layer.machine in telling and layer.row in TOLD
+    return np.array(
+        [
+            layer is not None and layer.machine in telling and layer.row in TOLD
+            for layer in path.layers
+        ]
     )
 
 

@@ -39,10 +39,20 @@ class Held:
     until_ns: Ints
 
 
-def attribute(held: Held, pieces: int) -> dict[int, Ints]:
-    """Credit of every rank that held some time: int64 ns, shape (pieces,)."""
+@dataclass(frozen=True, eq=False)
+class Credit:
+    """How long ranks held pieces' time, never 0: one row a rank and piece, in that order."""
+
+    rank: Ints
+    owner: Ints
+    time_ns: Ints
+
+
+def attribute(held: Held, pieces: int) -> Credit:
+    """How long each rank held the time of each piece."""
     credit = _credit(held, pieces)
-    return {rank: own for rank, own in zip(held.ranks.tolist(), credit, strict=True) if own.any()}
+    level, owner = np.nonzero(credit)
+    return Credit(held.ranks[level], owner, credit[level, owner])
 
 
 def _credit(held: Held, pieces: int) -> Ints:
