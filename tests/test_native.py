@@ -98,14 +98,19 @@ def test_many_rows_by_key_and_time(seed: int, have: int, ask: int) -> None:
     the_same_rows(list(few_keys(seed, have)), list(few_keys(seed + 1, ask)))
 
 
-def test_what_is_asked_for_again_and_again_is_sorted_once() -> None:
-    keys, times = few_keys(1, 1000)
-    table = AsOf(keys, times)
-    with twin():
-        expected = AsOf(keys, times).at_or_before(keys[:10], times[:10]).tolist()
-    for _ in range(40):
-        assert table.at_or_before(keys[:10], times[:10]).tolist() == expected
-    assert "_ordered" in vars(table)
+@given(seeds, st.integers(1, 3000))
+def test_few_of_many_rows_are_looked_up_by_key(seed: int, have: int) -> None:
+    keys, times = few_keys(seed, have)
+    table, other = AsOf(keys, times), AsOf(keys, times)
+    at = times[: have // 2] + np.random.default_rng(seed).integers(-1, 2, have // 2)
+    asked = few_keys(seed + 1, have)[0][: len(at)]
+    for key in (keys[: len(at)], asked):
+        found = [look(key, at) for look in (table.at_or_before, table.at_or_after)]
+        with twin():
+            expected = [look(key, at) for look in (other.at_or_before, other.at_or_after)]
+        assert [rows.tolist() for rows in found] == [rows.tolist() for rows in expected]
+    # As soon as it is done again.
+    assert ("lookup" in vars(table)) == (len(at) > 0)
 
 
 def the_same_order(keys: list[np.ndarray]) -> None:
@@ -243,6 +248,8 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.next_of(one, rows)
         with pytest.raises(IndexError):
+            native.Lookup.of(one, one, rows)
+        with pytest.raises(IndexError):
             native.sweep(rows, one, one, one + 1, one, one + 1)
         with pytest.raises(IndexError):
             native.add_up(rows, one, one, one, 1, 1)
@@ -307,7 +314,8 @@ import pytest
 from iostrata import native
 native.LIBRARY = native.load([sys.argv[1]])
 assert native.LIBRARY is not None
-own = ["tests/test_native.py", "-k", "not real and not watched"]
+own = ["tests/test_native.py", "tests/stitch/test_followed_in_c.py"]
+own += ["-k", "not real and not watched"]
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *own]))
 """
 

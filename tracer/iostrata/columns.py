@@ -24,8 +24,8 @@ PLACES: Final = 1 << 62
 
 FEW: Final = 4
 
-WALKS: Final = 16
-"""Of a table, for fewer look-ups than it has rows: from then on it is worth sorting."""
+WALKS: Final = 1
+"""Of a table, for fewer look-ups than it has rows: from then on its keys are worth a table."""
 
 
 def integers(column: ArrayLike) -> Ints:
@@ -200,6 +200,11 @@ class AsOf:
         return None if ascend(self._given) else order_of(self._given)
 
     @cached_property
+    def lookup(self) -> native.Lookup:
+        """For C: as it is needed."""
+        return native.Lookup.of(self._keys, self._given, self._by_time)
+
+    @cached_property
     def _ordered(self) -> _Ordered:
         """Made when first asked for: much of what can be looked up, nobody looks up."""
         return _ordered(self._keys, self._given)
@@ -208,8 +213,10 @@ class AsOf:
         if not len(self._keys) or not len(keys):
             return np.full(len(keys), -1)
         few = len(keys) < len(self._keys)
-        if native.LIBRARY is None or (few and self._walks == WALKS):
+        if native.LIBRARY is None:
             return self._search(keys, times, after=after)
+        if few and self._walks == WALKS:
+            return self.lookup.find(keys, times, after=after)
         self._walks += few
         return native.as_of(self._keys, self._given, self._by_time, keys, times, after=after)
 
@@ -309,15 +316,14 @@ class Containing:
     """Finds the interval of a key that holds a time; a key's intervals do not overlap."""
 
     def __init__(self, keys: Ints, begins: Ints, ends: Ints) -> None:
-        self._begins = AsOf(keys, begins)
-        self._ends = ends
+        self.begins, self.ends = AsOf(keys, begins), ends
 
     def find(self, keys: Ints, times: Ints) -> Ints:
         """Index of the interval with begin <= time <= end, -1 where there is none."""
-        found = self._begins.at_or_before(keys, times)
-        if not len(self._ends):
+        found = self.begins.at_or_before(keys, times)
+        if not len(self.ends):
             return found
-        return np.where((found >= 0) & (times <= self._ends[found]), found, -1)
+        return np.where((found >= 0) & (times <= self.ends[found]), found, -1)
 
 
 class Union:

@@ -30,6 +30,8 @@ _NUMBERS: Final = 1 << 16
 _TOO_MANY: Final = -2
 _LANE_BYTES: Final = 16
 _FOLDED_BYTES: Final = 64
+FEW_WAITS: Final = 1024
+"""Room for so many that others come of, at least."""
 
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
@@ -38,8 +40,11 @@ _FUNCTIONS: Final = {
     "as_of_before": "aaanaaanaanua",
     "as_of_next": "aanaanua",
     "fold": "anua",
+    "follow_wakers": "aana",
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
+    "lookup_find": "aaanna",
+    "lookup_make": "aaanaa",
     "merge": "aanaaa",
     "order_by": "anaaa",
     "overlap": "aaaanaaaannaaaan",
@@ -91,6 +96,48 @@ def next_of(keys: Ints, order: Ints | None) -> Ints:
     found = np.empty(len(keys), np.int64)
     _call("as_of_next", _ints(keys), order, len(keys), *_slots(len(keys)), _SEED, found)
     return found
+
+
+class Lookup(NamedTuple):
+    """Rows by key and time, to be looked up a few at a time. ``row``, ``time_ns``: key by key."""
+
+    slot_key: Ints
+    slot_number: NDArray[np.int32]
+    bits: int
+    first: Ints
+    row: Ints
+    time_ns: Ints
+
+    @staticmethod
+    def of(keys: Ints, times: Ints, order: Ints | None) -> Lookup:
+        """``order``: of the rows by time, stable; None: they are in it."""
+        count = len(keys)
+        first, row, time_ns = np.zeros(count + 2, np.int64), *np.empty((2, count), np.int64)
+        made = Lookup(*_slots(count), first, row, time_ns)
+        _call(
+            "lookup_make", _ints(keys), _ints(times), order, count, words(*made.words),
+            np.empty(count, np.int32),
+        )  # fmt: skip
+        return made
+
+    @property
+    def words(self) -> tuple[NDArray[Any] | int, ...]:
+        """As C has it."""
+        slot_key, slot_number, bits, *rows = self
+        return slot_key, slot_number, bits, _SEED, *rows
+
+    def leading_to(self, rows: Ints) -> Lookup:
+        """To what the rows are of, instead of to them."""
+        return self._replace(row=rows[self.row])
+
+    def find(self, asked: Ints, at: Ints, *, after: bool) -> Ints:
+        """As ``as_of``."""
+        found = np.empty(len(asked), np.int64)
+        _call(
+            "lookup_find", words(*self.words), _ints(asked), _ints(at), len(asked), int(after),
+            found,
+        )  # fmt: skip
+        return found
 
 
 class Numbers(NamedTuple):
@@ -264,6 +311,41 @@ def sweep(
     return np.flatnonzero(level) - 1, of, piece, since, until
 
 
+class Followed(NamedTuple):
+    """Who waited for what: rows of whole numbers.
+
+    ``spans``: owner, rank, begin, end, and what each is of. ``ties``: 0, 1 or 2 (a bio, a call, a
+    commit), owner, row of that, begin and end. ``services``: owner, thread, begin and end.
+    """
+
+    spans: Ints
+    ties: Ints
+    services: Ints
+
+
+def follow_wakers(known: NDArray[np.uint64], front: Ints, ended: Ints) -> Followed | None:
+    """What some waits come to; None: for that, calls have to be known.
+
+    ``known``: a ``struct chain`` of native/chain.c; ``front``: waits, as it has them; ``ended``:
+    of each sleep, is set to 1 if anybody is known to have caused its end.
+    """
+    room = 4 * len(front) + FEW_WAITS
+    while True:
+        waits = np.empty((3, room, front.shape[1]), np.int64)
+        waits[0, : len(front)] = front
+        spans, ties, deeds = np.empty((3, room, 5), np.int64)
+        services, ending = np.empty((room, 4), np.int64), np.empty(room, np.int64)
+        found = words(
+            room, 0, 0, 0, spans, ties, services, ended, waits[1], waits[2], ending, deeds
+        )
+        result = _call("follow_wakers", known, waits[0], len(front), found)
+        if result != _TOO_MANY:
+            counts = found[1:4].tolist()
+            parts = zip((spans, ties, services), counts, strict=True)
+            return None if result else Followed(*(rows[:count] for rows, count in parts))
+        room *= 4
+
+
 def add_up(
     level: Ints, owner: Ints, since_ns: Ints, until_ns: Ints, levels: int, pieces: int
 ) -> Ints:
@@ -290,6 +372,12 @@ def _call(name: str, *words: NDArray[Any] | int | None) -> int:
     if result == -1:
         raise IndexError(f"{name}: an index out of bounds")
     return result
+
+
+def words(*parts: NDArray[Any] | int) -> NDArray[np.uint64]:
+    """Numbers, and where arrays are, as a struct of C has them: while those are kept."""
+    given = [part.ctypes.data if isinstance(part, np.ndarray) else part for part in parts]
+    return np.array(given, np.uint64)
 
 
 def _slots(rows: int) -> tuple[Ints, NDArray[np.int32], int]:

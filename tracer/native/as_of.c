@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows by key and time: the last at or before, the first at or after. Both the rows and what is
  * asked for are walked in order of time once, and each key's latest row is kept. */
+#include "keys.h"
 #include "native.h"
 
-/* Open addressing: where ``row`` is -1, there is no key. */
-struct table {
-	int64_t *key;
-	int32_t *row;
-	int64_t bits;
-	uint64_t seed; /* Nobody can make a recording whose keys all meet. */
-};
-
-static void empty(const struct table *table)
-{
-	for (int64_t place = 0; place < (int64_t)1 << table->bits; place++)
-		table->row[place] = -1;
-}
-
-static inline uint64_t place_of(const struct table *table, int64_t key)
-{
-	uint64_t last = ((uint64_t)1 << table->bits) - 1;
-	uint64_t place = ((uint64_t)key + table->seed) * (table->seed | 1);
-
-	place = (place ^ (place >> 32)) * 0x9E3779B97F4A7C15u >> (64 - table->bits);
-	while (table->row[place] >= 0 && table->key[place] != key)
-		place = (place + 1) & last;
-	return place;
-}
-
 /* Returns the row that the key had before. */
-static inline int64_t keep(const struct table *table, int64_t key, int64_t row)
+static inline int64_t keep(const struct keys *latest, int64_t key, int64_t row)
 {
-	uint64_t place = place_of(table, key);
-	int64_t before = table->row[place];
+	uint64_t place = place_of(latest, key);
+	int64_t before = latest->number[place];
 
-	table->key[place] = key;
-	table->row[place] = (int32_t)row;
+	latest->key[place] = key;
+	latest->number[place] = (int32_t)row;
 	return before;
 }
 
@@ -51,10 +27,10 @@ PUBLIC int64_t as_of_before(const int64_t *keys, const int64_t *times, const int
 			    const int64_t *asked_order, int64_t asked_count, int64_t *slot_key,
 			    int32_t *slot_row, int64_t bits, uint64_t seed, int64_t *found)
 {
-	const struct table table = { slot_key, slot_row, bits, seed };
+	const struct keys latest = { slot_key, slot_row, bits, seed };
 	int64_t place = 0;
 
-	empty(&table);
+	empty(&latest);
 	for (int64_t i = 0; i < asked_count; i++) {
 		int64_t query = row_at(asked_order, i);
 
@@ -67,9 +43,9 @@ PUBLIC int64_t as_of_before(const int64_t *keys, const int64_t *times, const int
 				return WRONG;
 			if (times[row] > at[query])
 				break;
-			keep(&table, keys[row], row);
+			keep(&latest, keys[row], row);
 		}
-		found[query] = slot_row[place_of(&table, asked[query])];
+		found[query] = slot_row[place_of(&latest, asked[query])];
 	}
 	return 0;
 }
@@ -79,10 +55,10 @@ PUBLIC int64_t as_of_after(const int64_t *keys, const int64_t *times, const int6
 			   const int64_t *asked_order, int64_t asked_count, int64_t *slot_key,
 			   int32_t *slot_row, int64_t bits, uint64_t seed, int64_t *found)
 {
-	const struct table table = { slot_key, slot_row, bits, seed };
+	const struct keys latest = { slot_key, slot_row, bits, seed };
 	int64_t place = count - 1;
 
-	empty(&table);
+	empty(&latest);
 	for (int64_t i = asked_count - 1; i >= 0; i--) {
 		int64_t query = row_at(asked_order, i);
 
@@ -95,9 +71,9 @@ PUBLIC int64_t as_of_after(const int64_t *keys, const int64_t *times, const int6
 				return WRONG;
 			if (times[row] < at[query])
 				break;
-			keep(&table, keys[row], row);
+			keep(&latest, keys[row], row);
 		}
-		found[query] = slot_row[place_of(&table, asked[query])];
+		found[query] = slot_row[place_of(&latest, asked[query])];
 	}
 	return 0;
 }
@@ -107,15 +83,15 @@ PUBLIC int64_t as_of_next(const int64_t *keys, const int64_t *order, int64_t cou
 			  int64_t *slot_key, int32_t *slot_row, int64_t bits, uint64_t seed,
 			  int64_t *found)
 {
-	const struct table table = { slot_key, slot_row, bits, seed };
+	const struct keys latest = { slot_key, slot_row, bits, seed };
 
-	empty(&table);
+	empty(&latest);
 	for (int64_t place = count - 1; place >= 0; place--) {
 		int64_t row = row_at(order, place);
 
 		if ((uint64_t)row >= (uint64_t)count)
 			return WRONG;
-		found[row] = keep(&table, keys[row], row);
+		found[row] = keep(&latest, keys[row], row);
 	}
 	return 0;
 }

@@ -19,17 +19,20 @@ WORKER: Final = re.compile(rb"kworker/(u?\d+):\d+(H?)")
 
 
 class Kinds:
-    """Kinds of threads, as ``enum thread_kind`` of events.h has them."""
+    """Kinds of threads, as ``enum thread_kind`` of events.h has them.
+
+    ``told``: by thread and time, rows of ``kinds``; ``forgotten``: rows of ``forgotten_at``.
+    """
 
     def __init__(self, trace: Trace) -> None:
         threads = trace.points["thread"]
-        self._kinds = integers(threads["kind"])
-        self._told = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
-        forgotten = np.flatnonzero(self._kinds == 0)
-        self._forgotten_ns = integers(threads["time_ns"])[forgotten]
-        self._forgotten = AsOf(integers(threads["subject_tid"])[forgotten], self._forgotten_ns)
-        self._pools = np.full(len(self._kinds), -1)
-        helpers = np.flatnonzero(self._kinds == THREAD_HELPER)
+        self.kinds = integers(threads["kind"])
+        self.told = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
+        forgotten = np.flatnonzero(self.kinds == 0)
+        self.forgotten_at = integers(threads["time_ns"])[forgotten]
+        self.forgotten = AsOf(integers(threads["subject_tid"])[forgotten], self.forgotten_at)
+        self._pools = np.full(len(self.kinds), -1)
+        helpers = np.flatnonzero(self.kinds == THREAD_HELPER)
         pools: dict[tuple[bytes, ...], int] = {}
         for row, comm in zip(helpers.tolist(), threads["comm"][helpers].tolist(), strict=True):
             if match := WORKER.match(comm):
@@ -40,16 +43,16 @@ class Kinds:
 
         Some say who they are at the end of their first call only, or their first run.
         """
-        known = self._told.at_or_nearest(tid, time_ns)
-        return np.where(known >= 0, at(self._kinds, known), 0)
+        known = self.told.at_or_nearest(tid, time_ns)
+        return np.where(known >= 0, at(self.kinds, known), 0)
 
     def forgotten_ns(self, tid: Ints, time_ns: Ints) -> Ints:
         """When the threads were no longer recorded for a while, last before a time, -1: always."""
-        return at(self._forgotten_ns, self._forgotten.at_or_before(tid, time_ns))
+        return at(self.forgotten_at, self.forgotten.at_or_before(tid, time_ns))
 
     def pool_of(self, tid: Ints, time_ns: Ints) -> Ints:
         """Which pool of the kernel's the threads are workers of, -1: of none that is known."""
-        return at(self._pools, self._told.at_or_nearest(tid, time_ns))
+        return at(self._pools, self.told.at_or_nearest(tid, time_ns))
 
     def are_helpers(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
         """Which threads are the kernel's own, and serve others."""
@@ -62,7 +65,7 @@ class Kinds:
         Every one that lets a recorded thread go is told of, but by older recordings none.
         """
         kind = self.of(sleeps.waker, sleeps.wake_ns)
-        told = bool((self._kinds == THREAD_HELPER).any())
+        told = bool((self.kinds == THREAD_HELPER).any())
         works = one_of(kind, (THREAD_HELPER, THREAD_WORKER)) | ((kind == 0) & (not told))
         ended: NDArray[np.bool_] = works & (sleeps.waker > 0) & ~sleeps.interrupted
         return ended

@@ -18,8 +18,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import AsOf, Containing, Ints, at, coded, joined, one_of
 from iostrata.stitch.bios import Bios, Carried
+from iostrata.stitch.chain import FOLLOWED, Chain
 from iostrata.stitch.endings import SOON_NS, Endings
 from iostrata.stitch.fuse import chosen
 from iostrata.stitch.kinds import Kinds
@@ -39,8 +41,6 @@ from iostrata.trace.layout import (
     WAKE_UNKNOWN,
 )
 
-# How often a thread is followed back to an earlier sleep of its own or of its waker's.
-FOLLOWED: Final = 64
 CPUS: Final = 1 << 16
 THREADS: Final = 1 << 32
 # The context of a thread that did not wake anybody then, but was at what it let go of later.
@@ -172,8 +172,21 @@ class Wakers:
         ended[rows[self._asking[rows] >= 0]] = True
         front = self._awaiting(front, rows, spans)
         front = front.where(~self._collects(front))
+        find = self._followed if native.LIBRARY is None else self._followed_in_c
+        (bios, calls, commits), worked = find(front, own, spans, ended)
+        if len(worked):
+            spans.extend(short_of_cpu(worked, sleeps, self._numbers.sleep, WORKER))
+        return Explained(spans.collect(), bios, calls, commits, ended)
+
+    def _followed(
+        self, front: Waits, own: tuple[AsOf, Ints], spans: SpanList, ended: NDArray[np.bool_]
+    ) -> tuple[list[Tied], Service]:
+        """What waits were for: bios, calls and commits; and whom kernel workers worked for.
+
+        Adds to ``spans`` what went on meanwhile, and to ``ended`` whose end was caused.
+        """
         tied: dict[str, list[Tied]] = {kind: [_nothing()] for kind in ("bio", "call", "commit")}
-        workers: list[Service] = []
+        workers = [Service(*np.zeros((4, 0), np.int64))]
         for _ in range(FOLLOWED):
             if not len(front):
                 break
@@ -195,11 +208,28 @@ class Wakers:
                 did = self._did(front, kinds, spans, ended, workers)
                 asked = Waits(**joined([did, asked]))
             front = asked
-        if workers:
-            worked = Service(**joined(workers))
-            spans.extend(short_of_cpu(worked, sleeps, self._numbers.sleep, WORKER))
-        bios, calls, commits = (Tied(**joined(parts)) for parts in tied.values())
-        return Explained(spans.collect(), bios, calls, commits, ended)
+        return [Tied(**joined(parts)) for parts in tied.values()], Service(**joined(workers))
+
+    def _followed_in_c(
+        self, front: Waits, own: tuple[AsOf, Ints], spans: SpanList, ended: NDArray[np.bool_]
+    ) -> tuple[list[Tied], Service]:
+        """As ``_followed``."""
+        by_owner, of_owner = own
+        tables = (self._on_cpu, self._on_thread, self._of_thread, (self._told, self._by_thread))
+        chain = Chain(
+            self._sleeps, self._asking, self._chosen, self._endings, self._bios, self._asker,
+            self._disk_of_bio, self._device_of_piece, self._may_be, self._numbers, self._kinds,
+            [last.lookup.leading_to(rows) for rows, last in (*tables, (of_owner, by_owner))],
+            [self._resumed.lookup, self._awake.lookup.leading_to(self._woken)],
+            AsOf(self._commits.waker, self._commits.begin_ns), self._commits.end_ns,
+        )  # fmt: skip
+        waits = np.column_stack(tuple(vars(front).values()))
+        found = chain.follow(waits, ended, None) or chain.follow(waits, ended, self._calls)
+        assert found is not None
+        span_owner, rank, begin_ns, end_ns, of = _columns(found.spans)
+        spans.extend(Spans(span_owner, rank.astype(np.int16), begin_ns, end_ns, of))
+        ties = (found.ties[found.ties[:, 0] == what, 1:] for what in range(3))
+        return [Tied(*_columns(rows)) for rows in ties], Service(*_columns(found.services))
 
     def _collects(self, front: Waits) -> NDArray[np.bool_]:
         """Who submitted requests and slept until a time limit: no request waits for that."""
@@ -430,6 +460,11 @@ def asking(bios: Bios, sleeps: Sleeps) -> Ints:
     last = AsOf(bios.tid[got], bios.queue_ns[got]).at_or_before(sleeps.tid, sleeps.off_ns)
     bio = at(got, last)
     return np.where(sleeps.asleep & (sleeps.on_ns <= at(bios.got_ns, bio)), bio, -1)
+
+
+def _columns(rows: Ints) -> Ints:
+    """Shape (rows, columns) as (columns, rows)."""
+    return np.ascontiguousarray(rows.T)
 
 
 def _tie(front: Waits, row: Ints, end_ns: Ints) -> Tied:

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What sleeps waited for, by who ended them and what that one had waited for itself: the chain of
+ * wake-ups, level by level. ``Wakers`` of stitch/wakers.py says what each step means. */
+#include <stdbool.h>
+
+#include "chain.h"
+#include "native.h"
+
+enum {
+	STILL = -1,
+	CPU_BITS = 16,
+	THREAD_BITS = 32,
+	TASK_NOLOAD = 0x400
+};
+
+/* What is found; ``most``: the room of each. ``ended``: of each sleep, 1 if anybody is known to
+ * have caused its end. */
+struct found {
+	int64_t most;
+	int64_t span_count;
+	int64_t tie_count;
+	int64_t service_count;
+	struct span *spans;
+	struct tie *ties;
+	struct service *services;
+	int64_t *ended;
+	/* Room to work in. */
+	struct wait *next;
+	struct wait *asked;
+	int64_t *ending;
+	struct deed *deeds;
+};
+
+/* Why nothing more can be found. */
+enum {
+	NO_ROOM = -1,
+	NO_CALLS = -2
+};
+
+/* As NumPy does, whatever a recording has. */
+static inline int64_t minus(int64_t one, int64_t other)
+{
+	return (int64_t)((uint64_t)one - (uint64_t)other);
+}
+
+static inline int64_t plus(int64_t one, int64_t other)
+{
+	return (int64_t)((uint64_t)one + (uint64_t)other);
+}
+
+static inline int64_t both(int64_t high, int bits, int64_t low)
+{
+	return (int64_t)(((uint64_t)high << bits) + (uint64_t)low);
+}
+
+static inline int64_t later(int64_t one, int64_t other)
+{
+	return one > other ? one : other;
+}
+
+static inline int64_t at(const int64_t *column, int64_t row)
+{
+	return row < 0 ? -1 : column[row];
+}
+
+static inline int64_t runnable_ns(const struct sleeps *sleeps, int64_t row)
+{
+	if (row < 0)
+		return -1;
+	return sleeps->wake_ns[row] > 0 ? sleeps->wake_ns[row] : sleeps->off_ns[row];
+}
+
+static inline int64_t released_ns(const struct sleeps *sleeps, int64_t row)
+{
+	int64_t until_ns;
+
+	if (row < 0)
+		return -1;
+	until_ns = plus(runnable_ns(sleeps, row), sleeps->throttled_ns[row]);
+	return until_ns < sleeps->on_ns[row] ? until_ns : sleeps->on_ns[row];
+}
+
+static bool span(struct found *found, int64_t owner, int64_t rank, int64_t begin_ns, int64_t end_ns,
+		 int64_t of)
+{
+	if (owner < 0 || end_ns <= begin_ns)
+		return true;
+	if (found->span_count == found->most)
+		return false;
+	found->spans[found->span_count++] = (struct span){ owner, rank, begin_ns, end_ns, of };
+	return true;
+}
+
+static bool tie(struct found *found, enum ending what, const struct wait *wait, int64_t row,
+		int64_t end_ns)
+{
+	if (row < 0)
+		return true;
+	if (found->tie_count == found->most)
+		return false;
+	found->ties[found->tie_count++] =
+		(struct tie){ what, wait->owner, row, wait->begin_ns, end_ns };
+	return true;
+}
+
+static int64_t kind_of(const struct chain *chain, int64_t tid, int64_t time_ns)
+{
+	int64_t row = at_or_before(&chain->kinds.rows, tid, time_ns);
+
+	if (row < 0)
+		row = at_or_after(&chain->kinds.rows, tid, time_ns);
+	return row < 0 ? 0 : chain->kinds.value[row];
+}
+
+/* Without those who slept until a timer of their own. Returns how many are left, or NO_ROOM. */
+static int64_t without_pauses(const struct chain *chain, struct found *found, struct wait *front,
+			      int64_t count)
+{
+	int64_t left = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		struct wait *wait = &front[i];
+
+		if (wait->context != chain->context.timer) {
+			front[left++] = *wait;
+			continue;
+		}
+		found->ended[wait->sleep] = 1;
+		if (!chain->sleeps.chosen[wait->sleep] &&
+		    !span(found, wait->owner, chain->rank.pause, wait->begin_ns, wait->end_ns, -1))
+			return NO_ROOM;
+	}
+	return left;
+}
+
+/* What its waker's CPU completed last where an interrupt let go, else the waker. */
+static int64_t last_completed(const struct chain *chain, const struct wait *wait)
+{
+	if (wait->context == chain->context.interrupt)
+		return at_or_before(&chain->on_cpu, both(wait->waker, CPU_BITS, wait->cpu),
+				    wait->end_ns);
+	if (wait->context == chain->context.thread)
+		return at_or_before(&chain->of_thread, wait->waker, wait->end_ns);
+	return at_or_before(&chain->on_thread, wait->waker, wait->end_ns);
+}
+
+/* Whether a piece may have waited for what ended. */
+static bool is_possible(const struct chain *chain, int64_t owner, int64_t ending)
+{
+	const struct pieces *pieces = &chain->pieces;
+	int64_t bio = at(chain->endings.row[BIO], ending);
+
+	if (bio < 0 || owner >= pieces->count || chain->bios.asker[bio] == owner)
+		return true;
+	return pieces->may_be[pieces->device[owner] * pieces->disks + chain->bios.disk[bio]];
+}
+
+/* Which completion the waker had just made, if it was its, -1: none. */
+static int64_t completed_by(const struct chain *chain, const struct wait *wait)
+{
+	int64_t place = last_completed(chain, wait), mine = -1, completed = place, time_ns;
+	bool possible = is_possible(chain, wait->owner, place);
+	bool unknown = wait->context == chain->context.unknown;
+
+	if (unknown || !possible)
+		mine = at_or_before(&chain->own, both(wait->owner, THREAD_BITS, wait->waker),
+				    wait->end_ns);
+	time_ns = at(chain->endings.time_ns, mine);
+	if (unknown && time_ns >= wait->begin_ns &&
+	    minus(wait->end_ns, time_ns) <= chain->limit.soon_ns)
+		completed = mine;
+	time_ns = at(chain->endings.time_ns, completed);
+	if (wait->context == STILL || (completed != mine && !possible) ||
+	    time_ns < wait->begin_ns || minus(wait->end_ns, time_ns) > chain->limit.soon_ns)
+		return -1;
+	return completed;
+}
+
+/* What the waker had just ended when it woke the sleeper, -1: nothing. */
+static int64_t ending_of(const struct chain *chain, const struct wait *wait)
+{
+	const int64_t *times = chain->endings.time_ns;
+	int64_t completed = completed_by(chain, wait), resumed, told;
+
+	if (wait->context == chain->context.interrupt || wait->context == STILL)
+		return completed;
+	resumed = at(chain->sleeps.on_ns, at_or_before(&chain->resumed, wait->waker, wait->end_ns));
+	if (wait->context == chain->context.thread && completed >= 0) {
+		int64_t kind = kind_of(chain, wait->waker, wait->end_ns);
+
+		if ((kind && kind != chain->kind.helper) || resumed > times[completed])
+			completed = -1;
+	}
+	told = at_or_before(&chain->told, wait->waker, wait->end_ns);
+	if (at(times, told) < wait->begin_ns || at(times, told) < resumed)
+		told = -1;
+	return at(times, told) >= at(times, completed) ? told : completed;
+}
+
+/* What ended is tied to who waited for it. */
+static bool tied(const struct chain *chain, struct found *found, const struct wait *front,
+		 int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		const struct wait *wait = &front[i];
+		int64_t ending = found->ending[i] = ending_of(chain, wait);
+		int64_t done_ns = later(at(chain->endings.since_ns, ending), wait->begin_ns);
+
+		if (ending < 0)
+			continue;
+		found->ended[wait->sleep] = 1;
+		if (!span(found, wait->owner, chain->rank.interrupt, done_ns, wait->end_ns, -1))
+			return false;
+		for (int what = 0; what < ENDINGS; what++)
+			if (!tie(found, what, wait, chain->endings.row[what][ending], done_ns))
+				return false;
+	}
+	return true;
+}
+
+/* Before it was asked for a request, its completion waited for who asked for it. Returns how many
+ * did, or NO_ROOM. */
+static int64_t asked_by(const struct chain *chain, struct found *found, const struct wait *front,
+			int64_t count)
+{
+	int64_t asked = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		const struct wait *wait = &front[i];
+		int64_t bio = at(chain->endings.row[BIO], found->ending[i]);
+		int64_t queue_ns = at(chain->bios.queue_ns, bio);
+
+		if (bio < 0)
+			continue;
+		if (chain->bios.held[bio]) {
+			if (!span(found, wait->owner, chain->rank.held, wait->begin_ns, queue_ns,
+				  plus(bio, chain->number.bio)))
+				return NO_ROOM;
+		} else if (queue_ns > wait->begin_ns) {
+			found->asked[asked++] = (struct wait){
+				wait->owner,          wait->sleep, wait->begin_ns, queue_ns,
+				chain->bios.tid[bio], wait->cpu,   STILL,          0
+			};
+		}
+	}
+	return asked;
+}
+
+/* Those whose waker ended nothing, as a thread. */
+static int64_t without_endings(const struct chain *chain, const struct found *found,
+			       struct wait *front, int64_t count)
+{
+	int64_t left = 0;
+
+	for (int64_t i = 0; i < count; i++)
+		if (found->ending[i] < 0 && front[i].context != chain->context.interrupt)
+			front[left++] = front[i];
+	return left;
+}
+
+/* The last sleep of a waker, -1: it is not known. */
+static int64_t last_sleep(const struct chain *chain, const struct wait *wait, bool helper)
+{
+	int64_t last = at_or_before(&chain->resumed, wait->waker, wait->end_ns);
+
+	if (helper) {
+		int64_t awake = at_or_before(&chain->awake, wait->waker, wait->end_ns);
+
+		last = awake >= 0 ? awake : last;
+	}
+	if (at(chain->sleeps.on_ns, last) <=
+	    at(chain->forgotten.value,
+	       at_or_before(&chain->forgotten.rows, wait->waker, wait->end_ns)))
+		return -1;
+	return last;
+}
+
+static int64_t call_of(const struct chain *chain, const struct wait *wait)
+{
+	int64_t call = at_or_before(&chain->calls.rows, wait->waker, wait->end_ns);
+
+	return call >= 0 && wait->end_ns <= chain->calls.value[call] ? call : -1;
+}
+
+/* What a waker of some kind did; whether that is known. */
+static bool did(const struct chain *chain, const struct wait *wait, int64_t kind, struct deed *deed)
+{
+	const struct sleeps *sleeps = &chain->sleeps;
+	bool helper = kind == chain->kind.helper, works = helper || kind == chain->kind.worker;
+	int64_t call = call_of(chain, wait), sleep = last_sleep(chain, wait, helper), floor_ns = -1;
+	bool asleep = at(sleeps->wake_ns, sleep) > 0;
+	bool idle = helper && asleep && (at(sleeps->state, sleep) & TASK_NOLOAD) > 0;
+	bool other =
+		(wait->other_work > 0 || at(sleeps->met, sleep) > 0) && asleep && helper && !idle;
+
+	if (wait->waker <= 0 || wait->waker == sleeps->tid[wait->sleep])
+		return false;
+	if (!(works && !(helper && sleep < 0)) && !(call >= 0 && kind != chain->kind.journal))
+		return false;
+	if (other)
+		floor_ns = at(sleeps->on_ns, sleep);
+	else if (!works)
+		floor_ns = at(chain->call_begin_ns, call);
+	*deed = (struct deed){ .sleep = sleep,
+			       .floor_ns = later(wait->begin_ns, floor_ns),
+			       .helper = helper,
+			       .idle = idle };
+	return true;
+}
+
+/* What wakers did as threads. Returns of how many that is known, or NO_ROOM. */
+static int64_t deeds_of(const struct chain *chain, struct found *found, const struct wait *front,
+			int64_t count)
+{
+	int64_t deeds = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		const struct wait *wait = &front[i];
+		int64_t kind = kind_of(chain, wait->waker, wait->end_ns);
+
+		if (kind == chain->kind.journal) {
+			int64_t commit =
+				at_or_before(&chain->commits.rows, wait->waker, wait->end_ns);
+
+			if (at(chain->commits.value, commit) > wait->begin_ns &&
+			    !tie(found, COMMIT, wait, commit, wait->end_ns))
+				return NO_ROOM;
+		}
+		if (did(chain, wait, kind, &found->deeds[deeds])) {
+			found->ended[wait->sleep] = 1;
+			found->deeds[deeds++].wait = i;
+		}
+	}
+	return deeds;
+}
+
+/* The spans of what they did, rank by rank. */
+static bool told_of(const struct chain *chain, struct found *found, const struct wait *front,
+		    int64_t deeds)
+{
+	const struct sleeps *sleeps = &chain->sleeps;
+	const int64_t rank[] = { chain->rank.lock, chain->rank.runqueue, chain->rank.throttled,
+				 chain->rank.worker };
+
+	for (int part = 0; part < 4; part++) {
+		for (int64_t i = 0; i < deeds; i++) {
+			const struct deed *deed = &found->deeds[i];
+			const struct wait *wait = &front[deed->wait];
+			int64_t on_ns = at(sleeps->on_ns, deed->sleep);
+			int64_t since_ns = later(deed->floor_ns, runnable_ns(sleeps, deed->sleep));
+			int64_t holder = plus(wait->waker, chain->number.thread);
+			int64_t number = plus(deed->sleep, chain->number.sleep);
+			int64_t begin_ns[] = { later(deed->floor_ns, on_ns), since_ns, since_ns,
+					       since_ns };
+			int64_t end_ns[] = { wait->end_ns, on_ns, released_ns(sleeps, deed->sleep),
+					     wait->end_ns };
+			int64_t of[] = { holder, number, number, holder };
+
+			if ((part == 3) != (deed->helper != 0))
+				continue;
+			if (!span(found, wait->owner, rank[part], begin_ns[part], end_ns[part],
+				  of[part]))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool serves(const struct chain *chain, struct found *found, const struct wait *front,
+		   int64_t deeds)
+{
+	for (int64_t i = 0; i < deeds; i++) {
+		const struct deed *deed = &found->deeds[i];
+		const struct wait *wait = &front[deed->wait];
+
+		if (!deed->helper)
+			continue;
+		if (found->service_count == found->most)
+			return false;
+		found->services[found->service_count++] =
+			(struct service){ wait->owner, wait->waker,
+					  later(deed->floor_ns,
+						runnable_ns(&chain->sleeps, deed->sleep)),
+					  wait->end_ns };
+	}
+	return true;
+}
+
+/* What they had waited for before that. Returns how many wait for something, or NO_ROOM. */
+static int64_t before(const struct chain *chain, struct found *found, const struct wait *front,
+		      int64_t deeds)
+{
+	const struct sleeps *sleeps = &chain->sleeps;
+	int64_t count = 0;
+
+	for (int64_t i = 0; i < deeds; i++) {
+		const struct deed *deed = &found->deeds[i];
+		const struct wait *wait = &front[deed->wait];
+		int64_t sleep = deed->sleep, end_ns = runnable_ns(sleeps, sleep), begin_ns;
+
+		if (sleep < 0 || sleeps->wake_ns[sleep] <= 0 || end_ns <= deed->floor_ns)
+			continue;
+		begin_ns =
+			deed->idle ? deed->floor_ns : later(deed->floor_ns, sleeps->off_ns[sleep]);
+		if (sleeps->bio[sleep] >= 0) {
+			/* Whatever ended then, only made room for the request. */
+			if (!span(found, wait->owner, chain->rank.asking, begin_ns, end_ns,
+				  chain->bios.request[sleeps->bio[sleep]]))
+				return NO_ROOM;
+			continue;
+		}
+		if (count == found->most)
+			return NO_ROOM;
+		found->next[count++] = (struct wait){ wait->owner,
+						      wait->sleep,
+						      begin_ns,
+						      end_ns,
+						      sleeps->waker[sleep],
+						      sleeps->waker_cpu[sleep],
+						      sleeps->context[sleep],
+						      sleeps->waker_other_work[sleep] };
+	}
+	for (int64_t i = 0; i < deeds; i++) {
+		const struct deed *deed = &found->deeds[i];
+		const struct wait *wait = &front[deed->wait];
+		int64_t off_ns = at(sleeps->off_ns, deed->sleep);
+
+		if (deed->idle || off_ns <= deed->floor_ns)
+			continue;
+		if (count == found->most)
+			return NO_ROOM;
+		found->next[count++] =
+			(struct wait){ wait->owner,    wait->sleep,
+				       deed->floor_ns, off_ns,
+				       wait->waker,    wait->cpu,
+				       STILL,          at(sleeps->other_work, deed->sleep) };
+	}
+	return count;
+}
+
+static bool leads_within(const int64_t *rows, int64_t count, int64_t limit)
+{
+	for (int64_t i = 0; i < count; i++)
+		if (rows[i] < -1 || rows[i] >= limit)
+			return false;
+	return true;
+}
+
+static bool is_whole(const struct chain *chain, const struct wait *front, int64_t count)
+{
+	const struct pieces *pieces = &chain->pieces;
+
+	for (int64_t i = 0; i < count; i++)
+		if (front[i].owner < 0 || (uint64_t)front[i].sleep >= (uint64_t)chain->sleeps.count)
+			return false;
+	for (int64_t i = 0; i < pieces->count; i++)
+		if ((uint64_t)pieces->device[i] >= (uint64_t)pieces->devices)
+			return false;
+	for (int64_t i = 0; i < chain->bios.count; i++)
+		if ((uint64_t)chain->bios.disk[i] >= (uint64_t)pieces->disks)
+			return false;
+	return leads_within(chain->sleeps.bio, chain->sleeps.count, chain->bios.count) &&
+	       leads_within(chain->endings.row[BIO], chain->endings.count, chain->bios.count);
+}
+
+/* The front behind this one, which is written over. Returns how many it has, or why it is not known. */
+static int64_t follow(const struct chain *chain, struct found *found, struct wait *front,
+		      int64_t count)
+{
+	int64_t asked, deeds, next;
+
+	count = without_pauses(chain, found, front, count);
+	if (count < 0 || !tied(chain, found, front, count))
+		return NO_ROOM;
+	asked = asked_by(chain, found, front, count);
+	if (asked < 0)
+		return NO_ROOM;
+	count = without_endings(chain, found, front, count);
+	if (count && !chain->call_begin_ns)
+		return NO_CALLS;
+	deeds = deeds_of(chain, found, front, count);
+	if (deeds < 0 || !told_of(chain, found, front, deeds) ||
+	    !serves(chain, found, front, deeds))
+		return NO_ROOM;
+	next = before(chain, found, front, deeds);
+	if (next < 0 || asked > found->most - next)
+		return NO_ROOM;
+	for (int64_t i = 0; i < next; i++)
+		front[i] = found->next[i];
+	for (int64_t i = 0; i < asked; i++)
+		front[next + i] = found->asked[i];
+	return next + asked;
+}
+
+/* ``front``: at first ``count`` waits; there is room for as many as of everything found. Returns
+ * 1 if the calls are needed. */
+PUBLIC int64_t follow_wakers(const struct chain *chain, struct wait *front, int64_t count,
+			     struct found *found)
+{
+	if (count > found->most)
+		return TOO_MANY;
+	if (!is_whole(chain, front, count))
+		return WRONG;
+	for (int64_t level = 0; level < chain->limit.levels && count; level++) {
+		count = follow(chain, found, front, count);
+		if (count < 0)
+			return count == NO_CALLS ? 1 : TOO_MANY;
+	}
+	return 0;
+}
