@@ -8,8 +8,11 @@ of them knows is no container, and keeps its path.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
+MOST_KEPT: Final = 1024
+"""Of so many paths what is in them is kept: the same few are asked for again and again."""
 SHORT: Final = 12
 """How much of a container's number its engine shows itself."""
 
@@ -72,6 +75,7 @@ def machines_own(path: str) -> str:
     return _machine_in(path)[1]
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def _machine_in(path: str) -> tuple[str, str]:
     """The machine's name, and the path of its cgroup; that of any other cgroup is its own."""
     if match := _PROXMOX.fullmatch(path):

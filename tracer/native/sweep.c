@@ -8,7 +8,7 @@ enum {
 	WORD = 64,
 	LEVEL_BITS = 12,
 	MOST_LEVELS = 1 << LEVEL_BITS,
-	FEW = 32
+	FEW = 16
 };
 
 /* When a span begins or ends, from its piece's begin on, and its level, in one number: what begins
@@ -41,43 +41,49 @@ static inline int64_t highest(const struct at_work *levels)
 	return word * WORD + WORD - 1 - __builtin_clzll(levels->on[word]);
 }
 
-static void sink(uint64_t *edges, int64_t count, int64_t at)
+static void insert(uint64_t *edges, int64_t count)
 {
-	uint64_t sinking = edges[at];
+	for (int64_t i = 1; i < count; i++) {
+		uint64_t edge = edges[i];
+		int64_t at = i;
 
-	for (int64_t child; (child = 2 * at + 1) < count; at = child) {
-		if (child + 1 < count && edges[child] < edges[child + 1])
-			child++;
-		if (sinking >= edges[child])
-			break;
-		edges[at] = edges[child];
+		for (; at && edge < edges[at - 1]; at--)
+			edges[at] = edges[at - 1];
+		edges[at] = edge;
 	}
-	edges[at] = sinking;
 }
 
-/* Most pieces have few. */
-static void sort(uint64_t *edges, int64_t count)
+/* Two runs of ``edges``, the second from ``middle`` on, as one. */
+static void merge_runs(const uint64_t *edges, int64_t middle, int64_t count, uint64_t *merged)
 {
-	if (count <= FEW) {
-		for (int64_t i = 1; i < count; i++) {
-			uint64_t edge = edges[i];
-			int64_t at = i;
+	int64_t one = 0, other = middle;
 
-			for (; at && edge < edges[at - 1]; at--)
-				edges[at] = edges[at - 1];
-			edges[at] = edge;
+	for (int64_t at = 0; at < count; at++) {
+		if (one < middle && (other == count || edges[one] <= edges[other]))
+			merged[at] = edges[one++];
+		else
+			merged[at] = edges[other++];
+	}
+}
+
+/* Most pieces have few. ``room``: for as many. Returns which of the two they are in. */
+static uint64_t *sort(uint64_t *edges, int64_t count, uint64_t *room)
+{
+	for (int64_t i = 0; i < count; i += FEW)
+		insert(edges + i, count - i < FEW ? count - i : FEW);
+	for (int64_t run = FEW; run < count; run *= 2) {
+		uint64_t *merged = room;
+
+		for (int64_t i = 0; i < count; i += 2 * run) {
+			int64_t left = count - i;
+
+			merge_runs(edges + i, left < run ? left : run,
+				   left < 2 * run ? left : 2 * run, merged + i);
 		}
-		return;
+		room = edges;
+		edges = merged;
 	}
-	for (int64_t at = count / 2; at--;)
-		sink(edges, count, at);
-	while (--count > 0) {
-		uint64_t last = edges[count];
-
-		edges[count] = edges[0];
-		edges[0] = last;
-		sink(edges, count, 0);
-	}
+	return edges;
 }
 
 /* Who held what, one row a stretch: there is room for as many as there are edges. */
@@ -129,7 +135,7 @@ static inline struct clipped clip(int64_t begin_ns, int64_t end_ns, int64_t firs
 
 /* Returns how many stretches there are. ``level``: of each rank from -1 on, 0 at first; then its
  * number among those that some span has, from 1 on. ``working``: one of each rank; ``first``: two
- * more than pieces; all 0 at first. ``edges``: two a span. */
+ * more than pieces; all 0 at first. ``edges``: four a span. */
 PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *begin_ns,
 		     const int64_t *end_ns, int64_t count, const int64_t *piece_begin_ns,
 		     const int64_t *piece_end_ns, int64_t pieces, int32_t *level, int32_t *working,
@@ -137,6 +143,7 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 		     int64_t *held_owner, int64_t *since_ns, int64_t *until_ns)
 {
 	struct held held = { held_level, held_owner, since_ns, until_ns, 0 };
+	uint64_t *room = edges + 2 * count;
 	int32_t levels = 0;
 
 	for (int64_t i = 0; i < count; i++) {
@@ -180,22 +187,48 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 	for (int64_t piece = 0; piece < pieces; piece++) {
 		int64_t begin = first[piece], edge_count = first[piece + 1] - begin;
 
-		sort(edges + begin, edge_count);
-		hold(&held, piece, piece_begin_ns[piece], edges + begin, edge_count, working);
+		hold(&held, piece, piece_begin_ns[piece], sort(edges + begin, edge_count, room),
+		     edge_count, working);
 	}
 	return held.count;
 }
 
-/* ``credit``: of each level, of each of the pieces, all 0 at first. */
+/* What each level held of each piece, in order of level and piece where the stretches are of piece
+ * and time; returns how many rows that is, as many as stretches at most. ``first``: two more than
+ * levels, all 0; ``row_of``: one of each level, all 0; ``unordered``: room for three of each
+ * stretch. */
 PUBLIC int64_t add_up(const int64_t *level, const int64_t *owner, const int64_t *since_ns,
 		      const int64_t *until_ns, int64_t count, int64_t levels, int64_t pieces,
-		      int64_t *credit)
+		      int64_t *first, int64_t *row_of, int64_t *unordered, int64_t *held_level,
+		      int64_t *held_owner, int64_t *time_ns)
 {
+	int64_t *of_level = unordered, *of_owner = of_level + count, *sum = of_owner + count;
+	int64_t rows = 0;
+
 	for (int64_t i = 0; i < count; i++) {
+		int64_t row;
+
 		if ((uint64_t)level[i] >= (uint64_t)levels ||
 		    (uint64_t)owner[i] >= (uint64_t)pieces)
 			return WRONG;
-		credit[level[i] * pieces + owner[i]] += until_ns[i] - since_ns[i];
+		row = row_of[level[i]];
+		if (row >= rows || of_level[row] != level[i] || of_owner[row] != owner[i]) {
+			row = row_of[level[i]] = rows++;
+			of_level[row] = level[i];
+			of_owner[row] = owner[i];
+			sum[row] = 0;
+			first[level[i] + 2]++;
+		}
+		sum[row] += until_ns[i] - since_ns[i];
 	}
-	return 0;
+	for (int64_t one = 0; one < levels; one++)
+		first[one + 2] += first[one + 1];
+	for (int64_t row = 0; row < rows; row++) {
+		int64_t at = first[of_level[row] + 1]++;
+
+		held_level[at] = of_level[row];
+		held_owner[at] = of_owner[row];
+		time_ns[at] = sum[row];
+	}
+	return rows;
 }

@@ -50,22 +50,19 @@ class Credit:
 
 def attribute(held: Held, pieces: int) -> Credit:
     """How long each rank held the time of each piece."""
-    credit = _credit(held, pieces)
-    level, owner = np.nonzero(credit)
-    return Credit(held.ranks[level], owner, credit[level, owner])
-
-
-def _credit(held: Held, pieces: int) -> Ints:
-    levels, stretches = len(held.ranks), (held.level, held.owner, held.since_ns, held.until_ns)
     if native.LIBRARY is not None:
-        return native.add_up(*stretches, levels, pieces)
+        stretches = held.level, held.owner, held.since_ns, held.until_ns
+        level, owner, time_ns = native.add_up(*stretches, len(held.ranks), pieces)
+        some = np.flatnonzero(time_ns)
+        return Credit(held.ranks[level[some]], owner[some], time_ns[some])
     # Sums of float64 are exact: they are below 2**53 ns (104 days).
     credit = np.bincount(
         held.level * pieces + held.owner,
         weights=held.until_ns - held.since_ns,
-        minlength=levels * pieces,
+        minlength=len(held.ranks) * pieces,
     )
-    return credit.reshape(levels, pieces).astype(np.int64)
+    level, owner = np.nonzero(credit.reshape(len(held.ranks), pieces))
+    return Credit(held.ranks[level], owner, credit[level * pieces + owner].astype(np.int64))
 
 
 def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:

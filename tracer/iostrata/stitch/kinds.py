@@ -11,11 +11,17 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, integers, one_of
 from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.window import Window
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_HELPER, THREAD_WORKER
 
 # A worker's name: its pool's (a CPU or a number), its own in that, and which of a CPU's two it is.
 WORKER: Final = re.compile(rb"kworker/(u?\d+):\d+(H?)")
+
+
+def kinds_of(window: Window) -> Kinds:
+    """Of the threads of all of its trace."""
+    return Kinds(window.trace)
 
 
 class Kinds:

@@ -20,6 +20,7 @@ from iostrata.columns import (
     Containing,
     Ints,
     at,
+    changes,
     joined,
     one_of,
     order_of,
@@ -253,23 +254,26 @@ def _of_batches(window: Window) -> tuple[Columns, Ints]:
     does, if there are as many of the one as of the other.
     """
     blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order")
-    calls, batch = np.unique(
-        np.stack([blocks["tid"], blocks["enter_ns"]], axis=1), axis=0, return_inverse=True
-    )
-    count = np.bincount(batch, minlength=len(calls))
+    by_call = order_of(blocks["tid"], blocks["enter_ns"])
+    tid, enter = blocks["tid"][by_call], blocks["enter_ns"][by_call]
+    new = changes(tid) | changes(enter)
+    batch = np.empty(len(tid), np.int64)
+    batch[by_call] = np.cumsum(new) - 1
+    tid, enter = tid[new], enter[new]
+    count = np.bincount(batch, minlength=len(tid))
     # Its place among those that are recorded: a call may have others.
     place_of = np.empty(len(batch), np.int64)
     place_of[order_of(batch, blocks["order"])] = ranges(count)
     # Of what reads there are blocks where its bios count, too.
     reads = bool(window.trace.env.get("reads"))
-    until = np.zeros(len(calls), np.int64)
+    until = np.zeros(len(tid), np.int64)
     until[batch] = blocks["time_ns"]
     bios = window.columns("block_bio_queue", "tid", "size_bytes", "flags")
-    call = Containing(calls[:, 0], calls[:, 1], until).find(bios["tid"], bios["time_ns"])
+    call = Containing(tid, enter, until).find(bios["tid"], bios["time_ns"])
     counts = (bios["size_bytes"] > 0) & (reads | ~reads_data(bios["flags"]))
     data = np.flatnonzero((call >= 0) & counts)
     data = data[order_of(call[data])]
-    carried = np.bincount(call[data], minlength=len(calls))
+    carried = np.bincount(call[data], minlength=len(tid))
     first = np.cumsum(carried) - carried
     place = np.minimum(first[batch] + place_of, max(len(data) - 1, 0))
     ordered = at(bios["time_ns"], at(data, place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -25,6 +25,8 @@ OWN_RUNTIME: Final = -1
 STEPS: Final = (1, 5, 25, 100)
 """To so many percent each one's share of a work is told."""
 MOST_CROWDS: Final = 400
+MOST_KEPT: Final = 256
+"""Of so many sets of events whom they name is kept."""
 
 # The kernel's own thread for a virtual machine's network, or disk: a process by itself until
 # Linux 6e890c5d5021 ("vhost: use vhost_tasks for worker threads"), in v6.4.
@@ -54,13 +56,6 @@ class People:
     def _path(self, cgroup: int) -> str:
         return self._trace.facts.cgroups.get(cgroup, "")
 
-    def _process(self, name: str, cgroup: int, tgid: int) -> int:
-        path = self._path(cgroup)
-        if match := VHOST.fullmatch(name):
-            tgid = int(match[1])
-        vm = self._trace.facts.virtual_machine(tgid, path)
-        return self._number(Who(self._trace.machine, name, machines_own(path), vm))
-
     def _number(self, who: Who | Crowd) -> int:
         if who not in self._numbers:
             self._numbers[who] = len(self._names)
@@ -69,15 +64,11 @@ class People:
 
     def of(self, process: NDArray[np.generic], cgroup: Ints, tgid: Ints) -> Ints:
         """The numbers of many processes, whose names are bytes."""
-        one, first = _alike(self._trace, process, cgroup, tgid)
-        machines = self._trace.facts.running_machines(tgid[first])
-        numbers = [
-            self._process(bytes(name).decode(errors="replace"), group, machine)
-            for name, group, machine in zip(
-                process[first].tolist(), cgroup[first].tolist(), machines.tolist(), strict=True
-            )
-        ]
-        return np.array(numbers, np.int64)[one]
+        return self._numbered(*_named(self._trace, process, cgroup, tgid))
+
+    def _numbered(self, one: Ints, names: Sequence[Who]) -> Ints:
+        """The numbers of those who have some names (rows of them)."""
+        return np.array([self._number(name) for name in names], np.int64)[one]
 
     def threads(self, tid: Ints, time_ns: Ints) -> Ints:
         """The processes of some threads at some time."""
@@ -97,7 +88,7 @@ class People:
         present[one] = True
         first = np.flatnonzero(present[:-1])
         numbers = np.full(len(present), NOBODY)
-        numbers[first] = self.of(telling.process[first], telling.cgroup[first], telling.tgid[first])
+        numbers[first] = self._numbered(*telling.names_of(self._trace, first))
         return at(numbers, one)
 
     def limits(self, name: str, cgroup: Ints) -> Ints:
@@ -139,13 +130,24 @@ class People:
 @dataclass(frozen=True, eq=False)
 class _Telling:
     """Events of one point that name threads: a row each. ``same``: the first that names the same
-    process."""
+    process. ``names``: of those that were asked for until now; in most windows, of the same."""
 
     by_thread: AsOf
     process: NDArray[np.generic]
     cgroup: Ints
     tgid: Ints
     same: Ints
+    names: dict[bytes, tuple[Ints, tuple[Who, ...]]] = field(default_factory=dict)
+
+    def names_of(self, trace: Trace, rows: Ints) -> tuple[Ints, tuple[Who, ...]]:
+        """Whom some events name: of each which one, and those."""
+        key = rows.tobytes()
+        if key not in self.names:
+            if len(self.names) == MOST_KEPT:
+                self.names.clear()
+            some = self.process[rows], self.cgroup[rows], self.tgid[rows]
+            self.names[key] = _named(trace, *some)
+        return self.names[key]
 
 
 # Whatever is told of a trace is looked at window by window, and is the same in each.
@@ -175,6 +177,27 @@ def _telling(trace: Trace, events: Columns, cgroup: Ints) -> _Telling:
         AsOf(integers(events["subject_tid"]), integers(events["time_ns"])),
         process, cgroup, tgid, first[one],
     )  # fmt: skip
+
+
+def _named(
+    trace: Trace, process: NDArray[np.generic], cgroup: Ints, tgid: Ints
+) -> tuple[Ints, tuple[Who, ...]]:
+    """Each different process once, and which one each of them is."""
+    one, first = _alike(trace, process, cgroup, tgid)
+    machines = trace.facts.running_machines(tgid[first])
+    names = zip(process[first].tolist(), cgroup[first].tolist(), machines.tolist(), strict=True)
+    return one, tuple(
+        _who(trace, bytes(name).decode(errors="replace"), group, machine)
+        for name, group, machine in names
+    )
+
+
+def _who(trace: Trace, name: str, cgroup: int, tgid: int) -> Who:
+    path = trace.facts.cgroups.get(cgroup, "")
+    if match := VHOST.fullmatch(name):
+        tgid = int(match[1])
+    vm = trace.facts.virtual_machine(tgid, path)
+    return Who(trace.machine, name, machines_own(path), vm)
 
 
 def _alike(

@@ -32,7 +32,7 @@ from iostrata.stitch.fuse import calls_of, spans_of_daemon
 from iostrata.stitch.handing import handers, starters
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.journal import Commits, phases
-from iostrata.stitch.kinds import Kinds
+from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.librbd import spans_of_images, waiting_for_images
 from iostrata.stitch.osd import awaited as awaited_of_osds
 from iostrata.stitch.osd import (
@@ -75,7 +75,7 @@ from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Numbers, Waited, behind_of
 from iostrata.stitch.wakers import Wakers
 from iostrata.stitch.wakeup import Sleeps, run_queue, sleeps_of
-from iostrata.stitch.window import Window
+from iostrata.stitch.window import Window, whole
 from iostrata.trace.layout import NFS_READ
 
 
@@ -176,7 +176,7 @@ def stitch(window: Window) -> Stitched:
     # What most is made of by now takes the most room.
     window.forget()
     endings = endings_of(window, bios, carried, requests, completed, calls)
-    threads = Kinds(window.trace)
+    threads = whole(window.trace).once(kinds_of)
     ends = completing(work, bios, requests, completed, sleeps, window.trace)
     explained = Wakers(window, sleeps, threads, endings, bios, numbers, asker).explain(
         np.where(idle, -1, owner_of_sleep), ends.waits(first_request), carried,
