@@ -6,7 +6,7 @@ Windows are independent: each may be another process's, and what comes of it is 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,7 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     writes, write = coded(own[kept])
     of_piece = np.full(len(own), -1)
     of_piece[kept] = write
-    times: dict[int, Ints] = defaultdict(lambda: np.zeros(len(writes), np.int64))
+    times: dict[int, Ints] = {}
     behind: list[Columns] = []
     # Who is met first has the lower number, and of two at once the higher one holds the time.
     names = Names()
@@ -71,7 +71,7 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
         known = of_piece[piece] >= 0
         level, piece, time_ns = level[known], piece[known], time_ns[known]
         place = apart.ranks[level] % len(path.layers)
-        _add(times, place, of_piece[piece], time_ns)
+        _add(times, len(writes), place, of_piece[piece], time_ns)
         some = np.flatnonzero(told[place])
         row, who, part_ns = names.shared(level[some], apart.who, time_ns[some])
         behind.append((own[piece[some[row]]], place[some[row]], who, part_ns))
@@ -85,13 +85,15 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
         hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
     missed, read = own[lifted.missed], kept[kept < len(lifted.served)]
     return Earned(
-        writes, dict(times), behind, names.every, (sites_of(asleep), list(unseen_of(asleep))),
+        writes, times, behind, names.every, (sites_of(asleep), list(unseen_of(asleep))),
         lifted.ties, lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
     )  # fmt: skip
 
 
-def _add(times: dict[int, Ints], place: Ints, write: Ints, time_ns: Ints) -> None:
-    """By place, to what each had of each write."""
-    for one in distinct(place).tolist():
-        mine = np.flatnonzero(place == one)
-        np.add.at(times[one], write[mine], time_ns[mine])
+def _add(times: dict[int, Ints], writes: int, place: Ints, write: Ints, time_ns: Ints) -> None:
+    """By place, to what each had of each of so many writes."""
+    places, row = coded(place)
+    sums = np.zeros((len(places), writes), np.int64)
+    np.add.at(sums.ravel(), row * writes + write, time_ns)
+    for one, sum_ns in zip(places.tolist(), sums, strict=True):
+        times[one] = times[one] + sum_ns if one in times else sum_ns

@@ -29,7 +29,7 @@ from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.spans import Edges, SpanList, Spans
+from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans
 from iostrata.stitch.stacked import Workers
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -64,6 +64,8 @@ def short_of_cpu(
 
     ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
     """
+    if not len(service):
+        return NO_SPANS
     spans = SpanList()
     known = np.flatnonzero(one_of(sleeps.tid, service.tid))
     runnable, on = sleeps.runnable_ns[known], sleeps.on_ns[known]
@@ -84,6 +86,8 @@ def late_for(service: Service, sleeps: Sleeps, first: int) -> Spans:
 
     ``Spans.of``: as above.
     """
+    if not len(service):
+        return NO_SPANS
     spans = SpanList()
     sleep = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(service.tid, service.end_ns)
     begin = np.maximum(at(sleeps.runnable_ns, sleep), service.begin_ns)
