@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from iostrata import native
 from iostrata.analysis import analyse
-from iostrata.attribute import attribute, summarise, sweep
+from iostrata.attribute import add_up, attribute, summarise, sweep
 from iostrata.columns import AsOf, order_of, overlapping
 from iostrata.model import Op
 from iostrata.recording import open_recording
@@ -170,6 +170,12 @@ def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]]) -> No
     ours = attribute(held, len(pieces))
     with twin():
         theirs = attribute(other, len(pieces))
+    place, write = np.arange(len(held.ranks)) % 3, np.array([1, -1, 0, 1, 2])
+    sums, others = np.zeros((2, 3, 3), np.int64)
+    add_up(held, place, write, sums)
+    with twin():
+        add_up(other, place, write, others)
+    assert sums.tolist() == others.tolist()
     for name in vars(ours):
         assert getattr(ours, name).tolist() == getattr(theirs, name).tolist()
 
@@ -252,9 +258,17 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.sweep(rows, one, one, one + 1, one, one + 1)
         with pytest.raises(IndexError):
-            native.add_up(rows, one, one, one, 1, 1)
+            native.attribute((rows, one, one, one), 1, 1)
         with pytest.raises(IndexError):
-            native.add_up(one, rows, one, one, 1, 1)
+            native.attribute((one, rows, one, one), 1, 1)
+        for some in ((rows, one, one, one), (one, rows, one, one)):
+            with pytest.raises(IndexError):
+                native.add_up(some, one, one, table)
+        with pytest.raises(IndexError):
+            native.add_up((one, one, one, one), rows, one, table)
+        if rows[0] != -1:
+            with pytest.raises(IndexError):
+                native.add_up((one, one, one, one), one, rows, table)
         with pytest.raises(IndexError):
             native.overlap((one, one, one), rows, (one, one, one), None, None)
         with pytest.raises(IndexError):

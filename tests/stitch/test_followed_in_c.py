@@ -90,10 +90,10 @@ class Some(Wakers):
         return self._some(LATEST_NS) * self._apart
 
     def waits(self) -> Waits:
-        begin = self._times()
+        begin, sleep = self._times(), self._some(self._count)
         return Waits(
-            self._some(2 * self._count), self._some(self._count), begin, begin + self._times(),
-            self._some(TIDS), self._some(2), self._some(4), self._some(2),
+            self._some(2 * self._count), sleep, begin, begin + self._times(), self._some(TIDS),
+            self._some(2), self._sleeps.context[sleep], self._some(2),
         )  # fmt: skip
 
     def came_to(self, front: Waits, *, in_c: bool) -> list[Any]:
@@ -116,7 +116,7 @@ def test_what_waits_come_to(seed: int, count: int, apart: int) -> None:
 
 def test_what_needs_more_room_than_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "FEW_WAITS", 0)
-    wakers = Some(2477, 60, apart=400_000)
+    wakers = Some(2600, 60)
     front = wakers.waits().where(np.arange(60) == 0)
     found = wakers.came_to(front, in_c=True)
     # So many more than the room of a front of one.

@@ -35,10 +35,11 @@ FEW_WAITS: Final = 1024
 
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
-    "add_up": "aaaannnaaaaaa",
+    "add_up": "aaaanananann",
     "as_of_after": "aaanaaanaanua",
     "as_of_before": "aaanaaanaanua",
     "as_of_next": "aanaanua",
+    "attribute": "aaaannnaaaaaa",
     "fold": "anua",
     "follow_wakers": "aana",
     "gather": "anaannnaaan",
@@ -323,22 +324,23 @@ class Followed(NamedTuple):
     services: Ints
 
 
-def follow_wakers(known: NDArray[np.uint64], front: Ints, ended: Ints) -> Followed | None:
+def follow_wakers(known: NDArray[np.uint64], front: Sequence[Ints], ended: Ints) -> Followed | None:
     """What some waits come to; None: for that, calls have to be known.
 
-    ``known``: a ``struct chain`` of native/chain.c; ``front``: waits, as it has them; ``ended``:
-    of each sleep, is set to 1 if anybody is known to have caused its end.
+    ``known``: a ``struct chain`` of native/chain.h; ``front``: the columns of ``struct wait``;
+    ``ended``: of each sleep, is set to 1 if anybody is known to have caused its end.
     """
-    room = 4 * len(front) + FEW_WAITS
+    count = len(front[0])
+    room = 4 * count + FEW_WAITS
     while True:
-        waits = np.empty((3, room, front.shape[1]), np.int64)
-        waits[0, : len(front)] = front
+        waits = np.empty((3, room, len(front)), np.int64)
+        np.stack(front, axis=1, out=waits[0, :count])
         spans, ties, deeds = np.empty((3, room, 5), np.int64)
         services, ending = np.empty((room, 4), np.int64), np.empty(room, np.int64)
         found = words(
             room, 0, 0, 0, spans, ties, services, ended, waits[1], waits[2], ending, deeds
         )
-        result = _call("follow_wakers", known, waits[0], len(front), found)
+        result = _call("follow_wakers", known, waits[0], count, found)
         if result != _TOO_MANY:
             counts = found[1:4].tolist()
             parts = zip((spans, ties, services), counts, strict=True)
@@ -346,17 +348,29 @@ def follow_wakers(known: NDArray[np.uint64], front: Ints, ended: Ints) -> Follow
         room *= 4
 
 
-def add_up(
-    level: Ints, owner: Ints, since_ns: Ints, until_ns: Ints, levels: int, pieces: int
-) -> tuple[Ints, Ints, Ints]:
+def add_up(stretches: Sequence[Ints], place: Ints, write: Ints, sums: Ints) -> None:
+    """Adds the time of stretches (level, piece, since when and until) to sums.
+
+    ``place``: of each level, the row of ``sums``; ``write``: of each piece, the column, -1: of
+    none.
+    """
+    own = [_ints(column) for column in stretches]
+    _call(
+        "add_up", *own, len(own[0]), _ints(place), len(place), _ints(write), len(write), sums,
+        *sums.shape,
+    )  # fmt: skip
+
+
+def attribute(stretches: Sequence[Ints], levels: int, pieces: int) -> tuple[Ints, Ints, Ints]:
     """Levels, pieces, and how long that level held that piece, in order of both.
 
-    The stretches given are in order of piece.
+    ``stretches``: as above, in order of piece.
     """
-    own = [_ints(column) for column in (level, owner, since_ns, until_ns)]
+    own = [_ints(column) for column in stretches]
+    count = len(own[0])
     first, row_of = np.zeros(levels + 2, np.int64), np.zeros(levels, np.int64)
-    unordered, found = np.empty((2, 3, len(level)), np.int64)
-    rows = _call("add_up", *own, len(level), levels, pieces, first, row_of, unordered, *found)
+    unordered, found = np.empty((2, 3, count), np.int64)
+    rows = _call("attribute", *own, count, levels, pieces, first, row_of, unordered, *found)
     of_level, of_piece, time_ns = found[:, :rows]
     return of_level, of_piece, time_ns
 

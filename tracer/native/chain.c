@@ -34,7 +34,7 @@ struct found {
 /* Why nothing more can be found. */
 enum {
 	NO_ROOM = -1,
-	NO_CALLS = -2
+	NO_DEEDS = -2
 };
 
 /* As NumPy does, whatever a recording has. */
@@ -477,7 +477,7 @@ static int64_t follow(const struct chain *chain, struct found *found, struct wai
 		return NO_ROOM;
 	count = without_endings(chain, found, front, count);
 	if (count && !chain->call_begin_ns)
-		return NO_CALLS;
+		return NO_DEEDS;
 	deeds = deeds_of(chain, found, front, count);
 	if (deeds < 0 || !told_of(chain, found, front, deeds) ||
 	    !serves(chain, found, front, deeds))
@@ -493,7 +493,7 @@ static int64_t follow(const struct chain *chain, struct found *found, struct wai
 }
 
 /* ``front``: at first ``count`` waits; there is room for as many as of everything found. Returns
- * 1 if the calls are needed. */
+ * 1 if what is not known yet is needed. */
 PUBLIC int64_t follow_wakers(const struct chain *chain, struct wait *front, int64_t count,
 			     struct found *found)
 {
@@ -504,7 +504,7 @@ PUBLIC int64_t follow_wakers(const struct chain *chain, struct wait *front, int6
 	for (int64_t level = 0; level < chain->limit.levels && count; level++) {
 		count = follow(chain, found, front, count);
 		if (count < 0)
-			return count == NO_CALLS ? 1 : TOO_MANY;
+			return count == NO_DEEDS ? 1 : TOO_MANY;
 	}
 	return 0;
 }

@@ -162,12 +162,13 @@ struct chain {
 	struct lookup told;
 	struct lookup own;
 	struct lookup resumed;
+	struct table kinds; /* ``value``: the kind. */
+	/* What is needed of threads beside what they ended. */
 	struct lookup awake;
-	struct table kinds;           /* ``value``: the kind. */
 	struct table forgotten;       /* ``value``: when. */
 	struct table commits;         /* ``value``: its end. */
 	struct table calls;           /* ``value``: its end. */
-	const int64_t *call_begin_ns; /* Null: calls are not known yet. */
+	const int64_t *call_begin_ns; /* Null: none of this is known yet. */
 };
 
 #endif

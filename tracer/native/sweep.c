@@ -197,10 +197,10 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
  * and time; returns how many rows that is, as many as stretches at most. ``first``: two more than
  * levels, all 0; ``row_of``: one of each level, all 0; ``unordered``: room for three of each
  * stretch. */
-PUBLIC int64_t add_up(const int64_t *level, const int64_t *owner, const int64_t *since_ns,
-		      const int64_t *until_ns, int64_t count, int64_t levels, int64_t pieces,
-		      int64_t *first, int64_t *row_of, int64_t *unordered, int64_t *held_level,
-		      int64_t *held_owner, int64_t *time_ns)
+PUBLIC int64_t attribute(const int64_t *level, const int64_t *owner, const int64_t *since_ns,
+			 const int64_t *until_ns, int64_t count, int64_t levels, int64_t pieces,
+			 int64_t *first, int64_t *row_of, int64_t *unordered, int64_t *held_level,
+			 int64_t *held_owner, int64_t *time_ns)
 {
 	int64_t *of_level = unordered, *of_owner = of_level + count, *sum = of_owner + count;
 	int64_t rows = 0;
@@ -231,4 +231,27 @@ PUBLIC int64_t add_up(const int64_t *level, const int64_t *owner, const int64_t 
 		time_ns[at] = sum[row];
 	}
 	return rows;
+}
+
+/* To the sums of each place (of a level) and write (of a piece, -1: of none), what they had. */
+PUBLIC int64_t add_up(const int64_t *level, const int64_t *owner, const int64_t *since_ns,
+		      const int64_t *until_ns, int64_t count, const int64_t *place, int64_t levels,
+		      const int64_t *write, int64_t pieces, int64_t *sums, int64_t places,
+		      int64_t writes)
+{
+	for (int64_t one = 0; one < levels; one++)
+		if ((uint64_t)place[one] >= (uint64_t)places)
+			return WRONG;
+	for (int64_t piece = 0; piece < pieces; piece++)
+		if (write[piece] < -1 || write[piece] >= writes)
+			return WRONG;
+	for (int64_t i = 0; i < count; i++) {
+		if ((uint64_t)level[i] >= (uint64_t)levels ||
+		    (uint64_t)owner[i] >= (uint64_t)pieces)
+			return WRONG;
+		if (write[owner[i]] >= 0)
+			sums[place[level[i]] * writes + write[owner[i]]] +=
+				until_ns[i] - since_ns[i];
+	}
+	return 0;
 }

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.path import Path
 from iostrata.analysis.sites import Sites, asleep_of, sites_of, unexplained, unseen_of
 from iostrata.analysis.who import Names, told_apart
-from iostrata.attribute import attribute, blocks, sweep
+from iostrata.attribute import Held, add_up, attribute, blocks, sweep
 from iostrata.columns import Ints, coded, distinct
 from iostrata.hops import Node, lift
 from iostrata.model import Crowd, Who
@@ -64,17 +64,16 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     for first, end, spans in blocks(lifted.spans, len(rows)):
         apart, block = told_apart(spans, lifted.views, names), rows[first:end]
         held = sweep(apart.spans, node.pieces.begin_ns[block], node.pieces.end_ns[block])
-        credit = attribute(held, len(block))
         slept.extend(unexplained(held, apart.ranks, first))
-        level, piece, time_ns = credit.rank, first + credit.owner, credit.time_ns
-        del spans, held, credit
-        known = of_piece[piece] >= 0
-        level, piece, time_ns = level[known], piece[known], time_ns[known]
-        place = apart.ranks[level] % len(path.layers)
-        _add(times, len(writes), place, of_piece[piece], time_ns)
-        some = np.flatnonzero(told[place])
-        row, who, part_ns = names.shared(level[some], apart.who, time_ns[some])
-        behind.append((own[piece[some[row]]], place[some[row]], who, part_ns))
+        place = apart.ranks[held.ranks] % len(path.layers)
+        _add(times, held, place, of_piece[first:end], len(writes))
+        credit = attribute(held.of(told[place]), len(block))
+        del spans, held
+        some = np.flatnonzero(own[first + credit.owner] >= 0)
+        level, owner = credit.rank[some], credit.owner[some]
+        row, who, time_ns = names.shared(level, apart.who, credit.time_ns[some])
+        place = apart.ranks[level[row]] % len(path.layers)
+        behind.append((own[first + owner[row]], place, who, time_ns))
     left = slept.collect()
     asleep = asleep_of(lifted, left.where(own[left.owner] >= 0))
     hidden: Counter[str] = Counter()
@@ -90,10 +89,13 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     )  # fmt: skip
 
 
-def _add(times: dict[int, Ints], writes: int, place: Ints, write: Ints, time_ns: Ints) -> None:
-    """By place, to what each had of each of so many writes."""
+def _add(times: dict[int, Ints], held: Held, place: Ints, write: Ints, writes: int) -> None:
+    """By place (``place``: of each rank), to what each had of each of so many writes.
+
+    ``write``: of each piece, -1: of none.
+    """
     places, row = coded(place)
     sums = np.zeros((len(places), writes), np.int64)
-    np.add.at(sums.ravel(), row * writes + write, time_ns)
+    add_up(held, row, write, sums)
     for one, sum_ns in zip(places.tolist(), sums, strict=True):
         times[one] = times[one] + sum_ns if one in times else sum_ns

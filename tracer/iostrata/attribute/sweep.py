@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata import native
 from iostrata.columns import Ints, distinct, order_of
@@ -38,6 +39,15 @@ class Held:
     since_ns: Ints
     until_ns: Ints
 
+    @property
+    def stretches(self) -> tuple[Ints, Ints, Ints, Ints]:
+        return self.level, self.owner, self.since_ns, self.until_ns
+
+    def of(self, some: NDArray[np.bool_]) -> Held:
+        """The stretches of some of the ranks."""
+        rows = np.flatnonzero(some[self.level])
+        return Held(self.ranks, *(column[rows] for column in self.stretches))
+
 
 @dataclass(frozen=True, eq=False)
 class Credit:
@@ -51,8 +61,7 @@ class Credit:
 def attribute(held: Held, pieces: int) -> Credit:
     """How long each rank held the time of each piece."""
     if native.LIBRARY is not None:
-        stretches = held.level, held.owner, held.since_ns, held.until_ns
-        level, owner, time_ns = native.add_up(*stretches, len(held.ranks), pieces)
+        level, owner, time_ns = native.attribute(held.stretches, len(held.ranks), pieces)
         some = np.flatnonzero(time_ns)
         return Credit(held.ranks[level[some]], owner[some], time_ns[some])
     # Sums of float64 are exact: they are below 2**53 ns (104 days).
@@ -63,6 +72,20 @@ def attribute(held: Held, pieces: int) -> Credit:
     )
     level, owner = np.nonzero(credit.reshape(len(held.ranks), pieces))
     return Credit(held.ranks[level], owner, credit[level * pieces + owner].astype(np.int64))
+
+
+def add_up(held: Held, place: Ints, write: Ints, sums: Ints) -> None:
+    """Adds to sums how long each rank held each piece.
+
+    ``place``: of each of the ranks, the row of ``sums``; ``write``: of each piece, the column, -1:
+    of none.
+    """
+    if native.LIBRARY is not None:
+        native.add_up(held.stretches, place, write, sums)
+        return
+    some = np.flatnonzero(write[held.owner] >= 0)
+    took = held.until_ns[some] - held.since_ns[some]
+    np.add.at(sums, (place[held.level[some]], write[held.owner[some]]), took)
 
 
 def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:

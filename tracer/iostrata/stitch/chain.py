@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +37,23 @@ RANKS: Final = tuple(
     RANK[name] for name in ("pause", "wakeup.interrupt", "throttle.io", "lock", "wakeup.runqueue",
                             "throttle.cpu", "wakeup.worker", "block.Q2G")
 )  # fmt: skip
-NO_CALLS: Final = AsOf(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NO_DEEDS: Final = 4 * 7 + 4
+"""Words of what is not known then: four lookups, three columns of theirs and one of the calls."""
 
 Word = NDArray[Any] | int
 
 
+class Deeds(NamedTuple):
+    """What tells of threads beside what they ended: sleeps that they woke from, and calls."""
+
+    awake: native.Lookup
+    call_begin_ns: Ints
+    calls: Containing
+
+
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """What ``Wakers`` knows. ``endings_by``, ``sleeps_by``: in the order of ``struct chain``."""
+    """What ``Wakers`` knows. ``endings_by``: in the order of ``struct chain``."""
 
     sleeps: Sleeps
     asking: Ints
@@ -58,16 +67,16 @@ class Chain:
     numbers: Numbers
     kinds: Kinds
     endings_by: Sequence[native.Lookup]
-    sleeps_by: Sequence[native.Lookup]
+    resumed: native.Lookup
     commits_by: AsOf
     commit_end_ns: Ints
 
     def follow(
-        self, waits: Ints, ended: NDArray[np.bool_], calls: tuple[Ints, Containing] | None
+        self, waits: Sequence[Ints], ended: NDArray[np.bool_], deeds: Deeds | None
     ) -> native.Followed | None:
-        """``waits``: columns of ``Waits``; ``calls``: when they began, and they; None: only if they
-        are not needed, else so is what comes of it. ``ended``: of each sleep."""
-        parts = [*self._constants(), *self._columns(), *self._tables(calls)]
+        """``waits``: columns of ``Waits``; ``ended``: of each sleep. None: for that, threads' deeds
+        have to be known."""
+        parts = [*self._constants(), *self._columns(), *self._tables(deeds)]
         parts = [_long(part) if isinstance(part, np.ndarray) else part for part in parts]
         caused = np.zeros(len(ended), np.int64)
         found = native.follow_wakers(native.words(*parts), waits, caused)
@@ -93,21 +102,21 @@ class Chain:
             len(self.device_of_piece), self.device_of_piece, *self.may_be.shape, self.may_be,
         )  # fmt: skip
 
-    def _tables(self, calls: tuple[Ints, Containing] | None) -> Sequence[Word]:
+    def _tables(self, deeds: Deeds | None) -> Sequence[Word]:
         kinds = self.kinds
-        begin_ns, known = calls or (0, None)
+        words = [word for lookup in (*self.endings_by, self.resumed) for word in lookup.words]
+        words += [*kinds.told.lookup.words, kinds.kinds]
+        if deeds is None:
+            return [*words, *[0] * NO_DEEDS]
         tables = (
-            (kinds.told, kinds.kinds),
             (kinds.forgotten, kinds.forgotten_at),
             (self.commits_by, self.commit_end_ns),
-            (known.begins, known.ends) if known else (NO_CALLS, 0),
+            (deeds.calls.begins, deeds.calls.ends),
         )
-        words: list[Word] = []
-        for lookup in (*self.endings_by, *self.sleeps_by):
-            words += lookup.words
+        words += deeds.awake.words
         for rows, value in tables:
             words += [*rows.lookup.words, value]
-        return [*words, begin_ns]
+        return [*words, deeds.call_begin_ns]
 
 
 def _long(part: NDArray[Any]) -> NDArray[Any]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from iostrata import native
 from iostrata.columns import AsOf, Containing, Ints, at, coded, joined, one_of
 from iostrata.stitch.bios import Bios, Carried
-from iostrata.stitch.chain import FOLLOWED, Chain
+from iostrata.stitch.chain import FOLLOWED, Chain, Deeds
 from iostrata.stitch.endings import SOON_NS, Endings
 from iostrata.stitch.fuse import chosen
 from iostrata.stitch.kinds import Kinds
@@ -45,6 +45,8 @@ CPUS: Final = 1 << 16
 THREADS: Final = 1 << 32
 # The context of a thread that did not wake anybody then, but was at what it let go of later.
 STILL: Final = -1
+NOTHING: Final = np.zeros(0, np.int64), AsOf(np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""Rows to look up, and what they are of."""
 
 
 def _places(facts: Facts, key: int) -> Ints:
@@ -215,17 +217,25 @@ class Wakers:
     ) -> tuple[list[Tied], Service]:
         """As ``_followed``."""
         by_owner, of_owner = own
-        tables = (self._on_cpu, self._on_thread, self._of_thread, (self._told, self._by_thread))
+        context = self._sleeps.context
+        tables = (
+            self._on_cpu if (context == WAKE_INTERRUPT).any() else NOTHING, self._on_thread,
+            self._of_thread if (context == WAKE_THREAD).any() else NOTHING,
+            (self._told, self._by_thread), (of_owner, by_owner),
+        )  # fmt: skip
         chain = Chain(
             self._sleeps, self._asking, self._chosen, self._endings, self._bios, self._asker,
             self._disk_of_bio, self._device_of_piece, self._may_be, self._numbers, self._kinds,
-            [last.lookup.leading_to(rows) for rows, last in (*tables, (of_owner, by_owner))],
-            [self._resumed.lookup, self._awake.lookup.leading_to(self._woken)],
+            [last.lookup.leading_to(rows) for rows, last in tables], self._resumed.lookup,
             AsOf(self._commits.waker, self._commits.begin_ns), self._commits.end_ns,
         )  # fmt: skip
-        waits = np.column_stack(tuple(vars(front).values()))
-        found = chain.follow(waits, ended, None) or chain.follow(waits, ended, self._calls)
-        assert found is not None
+        waits = tuple(vars(front).values())
+        found = chain.follow(waits, ended, None)
+        if found is None:
+            # Mostly what ended a sleep is known at once, and no thread needs to be followed.
+            awake = self._awake.lookup.leading_to(self._woken)
+            found = chain.follow(waits, ended, Deeds(awake, *self._calls))
+            assert found is not None
         span_owner, rank, begin_ns, end_ns, of = _columns(found.spans)
         spans.extend(Spans(span_owner, rank.astype(np.int16), begin_ns, end_ns, of))
         ties = (found.ties[found.ties[:, 0] == what, 1:] for what in range(3))
