@@ -41,6 +41,7 @@ class Costs:
     ``kept``: for how long its reader was off the CPU again before it had read the message, in a
     sleep of that ``state`` (0: none, runnable throughout); ``between``: it had its CPU for so long
     in the middle of that.
+    ``looks``: it writes nothing. ``error``: only that its answer is sent is told.
     ``early``: by how much its reader was woken before the message came; None: it did not sleep.
     ``timed``: by a timer of its own. ``quota``, ``crowd``: for how long, of ``finished`` and of
     ``answers``, the thread that does that has no CPU, by a quota, and by others.
@@ -70,6 +71,8 @@ class Costs:
     state: int = 0
     aside: int = 0
     turn: int = 900
+    looks: bool = False
+    error: bool = False
     deferred: Request | None = None
     lazy: int = 20_000
 
@@ -88,6 +91,8 @@ class Costs:
 
     def own(self) -> Counter[str]:
         """From the transaction's begin until the log has it."""
+        if self.looks:
+            return Counter()
         rows = Counter({
             "bluestore.log": self.kv_wake + self.logs + self.synced + self.finished,
             "wakeup.interrupt": 500, "wakeup.runqueue": self.kv_runqueue + 700,
@@ -182,7 +187,10 @@ class Osd:
         ends = self._copied(op, now, copies, costs.turn) if copies else []
         begun = now + (costs.added if copies else 0)
         stored = begun + costs.stored()
-        self._store(op, begun, costs)
+        if costs.looks:
+            world.emit("osd_work", begun, self.worker, request_key=0)
+        else:
+            self._store(op, begun, costs)
         done = max([stored, *(end for end, _ in ends)])
         own = {f"{self.machine.name}/{row}": ns for row, ns in (rows + costs.own()).items()}
         found = Counter(own)
@@ -203,7 +211,8 @@ class Osd:
             answer = OSD_REPOPREPLY
             world.emit("osd_send", answered, self.final, op_key=0, number=number, peer=peer,
                        message_key=message, type=answer, peer_kind=OSD_KIND, **told)  # fmt: skip
-        else:
+        elif not costs.error:
+            size = 0 if costs.looks else size
             world.emit("osd_reply", answered, self.final, op_key=op, size_bytes=size)
         end = answered + costs.sends
         world.emit("osd_written", end, self.reader, op_key=0, number=number, peer=0,

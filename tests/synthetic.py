@@ -42,7 +42,7 @@ def clock(offset_ns: int, drift_ppm: int = 0) -> Clock:
 class World:
     """Emits events; pointers are reused as soon as they are free, as kernels do.
 
-    ``deaf_to``: a point, or ``*``.
+    ``deaf_to``: a point, or several, or ``*``.
     """
 
     builder: TraceBuilder = field(default_factory=TraceBuilder)
@@ -51,7 +51,7 @@ class World:
     _in_use: dict[str, list[list[tuple[int, int]]]] = field(default_factory=dict)
 
     def emit(self, point: str, time_ns: int, tid: int, **fields: int | bytes) -> None:
-        if self.deaf_to in (point, "*"):
+        if self.deaf_to == "*" or point in self.deaf_to.split():
             return
         for name, value in fields.items():
             if name.endswith("_ns") and isinstance(value, int) and value > 0:

@@ -360,13 +360,14 @@ def test_reads_are_not_followed_and_said_not_to_be(tmp_path: Path) -> None:
 
 
 def test_osds_alone_tell_what_they_did(tmp_path: Path) -> None:
-    """Operations for clients that nobody recorded are the writes then."""
+    """Operations for clients that nobody recorded are the writes then, if they write anything."""
     random, client = Random(3), Client()
     machines = [Machine(name) for name in "ab"]
     osds = [Osd(machine, number) for number, machine in enumerate(machines)]
     costs = [drawn(random) for _ in range(30)]
     for each in costs:
         client.write(Part(osds[0], each, [Copy(osds[1], Costs(data=None), 200)]))
+        client.write(Part(osds[0], replace(each, looks=True)))
     found = found_in(tmp_path, *machines)
     served = [rows for each in accounts(found).values() for rows in each]
     assert len(served) == 30
@@ -392,7 +393,7 @@ def test_one_that_ends_without_an_answer_is_left_out(tmp_path: Path) -> None:
     before = Osd(machine, 0)
     for _ in range(10):
         client.write(Part(before, drawn(random)))
-    machine.world.deaf_to = "osd_reply"
+    machine.world.deaf_to = "osd_reply osd_written"
     client.write(Part(before, drawn(random)))
     machine.world.deaf_to = ""
     after = Osd(machine, 0)

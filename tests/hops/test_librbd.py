@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -49,9 +49,13 @@ def laid(
 
 @dataclass
 class Library(Chain):
-    """The host's QEMU asks ``parts`` of OSDs: the n-th request's is the n-th."""
+    """The host's QEMU asks ``parts`` of OSDs: the n-th request's is the n-th.
+
+    ``locks``: what it asks for the disk itself before each.
+    """
 
     parts: list[tuple[Osd, OsdCosts, tuple[Copy, ...], int]] = field(default_factory=list)
+    locks: tuple[tuple[Osd, OsdCosts, int], ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +73,8 @@ class Library(Chain):
         host.emit("librbd_request", enter, self.vmm, request_key=request, image_key=IMAGE,
                   offset_bytes=offset, size_bytes=8192, tgid=self.vmm, flushes=0)  # fmt: skip
         sent = enter + 7_000
+        for number_of_lock, lock in enumerate(self.locks, start=number * 10_000):
+            sent = self.locked(sent, number_of_lock, lock, account)
         host.emit("librbd_sent", sent, MESSENGER, number=number, client=CLIENT,
                   object=offset // OBJECT_BYTES, offset_bytes=offset % OBJECT_BYTES,
                   size_bytes=8192, tgid=self.vmm, osd_number=-1, image=DISK)  # fmt: skip
@@ -83,6 +89,22 @@ class Library(Chain):
         account[f"{osd.machine.name}/network.back"] += way
         account["host/librbd"] += 7_000 + 5_000
         return answered + 5_000
+
+    def locked(
+        self, sent: int, number: int, lock: tuple[Osd, OsdCosts, int], account: Counter[str]
+    ) -> int:
+        (osd, spent, way), told = lock, {"tgid": self.vmm, "number": number}
+        told |= {"object": 0, "offset_bytes": 0, "size_bytes": 0}
+        self.host.emit("librbd_sent", sent, MESSENGER, client=CLIENT, osd_number=-1, image=DISK,
+                       **told)  # fmt: skip
+        replied, rows = osd.serve(sent + way, number, CLIENT, spent)
+        self.host.emit("librbd_answered", replied + way, MESSENGER, client=0,
+                       osd_number=osd.number, image=0, **told)  # fmt: skip
+        account += rows
+        account[f"{osd.machine.name}/network.there"] += way
+        account[f"{osd.machine.name}/network.back"] += way
+        account["host/librbd"] += 3_000
+        return replied + way + 3_000
 
     def read(self, enter: int, number: int) -> int:
         """Of such a request only the operation is told."""
@@ -168,6 +190,39 @@ def test_an_osd_that_nobody_recorded_is_named(tmp_path: Path, op: Op) -> None:
         assert mine.get("host/initiator.call", 0) == away
     (line,) = (each for each in found.quality.not_observed if "osd.7" in each.layer)
     assert line.merged_into == "initiator.call"
+
+
+def with_locks(*costs: OsdCosts) -> tuple[Library, Machine, Random]:
+    """What it writes is osd.0's, and osd.1 has the header, with the lock."""
+    random, machine = Random(3), Machine("a")
+    osd, header = Osd(machine, 0), Osd(machine, 1)
+    library = Library(locks=tuple((header, each, far(random)) for each in costs))
+    library.parts = [(osd, drawn_of_osd(random), (), far(random)) for _ in range(20)]
+    return library, machine, random
+
+
+def test_what_is_asked_for_a_lock_is_followed(tmp_path: Path) -> None:
+    """Who has it, which writes nothing; to have it, which was an error, that is written, too."""
+    costs = drawn_of_osd(Random(4))
+    looks = replace(costs, looks=True)
+    library, machine, random = with_locks(looks, replace(costs, error=True), costs)
+    truth = written(library, random, 20)
+    found = found_in(tmp_path, library, machine)
+    for mine, true in zip(guests(found), truth, strict=True):
+        assert apart(mine) == apart(true)
+    assert not any("osd." in each.layer for each in found.quality.not_observed)
+    assert found.quality.unfollowed == 0
+
+
+def test_an_osd_that_was_recorded_and_tells_no_answer_is_no_stranger(tmp_path: Path) -> None:
+    library, machine, random = with_locks(replace(drawn_of_osd(Random(4)), looks=True, error=True))
+    written(library, random, 20)
+    rows = machine.world.builder._rows
+    rows["osd_written"] = [each for each in rows["osd_written"] if each["osd_number"] != 1]
+    found = found_in(tmp_path, library, machine)
+    (line,) = (each for each in found.quality.not_observed if each.layer == "osd.1")
+    assert line.reason == "it was asked for this, and when it answered is not told"
+    assert (line.machines, line.merged_into) == (("host",), "initiator.call")
 
 
 def test_what_is_not_told_of_a_disk_is_not_the_librarys(tmp_path: Path) -> None:

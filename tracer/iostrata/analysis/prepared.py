@@ -20,7 +20,7 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import check_recorded, other_ops
 from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
-from iostrata.columns import Ints, compact, distinct, one_of
+from iostrata.columns import Ints, compact, distinct, one_of, pair_key
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, made_for_guests, units_of_served
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
@@ -245,10 +245,15 @@ def _for_others(
     left = np.ones(len(units), np.bool_)
     for link in graph.links:
         if link.hop is hop and link.lower.trace is trace:
-            left[link.pairs.serve] = False
+            asked = link.lower.pieces.rows(link.serves.piece[link.pairs.serve])
+            left &= ~one_of(_identity(pieces), _identity(asked))
     kept = np.flatnonzero(left)
     units = Units(**{name: column[kept] for name, column in vars(units).items()})
     return trace, hop, units, replace(pieces.rows(kept), unit=np.arange(len(kept))), rooms
+
+
+def _identity(pieces: Pieces) -> Ints:
+    return pair_key(pair_key(pieces.request_key, pieces.tid), pieces.begin_ns)
 
 
 def _absent(recording: Recording) -> Iterator[str]:

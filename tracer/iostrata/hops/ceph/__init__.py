@@ -41,6 +41,9 @@ class Ceph(Hop):
     def serves(self, lower: Trace) -> tuple[Serves, Pieces]:
         return serves_of(lower)
 
+    def written(self, lower: Trace) -> tuple[Serves, Pieces]:
+        return serves_of(lower, written=True)
+
     def reads_not_followed(self, link: Link) -> Iterator[NotObserved]:
         if len(link.upper.points["rbd_answered"]):
             what = f"what {link.upper.machine} reads by it is not followed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, pair_key
+from iostrata.columns import NEVER, AsOf, Ints, at, pair_key
 from iostrata.hops.ceph.entities import entity, group_of, key_of
 from iostrata.hops.hop import Serves
 from iostrata.hops.workers import taken_up
@@ -28,13 +28,15 @@ NO_PLACE = -1
 """Where in an image an object is, only its client knows."""
 
 
-def serves_of(lower: Trace) -> tuple[Serves, Pieces]:
+def serves_of(lower: Trace, written: bool = False) -> tuple[Serves, Pieces]:
     """A serve begins as its message was read; its piece, as a thread takes it up.
 
-    Both end as the answer's turn on its connection comes.
+    Both end as the answer's turn on its connection comes. ``written``: only of what wrote something
+    to an object of the OSD's, or has that done for a copy: no looks at locks, and none of what
+    another OSD did.
     """
     window = whole(lower)
-    parts = (_of_clients(window), _of_copies(window))
+    parts = (_of_clients(window, written), _of_copies(window))
     begun, (end, size) = (
         {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]},
         (np.concatenate([part[place] for part in parts]) for place in (1, 2)),
@@ -65,33 +67,42 @@ Part = tuple[Columns, Ints, Ints]
 """Messages; when what they ask for was answered, -1: it is not known; how much that wrote."""
 
 
-def _answered(window: Window, begun: Columns, given_ns: Ints) -> Ints:
-    """When a thread of the messenger began to send the answers to clients, given when (-1: never).
+def _answered(window: Window, begun: Columns, given_ns: Ints, until_ns: Ints) -> Ints:
+    """When a thread of the messenger began to send the answers to clients, given when (-1: that is
+    not told, as of an error, or of what another OSD did); -1: nothing is told of any.
 
     Which client one is for is not told: where two of one number are on their way at once, or
-    nothing was sent, it is when it was given.
+    nothing was sent, it is when it was given. ``until_ns``: when the operation's place in memory
+    was another's.
     """
     told = messages_of(window, "osd_written", OSD_OPREPLY)
     sent = AsOf(pair_key(told["number"], told["tgid"]), told["time_ns"])
-    found = sent.at_or_after(pair_key(begun["number"], begun["tgid"]), given_ns)
-    known = np.flatnonzero((given_ns >= 0) & (found >= 0))
+    given = given_ns >= 0
+    since_ns = np.where(given, given_ns, begun["time_ns"])
+    found = sent.at_or_after(pair_key(begun["number"], begun["tgid"]), since_ns)
+    mine = (found >= 0) & (given | (at(told["time_ns"], found) < until_ns))
+    mine &= given | ~np.isin(found, found[given])
+    known = np.flatnonzero(mine)
     alone = known[np.bincount(found[known])[found[known]] == 1]
     end_ns = given_ns.copy()
     end_ns[alone] = told["time_ns"][found[alone]]
     return end_ns
 
 
-def _of_clients(window: Window) -> Part:
-    """Those that wrote something. An operation's place in memory is used again at once."""
+def _of_clients(window: Window, written: bool) -> Part:
+    """An operation's place in memory is used again at once."""
     begun = messages_of(window, "osd_message", OSD_OP)
     told = window.columns("osd_message", "op_key")
     replied = window.columns("osd_reply", "op_key", "size_bytes")
     key, time = begun["op_key"], begun["time_ns"]
     found = AsOf(replied["op_key"], replied["time_ns"]).at_or_after(key, time)
     again = at(told["time_ns"], AsOf(told["op_key"], told["time_ns"]).at_or_after(key, time + 1))
+    again = np.where(again >= 0, again, NEVER)
     end, size = at(replied["time_ns"], found), at(replied["size_bytes"], found)
-    mine = (found >= 0) & ((again < 0) | (end <= again)) & (size > 0)
-    return begun, _answered(window, begun, np.where(mine, end, -1)), np.maximum(size, 0)
+    given = (found >= 0) & (end <= again)
+    end = _answered(window, begun, np.where(given, end, -1), again)
+    size = np.where(given, np.maximum(size, 0), 0)
+    return begun, np.where(size > 0, end, -1) if written else end, size
 
 
 def _of_copies(window: Window) -> Part:

@@ -14,7 +14,15 @@ from iostrata.hops.ceph.asks import asks_of
 from iostrata.hops.ceph.entities import CLIENT, OSD, entity, group_of
 from iostrata.hops.hop import Link
 from iostrata.model import NotObserved
-from iostrata.stitch import images_of, processes_of, suboperations_of, whole
+from iostrata.stitch import (
+    OSD_OP,
+    OSD_REPOP,
+    images_of,
+    messages_of,
+    processes_of,
+    suboperations_of,
+    whole,
+)
 from iostrata.trace import ProcessNames, Trace
 from iostrata.trace.layout import THREAD_LIBRBD, UNSEEN_LIBRBD
 
@@ -40,6 +48,7 @@ def not_recorded(upper: Trace, links: Sequence[Link]) -> Iterator[NotObserved]:
         lost = distinct(asks_of(upper).group) if len(upper.points["osd_send"]) else NOBODY
     if not len(lost):
         return
+    seen = distinct(np.concatenate([_told_of(trace) for trace in _machines(upper, links)]))
     window = whole(upper)
     answered, copies = (
         window.columns("rbd_answered", "client", "osd_number"),
@@ -51,8 +60,23 @@ def not_recorded(upper: Trace, links: Sequence[Link]) -> Iterator[NotObserved]:
         (entity(copies.osd, OSD), copies.peer, "osd.replicas"),
         (entity(programs.client, CLIENT), programs.osd, "initiator.call"),
     ):
-        for number in _of_groups(lost, group_of(asker, osd), osd):
+        group = group_of(asker, osd)
+        for number in _of_groups(np.setdiff1d(lost, seen), group, osd):
             yield NotObserved(f"osd.{number}", "it was not recorded, or not found", row)
+        for number in _of_groups(np.intersect1d(lost, seen), group, osd):
+            what = "it was asked for this, and when it answered is not told"
+            yield NotObserved(f"osd.{number}", what, row)
+
+
+def _machines(upper: Trace, links: Sequence[Link]) -> list[Trace]:
+    return [upper, *(link.lower.trace for link in links if link.lower.trace is not upper)]
+
+
+def _told_of(trace: Trace) -> Ints:
+    """Groups of what a machine's OSDs were asked for, be it answered or not."""
+    parts = [messages_of(whole(trace), "osd_message", kind) for kind in (OSD_OP, OSD_REPOP)]
+    told = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return group_of(entity(told["peer"], told["peer_kind"]), told["osd_number"], told["tgid"])
 
 
 def untold(upper: Trace) -> Iterator[NotObserved]:
