@@ -51,11 +51,13 @@ def laid(
 class Library(Chain):
     """The host's QEMU asks ``parts`` of OSDs: the n-th request's is the n-th.
 
-    ``locks``: what it asks for the disk itself before each.
+    ``locks``: what it asks for the disk itself before each. ``dropped``: of the n-th, for how long
+    it had been sent before, and its OSD forgot it.
     """
 
     parts: list[tuple[Osd, OsdCosts, tuple[Copy, ...], int]] = field(default_factory=list)
     locks: tuple[tuple[Osd, OsdCosts, int], ...] = ()
+    dropped: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,9 +77,17 @@ class Library(Chain):
         sent = enter + 7_000
         for number_of_lock, lock in enumerate(self.locks, start=number * 10_000):
             sent = self.locked(sent, number_of_lock, lock, account)
-        host.emit("librbd_sent", sent, MESSENGER, number=number, client=CLIENT,
-                  object=offset // OBJECT_BYTES, offset_bytes=offset % OBJECT_BYTES,
-                  size_bytes=8192, tgid=self.vmm, osd_number=-1, image=DISK)  # fmt: skip
+        told = {"number": number, "client": CLIENT, "object": offset // OBJECT_BYTES,
+                "offset_bytes": offset % OBJECT_BYTES, "size_bytes": 8192, "tgid": self.vmm,
+                "osd_number": -1, "image": DISK}  # fmt: skip
+        if silent := self.dropped.get(number, 0):
+            host.emit("librbd_sent", sent, MESSENGER, **told)
+            osd.machine.world.emit("osd_message", sent + way, osd.reader, op_key=number,
+                                   number=number, peer=CLIENT, peer_kind=8, type=42, message_key=0,
+                                   tgid=osd.tgid, osd_number=osd.number)  # fmt: skip
+            account["host/initiator.call"] += silent
+            sent += silent
+        host.emit("librbd_sent", sent, MESSENGER, **told)
         replied, rows = osd.serve(sent + way, number, CLIENT, spent, copies)
         answered = replied + way
         host.emit("librbd_answered", answered, MESSENGER, number=number, client=0, object=0,
@@ -212,6 +222,23 @@ def test_what_is_asked_for_a_lock_is_followed(tmp_path: Path) -> None:
         assert apart(mine) == apart(true)
     assert not any("osd." in each.layer for each in found.quality.not_observed)
     assert found.quality.unfollowed == 0
+
+
+def test_what_was_sent_again_to_one_osd_is_answered_once(tmp_path: Path) -> None:
+    """It forgot the first, as another OSD had it for a while; the second was done by then."""
+    library, machine, random = with_locks()
+    osd, costs, copies, way = library.parts[7]
+    library.parts[7] = (osd, replace(costs, error=True), copies, way)
+    library.dropped[8] = 700_000
+    truth = written(library, random, 20)
+    found = found_in(tmp_path, library, machine)
+    for mine, true in zip(guests(found), truth, strict=True):
+        assert apart(mine) == apart(true)
+    (line,) = (each for each in found.quality.not_observed if "operations" in each.layer)
+    assert line.reason.startswith("1 of 21 ")
+    assert (line.reason[-36:], line.merged_into) == (
+        "were sent again: no OSD had answered", "initiator.call"
+    )  # fmt: skip
 
 
 def test_an_osd_that_was_recorded_and_tells_no_answer_is_no_stranger(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def _answered(window: Window, begun: Columns, given_ns: Ints, until_ns: Ints) ->
 
     Which client one is for is not told: where two of one number are on their way at once, or
     nothing was sent, it is when it was given. ``until_ns``: when the operation's place in memory
-    was another's.
+    was another's, or it came again.
     """
     told = messages_of(window, "osd_written", OSD_OPREPLY)
     sent = AsOf(pair_key(told["number"], told["tgid"]), told["time_ns"])
@@ -100,7 +100,9 @@ def _of_clients(window: Window, written: bool) -> Part:
     again = np.where(again >= 0, again, NEVER)
     end, size = at(replied["time_ns"], found), at(replied["size_bytes"], found)
     given = (found >= 0) & (end <= again)
-    end = _answered(window, begun, np.where(given, end, -1), again)
+    asked = exchange_key(begun["number"], entity(begun["peer"], begun["peer_kind"]), begun["tgid"])
+    until = np.minimum(again, AsOf(asked, time).following())
+    end = _answered(window, begun, np.where(given, end, -1), until)
     size = np.where(given, np.maximum(size, 0), 0)
     return begun, np.where(size > 0, end, -1) if written else end, size
 
