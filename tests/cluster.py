@@ -27,6 +27,11 @@ CLIENT_KIND, OSD_KIND = 8, 4
 OSD_OP, OSD_OPREPLY, OSD_REPOP, OSD_REPOPREPLY = 42, 43, 112, 113
 CLIENT = 4130
 APART = 5
+OF_DEVICE, WRITES_PARTS = 0x4000C002, 8
+ASKS = 40
+"""Until a call has asked for a request, in ns."""
+WORKER = 91
+"""Of the kernel's: hands on what a limit had held back."""
 """Between two messages that one call sends, in ns."""
 
 
@@ -41,6 +46,8 @@ class Costs:
     ``kept``: for how long its reader was off the CPU again before it had read the message, in a
     sleep of that ``state`` (0: none, runnable throughout); ``between``: it had its CPU for so long
     in the middle of that.
+    ``held``: for how long a control group's limit held back its data, and then its log, which
+    another thread has then.
     ``looks``: it writes nothing. ``error``: only that its answer is sent is told.
     ``early``: by how much its reader was woken before the message came; None: it did not sleep.
     ``timed``: by a timer of its own. ``quota``, ``crowd``: for how long, of ``finished`` and of
@@ -71,6 +78,7 @@ class Costs:
     state: int = 0
     aside: int = 0
     turn: int = 900
+    held: tuple[int, int] = (0, 0)
     looks: bool = False
     error: bool = False
     deferred: Request | None = None
@@ -93,16 +101,19 @@ class Costs:
         """From the transaction's begin until the log has it."""
         if self.looks:
             return Counter()
+        asks, other = (ASKS, 700) if self.held[1] else (0, 0)
+        log = self.kv_wake + self.logs + asks + other + self.synced + self.finished
         rows = Counter({
-            "bluestore.log": self.kv_wake + self.logs + self.synced + self.finished,
-            "wakeup.interrupt": 500, "wakeup.runqueue": self.kv_runqueue + 700,
-            "throttle.cpu": self.quota,
+            "bluestore.log": log, "wakeup.interrupt": 0 if other else 500,
+            "wakeup.runqueue": self.kv_runqueue + (500 if other else 700),
+            "throttle.cpu": self.quota, "throttle.io": self.held[1] - asks,
             "block.Q2D": self.log.queue, "device.journal": self.log.device,
         })  # fmt: skip
         if self.data:
+            asks = ASKS * (self.held[0] > 0)
             rows += Counter({
                 "block.Q2D": self.data.queue, "device.data": self.data.device,
-                "bluestore.data": self.ready,
+                "bluestore.data": asks + self.ready, "throttle.io": self.held[0] - asks,
             })  # fmt: skip
         return rows
 
@@ -141,12 +152,14 @@ class Osd:
     ) -> None:
         self.machine, self.number, self.known = machine, number, known
         self.tgid = 1_000 + 100 * number + 10 * anew
-        names = (b"msgr-worker-0", b"tp_osd_tp", b"bstore_kv_sync", b"bstore_kv_final")
-        self.reader, self.worker, self.kv, self.final = range(self.tgid, self.tgid + 4)
-        for tid, comm in zip(range(self.tgid, self.tgid + 4), names, strict=True):
+        names = (b"msgr-worker-0", b"tp_osd_tp", b"bstore_kv_sync", b"bstore_kv_final",
+                 b"bstore_aio")  # fmt: skip
+        self.reader, self.worker, self.kv, self.final, self.aio = range(self.tgid, self.tgid + 5)
+        for tid, comm in zip(range(self.tgid, self.tgid + 5), names, strict=True):
             machine.world.emit("thread", 1, tid, tgid=self.tgid, subject_tid=tid, comm=comm,
                                process=b"ceph-osd", kind=THREAD_DAEMON)  # fmt: skip
-        self.numbers, self.kv_since, self.read_since = count(1), 10, 10
+        self.numbers = count(1)
+        self.kv_since = self.read_since = self.aio_since = 10
 
     def serve(
         self, arrived: int, number: int, peer: int, costs: Costs, copies: Sequence[Copy] = (),
@@ -260,7 +273,7 @@ class Osd:
         ready = begun
         if costs.data:
             world.emit("bluestore_data", begun, self.worker, **key)
-            ready += sum(submit(world, disk, self.worker, begun, costs.data).values()) + costs.ready
+            ready = self._asked(self.worker, begun, costs.data, costs.held[0]) + costs.ready
         later = {"transaction_key": key["transaction_key"], "op_key": 0}
         world.emit("bluestore_ready", ready, self.final, **later)
         world.emit("osd_work", ready if not costs.data else begun + 50, self.worker, request_key=0)
@@ -270,9 +283,15 @@ class Osd:
                    waker_tid=self.worker, subject_tid=self.kv)  # fmt: skip
         world.emit("bluestore_submit", now + 100, self.kv, **later)
         off = now + costs.logs
-        now = off + sum(submit(world, disk, self.kv, off, costs.log).values())
-        world.emit("sched_resume", now + 1_200, self.kv, off_ns=off, wake_ns=now + 500, state=2,
-                   waker_tid=0, subject_tid=self.kv)  # fmt: skip
+        now = self._asked(self.kv, off, costs.log, costs.held[1])
+        wake, waker = (700, self.aio) if costs.held[1] else (500, 0)
+        if waker:
+            world.emit("sched_resume", now + 600, waker, off_ns=self.aio_since, wake_ns=now + 500,
+                       state=1, waker_tid=0, waker_context=WAKE_INTERRUPT,
+                       subject_tid=waker)  # fmt: skip
+        self.aio_since = now + 800
+        world.emit("sched_resume", now + 1_200, self.kv, off_ns=off, wake_ns=now + wake, state=2,
+                   waker_tid=waker, subject_tid=self.kv)  # fmt: skip
         now += 1_200 + costs.synced
         world.emit("bluestore_synced", now, self.kv, op_key=0, transaction_key=0)
         self.kv_since = now + 200
@@ -285,6 +304,18 @@ class Osd:
         world.emit("bluestore_done", done, self.final, **later)
         if costs.deferred:
             submit(world, disk, self.final, done + costs.lazy, costs.deferred)
+
+    def _asked(self, tid: int, asked: int, request: Request, held: int) -> int:
+        """When a request of libaio to the disk was complete, be it held back for so long."""
+        world, place = self.machine.world, {"inode": 12, "dev": DISK, "rwf": 0}
+        place |= {"open_flags": OF_DEVICE, "opcode": WRITES_PARTS, "iocb_key": tid << 20}
+        world.emit("aio_submit", asked + ASKS, tid, enter_ns=asked, size_bytes=0, order=0,
+                   offset_bytes=request.sector * 512, **place)  # fmt: skip
+        by, begin = (WORKER if held else tid), asked + held
+        done = begin + sum(submit(world, DISK, by, begin, request, held > 0, cgroup=held).values())
+        world.emit("aio_complete", done, self.aio, enter_ns=asked, result=request.size,
+                   **place)  # fmt: skip
+        return done
 
 
 @dataclass

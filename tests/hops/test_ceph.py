@@ -233,6 +233,17 @@ def test_who_does_the_next_step_may_lack_its_cpu(tmp_path: Path, *, copied: bool
     check(found_in(tmp_path, client, *machines), client)
 
 
+def test_what_a_limit_holds_back_of_a_store_is_the_limits(tmp_path: Path) -> None:
+    """Who hands it on did not ask for it: of a disk, a request's place tells who did."""
+    random, client, machine = Random(9), Client(), Machine("a")
+    osd = Osd(machine, 0)
+    for _ in range(20):
+        held = tuple(random.choice((0, random.randint(100_000, 90_000_000))) for _ in range(2))
+        costs = drawn(random)
+        client.write(Part(osd, replace(costs, held=(held[0] * (costs.data is not None), held[1]))))
+    check(found_in(tmp_path, client, machine), client)
+
+
 def test_what_is_put_aside_waits_for_no_cpu(tmp_path: Path) -> None:
     """Until its placement group is there: the thread that put it aside is at others, or has no CPU
     for these."""

@@ -24,7 +24,7 @@ THROTTLE: Final = Declaration(
         Row(
             "throttle.io",
             "OS",
-            "asleep while its control group's limit held its request back",
+            "its control group's limit held back what it asked of a disk",
             ("block_bio_queue", "sched_resume"),
             "`io.max` (or `blkio.throttle.*`) is too low for what that group writes.",
             "#795548",
