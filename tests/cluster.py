@@ -48,6 +48,9 @@ class Costs:
     in the middle of that.
     ``held``: for how long a control group's limit held back its data, and then its log, which
     another thread has then.
+    ``shards``: for how long others, to which it has given parts, were at these when the log had
+    its own; ``handed``: for how long it was with others, to which it was handed on, and it does
+    nothing but answer.
     ``looks``: it writes nothing. ``error``: only that its answer is sent is told.
     ``early``: by how much its reader was woken before the message came; None: it did not sleep.
     ``timed``: by a timer of its own. ``quota``, ``crowd``: for how long, of ``finished`` and of
@@ -79,6 +82,8 @@ class Costs:
     aside: int = 0
     turn: int = 900
     held: tuple[int, int] = (0, 0)
+    shards: int = 0
+    handed: int = 0
     looks: bool = False
     error: bool = False
     deferred: Request | None = None
@@ -160,6 +165,7 @@ class Osd:
                                process=b"ceph-osd", kind=THREAD_DAEMON)  # fmt: skip
         self.numbers = count(1)
         self.kv_since = self.read_since = self.aio_since = 10
+        self.older = 0xABC
 
     def serve(
         self, arrived: int, number: int, peer: int, costs: Costs, copies: Sequence[Copy] = (),
@@ -207,6 +213,20 @@ class Osd:
         done = max([stored, *(end for end, _ in ends)])
         own = {f"{self.machine.name}/{row}": ns for row, ns in (rows + costs.own()).items()}
         found = Counter(own)
+        if costs.shards:
+            # Its thread is at a message of which nothing is told, in place of an older one.
+            done += costs.shards
+            found[f"{self.machine.name}/osd.replicas"] += costs.shards
+            world.emit("osd_work", done, self.final, request_key=self.older)
+        if costs.handed:
+            world.emit("osd_written", begun + 900, self.reader, op_key=0, number=77, peer=0,
+                       message_key=5, type=OSD_OP, peer_kind=0, **told)  # fmt: skip
+            done += costs.handed
+            # When theirs came is not told, only that its own is sent.
+            late = costs.answers + costs.sends
+            found[f"{self.machine.name}/osd.replicas"] += costs.handed + late
+            found[f"{self.machine.name}/osd.op"] -= late
+        self.older = op
         if ends and done > stored:
             slowest = max(ends, key=lambda each: each[0])
             found = Counter({f"{self.machine.name}/{row}": ns for row, ns in rows.items()})
@@ -227,6 +247,8 @@ class Osd:
         elif not costs.error:
             size = 0 if costs.looks else size
             world.emit("osd_reply", answered, self.final, op_key=op, size_bytes=size)
+            if costs.shards:
+                world.emit("osd_work", answered + 100, self.final, request_key=0)
         end = answered + costs.sends
         world.emit("osd_written", end, self.reader, op_key=0, number=number, peer=0,
                    message_key=message, type=answer, peer_kind=0, **told)  # fmt: skip

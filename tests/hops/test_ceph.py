@@ -244,6 +244,40 @@ def test_what_a_limit_holds_back_of_a_store_is_the_limits(tmp_path: Path) -> Non
     check(found_in(tmp_path, client, machine), client)
 
 
+def test_what_others_have_parts_of_is_theirs(tmp_path: Path) -> None:
+    """With erasure coding: as long as the OSD's own store is not at it, too."""
+    random, client, machine = Random(9), Client(), Machine("a")
+    osd = Osd(machine, 4)
+    for number in range(20):
+        shards = random.randint(100_000, 90_000_000) * (number % 4 > 0)
+        client.write(Part(osd, replace(drawn(random), shards=shards)))
+    found = found_in(tmp_path, client, machine)
+    check(found, client)
+    (line,) = (each for each in found.quality.not_observed if each.layer == "osd.4")
+    assert line.reason == (
+        "15 operations waited for parts of other OSDs (a pool with erasure coding), which is not "
+        "followed"
+    )
+    assert (line.merged_into, found.quality.unfollowed) == ("osd.replicas", 15)
+
+
+def test_what_is_handed_on_is_not_followed(tmp_path: Path) -> None:
+    """By an OSD of a cache tier; to others' OSDs, that have nothing to do with the writes."""
+    random, client, machine = Random(9), Client(), Machine("a")
+    osd, other = Osd(machine, 4), Osd(machine, 5)
+    for number in range(20):
+        handed = random.randint(100_000, 90_000_000)
+        costs = replace(drawn(random), handed=handed, looks=True, error=True)
+        client.write(Part(osd, costs) if number % 4 else Part(other, drawn(random)))
+    found = found_in(tmp_path, client, machine)
+    check(found, client)
+    (line,) = (each for each in found.quality.not_observed if each.layer.startswith("osd."))
+    assert (line.layer, line.reason) == (
+        "osd.4", "15 operations were handed on to other OSDs (a cache tier), which is not followed"
+    )  # fmt: skip
+    assert (line.merged_into, found.quality.unfollowed) == ("osd.replicas", 15)
+
+
 def test_what_is_put_aside_waits_for_no_cpu(tmp_path: Path) -> None:
     """Until its placement group is there: the thread that put it aside is at others, or has no CPU
     for these."""

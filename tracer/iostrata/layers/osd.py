@@ -34,10 +34,10 @@ OSD: Final = Declaration(
         Row(
             "osd.replicas",
             "beyond",
-            "sent to the OSDs that keep the copies until the last one answered",
-            ("osd_send", "osd_message"),
+            "with the OSDs that keep the copies, or parts of it, until the last one answered",
+            ("osd_send", "osd_message", "osd_work", "osd_reply", "osd_written"),
             "the network between the OSDs, or the slowest of the others; record their machines as "
-            "well to tell them apart.",
+            "well to tell them apart (with erasure coding, or below a cache tier, they cannot be).",
             "#00695c",
             "net",
         ),
@@ -46,6 +46,8 @@ OSD: Final = Declaration(
         Rank("osd.queue", "osd.queue", Depth.WAY),
         Rank("osd.op", "osd.op", Depth.FLOOR),
         Rank("osd.replicas", "osd.replicas", Depth.AWAY, wakes=True, asks=True),
+        # Of what others do for it, nothing else is told.
+        Rank("osd.elsewhere", "osd.replicas", Depth.AWAY, untold=True),
         # An answer for a copy is there, and nobody has read it.
         Rank("osd.heard", "osd.op", Depth.CARRIED, of_upper=True),
     ),

@@ -21,6 +21,7 @@ from iostrata.stitch.calls import (
 )
 from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.cut import BEGUN, RUNNING, UNCOLLECTED, UNFINISHED
+from iostrata.stitch.elsewhere import elsewhere
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.librbd import ImageRequests, Images, image_devices, image_name, images_of
@@ -89,9 +90,9 @@ __all__ = [
     "Images", "Operations", "Owners", "Parts", "Pieces", "Reads", "Requests", "Service", "Sleeps",
     "SpanList", "Spans", "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Window",
     "are_direct", "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of",
-    "exchange_key", "follow", "fuse_calls_of", "image_devices", "image_name", "images_of",
-    "last_hit", "longest_read", "may_be_disk", "messages_of", "method_of_write", "ninep_calls_of",
-    "on_the_way", "pieces_of", "processes_of", "read_outside", "reads_of", "requests_of",
-    "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch", "submissions_of",
+    "elsewhere", "exchange_key", "follow", "fuse_calls_of", "image_devices", "image_name",
+    "images_of", "last_hit", "longest_read", "may_be_disk", "messages_of", "method_of_write",
+    "ninep_calls_of", "on_the_way", "pieces_of", "processes_of", "read_outside", "reads_of",
+    "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch", "submissions_of",
     "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

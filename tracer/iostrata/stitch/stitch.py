@@ -26,6 +26,7 @@ from iostrata.stitch.behind import Behind
 from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
 from iostrata.stitch.completing import completing
+from iostrata.stitch.elsewhere import spans_elsewhere
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fast import of_fast_commits
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
@@ -151,6 +152,7 @@ def stitch(window: Window) -> Stitched:
     stored, held = awaited_of_osds(transactions, calls, caller)
     steps = steps_of(window, transactions, stored, calls, caller)
     spans.extend(spans_of_store(stored))
+    spans.extend(spans_elsewhere(window, transactions))
     spans.extend(spans_of_images(window))
     spans.extend(spans_of_calls(held, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from iostrata.hops.ceph.again import sent_again
 from iostrata.hops.ceph.asks import asks_of
+from iostrata.hops.ceph.beyond import beyond
 from iostrata.hops.ceph.crossing import crossing_of
 from iostrata.hops.ceph.serves import serves_of
 from iostrata.hops.ceph.throttled import let_wait
@@ -55,6 +56,7 @@ class Ceph(Hop):
     def not_observed(self, link: Link) -> Iterator[NotObserved]:
         yield from sent_again(link)
         yield from let_wait(link)
+        yield from beyond(link)
 
     def untied(self, lower: Trace) -> str:
         unseen = LIBRARY in self.untold(lower)
