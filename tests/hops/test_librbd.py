@@ -51,13 +51,15 @@ def laid(
 class Library(Chain):
     """The host's QEMU asks ``parts`` of OSDs: the n-th request's is the n-th.
 
-    ``locks``: what it asks for the disk itself before each. ``dropped``: of the n-th, for how long
+    ``locks``: what it asks for the disk itself before each; ``parent``: else of another's, that it
+    reads. ``dropped``: of the n-th, for how long
     it had been sent before, and its OSD forgot it.
     """
 
     parts: list[tuple[Osd, OsdCosts, tuple[Copy, ...], int]] = field(default_factory=list)
     locks: tuple[tuple[Osd, OsdCosts, int], ...] = ()
     dropped: dict[int, int] = field(default_factory=dict)
+    parent: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,12 +106,14 @@ class Library(Chain):
         self, sent: int, number: int, lock: tuple[Osd, OsdCosts, int], account: Counter[str]
     ) -> int:
         (osd, spent, way), told = lock, {"tgid": self.vmm, "number": number}
-        told |= {"object": 0, "offset_bytes": 0, "size_bytes": 0}
-        self.host.emit("librbd_sent", sent, MESSENGER, client=CLIENT, osd_number=-1, image=DISK,
+        told |= {"object": 0, "offset_bytes": 0}
+        point = "librbd_sent_read" if self.parent else "librbd_sent"
+        self.host.emit(point, sent, MESSENGER, client=CLIENT, osd_number=-1,
+                       image=self.parent or DISK, size_bytes=4096 * (self.parent > 0),
                        **told)  # fmt: skip
         replied, rows = osd.serve(sent + way, number, CLIENT, spent)
         self.host.emit("librbd_answered", replied + way, MESSENGER, client=0,
-                       osd_number=osd.number, image=0, **told)  # fmt: skip
+                       osd_number=osd.number, image=0, size_bytes=0, **told)  # fmt: skip
         account += rows
         account[f"{osd.machine.name}/network.there"] += way
         account[f"{osd.machine.name}/network.back"] += way
@@ -221,6 +225,17 @@ def test_what_is_asked_for_a_lock_is_followed(tmp_path: Path) -> None:
     for mine, true in zip(guests(found), truth, strict=True):
         assert apart(mine) == apart(true)
     assert not any("osd." in each.layer for each in found.quality.not_observed)
+    assert found.quality.unfollowed == 0
+
+
+def test_what_a_library_reads_before_it_writes_is_followed(tmp_path: Path) -> None:
+    """Of its disk's parent."""
+    library, machine, random = with_locks(replace(drawn_of_osd(Random(4)), looks=True))
+    library.parent = 0xFA
+    truth = written(library, random, 20)
+    found = found_in(tmp_path, library, machine)
+    for mine, true in zip(guests(found), truth, strict=True):
+        assert apart(mine) == apart(true)
     assert found.quality.unfollowed == 0
 
 
