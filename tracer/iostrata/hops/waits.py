@@ -20,6 +20,7 @@ from iostrata.stitch import (
     Spans,
     Window,
     behind_cpus,
+    short_of_cpu,
     sleeps_of,
 )
 
@@ -76,20 +77,16 @@ def without_cpu(link: Link, held: Held, window: Window, needed: Service) -> Cont
     """
     sleeps = sleeps_of(window)
     lower, behind = _queued(window, sleeps)
-    row, last = overlapping(
-        needed.tid, needed.begin_ns, needed.end_ns, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns
+    spans = short_of_cpu(needed, sleeps, 0, "wakeup.runqueue", "throttle.cpu")
+    kept = spans.rank == RANK["throttle.cpu"]
+    since, until = link.clock.to_upper(spans.begin_ns), link.clock.to_upper(spans.end_ns)
+    spans = replace(
+        spans,
+        begin_ns=np.maximum(since, held.begin_ns[spans.owner]),
+        end_ns=np.minimum(until, held.end_ns[spans.owner]),
+        of=spans.of + kept * len(sleeps),
     )
-    row, of = np.append(row, row), np.append(last, last + len(sleeps))
-    begin = np.maximum(lower.begin_ns[of], needed.begin_ns[row])
-    end = np.minimum(lower.end_ns[of], needed.end_ns[row])
-    owner = needed.owner[row]
-    since, until = link.clock.to_upper(begin), link.clock.to_upper(end)
-    spans = SpanList()
-    spans.add(
-        owner, lower.rank[of], np.maximum(since, held.begin_ns[owner]),
-        np.minimum(until, held.end_ns[owner]), of,
-    )  # fmt: skip
-    return Context(spans.collect(), lower, behind, window)
+    return Context(spans.where(spans.begin_ns < spans.end_ns), lower, behind, window)
 
 
 def _queued(window: Window, sleeps: Sleeps) -> tuple[Spans, Behind | None]:

@@ -62,7 +62,7 @@ from iostrata.stitch.rpc import (
     Calls,
     rpc_calls_of,
 )
-from iostrata.stitch.serving import Service
+from iostrata.stitch.serving import Service, short_of_cpu
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
@@ -93,6 +93,6 @@ __all__ = [
     "elsewhere", "exchange_key", "follow", "fuse_calls_of", "image_devices", "image_name",
     "images_of", "last_hit", "longest_read", "may_be_disk", "messages_of", "method_of_write",
     "ninep_calls_of", "on_the_way", "pieces_of", "processes_of", "read_outside", "reads_of",
-    "requests_of", "rpc_calls_of", "sent_of", "sleeps_of", "stacking", "stitch", "submissions_of",
-    "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
+    "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Ints, at, overlapping
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.osd import OSD_OP, Transactions, messages_of
-from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.spans import NO_SPANS, SpanList, Spans
 from iostrata.stitch.window import Window
 
 
@@ -44,6 +44,8 @@ def elsewhere(window: Window, pieces: Pieces) -> Elsewhere:
 
 def spans_elsewhere(window: Window, transactions: Transactions) -> Spans:
     """As long as nothing is known of the OSD's own store any more."""
+    if not len(window.trace.points["osd_message"]):
+        return NO_SPANS
     spans, found = SpanList(), elsewhere(window, window.pieces)
     last = np.full(len(window.pieces), -1)
     np.maximum.at(last, transactions.piece, transactions.done_ns)

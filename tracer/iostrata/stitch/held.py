@@ -33,7 +33,7 @@ class Asking:
     since_ns: Ints
 
 
-def asking(window: Window, bios: Bios) -> Asking:
+def asked_for(window: Window, bios: Bios) -> Asking:
     """One that no other at its place came before since it was asked for, and that was not complete
     yet, is that request's."""
     none = np.full(len(bios), -1)

@@ -32,7 +32,7 @@ from iostrata.stitch.fast import of_fast_commits
 from iostrata.stitch.fuse import calls_of, spans_of_daemon
 from iostrata.stitch.handing import handers, starters
 from iostrata.stitch.handovers import handovers, next_of, submitted
-from iostrata.stitch.held import Asking, asking
+from iostrata.stitch.held import Asking, asked_for
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.librbd import spans_of_images, waiting_for_images
@@ -121,10 +121,10 @@ def stitch(window: Window) -> Stitched:
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
     root = roots(bios.parent)
-    asked_for = asking(window, bios)
-    asker = owners.find(asked_for.tid, asked_for.time_ns)
+    asking = asked_for(window, bios)
+    asker = owners.find(asking.tid, asking.time_ns)
     piece_of_bio = np.where(bios.read & ~own_reads(window, asker), -1, asker)[root]
-    commit_of_bio = _commit_of_bio(window, bios, asked_for)[root]
+    commit_of_bio = _commit_of_bio(window, bios, asking)[root]
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
     stack = Stack(bios, requests, workers, keyed, window.trace.facts)
     bios, root = stack.bios, stack.root
@@ -156,7 +156,7 @@ def stitch(window: Window) -> Stitched:
     spans.extend(spans_of_images(window))
     spans.extend(spans_of_calls(held, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
-    since_ns = np.where(root == np.arange(len(bios)), asked_for.since_ns[root], -1)
+    since_ns = np.where(root == np.arange(len(bios)), asking.since_ns[root], -1)
     held_back = np.flatnonzero(since_ns >= 0)
     limited = (since_ns[held_back], bios.queue_ns[held_back], held_back + numbers.bio)
     spans.add(piece_of_bio[held_back], "throttle.io", *limited)
@@ -351,11 +351,11 @@ def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
     return Containing(commits.tid, commits.since_ns, commits.end_ns).find(tid, time_ns)
 
 
-def _commit_of_bio(window: Window, bios: Bios, asked_for: Asking) -> Ints:
+def _commit_of_bio(window: Window, bios: Bios, asking: Asking) -> Ints:
     """By the committing thread, or by the log write's own bio."""
     commits = window.commits
-    queue_ns = np.where(asked_for.since_ns >= 0, asked_for.time_ns, bios.queue_ns)
-    commit = _commit_of(window, asked_for.tid, queue_ns)
+    queue_ns = np.where(asking.since_ns >= 0, asking.time_ns, bios.queue_ns)
+    commit = _commit_of(window, asking.tid, queue_ns)
     logs = np.flatnonzero(commits.bio_key != 0)
     by_key = AsOf(commits.bio_key[logs], commits.begin_ns[logs])
     log = at(logs, by_key.at_or_before(bios.key, bios.queue_ns))
