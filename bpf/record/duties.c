@@ -6,12 +6,14 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "probes.h"
 
 #define PROGRAMS 4
 #define LOOKS 20
+#define YOUNG_S 20
 #define FRESH_NS 500000000
 
 static const struct duty {
@@ -195,6 +197,7 @@ static struct known {
 	unsigned int count;
 	unsigned int room;
 	uint64_t since_ns;
+	uint64_t next_ns; /* when they are looked at anew */
 } known;
 
 static uint64_t hash_of(const char *text)
@@ -218,11 +221,38 @@ static unsigned int duties_by_executable(const char *path)
 	return found;
 }
 
-/* A process has them from soon after its begin, or never: all of them are many to look through. */
-static void look_through_descriptors(struct process *process, const char *pid)
+static bool is_young(const char *pid)
+{
+	char path[64], line[1024] = {};
+	const char *field = NULL;
+	struct timespec now;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	in = fopen(path, "re");
+	if (!in)
+		return false;
+	/* The second may hold anything; the 22nd is when it began, in ticks. */
+	if (fgets(line, sizeof(line), in))
+		field = strrchr(line, ')');
+	for (unsigned int number = 2; field && number < 22; number++)
+		field = strchr(field + 1, ' ');
+	fclose(in);
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return field && strtoll(field, NULL, 10) / sysconf(_SC_CLK_TCK) + YOUNG_S > now.tv_sec;
+}
+
+/* A process has them from soon after its begin, or never: all of them are many to look through, and
+ * of those that were there before us a few thousand may have a thousand each. */
+static unsigned int looks_at(const char *pid)
+{
+	return known.since_ns || is_young(pid) ? LOOKS : 1;
+}
+
+static void look_through_descriptors(struct process *process, unsigned int wanted, const char *pid)
 {
 	for (unsigned int i = 0; i < DUTY_count; i++) {
-		if (duties[i].descriptor && is_possible(&duties[i]) &&
+		if (is_asked(wanted, i) && duties[i].descriptor && is_possible(&duties[i]) &&
 		    holds(pid, duties[i].descriptor))
 			process->duties |= 1u << i;
 	}
@@ -244,7 +274,7 @@ static bool append(struct known *to, const struct process *process)
 	return true;
 }
 
-static void look_at_all(void)
+static void look_at_all(unsigned int wanted)
 {
 	struct known now = { .since_ns = now_ns() };
 	DIR *processes = opendir("/proc");
@@ -253,7 +283,7 @@ static void look_at_all(void)
 	unsigned int next = 0;
 
 	while (processes && (entry = readdir(processes))) {
-		struct process process = { .pid = atoi(entry->d_name), .looks = LOOKS };
+		struct process process = { .pid = atoi(entry->d_name) };
 		const struct process *before;
 
 		if (process.pid <= 0)
@@ -267,16 +297,20 @@ static void look_at_all(void)
 		if (before && before->pid == process.pid &&
 		    before->executable == process.executable)
 			process = *before;
-		else
-			process.duties = duties_by_executable(target);
 		/* A kernel thread executes nothing, and has nothing open. */
-		if (target[0] && process.looks)
-			look_through_descriptors(&process, entry->d_name);
+		else if (target[0]) {
+			process.duties = duties_by_executable(target);
+			process.looks = looks_at(entry->d_name);
+		}
+		if (process.looks)
+			look_through_descriptors(&process, wanted, entry->d_name);
 		if (!append(&now, &process))
 			break;
 	}
 	if (processes)
 		closedir(processes);
+	/* There may be very many: it is a twentieth of the time that they are looked at. */
+	now.next_ns = now.since_ns + FRESH_NS + 20 * (now_ns() - now.since_ns);
 	free(known.list);
 	known = now;
 }
@@ -284,8 +318,10 @@ static void look_at_all(void)
 void duties_follow(unsigned int wanted,
 		   void (*found)(pid_t pid, unsigned int duties, void *context), void *context)
 {
-	if (!known.since_ns || now_ns() - known.since_ns > FRESH_NS)
-		look_at_all();
+	if (!wanted)
+		return;
+	if (!known.since_ns || now_ns() > known.next_ns)
+		look_at_all(wanted);
 	for (unsigned int i = 0; i < known.count; i++) {
 		if (known.list[i].duties & wanted)
 			found(known.list[i].pid, known.list[i].duties, context);

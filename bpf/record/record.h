@@ -145,7 +145,8 @@ bool duties_want(unsigned int asked, const struct probe *probe);
 void duties_tell(unsigned int asked, struct filter *filter);
 /* All processes that do it now. */
 int duties_each(unsigned int number, void (*found)(pid_t pid, void *context), void *context);
-/* All that have any of the duties, as bits; they are looked at anew twice a second at most. */
+/* All that have any of the duties, as bits: always the same ones. They are looked at anew twice a
+ * second at most, and less often where there are very many. */
 void duties_follow(unsigned int wanted,
 		   void (*found)(pid_t pid, unsigned int duties, void *context), void *context);
 /* Their threads, as recorded ones. */

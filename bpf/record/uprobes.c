@@ -344,32 +344,48 @@ static bool is_meant(const struct uprobe *uprobe, const char *program)
 	return !program || !strcmp(uprobe->program, program);
 }
 
+/* NULL: it is not loaded. */
+static struct bpf_program *program_of(const struct probes *probes, const struct uprobe *uprobe)
+{
+	struct bpf_program *program =
+		bpf_object__find_program_by_name(probes->skeleton->obj, uprobe->program);
+
+	return program && bpf_program__fd(program) >= 0 ? program : NULL;
+}
+
 static void attach_all(pid_t pid, unsigned int duties, void *context)
 {
 	const struct round *round = context;
 	struct attachment to = { .probes = round->probes };
 
 	for (to.uprobe = uprobes; to.uprobe < uprobes + UPROBES; to.uprobe++) {
-		const char *name = to.uprobe->program;
-
 		if (!(to.uprobe->duties & duties) || !is_meant(to.uprobe, round->program))
 			continue;
-		to.program = bpf_object__find_program_by_name(round->probes->skeleton->obj, name);
-		if (!to.program || bpf_program__fd(to.program) < 0)
+		to.program = program_of(round->probes, to.uprobe);
+		if (!to.program)
 			continue;
-		to.probe = probes_find(round->probes, name);
+		to.probe = probes_find(round->probes, to.uprobe->program);
 		attach(&to, pid);
 	}
+}
+
+/* Whose functions any of the loaded programs looks at: nobody else is looked for. */
+static unsigned int duties_wanted(const struct probes *probes)
+{
+	unsigned int wanted = 0;
+
+	for (unsigned int i = 0; i < UPROBES; i++) {
+		if (program_of(probes, &uprobes[i]))
+			wanted |= uprobes[i].duties;
+	}
+	return wanted;
 }
 
 static void attach_to_all(struct probes *probes, const char *program)
 {
 	struct round round = { probes, program };
-	unsigned int wanted = 0;
 
-	for (unsigned int i = 0; i < UPROBES; i++)
-		wanted |= is_meant(&uprobes[i], program) ? uprobes[i].duties : 0;
-	duties_follow(wanted, attach_all, &round);
+	duties_follow(duties_wanted(probes), attach_all, &round);
 }
 
 bool uprobes_attach(struct probes *probes, struct probe *probe)

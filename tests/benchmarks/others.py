@@ -5,7 +5,8 @@
 
 While a point of a system call is looked at, the kernel takes every one of the machine's on its slow
 path, and whatever sleeps or wakes passes the scheduler's points. Each loop runs with and without a
-recorder that has something else to record, in turns; of its own CPU time an operation the least is
+recorder that has something else to record, in turns, and beside programs that do nothing at the
+same points: what it costs that somebody looks at all. Of its own CPU time an operation the least is
 told, as that is what the machine's other work adds to.
 """
 
@@ -22,9 +23,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from iostrata.record.recorder import find_recorder
+from tests.benchmarks.parts.floor import floor_of
+from tests.benchmarks.parts.recording import Recording
 
 TURNS = 20
 OPERATIONS = 2000
+SETTLED_S = 3
 
 
 def system_call() -> None:
@@ -86,22 +90,18 @@ def measured() -> list[float]:
 
 
 @contextlib.contextmanager
-def recording() -> Iterator[None]:
+def recording(recorder: Path | None) -> Iterator[None]:
     """Of a process that does nothing."""
-    with tempfile.TemporaryDirectory() as directory:
-        ours, theirs = os.pipe()
-        command = [find_recorder(), "-o", Path(directory) / "r", "--status-fd", theirs]
-        process = subprocess.Popen([*map(str, command), "--", "sleep", "1000"], pass_fds=[theirs])
-        os.close(theirs)
-        with os.fdopen(ours) as status:
-            if not any(line.startswith("ready") for line in status):
-                raise SystemExit("the recorder did not begin")
-            yield
-            process.terminate()
-            status.read()
-        process.wait()
-    # What the kernel takes long to detach it is at still.
-    time.sleep(5)
+    with contextlib.ExitStack() as stack:
+        if recorder:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            idle = stack.enter_context(subprocess.Popen(["sleep", "infinity"]))
+            stack.callback(idle.kill)
+            looking = Recording(recorder, directory / "recording", idle.pid)
+            stack.callback(looking.end)
+        yield
+    # The kernel is at it for a while longer than what was attached is there.
+    time.sleep(SETTLED_S)
 
 
 def main() -> None:
@@ -109,17 +109,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    without, beside = [], []
-    for _ in range(arguments.rounds):
-        without.append(measured())
-        with recording():
-            beside.append(measured())
+    found: list[list[list[float]]] = [[], [], []]
+    with floor_of(find_recorder()) as floor:
+        for _ in range(arguments.rounds):
+            for recorder, rounds in zip((None, floor, find_recorder()), found, strict=True):
+                with recording(recorder):
+                    rounds.append(measured())
+    print("ns of CPU time of a process that is not recorded, while nobody looks; beside programs")
+    print("that do nothing, and how much more that is (medians); beside a recorder, and as well")
     names = ("a system call", "a pipe: write, read", "ping-pong of two processes")
-    print("ns of CPU time of a process that is not recorded: without a recorder, beside one")
-    columns = zip(*without, strict=True), zip(*beside, strict=True)
-    for name, before, after in zip(names, *columns, strict=True):
-        more = statistics.median(b - a for a, b in zip(before, after, strict=True))
-        print(f"{min(before):8.0f} {min(after):8.0f} {more:+8.0f} (median of differences)   {name}")
+    for number, name in enumerate(names):
+        bare, nothing, beside = ([one[number] for one in rounds] for rounds in found)
+        print(f"{min(bare):8.0f} {told(bare, nothing)} {told(bare, beside)}   {name}")
+
+
+def told(before: list[float], after: list[float]) -> str:
+    more = statistics.median(b - a for a, b in zip(before, after, strict=True))
+    return f"{min(after):8.0f} {more:+6.0f}"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """What a hit costs this recorder and another commit's, as root, on a machine as busy as it may be.
 
     python -m tests.benchmarks.recorders [COMMIT] [--rounds N] [--writes N] [--directory DIR]
+                                         [--method WORD ...]
 
 Both record the same process at the same time, so that whatever happens, happens to both. Who is
 attached first runs first, and has the caches to warm: they take turns, and a ratio is the
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
 import statistics
 import subprocess
@@ -32,16 +34,29 @@ from tests.benchmarks.parts.floor import floor_of
 from tests.benchmarks.parts.recording import Recording, recorder_of
 
 WRITER = """
-import os, sys
+import mmap, os, sys
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+path, writes, flags, synced = sys.argv[1], *map(int, sys.argv[2:])
+file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 os.pwrite(file, bytes(1 << 20), 0)
 os.fsync(file)
+file = os.open(path, os.O_RDWR | flags)
+data = mmap.mmap(-1, 8192)
 sys.stdin.readline()
-for number in range(int(sys.argv[2])):
-    os.pwrite(file, bytes(4096), number * 4096 % (1 << 20))
-    os.fdatasync(file)
+for number in range(writes):
+    os.pwrite(file, data, number * 8192 % (1 << 20))
+    if synced:
+        os.fdatasync(file)
 """
+METHODS = {
+    "buffered": (0, 1),
+    "direct": (os.O_DIRECT, 1),
+    "dsync": (os.O_DSYNC | os.O_DIRECT, 0),
+}
+"""Flags of open, and whether fdatasync follows each write."""
+URING = "fio --name=w --filename=%s --size=1m --rw=randwrite --bs=8k --direct=1 --ioengine=io_uring"
+URING += " --iodepth=16 --sync=dsync --io_size=%d --output=/dev/null"
+ALL = (*METHODS, "uring")
 RESAMPLED = 2000
 
 
@@ -55,10 +70,19 @@ class Spent:
     bytes: float
 
 
-def round_of(recorders: list[Path], order: list[int], place: Path, writes: int) -> list[Spent]:
+def writer_of(method: str, path: str, writes: int) -> list[str]:
+    """A command that writes so much as soon as it is given a line."""
+    if method in METHODS:
+        return [sys.executable, "-c", WRITER, path, *map(str, (writes, *METHODS[method]))]
+    return ["chrt", "--fifo", "1", "sh", "-c", f"read go; {URING % (path, writes * 8192)}"]
+
+
+def round_of(
+    method: str, recorders: list[Path], order: list[int], place: Path, writes: int
+) -> list[Spent]:
     """One process that writes, recorded by all at once; in the order of ``recorders``."""
     with tempfile.TemporaryDirectory(dir=place) as directory:
-        command = [sys.executable, "-c", WRITER, f"{directory}/data", str(writes)]
+        command = writer_of(method, f"{directory}/data", writes)
         with subprocess.Popen(command, stdin=subprocess.PIPE) as writer:
             recordings: dict[int, Recording] = {}
             for which in order:
@@ -142,21 +166,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8, help="an even number")
     parser.add_argument("--writes", type=int, default=1000)
     parser.add_argument("--directory", type=Path, default=Path.cwd())
+    parser.add_argument("--method", choices=ALL, nargs="*", default=ALL)
     arguments = parser.parse_args()
     with recorder_of(arguments.commit) as other, floor_of(find_recorder()) as floor:
         recorders = [other, find_recorder(), floor]
-        rounds = [
-            round_of(recorders, order, arguments.directory, arguments.writes)
-            for turn in range(arguments.rounds // 2 * 2)
-            for order in ([[2, 0, 1], [2, 1, 0]][turn % 2],)
-        ]
-    print(f"this recorder against {arguments.commit or 'itself'}: write+fdatasync, buffered")
+        for method in arguments.method:
+            rounds = [
+                round_of(method, recorders, order, arguments.directory, arguments.writes)
+                for turn in range(arguments.rounds // 2 * 2)
+                for order in ([[2, 0, 1], [2, 1, 0]][turn % 2],)
+            ]
+            tell(method, rounds, arguments.commit, arguments.writes)
+
+
+def tell(method: str, rounds: list[list[Spent]], commit: str | None, writes: int) -> None:
+    print(f"this recorder against {commit or 'itself'}: {method}")
     print(f"  BPF time a write         {told(ratios(rounds, lambda one: one.bpf_ns))}")
     print(f"  above that of nothing    {told(ratios_above(rounds))}")
     print(f"  recorder's CPU a write   {told(ratios(rounds, lambda one: one.recorder_ns))}")
     print(f"  bytes a write            {told(ratios(rounds, lambda one: one.bytes))}")
     print("  ns a write: old, new, nothing; hits a write: old, new; ns a hit: old, new, nothing")
-    print("\n".join(programs_told(rounds, arguments.writes)))
+    print("\n".join(programs_told(rounds, writes)))
 
 
 if __name__ == "__main__":

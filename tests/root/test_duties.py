@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,3 +108,16 @@ def test_a_duty_that_there_is_not_is_refused(recorder: Path, disk: Path) -> None
 
 def test_the_path_is_all_that_is_done_for_others() -> None:
     assert set(ALL) == {WORKLOAD, *SERVING}
+
+
+def test_what_others_have_open_is_not_looked_through(recorder: Path, disk: Path) -> None:
+    """Of a workload alone: there may be thousands of processes, each with thousands of files."""
+    log, number = disk / "log", re.compile(r'readlinkat\(\d+, "\d+"')
+    looked = {}
+    for words in (["--all"], ["--duty", "vmm"]):
+        command = ["strace", "-e", "trace=readlinkat", "-o", log, recorder, "-o", disk / words[-1]]
+        subprocess.run([*map(str, command), *words, "--duration", "2"], check=True)
+        looked[words[-1]] = len(number.findall(log.read_text()))
+    assert looked["--all"] == 0
+    # The test can fail: where there may be virtual machines, processes are looked at for them.
+    assert looked["vmm"] > 0 or not Path("/sys/module/kvm").exists()
