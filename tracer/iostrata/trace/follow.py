@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follow: a directory that a recorder is still writing in, a Trace of its last seconds out.
 
-What was read is kept in memory as long as it is among the last seconds, and given
-back to the disk at once: a recording that is only looked at takes no room.
+What is no longer among the last seconds is given back to the disk: a recording that is only looked
+at takes no room. Of what is skipped nothing is kept in memory.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -37,34 +37,24 @@ MOST_KEPT_BYTES: Final = 1 << 28
 
 @dataclass
 class Tail:
-    """The last packets of one stream file; ``data`` begins with the first of ``packets``.
+    """The last packets of one stream file, by their places in it.
 
-    ``before``: the packet before that one. ``unread``: where in the file reading goes
-    on; ``known``: where in ``data`` the packets end.
+    ``before``: the packet before the first of ``packets``. ``known``: where in the file the packets
+    end.
     """
 
     path: Path
     uuid: bytes
     fd: int
     expected: Expected
-    data: bytes = b""
     packets: list[Packet] = field(default_factory=list)
     before: Packet | None = None
-    unread: int = 0
     known: int = 0
 
     def grow(self) -> list[Packet]:
-        """Takes up what was written since; the new packets, which may still lack their end."""
-        chunk = os.pread(self.fd, os.fstat(self.fd).st_size - self.unread, self.unread)
-        self.unread += len(chunk)
-        self.data += chunk
-        if not _punch(self.fd, self.unread) and self.unread > MOST_KEPT_BYTES:
-            raise RecordingError(
-                f"{self.path} grows, and its file system cannot take back what was read",
-                "set TMPDIR to a directory on a local file system: ext4, xfs, btrfs, tmpfs",
-            )
-        first = len(self.packets)
-        while (packet := self._next()) is not None:
+        """Takes up what was written since; the new packets."""
+        first, size_bytes = len(self.packets), os.fstat(self.fd).st_size
+        while (packet := self._next(size_bytes)) is not None:
             self.packets.append(packet)
             self.known = packet.end
         return self.packets[first:]
@@ -76,34 +66,40 @@ class Tail:
             count += 1
         if count:
             self.before = self.packets[count - 1]
-            cut = self.before.end
-            self.data, self.known = self.data[cut:], self.known - cut
-            self.packets = [_moved(packet, -cut) for packet in self.packets[count:]]
+            del self.packets[:count]
+            self._give_back()
 
     def until(self, until_ns: int) -> Stream:
         """The packets that begin by then, as a stream."""
         last = len(self.packets)
         while last and self.packets[last - 1].begin_ns > until_ns:
             last -= 1
-        cpu = stream_cpu(self.path.name)
-        data = self.data[: self.packets[last - 1].end if last else 0]
+        cpu, begin = stream_cpu(self.path.name), self._begin()
+        data = os.pread(self.fd, self.packets[last - 1].end - begin if last else 0, begin)
         stream = Stream(self.path.name, UNKNOWN_CPU if cpu is None else cpu, data)
         Walk(stream, data, self.uuid, self.before, self.expected).run()
         return stream
 
-    def _next(self) -> Packet | None:
+    def events(self, packet: Packet) -> bytes:
+        """Those of a packet."""
+        return os.pread(self.fd, packet.count * EVENT_BYTES, packet.first_slot * EVENT_BYTES)
+
+    def _begin(self) -> int:
+        return self.before.end if self.before else 0
+
+    def _next(self, size_bytes: int) -> Packet | None:
         """The packet after the last known one, if all of it is there; its sum is not checked."""
         at, last = self.known, self.packets[-1] if self.packets else self.before
-        if len(self.data) - at < HEAD_BYTES:
+        if size_bytes - at < HEAD_BYTES:
             return None
         (magic, uuid, _, begin_ns, end_ns, content_bits, packet_bits, sequence, discarded, cpu, _
-         ) = HEAD.unpack_from(self.data, at)  # fmt: skip
+         ) = HEAD.unpack(os.pread(self.fd, HEAD.size, at))  # fmt: skip
         if magic != MAGIC or uuid != self.uuid:
             raise RecordingError(
                 f"{self.path}: no packet begins where one must", "record again; is the disk full?"
             )
         end = at + packet_bits // 8
-        if end > len(self.data):
+        if end > size_bytes:
             return None
         count = max(0, -(-(content_bits - HEAD_BITS) // EVENT_BITS))
         number = last.number + 1 if last else 0
@@ -111,6 +107,13 @@ class Tail:
             number, (at + HEAD_BYTES) // EVENT_BYTES, count, begin_ns, end_ns, sequence, discarded,
             cpu, end,
         )  # fmt: skip
+
+    def _give_back(self) -> None:
+        if not _punch(self.fd, self._begin()) and self.known > MOST_KEPT_BYTES:
+            raise RecordingError(
+                f"{self.path} grows, and its file system cannot take back what was read",
+                "set TMPDIR to a directory on a local file system: ext4, xfs, btrfs, tmpfs",
+            )
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,9 @@ class Follower:
         self._tails: dict[str, Tail] = {}
         self._remembered = bytearray()
         numbers = [self._metadata.points.get(name, 0) for name in REMEMBERED]
-        self._numbers = np.array([number for number in numbers if number], np.uint16)
+        self._numbers = [number for number in numbers if number]
+        self._is_remembered = np.zeros(1 << 16, np.bool_)
+        self._is_remembered[self._numbers] = True
 
     def close(self) -> None:
         for tail in self._tails.values():
@@ -159,7 +164,7 @@ class Follower:
         streams = [tail.until(end_ns) for tail in tails]
         damage = [line for stream in streams for line in stream.damage]
         for stream in streams:
-            for number in self._numbers.tolist():
+            for number in self._numbers:
                 stream.slots.pop(number, None)
         streams.append(self._memory())
         trace = assemble(
@@ -176,13 +181,12 @@ class Follower:
                 self._tails[path.name] = Tail(path, self._metadata.uuid, fd, self._expected)
             tail = self._tails[path.name]
             for packet in tail.grow():
-                self._remember(tail.data, packet)
+                self._remember(tail.events(packet))
 
-    def _remember(self, data: bytes, packet: Packet) -> None:
-        first = packet.first_slot * EVENT_BYTES
-        events = np.frombuffer(data, f"V{EVENT_BYTES}", packet.count, first)
-        points = np.ndarray((packet.count,), "<u2", data, first + 8, (EVENT_BYTES,))
-        self._remembered += events[np.isin(points, self._numbers)].tobytes()
+    def _remember(self, data: bytes) -> None:
+        events = np.frombuffer(data, f"V{EVENT_BYTES}")
+        points = np.ndarray((len(events),), "<u2", data, 8, (EVENT_BYTES,))
+        self._remembered += events[self._is_remembered[points]].tobytes()
         del self._remembered[: -MOST_REMEMBERED * EVENT_BYTES]
 
     def _memory(self) -> Stream:
@@ -205,14 +209,6 @@ def _affordable(tails: list[Tail], until_ns: int, most_events: int) -> int:
         if total > most_events:
             return packet.end_ns + 1
     return 0
-
-
-def _moved(packet: Packet, by_bytes: int) -> Packet:
-    return replace(
-        packet,
-        first_slot=packet.first_slot + by_bytes // EVENT_BYTES,
-        end=packet.end + by_bytes,
-    )
 
 
 def _punch(fd: int, size_bytes: int) -> bool:
