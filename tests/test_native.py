@@ -25,10 +25,12 @@ from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.attribute import add_up, attribute, summarise, sweep
 from iostrata.columns import AsOf, order_of, overlapping
+from iostrata.layers import RANK
 from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import json
 from iostrata.stitch import Spans
+from iostrata.stitch.spans import Edges, follow, seen_as
 from iostrata.trace import Trace, layout, read_trace
 from iostrata.trace.packet import CRC_AT
 from tests.trace.random_events import all_of, counts, packet_sizes, random_events, seeds, write
@@ -147,6 +149,26 @@ def test_overlapping(
     with twin():
         expected = overlapping(one, begin, end, other, other_begin, other_end, most)
     assert [column.tolist() for column in found] == [column.tolist() for column in expected]
+
+
+ranks = st.integers(0, len(RANK) - 1)
+
+
+@given(
+    st.lists(st.tuples(near, ranks, near | anything, near | anything)),
+    st.lists(st.tuples(near, near, near | anything, near | anything, st.integers(-1, 2))),
+    st.booleans(),
+)
+def test_follow(some: list[tuple[int, ...]], led: list[tuple[int, ...]], are_seen: bool) -> None:
+    owner, rank, begin, end = columns(some, 4)
+    *edges, kind = columns(led, 5)
+    seen = seen_as(kind, lambda ranks, kind: (ranks + kind) % len(RANK)) if are_seen else None
+    own = Spans(owner, rank.astype(np.int16), begin, end, np.arange(len(owner)))
+    found = follow(own, Edges(*edges), seen)
+    with twin():
+        expected = follow(own, Edges(*edges), seen)
+    for name, column in vars(expected).items():
+        assert getattr(found, name).tolist() == column.tolist(), name
 
 
 spans = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 70), near, near | anything))
@@ -275,6 +297,17 @@ def test_what_leads_nowhere_is_refused() -> None:
             native.overlap((one, one, one), None, (one, one, one), rows, None)
         with pytest.raises(IndexError):
             native.order_by(one, rows.copy())
+        seen = np.zeros((1, 1), np.int16)
+        own, led = (seen[0], one, one + 1, one), (one, one + 1, one, one, one + 1)
+        assert len(native.follow(own, led, (seen, one))[0]) == 1
+        for some_spans, edges, row in (
+            ((np.where(rows > 1, 2, -1), *own[1:]), led, one),
+            (own, (rows, *led[1:]), one),
+            (own, (one, np.where(rows > 1, 2, -1), *led[2:]), one),
+            (own, led, rows),
+        ):
+            with pytest.raises((IndexError, ValueError)):
+                native.follow(some_spans, edges, (seen, row))
     with pytest.raises(IndexError):
         native.sweep(one, one - 2, one, one + 1, one, one + 1)
     for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):

@@ -41,6 +41,7 @@ _FUNCTIONS: Final = {
     "as_of_next": "aanaanua",
     "attribute": "aaaannnaaaaaa",
     "fold": "anua",
+    "follow": "aaaanaaaaaanannnaaaaa",
     "follow_wakers": "aana",
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
@@ -373,6 +374,30 @@ def attribute(stretches: Sequence[Ints], levels: int, pieces: int) -> tuple[Ints
     rows = _call("attribute", *own, count, levels, pieces, first, row_of, unordered, *found)
     of_level, of_piece, time_ns = found[:, :rows]
     return of_level, of_piece, time_ns
+
+
+def follow(
+    spans: tuple[NDArray[np.int16], Ints, Ints, Ints],
+    edges: tuple[Ints, Ints, Ints, Ints, Ints],
+    seen: tuple[NDArray[np.int16], Ints] | None,
+) -> tuple[Ints, NDArray[np.int16], Ints, Ints, Ints]:
+    """Spans (rank, begin, end, of) as those of whom edges lead to: owner, rank, begin, end, of.
+
+    ``edges``: the first of the spans that each is for, how many, to whom (below 0: to nobody),
+    since when and until. ``seen``: kinds of edges by ranks, what they come to; and of each edge
+    which kind it is.
+    """
+    table, kind = seen or (None, None)
+    kinds, ranks = table.shape if table is not None else (0, 0)
+    room = int(edges[1].sum())
+    owner, begin, end, of = (np.empty(room, np.int64) for _ in range(4))
+    rank = np.empty(room, np.int16)
+    rows = _call(
+        "follow", np.ascontiguousarray(spans[0], np.int16), *map(_ints, spans[1:]), len(spans[0]),
+        *map(_ints, edges), kind, len(edges[0]), table, kinds, ranks, room, owner, rank, begin, end,
+        of,
+    )  # fmt: skip
+    return owner[:rows], rank[:rows], begin[:rows], end[:rows], of[:rows]
 
 
 def crc32(data: NDArray[np.uint8], before: int) -> int:

@@ -17,7 +17,7 @@ from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import queued_before
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls, Hindered, spans_of_calls
-from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
+from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow, seen_as
 from iostrata.stitch.stacked import on_stacked
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.window import Window
@@ -74,10 +74,10 @@ class Others:
         )
         ahead = queued_before(self._window, self._bios, tied, self._owners)
 
-        def seen(rank: Ranks, edge: Ints) -> Ranks:
-            return np.where(ahead[edge] & (rank == READ), AHEAD, rank).astype(np.int16)
+        def seen(ranks: Ranks, is_ahead: int) -> Ranks:
+            return np.where(ranks == READ, AHEAD, ranks) if is_ahead else ranks
 
-        return follow(alone, edges_of(tied, tied.row), seen)
+        return follow(alone, edges_of(tied, tied.row), seen_as(ahead.astype(np.int64), seen))
 
     def edges(self, tied: Tied, first: int) -> tuple[Edges, Ints]:
         """To what is below the bios, where those are on stacked devices; and as what it is seen.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, changes, order_of, ranges
+from iostrata import native
+from iostrata.columns import Ints, changes, coded, order_of, ranges
 from iostrata.layers import RANK
 
 Ranks = NDArray[np.signedinteger]
@@ -108,24 +109,44 @@ class Edges:
         return Edges(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def follow(spans: Spans, edges: Edges, seen: Callable[[Ranks, Ints], Ranks] | None = None) -> Spans:
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """``ranks``: of each kind of edges, what every rank comes to along them. ``kind``: of each edge
+    its row there."""
+
+    ranks: NDArray[np.int16]
+    kind: Ints
+
+
+def seen_as(kind: Ints, seen: Callable[[Ranks, int], Ranks]) -> Seen:
+    """``kind``: of each edge; ``seen``: what all ranks come to along those of one."""
+    kinds, row = coded(kind)
+    every = np.arange(len(RANK), dtype=np.int16)
+    ranks = [seen(every, each).astype(np.int16) for each in kinds.tolist()]
+    return Seen(np.array(ranks, np.int16).reshape(len(kinds), len(every)), row)
+
+
+def follow(spans: Spans, edges: Edges, seen: Seen | None = None) -> Spans:
     """The activities' spans as the writes' spans: one copy an edge, clipped to its window.
 
-    ``seen``: what ranks come to along which edges (rows); without it they stay.
+    ``seen``: what ranks come to along which edges; without it they stay.
     """
-    order = order_of(spans.owner)
-    owners = spans.owner[order]
-    first = np.searchsorted(owners, edges.activity, side="left")
-    count = np.searchsorted(owners, edges.activity, side="right") - first
-    span = order[np.repeat(first, count) + ranges(count)]
+    ordered = spans.rows(order_of(spans.owner))
+    first = np.searchsorted(ordered.owner, edges.activity, side="left")
+    count = np.searchsorted(ordered.owner, edges.activity, side="right") - first
+    if native.LIBRARY:
+        own = (ordered.rank.astype(np.int16), ordered.begin_ns, ordered.end_ns, ordered.of)
+        led = (first, count, edges.write, edges.begin_ns, edges.end_ns)
+        return Spans(*native.follow(own, led, (seen.ranks, seen.kind) if seen else None))
+    span = np.repeat(first, count) + ranges(count)
     edge = np.repeat(np.arange(len(edges.activity)), count)
-    rank = spans.rank[span]
+    rank = ordered.rank[span]
     followed = SpanList()
     followed.add(
         edges.write[edge],
-        seen(rank, edge) if seen else rank,
-        np.maximum(spans.begin_ns[span], edges.begin_ns[edge]),
-        np.minimum(spans.end_ns[span], edges.end_ns[edge]),
-        spans.of[span],
+        seen.ranks[seen.kind[edge], rank] if seen else rank,
+        np.maximum(ordered.begin_ns[span], edges.begin_ns[edge]),
+        np.minimum(ordered.end_ns[span], edges.end_ns[edge]),
+        ordered.of[span],
     )
     return followed.collect()

@@ -71,7 +71,7 @@ from iostrata.stitch.serving import (
     short_of_cpu,
     submitters,
 )
-from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow
+from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow, seen_as
 from iostrata.stitch.stacked import Stack, seen_from_above, workers_of
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Numbers, Waited, behind_of
@@ -401,15 +401,18 @@ def _up(inside: Spans, edges: Edges, above: Edges, kinds: Ints, first_commit: in
     every = Edges(**joined([edges, above]))
     kind = np.concatenate([np.full(len(edges.write), -1), kinds])
 
-    def seen(rank: Ranks, edge: Ints) -> Ranks:
-        lower = seen_from_above(rank)
-        lower = np.where(lower == RANK["device.data"], kind[edge], lower)
-        lower = np.where((lower == READ) & (kind[edge] == AHEAD), AHEAD, lower)
-        return np.where(kind[edge] >= 0, lower, rank).astype(np.int16)
+    def seen(ranks: Ranks, below: int) -> Ranks:
+        if below < 0:
+            return ranks
+        lower = seen_from_above(ranks)
+        lower = np.where(lower == RANK["device.data"], below, lower)
+        return np.where(lower == READ, AHEAD, lower) if below == AHEAD else lower
+
+    as_seen = seen_as(kind, seen)
 
     result, met = SpanList(), set()
     for _ in range(DEPTH):
-        inside = follow(inside, every, seen)
+        inside = follow(inside, every, as_seen)
         if len(kinds):
             # One request below is behind many, of which many are for one who waits above.
             inside = inside.once()
