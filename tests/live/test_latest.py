@@ -56,3 +56,14 @@ def test_what_costs_too_much_is_skipped_and_said(
     monkeypatch.setattr(follow, "SETTLED_NS", 1_000_000)
     found = intervals(tmp_path, 2)
     assert any(interval.skipped_ns > 0 for interval in found)
+    whole = analyse(open_recording(RECORDING)).writes
+    looked = 0
+    for interval in found:
+        assert interval.seen_ns is not None
+        ended = (whole.end_ns > interval.begin_ns) & (whole.end_ns <= interval.end_ns)
+        expected = whole.end_ns[ended & (whole.latency_ns <= interval.seen_ns)]
+        seen = interval.breakdown.writes.end_ns if interval.breakdown else expected[:0]
+        # No part of what is short enough is missing, however much is.
+        assert np.isin(expected, seen).all()
+        looked += len(expected)
+    assert looked > 10

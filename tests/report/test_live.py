@@ -28,6 +28,7 @@ def summary() -> LiveSummary:
         table=table,
         seconds=10.02,
         sampled=1.0,
+        seen_ns=None,
         writes_per_s=tuple(100.0 * (interval % 5) for interval in range(40)),
         strips=strips,
         chosen={"method": "fdatasync"},
@@ -87,6 +88,10 @@ def test_losses_samples_and_silence() -> None:
     view = View("x", 80, 30, blocks=False)
     lossy = replace(summary(), lost={"local:syscall": 3, "local:thread": 1})
     assert "lost 4 events so far" in render(lossy, view).plain
-    assert "25.0% of the time is analysed" in render(replace(summary(), sampled=0.25), view).plain
+    some = replace(summary(), sampled=0.25, seen_ns=33_300_000)
+    assert (
+        "25.0% of the time is analysed, to cost little; over 33.3 ms, some are missing"
+        in render(some, view).plain
+    )
     assert "no synchronous write" in render(replace(summary(), table=None), view).plain
     assert render(summary(), view).plain.isascii()

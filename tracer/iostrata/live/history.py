@@ -49,6 +49,7 @@ class History:
             table=tabulate(whole, "all", np.arange(len(whole.writes))) if whole else None,
             seconds=(looked_ns + skipped_ns) / 1e9,
             sampled=looked_ns / (looked_ns + skipped_ns) if looked_ns else 1.0,
+            seen_ns=min((one.seen_ns for one in recent if one.seen_ns is not None), default=None),
             writes_per_s=tuple(
                 len(part.writes) / (interval.end_ns - interval.begin_ns) * 1e9 if part else 0.0
                 for interval, part in zip(self._intervals, parts, strict=True)

@@ -3,7 +3,9 @@
 
 The same ``analyse`` as for any recording, of its last seconds. What it costs is
 bounded: where a second holds more events than ``MOST_EVENTS``, only its end is
-analysed, and the interval says how much was skipped.
+analysed, and the interval says how much was skipped. It is of writes that ended in the latter half
+of what is analysed: those of the whole would be the shorter ones, as many of the others began
+before.
 """
 
 from __future__ import annotations
@@ -53,13 +55,15 @@ class Latest:
         snapshot = self._follower.snapshot(SPAN_NS, MOST_EVENTS)
         if snapshot is None or snapshot.end_ns <= self._until_ns:
             return None
-        since_ns = self._until_ns or max(snapshot.begin_ns, snapshot.trace.begin_ns)
-        begin_ns = max(since_ns, snapshot.begin_ns)
+        half_ns = (snapshot.end_ns - snapshot.begin_ns) // 2
+        since_ns = self._until_ns or max(snapshot.begin_ns + half_ns, snapshot.trace.begin_ns)
+        begin_ns = max(since_ns, snapshot.begin_ns + half_ns)
         self._until_ns = snapshot.end_ns
         return Interval(
             begin_ns=begin_ns,
             end_ns=snapshot.end_ns,
             skipped_ns=begin_ns - since_ns,
+            seen_ns=begin_ns - snapshot.begin_ns,
             breakdown=self._analysed(snapshot.trace, snapshot.begin_ns, begin_ns, snapshot.end_ns),
             lost=snapshot.trace.lost_by_point,
         )

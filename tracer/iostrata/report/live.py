@@ -22,6 +22,7 @@ from iostrata.report.sections import (
     subtotal_of,
 )
 from iostrata.report.table import COLUMNS, FIGURE_WIDTH, SHARE_WIDTH, Column
+from iostrata.units import duration
 
 # Sorting is stable: rows of one key stay in the order of the stack.
 SORTS: Final[dict[str, Callable[[Row], float]]] = {
@@ -86,7 +87,9 @@ def _foot(summary: LiveSummary) -> Iterator[Text]:
         text = f"lost {count} events so far; writes that this may touch are left out"
         yield Text(text, style="bold red")
     elif summary.sampled < 1:
-        text = f"{share(summary.sampled)} of the time is analysed, to cost little; nothing lost"
+        text = f"{share(summary.sampled)} of the time is analysed, to cost little"
+        if summary.seen_ns is not None:
+            text += f"; over {duration(summary.seen_ns)}, some are missing"
         yield Text(text, style="yellow")
     else:
         yield Text("lost nothing", style="dim")

@@ -162,6 +162,9 @@ class Follower:
         for tail in tails:
             tail.forget(begin_ns)
         streams = [tail.until(end_ns) for tail in tails]
+        begin_ns = max(begin_ns, _since(streams, end_ns, most_events))
+        for stream in streams:
+            _cut(stream, begin_ns, end_ns)
         damage = [line for stream in streams for line in stream.damage]
         for stream in streams:
             for number in self._numbers:
@@ -185,7 +188,7 @@ class Follower:
 
     def _remember(self, data: bytes) -> None:
         events = np.frombuffer(data, f"V{EVENT_BYTES}")
-        points = np.ndarray((len(events),), "<u2", data, 8, (EVENT_BYTES,))
+        points = np.frombuffer(data, "<u2").reshape(-1, EVENT_BYTES // 2)[:, 4]
         self._remembered += events[self._is_remembered[points]].tobytes()
         del self._remembered[: -MOST_REMEMBERED * EVENT_BYTES]
 
@@ -201,14 +204,33 @@ class Follower:
 
 
 def _affordable(tails: list[Tail], until_ns: int, most_events: int) -> int:
-    """Since when the packets that begin by ``until_ns`` hold no more than so many events."""
+    """By when the packets begin that hold at least so many events until then; 0: they are fewer."""
     packets = [packet for tail in tails for packet in tail.packets if packet.begin_ns <= until_ns]
     total = 0
     for packet in sorted(packets, key=lambda one: one.end_ns, reverse=True):
         total += packet.count
         if total > most_events:
-            return packet.end_ns + 1
+            return packet.begin_ns
     return 0
+
+
+def _since(streams: list[Stream], until_ns: int, most_events: int) -> int:
+    """Since when there were no more than so many; 0: there never were. Packets are of up to a
+    quarter of a second, and there is one of each CPU."""
+    every = [times for stream in streams for times in stream.times.values()]
+    times = np.concatenate([np.zeros(0, np.uint64), *every])
+    times = times[times <= until_ns]
+    if len(times) <= most_events:
+        return 0
+    return int(np.partition(times, -most_events)[-most_events])
+
+
+def _cut(stream: Stream, begin_ns: int, end_ns: int) -> None:
+    """Leaves only what happened in that time."""
+    for number, times in stream.times.items():
+        kept = (times >= begin_ns) & (times <= end_ns)
+        stream.slots[number], stream.times[number] = stream.slots[number][kept], times[kept]
+    stream.event_count = sum(len(slots) for slots in stream.slots.values())
 
 
 def _punch(fd: int, size_bytes: int) -> bool:
