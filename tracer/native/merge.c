@@ -31,11 +31,25 @@ static void sink(struct run *heap, int64_t count, int64_t at)
 	heap[at] = sinking;
 }
 
+/* Up to which time the first run comes before all others. */
+static uint64_t until_ns(const struct run *heap, int64_t count)
+{
+	const struct run *other = &heap[1];
+
+	if (count < 2)
+		return UINT64_MAX;
+	if (count > 2 && before(&heap[2], other))
+		other = &heap[2];
+	/* It is before that one: where it is not so at the same time, there is an earlier one. */
+	return other->time_ns - (heap[0].number > other->number);
+}
+
 /* ``edges``: where each run begins, and the last one's end. ``places``: of each time among all. */
 PUBLIC int64_t merge(const uint64_t *times_ns, const int64_t *edges, int64_t runs, struct run *heap,
 		     uint32_t *places, uint64_t *merged_ns)
 {
 	int64_t left = 0;
+	uint32_t place = 0;
 
 	for (int64_t number = 0; number < runs; number++)
 		if (edges[number] < edges[number + 1])
@@ -43,13 +57,17 @@ PUBLIC int64_t merge(const uint64_t *times_ns, const int64_t *edges, int64_t run
 				(struct run){ times_ns[edges[number]], edges[number], number };
 	for (int64_t at = left / 2; at--;)
 		sink(heap, left, at);
-	for (uint32_t place = 0; left; place++) {
+	while (left) {
 		struct run *first = &heap[0];
+		int64_t next = first->next, end = edges[first->number + 1];
+		uint64_t last_ns = until_ns(heap, left);
 
-		merged_ns[place] = first->time_ns;
-		places[first->next++] = place;
-		if (first->next < edges[first->number + 1])
-			first->time_ns = times_ns[first->next];
+		for (; next < end && times_ns[next] <= last_ns; next++) {
+			merged_ns[place] = times_ns[next];
+			places[next] = place++;
+		}
+		if (next < end)
+			*first = (struct run){ times_ns[next], next, first->number };
 		else
 			*first = heap[--left];
 		sink(heap, left, 0);

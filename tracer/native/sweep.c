@@ -95,29 +95,30 @@ struct held {
 	int64_t count;
 };
 
-/* ``working``: how many spans of each level are at work, all 0 before and after. */
+/* ``levels``: none is on before and after; ``working``: how many spans of each are at work, all 0
+ * before and after. A stretch is written wherever it may be one, and counted if it is: what branches
+ * here, nothing foretells. */
 static void hold(struct held *held, int64_t owner, int64_t begin_ns, const uint64_t *edges,
-		 int64_t count, int32_t *working)
+		 int64_t count, struct at_work *levels, int32_t *working)
 {
-	struct at_work levels = { 0 };
 	int64_t since_ns = 0, top = -1;
 
 	for (const uint64_t *edge = edges; edge < edges + count; edge++) {
 		int64_t level = *edge & (MOST_LEVELS - 1);
 		int64_t time_ns = begin_ns + (int64_t)(*edge >> TIME_SHIFT);
-		bool flips = *edge & ENDS ? !--working[level] : !working[level]++;
+		int32_t ends = (*edge & ENDS) != 0, before = working[level];
 
-		if (!flips)
+		working[level] = before + 1 - 2 * ends;
+		if (before != ends)
 			continue;
-		if (top >= 0 && time_ns > since_ns) {
-			held->level[held->count] = top;
-			held->owner[held->count] = owner;
-			held->since_ns[held->count] = since_ns;
-			held->until_ns[held->count++] = time_ns;
-		}
+		held->level[held->count] = top;
+		held->owner[held->count] = owner;
+		held->since_ns[held->count] = since_ns;
+		held->until_ns[held->count] = time_ns;
+		held->count += (top >= 0) & (time_ns > since_ns);
 		since_ns = time_ns;
-		flip(&levels, level);
-		top = highest(&levels);
+		flip(levels, level);
+		top = highest(levels);
 	}
 }
 
@@ -144,6 +145,7 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 {
 	struct held held = { held_level, held_owner, since_ns, until_ns, 0 };
 	uint64_t *room = edges + 2 * count;
+	struct at_work at_work = { 0 };
 	int32_t levels = 0;
 
 	for (int64_t i = 0; i < count; i++) {
@@ -188,7 +190,7 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 		int64_t begin = first[piece], edge_count = first[piece + 1] - begin;
 
 		hold(&held, piece, piece_begin_ns[piece], sort(edges + begin, edge_count, room),
-		     edge_count, working);
+		     edge_count, &at_work, working);
 	}
 	return held.count;
 }
