@@ -21,7 +21,7 @@ from iostrata.stitch.spans import SpanList
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakers import THREADS, Waits, Wakers
 from iostrata.stitch.wakeup import Sleeps
-from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, THREAD_WORKER
+from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, THREAD_WORKER, WAKE_TIMER
 
 TIDS: Final = 5
 LATEST_NS: Final = 40
@@ -41,8 +41,10 @@ class Some(Wakers):
         self._sleeps = Sleeps(**{field.name: self._some(TIDS) for field in fields(Sleeps)})
         off, wake, on = np.sort([self._times() for _ in range(3)], axis=0)
         wake[self._some(3) == 0] = 0
+        # Nobody waits for who woke those that did not sleep: no such way of it is looked up.
+        context = np.where(wake > 0, self._some(4), WAKE_TIMER)
         self._sleeps = replace(
-            self._sleeps, off_ns=off, wake_ns=wake, on_ns=on, context=self._some(4),
+            self._sleeps, off_ns=off, wake_ns=wake, on_ns=on, context=context,
             state=self._some(2) * 0x402, other_work=self._some(2), waker_other_work=self._some(2),
             met=self._some(2), waker=self._some(TIDS) - 1, throttled_ns=self._times() // 8,
         )  # fmt: skip
@@ -81,7 +83,7 @@ class Some(Wakers):
         self._may_be = self._random.integers(0, 2, (DEVICES, DISKS)) > 0
         rows_of_own = self._some(count)
         owner = self._some(count) * THREADS + self._endings.tid[rows_of_own]
-        self.own = AsOf(owner, self._endings.time_ns[rows_of_own]), rows_of_own
+        self.own = rows_of_own, AsOf(owner, self._endings.time_ns[rows_of_own])
 
     def _some(self, most: int) -> np.ndarray:
         return self._random.integers(0, max(most, 1), self._count)
@@ -99,7 +101,7 @@ class Some(Wakers):
     def came_to(self, front: Waits, *, in_c: bool) -> list[Any]:
         spans, ended = SpanList(), np.zeros(self._count, np.bool_)
         find = self._followed_in_c if in_c else self._followed
-        tied, worked = find(front, self.own, spans, ended)
+        tied, worked = find(front, lambda: self.own, spans, ended)
         tables = (spans.collect(), *tied, worked)
         return [ended.tolist()] + [
             {name: column.tolist() for name, column in vars(table).items()} for table in tables
@@ -116,7 +118,7 @@ def test_what_waits_come_to(seed: int, count: int, apart: int) -> None:
 
 def test_what_needs_more_room_than_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "FEW_WAITS", 0)
-    wakers = Some(2600, 60)
+    wakers = Some(4477, 60)
     front = wakers.waits().where(np.arange(60) == 0)
     found = wakers.came_to(front, in_c=True)
     # So many more than the room of a front of one.

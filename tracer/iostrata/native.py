@@ -52,6 +52,7 @@ _FUNCTIONS: Final = {
     "overlap": "aaaanaaaannaaaan",
     "sweep": "aaaanaanaanaaaaaa",
 }
+_FROM_BUFFER: Final = c_char.from_buffer
 _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
 
 
@@ -314,38 +315,37 @@ def sweep(
 
 
 class Followed(NamedTuple):
-    """Who waited for what: rows of whole numbers.
+    """Who waited for what: columns of whole numbers, shape (columns, rows).
 
-    ``spans``: owner, rank, begin, end, and what each is of. ``ties``: 0, 1 or 2 (a bio, a call, a
-    commit), owner, row of that, begin and end. ``services``: owner, thread, begin and end.
+    ``spans``: owner, rank, begin, end, and what each is of. ``ties``: to bios, calls and commits:
+    owner, row of that, begin and end. ``services``: owner, thread, begin and end.
     """
 
     spans: Ints
-    ties: Ints
+    ties: Sequence[Ints]
     services: Ints
 
 
 def follow_wakers(known: NDArray[np.uint64], front: Sequence[Ints], ended: Ints) -> Followed | None:
-    """What some waits come to; None: for that, calls have to be known.
+    """What some waits come to; None: more has to be known for that.
 
     ``known``: a ``struct chain`` of native/chain.h; ``front``: the columns of ``struct wait``;
     ``ended``: of each sleep, is set to 1 if anybody is known to have caused its end.
     """
-    count = len(front[0])
-    room = 4 * count + FEW_WAITS
+    own = [_ints(column) for column in front]
+    room = 4 * len(own[0]) + FEW_WAITS
     while True:
-        waits = np.empty((3, room, len(front)), np.int64)
-        np.stack(front, axis=1, out=waits[0, :count])
-        spans, ties, deeds = np.empty((3, room, 5), np.int64)
-        services, ending = np.empty((room, 4), np.int64), np.empty(room, np.int64)
-        found = words(
-            room, 0, 0, 0, spans, ties, services, ended, waits[1], waits[2], ending, deeds
-        )
-        result = _call("follow_wakers", known, waits[0], count, found)
+        waits, ending = np.empty((3, room, len(own)), np.int64), np.empty(room, np.int64)
+        spans, deeds = np.empty((2, 5, room), np.int64)
+        *ties, services = np.empty((4, 4, room), np.int64)
+        found = words(room, 0, 0, 0, 0, 0, spans, *ties, services, ended, *waits, ending, deeds)
+        result = _call("follow_wakers", known, words(*own), len(own[0]), found)
         if result != _TOO_MANY:
-            counts = found[1:4].tolist()
-            parts = zip((spans, ties, services), counts, strict=True)
-            return None if result else Followed(*(rows[:count] for rows, count in parts))
+            tables, counts = (spans, *ties, services), found[1:6].tolist()
+            spans, *ties, services = (
+                table[:, :count] for table, count in zip(tables, counts, strict=True)
+            )
+            return None if result else Followed(spans, ties, services)
         room *= 4
 
 
@@ -427,7 +427,7 @@ def words(*parts: NDArray[Any] | int) -> NDArray[np.uint64]:
 def _address(array: NDArray[Any]) -> int:
     """NumPy's own way takes a microsecond: as long as the work on a few rows."""
     if array.flags.writeable and array.size:
-        return addressof(c_char.from_buffer(array.data))
+        return addressof(_FROM_BUFFER(array))
     return array.ctypes.data
 
 

@@ -10,21 +10,23 @@ enum {
 	STILL = -1,
 	CPU_BITS = 16,
 	THREAD_BITS = 32,
-	TASK_NOLOAD = 0x400
+	TASK_NOLOAD = 0x400,
+	WAIT_WIDTH = sizeof(struct wait) / sizeof(int64_t)
 };
 
-/* What is found; ``most``: the room of each. ``ended``: of each sleep, 1 if anybody is known to
- * have caused its end. */
+/* What is found, each row of it in columns of ``most`` rows. ``ended``: of each sleep, 1 if anybody
+ * is known to have caused its end. */
 struct found {
 	int64_t most;
 	int64_t span_count;
-	int64_t tie_count;
+	int64_t tie_count[ENDINGS];
 	int64_t service_count;
-	struct span *spans;
-	struct tie *ties;
-	struct service *services;
+	int64_t *spans;         /* Owner, rank, begin, end, and what each is of. */
+	int64_t *ties[ENDINGS]; /* Owner, row, begin and end. */
+	int64_t *services;      /* Owner, thread, begin and end. */
 	int64_t *ended;
 	/* Room to work in. */
+	struct wait *front;
 	struct wait *next;
 	struct wait *asked;
 	int64_t *ending;
@@ -34,7 +36,7 @@ struct found {
 /* Why nothing more can be found. */
 enum {
 	NO_ROOM = -1,
-	NO_DEEDS = -2
+	NOT_KNOWN = -2
 };
 
 /* As NumPy does, whatever a recording has. */
@@ -80,15 +82,25 @@ static inline int64_t released_ns(const struct sleeps *sleeps, int64_t row)
 	return until_ns < sleeps->on_ns[row] ? until_ns : sleeps->on_ns[row];
 }
 
+/* One more row; whether there is room for it. */
+static inline bool put(const struct found *found, int64_t *columns, int64_t *count,
+		       const int64_t *values, int width)
+{
+	if (*count == found->most)
+		return false;
+	for (int i = 0; i < width; i++)
+		columns[i * found->most + *count] = values[i];
+	++*count;
+	return true;
+}
+
 static bool span(struct found *found, int64_t owner, int64_t rank, int64_t begin_ns, int64_t end_ns,
 		 int64_t of)
 {
 	if (owner < 0 || end_ns <= begin_ns)
 		return true;
-	if (found->span_count == found->most)
-		return false;
-	found->spans[found->span_count++] = (struct span){ owner, rank, begin_ns, end_ns, of };
-	return true;
+	return put(found, found->spans, &found->span_count,
+		   (const int64_t[]){ owner, rank, begin_ns, end_ns, of }, 5);
 }
 
 static bool tie(struct found *found, enum ending what, const struct wait *wait, int64_t row,
@@ -96,11 +108,8 @@ static bool tie(struct found *found, enum ending what, const struct wait *wait, 
 {
 	if (row < 0)
 		return true;
-	if (found->tie_count == found->most)
-		return false;
-	found->ties[found->tie_count++] =
-		(struct tie){ what, wait->owner, row, wait->begin_ns, end_ns };
-	return true;
+	return put(found, found->ties[what], &found->tie_count[what],
+		   (const int64_t[]){ wait->owner, row, wait->begin_ns, end_ns }, 4);
 }
 
 static int64_t kind_of(const struct chain *chain, int64_t tid, int64_t time_ns)
@@ -155,34 +164,41 @@ static bool is_possible(const struct chain *chain, int64_t owner, int64_t ending
 	return pieces->may_be[pieces->device[owner] * pieces->disks + chain->bios.disk[bio]];
 }
 
-/* Which completion the waker had just made, if it was its, -1: none. */
+/* Which completion the waker had just made, if it was its, -1: none, NOT_KNOWN: not yet. */
 static int64_t completed_by(const struct chain *chain, const struct wait *wait)
 {
-	int64_t place = last_completed(chain, wait), mine = -1, completed = place, time_ns;
-	bool possible = is_possible(chain, wait->owner, place);
-	bool unknown = wait->context == chain->context.unknown;
+	int64_t place, mine = -1, completed, time_ns;
+	bool unknown = wait->context == chain->context.unknown, possible;
 
-	if (unknown || !possible)
+	if (wait->context == STILL)
+		return -1;
+	completed = place = last_completed(chain, wait);
+	possible = is_possible(chain, wait->owner, place);
+	if (unknown || !possible) {
+		if (!chain->own.keys.number)
+			return NOT_KNOWN;
 		mine = at_or_before(&chain->own, both(wait->owner, THREAD_BITS, wait->waker),
 				    wait->end_ns);
+	}
 	time_ns = at(chain->endings.time_ns, mine);
 	if (unknown && time_ns >= wait->begin_ns &&
 	    minus(wait->end_ns, time_ns) <= chain->limit.soon_ns)
 		completed = mine;
 	time_ns = at(chain->endings.time_ns, completed);
-	if (wait->context == STILL || (completed != mine && !possible) ||
-	    time_ns < wait->begin_ns || minus(wait->end_ns, time_ns) > chain->limit.soon_ns)
+	if ((completed != mine && !possible) || time_ns < wait->begin_ns ||
+	    minus(wait->end_ns, time_ns) > chain->limit.soon_ns)
 		return -1;
 	return completed;
 }
 
-/* What the waker had just ended when it woke the sleeper, -1: nothing. */
+/* What the waker had just ended when it woke the sleeper, -1: nothing, NOT_KNOWN: not yet. */
 static int64_t ending_of(const struct chain *chain, const struct wait *wait)
 {
 	const int64_t *times = chain->endings.time_ns;
 	int64_t completed = completed_by(chain, wait), resumed, told;
 
-	if (wait->context == chain->context.interrupt || wait->context == STILL)
+	if (completed == NOT_KNOWN || wait->context == chain->context.interrupt ||
+	    wait->context == STILL)
 		return completed;
 	resumed = at(chain->sleeps.on_ns, at_or_before(&chain->resumed, wait->waker, wait->end_ns));
 	if (wait->context == chain->context.thread && completed >= 0) {
@@ -197,25 +213,27 @@ static int64_t ending_of(const struct chain *chain, const struct wait *wait)
 	return at(times, told) >= at(times, completed) ? told : completed;
 }
 
-/* What ended is tied to who waited for it. */
-static bool tied(const struct chain *chain, struct found *found, const struct wait *front,
-		 int64_t count)
+/* What ended is tied to who waited for it. Returns 0, or why it is not. */
+static int64_t tied(const struct chain *chain, struct found *found, const struct wait *front,
+		    int64_t count)
 {
 	for (int64_t i = 0; i < count; i++) {
 		const struct wait *wait = &front[i];
 		int64_t ending = found->ending[i] = ending_of(chain, wait);
 		int64_t done_ns = later(at(chain->endings.since_ns, ending), wait->begin_ns);
 
+		if (ending == NOT_KNOWN)
+			return NOT_KNOWN;
 		if (ending < 0)
 			continue;
 		found->ended[wait->sleep] = 1;
 		if (!span(found, wait->owner, chain->rank.interrupt, done_ns, wait->end_ns, -1))
-			return false;
+			return NO_ROOM;
 		for (int what = 0; what < ENDINGS; what++)
 			if (!tie(found, what, wait, chain->endings.row[what][ending], done_ns))
-				return false;
+				return NO_ROOM;
 	}
-	return true;
+	return 0;
 }
 
 /* Before it was asked for a request, its completion waited for who asked for it. Returns how many
@@ -372,16 +390,14 @@ static bool serves(const struct chain *chain, struct found *found, const struct 
 	for (int64_t i = 0; i < deeds; i++) {
 		const struct deed *deed = &found->deeds[i];
 		const struct wait *wait = &front[deed->wait];
+		int64_t since_ns;
 
 		if (!deed->helper)
 			continue;
-		if (found->service_count == found->most)
+		since_ns = later(deed->floor_ns, runnable_ns(&chain->sleeps, deed->sleep));
+		if (!put(found, found->services, &found->service_count,
+			 (const int64_t[]){ wait->owner, wait->waker, since_ns, wait->end_ns }, 4))
 			return false;
-		found->services[found->service_count++] =
-			(struct service){ wait->owner, wait->waker,
-					  later(deed->floor_ns,
-						runnable_ns(&chain->sleeps, deed->sleep)),
-					  wait->end_ns };
 	}
 	return true;
 }
@@ -467,17 +483,20 @@ static bool is_whole(const struct chain *chain, const struct wait *front, int64_
 static int64_t follow(const struct chain *chain, struct found *found, struct wait *front,
 		      int64_t count)
 {
-	int64_t asked, deeds, next;
+	int64_t why_not, asked, deeds, next;
 
 	count = without_pauses(chain, found, front, count);
-	if (count < 0 || !tied(chain, found, front, count))
+	if (count < 0)
 		return NO_ROOM;
+	why_not = tied(chain, found, front, count);
+	if (why_not)
+		return why_not;
 	asked = asked_by(chain, found, front, count);
 	if (asked < 0)
 		return NO_ROOM;
 	count = without_endings(chain, found, front, count);
 	if (count && !chain->call_begin_ns)
-		return NO_DEEDS;
+		return NOT_KNOWN;
 	deeds = deeds_of(chain, found, front, count);
 	if (deeds < 0 || !told_of(chain, found, front, deeds) ||
 	    !serves(chain, found, front, deeds))
@@ -492,19 +511,29 @@ static int64_t follow(const struct chain *chain, struct found *found, struct wai
 	return next + asked;
 }
 
-/* ``front``: at first ``count`` waits; there is room for as many as of everything found. Returns
- * 1 if what is not known yet is needed. */
-PUBLIC int64_t follow_wakers(const struct chain *chain, struct wait *front, int64_t count,
+/* Columns of a struct wait. */
+struct waits {
+	const int64_t *column[WAIT_WIDTH];
+};
+
+/* Returns 1 if what is not known yet is needed. */
+PUBLIC int64_t follow_wakers(const struct chain *chain, const struct waits *waits, int64_t count,
 			     struct found *found)
 {
 	if (count > found->most)
 		return TOO_MANY;
-	if (!is_whole(chain, front, count))
+	for (int64_t i = 0; i < count; i++) {
+		const int64_t *const *of = waits->column;
+
+		found->front[i] = (struct wait){ of[0][i], of[1][i], of[2][i], of[3][i],
+						 of[4][i], of[5][i], of[6][i], of[7][i] };
+	}
+	if (!is_whole(chain, found->front, count))
 		return WRONG;
 	for (int64_t level = 0; level < chain->limit.levels && count; level++) {
-		count = follow(chain, found, front, count);
+		count = follow(chain, found, found->front, count);
 		if (count < 0)
-			return count == NO_DEEDS ? 1 : TOO_MANY;
+			return count == NOT_KNOWN ? 1 : TOO_MANY;
 	}
 	return 0;
 }

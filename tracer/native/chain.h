@@ -17,35 +17,11 @@ struct wait {
 	int64_t other_work;
 };
 
-struct span {
-	int64_t owner;
-	int64_t rank;
-	int64_t begin_ns;
-	int64_t end_ns;
-	int64_t of;
-};
-
-/* ``what``: an enum ending. */
-struct tie {
-	int64_t what;
-	int64_t owner;
-	int64_t row;
-	int64_t begin_ns;
-	int64_t end_ns;
-};
-
 enum ending {
 	BIO,
 	CALL,
 	COMMIT,
 	ENDINGS
-};
-
-struct service {
-	int64_t owner;
-	int64_t tid;
-	int64_t begin_ns;
-	int64_t end_ns;
 };
 
 /* What a waker did, in its row of the front. */
@@ -160,10 +136,10 @@ struct chain {
 	struct lookup on_thread;
 	struct lookup of_thread;
 	struct lookup told;
-	struct lookup own;
 	struct lookup resumed;
 	struct table kinds; /* ``value``: the kind. */
-	/* What is needed of threads beside what they ended. */
+	/* What ends a sleep mostly is known without this. */
+	struct lookup own; /* Without keys: it is not known yet. */
 	struct lookup awake;
 	struct table forgotten;       /* ``value``: when. */
 	struct table commits;         /* ``value``: its end. */

@@ -37,7 +37,8 @@ RANKS: Final = tuple(
     RANK[name] for name in ("pause", "wakeup.interrupt", "throttle.io", "lock", "wakeup.runqueue",
                             "throttle.cpu", "wakeup.worker", "block.Q2G")
 )  # fmt: skip
-NO_DEEDS: Final = 4 * 7 + 4
+NO_LOOKUP: Final = (0,) * 7
+NO_DEEDS: Final = 4 * NO_LOOKUP + 4 * (0,)
 """Words of what is not known then: four lookups, three columns of theirs and one of the calls."""
 
 Word = NDArray[Any] | int
@@ -72,11 +73,15 @@ class Chain:
     commit_end_ns: Ints
 
     def follow(
-        self, waits: Sequence[Ints], ended: NDArray[np.bool_], deeds: Deeds | None
+        self,
+        waits: Sequence[Ints],
+        ended: NDArray[np.bool_],
+        own: native.Lookup | None,
+        deeds: Deeds | None,
     ) -> native.Followed | None:
-        """``waits``: columns of ``Waits``; ``ended``: of each sleep. None: for that, threads' deeds
-        have to be known."""
-        parts = [*self._constants(), *self._columns(), *self._tables(deeds)]
+        """``waits``: columns of ``Waits``; ``ended``: of each sleep; ``own``: endings by owner and
+        thread. None: for that, what is None has to be known."""
+        parts = [*self._constants(), *self._columns(), *self._tables(own, deeds)]
         parts = [_long(part) if isinstance(part, np.ndarray) else part for part in parts]
         caused = np.zeros(len(ended), np.int64)
         found = native.follow_wakers(native.words(*parts), waits, caused)
@@ -102,12 +107,12 @@ class Chain:
             len(self.device_of_piece), self.device_of_piece, *self.may_be.shape, self.may_be,
         )  # fmt: skip
 
-    def _tables(self, deeds: Deeds | None) -> Sequence[Word]:
+    def _tables(self, own: native.Lookup | None, deeds: Deeds | None) -> Sequence[Word]:
         kinds = self.kinds
         words = [word for lookup in (*self.endings_by, self.resumed) for word in lookup.words]
-        words += [*kinds.told.lookup.words, kinds.kinds]
+        words += [*kinds.told.lookup.words, kinds.kinds, *(own.words if own else NO_LOOKUP)]
         if deeds is None:
-            return [*words, *[0] * NO_DEEDS]
+            return [*words, *NO_DEEDS]
         tables = (
             (kinds.forgotten, kinds.forgotten_at),
             (self.commits_by, self.commit_end_ns),

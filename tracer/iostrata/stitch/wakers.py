@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -45,8 +45,9 @@ CPUS: Final = 1 << 16
 THREADS: Final = 1 << 32
 # The context of a thread that did not wake anybody then, but was at what it let go of later.
 STILL: Final = -1
-NOTHING: Final = np.zeros(0, np.int64), AsOf(np.zeros(0, np.int64), np.zeros(0, np.int64))
+Rows = tuple[Ints, AsOf]
 """Rows to look up, and what they are of."""
+NOTHING: Final = np.zeros(0, np.int64), AsOf(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def _places(facts: Facts, key: int) -> Ints:
@@ -88,6 +89,8 @@ class Waits:
         return len(self.owner)
 
     def where(self, keep: NDArray[np.bool_]) -> Waits:
+        if keep.all():
+            return self
         rows = np.flatnonzero(keep)
         return Waits(**{name: column[rows] for name, column in vars(self).items()})
 
@@ -159,7 +162,7 @@ class Wakers:
         ``others``: who waited for the end of somebody else's. ``owners``: of each bio, as many as
         it can have.
         """
-        sleeps, own = self._sleeps, self._own(carried, owners)
+        sleeps = self._sleeps
         itself = np.flatnonzero(owner >= 0)
         slept = Slept(owner[itself], itself, sleeps.off_ns[itself])
         slept = Slept(**joined([slept, others]))
@@ -175,13 +178,14 @@ class Wakers:
         front = self._awaiting(front, rows, spans)
         front = front.where(~self._collects(front))
         find = self._followed if native.LIBRARY is None else self._followed_in_c
+        own = cache(lambda: self._own(carried, owners))
         (bios, calls, commits), worked = find(front, own, spans, ended)
         if len(worked):
             spans.extend(short_of_cpu(worked, sleeps, self._numbers.sleep, WORKER))
         return Explained(spans.collect(), bios, calls, commits, ended)
 
     def _followed(
-        self, front: Waits, own: tuple[AsOf, Ints], spans: SpanList, ended: NDArray[np.bool_]
+        self, front: Waits, own: Callable[[], Rows], spans: SpanList, ended: NDArray[np.bool_]
     ) -> tuple[list[Tied], Service]:
         """What waits were for: bios, calls and commits; and whom kernel workers worked for.
 
@@ -213,38 +217,43 @@ class Wakers:
         return [Tied(**joined(parts)) for parts in tied.values()], Service(**joined(workers))
 
     def _followed_in_c(
-        self, front: Waits, own: tuple[AsOf, Ints], spans: SpanList, ended: NDArray[np.bool_]
+        self, front: Waits, own: Callable[[], Rows], spans: SpanList, ended: NDArray[np.bool_]
     ) -> tuple[list[Tied], Service]:
         """As ``_followed``."""
-        by_owner, of_owner = own
         context = self._sleeps.context
+        interrupt, itself = context == WAKE_INTERRUPT, context == WAKE_THREAD
+        # Of who slept until a timer of its own, or did not sleep, nobody asks.
+        other = self._sleeps.asleep & ~(interrupt | itself | (context == WAKE_TIMER))
         tables = (
-            self._on_cpu if (context == WAKE_INTERRUPT).any() else NOTHING, self._on_thread,
-            self._of_thread if (context == WAKE_THREAD).any() else NOTHING,
-            (self._told, self._by_thread), (of_owner, by_owner),
-        )  # fmt: skip
+            self._on_cpu if interrupt.any() else NOTHING,
+            self._on_thread if other.any() else NOTHING,
+            self._of_thread if itself.any() else NOTHING,
+            (self._told, self._by_thread),
+        )
         chain = Chain(
             self._sleeps, self._asking, self._chosen, self._endings, self._bios, self._asker,
             self._disk_of_bio, self._device_of_piece, self._may_be, self._numbers, self._kinds,
-            [last.lookup.leading_to(rows) for rows, last in tables], self._resumed.lookup,
+            [_leading(table) for table in tables], self._resumed.lookup,
             AsOf(self._commits.waker, self._commits.begin_ns), self._commits.end_ns,
         )  # fmt: skip
         waits = tuple(vars(front).values())
-        found = chain.follow(waits, ended, None)
+        told = _leading(own()) if (front.context == WAKE_UNKNOWN).any() else None
+        found = chain.follow(waits, ended, told, None)
         if found is None:
             # Mostly what ended a sleep is known at once, and no thread needs to be followed.
-            awake = self._awake.lookup.leading_to(self._woken)
-            found = chain.follow(waits, ended, Deeds(awake, *self._calls))
+            deeds = Deeds(_leading((self._woken, self._awake)), *self._calls)
+            found = chain.follow(waits, ended, told or _leading(own()), deeds)
             assert found is not None
-        span_owner, rank, begin_ns, end_ns, of = _columns(found.spans)
+        span_owner, rank, begin_ns, end_ns, of = found.spans
         spans.extend(Spans(span_owner, rank.astype(np.int16), begin_ns, end_ns, of))
-        ties = (found.ties[found.ties[:, 0] == what, 1:] for what in range(3))
-        return [Tied(*_columns(rows)) for rows in ties], Service(*_columns(found.services))
+        return [Tied(*columns) for columns in found.ties], Service(*found.services)
 
     def _collects(self, front: Waits) -> NDArray[np.bool_]:
         """Who submitted requests and slept until a time limit: no request waits for that."""
-        pieces, piece = self._window.pieces, front.owner
-        piece = np.where((piece < len(pieces)) & (not self._window.serves), piece, -1)
+        pieces = self._window.pieces
+        if self._window.serves or not pieces.request_key.any():
+            return np.zeros(len(front), np.bool_)
+        piece = np.where(front.owner < len(pieces), front.owner, -1)
         own: NDArray[np.bool_] = at(pieces.tid, piece) == self._sleeps.tid[front.sleep]
         own &= (piece >= 0) & (front.context == WAKE_TIMER)
         own &= at(pieces.request_key, piece) != 0
@@ -278,7 +287,7 @@ class Wakers:
         )  # fmt: skip
         return before.where((bio >= 0) & ~held & (queue > front.begin_ns))
 
-    def _own(self, carried: Carried, owners: Iterable[Ints]) -> tuple[AsOf, Ints]:
+    def _own(self, carried: Carried, owners: Iterable[Ints]) -> Rows:
         """Completions by owner and thread, and the ending of each: all whose data it carried."""
         endings = self._endings
         of_request = np.full(int(carried.request.max(initial=-1)) + 1, -1)
@@ -294,7 +303,7 @@ class Wakers:
             known = np.flatnonzero(owner >= 0)
             parts.append((owner[known], rows[known]))
         owner, rows = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return AsOf(owner * THREADS + endings.tid[rows], endings.time_ns[rows]), rows
+        return rows, AsOf(owner * THREADS + endings.tid[rows], endings.time_ns[rows])
 
     def _is_possible(self, owner: Ints, ending: Ints) -> NDArray[np.bool_]:
         """Whether a piece may have waited for what ended: on its device, below that, or what it
@@ -308,7 +317,7 @@ class Wakers:
         ]
         return possible
 
-    def _ending_of(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
+    def _ending_of(self, front: Waits, own: Callable[[], Rows]) -> Ints:
         """What the waker had just ended when it woke the sleeper, -1: nothing."""
         found, times = self._completed_by(front, own), self._endings.time_ns
         # An interrupt only completes; who was at what it let go of later had ended nothing yet.
@@ -328,14 +337,14 @@ class Wakers:
         found[some] = np.where(at(times, told) >= at(times, completed), told, completed)
         return found
 
-    def _completed_by(self, front: Waits, own: tuple[AsOf, Ints]) -> Ints:
+    def _completed_by(self, front: Waits, own: Callable[[], Rows]) -> Ints:
         """Which completion the waker had just made, if it was its, -1: none."""
         times, place = self._endings.time_ns, self._last_completed(front)
         possible = self._is_possible(front.owner, place)
         # Where the CPU is not known, the idle thread may be any: the owner's own come first.
         unknown = front.context == WAKE_UNKNOWN
         some = np.flatnonzero(unknown | ~possible)
-        by_owner, rows = own
+        rows, by_owner = own()
         key = front.owner[some] * THREADS + front.waker[some]
         mine = np.full(len(front), -1)
         mine[some] = at(rows, by_owner.at_or_before(key, front.end_ns[some]))
@@ -351,7 +360,7 @@ class Wakers:
         """What its waker's CPU completed last where an interrupt let go, else the waker (row)."""
         found = np.full(len(front), -1)
         interrupt, itself = front.context == WAKE_INTERRUPT, front.context == WAKE_THREAD
-        tables: tuple[tuple[NDArray[np.bool_], Ints, Callable[[], tuple[Ints, AsOf]]], ...] = (
+        tables: tuple[tuple[NDArray[np.bool_], Ints, Callable[[], Rows]], ...] = (
             (interrupt, front.waker * CPUS + front.cpu, lambda: self._on_cpu),
             (itself, front.waker, lambda: self._of_thread),
             (~interrupt & ~itself, front.waker, lambda: self._on_thread),
@@ -363,16 +372,16 @@ class Wakers:
         return found
 
     @cached_property
-    def _on_cpu(self) -> tuple[Ints, AsOf]:
+    def _on_cpu(self) -> Rows:
         tid, cpu = self._endings.tid[self._completed], self._endings.cpu[self._completed]
         return self._completed, AsOf(tid * CPUS + cpu, self._endings.time_ns[self._completed])
 
     @cached_property
-    def _on_thread(self) -> tuple[Ints, AsOf]:
+    def _on_thread(self) -> Rows:
         return self._completed, self._by_tid(self._completed)
 
     @cached_property
-    def _of_thread(self) -> tuple[Ints, AsOf]:
+    def _of_thread(self) -> Rows:
         rows = self._completed[self._endings.itself[self._completed] > 0]
         return rows, self._by_tid(rows)
 
@@ -447,6 +456,8 @@ class Wakers:
     def _awaiting(self, front: Waits, sleep: Ints, spans: SpanList) -> Waits:
         """Without those who slept to get a request: whatever ended then, only made room for it."""
         bio = at(self._asking, sleep)
+        if not (bio >= 0).any():
+            return front
         spans.add(
             np.where(bio >= 0, front.owner, -1), "block.Q2G", front.begin_ns, front.end_ns,
             at(self._bios.request, bio),
@@ -467,14 +478,16 @@ class Wakers:
 def asking(bios: Bios, sleeps: Sleeps) -> Ints:
     """Of each sleep, the bio that its thread slept to get a request for, -1: none."""
     got = np.flatnonzero(bios.got_ns >= 0)
+    if not len(got):
+        return np.full(len(sleeps), -1)
     last = AsOf(bios.tid[got], bios.queue_ns[got]).at_or_before(sleeps.tid, sleeps.off_ns)
     bio = at(got, last)
     return np.where(sleeps.asleep & (sleeps.on_ns <= at(bios.got_ns, bio)), bio, -1)
 
 
-def _columns(rows: Ints) -> Ints:
-    """Shape (rows, columns) as (columns, rows)."""
-    return np.ascontiguousarray(rows.T)
+def _leading(table: Rows) -> native.Lookup:
+    rows, last = table
+    return last.lookup.leading_to(rows)
 
 
 def _tie(front: Waits, row: Ints, end_ns: Ints) -> Tied:
