@@ -56,6 +56,8 @@ class Window:
     _made: dict[Callable[[Window], Any], Any] = field(
         default_factory=dict, repr=False, compare=False
     )
+    # Of a point, which of its events are the window's.
+    _ranges: dict[str, list[int]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def serves(self) -> bool:
@@ -71,15 +73,17 @@ class Window:
         if not len(events):
             # Most points are of kinds of work that a recording does not have.
             return dict.fromkeys(("time_ns", *fields), NOTHING)
-        first, last = np.searchsorted(
-            events.time_ns, np.array([self.begin_ns, self.end_ns + 1], np.uint64)
-        ).tolist()
+        if point not in self._ranges:
+            edges = np.array([self.begin_ns, self.end_ns + 1], np.uint64)
+            self._ranges[point] = events.time_ns.searchsorted(edges).tolist()
+        first, last = self._ranges[point]
         missing = [field for field in fields if (point, field) not in self._read]
-        found = events.integers(*missing, begin=first, end=last)
+        found = events.integers(*missing, begin=first, end=last) if missing else {}
         for name in missing:
             found[name].flags.writeable = False
             self._read[point, name] = found[name]
-        return {"time_ns": found["time_ns"]} | {name: self._read[point, name] for name in fields}
+        time_ns = events.time_ns[first:last].view(np.int64)
+        return {"time_ns": time_ns} | {name: self._read[point, name] for name in fields}
 
     def once(self, make: Callable[[Window], T]) -> T:
         """What is made of the window, whoever asks."""

@@ -40,7 +40,7 @@ class Part:
 
     def range(self, begin: int, end: int) -> tuple[int, int]:
         """Where this part holds a range of the point's events."""
-        first, last = np.searchsorted(self.places, np.array((begin, end), np.uint32)).tolist()
+        first, last = self.places.searchsorted(np.array((begin, end), np.uint32)).tolist()
         return first, last
 
 
@@ -256,6 +256,8 @@ def spans(part: Part, first: int, last: int) -> Iterator[tuple[Slots, Slots]]:
     slots = part.slots
     while first < last:
         limit = np.uint32(min(int(slots[first]) + SPAN_SLOTS, UINT32_MAX))
-        cut = first + int(np.searchsorted(slots[first:last], limit))
+        cut = last
+        if slots[last - 1] >= limit:
+            cut = first + int(slots[first:last].searchsorted(limit))
         yield slots[first:cut], part.places[first:cut]
         first = cut
