@@ -22,7 +22,7 @@ NEVER: Final = np.iinfo(np.int64).max
 PLACES: Final = 1 << 62
 """How many pairs of a key and a time can be told apart by one number."""
 
-FEW: Final = 4
+FEW: Final = 8
 
 WALKS: Final = 1
 """Of a table, for fewer look-ups than it has rows: from then on its keys are worth a table."""
@@ -130,8 +130,10 @@ def one_of(values: NDArray[np.integer], wanted: ArrayLike) -> NDArray[np.bool_]:
         return np.zeros(len(values), np.bool_)
     if len(some) > FEW and len(some := distinct(some)) > FEW:
         return np.isin(values, some)
-    found: NDArray[np.bool_] = values == some[0]
-    for other in some[1:]:
+    # Numbers of Python's own: what is narrow is compared as it is.
+    first, *others = some.tolist()
+    found: NDArray[np.bool_] = values == first
+    for other in others:
         found |= values == other
     return found
 

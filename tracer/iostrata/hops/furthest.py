@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, one_of
 from iostrata.stitch import FURTHER, SERVED
 
 # Of these a machine below may know more.
@@ -29,7 +29,7 @@ class Furthest:
 
     def __init__(self, served: Ints, place: int) -> None:
         self._own = served + place * len(SERVED)
-        self._open = np.isin(served, ELSEWHERE)
+        self._open = one_of(served, ELSEWHERE)
         self._below = np.full(len(served), -1)
         self._lost = np.zeros(len(served), np.bool_)
 

@@ -57,10 +57,10 @@ Times = tuple[Ints, Ints, Ints]
 DEEPEST: Final = 64
 """No write's way leads through so many machines: what would is matched wrong."""
 ASKING = np.array([rank.asks for rank in STACK])
-UNTOLD = np.array([rank.untold for rank in STACK])
+UNTOLD = np.flatnonzero([rank.untold for rank in STACK])
 STAGES = np.array(sorted({RANK[stage.rank] for layer in LAYERS for stage in layer.stages}))
 CALLED: Final = RANK["initiator.call"]
-CALLS = np.array([rank.asks and rank.depth == Depth.AWAY for rank in STACK])
+CALLS = np.flatnonzero([rank.asks and rank.depth == Depth.AWAY for rank in STACK])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +118,15 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     lifting = _Lifting(graph, way, found, node.place)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
-    calls = CALLS[own.rank]
-    compared = bool(links) or bool(calls.any())
-    until_ns = found.spans.end_ns
-    if compared:
-        # What is changed below is not what the machine's own spans have.
-        until_ns = until_ns.copy()
-        own = replace(own, end_ns=until_ns)
-    asking = np.flatnonzero(ASKING[own.rank] & (found.spans.of >= 0)) if compared else NONE
+    calls = one_of(own.rank, CALLS)
+    lifting.missing(own.owner[np.flatnonzero(one_of(own.rank, UNTOLD))])
+    if not links and not calls.any():
+        lifting.extend(own, node.place, deeper=0)
+        return lifting.lifted()
+    # What is changed below is not what the machine's own spans have.
+    until_ns = found.spans.end_ns.copy()
+    own = replace(own, end_ns=until_ns)
+    asking = np.flatnonzero(ASKING[own.rank] & (found.spans.of >= 0))
     asked = own.rows(asking)
     asks = [at(link.ask_of(found.asked), found.spans.of[asking]) for link in links]
     asking, asked, asks = _in_parts(links, asking, asked, asks)
@@ -141,7 +142,6 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     nowhere = _led_nowhere(asks, crossing)
     lifting.missing(asked.owner[nowhere])
     unknown = _merged(asked.owner[nowhere], asked.begin_ns[nowhere], until[nowhere])
-    lifting.missing(own.owner[UNTOLD[own.rank]])
     if node.reads and not all(link.hop.follows_reads for link in links):
         lifting.missing(own.owner[_read_unseen(links, found)])
     alone = _by_one_alone(crossing, asked.owner, len(rows))
@@ -307,7 +307,9 @@ class _Lifting:
         """``deeper``: by how much they are deeper than what this machine did itself; ``above``:
         as ``Graph.level`` has it."""
         level = self._graph.level(len(self._way) + deeper, place, above)
-        self._spans.extend(replace(spans, rank=spans.rank.astype(np.int32) + level))
+        rank = spans.rank.astype(np.int32)
+        rank += level
+        self._spans.extend(replace(spans, rank=rank))
 
     def beside(self, link: Link, window: Window, alone: NDArray[np.bool_], unknown: Times) -> None:
         """Adds what kept this machine's pieces from running.
