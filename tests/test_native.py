@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,11 +81,17 @@ def few_keys(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def the_same_rows(have: list[np.ndarray], ask: list[np.ndarray]) -> None:
     table = AsOf(*have)
-    found = [look(*ask) for look in (table.at_or_before, table.at_or_after, table.at_or_nearest)]
+    until = have[1][::-1] + 3
+
+    def looks_of(table: AsOf) -> Sequence[Callable[..., np.ndarray]]:
+        within = partial(table.within, until=until)
+        return table.at_or_before, table.at_or_after, table.at_or_nearest, within
+
+    found = [look(*ask) for look in looks_of(table)]
     following = table.following()
     with twin():
         other = AsOf(*have)
-        looks = (other.at_or_before, other.at_or_after, other.at_or_nearest)
+        looks = looks_of(other)
         for one, look in zip(found, looks, strict=True):
             assert one.tolist() == look(*ask).tolist()
         assert following.tolist() == other.following().tolist()
@@ -107,9 +114,11 @@ def test_few_of_many_rows_are_looked_up_by_key(seed: int, have: int) -> None:
     at = times[: have // 2] + np.random.default_rng(seed).integers(-1, 2, have // 2)
     asked = few_keys(seed + 1, have)[0][: len(at)]
     for key in (keys[: len(at)], asked):
-        found = [look(key, at) for look in (table.at_or_before, table.at_or_after)]
+        found = [table.at_or_before(key, at), table.at_or_after(key, at)]
+        found.append(table.within(key, at, times[::-1]))
         with twin():
-            expected = [look(key, at) for look in (other.at_or_before, other.at_or_after)]
+            expected = [other.at_or_before(key, at), other.at_or_after(key, at)]
+            expected.append(other.within(key, at, times[::-1]))
         assert [rows.tolist() for rows in found] == [rows.tolist() for rows in expected]
     # As soon as it is done again.
     assert ("lookup" in vars(table)) == (len(at) > 0)
@@ -270,9 +279,9 @@ def test_what_leads_nowhere_is_refused() -> None:
     told = native.Told.of({}, 0)
     for rows in (away, -away, one + 1, one - 1):
         with pytest.raises(IndexError):
-            native.as_of(one, one, rows, one, one, after=False)
+            native.as_of_before(one, one, rows, one, one, None)
         with pytest.raises(IndexError):
-            native.as_of(one, one, rows, one, one, after=True)
+            native.as_of_after(one, one, rows, one, one)
         with pytest.raises(IndexError):
             native.next_of(one, rows)
         with pytest.raises(IndexError):
@@ -322,7 +331,7 @@ def test_what_leads_nowhere_is_refused() -> None:
     for first, count in ((1, 1), (0, 2), (-1, 1), (0, -1), (1 << 62, 1), (0, (1 << 63) - 1)):
         assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told) is None
     assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told) is not None
-    assert native.as_of(none, none, None, one, one, after=True).tolist() == [-1]
+    assert native.as_of_after(none, none, None, one, one).tolist() == [-1]
     library = native.LIBRARY
     for count in (0, -64, 63, 65):
         assert library

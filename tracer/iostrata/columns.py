@@ -211,16 +211,23 @@ class AsOf:
         """Made when first asked for: much of what can be looked up, nobody looks up."""
         return _ordered(self._keys, self._given)
 
-    def _find(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
+    def _find(
+        self, keys: Ints, times: Ints, until: Ints | None = None, *, after: bool = False
+    ) -> Ints:
+        """``until``: of each row that is found before a time, the last one that it is for."""
         if not len(self._keys) or not len(keys):
             return np.full(len(keys), -1)
-        few = len(keys) < len(self._keys)
         if native.LIBRARY is None:
-            return self._search(keys, times, after=after)
+            found = self._search(keys, times, after=after)
+            return found if until is None else np.where(times <= at(until, found), found, -1)
+        few = len(keys) < len(self._keys)
         if few and self._walks == WALKS:
-            return self.lookup.find(keys, times, after=after)
+            return self.lookup.find(keys, times, until, after=after)
         self._walks += few
-        return native.as_of(self._keys, self._given, self._by_time, keys, times, after=after)
+        rows = self._keys, self._given, self._by_time
+        if after:
+            return native.as_of_after(*rows, keys, times)
+        return native.as_of_before(*rows, keys, times, until)
 
     def _search(self, keys: Ints, times: Ints, *, after: bool) -> Ints:
         ordered = self._ordered
@@ -249,7 +256,11 @@ class AsOf:
 
     def at_or_before(self, keys: Ints, times: Ints) -> Ints:
         """Index of the key's last row with time <= the given one."""
-        return self._find(keys, times, after=False)
+        return self._find(keys, times)
+
+    def within(self, keys: Ints, times: Ints, until: Ints) -> Ints:
+        """As ``at_or_before``, of rows that are for no later time than ``until``; -1: of none."""
+        return self._find(keys, times, until)
 
     def at_or_after(self, keys: Ints, times: Ints) -> Ints:
         """Index of the key's first row with time >= the given one."""
@@ -322,10 +333,7 @@ class Containing:
 
     def find(self, keys: Ints, times: Ints) -> Ints:
         """Index of the interval with begin <= time <= end, -1 where there is none."""
-        found = self.begins.at_or_before(keys, times)
-        if not len(self.ends):
-            return found
-        return np.where((found >= 0) & (times <= self.ends[found]), found, -1)
+        return self.begins.within(keys, times, self.ends)
 
 
 class Union:

@@ -37,7 +37,7 @@ FEW_WAITS: Final = 1024
 _FUNCTIONS: Final = {
     "add_up": "aaaanananann",
     "as_of_after": "aaanaaanaanua",
-    "as_of_before": "aaanaaanaanua",
+    "as_of_before": "aaanaaanaanuaa",
     "as_of_next": "aanaanua",
     "attribute": "aaaannnaaaaaa",
     "fold": "anua",
@@ -45,7 +45,7 @@ _FUNCTIONS: Final = {
     "follow_wakers": "aana",
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
-    "lookup_find": "aaanna",
+    "lookup_find": "aaannaa",
     "lookup_make": "aaanaa",
     "merge": "aanaaa",
     "order_by": "anaaa",
@@ -74,24 +74,38 @@ def load(paths: Sequence[Path] = (PACKAGED, BUILT)) -> CDLL | None:
 LIBRARY = load()
 
 
-def as_of(
-    keys: Ints, times: Ints, order: Ints | None, asked: Ints, at: Ints, *, after: bool
+def as_of_before(
+    keys: Ints, times: Ints, order: Ints | None, asked: Ints, at: Ints, until: Ints | None
 ) -> Ints:
-    """Of each key and time that is asked for, the row that is the last at or before, or the first
-    at or after; -1: there is none.
+    """Of each key and time that is asked for, the row that is the last at or before; -1: there is
+    none.
 
     ``order``: of the rows by time, stable; None: they are in it. ``asked``, ``at``: as many as
-    there are wanted.
+    there are wanted. ``until``: of each row the last time that it is for, None: for all.
     """
-    found, own = np.empty(len(asked), np.int64), None
-    if not bool((at[1:] >= at[:-1]).all()):
-        own = order_of([at])
-    name = "as_of_after" if after else "as_of_before"
+    found = np.empty(len(asked), np.int64)
     _call(
-        name, _ints(keys), _ints(times), order, len(keys), _ints(asked), _ints(at), own,
-        len(asked), *_slots(len(keys)), _SEED, found,
+        "as_of_before", *_asking(keys, times, order, asked, at),
+        None if until is None else _ints(until), found,
     )  # fmt: skip
     return found
+
+
+def as_of_after(keys: Ints, times: Ints, order: Ints | None, asked: Ints, at: Ints) -> Ints:
+    """As above, the first row at or after."""
+    found = np.empty(len(asked), np.int64)
+    _call("as_of_after", *_asking(keys, times, order, asked, at), found)
+    return found
+
+
+def _asking(
+    keys: Ints, times: Ints, order: Ints | None, asked: Ints, at: Ints
+) -> Sequence[NDArray[Any] | int | None]:
+    own = None if bool((at[1:] >= at[:-1]).all()) else order_of([at])
+    return (
+        _ints(keys), _ints(times), order, len(keys), _ints(asked), _ints(at), own, len(asked),
+        *_slots(len(keys)), _SEED,
+    )  # fmt: skip
 
 
 def next_of(keys: Ints, order: Ints | None) -> Ints:
@@ -133,12 +147,12 @@ class Lookup(NamedTuple):
         """To what the rows are of, instead of to them."""
         return self._replace(row=rows[self.row])
 
-    def find(self, asked: Ints, at: Ints, *, after: bool) -> Ints:
-        """As ``as_of``."""
+    def find(self, asked: Ints, at: Ints, until: Ints | None, *, after: bool) -> Ints:
+        """As ``as_of_before``, or ``as_of_after``."""
         found = np.empty(len(asked), np.int64)
         _call(
             "lookup_find", words(*self.words), _ints(asked), _ints(at), len(asked), int(after),
-            found,
+            None if until is None else _ints(until), found,
         )  # fmt: skip
         return found
 

@@ -21,31 +21,33 @@ static inline int64_t row_at(const int64_t *order, int64_t place)
 	return order ? order[place] : place;
 }
 
-/* ``slot_key``, ``slot_row``: 1 << bits of them, more than there are rows. */
+/* ``slot_key``, ``slot_row``: 1 << bits of them, more than there are rows. ``until``: of each row,
+ * the last time that it is for; null: it is for all that are later. */
 PUBLIC int64_t as_of_before(const int64_t *keys, const int64_t *times, const int64_t *order,
 			    int64_t count, const int64_t *asked, const int64_t *at,
 			    const int64_t *asked_order, int64_t asked_count, int64_t *slot_key,
-			    int32_t *slot_row, int64_t bits, uint64_t seed, int64_t *found)
+			    int32_t *slot_row, int64_t bits, uint64_t seed, const int64_t *until,
+			    int64_t *found)
 {
 	const struct keys latest = { slot_key, slot_row, bits, seed };
 	int64_t place = 0;
 
 	empty(&latest);
 	for (int64_t i = 0; i < asked_count; i++) {
-		int64_t query = row_at(asked_order, i);
+		int64_t query = row_at(asked_order, i), row;
 
 		if ((uint64_t)query >= (uint64_t)asked_count)
 			return WRONG;
 		for (; place < count; place++) {
-			int64_t row = row_at(order, place);
-
+			row = row_at(order, place);
 			if ((uint64_t)row >= (uint64_t)count)
 				return WRONG;
 			if (times[row] > at[query])
 				break;
 			keep(&latest, keys[row], row);
 		}
-		found[query] = slot_row[place_of(&latest, asked[query])];
+		row = slot_row[place_of(&latest, asked[query])];
+		found[query] = row >= 0 && until && at[query] > until[row] ? -1 : row;
 	}
 	return 0;
 }

@@ -43,12 +43,16 @@ PUBLIC int64_t lookup_make(const int64_t *keys, const int64_t *times, const int6
 	return 0;
 }
 
-/* ``found``: the rows, -1: there is none. */
+/* ``found``: the rows, -1: there is none. ``until``: of each row that may be found before a time,
+ * the last time that it is for; null: it is for all that are later. */
 PUBLIC int64_t lookup_find(const struct lookup *lookup, const int64_t *asked, const int64_t *at,
-			   int64_t count, int64_t after, int64_t *found)
+			   int64_t count, int64_t after, const int64_t *until, int64_t *found)
 {
-	for (int64_t i = 0; i < count; i++)
-		found[i] = after ? at_or_after(lookup, asked[i], at[i])
-				 : at_or_before(lookup, asked[i], at[i]);
+	for (int64_t i = 0; i < count; i++) {
+		int64_t row = after ? at_or_after(lookup, asked[i], at[i])
+				    : at_or_before(lookup, asked[i], at[i]);
+
+		found[i] = row >= 0 && until && at[i] > until[row] ? -1 : row;
+	}
 	return 0;
 }

@@ -82,9 +82,11 @@ class Owners:
     def __init__(self, window: Window) -> None:
         pieces = window.pieces
         calls = np.flatnonzero(pieces.request_key == 0)
-        self._stages = [
-            (Containing(pieces.tid[calls], pieces.begin_ns[calls], pieces.end_ns[calls]), calls)
-        ]
+        # Mostly all of them are.
+        some = calls if len(calls) < len(pieces) else slice(None)
+        self._calls = Containing(pieces.tid[some], pieces.begin_ns[some], pieces.end_ns[some])
+        self._call_rows = None if isinstance(some, slice) else calls
+        self._stages: list[tuple[Containing, Ints]] = []
         self.carried_out = np.zeros(0, np.int64)
         if any(len(window.trace.points[point]) for point in WORK):
             containing, self.carried_out = _carried_out(window)
@@ -104,7 +106,9 @@ class Owners:
 
     def find(self, tid: Ints, time_ns: Ints) -> Ints:
         """The piece of each thread at each time."""
-        piece = np.full(len(tid), -1)
+        piece = self._calls.find(tid, time_ns)
+        if self._call_rows is not None:
+            piece = at(self._call_rows, piece)
         for containing, rows in self._stages:
             piece = np.where(piece >= 0, piece, at(rows, containing.find(tid, time_ns)))
         return piece
@@ -119,6 +123,8 @@ class Owners:
             extra = ("enter_ns", "enter_transaction", "exit_transaction") if whole else ()
             events = window.columns(point, "tid", "dev", "inode", "request_key", *extra)
             time, key = events["time_ns"], events["request_key"]
+            if parts and not len(time):
+                continue
             begin = events.get("enter_ns", time)
             worker = at(keyed, by_request.at_or_before(key, begin))
             worker = np.where((key != 0) & (at(pieces.end_ns, worker) >= begin), worker, -1)
