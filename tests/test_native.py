@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.attribute import add_up, attribute, summarise, sweep
-from iostrata.columns import AsOf, order_of, overlapping
+from iostrata.columns import AsOf, coded, in_order, order_of, overlapping
 from iostrata.layers import RANK
 from iostrata.model import Op
 from iostrata.recording import open_recording
@@ -124,11 +124,22 @@ def test_few_of_many_rows_are_looked_up_by_key(seed: int, have: int) -> None:
     assert ("lookup" in vars(table)) == (len(at) > 0)
 
 
+@given(st.lists(st.integers(-40, 40), min_size=1), anything)
+def test_coded(values: list[int], least: int) -> None:
+    some = np.array(values) + max(min(least, 2**62), -(2**62))
+    found = [column.tolist() for column in coded(some)]
+    with twin():
+        assert found == [column.tolist() for column in coded(some)]
+
+
 def the_same_order(keys: list[np.ndarray]) -> None:
     expected = np.lexsort(keys[::-1]).tolist()
     assert order_of(*keys).tolist() == expected
+    values = [in_order(key).tolist() for key in keys]
+    assert values == [np.sort(key).tolist() for key in keys]
     with twin():
         assert order_of(*keys).tolist() == expected
+        assert values == [in_order(key).tolist() for key in keys]
 
 
 @given(st.lists(st.tuples(anything, near, anything), max_size=40))
@@ -317,6 +328,8 @@ def test_what_leads_nowhere_is_refused() -> None:
         ):
             with pytest.raises((IndexError, ValueError)):
                 native.follow(some_spans, edges, (seen, row))
+        with pytest.raises(IndexError):
+            native.coded(rows, 0, 1)
     with pytest.raises(IndexError):
         native.sweep(one, one - 2, one, one + 1, one, one + 1)
     for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):

@@ -101,7 +101,9 @@ def ascend(values: Ints) -> bool:
 
 def in_order(values: Ints) -> Ints:
     """The values themselves, if they ascend; else sorted."""
-    return values if ascend(values) else values[order_of(values)]
+    if ascend(values):
+        return values
+    return values[order_of(values)] if native.LIBRARY is None else native.in_order(values)
 
 
 def later(values: Ints) -> NDArray[np.bool_]:
@@ -155,7 +157,10 @@ def coded(values: Ints) -> tuple[Ints, Ints]:
     least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if least == most:
         return values[:1].copy(), np.zeros(len(values), np.int64)
-    if (span := most - least + 1) <= 4 * len(values):
+    span = most - least + 1
+    if span <= 4 * len(values):
+        if native.LIBRARY is not None:
+            return native.coded(values, least, span)
         present = np.bincount(values - least, minlength=span) > 0
         return np.flatnonzero(present) + least, (np.cumsum(present) - 1)[values - least]
     unique = distinct(values)
@@ -364,8 +369,8 @@ def meets(begins: Ints, ends: Ints, other_begins: Ints, other_ends: Ints) -> NDA
 
     None of them is empty.
     """
-    begun = np.searchsorted(np.sort(other_begins), ends, side="left")
-    over = np.searchsorted(np.sort(other_ends), begins, side="right")
+    begun = np.searchsorted(in_order(other_begins), ends, side="left")
+    over = np.searchsorted(in_order(other_ends), begins, side="right")
     met: NDArray[np.bool_] = begun > over
     return met
 

@@ -40,6 +40,7 @@ _FUNCTIONS: Final = {
     "as_of_before": "aaanaaanaanuaa",
     "as_of_next": "aanaanua",
     "attribute": "aaaannnaaaaaa",
+    "coded": "annnaaa",
     "fold": "anua",
     "follow": "aaaanaaaaaanannnaaaaa",
     "follow_wakers": "aana",
@@ -50,6 +51,7 @@ _FUNCTIONS: Final = {
     "merge": "aanaaa",
     "order_by": "anaaa",
     "overlap": "aaaanaaaannaaaan",
+    "sort_values": "anaa",
     "sweep": "aaaanaanaanaaaaaa",
 }
 _FROM_BUFFER: Final = c_char.from_buffer
@@ -113,6 +115,17 @@ def next_of(keys: Ints, order: Ints | None) -> Ints:
     found = np.empty(len(keys), np.int64)
     _call("as_of_next", _ints(keys), order, len(keys), *_slots(len(keys)), _SEED, found)
     return found
+
+
+def coded(values: Ints, least: int, span: int) -> tuple[Ints, Ints]:
+    """The different values, in order; and of each value its place among them.
+
+    They are from ``least`` on, below ``least + span``.
+    """
+    place, code = np.zeros(span, np.int32), np.empty(len(values), np.int64)
+    unique = np.empty(min(span, len(values)), np.int64)
+    different = _call("coded", _ints(values), len(values), least, span, place, unique, code)
+    return unique[:different].copy(), code
 
 
 class Lookup(NamedTuple):
@@ -270,6 +283,14 @@ def order_of(keys: Sequence[NDArray[np.integer[Any]]]) -> Ints:
 def order_by(key: Ints, order: Ints) -> None:
     """Brings rows (a permutation of them) in order of a key, those of one key as they are."""
     _call("order_by", key, len(key), order, *np.empty((2, len(key)), np.uint64))
+
+
+def in_order(values: Ints) -> Ints:
+    """The values, in order."""
+    found, room = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+    if _call("sort_values", _ints(values), len(values), found, room) == _TOO_MANY:
+        return np.sort(values)
+    return found.astype(values.dtype, copy=False)
 
 
 def overlap(

@@ -136,3 +136,23 @@ PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t *order, uint6
 	by_bits(key, count, (uint64_t)least, HALF, HALF, order, placed, others);
 	return 0;
 }
+
+/* The values themselves in order. ``others``: room for as many. */
+PUBLIC int64_t sort_values(const int64_t *values, int64_t count, uint64_t *sorted, uint64_t *others)
+{
+	uint64_t least = count ? (uint64_t)values[0] : 0, told = 0, *found = sorted;
+
+	if (count >= (int64_t)1 << HALF)
+		return TOO_MANY;
+	for (int64_t i = 0; i < count; i++)
+		least = values[i] < (int64_t)least ? (uint64_t)values[i] : least;
+	for (int64_t i = 0; i < count; i++) {
+		sorted[i] = (uint64_t)values[i] - least;
+		told |= sorted[i];
+	}
+	if (!insert(sorted, count))
+		found = by_digits(sorted, others, count, 0, told);
+	for (int64_t i = 0; i < count; i++)
+		sorted[i] = found[i] + least;
+	return 0;
+}

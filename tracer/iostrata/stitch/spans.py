@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import Ints, changes, coded, order_of, ranges
+from iostrata.columns import Ints, changes, coded, in_order, order_of, ranges
 from iostrata.layers import RANK
 
 Ranks = NDArray[np.signedinteger]
@@ -45,7 +45,7 @@ class Spans:
         columns = tuple(vars(self).values())
         order = order_of(*columns)
         first = np.logical_or.reduce([changes(column[order]) for column in columns])
-        return self.rows(np.sort(order[first]))
+        return self.rows(in_order(order[first]))
 
 
 NO_SPANS = Spans(

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from iostrata.columns import Ints, order_of
+from iostrata.columns import Ints, in_order, order_of
 from iostrata.stitch.calls import Pieces, Reads
 from iostrata.stitch.journal import Commits
 from iostrata.trace import Trace
@@ -126,7 +126,7 @@ def windows(pieces: Pieces) -> Iterator[Ints]:
 def _rooms(pieces: Pieces, order: Ints) -> Ints:
     """What room each takes; a piece by itself ``CROWD``."""
     requests = pieces.request_key[order] != 0
-    ended = np.sort(pieces.end_ns[order[requests]])
+    ended = in_order(pieces.end_ns[order[requests]])
     begun = np.cumsum(requests) - 1
     beside = begun - np.searchsorted(ended, pieces.begin_ns[order], side="right")
     rooms: Ints = CROWD + np.where(requests, np.minimum(beside, MOST_BESIDE), 0)
