@@ -265,10 +265,10 @@ def index_packets(
 
 def merge(times: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     """Of times that ascend in each part, each one's place among all, and all in order."""
-    together = np.concatenate(times)
-    edges = np.cumsum([0, *(len(part) for part in times)])
-    places, merged = np.empty(len(together), np.uint32), np.empty(len(together), np.uint64)
-    _call("merge", together, edges, len(times), np.empty(len(times), _RUN), places, merged)
+    own = [np.ascontiguousarray(part, np.uint64) for part in times]
+    edges = np.cumsum([0, *(len(part) for part in own)])
+    places, merged = np.empty(edges[-1], np.uint32), np.empty(edges[-1], np.uint64)
+    _call("merge", words(*own), edges, len(own), np.empty(len(own), _RUN), places, merged)
     return places, merged
 
 

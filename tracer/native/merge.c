@@ -44,30 +44,32 @@ static uint64_t until_ns(const struct run *heap, int64_t count)
 	return other->time_ns - (heap[0].number > other->number);
 }
 
-/* ``edges``: where each run begins, and the last one's end. ``places``: of each time among all. */
-PUBLIC int64_t merge(const uint64_t *times_ns, const int64_t *edges, int64_t runs, struct run *heap,
-		     uint32_t *places, uint64_t *merged_ns)
+/* ``times_ns``: of each run; ``edges``: where its ``places`` begin, and where the last one's end.
+ * ``places``: of each time among all. */
+PUBLIC int64_t merge(const uint64_t *const *times_ns, const int64_t *edges, int64_t runs,
+		     struct run *heap, uint32_t *places, uint64_t *merged_ns)
 {
 	int64_t left = 0;
 	uint32_t place = 0;
 
 	for (int64_t number = 0; number < runs; number++)
 		if (edges[number] < edges[number + 1])
-			heap[left++] =
-				(struct run){ times_ns[edges[number]], edges[number], number };
+			heap[left++] = (struct run){ times_ns[number][0], edges[number], number };
 	for (int64_t at = left / 2; at--;)
 		sink(heap, left, at);
 	while (left) {
 		struct run *first = &heap[0];
-		int64_t next = first->next, end = edges[first->number + 1];
+		const uint64_t *own_ns = times_ns[first->number];
+		int64_t begin = edges[first->number], end = edges[first->number + 1];
+		int64_t next = first->next;
 		uint64_t last_ns = until_ns(heap, left);
 
-		for (; next < end && times_ns[next] <= last_ns; next++) {
-			merged_ns[place] = times_ns[next];
+		for (; next < end && own_ns[next - begin] <= last_ns; next++) {
+			merged_ns[place] = own_ns[next - begin];
 			places[next] = place++;
 		}
 		if (next < end)
-			*first = (struct run){ times_ns[next], next, first->number };
+			*first = (struct run){ own_ns[next - begin], next, first->number };
 		else
 			*first = heap[--left];
 		sink(heap, left, 0);
