@@ -13,7 +13,7 @@ from iostrata.stitch.librbd import image_calls_of
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.osd import osd_calls_of
 from iostrata.stitch.owners import Owners
-from iostrata.stitch.rpc import FUSE_REQUEST, Calls, calls_elsewhere, rpc_calls_of
+from iostrata.stitch.rpc import FUSE_REQUEST, NO_CALLS, Calls, calls_elsewhere, rpc_calls_of
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -25,9 +25,16 @@ TASK_INTERRUPTIBLE: Final = 1
 
 def calls_of(window: Window) -> Calls:
     """All that was asked of other machines, or of processes: of NFS, FUSE, 9p, and of OSDs."""
-    kinds = (rpc_calls_of, fuse_calls_of, ninep_calls_of, osd_calls_of, image_calls_of)
-    parts = [of(window) for of in kinds]
-    return Calls(**joined(parts))
+    kinds = (
+        ("nfs_call", rpc_calls_of),
+        ("fuse_request", fuse_calls_of),
+        ("ninep_request", ninep_calls_of),
+        ("osd_send", osd_calls_of),
+        ("librbd_request", image_calls_of),
+    )
+    # Mostly there are none.
+    parts = [of(window) for point, of in kinds if len(window.trace.points[point])]
+    return Calls(**joined(parts)) if parts else NO_CALLS
 
 
 def fuse_calls_of(window: Window) -> Calls:

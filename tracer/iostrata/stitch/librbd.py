@@ -28,7 +28,7 @@ from iostrata.columns import (
 )
 from iostrata.stitch.calls import Pieces
 from iostrata.stitch.rpc import LIBRBD_REQUEST, Calls, calls_elsewhere
-from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.spans import NO_SPANS, SpanList, Spans
 from iostrata.stitch.window import Columns, Window, whole
 from iostrata.trace import Trace
 
@@ -439,6 +439,8 @@ def image_calls_of(window: Window) -> Calls:
 
 def waiting_for_images(window: Window, calls: Calls, caller: Ints) -> Ints:
     """The piece that waits for each call: of the library's calls the request that does."""
+    if not len(calls):
+        return caller
     pieces = window.pieces
     piece = AsOf(pieces.request_key, pieces.begin_ns).at_or_before(calls.inode, calls.reply_ns)
     mine = (calls.inode != 0) & (at(pieces.end_ns, piece) >= calls.reply_ns)
@@ -447,6 +449,8 @@ def waiting_for_images(window: Window, calls: Calls, caller: Ints) -> Ints:
 
 def spans_of_images(window: Window) -> Spans:
     """The floor of each request: it is with the library, or with whom that asks, as well."""
+    if not len(window.trace.points["librbd_request"]):
+        return NO_SPANS
     spans, pieces, images = SpanList(), window.pieces, images_of(window)
     requests = images.requests
     found = AsOf(pieces.request_key, pieces.begin_ns).at_or_before(requests.key, requests.begin_ns)

@@ -145,7 +145,12 @@ class Transactions:
     finisher: Ints
 
 
+NO_TRANSACTIONS: Final = Transactions(*np.zeros((10, 0), np.int64))
+
+
 def transactions_of(window: Window) -> Transactions:
+    if not len(window.trace.points["bluestore_ready"]):
+        return NO_TRANSACTIONS
     begun, data, ready, submitted, done = (
         window.columns(f"bluestore_{point}", "tid", "op_key", "transaction_key")
         for point in ("begin", "data", "ready", "submit", "done")

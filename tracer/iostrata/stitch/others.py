@@ -60,6 +60,8 @@ class Others:
         if len(tied.row):
             spans.extend(self._of_bios(tied))
         tied = explained.calls
+        if not len(tied.row):
+            return spans.collect()
         called = spans_of_calls(
             self._calls, np.arange(len(self._calls)), len(self._requests.key), self._hindered
         )

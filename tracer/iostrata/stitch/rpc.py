@@ -7,7 +7,7 @@ is, RPC's says when it was sent and answered. Both bear the task's pointer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from iostrata.columns import AsOf, Ints, at, pair_key
 from iostrata.layers import RANK
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.reconnects import Downs
-from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.spans import NO_SPANS, SpanList, Spans
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import RPC_WAIT_DELAY, RPC_WAIT_RECOVERY
 
@@ -62,6 +62,9 @@ class Calls:
 
     def rows(self, rows: Ints) -> Calls:
         return Calls(**{name: column[rows] for name, column in vars(self).items()})
+
+
+NO_CALLS: Final = Calls(**{column.name: np.zeros(0, np.int64) for column in fields(Calls)})
 
 
 def calls_elsewhere(
@@ -144,6 +147,8 @@ class Waits:
 
 def waits_of(window: Window, calls: Calls) -> Waits:
     """Each wait within its call, if both of its ends were seen."""
+    if not len(calls):
+        return Waits(*np.zeros((4, 0), np.int64))
     turns = window.columns("rpc_wait", "call_key", "reason", "waits")
     began, ended = np.flatnonzero(turns["waits"] > 0), np.flatnonzero(turns["waits"] == 0)
     task = pair_key(turns["call_key"], turns["reason"])
@@ -165,6 +170,8 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     The thread's own; of a call that the flusher made, the piece that synchronises
     that file at the time, and so waits for all of its calls.
     """
+    if not len(calls):
+        return np.zeros(0, np.int64)
     own = owners.find(calls.tid, calls.begin_ns)
     syncs = owners.syncs
     file = pair_key(syncs.device_key, syncs.inode)
@@ -176,6 +183,8 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
 
 def spans_of_calls(calls: Calls, owner: Ints, first_ask: int, hindered: Hindered) -> Spans:
     """What each call did, as spans of its owner; the n-th call is ask ``first_ask`` + n."""
+    if not len(calls):
+        return NO_SPANS
     spans = SpanList()
     asks, waits = first_ask + np.arange(len(calls)), hindered.waits
     ends = (FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST, LIBRBD_REQUEST)

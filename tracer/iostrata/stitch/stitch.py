@@ -49,7 +49,7 @@ from iostrata.stitch.owners import Owners, Syncs
 from iostrata.stitch.pages import PAGE_CACHE, awaited, own_reads, read_at_once
 from iostrata.stitch.people import told
 from iostrata.stitch.pushes import asleep_for_log, pushes
-from iostrata.stitch.reconnects import downs_of
+from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.rpc import (
     Hindered,
@@ -143,7 +143,7 @@ def stitch(window: Window) -> Stitched:
         spans_of_bios(bios, requests, carried, flushes, piece_of_bio, logged, stack.stacked)
     )
     calls = calls_of(window)
-    hindered = Hindered(waits_of(window, calls), downs_of(window.trace))
+    hindered = Hindered(waits_of(window, calls), whole(window.trace).once(_downs))
     caller = owners_of_calls(calls, owners)
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
@@ -162,7 +162,8 @@ def stitch(window: Window) -> Stitched:
     spans.add(piece_of_bio[held_back], "throttle.io", *limited)
     first_sleep = numbers.sleep
     next_ns = next_of(owners.runs, sleeps)
-    spans.extend(run_queue(sleeps.since(next_ns), piece_of_sleep, first_sleep))
+    left = sleeps.since(next_ns) if next_ns.any() else sleeps
+    spans.extend(run_queue(left, piece_of_sleep, first_sleep))
     spans.extend(short_of_cpu(steps, sleeps, first_sleep, "wakeup.runqueue", "throttle.cpu"))
     spans.extend(spans_of_daemon(window, owners, sleeps, piece_of_sleep))
     # A worker that slept already did not sleep for what came next.
@@ -303,8 +304,12 @@ def stitch(window: Window) -> Stitched:
     if told(window.trace):
         waited = Waited(numbers, every_sleep, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)
-    left = audit(window, sleeps, owner, went_on, found)
-    return Stitched(found, asked, ties, left, behind, served)
+    audited = audit(window, sleeps, owner, went_on, found)
+    return Stitched(found, asked, ties, audited, behind, served)
+
+
+def _downs(window: Window) -> Downs:
+    return downs_of(window.trace)
 
 
 def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
