@@ -38,7 +38,7 @@ class Spans:
         return self if keep.all() else self.rows(np.flatnonzero(keep))
 
     def rows(self, rows: Ints) -> Spans:
-        return Spans(**{name: column[rows] for name, column in vars(self).items()})
+        return Spans(**{name: column.take(rows) for name, column in vars(self).items()})
 
     def once(self) -> Spans:
         """Without those that are the same as one before, in the order that they have."""
@@ -106,7 +106,7 @@ class Edges:
     end_ns: Ints
 
     def rows(self, rows: Ints) -> Edges:
-        return Edges(**{name: column[rows] for name, column in vars(self).items()})
+        return Edges(**{name: column.take(rows) for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,7 +92,7 @@ class Waits:
         if keep.all():
             return self
         rows = np.flatnonzero(keep)
-        return Waits(**{name: column[rows] for name, column in vars(self).items()})
+        return Waits(**{name: column.take(rows) for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,7 @@ class Sleeps:
         return replace(self, off_ns=np.maximum(self.off_ns, time_ns), wake_ns=wake)
 
     def rows(self, rows: Ints) -> Sleeps:
-        return Sleeps(**{name: column[rows] for name, column in vars(self).items()})
+        return Sleeps(**{name: column.take(rows) for name, column in vars(self).items()})
 
 
 def sleeps_of(window: Window) -> Sleeps:
@@ -129,9 +129,7 @@ def _resumed(window: Window) -> Sleeps:
     on, state = resumes["time_ns"], resumes["state"]
     unseen = (resumes["wake_ns"] == 0) & (state != 0)
     unknown = np.zeros(len(on), np.int64)
-    kept = _kept(window)
-    throttled = AsOf(kept["subject_tid"], kept["time_ns"]).at_or_before(resumes["subject_tid"], on)
-    throttled = np.where(at(kept["time_ns"], throttled) == on, throttled, -1)
+    throttled_ns, limit = _kept(window, resumes["subject_tid"], on)
     return Sleeps(
         tid=resumes["subject_tid"],
         off_ns=resumes["off_ns"],
@@ -143,22 +141,27 @@ def _resumed(window: Window) -> Sleeps:
         state=state,
         cpu=resumes["cpu"],
         idle_ns=resumes.get("idle_ns", unknown),
-        throttled_ns=np.maximum(at(kept["throttled_ns"], throttled), 0),
-        limit=np.where(throttled >= 0, at(kept["limit"], throttled), 0),
+        throttled_ns=throttled_ns,
+        limit=limit,
         other_work=resumes.get("other_work", unknown),
         waker_other_work=resumes.get("waker_other_work", unknown),
         met=unknown,
     )
 
 
-def _kept(window: Window) -> dict[str, Ints]:
-    """How long limits kept threads, and which did: ``limit``, as that of ``Sleeps``."""
+def _kept(window: Window, tid: Ints, on_ns: Ints) -> tuple[Ints, Ints]:
+    """For how long limits kept threads that ran again at a time, and which limit did: as
+    ``Sleeps`` has both."""
     fields = window.trace.points["sched_throttled"].fields
     told = [name for name in ("cgroup", "own") if name in fields]
     kept = window.columns("sched_throttled", "subject_tid", "throttled_ns", *told)
+    if not len(kept["time_ns"]):
+        return np.zeros(len(tid), np.int64), np.zeros(len(tid), np.int64)
+    row = AsOf(kept["subject_tid"], kept["time_ns"]).at_or_before(tid, on_ns)
+    row = np.where(at(kept["time_ns"], row) == on_ns, row, -1)
     none = np.zeros(len(kept["time_ns"]), np.int64)
-    own = kept.get("own", none) > 0
-    return kept | {"limit": np.where(own, OWN_RUNTIME, kept.get("cgroup", none))}
+    limit = np.where(kept.get("own", none) > 0, OWN_RUNTIME, kept.get("cgroup", none))
+    return np.maximum(at(kept["throttled_ns"], row), 0), np.where(row >= 0, at(limit, row), 0)
 
 
 def at_rest(sleeps: Sleeps, rows: Ints) -> NDArray[np.bool_]:
@@ -174,9 +177,11 @@ def run_queue(sleeps: Sleeps, owner: Ints, first: int) -> Spans:
 
     ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
     """
-    spans, sleep = SpanList(), first + np.arange(len(sleeps))
-    spans.add(owner, "wakeup.runqueue", sleeps.runnable_ns, sleeps.on_ns, sleep)
-    spans.add(owner, "throttle.cpu", sleeps.runnable_ns, sleeps.released_ns, sleep)
+    spans, sleep = SpanList(), np.arange(first, first + len(sleeps))
+    runnable_ns = sleeps.runnable_ns
+    spans.add(owner, "wakeup.runqueue", runnable_ns, sleeps.on_ns, sleep)
+    if (sleeps.throttled_ns > 0).any():
+        spans.add(owner, "throttle.cpu", runnable_ns, sleeps.released_ns, sleep)
     return spans.collect()
 
 
