@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import CDLL, addressof, c_char, c_int64, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -54,7 +54,7 @@ _FUNCTIONS: Final = {
     "sort_values": "anaa",
     "sweep": "aaaanaanaanaaaaaa",
 }
-_FROM_BUFFER: Final = c_char.from_buffer
+_FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer
 _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
 
 

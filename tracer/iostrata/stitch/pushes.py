@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at
 from iostrata.stitch.owners import Syncs
@@ -13,8 +12,10 @@ from iostrata.stitch.wakeup import CAUSE, Sleeps
 from iostrata.stitch.window import Window
 
 
-def asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -> NDArray[np.bool_]:
-    """Sleeps inside a sync of XFS before its thread wrote or awaited a log buffer.
+def asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) -> Ints:
+    """Sleeps (rows) inside a sync of XFS before its thread wrote or awaited a log buffer.
+
+    ``owner``: of each sleep its piece, -1: it is of none, and none that is told here.
 
     The kernel has no point where a thread waits for the push of the committed
     item list, but nothing else that a thread of the kernel ends stands between the sync,
@@ -24,11 +25,14 @@ def asleep_for_log(window: Window, syncs: Syncs, sleeps: Sleeps, owner: Ints) ->
     tid = np.concatenate([columns["tid"] for columns in logged])
     time = np.concatenate([columns["time_ns"] for columns in logged])
     if not len(tid):
-        return np.zeros(len(owner), np.bool_)
-    following = at(time, AsOf(tid, time).at_or_after(sleeps.tid, sleeps.on_ns))
-    inside = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns).find(sleeps.tid, sleeps.off_ns)
-    same = (inside >= 0) & (at(syncs.piece, inside) == owner)
-    before: NDArray[np.bool_] = same & (following >= 0) & (following <= at(syncs.end_ns, inside))
+        return np.zeros(0, np.int64)
+    mine = np.flatnonzero(sleeps.asleep & (owner >= 0))
+    sleeper = sleeps.tid[mine]
+    following = at(time, AsOf(tid, time).at_or_after(sleeper, sleeps.on_ns[mine]))
+    during = Containing(syncs.tid, syncs.begin_ns, syncs.end_ns)
+    inside = during.find(sleeper, sleeps.off_ns[mine])
+    same = (inside >= 0) & (at(syncs.piece, inside) == owner[mine])
+    before: Ints = mine[same & (following >= 0) & (following <= at(syncs.end_ns, inside))]
     return before
 
 

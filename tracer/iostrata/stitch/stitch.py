@@ -16,7 +16,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
@@ -280,16 +279,13 @@ def stitch(window: Window) -> Stitched:
         spans.extend(_up(inside.collect(), edges, above, kinds, first_commit))
         del inside, edges, above, waits
 
-    mine = np.flatnonzero(piece_of_sleep >= 0)
-    every_sleep = sleeps
-    sleeps, owner = sleeps.rows(mine), piece_of_sleep[mine]
-    asleep = np.where(sleeps.asleep, owner, -1)
+    asleep = np.where(sleeps.asleep, piece_of_sleep, -1)
     spans.add(asleep, "blocked", sleeps.off_ns, sleeps.wake_ns)
-    for_log = asleep_for_log(window, owners.syncs, sleeps, owner)
-    if for_log.any():
-        for_log &= ~explained.ended[mine] & threads.ended(sleeps)
-        pushes(spans, sleeps, owner, np.flatnonzero(for_log & sleeps.asleep))
-    handovers(spans, window, owners, every_sleep, numbers)
+    for_log = asleep_for_log(window, owners.syncs, sleeps, piece_of_sleep)
+    if len(for_log):
+        caused = explained.ended[for_log] | ~threads.ended(sleeps.rows(for_log))
+        pushes(spans, sleeps, piece_of_sleep, for_log[~caused])
+    handovers(spans, window, owners, sleeps, numbers)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
     asked = Asked(
@@ -302,9 +298,9 @@ def stitch(window: Window) -> Stitched:
     went_on = activities_of(window, bios, requests, commit_of_bio, calls, commits_used, found)
     behind = None
     if told(window.trace):
-        waited = Waited(numbers, every_sleep, requests, bios, root, commit_of_bio, carried)
+        waited = Waited(numbers, sleeps, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)
-    audited = audit(window, sleeps, owner, went_on, found)
+    audited = audit(window, sleeps, piece_of_sleep, went_on, found)
     return Stitched(found, asked, ties, audited, behind, served)
 
 
@@ -319,10 +315,11 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     has: from its begin to its end it is in nobody else's hands.
     """
     pieces = window.pieces
-    calls = np.flatnonzero((pieces.request_key == 0) | window.serves)
-    spans.add(calls, window.floor, pieces.begin_ns[calls], pieces.end_ns[calls])
+    floored = (pieces.request_key == 0) | window.serves
+    calls = np.where(floored, np.arange(len(pieces)), -1)
+    spans.add(calls, window.floor, pieces.begin_ns, pieces.end_ns)
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
-    hidden = calls[_left_unseen(window, calls)]
+    hidden = _left_unseen(window, np.flatnonzero(floored))
     spans.add(hidden, "blocked", pieces.begin_ns[hidden], pieces.end_ns[hidden])
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
@@ -340,14 +337,15 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
             spans.add(requests, "syscall", begin, until)
 
 
-def _left_unseen(window: Window, calls: Ints) -> NDArray[np.bool_]:
-    """In which calls a thread left the CPU and nobody saw it: whatever no layer claims of such a
-    one, it may have slept."""
+def _left_unseen(window: Window, calls: Ints) -> Ints:
+    """The calls (pieces) in which a thread left the CPU and nobody saw it: whatever no layer claims
+    of such a one, it may have slept."""
     told = window.columns("sched_hidden", "tid")
+    if not len(told["tid"]):
+        return told["tid"]
     tid, end = window.pieces.tid[calls], window.pieces.end_ns[calls]
     last = AsOf(told["tid"], told["time_ns"]).at_or_before(tid, end)
-    unseen: NDArray[np.bool_] = at(told["time_ns"], last) > window.pieces.begin_ns[calls]
-    return unseen
+    return calls[at(told["time_ns"], last) > window.pieces.begin_ns[calls]]
 
 
 def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
