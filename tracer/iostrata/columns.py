@@ -398,8 +398,7 @@ def overlapping(
         order = None if ascend(keys) else order_of(keys)
         other_order = None
         if not ascend(other_keys) or not (changes(other_keys)[1:] | later(other_begins)).all():
-            other_order = order_of(other_begins)
-            other_order = other_order[order_of(other_keys[other_order])]
+            other_order = order_of(other_keys, other_begins)
         return native.overlap(rows, order, others, other_order, most)
     pairs: list[tuple[Ints, Ints]] = []
     for key in distinct(other_keys):
