@@ -49,7 +49,7 @@ _FUNCTIONS: Final = {
     "lookup_find": "aaannaa",
     "lookup_make": "aaanaa",
     "merge": "aanaaa",
-    "order_by": "anaaa",
+    "order_by": "annaaa",
     "overlap": "aaaanaaaannaaaan",
     "sort_values": "anaa",
     "sweep": "aaaanaanaanaaaaaa",
@@ -274,15 +274,20 @@ def merge(times: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint32], NDAr
 
 def order_of(keys: Sequence[NDArray[np.integer[Any]]]) -> Ints:
     """The stable order by the first key, then by the second ..."""
-    found = np.arange(len(keys[0]))
-    for key in reversed(keys):
+    found = np.empty(len(keys[0]), np.int64)
+    *others, last = keys
+    order_by(_ints(last), found, as_is=True)
+    for key in reversed(others):
         order_by(_ints(key), found)
     return found
 
 
-def order_by(key: Ints, order: Ints) -> None:
-    """Brings rows (a permutation of them) in order of a key, those of one key as they are."""
-    _call("order_by", key, len(key), order, *np.empty((2, len(key)), np.uint64))
+def order_by(key: Ints, order: Ints, *, as_is: bool = False) -> None:
+    """Brings rows (a permutation of them) in order of a key, those of one key as they are.
+
+    ``as_is``: as they are as rows, whatever ``order`` has.
+    """
+    _call("order_by", key, len(key), int(as_is), order, *np.empty((2, len(key)), np.uint64))
 
 
 def in_order(values: Ints) -> Ints:

@@ -77,16 +77,17 @@ static uint64_t *by_digits(uint64_t *placed, uint64_t *others, int64_t count, in
 	return placed;
 }
 
-/* By some bits of how far each key is above the least. */
+/* By some bits of how far each key is above the least. ``as_is``: the order is that of the rows. */
 static void by_bits(const int64_t *key, int64_t count, uint64_t least, int first, int bits,
-		    int64_t *order, uint64_t *placed, uint64_t *others)
+		    bool as_is, int64_t *order, uint64_t *placed, uint64_t *others)
 {
 	uint64_t mask = bits < WORD ? ((uint64_t)1 << bits) - 1 : ~(uint64_t)0, told = 0;
 	int low = bits_of((uint64_t)count - 1);
 	uint64_t places = ((uint64_t)1 << low) - 1;
 
 	for (int64_t i = 0; i < count; i++) {
-		uint64_t above = ((uint64_t)key[order[i]] - least) >> first & mask;
+		int64_t row = as_is ? i : order[i];
+		uint64_t above = ((uint64_t)key[row] - least) >> first & mask;
 
 		placed[i] = above << low | (uint64_t)i;
 		told |= placed[i];
@@ -97,16 +98,21 @@ static void by_bits(const int64_t *key, int64_t count, uint64_t least, int first
 		others = found == placed ? others : placed;
 		placed = found;
 	}
+	if (as_is) {
+		for (int64_t i = 0; i < count; i++)
+			order[i] = (int64_t)(placed[i] & places);
+		return;
+	}
 	for (int64_t i = 0; i < count; i++)
 		others[i] = (uint64_t)order[placed[i] & places];
 	for (int64_t i = 0; i < count; i++)
 		order[i] = (int64_t)others[i];
 }
 
-/* ``order``: of the rows before, a permutation, and by the key then. ``placed``, ``others``: room
- * for as many. */
-PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t *order, uint64_t *placed,
-			uint64_t *others)
+/* ``order``: of the rows before, a permutation, and by the key then. ``as_is``: before it is that of
+ * the rows, whatever is there. ``placed``, ``others``: room for as many. */
+PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t as_is, int64_t *order,
+			uint64_t *placed, uint64_t *others)
 {
 	int64_t least = INT64_MAX, most = INT64_MIN, last = INT64_MIN;
 	bool ascends = true;
@@ -117,6 +123,8 @@ PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t *order, uint6
 	for (int64_t i = 0; i < count; i++) {
 		int64_t value;
 
+		if (as_is)
+			order[i] = i;
 		if ((uint64_t)order[i] >= (uint64_t)count)
 			return WRONG;
 		value = key[order[i]];
@@ -129,11 +137,11 @@ PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t *order, uint6
 		return 0;
 	bits = bits_of((uint64_t)most - (uint64_t)least);
 	if (bits + bits_of((uint64_t)count - 1) <= WORD) {
-		by_bits(key, count, (uint64_t)least, 0, bits, order, placed, others);
+		by_bits(key, count, (uint64_t)least, 0, bits, as_is, order, placed, others);
 		return 0;
 	}
-	by_bits(key, count, (uint64_t)least, 0, HALF, order, placed, others);
-	by_bits(key, count, (uint64_t)least, HALF, HALF, order, placed, others);
+	by_bits(key, count, (uint64_t)least, 0, HALF, as_is, order, placed, others);
+	by_bits(key, count, (uint64_t)least, HALF, HALF, false, order, placed, others);
 	return 0;
 }
 
