@@ -23,7 +23,7 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST, Calls
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
-from iostrata.stitch.window import Window
+from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
 from iostrata.trace.layout import (
     NFS_COMMIT,
@@ -60,8 +60,8 @@ class Activities:
 
     ``kind``: code into ``KINDS``. ``key``: with ``begin_ns``, which one. ``place``: the
     disk, of a call the mount, of a commit the file system's device. ``used``: part of a
-    write. ``foreign``: known to be another's: of a thread that is no kernel's, or that serves
-    somebody else, or a read.
+    write. ``foreign``: of what is not, known to be another's: of a thread that is no kernel's,
+    or that serves somebody else, or a read.
     """
 
     kind: Ints
@@ -122,16 +122,19 @@ def activities_of(
     commits = window.commits
     commit_is_used = one_of(np.arange(len(commits)), commits_used)
     own = np.zeros(len(requests.key) + len(calls), np.bool_)
-    own[spans.of[(spans.of >= 0) & (spans.of < len(own))]] = True
+    own[spans.of[spans.of.view(np.uint64) < len(own)]] = True
     carried = np.flatnonzero(bios.request >= 0)
     of_commit = np.zeros(len(requests.key), np.bool_)
     others = np.zeros(len(requests.key), np.bool_)
-    apart = _others(window)
+    apart = whole(window.trace).once(_others)
     outside = ~bios.kernel_thread | one_of(bios.tid, apart)
     of_commit[bios.request[carried[commit_of_bio[carried] >= 0]]] = True
     others[bios.request[carried[outside[carried]]]] = True
-    if not own.all():
-        others |= _flushes_for(bios, requests, np.flatnonzero(outside & bios.wants_flush))
+    # Of what is part of a write, nobody asks whose else it may be.
+    flushes = np.flatnonzero(requests.flush & ~own[: len(requests.key)])
+    if len(flushes):
+        asking = np.flatnonzero(outside & bios.wants_flush & (bios.life_end_ns >= 0))
+        others[flushes[_ran_for(bios, asking, requests, flushes)]] = True
     # A commit is told of as one; so are the requests that it consists of.
     others |= of_commit | requests.read
     parts = (
@@ -171,15 +174,14 @@ def _others(window: Window) -> Ints:
     return tids
 
 
-def _flushes_for(bios: Bios, requests: Requests, rows: Ints) -> NDArray[np.bool_]:
-    """Which requests are flushes that ran while one of some bios asked for one."""
-    found = np.zeros(len(requests.key), np.bool_)
-    rows = rows[bios.life_end_ns[rows] >= 0]
-    flushes = np.flatnonzero(requests.flush)
-    for device in distinct(bios.device_key[rows]).tolist():
+def _ran_for(bios: Bios, rows: Ints, requests: Requests, flushes: Ints) -> NDArray[np.bool_]:
+    """Which of some flushes ran while one of some bios asked for one."""
+    found = np.zeros(len(flushes), np.bool_)
+    for device in distinct(requests.device_key[flushes]).tolist():
         asking = rows[bios.device_key[rows] == device]
-        flush = flushes[requests.device_key[flushes] == device]
-        found[flush] = meets(
+        mine = requests.device_key[flushes] == device
+        flush = flushes[mine]
+        found[mine] = meets(
             requests.issue_ns[flush], requests.complete_ns[flush],
             bios.queue_ns[asking], bios.life_end_ns[asking],
         )  # fmt: skip
@@ -195,22 +197,23 @@ def audit(window: Window, sleeps: Sleeps, owner: Ints, found: Activities, spans:
     if not len(unused.key):
         # Mostly all is part of a write: then nothing is left over.
         sleeping = sleeping[:0]
-    sleeping = sleeping[_beside(window, sleeps.rows(sleeping), owner[sleeping], unused)]
-    idle = _idle(window, sleeps.rows(sleeping), owner[sleeping], spans)
+    off, wake, piece = sleeps.off_ns[sleeping], sleeps.wake_ns[sleeping], owner[sleeping]
+    beside = np.flatnonzero(_beside(window, off, wake, piece, unused))
+    idle = _idle(window, off[beside], wake[beside], piece[beside], spans)
     return Audit(window.trace.machine, facts, identity[found.used], unused, idle)
 
 
-def _beside(window: Window, sleeps: Sleeps, owner: Ints, unused: Activities) -> NDArray[np.bool_]:
+def _beside(
+    window: Window, off_ns: Ints, wake_ns: Ints, owner: Ints, unused: Activities
+) -> NDArray[np.bool_]:
     """During which sleeps anything unused went on that may have been waited for."""
-    beside = np.zeros(len(sleeps), np.bool_)
+    beside = np.zeros(len(owner), np.bool_)
     loose = unused.rows(np.flatnonzero(~unused.foreign))
     device = window.pieces.device_key[owner]
     for key in distinct(device).tolist() if len(loose.key) else ():
         below = loose.rows(np.flatnonzero(on_the_way(window.trace.facts, key, loose.place)))
         mine = np.flatnonzero(device == key)
-        beside[mine] = meets(
-            sleeps.off_ns[mine], sleeps.wake_ns[mine], below.begin_ns, below.end_ns
-        )
+        beside[mine] = meets(off_ns[mine], wake_ns[mine], below.begin_ns, below.end_ns)
     return beside
 
 
@@ -221,15 +224,15 @@ def on_the_way(facts: Facts, device_key: int, places: Ints) -> NDArray[np.bool_]
     return one_of(places, sorted(facts.below(device_key)))
 
 
-def _idle(window: Window, sleeps: Sleeps, owner: Ints, spans: Spans) -> Idle:
+def _idle(window: Window, off_ns: Ints, wake_ns: Ints, owner: Ints, spans: Spans) -> Idle:
     """The sleeps, each instant of a piece once, without what it had under way itself."""
-    if not len(sleeps):
-        return Idle(*(np.zeros(0, np.int64) for _ in range(3)))
+    if not len(owner):
+        return Idle(owner, owner, owner)
     known = np.zeros(len(window.pieces.begin_ns), np.bool_)
     known[owner] = True
     own = spans.where(UNDER_WAY[spans.rank] & known[spans.owner])
     piece = np.concatenate([owner, owner, own.owner, own.owner])
-    time = np.concatenate([sleeps.off_ns, sleeps.wake_ns, own.begin_ns, own.end_ns])
+    time = np.concatenate([off_ns, wake_ns, own.begin_ns, own.end_ns])
     one, other = np.ones(len(owner), np.int64), np.ones(len(own), np.int64)
     asleep = np.concatenate([one, -one, 0 * other, 0 * other])
     busy = np.concatenate([0 * one, 0 * one, other, -other])

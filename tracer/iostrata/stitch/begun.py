@@ -100,10 +100,10 @@ def begun_of(window: Window, ends: Ends) -> Begun:
     queued = window.columns("block_bio_queue", *fields, "kernel_thread", *told)
     split = window.columns("block_split", *fields, "parent_key")
     handed = window.columns("block_bio_remap", *fields, "old_dev", "old_sector")
-    parts = [
-        _rows(kind, columns)
-        for kind, columns in ((QUEUED, queued), (SPLIT, split), (REMAPPED, handed))
-    ]
+    parts = [_rows(QUEUED, queued)]
+    for kind, columns in ((SPLIT, split), (REMAPPED, handed)):
+        if len(columns["bio_key"]):
+            parts.append(_rows(kind, columns))
     begun = Begun(**joined(parts))
     if len(handed["bio_key"]):
         begun = _announced(begun, ends)
@@ -113,9 +113,9 @@ def begun_of(window: Window, ends: Ends) -> Begun:
 
 
 def _rows(kind: int, columns: Columns) -> Begun:
-    none, nothing = (np.full(len(columns["bio_key"]), value) for value in (-1, 0))
+    which, none, nothing = (np.full(len(columns["bio_key"]), value) for value in (kind, -1, 0))
     return Begun(
-        kind=none * 0 + kind,
+        kind=which,
         key=columns["bio_key"],
         tid=columns["tid"],
         time_ns=columns["time_ns"],

@@ -87,12 +87,12 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     ends = Ends(window, completed)
     begun = with_cloned(begun_of(window, ends), requests, ends, window.trace.facts)
     parent = parents_of(begun, ends)
+    split = np.flatnonzero(begun.kind == SPLIT)
     # A split of device mapper's names no new bio.
-    known = np.flatnonzero((begun.kind != SPLIT) | (parent >= 0))
-    if len(known) < len(begun):
-        begun = begun.rows(known)
-        parent = parents_of(begun, ends)
-    queue, split = begun.time_ns.copy(), np.flatnonzero(begun.kind == SPLIT)
+    if (parent[split] < 0).any():
+        begun = begun.rows(np.flatnonzero((begun.kind != SPLIT) | (parent >= 0)))
+        parent, split = parents_of(begun, ends), np.flatnonzero(begun.kind == SPLIT)
+    queue = begun.time_ns.copy() if len(split) else begun.time_ns
     for _ in range(DEPTH if len(split) else 0):
         queue[split] = queue[parent[split]]
     above = _above(begun, requests)
@@ -149,6 +149,8 @@ def roots(parent: Ints) -> Ints:
 
 def lowered(parent: Ints, above: Ints, device_key: Ints) -> NDArray[np.bool_]:
     """Which bios are on a device below that of what they came of."""
+    if not (parent >= 0).any():
+        return above >= 0
     root = roots(parent)
     lower: NDArray[np.bool_] = (above[root] >= 0) | (device_key != device_key[root])
     return lower
@@ -260,6 +262,8 @@ def _waited(window: Window, begun: Begun, until_ns: Ints) -> Ints:
         key = np.concatenate((key, got["bio_key"][slept]))
         time = np.concatenate((time, got["time_ns"][slept]))
         tid = np.concatenate((tid, got["tid"][slept]))
+    if not len(key):
+        return np.full(len(begun), -1)
     found = AsOf(key, time).at_or_before(begun.key, until_ns)
     until = at(time, found)
     # Of one that sleeps for what is not recorded, the bio it queued last may be another's by now.

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, one_of, order_of, overlapping
+from iostrata.columns import AsOf, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
@@ -21,7 +21,10 @@ MOST: Final = 16
 
 @dataclass(frozen=True, eq=False)
 class Awaited:
-    """Which bios wait for which flushes (rows of Bios and Requests), and from when to when."""
+    """Which bios wait for which flushes (rows of Bios and Requests), and from when to when.
+
+    Each bio's are in order of their issue.
+    """
 
     bio: Ints
     flush: Ints
@@ -99,7 +102,8 @@ def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, ow
 
 def _asked(spans: SpanList, bios: Bios, owner: Ints) -> None:
     """Nothing but a limit of the queue, or none being free, keeps a bio from a request."""
-    slept = np.flatnonzero((bios.got_ns >= 0) & (owner >= 0))
+    slept = np.flatnonzero(bios.got_ns >= 0)
+    slept = slept[owner[slept] >= 0]
     rank = _of_queue(np.full(len(slept), RANK["block.Q2G"]), bios.lowered[slept])
     spans.add(owner[slept], rank, bios.queue_ns[slept], bios.got_ns[slept], bios.request[slept])
 
@@ -168,8 +172,8 @@ def _flushes(
     spans.add(owner[bio], rank, awaited.begin_ns, awaited.end_ns, flush)
     # What asks for a flush is queued until the last of those flushes was issued: data, too,
     # before and after it is written.
-    last, order = np.full(len(bios), -1), order_of(requests.issue_ns[flush])
-    last[bio[order]] = flush[order]
+    last = np.full(len(bios), -1)
+    last[bio] = flush
     asked = np.flatnonzero(bios.wants_flush & (owner >= 0))
     rank = _of_queue(np.full(len(asked), RANK["block.Q2D"]), bios.lowered[asked])
     issued = at(requests.issue_ns, last[asked])
@@ -184,9 +188,9 @@ def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ra
 
 def is_bare(bios: Bios, requests: Requests) -> NDArray[np.bool_]:
     """Whether the device completed a bio itself, without a request."""
-    bare: NDArray[np.bool_] = (
-        (bios.request < 0) & (bios.life_end_ns >= 0) & ~one_of(bios.device_key, requests.disks)
-    )
+    bare = (bios.request < 0) & (bios.life_end_ns >= 0)
+    some = np.flatnonzero(bare)
+    bare[some] = ~one_of(bios.device_key[some], requests.disks)
     return bare
 
 

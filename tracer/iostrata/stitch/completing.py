@@ -65,6 +65,8 @@ def completing(
 ) -> Completing:
     """Of requests on loop devices that tell of their workers. ``completed``: all completions."""
     rows = np.flatnonzero(one_of(requests.device_key, work.device_key) & (requests.completion >= 0))
+    if not len(rows):
+        return Completing(*[rows] * 6)
     issue, complete = requests.issue_ns[rows], requests.complete_ns[rows]
     device = requests.device_key[rows]
     # Whichever worker it was that served it: none is at work any more.
@@ -94,9 +96,6 @@ def completing(
 
 def _who_completes(itself: Ints, cpu: Ints, trace: Trace) -> Ints:
     """Which thread did; where an interrupt came before it, which one would have."""
-    if not len(itself):
-        # There may be very many threads, and no loop device.
-        return itself
     threads = trace.points["thread"]
     of_cpu: dict[int, int] = {}
     for comm, tid in zip(threads["comm"].tolist(), integers(threads["subject_tid"]), strict=True):

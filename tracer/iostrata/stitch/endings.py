@@ -57,10 +57,14 @@ def endings_of(
     bio = at(carrier, request)
     # Few have no request that was issued: those behind a flush.
     alone = np.flatnonzero(bio < 0)
-    bio[alone] = _bio_of(bios, {name: column[alone] for name, column in completed.items()})
+    bio[alone] = bios.by_key.at_or_before(completed["bio_key"][alone], completed["time_ns"][alone])
     parts = (
         _flushed(_of_block(completed, bio, request), bios, requests),
-        _of_block(bare, _bio_of(bios, bare), np.full(len(bare["tid"]), -1)),
+        _of_block(
+            bare,
+            bios.by_key.at_or_before(bare["bio_key"], bare["time_ns"]),
+            np.full(len(bare["tid"]), -1),
+        ),
         _other("call", calls.end_tid, calls.end_ns),
         _other("commit", window.commits.waker, window.commits.end_ns),
     )
@@ -68,18 +72,16 @@ def endings_of(
     return replace(endings, bio=at(roots(bios.parent), endings.bio))
 
 
-def _bio_of(bios: Bios, events: Columns) -> Ints:
-    return bios.by_key.at_or_before(events["bio_key"], events["time_ns"])
-
-
 def _of_block(events: Columns, bio: Ints, request: Ints) -> Endings:
-    none = np.full(len(bio), -1)
     known = np.flatnonzero(bio >= 0)
-    time = events["time_ns"]
+    time, none, itself = events["time_ns"][known], np.full(len(known), -1), np.ones_like(known)
     # A thread of a program completes nothing either, unless it polls for what it asked for itself.
-    itself = events.get("by_kernel_thread", np.ones(len(bio), np.int64))
-    found = Endings(events["tid"], events["cpu"], time, time, bio, request, none, none, itself)
-    return Endings(**{name: column[known] for name, column in vars(found).items()})
+    if "by_kernel_thread" in events:
+        itself = events["by_kernel_thread"][known]
+    return Endings(
+        events["tid"][known], events["cpu"][known], time, time, bio[known], request[known],
+        none, none, itself,
+    )  # fmt: skip
 
 
 def _other(kind: str, tid: Ints, time_ns: Ints) -> Endings:
@@ -92,12 +94,15 @@ def _other(kind: str, tid: Ints, time_ns: Ints) -> Endings:
 def _flushed(endings: Endings, bios: Bios, requests: Requests) -> Endings:
     """A bio that asked for a flush ends behind the block layer's own request for that."""
     asked = np.flatnonzero(bios.wants_flush[endings.bio])
+    data = at(requests.complete_ns, bios.request[endings.bio[asked]])
+    later = data < endings.time_ns[asked]
+    asked, data = asked[later], data[later]
     bio, time = endings.bio[asked], endings.time_ns[asked]
     flushes = np.flatnonzero(requests.flush)
     last = AsOf(requests.device_key[flushes], requests.complete_ns[flushes])
     flush = at(flushes, last.at_or_before(bios.device_key[bio], time))
-    done, data = at(requests.complete_ns, flush), at(requests.complete_ns, bios.request[bio])
-    behind = (data < time) & (done > data) & (time - done <= SOON_NS)
+    done = at(requests.complete_ns, flush)
+    behind = (done > data) & (time - done <= SOON_NS)
     since = endings.time_ns.copy()
     since[asked[behind]] = done[behind]
     return replace(endings, since_ns=since)

@@ -79,11 +79,13 @@ def let_go(
     ``other_work``: 1: the last one is at another work than the one that it had slept in: who let
     it go then is nothing to this.
     """
-    found = [Service(*[np.zeros(0, np.int64)] * 4)]
+    if not len(last):
+        return last
+    found = []
     woken = np.flatnonzero(sleeps.asleep)
     awake = AsOf(sleeps.tid[woken], sleeps.on_ns[woken])
     owner, tid, since, until = last.owner, last.tid, last.begin_ns, last.end_ns
-    for _ in range(DEPTH if len(owner) else 0):
+    for _ in range(DEPTH):
         on = np.flatnonzero((tid != asked_by) & (until > since) & kinds.are_helpers(tid, until))
         owner, asked_by, tid, since, until, other_work = (
             column[on] for column in (owner, asked_by, tid, since, until, other_work)

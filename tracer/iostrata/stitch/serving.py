@@ -97,6 +97,8 @@ def late_for(service: Service, sleeps: Sleeps, first: int) -> Spans:
 
 def begun(commits: Commits, sleeps: Sleeps) -> Commits:
     """The commits with ``since_ns``: when the journal's idle thread was let go to begin them."""
+    if not len(commits):
+        return commits
     idle = np.flatnonzero(sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0))
     last = AsOf(sleeps.tid[idle], sleeps.on_ns[idle]).at_or_before(commits.tid, commits.begin_ns)
     woken = at(sleeps.wake_ns[idle], last)
@@ -165,10 +167,10 @@ def needed_until(bios: Bios, requests: Requests, sleeps: Sleeps) -> Ints:
     What direct I/O is on its way below needs it no more, unless the worker then sleeps until that
     is complete: so a file system has it do where the place is not aligned to its blocks.
     """
-    last, ended = np.full(len(requests.key), -1), np.full(len(requests.key), -1)
     direct = np.flatnonzero(bios.above >= 0)
     if not len(direct):
         return requests.complete_ns
+    last, ended = np.full(len(requests.key), -1), np.full(len(requests.key), -1)
     direct = direct[order_of(bios.begin_ns[direct])]
     last[bios.above[direct]] = direct
     np.maximum.at(ended, bios.above[direct], bios.life_end_ns[direct])
@@ -191,6 +193,8 @@ def request_served(work: LoopWork, requests: Requests, needed_ns: Ints, sleeps: 
     it).
     """
     found, work = np.full(len(sleeps), -1), work.rows(np.flatnonzero(work.alone))
+    if not len(work.tid):
+        return found
     run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
     inside = sleeps.asleep & (run >= 0) & (sleeps.off_ns >= at(work.begin_ns, run))
     device = at(work.device_key, run)

@@ -50,9 +50,11 @@ LOWER: Final = np.array(
 
 def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
     """Of the devices that were seen, those that pass requests on, and those below each of them."""
-    seen = set(distinct(device_key).tolist())
     lower_of: dict[int, Ints] = {}
-    for block in facts.blocks.values():
+    # Most are on nothing: then nobody has to know which were seen.
+    blocks = [block for block in facts.blocks.values() if block.lower_keys]
+    seen = set(distinct(device_key).tolist()) if blocks else set()
+    for block in blocks:
         below = {facts.disk_of(key) for key in block.lower_keys} & seen
         if below and block.device_key in seen:
             lower_of[block.device_key] = np.array(sorted(below))
@@ -80,6 +82,8 @@ class Workers:
 
     def request_of(self, tid: Ints, time_ns: Ints) -> Ints:
         """The request that a thread works for at a time, -1: none."""
+        if not len(self.tid):
+            return np.full(len(tid), -1)
         return at(self.request, Containing(self.tid, self.begin_ns, self.end_ns).find(tid, time_ns))
 
 
@@ -132,6 +136,26 @@ class Stack:
         facts: Facts,
     ) -> None:
         self.stacked, lower_of = stacking(facts, bios.device_key)
+        self.bios, self.by_time = bios, 0
+        if lower_of or len(workers.tid) or (bios.above >= 0).any():
+            self._tie(requests, workers, owned, lower_of)
+        parent, above, device = self.bios.parent, self.bios.above, bios.device_key
+        self.root = roots(parent)
+        child = np.flatnonzero(parent >= 0)
+        handed = child[device[child] != device[parent[child]]]
+        given = requests.device_key[above[above >= 0]]
+        if len(handed) or len(given):
+            self.stacked = distinct(np.concatenate([self.stacked, device[parent[handed]], given]))
+
+    def _tie(
+        self,
+        requests: Requests,
+        workers: Workers,
+        owned: NDArray[np.bool_],
+        lower_of: Mapping[int, Ints],
+    ) -> None:
+        """Bios that are for a request of a loop device, or that nothing but time ties."""
+        bios = self.bios
         above = np.where(bios.above >= 0, bios.above, workers.request_of(bios.tid, bios.begin_ns))
         above[above >= 0] = np.where(
             requests.device_key[above[above >= 0]] != bios.device_key[above >= 0],
@@ -146,16 +170,6 @@ class Stack:
         self.bios = replace(
             bios, parent=parent, above=above, lowered=lowered(parent, above, bios.device_key)
         )
-        self.root = roots(parent)
-        child = np.flatnonzero(parent >= 0)
-        handed = child[bios.device_key[child] != bios.device_key[parent[child]]]
-        self.stacked = distinct(
-            np.concatenate([
-                self.stacked,
-                bios.device_key[parent[handed]],
-                requests.device_key[above[above >= 0]],
-            ])
-        )  # fmt: skip
 
     def edges(
         self,
