@@ -379,11 +379,12 @@ def test_a_file_that_is_no_library_is_passed_over(tmp_path: Path) -> None:
 
 WATCHED: Final = """
 import sys
+from pathlib import Path
 import pytest
 from iostrata import native
 native.LIBRARY = native.load([sys.argv[1]])
 assert native.LIBRARY is not None
-own = ["tests/test_native.py", "tests/stitch/test_followed_in_c.py"]
+own = ["tests/test_native.py", *map(str, sorted(Path("tests/stitch").glob("*_in_c.py")))]
 own += ["-k", "not real and not watched"]
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *own]))
 """

@@ -43,6 +43,7 @@ _FUNCTIONS: Final = {
     "coded": "annnaaa",
     "fold": "anua",
     "follow": "aaaanaaaaaanannnaaaaa",
+    "follow_bios": "a",
     "follow_wakers": "aana",
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
@@ -52,6 +53,7 @@ _FUNCTIONS: Final = {
     "order_by": "annaaa",
     "overlap": "aaaanaaaannaaaan",
     "sort_values": "anaa",
+    "pair_requests": "a",
     "sweep": "aaaanaanaanaaaaaa",
 }
 _FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer
@@ -447,6 +449,49 @@ def crc32(data: NDArray[np.uint8], before: int) -> int:
     if done == _TOO_MANY:
         return zlib.crc32(data.data, before)
     return zlib.crc32(data[whole:].data, zlib.crc32(found.data, 0xFFFFFFFF))
+
+
+def pair_requests(
+    issued: Sequence[Ints], done: Sequence[Ints], back: Sequence[Ints]
+) -> tuple[Ints, Ints, Ints]:
+    """Of each request, the row of ``done`` that it ended with, -1: none; when it was over, -1:
+    never; and 1 if it was given back then.
+
+    ``issued``: key, time and size of each. ``done``, ``back``: keys and times, all in order of
+    time; ``done``: sizes and bios, too.
+    """
+    parts = [[_ints(column) for column in columns] for columns in (issued, done, back)]
+    found = np.empty((3, len(issued[0])), np.int64)
+    slot_key, slot_row, bits = _slots(len(issued[0]))
+    begun, ended, returned = parts
+    requests = words(
+        slot_key, slot_row, bits, _SEED, len(begun[0]), *begun, len(ended[0]), *ended,
+        len(returned[0]), *returned, *found,
+    )  # fmt: skip
+    _call("pair_requests", requests)
+    return found[0], found[1], found[2]
+
+
+def follow_bios(
+    begun: Sequence[Ints], ended: Sequence[Ints], alone: Sequence[Ints], issued: Sequence[Ints]
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Of each bio, when it was last complete before its key was used again, -1: never. Of each that
+    ended, and each that did so ``alone``, the last bio with its key that had begun; of each that
+    was issued that one, if it was not complete yet, and is on its device; -1: there is none.
+
+    Keys and times, all in order of time; ``begun``, ``issued``: devices, too; ``ended``: 1 where it
+    was given back instead.
+    """
+    parts = [[_ints(column) for column in part] for part in (begun, ended, alone, issued)]
+    begun, ended, alone, issued = parts
+    end, of_ended, of_alone, found = (np.empty(len(part[0]), np.int64) for part in parts)
+    slot_key, slot_row, bits = _slots(len(end))
+    lives = words(
+        slot_key, slot_row, bits, _SEED, len(end), *begun, len(of_ended), *ended, of_ended,
+        len(of_alone), *alone, 0, of_alone, len(found), *issued, found, end,
+    )  # fmt: skip
+    _call("follow_bios", lives)
+    return end, of_ended, of_alone, found
 
 
 def _call(name: str, *words: NDArray[Any] | int | None) -> int:

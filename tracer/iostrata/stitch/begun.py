@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -61,17 +62,29 @@ class Begun:
 
 
 class Ends:
-    """When bios were last heard of: by their request's completion, or their own."""
+    """When bios were last heard of: by their request's completion, or their own.
+
+    ``of_requests``, ``alone``: the completions; ``given_back``: which of the former are none.
+    """
 
     def __init__(self, window: Window, completed: Columns) -> None:
-        alone = window.columns("block_bio_complete", "bio_key")
-        mine = ~_given_back(window, completed)
-        self._time = np.concatenate([completed["time_ns"][mine], alone["time_ns"]])
-        keys = np.concatenate([completed["bio_key"][mine], alone["bio_key"]])
-        self._last = AsOf(keys, self._time)
+        self.of_requests = completed
+        self.alone = window.columns("block_bio_complete", "bio_key")
+        self.given_back = _given_back(window, completed)
+
+    @cached_property
+    def _known(self) -> tuple[AsOf, Ints]:
+        """Made when first asked for: where bios are on nothing but disks, nobody does."""
+        mine = ~self.given_back
+        key, time = (
+            np.concatenate([self.of_requests[name][mine], self.alone[name]])
+            for name in ("bio_key", "time_ns")
+        )
+        return AsOf(key, time), time
 
     def at_or_before(self, key: Ints, time_ns: Ints) -> Ints:
-        return at(self._time, self._last.at_or_before(key, time_ns))
+        last, time = self._known
+        return at(time, last.at_or_before(key, time_ns))
 
 
 def _given_back(window: Window, completed: Columns) -> NDArray[np.bool_]:

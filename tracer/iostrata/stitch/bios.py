@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, distinct, order_of
-from iostrata.stitch.begun import SEARCH, SPLIT, Begun, Ends, alive, begun_of, parents_of
+from iostrata.stitch.begun import SEARCH, SPLIT, Begun, Ends, begun_of, parents_of
 from iostrata.stitch.cloned import with_cloned
+from iostrata.stitch.lives import Issued, Lives, lives_of
 from iostrata.stitch.requests import META, OP_DISCARD, OPERATION_MASK, Requests, reads_data
 from iostrata.stitch.window import Columns, Window
 
@@ -43,7 +44,7 @@ class Bios:
     first of the Requests that carried its data, -1: an empty flush, or the device has none.
     ``get_ns``: G, with --detail; ``got_ns``: G, where its thread slept until then.
     ``life_end_ns``: it was complete itself (after the flushes that it asked for, and all that
-    came of it). ``by_key``: looks them up by ``begin_ns``.
+    came of it). ``by_key``: looks them up by ``begin_ns``. ``lives``: of what they are.
     """
 
     key: Ints
@@ -69,6 +70,7 @@ class Bios:
     request: Ints
     life_end_ns: Ints
     by_key: AsOf
+    lives: Lives
 
     def __len__(self) -> int:
         return len(self.key)
@@ -96,13 +98,13 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     for _ in range(DEPTH if len(split) else 0):
         queue[split] = queue[parent[split]]
     above = _above(begun, requests)
-    by_key = AsOf(begun.key, begun.time_ns)
-    carried = _carried(window, begun, requests, by_key, ends)
+    request, issued = _issued(window, requests)
+    lives = lives_of(begun, ends, issued)
+    carried = _carried(window, begun, requests, request, lives.issued)
     first = np.full(len(begun), -1)
     first[carried.bio[::-1]] = carried.request[::-1]
     issue = at(requests.issue_ns, first)
-    life_end = ends.at_or_before(begun.key, by_key.following() - 1)
-    life_end = np.where(life_end >= begun.time_ns, life_end, begun.until_ns)
+    life_end = np.where(lives.end_ns >= 0, lives.end_ns, begun.until_ns)
     np.maximum.at(life_end, carried.bio, requests.complete_ns[carried.request])
     children = np.flatnonzero(parent >= 0)
     for _ in range(DEPTH if len(children) else 0):
@@ -132,7 +134,8 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         insert_ns=_between(begun, issue, window.columns("block_rq_insert", "bio_key")),
         request=first,
         life_end_ns=life_end,
-        by_key=by_key,
+        by_key=AsOf(begun.key, begun.time_ns),
+        lives=lives,
     ), carried
 
 
@@ -168,24 +171,23 @@ def _above(begun: Begun, requests: Requests) -> Ints:
     return above
 
 
-def _carried(window: Window, begun: Begun, requests: Requests, by_key: AsOf, ends: Ends) -> Carried:
-    """By the bios' pointers, which a request's events say when it is issued.
-
-    What was complete by then is another bio, whose begin was not seen.
-    """
+def _issued(window: Window, requests: Requests) -> tuple[Ints, Issued]:
+    """Rows of the requests, and the bios' pointers that their events say when they are issued."""
     request = np.flatnonzero(~requests.flush)
-    issue = requests.issue_ns[request]
-    bio = by_key.at_or_before(requests.bio_key[request], issue)
+    key, issue = requests.bio_key[request], requests.issue_ns[request]
     further = window.columns("block_rq_bio", "request_key", "bio_key")
     if len(further["time_ns"]):
         time = further["time_ns"]
         issued = AsOf(requests.key, requests.issue_ns).at_or_before(further["request_key"], time)
         request = np.concatenate([request, issued])
-        bio = np.concatenate([bio, by_key.at_or_before(further["bio_key"], time)])
-        issue = np.concatenate([issue, time])
-    same = alive(begun, ends, bio, issue) & (
-        at(begun.device_key, bio) == at(requests.device_key, request)
-    )
+        key, issue = np.append(key, further["bio_key"]), np.append(issue, time)
+    return request, Issued(key, issue, at(requests.device_key, request))
+
+
+def _carried(window: Window, begun: Begun, requests: Requests, request: Ints, bio: Ints) -> Carried:
+    """``bio``: of what was issued for each ``request``, the bio; what was complete by then is
+    another, whose begin was not seen: -1."""
+    same = np.flatnonzero(bio >= 0)
     bio, request = bio[same], request[same]
     whole = np.full(len(requests.key), _is_old(window)) | (
         np.bincount(request, minlength=len(requests.key)) > MERGED

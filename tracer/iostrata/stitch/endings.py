@@ -48,7 +48,7 @@ def endings_of(
     calls: Calls,
 ) -> Endings:
     """Completions of requests and bios, of calls, and of journal commits."""
-    bare = window.columns("block_bio_complete", "tid", "cpu", "bio_key")
+    bare = window.columns("block_bio_complete", "tid", "cpu")
     request = np.full(len(completed["time_ns"]), -1)
     ended = np.flatnonzero(requests.completion >= 0)
     request[requests.completion[ended]] = ended
@@ -56,15 +56,10 @@ def endings_of(
     carrier[carried.request[::-1]] = carried.bio[::-1]
     bio = at(carrier, request)
     # Few have no request that was issued: those behind a flush.
-    alone = np.flatnonzero(bio < 0)
-    bio[alone] = bios.by_key.at_or_before(completed["bio_key"][alone], completed["time_ns"][alone])
+    bio = np.where(bio >= 0, bio, bios.lives.of_requests)
     parts = (
         _flushed(_of_block(completed, bio, request), bios, requests),
-        _of_block(
-            bare,
-            bios.by_key.at_or_before(bare["bio_key"], bare["time_ns"]),
-            np.full(len(bare["tid"]), -1),
-        ),
+        _of_block(bare, bios.lives.alone, np.full(len(bare["tid"]), -1)),
         _other("call", calls.end_tid, calls.end_ns),
         _other("commit", window.commits.waker, window.commits.end_ns),
     )

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import AsOf, Ints, at, distinct
 from iostrata.stitch.window import Columns, Window
 
@@ -84,30 +85,10 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         "block_rq_complete", "tid", "cpu", "request_key", "bio_key", "dev", "size_bytes",
         *_who(window, "block_rq_complete"),
     )  # fmt: skip
-    key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
-    completion = np.full(len(key), -1)
-    until = AsOf(key, issue).following()
-    # A request that also asked for a flush completes once with its data and once,
-    # empty, after the flush; a partial completion is followed by the rest.
-    for with_data in (False, True):
-        rows = np.flatnonzero((size > 0) == with_data)
-        ends = np.flatnonzero((done["size_bytes"] > 0) == with_data)
-        last = AsOf(done["request_key"][ends], done["time_ns"][ends])
-        found = at(ends, last.at_or_before(key[rows], until[rows] - 1))
-        completion[rows] = np.where(at(done["time_ns"], found) >= issue[rows], found, -1)
-    complete = at(done["time_ns"], completion)
     back = window.columns("block_rq_requeue", "request_key")
-    time = at(back["time_ns"], AsOf(back["request_key"], back["time_ns"]).at_or_after(key, issue))
-    returned = (complete < 0) & (time >= 0) & (time < until)
-    complete = np.where(returned, time, complete)
-    # What lost its bios to another path (blk_steal_bios) ends without any: for them it is given
-    # back, too.  What has one and no data is a flush in a later use of the pointer.
-    empty = np.flatnonzero((done["size_bytes"] == 0) & (done["bio_key"] == 0))
-    last = AsOf(done["request_key"][empty], done["time_ns"][empty])
-    time = at(done["time_ns"], at(empty, last.at_or_before(key, until - 1)))
-    robbed = (complete < 0) & (time >= issue)
-    complete = np.where(robbed, time, complete)
-    returned |= robbed
+    pair = _paired if native.LIBRARY is None else _paired_in_c
+    completion, complete, returned = pair(issued, done, back)
+    key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
     # Mostly all: then nothing is copied.
     left = np.flatnonzero(complete < 0)
     kept = np.flatnonzero(complete >= 0) if len(left) else slice(None)
@@ -131,6 +112,44 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         disks=distinct(np.concatenate([distinct(issued["dev"]), distinct(done["dev"])])),
         unended=Unended(issued["dev"][left], issued["sector"][left], size[left], issue[left]),
     ), done
+
+
+def _paired_in_c(
+    issued: Columns, done: Columns, back: Columns
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    completion, complete, returned = native.pair_requests(
+        (issued["request_key"], issued["time_ns"], issued["size_bytes"]),
+        (done["request_key"], done["time_ns"], done["size_bytes"], done["bio_key"]),
+        (back["request_key"], back["time_ns"]),
+    )
+    return completion, complete, returned > 0
+
+
+def _paired(issued: Columns, done: Columns, back: Columns) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Of each request, the completion that it ended with, -1: none; when it was over, -1: never;
+    and whether it was given back then (``back``), or lost its bios."""
+    key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
+    completion = np.full(len(key), -1)
+    until = AsOf(key, issue).following()
+    # A request that also asked for a flush completes once with its data and once,
+    # empty, after the flush; a partial completion is followed by the rest.
+    for with_data in (False, True):
+        rows = np.flatnonzero((size > 0) == with_data)
+        ends = np.flatnonzero((done["size_bytes"] > 0) == with_data)
+        last = AsOf(done["request_key"][ends], done["time_ns"][ends])
+        found = at(ends, last.at_or_before(key[rows], until[rows] - 1))
+        completion[rows] = np.where(at(done["time_ns"], found) >= issue[rows], found, -1)
+    complete = at(done["time_ns"], completion)
+    time = at(back["time_ns"], AsOf(back["request_key"], back["time_ns"]).at_or_after(key, issue))
+    returned = (complete < 0) & (time >= 0) & (time < until)
+    complete = np.where(returned, time, complete)
+    # What lost its bios to another path (blk_steal_bios) ends without any: for them it is given
+    # back, too.  What has one and no data is a flush in a later use of the pointer.
+    empty = np.flatnonzero((done["size_bytes"] == 0) & (done["bio_key"] == 0))
+    last = AsOf(done["request_key"][empty], done["time_ns"][empty])
+    time = at(done["time_ns"], at(empty, last.at_or_before(key, until - 1)))
+    robbed = (complete < 0) & (time >= issue)
+    return completion, np.where(robbed, time, complete), returned | robbed
 
 
 def reads_data(flags: Ints) -> NDArray[np.bool_]:
