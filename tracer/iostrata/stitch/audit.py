@@ -15,7 +15,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, distinct, integers, joined, meets, one_of, order_of, pair_key
+from iostrata.columns import (
+    Ints,
+    ascend,
+    distinct,
+    integers,
+    joined,
+    meets,
+    one_of,
+    order_of,
+    pair_key,
+)
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
@@ -179,12 +189,15 @@ def _ran_for(bios: Bios, rows: Ints, requests: Requests, flushes: Ints) -> NDArr
     found = np.zeros(len(flushes), np.bool_)
     for device in distinct(requests.device_key[flushes]).tolist():
         asking = rows[bios.device_key[rows] == device]
-        mine = requests.device_key[flushes] == device
-        flush = flushes[mine]
-        found[mine] = meets(
-            requests.issue_ns[flush], requests.complete_ns[flush],
-            bios.queue_ns[asking], bios.life_end_ns[asking],
-        )  # fmt: skip
+        mine = np.flatnonzero(requests.device_key[flushes] == device)
+        queue, end = bios.queue_ns[asking], bios.life_end_ns[asking]
+        if not ascend(queue):
+            order = order_of(queue)
+            queue, end = queue[order], end[order]
+        reach = np.maximum.accumulate(end)
+        begun = np.searchsorted(queue, requests.complete_ns[flushes[mine]])
+        mine, begun = mine[begun > 0], begun[begun > 0]
+        found[mine] = reach[begun - 1] > requests.issue_ns[flushes[mine]]
     return found
 
 

@@ -126,7 +126,9 @@ def begun_of(window: Window, ends: Ends) -> Begun:
 
 
 def _rows(kind: int, columns: Columns) -> Begun:
-    which, none, nothing = (np.full(len(columns["bio_key"]), value) for value in (kind, -1, 0))
+    which, none, nothing = (
+        np.broadcast_to(np.int64(value), len(columns["bio_key"])) for value in (kind, -1, 0)
+    )
     return Begun(
         kind=which,
         key=columns["bio_key"],

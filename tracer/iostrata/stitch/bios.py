@@ -189,9 +189,9 @@ def _carried(window: Window, begun: Begun, requests: Requests, request: Ints, bi
     another, whose begin was not seen: -1."""
     same = np.flatnonzero(bio >= 0)
     bio, request = bio[same], request[same]
-    whole = np.full(len(requests.key), _is_old(window)) | (
-        np.bincount(request, minlength=len(requests.key)) > MERGED
-    )
+    whole = np.bincount(request, minlength=len(requests.key)) > MERGED
+    if _is_old(window):
+        whole[:] = True
     if whole.any():
         alone = np.ones(len(begun), np.bool_)
         alone[bio] = False

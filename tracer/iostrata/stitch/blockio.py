@@ -13,7 +13,7 @@ from iostrata.columns import AsOf, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.spans import Ranks, SpanList, Spans
+from iostrata.stitch.spans import Ranks, SpanList
 
 MOST: Final = 16
 """So many flushes of a disk may run at once at each end of a bio: one for each of its queues."""
@@ -47,7 +47,7 @@ def spans_of_bios(
     owner: Ints,
     journal: NDArray[np.bool_],
     stacked: Ints,
-) -> Spans:
+) -> SpanList:
     """What each bio did, as spans of its owner (rows with owner -1 are left out).
 
     ``Spans.of`` is the row of the request that the device had, or was to have.
@@ -65,7 +65,7 @@ def spans_of_bios(
     _device(spans, bios, requests, carried, owner, kind)
     _flushes(spans, bios, requests, awaited.of(owner), owner, stacked)
     _bare(spans, bios, requests, owner, kind)
-    return spans.collect()
+    return spans
 
 
 def kinds_of(bios: Bios, journal: NDArray[np.bool_]) -> Ranks:
@@ -77,8 +77,11 @@ def kinds_of(bios: Bios, journal: NDArray[np.bool_]) -> Ranks:
 
 def _of_queue(rank: Ranks, lowered: NDArray[np.bool_]) -> Ranks:
     """Below a stacked device a queue is deeper than that device."""
-    below = np.where(rank == RANK["block.Q2G"], RANK["lower.block.Q2G"], RANK["lower.queue"])
-    return np.where(lowered, below, rank).astype(np.int16)
+    rank = rank.astype(np.int16)
+    if lowered.any():
+        below = np.where(rank == RANK["block.Q2G"], RANK["lower.block.Q2G"], RANK["lower.queue"])
+        rank[lowered] = below[lowered]
+    return rank
 
 
 def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, owner: Ints) -> None:
@@ -91,9 +94,10 @@ def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, ow
     first = np.where(has_get, RANK["block.Q2G"], RANK["block.Q2D"])
     first = np.where(~has_get & has_insert, RANK["block.Q2I"], first)
     spans.add(owner, _of_queue(first, lower), queue, where, carried.request)
-    middle = np.where(has_insert, insert, issue)
-    second = np.where(has_insert, RANK["block.G2I"], RANK["block.G2D"])
-    spans.add(np.where(has_get, owner, -1), _of_queue(second, lower), get, middle, carried.request)
+    if has_get.any():
+        middle = np.where(has_insert, insert, issue)
+        second = _of_queue(np.where(has_insert, RANK["block.G2I"], RANK["block.G2D"]), lower)
+        spans.add(np.where(has_get, owner, -1), second, get, middle, carried.request)
     third = np.full(len(rows), RANK["block.I2D"])
     spans.add(
         np.where(has_insert, owner, -1), _of_queue(third, lower), insert, issue, carried.request
@@ -104,6 +108,8 @@ def _asked(spans: SpanList, bios: Bios, owner: Ints) -> None:
     """Nothing but a limit of the queue, or none being free, keeps a bio from a request."""
     slept = np.flatnonzero(bios.got_ns >= 0)
     slept = slept[owner[slept] >= 0]
+    if not len(slept):
+        return
     rank = _of_queue(np.full(len(slept), RANK["block.Q2G"]), bios.lowered[slept])
     spans.add(owner[slept], rank, bios.queue_ns[slept], bios.got_ns[slept], bios.request[slept])
 

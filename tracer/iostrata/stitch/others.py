@@ -73,7 +73,7 @@ class Others:
         flushes = flushes_awaited(self._bios, np.flatnonzero(whole >= 0), self._requests)
         alone = spans_of_bios(
             self._bios, self._requests, self._carried, flushes, whole, self._logged, self._stacked
-        )
+        ).collect()
         ahead = queued_before(self._window, self._bios, tied, self._owners)
 
         def seen(ranks: Ranks, is_ahead: int) -> Ranks:

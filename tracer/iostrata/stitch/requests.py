@@ -89,9 +89,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
     pair = _paired if native.LIBRARY is None else _paired_in_c
     completion, complete, returned = pair(issued, done, back)
     key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
-    # Mostly all: then nothing is copied.
-    left = np.flatnonzero(complete < 0)
-    kept = np.flatnonzero(complete >= 0) if len(left) else slice(None)
+    left, kept = np.flatnonzero(complete < 0), _kept(complete >= 0)
     operation = issued["flags"] & OPERATION_MASK
     return Requests(
         key=key[kept],
@@ -104,14 +102,22 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         completion=completion[kept],
         operation=operation[kept],
         read=reads_data(issued["flags"][kept]),
-        flush=((operation == OP_FLUSH) | (size == 0))[kept],
+        flush=(operation[kept] == OP_FLUSH) | (size[kept] == 0),
         returned=returned[kept],
         issuer=issued["tid"][kept],
         issued_by=_threads(issued)[kept],
-        completed_by=at(_threads(done), completion)[kept],
+        completed_by=at(_threads(done), completion[kept]),
         disks=distinct(np.concatenate([distinct(issued["dev"]), distinct(done["dev"])])),
         unended=Unended(issued["dev"][left], issued["sector"][left], size[left], issue[left]),
     ), done
+
+
+def _kept(some: NDArray[np.bool_]) -> slice | Ints:
+    """The rows. Mostly only the first or last ones of a window are none: then nothing is copied."""
+    rows = np.flatnonzero(some)
+    if len(rows) and rows[-1] - rows[0] < len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 def _paired_in_c(

@@ -71,14 +71,18 @@ class SpanList:
         end_ns: Ints,
         of: Ints | None = None,
     ) -> None:
-        numbers = np.full(len(owner), RANK[rank], np.int16) if isinstance(rank, str) else rank
-        known = np.full(len(owner), -1) if of is None else of
         keep = (owner >= 0) & (end_ns > begin_ns)
-        self._parts.append(Spans(owner, numbers, begin_ns, end_ns, known).where(keep))
+        rows = slice(None) if keep.all() else np.flatnonzero(keep)
+        owner = owner[rows]
+        if not len(owner):
+            return
+        numbers = np.full(len(owner), RANK[rank], np.int16) if isinstance(rank, str) else rank[rows]
+        known = np.full(len(owner), -1) if of is None else of[rows]
+        self._parts.append(Spans(owner, numbers, begin_ns[rows], end_ns[rows], known))
 
-    def extend(self, spans: Spans) -> None:
-        """What another list collected: none of it is to be left out."""
-        self._parts.append(spans)
+    def extend(self, spans: Spans | SpanList) -> None:
+        """What another list has, or collected: none of it is to be left out."""
+        self._parts += spans._parts if isinstance(spans, SpanList) else [spans]
 
     def collect(self) -> Spans:
         # Column by column, what is joined is not kept twice: in a crowd, that is most there is.
