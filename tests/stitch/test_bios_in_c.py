@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -11,15 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iostrata import native
-from iostrata.stitch import lives, requests
+from iostrata.stitch import endings, lives, requests
 from iostrata.stitch.begun import Begun, Ends
+from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.lives import Issued
+from iostrata.stitch.requests import Requests
 
 NEVER: Final = np.iinfo(np.int64).max
 LEAST: Final = np.iinfo(np.int64).min
 # Near one another, with ties; and as far apart as a recording may have them.
 LATEST_NS: Final = (0, 20, NEVER - 1)
 KEYS: Final = np.array([0, -1, 1, LEAST, NEVER, 0x7780_0000_0100, -0x7780_0000_0000])
+
+NOTHING: Final = np.zeros(0, np.int64)
 
 pytestmark = pytest.mark.skipif(
     native.LIBRARY is None, reason="libnative.so was not built here: make native"
@@ -44,14 +49,22 @@ class Some:
         found: np.ndarray = KEYS[self.numbers(count, self._keys)]
         return found
 
+    def rows(self, count: int, of: int) -> np.ndarray:
+        """-1: none."""
+        return self.numbers(count, of + 1) - 1
+
+    def distinct(self, count: int) -> np.ndarray:
+        return self._random.permutation(count)
+
     def events(self, count: int, *names: str) -> dict[str, np.ndarray]:
         times = np.sort(self._random.integers(0, self._latest_ns, count, endpoint=True))
         return {"time_ns": times} | {name: self.keys(count) for name in names}
 
 
 def tables(found: Any) -> list[list[Any]]:
-    columns = vars(found).values() if isinstance(found, lives.Lives) else found
-    return [column.tolist() for column in columns]
+    return [
+        column.tolist() for column in (found if isinstance(found, tuple) else vars(found).values())
+    ]
 
 
 @settings(max_examples=300)
@@ -94,6 +107,53 @@ def test_what_is_whose(
 ) -> None:
     given = of_bios(seed, keys, latest_ns, counts)
     assert tables(lives._followed_in_c(*given)) == tables(lives._followed(*given))
+
+
+def endings_given(seed: int, latest_ns: int, counts: tuple[int, int, int, int]) -> Any:
+    some = Some(seed, 3, latest_ns)
+    count, bio_count, carried_count, completions = counts
+    completed = some.events(completions, "tid", "cpu") | {
+        "by_kernel_thread": some.numbers(completions)
+    }
+    columns: dict[str, Any] = dict.fromkeys(Requests.__annotations__, some.numbers(count, 3))
+    columns |= {
+        "complete_ns": some.events(count)["time_ns"][::-1],
+        "flush": some.numbers(count) > 0,
+    }
+    columns["completion"] = np.full(count, -1)
+    known = some.distinct(min(count, completions))
+    columns["completion"][: len(known)] = known
+    requests = Requests(**columns)
+    columns = dict.fromkeys(Bios.__annotations__, some.numbers(bio_count, 3))
+    columns |= {"wants_flush": some.numbers(bio_count) > 0, "parent": some.numbers(bio_count) - 1}
+    columns["parent"] = np.minimum(columns["parent"], np.arange(bio_count) - 1)
+    columns["request"] = some.rows(bio_count, count)
+    columns["lives"] = SimpleNamespace(of_requests=some.rows(completions, bio_count))
+    pairs = carried_count * (count > 0) * (bio_count > 0)
+    carried = Carried(some.numbers(pairs, bio_count or 1), some.numbers(pairs, count or 1))
+    return Bios(**columns), carried, requests, completed
+
+
+@settings(max_examples=300)
+@given(seeds, latest, st.tuples(counts, counts, counts, counts))
+def test_what_ended(seed: int, latest_ns: int, counts: tuple[int, int, int, int]) -> None:
+    given = endings_given(seed, latest_ns, counts)
+    assert tables(endings._of_requests_in_c(*given)) == tables(endings._of_requests(*given))
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [(1, "request"), (1, "bio"), (2, "completion"), (0, "of_requests")]
+)
+@pytest.mark.parametrize("row", [1 << 40, 1 << 62, 20])
+def test_what_leads_nowhere_is_refused(what: int, name: str, row: int) -> None:
+    given = endings_given(3, 20, (20, 20, 20, 20))
+    columns = vars(given[what].lives if name == "of_requests" else given[what])
+    columns[name] = columns[name].copy()
+    columns[name][:] = row
+    if name == "of_requests":
+        vars(given[1]).update(bio=NOTHING, request=NOTHING)
+    with pytest.raises(IndexError):
+        endings._of_requests_in_c(*given)
 
 
 @pytest.mark.parametrize("which", range(2))

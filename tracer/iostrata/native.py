@@ -41,6 +41,7 @@ _FUNCTIONS: Final = {
     "as_of_next": "aanaanua",
     "attribute": "aaaannnaaaaaa",
     "coded": "annnaaa",
+    "end_requests": "a",
     "fold": "anua",
     "follow": "aaaanaaaaaanannnaaaaa",
     "follow_bios": "a",
@@ -492,6 +493,33 @@ def follow_bios(
     )  # fmt: skip
     _call("follow_bios", lives)
     return end, of_ended, of_alone, found
+
+
+def end_requests(
+    flushes: Sequence[Ints],
+    soon_ns: int,
+    requests: Sequence[Ints],
+    bios: Sequence[NDArray[Any]],
+    carried: Sequence[Ints],
+    completions: Sequence[Ints],
+) -> Ints:
+    """Thread, CPU, time, since when the device was done, bio, request, and by whom, of each
+    completion that is a bio's: as rows. The columns of ``struct all`` of native/endings.c.
+
+    ``flushes``: devices and times, in order of these; ``bios``: whether each wants a flush first.
+    """
+    wants_flush, *of_bios = bios
+    parts = [[_ints(column) for column in part] for part in (requests, of_bios, carried)]
+    asked, told = ([_ints(column) for column in part] for part in (flushes, completions))
+    slot_key, slot_row, bits = _slots(len(asked[0]))
+    request_of, bio_of = np.empty(len(told[0]), np.int64), np.empty(len(requests[0]), np.int64)
+    found = np.empty((7, len(told[0])), np.int64)
+    every = words(
+        slot_key, slot_row, bits, _SEED, len(asked[0]), *asked, soon_ns,
+        len(parts[0][0]), *parts[0], len(wants_flush), wants_flush, *parts[1],
+        len(parts[2][0]), *parts[2], len(told[0]), *told, request_of, bio_of, *found,
+    )  # fmt: skip
+    return found[:, : _call("end_requests", every)]
 
 
 def _call(name: str, *words: NDArray[Any] | int | None) -> int:

@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, joined
+from iostrata import native
+from iostrata.columns import AsOf, Ints, at, joined, order_of
 from iostrata.stitch.bios import Bios, Carried, roots
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls
@@ -49,33 +50,64 @@ def endings_of(
 ) -> Endings:
     """Completions of requests and bios, of calls, and of journal commits."""
     bare = window.columns("block_bio_complete", "tid", "cpu")
+    of_requests = _of_requests if native.LIBRARY is None else _of_requests_in_c
+    parts = (
+        of_requests(bios, carried, requests, completed),
+        _of_block(bare, bios, bios.lives.alone, np.full(len(bare["tid"]), -1)),
+        _other("call", calls.end_tid, calls.end_ns),
+        _other("commit", window.commits.waker, window.commits.end_ns),
+    )
+    return Endings(**joined(parts))
+
+
+def _of_requests(bios: Bios, carried: Carried, requests: Requests, completed: Columns) -> Endings:
     request = np.full(len(completed["time_ns"]), -1)
     ended = np.flatnonzero(requests.completion >= 0)
     request[requests.completion[ended]] = ended
     carrier = np.full(len(requests.key), -1)
     carrier[carried.request[::-1]] = carried.bio[::-1]
     bio = at(carrier, request)
-    # Few have no request that was issued: those behind a flush.
+    # What is behind a flush has no request that was issued.
     bio = np.where(bio >= 0, bio, bios.lives.of_requests)
-    parts = (
-        _flushed(_of_block(completed, bio, request), bios, requests),
-        _of_block(bare, bios.lives.alone, np.full(len(bare["tid"]), -1)),
-        _other("call", calls.end_tid, calls.end_ns),
-        _other("commit", window.commits.waker, window.commits.end_ns),
-    )
-    endings = Endings(**joined(parts))
-    return replace(endings, bio=at(roots(bios.parent), endings.bio))
-
-
-def _of_block(events: Columns, bio: Ints, request: Ints) -> Endings:
     known = np.flatnonzero(bio >= 0)
-    time, none, itself = events["time_ns"][known], np.full(len(known), -1), np.ones_like(known)
-    # A thread of a program completes nothing either, unless it polls for what it asked for itself.
+    since = _behind_flushes(bios, requests, bio[known], completed["time_ns"][known])
+    return replace(_of_block(completed, bios, bio, request), since_ns=since)
+
+
+def _of_requests_in_c(
+    bios: Bios, carried: Carried, requests: Requests, completed: Columns
+) -> Endings:
+    flushes = np.flatnonzero(requests.flush)
+    flushes = flushes[order_of(requests.complete_ns[flushes])]
+    tid, cpu, time, since, bio, request, itself = native.end_requests(
+        (requests.device_key[flushes], requests.complete_ns[flushes]),
+        SOON_NS,
+        (requests.completion, requests.complete_ns),
+        (bios.wants_flush, bios.device_key, bios.request, roots(bios.parent)),
+        (carried.bio, carried.request),
+        (
+            completed["tid"], completed["cpu"], completed["time_ns"], bios.lives.of_requests,
+            _itself(completed),
+        ),
+    )  # fmt: skip
+    none = np.full(len(tid), -1)
+    return Endings(tid, cpu, time, since, bio, request, none, none, itself)
+
+
+def _itself(events: Columns) -> Ints:
+    """A thread of a program completes nothing either, unless it polls for what it asked for
+    itself."""
     if "by_kernel_thread" in events:
-        itself = events["by_kernel_thread"][known]
+        return events["by_kernel_thread"]
+    return np.ones(len(events["time_ns"]), np.int64)
+
+
+def _of_block(events: Columns, bios: Bios, bio: Ints, request: Ints) -> Endings:
+    known = np.flatnonzero(bio >= 0)
+    time, none = events["time_ns"][known], np.full(len(known), -1)
     return Endings(
-        events["tid"][known], events["cpu"][known], time, time, bio[known], request[known],
-        none, none, itself,
+        events["tid"][known], events["cpu"][known], time, time, roots(bios.parent)[bio[known]],
+        request[known], none, none, _itself(events)[known],
     )  # fmt: skip
 
 
@@ -86,18 +118,19 @@ def _other(kind: str, tid: Ints, time_ns: Ints) -> Endings:
     return Endings(tid, none, time_ns, time_ns, **kinds, itself=np.ones(len(tid), np.int64))
 
 
-def _flushed(endings: Endings, bios: Bios, requests: Requests) -> Endings:
-    """A bio that asked for a flush ends behind the block layer's own request for that."""
-    asked = np.flatnonzero(bios.wants_flush[endings.bio])
-    data = at(requests.complete_ns, bios.request[endings.bio[asked]])
-    later = data < endings.time_ns[asked]
+def _behind_flushes(bios: Bios, requests: Requests, ended: Ints, time_ns: Ints) -> Ints:
+    """Since when the device was done with some bios: one that asked for a flush ends behind the
+    block layer's own request for that."""
+    asked = np.flatnonzero(bios.wants_flush[ended])
+    data = at(requests.complete_ns, bios.request[ended[asked]])
+    later = data < time_ns[asked]
     asked, data = asked[later], data[later]
-    bio, time = endings.bio[asked], endings.time_ns[asked]
+    bio, time = ended[asked], time_ns[asked]
     flushes = np.flatnonzero(requests.flush)
     last = AsOf(requests.device_key[flushes], requests.complete_ns[flushes])
     flush = at(flushes, last.at_or_before(bios.device_key[bio], time))
     done = at(requests.complete_ns, flush)
     behind = (done > data) & (time - done <= SOON_NS)
-    since = endings.time_ns.copy()
+    since = time_ns.copy()
     since[asked[behind]] = done[behind]
-    return replace(endings, since_ns=since)
+    return since
