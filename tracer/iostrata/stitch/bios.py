@@ -109,7 +109,8 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     children = np.flatnonzero(parent >= 0)
     for _ in range(DEPTH if len(children) else 0):
         np.maximum.at(life_end, parent[children], life_end[children])
-    root = roots(parent)
+    # Mostly none came of another: then nothing is copied.
+    root = roots(parent) if len(children) else slice(None)
     get, got = _gets(window, begun, np.where(issue >= 0, issue, life_end))
     return Bios(
         key=begun.key,
