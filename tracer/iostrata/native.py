@@ -54,6 +54,7 @@ _FUNCTIONS: Final = {
     "order_by": "annaaa",
     "overlap": "aaaanaaaannaaaan",
     "sort_values": "anaa",
+    "overlap_waits": "anaaaanaan",
     "pair_requests": "a",
     "sweep": "aaaanaanaanaaaaaa",
 }
@@ -520,6 +521,24 @@ def end_requests(
         len(parts[2][0]), *parts[2], len(told[0]), *told, request_of, bio_of, *found,
     )  # fmt: skip
     return found[:, : _call("end_requests", every)]
+
+
+def overlap_waits(
+    ended: Lookup, wait_begins: Ints, keys: Ints, begins: Ints, ends: Ints
+) -> tuple[Ints, Ints]:
+    """All pairs of an interval and a wait of its key that overlap: rows of both, in their order.
+
+    ``ended``: looks the waits up by when they ended; those of one key do not overlap.
+    """
+    asked, pairs = [_ints(column) for column in (keys, begins, ends)], len(keys)
+    while True:
+        left, right = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+        pairs = _call(
+            "overlap_waits", words(*ended.words), len(wait_begins), _ints(wait_begins), *asked,
+            len(keys), left, right, len(left),
+        )  # fmt: skip
+        if pairs <= len(left):
+            return left[:pairs].copy(), right[:pairs].copy()
 
 
 def _call(name: str, *words: NDArray[Any] | int | None) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import Ints, at
 from iostrata.stitch.rpc import NINEP_REQUEST, Calls, calls_elsewhere
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Window
@@ -44,5 +44,5 @@ def _answers(window: Window, tid: Ints, send_ns: Ints, end_ns: Ints) -> Ints:
     """When each was answered: who did not sleep for it was there to take it."""
     sleeps = sleeps_of(window)
     sleeps = sleeps.rows(np.flatnonzero(sleeps.asleep))
-    last = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(tid, end_ns)
+    last = sleeps.resumed.at_or_before(tid, end_ns)
     return np.where(at(sleeps.off_ns, last) >= send_ns, at(sleeps.wake_ns, last), end_ns)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import (
     AsOf,
     Containing,
@@ -66,19 +67,34 @@ def short_of_cpu(
     """
     if not len(service):
         return NO_SPANS
-    spans = SpanList()
-    known = np.flatnonzero(one_of(sleeps.tid, service.tid))
-    runnable, on = sleeps.runnable_ns[known], sleeps.on_ns[known]
-    row, sleep = overlapping(
-        service.tid, service.begin_ns, service.end_ns, sleeps.tid[known], runnable, on
-    )
-    owner, of = service.owner[row], known[sleep] + first
-    begin, end = np.maximum(runnable[sleep], service.begin_ns[row]), service.end_ns[row]
-    spans.add(owner, rank, begin, np.minimum(on[sleep], end), of)
+    row, sleep = (_meanwhile if native.LIBRARY is None else _meanwhile_in_c)(service, sleeps)
+    if not len(row):
+        return NO_SPANS
+    spans, owner, of = SpanList(), service.owner[row], sleep + first
+    begin = np.maximum(sleeps.runnable_ns[sleep], service.begin_ns[row])
+    end = service.end_ns[row]
+    spans.add(owner, rank, begin, np.minimum(sleeps.on_ns[sleep], end), of)
     if throttled:
-        released = sleeps.released_ns[known][sleep]
-        spans.add(owner, throttled, begin, np.minimum(released, end), of)
+        spans.add(owner, throttled, begin, np.minimum(sleeps.released_ns[sleep], end), of)
     return spans.collect()
+
+
+def _meanwhile(service: Service, sleeps: Sleeps) -> tuple[Ints, Ints]:
+    """Rows of both: the waits for a CPU, at the ends of sleeps, that overlap with what a thread was
+    needed for; thread by thread."""
+    known = np.flatnonzero(one_of(sleeps.tid, service.tid))
+    row, sleep = overlapping(
+        service.tid, service.begin_ns, service.end_ns,
+        sleeps.tid[known], sleeps.runnable_ns[known], sleeps.on_ns[known],
+    )  # fmt: skip
+    return row, known[sleep]
+
+
+def _meanwhile_in_c(service: Service, sleeps: Sleeps) -> tuple[Ints, Ints]:
+    needed = (service.tid, service.begin_ns, service.end_ns)
+    row, sleep = native.overlap_waits(sleeps.resumed.lookup, sleeps.runnable_ns, *needed)
+    order = order_of(service.tid[row])
+    return row[order], sleep[order]
 
 
 def late_for(service: Service, sleeps: Sleeps, first: int) -> Spans:
@@ -89,7 +105,7 @@ def late_for(service: Service, sleeps: Sleeps, first: int) -> Spans:
     if not len(service):
         return NO_SPANS
     spans = SpanList()
-    sleep = AsOf(sleeps.tid, sleeps.on_ns).at_or_before(service.tid, service.end_ns)
+    sleep = sleeps.resumed.at_or_before(service.tid, service.end_ns)
     begin = np.maximum(at(sleeps.runnable_ns, sleep), service.begin_ns)
     spans.add(service.owner, SERVED, begin, at(sleeps.on_ns, sleep), sleep + first)
     return spans.collect()

@@ -201,7 +201,7 @@ def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Tu
     commits, sleeps, row = window.commits, waited.sleeps, np.arange(len(window.commits))
     logging = np.where(commits.logging_ns >= 0, commits.logging_ns, commits.end_ns)
     flushing = np.where(commits.flushing_ns >= 0, commits.flushing_ns, logging)
-    slept = AsOf(sleeps.tid, sleeps.on_ns)
+    slept = sleeps.resumed
     last = slept.at_or_before(commits.tid, flushing)
     itself = ~by_interrupt(at(sleeps.context, last))
     inside = itself & (at(sleeps.waker, last) > 0) & (at(sleeps.wake_ns, last) > commits.begin_ns)

@@ -141,7 +141,7 @@ class Wakers:
         self._completed = np.flatnonzero(endings.bio >= 0)
         self._told = np.flatnonzero(endings.bio < 0)
         self._by_thread = self._by_tid(self._told)
-        self._resumed = AsOf(sleeps.tid, sleeps.on_ns)
+        self._resumed = sleeps.resumed
         self._asking = asking(bios, sleeps)
         self._woken = np.flatnonzero(sleeps.asleep)
         self._awake = AsOf(sleeps.tid[self._woken], sleeps.on_ns[self._woken])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -27,7 +28,8 @@ def by_interrupt(context: Ints) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class Sleeps:
-    """Times off the CPU: one row each. ``wake_ns`` 0: preempted, runnable throughout.
+    """Times off the CPU: one row each; a thread's do not overlap. ``wake_ns`` 0: preempted,
+    runnable throughout.
 
     ``waker``: -1 where nobody was seen to end the sleep, which then lasts until ``on_ns``.
     ``context``: an ``enum wake_context``; ``waker_cpu``: where it is known. ``cpu``: on which
@@ -66,7 +68,7 @@ class Sleeps:
     def interrupted(self) -> NDArray[np.bool_]:
         return by_interrupt(self.context)
 
-    @property
+    @cached_property
     def runnable_ns(self) -> Ints:
         """From when on it could have run."""
         return np.where(self.asleep, self.wake_ns, self.off_ns)
@@ -77,6 +79,11 @@ class Sleeps:
         released: Ints = np.minimum(self.runnable_ns + self.throttled_ns, self.on_ns)
         return released
 
+    @cached_property
+    def resumed(self) -> AsOf:
+        """Looks them up by thread, and by when that ran again."""
+        return AsOf(self.tid, self.on_ns)
+
     def since(self, time_ns: Ints) -> Sleeps:
         """What is left of each from a time on, which lies before it ran again."""
         wake = np.where(self.asleep, np.maximum(self.wake_ns, time_ns), 0)
@@ -84,6 +91,7 @@ class Sleeps:
 
     def rows(self, rows: Ints) -> Sleeps:
         return Sleeps(**{name: column.take(rows) for name, column in vars(self).items()})
+        return Sleeps(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
 def sleeps_of(window: Window) -> Sleeps:
