@@ -81,12 +81,14 @@ def let_go(
     """
     if not len(last):
         return last
-    found = []
+    found = [Service(*[np.zeros(0, np.int64)] * 4)]
     woken = np.flatnonzero(sleeps.asleep)
     awake = AsOf(sleeps.tid[woken], sleeps.on_ns[woken])
     owner, tid, since, until = last.owner, last.tid, last.begin_ns, last.end_ns
     for _ in range(DEPTH):
         on = np.flatnonzero((tid != asked_by) & (until > since) & kinds.are_helpers(tid, until))
+        if not len(on):
+            break
         owner, asked_by, tid, since, until, other_work = (
             column[on] for column in (owner, asked_by, tid, since, until, other_work)
         )

@@ -237,9 +237,11 @@ def in_turn(
     the first request among owners and activities.
     """
     work = work.rows(np.flatnonzero(work.alone))
-    run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
-    inside = (run >= 0) & (sleeps.off_ns >= at(work.begin_ns, run))
-    mine = np.flatnonzero(inside & sleeps.asleep & (owner >= first))
+    mine = np.flatnonzero(sleeps.asleep & (owner >= first))
+    run = Containing(work.tid, work.begin_ns, work.end_ns).find(
+        sleeps.tid[mine], sleeps.on_ns[mine]
+    )
+    mine = mine[(run >= 0) & (sleeps.off_ns[mine] >= at(work.begin_ns, run))]
     owner = owner - first
     loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
     pair, other = overlapping(
