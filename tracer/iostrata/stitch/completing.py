@@ -81,9 +81,11 @@ def completing(
     done = np.where(direct, ended[rows], done)
     cpu = completed["cpu"][requests.completion[rows]]
     tid = _who_completes(requests.completed_by[rows], cpu, trace)
-    woken = np.flatnonzero(sleeps.asleep)
-    last = AsOf(sleeps.tid[woken], sleeps.wake_ns[woken]).at_or_before(tid, complete)
-    sleep = at(woken, last)
+    sleep = np.full(len(rows), -1)
+    if direct.any():
+        woken = np.flatnonzero(sleeps.asleep)
+        last = AsOf(sleeps.tid[woken], sleeps.wake_ns[woken]).at_or_before(tid, complete)
+        sleep = at(woken, last)
     wake = at(sleeps.wake_ns, sleep)
     let_go = direct & (wake > done)
     since = np.where(direct, np.where(let_go, wake, -1), done)
