@@ -53,9 +53,9 @@ _FUNCTIONS: Final = {
     "merge": "aanaaa",
     "order_by": "annaaa",
     "overlap": "aaaanaaaannaaaan",
-    "sort_values": "anaa",
     "overlap_waits": "anaaaanaan",
     "pair_requests": "a",
+    "sort_values": "anaa",
     "sweep": "aaaanaanaanaaaaaa",
 }
 _FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer

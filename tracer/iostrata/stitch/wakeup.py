@@ -90,8 +90,7 @@ class Sleeps:
         return replace(self, off_ns=np.maximum(self.off_ns, time_ns), wake_ns=wake)
 
     def rows(self, rows: Ints) -> Sleeps:
-        return Sleeps(**{name: column.take(rows) for name, column in vars(self).items()})
-        return Sleeps(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return Sleeps(*(getattr(self, name).take(rows) for name in self.__dataclass_fields__))
 
 
 def sleeps_of(window: Window) -> Sleeps:
