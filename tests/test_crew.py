@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,6 +76,61 @@ def test_where_there_can_be_no_more_processes_one_is_enough(
     monkeypatch.setattr(os, "fork", refused)
     assert list(crew.each(str, list(range(9)), 2)) == [str(piece) for piece in range(9)]
     assert children() == before
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 50])
+@pytest.mark.parametrize("count", [0, 1, 2, 11])
+def test_threads_do_each_and_end(jobs: int, count: int) -> None:
+    before = threading.active_count()
+    names: set[str] = set()
+
+    def work(piece: int) -> int:
+        names.add(threading.current_thread().name)
+        return piece * piece
+
+    assert crew.by_threads(work, range(count), jobs) == [piece * piece for piece in range(count)]
+    assert threading.active_count() == before
+    if jobs == 1:
+        assert names <= {threading.current_thread().name}
+
+
+def test_the_first_error_of_threads_is_told() -> None:
+    before, begun = threading.active_count(), []
+
+    def work(piece: int) -> None:
+        begun.append(piece)
+        if piece >= 3:
+            raise ValueError(f"of {piece}")
+
+    with pytest.raises(ValueError, match="of 3"):
+        crew.by_threads(work, range(1000), 2)
+    assert threading.active_count() == before
+    assert len(begun) < 1000
+
+
+def test_an_interrupt_ends_threads() -> None:
+    before = threading.active_count()
+
+    def work(piece: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        crew.by_threads(work, range(1000), 3)
+    assert threading.active_count() == before
+
+
+def test_where_there_can_be_no_more_threads_one_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert crew.by_threads(str, range(9), 3) == [str(piece) for piece in range(9)]
+
+
+def test_both_come_to_what_each_does() -> None:
+    assert crew.both(lambda: 1, lambda: "2", 2) == (1, "2")
 
 
 def same(one: Any, other: Any) -> None:

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of work in, what each comes to out, in their order: by several processes at once.
+"""Pieces of work in, what each comes to out, in their order: by several processes at once, or by
+several threads of this one.
 
 Each process is this one's copy: what is there when they begin is shared, and what a piece
 comes to is sent here. What nothing came of is done here instead, where what went wrong
 becomes an error: nobody has to know in which process that was.
+
+Threads are for what NumPy and C do most of: of Python itself, one at a time does some. They end
+with it: none holds anything that a process which begins later would wait for.
 """
 
 from __future__ import annotations
@@ -12,8 +16,12 @@ import os
 import pickle
 import signal
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fcntl import F_SETPIPE_SZ, fcntl
+from threading import Thread
 from typing import Any, BinaryIO, Final, TypeVar
 
 FEWEST: Final = 4
@@ -21,8 +29,12 @@ FEWEST: Final = 4
 
 MOST: Final = 4
 
+PIPE_BYTES: Final = 1 << 20
+"""Mostly what a piece comes to: nobody waits until it is taken. More are not allowed to users."""
+
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 
 def cpus() -> int:
@@ -51,6 +63,50 @@ def each(
             worker.end()
 
 
+def by_threads(
+    work: Callable[[Piece], Result], pieces: Sequence[Piece], jobs: int = 1
+) -> list[Result]:
+    """What the work makes of each of the pieces, or the error of the first that has one."""
+    left = iter(list(enumerate(pieces)))
+    found: dict[int, Result] = {}
+    errors: dict[int, Exception] = {}
+
+    def take() -> None:
+        for number, piece in left:
+            try:
+                found[number] = work(piece)
+            except Exception as error:
+                errors[number] = error
+                deque(left, maxlen=0)
+
+    threads: list[Thread] = []
+    try:
+        # Where there can be no more of them, this one is enough.
+        with suppress(RuntimeError):
+            for _ in range(min(jobs, len(pieces)) - 1):
+                thread = Thread(target=take)
+                thread.start()
+                threads.append(thread)
+        take()
+    finally:
+        # Nor does anybody begin another piece after an interrupt.
+        deque(left, maxlen=0)
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [found[number] for number in range(len(pieces))]
+
+
+def both(
+    one: Callable[[], Result], other: Callable[[], Other], jobs: int = 1
+) -> tuple[Result, Other]:
+    """What two pieces of different work come to."""
+    works: tuple[Callable[[], Any], ...] = (one, other)
+    first, second = by_threads(lambda work: work(), works, jobs)
+    return first, second
+
+
 @dataclass(frozen=True)
 class _Worker:
     pid: int
@@ -75,6 +131,8 @@ def _begin(
     """Each takes its turn at the pieces. Where there can be no more processes, nobody does."""
     for number in range(jobs):
         source, target = os.pipe()
+        with suppress(OSError):
+            fcntl(target, F_SETPIPE_SZ, PIPE_BYTES)
         try:
             with warnings.catch_warnings():
                 # NumPy has threads; none of them holds anything while this one is here.

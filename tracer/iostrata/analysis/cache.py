@@ -74,7 +74,7 @@ def analysed(
     key = shelf.key_of(recording, op) if cached else b""
     if key and (known := _taken(recording.path, op, key)):
         return known
-    breakdown = breakdown_of(found or prepare(recording, op), jobs, heard)
+    breakdown = breakdown_of(found or prepare(recording, op, jobs), jobs, heard)
     # What was written to meanwhile was perhaps read before.
     if key and key == shelf.key_of(recording, op):
         shelf.put(recording.path, ANALYSIS.format(op), partial(_write, key, breakdown))

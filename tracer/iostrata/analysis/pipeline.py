@@ -21,7 +21,7 @@ from iostrata.analysis.so_far import SoFar, Tally, nobody
 from iostrata.analysis.transfers import faults_of, with_served
 from iostrata.analysis.who import Names, told_in
 from iostrata.columns import Ints
-from iostrata.crew import each
+from iostrata.crew import both, by_threads, each
 from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite
 from iostrata.recording import Recording
 
@@ -34,12 +34,12 @@ def analyse(
 ) -> Breakdown:
     """Where each synchronous write of the recording, or each read, spent its time.
 
-    ``jobs``: by so many processes; whatever their number, the result is the same. ``heard``: is
-    told now and then what there is so far.
+    ``jobs``: by so many processes, or threads; whatever their number, the result is the same.
+    ``heard``: is told now and then what there is so far.
 
     Errors: RecordingError, NothingToAnalyse, UsageError.
     """
-    return breakdown_of(prepare(recording, op), jobs, heard)
+    return breakdown_of(prepare(recording, op, jobs), jobs, heard)
 
 
 def breakdown_of(
@@ -52,14 +52,18 @@ def breakdown_of(
     )
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
-    left, background, asleep_ns = left_over(credit.audits)
     all_ns = max(int(found.writes.latency_ns.sum()), 1)
     shares = {
         (layer.machine, layer.row): int(times.sum()) / all_ns
         for layer, times in zip(layers, time_ns, strict=True)
     }
+    quality, (left, background, asleep_ns) = both(
+        lambda: quality_of(found.path, found.plain_writes, credit.ties, shares),
+        lambda: left_over(credit.audits),
+        jobs,
+    )
     quality = replace(
-        quality_of(found.path, found.plain_writes, credit.ties, shares),
+        quality,
         unsure_syncs=found.unsure_syncs,
         partial_syncs=found.partial_syncs,
         crossed=crossed,
@@ -134,6 +138,8 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
         top, rows, write = one
         return earned(found.path, top.node, rows, write[rows], told)
 
+    if jobs > 1:
+        _put_in_order(found, jobs)
     pieces = sum(len(rows) for _, rows, _ in every)
     tally = Tally(found.path, found.op, found.writes.latency_ns, pieces)
     heard(SoFar(0.0))
@@ -142,6 +148,12 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
         heard(tally.add(len(rows), one.writes, one.time_ns))
     give_back()
     return credit
+
+
+def _put_in_order(found: Prepared, jobs: int) -> None:
+    """The events of all points, by threads: else the first window does it, and all wait for it."""
+    points = [one for trace in found.path.graph.machines for one in trace.points.values()]
+    by_threads(lambda one: one.time_ns, sorted(points, key=len, reverse=True), jobs)
 
 
 def _add_window(credit: _Credit, one: Earned) -> None:

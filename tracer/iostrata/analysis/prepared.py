@@ -106,10 +106,13 @@ class Prepared:
         return next(top for top in reversed(self.tops) if row >= top.first)
 
 
-def prepare(recording: Recording, op: Op = Op.SYNC) -> Prepared:
-    """The recording's writes, or reads, and what their events are in; errors as ``analyse``."""
+def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
+    """The recording's writes, or reads, and what their events are in; errors as ``analyse``.
+
+    ``jobs``: read by so many threads.
+    """
     keep_memory()
-    traces = recording.traces()
+    traces = recording.traces(jobs)
     left_out: Counter[str] = Counter()
     plain_writes = 0
     check_recorded(traces, op)

@@ -130,7 +130,7 @@ def export(
         _redact(source, redacted, story)
         if not wanted:
             return 0
-    found = prepare(source, Op(op.value)) if perfetto or spans else None
+    found = prepare(source, Op(op.value), jobs) if perfetto or spans else None
     if found:
         chosen = choice.rows(found.writes)
         rows = _rows(found, chosen, first, last, bool(writes), story) if perfetto else chosen

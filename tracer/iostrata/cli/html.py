@@ -66,7 +66,7 @@ def html(
     check_new(output, force)
     wanted = filters.wanted(since, until, process, to_file, slower_than)
     opened = open_recording(recording)
-    found = prepare(opened, Op(op.value))
+    found = prepare(opened, Op(op.value), jobs)
     breakdown = chosen(present.told(opened, found.op, jobs, not no_cache, quiet, found), wanted)
     shown = Page(
         name=recording.resolve().name,

@@ -35,7 +35,7 @@ class Moving(Recording):
 
     latest: tuple[Trace, ...] = ()
 
-    def traces(self) -> list[Trace]:
+    def traces(self, jobs: int = 1) -> list[Trace]:
         return list(self.latest)
 
 

@@ -77,13 +77,13 @@ class Recording:
     created: str = ""
     absent: tuple[RecordedMachine, ...] = ()
 
-    def traces(self) -> list[Trace]:
-        """Every machine's trace, in the order of ``machines``."""
-        return [self.trace(machine) for machine in self.machines]
+    def traces(self, jobs: int = 1) -> list[Trace]:
+        """Every machine's trace, in the order of ``machines``, each read by so many threads."""
+        return [self.trace(machine, jobs) for machine in self.machines]
 
-    def trace(self, machine: RecordedMachine) -> Trace:
+    def trace(self, machine: RecordedMachine, jobs: int = 1) -> Trace:
         directory = self.path / machine.directory
-        trace = read_trace(directory, machine.name)
+        trace = read_trace(directory, machine.name, jobs)
         wrong = changed(directory, machine.facts).items()
         defects = [f"facts/{shown(name)}: {what}" for name, what in wrong]
         return dataclasses.replace(trace, damage=(*trace.damage, *defects)) if defects else trace

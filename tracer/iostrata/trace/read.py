@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from iostrata.crew import by_threads
 from iostrata.errors import RecordingError
 from iostrata.foreign import shown
 from iostrata.trace import layout
@@ -74,10 +75,12 @@ class Trace:
     event_count: int
 
 
-def read_trace(directory: Path, machine: str = "local") -> Trace:
-    """The trace in a machine's directory; RecordingError if it cannot be read at all."""
+def read_trace(directory: Path, machine: str = "local", jobs: int = 1) -> Trace:
+    """The trace in a machine's directory, read by so many threads; RecordingError if it cannot be
+    read at all.
+    """
     metadata = read_metadata(directory)
-    streams, damage = read_streams(directory, metadata)
+    streams, damage = read_streams(directory, metadata, jobs)
     return assemble(directory, machine, metadata, streams, damage)
 
 
@@ -158,7 +161,9 @@ def read_metadata(directory: Path) -> Metadata:
         raise RecordingError(f"{path}: {error}", error.hint) from error
 
 
-def read_streams(directory: Path, metadata: Metadata) -> tuple[list[Stream], list[str]]:
+def read_streams(
+    directory: Path, metadata: Metadata, jobs: int = 1
+) -> tuple[list[Stream], list[str]]:
     """Every stream of the directory, the CPUs' in order, then the recorder's."""
     streams, damage = [], []
     paths = [
@@ -167,14 +172,18 @@ def read_streams(directory: Path, metadata: Metadata) -> tuple[list[Stream], lis
         if path.name != "metadata" and not path.name.startswith(".") and not path.is_dir()
     ]
     expected = expected_of(paths, metadata)
-    for path in paths:
+
+    def read(path: Path) -> Stream | OSError:
         try:
-            stream = read_stream(path, metadata.uuid, expected)
+            return read_stream(path, metadata.uuid, expected)
         except OSError as error:
-            damage.append(f"{shown(path.name)}: cannot be read ({error.strerror})")
+            return error
+
+    for path, stream in zip(paths, by_threads(read, paths, jobs), strict=True):
+        if isinstance(stream, OSError):
+            damage.append(f"{shown(path.name)}: cannot be read ({stream.strerror})")
             streams.append(lost_stream(path.name))
-            continue
-        if stream.packet_count or stream_cpu(path.name) is not None:
+        elif stream.packet_count or stream_cpu(path.name) is not None:
             streams.append(stream)
             damage += stream.damage
         else:
