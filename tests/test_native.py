@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.attribute import add_up, attribute, summarise, sweep
-from iostrata.columns import AsOf, coded, in_order, order_of, overlapping
+from iostrata.attribute.figures import ranked
+from iostrata.columns import AsOf, among, coded, in_order, order_of, overlapping
 from iostrata.layers import RANK
 from iostrata.model import Op
 from iostrata.recording import open_recording
@@ -230,6 +231,29 @@ def test_checksum(seed: int, count: int, before: int) -> None:
         assert native.crc32(some, before) == zlib.crc32(some.data, before)
 
 
+@given(st.lists(anything, min_size=1, max_size=60), seeds)
+def test_places(some: list[int], seed: int) -> None:
+    values = np.array(some)
+    places = np.random.default_rng(seed).integers(0, len(some), 4).tolist()
+    expected = np.sort(values)[places].tolist()
+    assert ranked(values, places) == expected
+    with twin():
+        assert ranked(values, places) == expected
+
+
+@given(seeds, st.integers(1, 3000), st.sampled_from([1, 3000, 1 << 20, 1 << 62]))
+def test_places_of_many(seed: int, count: int, most: int) -> None:
+    values = np.random.default_rng(seed).integers(-most, most, count)
+    assert ranked(values, range(count)) == np.sort(values).tolist()
+
+
+@given(st.lists(anything, unique=True), st.lists(anything))
+def test_among(some: list[int], others: list[int]) -> None:
+    values, many = np.array(sorted(some), np.int64), np.array(others, np.int64)
+    expected = among(values, many).tolist()
+    assert native.among(values, many).tolist() == expected == [one in others for one in values]
+
+
 def of_trace(trace: Trace) -> list[Any]:
     """All that reading comes to, of any part of it."""
     events = {name: all_of(points).tobytes() for name, points in trace.points.items()}
@@ -332,6 +356,9 @@ def test_what_leads_nowhere_is_refused() -> None:
             native.coded(rows, 0, 1)
     with pytest.raises(IndexError):
         native.sweep(one, one - 2, one, one + 1, one, one + 1)
+    for place in (1, -1, 1 << 40):
+        with pytest.raises(IndexError):
+            native.ranked(one, [0, place])
     for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):
         with pytest.raises(IndexError):
             native.gather(event, slots, places, begin, numbers, table)

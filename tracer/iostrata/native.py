@@ -36,6 +36,7 @@ FEW_WAITS: Final = 1024
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
     "add_up": "aaaanananann",
+    "among": "ananaanua",
     "as_of_after": "aaanaaanaanua",
     "as_of_before": "aaanaaanaanuaa",
     "as_of_next": "aanaanua",
@@ -55,6 +56,7 @@ _FUNCTIONS: Final = {
     "overlap": "aaaanaaaannaaaan",
     "overlap_waits": "anaaaanaan",
     "pair_requests": "a",
+    "ranked": "anana",
     "sort_values": "anaa",
     "sweep": "aaaanaanaanaaaaaa",
 }
@@ -572,3 +574,20 @@ def _slots(rows: int) -> tuple[Ints, NDArray[np.int32], int]:
 def _ints(column: NDArray[np.integer[Any]]) -> Ints:
     """In a row, as C reads them."""
     return np.ascontiguousarray(column, np.int64)
+
+
+def ranked(values: Ints, places: Sequence[int]) -> list[int]:
+    """The numbers that are at some places of all of them in ascending order."""
+    found = np.empty(len(places), np.int64)
+    _call("ranked", _ints(values), len(values), np.array(places), len(places), found)
+    return [int(number) for number in found]
+
+
+def among(values: Ints, others: Ints) -> NDArray[np.bool_]:
+    """Which of some values, which all differ, are among others."""
+    found = np.zeros(len(values), np.bool_)
+    _call(
+        "among", _ints(values), len(values), _ints(others), len(others), *_slots(len(values)),
+        _SEED, found,
+    )  # fmt: skip
+    return found

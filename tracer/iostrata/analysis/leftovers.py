@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import Ints, Union, among, distinct, joined, meets, pair_key
 from iostrata.model import LeftOver
 from iostrata.stitch import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.trace import Facts
 
-FEW_ROWS: Final = 1 << 16
+FEW_ROWS: Final = 1 << 18
 
 
 class Audits:
@@ -31,14 +34,13 @@ class Audits:
         self._parts.extend(audits)
         self._rows += _rows(audits)
         if self._rows > self._most:
-            self.fold()
+            self._parts = [replace(one, used=distinct(one.used)) for one in self.fold()]
             self._rows = _rows(self._parts)
             self._most = self._rows + max(FEW_ROWS, self._rows)
 
     def fold(self) -> Sequence[Audit]:
-        """One of each machine."""
-        self._parts = list(_together(self._parts))
-        return self._parts
+        """One of each machine; ``used`` may have some twice."""
+        return list(_together(self._parts))
 
 
 def left_over(audits: Audits) -> tuple[tuple[LeftOver, ...], tuple[LeftOver, ...], int]:
@@ -66,7 +68,7 @@ def _together(audits: Sequence[Audit]) -> Iterator[Audit]:
     """What is unused in one window may be part of a write in another."""
     for machine in dict.fromkeys(audit.machine for audit in audits):
         mine = [audit for audit in audits if audit.machine == machine]
-        used = distinct(np.concatenate([audit.used for audit in mine]))
+        used = np.concatenate([audit.used for audit in mine])
         idle = Idle(**joined([audit.idle for audit in mine]))
         yield Audit(machine, mine[0].facts, used, _unused(mine, used), idle)
 
@@ -79,7 +81,7 @@ def _unused(audits: Sequence[Audit], used: Ints) -> Activities:
     )  # fmt: skip
     foreign = np.zeros(len(identity), np.bool_)
     foreign[same[np.concatenate([part.foreign for part in parts])]] = True
-    left = np.flatnonzero(~among(identity, used))
+    left = np.flatnonzero(~_among(identity, used))
     # One column after the other: all of all parts at once would take the most memory of all.
     rows = first[left]
     found = {
@@ -87,6 +89,12 @@ def _unused(audits: Sequence[Audit], used: Ints) -> Activities:
         for name in vars(parts[0])
     }
     return Activities(**found | {"foreign": foreign[left]})
+
+
+def _among(ascending: Ints, others: Ints) -> NDArray[np.bool_]:
+    if native.LIBRARY is not None:
+        return native.among(ascending, others)
+    return among(ascending, others)
 
 
 def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftOver]:

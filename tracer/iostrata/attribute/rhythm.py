@@ -87,7 +87,7 @@ def onset(breakdown: Breakdown, series: _Series) -> Onset | None:
 
 def period(breakdown: Breakdown, series: _Series) -> Period | None:
     """Every how long some writes take longer."""
-    spread = float(np.median(np.abs(series.level)))
+    spread = _median(np.abs(series.level))
     slow = series.level > max(log(SLOW), FAR * spread)
     times = series.passed_ns[slow].astype(np.float64)
     if len(times) < FEWEST_EPISODES:
@@ -110,17 +110,19 @@ def _series(breakdown: Breakdown) -> _Series:
     columns = [integers(writes.codes[name]) for name in KINDS]
     for column in (*columns, writes.size_bytes):
         values, code = coded(column)
-        kind = coded(kind * len(values) + code)[1]
+        if len(values) > 1:
+            kind = coded(kind * len(values) + code)[1]
     kind = kind[rows]
     level = np.log(np.maximum(writes.latency_ns[rows], 1).astype(np.float64))
     # One sort instead of a look at all writes for each kind.
     for alike in np.split(order_of(kind), np.cumsum(np.bincount(kind))[:-1]):
-        level[alike] -= np.median(level[alike])
+        own = level[alike]
+        level[alike] = own - _median(own)
     return _Series(rows, passed[rows], kind, level)
 
 
 def _median(values: Floats) -> float:
-    """As NumPy's, which for few values takes longer to look at what they are."""
+    """As NumPy's, which looks longer at what they are."""
     middle = [(len(values) - 1) // 2, len(values) // 2]
     return float(np.partition(values, middle)[middle].mean())
 

@@ -92,9 +92,11 @@ def served_of(writes: Writes, rows: Ints) -> tuple[Served, ...]:
 
 def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
     """The table of some writes (row indices). Layers that none of them was in have no row."""
-    total = breakdown.writes.latency_ns[writes]
+    total, time_ns = breakdown.writes.latency_ns, breakdown.time_ns
+    residual_ns = breakdown.residual_ns
+    if len(writes) < len(total):
+        total, time_ns, residual_ns = total[writes], time_ns[:, writes], residual_ns[writes]
     mean = float(total.mean()) if len(total) else 0.0
-    time_ns = breakdown.time_ns[:, writes]
     who = parts_of(breakdown, writes, mean)
     rows = tuple(
         Row(layer, figures(times, mean), who.get(number, ()))
@@ -125,7 +127,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         count=len(writes),
         total=figures(total, mean),
         rows=rows,
-        residual=figures(breakdown.residual_ns[writes], mean),
+        residual=figures(residual_ns, mean),
         segments=segments,
         tail=slow,
         causes=causes(rows, slow, own_of(breakdown.writes, writes)),
@@ -147,6 +149,8 @@ def grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
             writes.names[by][one[0]] if len(one) == 1 else name
             for name, one in zip(names, processes, strict=True)
         ]
+    if len(names) == 1:
+        return codes, names
     time_ns = np.bincount(codes, weights=writes.latency_ns, minlength=len(names))
     order = sorted(range(len(names)), key=lambda code: (-time_ns[code], names[code]))
     position = np.empty(len(names), np.int64)
@@ -174,6 +178,8 @@ def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:
 
 def _composition(writes: Writes, by: str) -> dict[str, int]:
     codes, names = grouping(writes, by)
+    if len(names) == 1:
+        return {names[0]: len(codes)} if len(codes) else {}
     counts = np.bincount(codes, minlength=len(names))
     order = np.argsort(-counts, kind="stable")
     # Of a selection's writes, none may have a name that others of the recording have.

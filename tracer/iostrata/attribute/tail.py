@@ -68,7 +68,8 @@ def _parts(breakdown: Breakdown, writes: Ints) -> NDArray[np.int64]:
 def _together(parts_ns: NDArray[np.int64], place: list[int]) -> NDArray[np.int64]:
     """The rows of each place as one."""
     sums = np.zeros((max(place) + 1, parts_ns.shape[1]), np.int64)
-    np.add.at(sums, place, parts_ns)
+    for row, part_ns in zip(place, parts_ns, strict=True):
+        sums[row] += part_ns
     return sums
 
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of some numbers are among others, however many those are and in whatever order. */
+#include "keys.h"
+#include "native.h"
+
+/* ``found``: of each of the numbers, which differ, 1 or what it was. */
+PUBLIC int64_t among(const int64_t *numbers, int64_t count, const int64_t *others,
+		     int64_t other_count, int64_t *slot_key, int32_t *slot_number, int64_t bits,
+		     uint64_t seed, uint8_t *found)
+{
+	const struct keys known = { slot_key, slot_number, bits, seed };
+
+	empty(&known);
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t place = place_of(&known, numbers[i]);
+
+		known.key[place] = numbers[i];
+		known.number[place] = (int32_t)i;
+	}
+	for (int64_t i = 0; i < other_count; i++) {
+		int32_t number = known.number[place_of(&known, others[i])];
+
+		if (number >= 0)
+			found[number] = 1;
+	}
+	return 0;
+}
