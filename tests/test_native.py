@@ -33,6 +33,7 @@ from iostrata.recording import open_recording
 from iostrata.report import json
 from iostrata.stitch import Spans
 from iostrata.stitch.spans import Edges, follow, seen_as
+from iostrata.stitch.durability import Synced, Written, durability
 from iostrata.trace import Trace, layout, read_trace
 from iostrata.trace.packet import CRC_AT
 from tests.trace.random_events import all_of, counts, packet_sizes, random_events, seeds, write
@@ -252,6 +253,41 @@ def test_among(some: list[int], others: list[int]) -> None:
     values, many = np.array(sorted(some), np.int64), np.array(others, np.int64)
     expected = among(values, many).tolist()
     assert native.among(values, many).tolist() == expected == [one in others for one in values]
+
+
+numbered = st.integers(0, 3) | st.integers(2**32 - 4, 2**32 - 2)
+times = near | st.integers(-(2**61), 2**61)
+agents = st.integers(-1, 2)
+scopes = st.sampled_from([[0], [1], [2], [0, 2], [0, 1, 2]])
+writes = st.lists(st.tuples(times, agents, numbered, numbered, near, near), max_size=40)
+syncs = st.lists(
+    st.tuples(times, st.integers(0, 6), agents, st.integers(0, 2), numbered, numbered),
+    max_size=40,
+)
+
+
+@given(writes, syncs, scopes)
+def test_durability(
+    some: list[tuple[int, ...]], others: list[tuple[int, ...]], kinds: list[int]
+) -> None:
+    written = Written(*columns(some, 6))
+    begin, took, agent, scope, device, file = columns(others, 6)
+    scope = np.array(kinds)[scope % len(kinds)]
+    synced = Synced(begin, begin + took, agent, scope, device, file, took, took)
+    found = durability(written, synced)
+    with twin():
+        expected = durability(written, synced)
+    for name, column in vars(expected).items():
+        assert getattr(found, name).tolist() == column.tolist()
+
+
+def test_a_sync_of_no_known_scope_is_refused() -> None:
+    one = np.zeros(1, np.int64)
+    for scope in (-1, 3, 1 << 40):
+        with pytest.raises(IndexError):
+            native.durable([one] * 6, [one, one, one, one + scope, one, one], np.array([1, 0, 0]))
+    with pytest.raises(IndexError):
+        native.durable([one] * 6, [one] * 6, np.array([0, 1, 0]))
 
 
 def of_trace(trace: Trace) -> list[Any]:

@@ -43,6 +43,7 @@ _FUNCTIONS: Final = {
     "attribute": "aaaannnaaaaaa",
     "coded": "annnaaa",
     "end_requests": "a",
+    "durable": "aaaa",
     "fold": "anua",
     "follow": "aaaanaaaaaanannnaaaaa",
     "follow_bios": "a",
@@ -591,3 +592,29 @@ def among(values: Ints, others: Ints) -> NDArray[np.bool_]:
         _SEED, found,
     )  # fmt: skip
     return found
+
+
+def durable(
+    written: Sequence[Ints], synced: Sequence[Ints], scopes: Ints
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """``caller``, ``by``, ``size_bytes``, ``count`` and ``since_ns`` of a ``Durability``.
+
+    ``written``, ``synced``: columns as of ``Written``, and of ``Synced`` without its bytes' bounds;
+    ``scopes``: how many syncs there are of each scope, none of which is a range.
+    """
+    writes, syncs = len(written[0]), len(synced[0])
+    tables = [_slots(count) for _ in range(2) for count in scopes.tolist()]
+    goes = (*np.empty((2, writes), np.int64), *np.zeros((3, syncs), np.int64))
+    own = [
+        [_ints(column) for column in (*columns, *orders)]
+        for columns, orders in (
+            (written, (order_of([written[0]]),)),
+            (synced, (order_of([synced[0]]), order_of([synced[1]]))),
+        )
+    ]
+    _call(
+        "durable", words(*own[0], writes), words(*own[1], syncs),
+        words(*scopes.tolist(), *(part for table in tables for part in (*table, _SEED))),
+        words(*goes),
+    )  # fmt: skip
+    return goes

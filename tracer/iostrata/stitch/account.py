@@ -147,35 +147,42 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
     )  # fmt: skip
 
 
+def _told_apart(number: Ints, *others: Ints) -> Ints:
+    """What has a number, by other columns, too: mostly they tell no more, and are not sorted."""
+    for other in others:
+        last = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+        last[number] = other
+        if not np.array_equal(last[number], other):
+            number = numbers(number, other)
+    return number
+
+
 def _files(done: Operations) -> Ints:
     """The number of each one's file: what takes a deleted one's inode is another.
 
     Where one of an inode's does not tell its file's generation, all of them are of one file.
     """
-    inode = numbers(done.device_key, done.inode)
+    inode = _told_apart(numbers(done.inode), done.device_key)
     silent = np.zeros(len(inode), np.bool_)
     silent[inode[done.generation == 0]] = True
-    generation = np.where(silent[inode], 0, done.generation)
-    last = np.zeros(len(inode), np.int64)
-    last[inode] = generation
-    # Mostly each has one, and then nothing needs to be sorted.
-    return inode if np.array_equal(last[inode], generation) else numbers(inode, generation)
+    return _told_apart(inode, np.where(silent[inode], 0, done.generation))
 
 
 def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
-    agent = np.where(done.request_key == 0, numbers(done.tgid, done.tid, done.birth), NOBODY)
+    thread = _told_apart(numbers(done.tid), done.tgid, done.birth)
+    agent = np.where(done.request_key == 0, thread, NOBODY)
     file = _files(done)
-    offset = np.maximum(done.offset_bytes, 0)
-    end = offset + done.size_bytes
-    to_the_end = (done.scope == RANGE) & (done.size_bytes == 0)
+    low, scope, length = done.offset_bytes[plain], done.scope[syncs], done.size_bytes[syncs]
+    begin = np.maximum(done.offset_bytes[syncs], 0)
+    to_the_end = (scope == RANGE) & (length == 0)
     return durability(
         Written(
             done.effect_ns[plain], agent[plain], done.device_key[plain], file[plain],
-            done.offset_bytes[plain], end[plain],
+            low, np.maximum(low, 0) + done.size_bytes[plain],
         ),
         Synced(
-            done.effect_ns[syncs], done.end_ns[syncs], agent[syncs], done.scope[syncs],
-            done.device_key[syncs], file[syncs], offset[syncs],
-            np.where(to_the_end, NO_END, end)[syncs],
+            done.effect_ns[syncs], done.end_ns[syncs], agent[syncs], scope,
+            done.device_key[syncs], file[syncs], begin,
+            np.where(to_the_end, NO_END, begin + length),
         ),
     )  # fmt: skip

@@ -40,6 +40,9 @@ OPEN_OF_SYNC_INODE: Final = 0x80000000
 """Of the recorder: the file is synchronous by its mount, or by an attribute (events.h)."""
 RWF_DSYNC: Final = 0x2
 RWF_SYNC: Final = 0x4
+OF_FILES: Final = O_DSYNC | O_SYNC_ONLY | OPEN_OF_SYNC_INODE
+OF_WRITES: Final = RWF_DSYNC | RWF_SYNC
+"""Flags that make writes durable, of all those of a file, and of their own."""
 O_APPEND: Final = 0o2000
 RWF_APPEND: Final = 0x10
 RWF_NOAPPEND: Final = 0x20
@@ -312,6 +315,8 @@ def appends(flags: Ints, rwf: Ints) -> NDArray[np.bool_]:
 
 def method_of_write(flags: Ints, rwf: Ints) -> Ints:
     """How a write with these flags of its file, and of its own, is durable when it returns."""
+    if not (np.bitwise_or.reduce(flags) & OF_FILES or np.bitwise_or.reduce(rwf) & OF_WRITES):
+        return np.full(len(flags), PLAIN)
     whole = ((flags & O_SYNC_ONLY) != 0) | ((rwf & RWF_SYNC) != 0)
     durable = whole | ((flags & O_DSYNC) != 0) | ((rwf & RWF_DSYNC) != 0)
     method = np.where(whole, METHOD["open_sync"], METHOD["open_datasync"])

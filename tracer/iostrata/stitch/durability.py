@@ -15,11 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from iostrata import native
 from iostrata.columns import AsOf, Ints, at, changes, distinct, numbers, order_of, ranges
 
 ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
 """Scopes of a sync, from the widest to the narrowest."""
 NOBODY: Final = -1
+BOUNDS: Final = ("low", "high")
 # Agents, devices, files and cells of files are counted or numbered below this.
 PLACES: Final = 1 << 32
 
@@ -77,6 +79,10 @@ class Durability:
 
 def durability(written: Written, synced: Synced) -> Durability:
     """Which sync each write goes with."""
+    scopes = np.bincount(synced.scope, minlength=RANGE + 1)
+    if native.LIBRARY is not None and not scopes[RANGE]:
+        columns = list(vars(written).values()), list(vars(synced).values())[: -len(BOUNDS)]
+        return Durability(*native.durable(*columns, scopes[:RANGE]))
     parts = _parts(written, synced)
     end = written.end_ns[parts.write]
     agent = written.agent[parts.write]
