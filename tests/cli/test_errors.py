@@ -14,6 +14,7 @@ import pytest
 
 import iostrata
 from iostrata import cli
+from iostrata.__main__ import BLAS_THREADS
 from iostrata.cli import status_of
 from iostrata.record import Refusal, permission
 
@@ -202,6 +203,30 @@ print(*sorted(set(sys.modules) - before))
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "iostrata.__main__" in done.stdout.split()
     assert not {"typing", "enum", "re", "signal"}.intersection(done.stdout.split())
+
+
+@pytest.mark.parametrize("chosen", [None, "2"])
+def test_no_threads_wait_for_work_but_where_it_is_asked_for(chosen: str | None) -> None:
+    """And a command that is run is told nothing of it."""
+    program = """
+import gc, os
+from iostrata import __main__
+told = os.environ.get(__main__.BLAS_THREADS)
+cli = __main__._loaded()
+import numpy
+cli.function_of("replay")
+print(len(os.listdir("/proc/self/task")), told == os.environ.get(__main__.BLAS_THREADS))
+cli.status_of(["--version"])
+print(gc.isenabled(), gc.get_freeze_count() > 0)
+"""
+    others = {name: value for name, value in os.environ.items() if name != BLAS_THREADS}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env=others | ({BLAS_THREADS: chosen} if chosen else {}),
+    )  # fmt: skip
+    threads, kept, *_, enabled, frozen = done.stdout.split()
+    assert threads == "1" or chosen
+    assert (kept, enabled, frozen) == ("True", "True", "True")
 
 
 @pytest.mark.parametrize("command", [["run", "true"], ["record", "-o", "x", "true"]])

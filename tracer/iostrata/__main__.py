@@ -3,9 +3,13 @@
 
 # Of the interpreter itself: `signal` loads others, which takes a moment.
 import _signal  # type: ignore[import-not-found]
+import gc
 import os
 import sys
 from importlib import import_module
+from types import ModuleType
+
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def main() -> None:
@@ -14,10 +18,25 @@ def main() -> None:
     handled = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if handled:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-    cli = import_module("iostrata.cli")
+    cli = _loaded()
     if handled:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     cli.main()
+
+
+def _loaded() -> ModuleType:
+    """The command line. Nothing of it is garbage, until it begins to do something.
+
+    NumPy's BLAS, of which hardly anything is asked, gets no threads, which would wait for more by
+    running; a command that is recorded has its own.
+    """
+    gc.disable()
+    chosen = BLAS_THREADS in os.environ
+    os.environ.setdefault(BLAS_THREADS, "1")
+    cli = import_module("iostrata.cli")
+    if not chosen:
+        del os.environ[BLAS_THREADS]
+    return cli
 
 
 def _stand_in() -> None:

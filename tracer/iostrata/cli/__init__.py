@@ -8,6 +8,7 @@ help and whose result is the exit status, and its name in ``COMMANDS``.
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import sys
@@ -85,7 +86,12 @@ def status_of(arguments: Sequence[str]) -> int:
 
 def _status_of(arguments: Sequence[str]) -> int:
     try:
-        status = application(_asked_for(arguments))(
+        asked = application(_asked_for(arguments))
+        if not gc.isenabled():
+            # All that was loaded stays.
+            gc.freeze()
+            gc.enable()
+        status = asked(
             args=list(arguments) or ["--help"], prog_name="iostrata", standalone_mode=False
         )
         sys.stdout.flush()
