@@ -97,7 +97,7 @@ def measure(path: Path, events: int, jobs: int) -> None:
     """
     begin, cpu = time.perf_counter(), _cpu_s()
     breakdown = analyse(open_recording(path), jobs=jobs)
-    summary = summarise(breakdown)
+    summary = summarise(breakdown, jobs=jobs)
     wall, cpu = time.perf_counter() - begin, _cpu_s() - cpu
     assert summary.overall.count == events // EVENTS_A_WRITE // THREADS * THREADS
     assert summary.overall.residual.max_ns == 0

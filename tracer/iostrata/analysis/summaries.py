@@ -50,7 +50,7 @@ def summed_up(
     known = _taken(recording.path, op, key) if key else {}
     if by in known:
         return known[by]
-    summary = summarise(analysed(recording, op, jobs, cached, heard), by)
+    summary = summarise(analysed(recording, op, jobs, cached, heard), by, jobs)
     if key and key == shelf.key_of(recording, op):
         for kept in ({**known, by: summary}, {by: summary}):
             text = msgspec.msgpack.encode(Kept(key, kept))

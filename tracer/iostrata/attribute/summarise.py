@@ -18,6 +18,7 @@ from iostrata.attribute.tail import tail
 from iostrata.attribute.who import own_of, parts_of
 from iostrata.cgroups import container_of
 from iostrata.columns import Ints, coded, distinct
+from iostrata.crew import both
 from iostrata.errors import UsageError
 from iostrata.model import WRITTEN, Breakdown, Row, SegmentRow, Served, Summary, Table, Writes
 
@@ -44,15 +45,19 @@ DERIVED: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
 }
 
 
-def summarise(breakdown: Breakdown, by: str = "") -> Summary:
+def summarise(breakdown: Breakdown, by: str = "", jobs: int = 1) -> Summary:
     """Figures of all writes and of each group; ``by`` is one of ``GROUPINGS``.
 
     Without it by machine if several have a workload, else by method. Groups come in order of
-    their part of all time. Errors: UsageError.
+    their part of all time. ``jobs``: by so many threads. Errors: UsageError.
     """
     by = by or ("machine" if len(breakdown.writes.machines) > 1 else "method")
     codes, names = grouping(breakdown.writes, by)
-    overall = tabulate(breakdown, "all", np.arange(len(breakdown.writes)))
+    overall, (onset, period) = both(
+        lambda: tabulate(breakdown, "all", np.arange(len(breakdown.writes))),
+        lambda: rhythm(breakdown),
+        jobs,
+    )
     present = distinct(codes)
     groups = [
         # A group that is all there is has the same figures.
@@ -61,7 +66,6 @@ def summarise(breakdown: Breakdown, by: str = "") -> Summary:
         else tabulate(breakdown, names[code], np.flatnonzero(codes == code))
         for code in present
     ]
-    onset, period = rhythm(breakdown)
     return Summary(
         overall=overall,
         grouped_by=by,

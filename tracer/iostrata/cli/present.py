@@ -109,7 +109,7 @@ def _found(recording: Path, wishes: Wishes) -> _Found:
         with _heard() as heard:
             return _Found(summed_up(opened, wishes.by, op, wishes.jobs, wishes.cached, heard))
     breakdown = chosen(told(opened, op, wishes.jobs, wishes.cached), wishes.wanted)
-    summary = summarise(breakdown, wishes.by)
+    summary = summarise(breakdown, wishes.by, wishes.jobs)
     if wishes.histogram:
         summary = replace(summary, histogram=histogram(breakdown))
     return _Found(summary, breakdown)

@@ -50,6 +50,8 @@ MOST_IN_VAIN: Final = 64
 """Times the file's size that are read for checksums which are wrong."""
 MOST_DAMAGES: Final = 1000
 """Stretches of one file: behind them it is not read."""
+LOWEST: Final = 256
+"""Of the numbers that a point may have, mostly more than are used."""
 
 
 class Walk:
@@ -290,7 +292,8 @@ class Walk:
         if found is None:
             return False
         self._last_ns = found.last_ns
-        numbers = np.flatnonzero(found.counts)
+        lowest = found.counts[:LOWEST]
+        numbers = np.flatnonzero(lowest if lowest.sum() == total else found.counts)
         edges = [0, *np.cumsum(found.counts[numbers]).tolist()]
         for number, (begin, end) in zip(numbers.tolist(), pairwise(edges), strict=True):
             self._slots.setdefault(number, []).append(found.slots[begin:end])
