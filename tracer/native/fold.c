@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes to the sixteen that have the same CRC-32, by multiplying without carries, as Intel's "Fast
  * CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (2009) tells. */
+#include <stdbool.h>
+
 #include "native.h"
 
 enum {
@@ -14,6 +16,27 @@ enum {
 #include <wmmintrin.h>
 
 #define FOLDS __attribute__((target("pclmul")))
+
+enum {
+	UNASKED,
+	THERE,
+	MISSING
+};
+
+/* Asked once: where a hypervisor answers, that takes longer than the CRC of a whole packet. */
+static int multiplies;
+
+static bool can_multiply(void)
+{
+	int known = __atomic_load_n(&multiplies, __ATOMIC_RELAXED);
+	unsigned int a, b, c = 0, d;
+
+	if (known == UNASKED) {
+		known = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_PCLMUL) ? THERE : MISSING;
+		__atomic_store_n(&multiplies, known, __ATOMIC_RELAXED);
+	}
+	return known == THERE;
+}
 
 /* What is so many bits further on is this much of what it comes to: x^n modulo the polynomial, bits
  * in the order of the CRC, of each half of a lane. */
@@ -54,11 +77,9 @@ FOLDS static void folded(const uint8_t *bytes, int64_t count, uint32_t before, u
 /* ``count``: whole lanes. ``before``: the register. ``found``: what has the same CRC from 0 on. */
 PUBLIC int64_t fold(const uint8_t *bytes, int64_t count, uint64_t before, uint8_t *found)
 {
-	unsigned int a, b, c = 0, d;
-
 	if (count <= 0 || count % (LANES * LANE_BYTES))
 		return WRONG;
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_PCLMUL))
+	if (!can_multiply())
 		return TOO_MANY;
 	folded(bytes, count, (uint32_t)before, found);
 	return 0;

@@ -248,6 +248,7 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
     # The file that is mapped, or where, was not known to every kernel.
     scope[(call == CALL_MSYNC) & (offset < 0)] = FILE
     scope[(call == CALL_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) == 0)] = NO_SYNC
+    nothing = np.zeros(len(call), np.int64)
     return Operations(
         begin_ns=columns["enter_ns"],
         end_ns=columns["time_ns"],
@@ -259,11 +260,11 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
         offset_bytes=offset,
         size_bytes=np.where(is_write, np.maximum(written, 0), length),
         method=method,
-        engine=np.zeros(len(call), np.int64),
+        engine=nothing,
         scope=scope,
         failed=result < 0,
-        request_key=np.zeros(len(call), np.int64),
-        generation=columns.get("generation", np.zeros(len(call), np.int64)),
+        request_key=nothing,
+        generation=columns.get("generation", nothing),
         birth=_birth(threads, columns["tid"], columns["time_ns"]),
     ).where(is_write | (scope != NO_SYNC))
 
