@@ -32,8 +32,8 @@ from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import json
 from iostrata.stitch import Spans
-from iostrata.stitch.spans import Edges, follow, seen_as
 from iostrata.stitch.durability import Synced, Written, durability
+from iostrata.stitch.spans import Edges, follow, seen_as
 from iostrata.trace import Trace, layout, read_trace
 from iostrata.trace.packet import CRC_AT
 from tests.trace.random_events import all_of, counts, packet_sizes, random_events, seeds, write
