@@ -23,6 +23,7 @@ import numpy as np
 from iostrata.analysis import analyse
 from iostrata.attribute import summarise
 from iostrata.crew import cpus
+from iostrata.memory import keep_freed
 from iostrata.recording import open_recording
 from tests.builder import TraceBuilder
 from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, PREFLUSH, SYNC, WRITE, device
@@ -95,6 +96,7 @@ def measure(path: Path, events: int, jobs: int) -> None:
 
     Peak memory is the largest process's; what it shares with the others is in that.
     """
+    keep_freed()
     begin, cpu = time.perf_counter(), _cpu_s()
     breakdown = analyse(open_recording(path), jobs=jobs)
     summary = summarise(breakdown, jobs=jobs)

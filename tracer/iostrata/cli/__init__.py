@@ -27,6 +27,7 @@ from iostrata.cli.sides import TwoSides
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 from iostrata.mask import owners_may
+from iostrata.memory import keep_freed
 
 COMMANDS: Final = (
     "run", "record", "join", "import", "replay", "estimate", "timeline", "top", "compare", "export",
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     explain_bus_errors()
+    keep_freed()
     sys.exit(status_of(sys.argv[1:] if arguments is None else arguments))
 
 
