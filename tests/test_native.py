@@ -179,16 +179,19 @@ ranks = st.integers(0, len(RANK) - 1)
 @given(
     st.lists(st.tuples(near, ranks, near | anything, near | anything)),
     st.lists(st.tuples(near, near, near | anything, near | anything, st.integers(-1, 2))),
-    st.booleans(),
+    st.sampled_from(["seen", "as they are", "lifted"]),
 )
-def test_follow(some: list[tuple[int, ...]], led: list[tuple[int, ...]], are_seen: bool) -> None:
+def test_follow(some: list[tuple[int, ...]], led: list[tuple[int, ...]], how: str) -> None:
     owner, rank, begin, end = columns(some, 4)
     *edges, kind = columns(led, 5)
-    seen = seen_as(kind, lambda ranks, kind: (ranks + kind) % len(RANK)) if are_seen else None
-    own = Spans(owner, rank.astype(np.int16), begin, end, np.arange(len(owner)))
+    seen = seen_as(kind, lambda ranks, kind: (ranks + kind) % len(RANK)) if how == "seen" else None
+    ranks = rank << 20 if how == "lifted" else rank.astype(np.int16)
+    own = Spans(owner, ranks, begin, end, np.arange(len(owner)))
     found = follow(own, Edges(*edges), seen)
     with twin():
         expected = follow(own, Edges(*edges), seen)
+    if how == "lifted":
+        assert {*expected.rank.tolist()} <= {*ranks.tolist()}
     for name, column in vars(expected).items():
         assert getattr(found, name).tolist() == column.tolist(), name
 

@@ -138,8 +138,9 @@ def follow(spans: Spans, edges: Edges, seen: Seen | None = None) -> Spans:
     ordered = spans.rows(order_of(spans.owner))
     first = np.searchsorted(ordered.owner, edges.activity, side="left")
     count = np.searchsorted(ordered.owner, edges.activity, side="right") - first
-    if native.LIBRARY:
-        own = (ordered.rank.astype(np.int16), ordered.begin_ns, ordered.end_ns, ordered.of)
+    # What was lifted from other machines has ranks beyond those of one.
+    if native.LIBRARY and ordered.rank.dtype == np.int16:
+        own = (ordered.rank, ordered.begin_ns, ordered.end_ns, ordered.of)
         led = (first, count, edges.write, edges.begin_ns, edges.end_ns)
         return Spans(*native.follow(own, led, (seen.ranks, seen.kind) if seen else None))
     span = np.repeat(first, count) + ranges(count)
