@@ -12,6 +12,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.attribute.selection import joined
 from iostrata.live import Interval, Latest, latest
+from iostrata.live.latest import LEAST_EVENTS, LOOK_NS, MOST_EVENTS, affordable
 from iostrata.recording import RecordedMachine, open_recording
 from iostrata.trace import follow
 from tests.trace.growing import Growing
@@ -53,6 +54,7 @@ def test_what_costs_too_much_is_skipped_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(latest, "MOST_EVENTS", 1500)
+    monkeypatch.setattr(latest, "LEAST_EVENTS", 1500)
     monkeypatch.setattr(follow, "SETTLED_NS", 1_000_000)
     found = intervals(tmp_path, 2)
     assert any(interval.skipped_ns > 0 for interval in found)
@@ -67,3 +69,10 @@ def test_what_costs_too_much_is_skipped_and_said(
         assert np.isin(expected, seen).all()
         looked += len(expected)
     assert looked > 10
+
+
+def test_what_a_look_took_bounds_the_next() -> None:
+    assert affordable(MOST_EVENTS, LOOK_NS // 2) == MOST_EVENTS
+    assert affordable(20_000, 2 * LOOK_NS) == 10_000
+    assert affordable(20_000, 1) == 25_000
+    assert affordable(20_000, 1 << 62) == LEAST_EVENTS

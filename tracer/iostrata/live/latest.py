@@ -10,6 +10,7 @@ before.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,9 @@ from iostrata.trace import Follower, Trace
 SPAN_NS: Final = 3_000_000_000
 """Writes of up to two seconds are seen whole, if there are not too many events."""
 MOST_EVENTS: Final = 30_000
+LEAST_EVENTS: Final = 5_000
+LOOK_NS: Final = 70_000_000
+"""Of CPU time, what a look may take: where many wait for one another, an event takes much more."""
 
 
 @dataclass(frozen=True)
@@ -46,25 +50,29 @@ class Latest:
         self._path, self._machine = path, machine
         self._follower = Follower(path / machine.directory, machine.name)
         self._until_ns = 0
+        self._events = MOST_EVENTS
 
     def close(self) -> None:
         self._follower.close()
 
     def interval(self) -> Interval | None:
         """None: nothing new. Errors: RecordingError, OSError."""
-        snapshot = self._follower.snapshot(SPAN_NS, MOST_EVENTS)
+        snapshot = self._follower.snapshot(SPAN_NS, self._events)
         if snapshot is None or snapshot.end_ns <= self._until_ns:
             return None
         half_ns = (snapshot.end_ns - snapshot.begin_ns) // 2
         since_ns = self._until_ns or max(snapshot.begin_ns + half_ns, snapshot.trace.begin_ns)
         begin_ns = max(since_ns, snapshot.begin_ns + half_ns)
         self._until_ns = snapshot.end_ns
+        before_ns = time.process_time_ns()
+        breakdown = self._analysed(snapshot.trace, snapshot.begin_ns, begin_ns, snapshot.end_ns)
+        self._events = affordable(self._events, time.process_time_ns() - before_ns)
         return Interval(
             begin_ns=begin_ns,
             end_ns=snapshot.end_ns,
             skipped_ns=begin_ns - since_ns,
             seen_ns=begin_ns - snapshot.begin_ns,
-            breakdown=self._analysed(snapshot.trace, snapshot.begin_ns, begin_ns, snapshot.end_ns),
+            breakdown=breakdown,
             lost=snapshot.trace.lost_by_point,
         )
 
@@ -79,3 +87,9 @@ class Latest:
         ended, began = found.writes.end_ns, found.writes.begin_ns
         mine = np.flatnonzero((ended > begin_ns) & (ended <= end_ns) & (began >= whole_ns))
         return select(found, mine) if len(mine) else None
+
+
+def affordable(events: int, took_ns: int) -> int:
+    """How many the next look is at, if so many took so long: never many more than this one."""
+    wanted = min(events * LOOK_NS // max(took_ns, 1), events + events // 4)
+    return max(LEAST_EVENTS, min(MOST_EVENTS, wanted))
