@@ -29,6 +29,7 @@ ALLOWED: Final = {
     "errors": frozenset[str](),
     "foreign": frozenset[str](),
     "mask": frozenset[str](),
+    "memory": frozenset[str](),
     "native": frozenset[str](),
     "units": frozenset[str](),
     "trace": FOUNDATION,
