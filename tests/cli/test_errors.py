@@ -48,6 +48,8 @@ def status_and_story(
         (PermissionError(errno.EACCES, "Permission denied", "/x/y"), 1, "/x/y: Permission denied"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
+        (MemoryError("Unable to allocate"), 1, "there is not enough memory for this"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), 1, "there is not enough memory"),
         (ZeroDivisionError("division by zero"), 1, "this is a bug: ZeroDivisionError"),
     ],
 )

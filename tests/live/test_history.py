@@ -105,3 +105,13 @@ def test_segments_hold_what_their_layers_hold(breakdown: Breakdown) -> None:
     assert (found.time_ns[1] == breakdown.time_ns[device].sum(axis=0)).all()
     total = found.time_ns.sum(axis=0) + found.residual_ns
     assert (total == breakdown.writes.latency_ns).all()
+
+
+def test_how_much_is_analysed_is_of_what_happened() -> None:
+    """However long nothing did: of a second of pause all is, of a busy one a tenth."""
+    history = History(10)
+    busy = Interval(900, 1000, 900, 18_000, 2_000, 100, None, {})
+    history.add(busy)
+    history.add(Interval(1000, 2000, 0, 0, 3, 1000, None, {}))
+    assert round(history.summary({}).sampled, 2) == 0.1
+    assert History(10).summary({}).sampled == 1.0

@@ -58,6 +58,11 @@ def test_what_costs_too_much_is_skipped_and_said(
     monkeypatch.setattr(follow, "SETTLED_NS", 1_000_000)
     found = intervals(tmp_path, 2)
     assert any(interval.skipped_ns > 0 for interval in found)
+    for interval in found:
+        assert (interval.skipped_events > 0) == (interval.skipped_ns > 0)
+    events = analyse(open_recording(RECORDING)).quality.cost
+    assert events
+    assert sum(one.events + one.skipped_events for one in found) <= events.events
     whole = analyse(open_recording(RECORDING)).writes
     looked = 0
     for interval in found:

@@ -89,9 +89,9 @@ def test_losses_samples_and_silence() -> None:
     lossy = replace(summary(), lost={"local:syscall": 3, "local:thread": 1})
     assert "lost 4 events so far" in render(lossy, view).plain
     some = replace(summary(), sampled=0.25, seen_ns=33_300_000)
-    assert (
-        "25.0% of the time is analysed, to cost little; over 33.3 ms, some are missing"
-        in render(some, view).plain
-    )
+    said = "25.0% is analysed: other writes, and some that took over 33.3 ms, are missing"
+    assert said in render(some, view).plain
+    assert "some of all writes" in render(replace(some, chosen={}), view).plain
+    assert "\nall writes" in render(replace(summary(), chosen={}), view).plain
     assert "no synchronous write" in render(replace(summary(), table=None), view).plain
     assert render(summary(), view).plain.isascii()

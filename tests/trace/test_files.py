@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -46,6 +47,15 @@ def trace(tmp_path: Path) -> Path:
     builder = TraceBuilder()
     builder.add("syscall", time_ns=10, cpu=0).add("syscall", time_ns=90, cpu=1)
     return builder.write(tmp_path / "trace")
+
+
+def test_too_little_memory_is_no_damage(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("iostrata.trace.stream_files.mmap.mmap", refused)
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        read_trace(trace)
 
 
 @pytest.mark.parametrize("thing", THINGS)

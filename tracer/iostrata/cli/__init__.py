@@ -111,7 +111,11 @@ def _status_of(arguments: Sequence[str]) -> int:
     except SystemExit as error:
         # Typer's own: 0 after completing for a shell, else its answer to a broken pipe.
         return _broken_pipe() if error.code else 0
+    except MemoryError:
+        return _out_of_memory()
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return _out_of_memory()
         complain(
             f"{error.filename2 or error.filename or 'standard output'}: {_reason(error)}",
             HINTS.get(error.errno or 0, ""),
@@ -187,6 +191,14 @@ def _broken_pipe() -> int:
 def _discard_stdout() -> None:
     """What is still buffered has no reader: keep the interpreter from writing it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _out_of_memory() -> int:
+    complain(
+        "there is not enough memory for this",
+        "raise its limit (ulimit -v, or memory.max of its control group); --jobs 1 needs least",
+    )
+    return IostrataError.status
 
 
 def _unexpected(error: Exception) -> int:

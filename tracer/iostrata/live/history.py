@@ -44,11 +44,13 @@ class History:
         some = [part for part in parts[-self._tabled :] if part is not None]
         looked_ns = sum(interval.end_ns - interval.begin_ns for interval in recent)
         skipped_ns = sum(interval.skipped_ns for interval in recent)
+        looked = sum(interval.events for interval in recent)
+        skipped = sum(interval.skipped_events for interval in recent)
         whole = joined(some) if some else None
         return LiveSummary(
             table=tabulate(whole, "all", np.arange(len(whole.writes))) if whole else None,
             seconds=(looked_ns + skipped_ns) / 1e9,
-            sampled=looked_ns / (looked_ns + skipped_ns) if looked_ns else 1.0,
+            sampled=looked / (looked + skipped) if skipped else 1.0,
             seen_ns=min((one.seen_ns for one in recent if one.seen_ns is not None), default=None),
             writes_per_s=tuple(
                 len(part.writes) / (interval.end_ns - interval.begin_ns) * 1e9 if part else 0.0

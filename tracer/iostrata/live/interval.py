@@ -14,13 +14,16 @@ class Interval:
     """The writes that ended from ``begin_ns`` until ``end_ns``; None: there were none.
 
     ``skipped_ns``: time before ``begin_ns``, and after the interval before, that was
-    not looked at. ``seen_ns``: writes that took no longer are all there; None: whatever they took.
-    ``lost``: events lost so far, by ``machine:point``.
+    not looked at; ``skipped_events``: about how many events it had, beside the ``events``
+    that were looked at. ``seen_ns``: writes that took no longer are all there; None:
+    whatever they took. ``lost``: events lost so far, by ``machine:point``.
     """
 
     begin_ns: int
     end_ns: int
     skipped_ns: int
+    skipped_events: int
+    events: int
     seen_ns: int | None
     breakdown: Breakdown | None
     lost: Mapping[str, int]

@@ -71,6 +71,10 @@ class Latest:
             begin_ns=begin_ns,
             end_ns=snapshot.end_ns,
             skipped_ns=begin_ns - since_ns,
+            skipped_events=self._follower.happened(since_ns, begin_ns)
+            if begin_ns > since_ns
+            else 0,
+            events=self._follower.happened(begin_ns, snapshot.end_ns),
             seen_ns=begin_ns - snapshot.begin_ns,
             breakdown=breakdown,
             lost=snapshot.trace.lost_by_point,

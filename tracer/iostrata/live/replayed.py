@@ -37,6 +37,8 @@ class Replayed:
             begin_ns=begin_ns,
             end_ns=end_ns,
             skipped_ns=0,
+            skipped_events=0,
+            events=0,
             seen_ns=None,
             breakdown=select(self._breakdown, rows) if len(rows) else None,
             lost=self._breakdown.quality.lost,

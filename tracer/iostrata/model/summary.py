@@ -213,11 +213,12 @@ class LiveSummary(Struct, frozen=True):
     """What the live view shows: the writes of the last seconds, and how it came to that.
 
     ``table``: of ``seconds``; None: there was no write. ``sampled``: the part of that
-    time that was analysed (0..1); of writes that took longer than ``seen_ns`` some are missing
-    (None: of none). ``writes_per_s`` and ``strips``: a value an interval of the view, the latest
-    last; strips are mean ns a write by (machine, layer), None where there was no write, ``total``
-    and ``unattributed`` being on machine "". ``chosen``: the name that the writes must have in a
-    column (``method``, ...). ``lost``: events, by point.
+    time's events that was analysed (0..1): the others' writes are missing, and of those that
+    took longer than ``seen_ns`` (None: of none) some of what was analysed. ``writes_per_s``
+    and ``strips``: a value an interval of the view, the latest last; strips are mean ns a
+    write by (machine, layer), None where there was no write, ``total`` and ``unattributed``
+    being on machine "". ``chosen``: the name that the writes must have in a column
+    (``method``, ...). ``lost``: events, by point.
     """
 
     table: Table | None

@@ -73,7 +73,9 @@ def render(summary: LiveSummary, view: View) -> Text:
 
 def _head(summary: LiveSummary, view: View) -> Iterator[Text]:
     yield Text(view.title, style="bold")
-    chosen = [f"{column} {name}" for column, name in summary.chosen.items()] or ["all writes"]
+    chosen = [f"{column} {name}" for column, name in summary.chosen.items()]
+    if not chosen:
+        chosen = ["all writes" if summary.sampled == 1 else "some of all writes"]
     said = [*chosen, f"of the last {summary.seconds:.3g} s", f"in order of {view.order}"]
     line = Text(", ".join(said))
     if view.state:
@@ -87,9 +89,10 @@ def _foot(summary: LiveSummary) -> Iterator[Text]:
         text = f"lost {count} events so far; writes that this may touch are left out"
         yield Text(text, style="bold red")
     elif summary.sampled < 1:
-        text = f"{share(summary.sampled)} of the time is analysed, to cost little"
+        text = f"{share(summary.sampled)} is analysed: other writes"
         if summary.seen_ns is not None:
-            text += f"; over {duration(summary.seen_ns)}, some are missing"
+            text += f", and some that took over {duration(summary.seen_ns)},"
+        text += " are missing"
         yield Text(text, style="yellow")
     else:
         yield Text("lost nothing", style="dim")

@@ -137,6 +137,7 @@ class Follower:
         self._expected = Expected(time_fields(self._metadata.points, self._metadata.dtypes))
         self._tails: dict[str, Tail] = {}
         self._remembered = bytearray()
+        self._happened: list[tuple[int, int, int]] = []
         numbers = [self._metadata.points.get(name, 0) for name in REMEMBERED]
         self._numbers = [number for number in numbers if number]
         self._is_remembered = np.zeros(1 << 16, np.bool_)
@@ -159,6 +160,11 @@ class Follower:
             return None
         end_ns = max(ends) - SETTLED_NS
         begin_ns = max(end_ns - span_ns, _affordable(tails, end_ns, most_events))
+        self._happened = [
+            (packet.begin_ns, packet.end_ns, packet.count)
+            for tail in tails
+            for packet in tail.packets
+        ]
         for tail in tails:
             tail.forget(begin_ns)
         streams = [tail.until(end_ns) for tail in tails]
@@ -174,6 +180,15 @@ class Follower:
             self._directory, self._machine, self._metadata, streams, damage, whole=False
         )
         return Snapshot(trace, begin_ns, end_ns)
+
+    def happened(self, begin_ns: int, end_ns: int) -> int:
+        """About how many events that time had, if it is not before the last look but one."""
+        found = 0.0
+        for since_ns, until_ns, count in self._happened:
+            within_ns = min(until_ns, end_ns) - max(since_ns, begin_ns)
+            if within_ns >= 0:
+                found += count * (within_ns + 1) / (until_ns - since_ns + 1)
+        return round(found)
 
     def _grow(self) -> None:
         for path in sorted(self._directory.iterdir(), key=stream_order):

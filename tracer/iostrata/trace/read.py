@@ -7,6 +7,7 @@ Damage never stops the reading: what is damaged is left out, named in
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -177,6 +178,9 @@ def read_streams(
         try:
             return read_stream(path, metadata.uuid, expected)
         except OSError as error:
+            # That is no damage of the recording's.
+            if error.errno == errno.ENOMEM:
+                raise
             return error
 
     for path, stream in zip(paths, by_threads(read, paths, jobs), strict=True):
