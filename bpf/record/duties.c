@@ -196,8 +196,7 @@ static struct known {
 	struct process *list; /* in order of the pid, as /proc is */
 	unsigned int count;
 	unsigned int room;
-	uint64_t since_ns;
-	uint64_t next_ns; /* when they are looked at anew */
+	uint64_t next_ns; /* when they are looked at anew; 0: they never were */
 } known;
 
 static uint64_t hash_of(const char *text)
@@ -246,7 +245,7 @@ static bool is_young(const char *pid)
  * of those that were there before us a few thousand may have a thousand each. */
 static unsigned int looks_at(const char *pid)
 {
-	return known.since_ns || is_young(pid) ? LOOKS : 1;
+	return known.next_ns || is_young(pid) ? LOOKS : 1;
 }
 
 static void look_through_descriptors(struct process *process, unsigned int wanted, const char *pid)
@@ -276,7 +275,8 @@ static bool append(struct known *to, const struct process *process)
 
 static void look_at_all(unsigned int wanted)
 {
-	struct known now = { .since_ns = now_ns() };
+	struct known now = {};
+	uint64_t begin_ns = now_ns();
 	DIR *processes = opendir("/proc");
 	char path[64], target[PATH_MAX];
 	struct dirent *entry;
@@ -310,7 +310,7 @@ static void look_at_all(unsigned int wanted)
 	if (processes)
 		closedir(processes);
 	/* There may be very many: it is a twentieth of the time that they are looked at. */
-	now.next_ns = now.since_ns + FRESH_NS + 20 * (now_ns() - now.since_ns);
+	now.next_ns = begin_ns + FRESH_NS + 20 * (now_ns() - begin_ns);
 	free(known.list);
 	known = now;
 }
@@ -320,7 +320,7 @@ void duties_follow(unsigned int wanted,
 {
 	if (!wanted)
 		return;
-	if (!known.since_ns || now_ns() > known.next_ns)
+	if (now_ns() > known.next_ns)
 		look_at_all(wanted);
 	for (unsigned int i = 0; i < known.count; i++) {
 		if (known.list[i].duties & wanted)

@@ -113,7 +113,9 @@ def later(values: Ints) -> NDArray[np.bool_]:
 
 
 def among(ascending: Ints, others: Ints) -> NDArray[np.bool_]:
-    """Which of some values are among others, which may be many, and in any order."""
+    """Which of some values, which all differ, are among others: those may be many, in any order."""
+    if native.LIBRARY is not None:
+        return native.among(ascending, others)
     place = np.searchsorted(ascending, others)
     known = np.flatnonzero(place < len(ascending))
     place = place[known]

@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata import native
 from iostrata.columns import Ints, Union, among, distinct, joined, meets, pair_key
 from iostrata.model import LeftOver
 from iostrata.stitch import KINDS, Activities, Audit, Idle, on_the_way
@@ -81,7 +79,7 @@ def _unused(audits: Sequence[Audit], used: Ints) -> Activities:
     )  # fmt: skip
     foreign = np.zeros(len(identity), np.bool_)
     foreign[same[np.concatenate([part.foreign for part in parts])]] = True
-    left = np.flatnonzero(~_among(identity, used))
+    left = np.flatnonzero(~among(identity, used))
     # One column after the other: all of all parts at once would take the most memory of all.
     rows = first[left]
     found = {
@@ -89,12 +87,6 @@ def _unused(audits: Sequence[Audit], used: Ints) -> Activities:
         for name in vars(parts[0])
     }
     return Activities(**found | {"foreign": foreign[left]})
-
-
-def _among(ascending: Ints, others: Ints) -> NDArray[np.bool_]:
-    if native.LIBRARY is not None:
-        return native.among(ascending, others)
-    return among(ascending, others)
 
 
 def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftOver]:

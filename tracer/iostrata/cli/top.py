@@ -67,8 +67,8 @@ def top(
       m, d, p  only one method, device, process: the next one; a: all again
       q        quit
 
-    What is recorded goes to a temporary directory and is given back to the disk
-    as soon as it was read. Of very many writes only some are analysed each
+    What is recorded goes to a temporary directory, and what is some seconds old
+    is given back to the disk. Of very many writes only some are analysed each
     second, so that looking costs little; then that is said.
 
     \b

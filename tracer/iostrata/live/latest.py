@@ -60,9 +60,9 @@ class Latest:
         snapshot = self._follower.snapshot(SPAN_NS, self._events)
         if snapshot is None or snapshot.end_ns <= self._until_ns:
             return None
-        half_ns = (snapshot.end_ns - snapshot.begin_ns) // 2
-        since_ns = self._until_ns or max(snapshot.begin_ns + half_ns, snapshot.trace.begin_ns)
-        begin_ns = max(since_ns, snapshot.begin_ns + half_ns)
+        latter_ns = snapshot.begin_ns + (snapshot.end_ns - snapshot.begin_ns) // 2
+        since_ns = self._until_ns or max(latter_ns, snapshot.trace.begin_ns)
+        begin_ns = max(since_ns, latter_ns)
         self._until_ns = snapshot.end_ns
         before_ns = time.process_time_ns()
         breakdown = self._analysed(snapshot.trace, snapshot.begin_ns, begin_ns, snapshot.end_ns)
@@ -71,9 +71,7 @@ class Latest:
             begin_ns=begin_ns,
             end_ns=snapshot.end_ns,
             skipped_ns=begin_ns - since_ns,
-            skipped_events=self._follower.happened(since_ns, begin_ns)
-            if begin_ns > since_ns
-            else 0,
+            skipped_events=self._follower.happened(since_ns, begin_ns),
             events=self._follower.happened(begin_ns, snapshot.end_ns),
             seen_ns=begin_ns - snapshot.begin_ns,
             breakdown=breakdown,

@@ -137,7 +137,7 @@ class Follower:
         self._expected = Expected(time_fields(self._metadata.points, self._metadata.dtypes))
         self._tails: dict[str, Tail] = {}
         self._remembered = bytearray()
-        self._happened: list[tuple[int, int, int]] = []
+        self._packets: list[Packet] = []
         numbers = [self._metadata.points.get(name, 0) for name in REMEMBERED]
         self._numbers = [number for number in numbers if number]
         self._is_remembered = np.zeros(1 << 16, np.bool_)
@@ -159,12 +159,8 @@ class Follower:
         if not ends:
             return None
         end_ns = max(ends) - SETTLED_NS
-        begin_ns = max(end_ns - span_ns, _affordable(tails, end_ns, most_events))
-        self._happened = [
-            (packet.begin_ns, packet.end_ns, packet.count)
-            for tail in tails
-            for packet in tail.packets
-        ]
+        self._packets = [packet for tail in tails for packet in tail.packets]
+        begin_ns = max(end_ns - span_ns, _affordable(self._packets, end_ns, most_events))
         for tail in tails:
             tail.forget(begin_ns)
         streams = [tail.until(end_ns) for tail in tails]
@@ -182,12 +178,12 @@ class Follower:
         return Snapshot(trace, begin_ns, end_ns)
 
     def happened(self, begin_ns: int, end_ns: int) -> int:
-        """About how many events that time had, if it is not before the last look but one."""
+        """About how many events there were after ``begin_ns`` until ``end_ns``, which is not before
+        the last snapshot but one."""
         found = 0.0
-        for since_ns, until_ns, count in self._happened:
-            within_ns = min(until_ns, end_ns) - max(since_ns, begin_ns)
-            if within_ns >= 0:
-                found += count * (within_ns + 1) / (until_ns - since_ns + 1)
+        for packet in self._packets:
+            within_ns = min(packet.end_ns, end_ns) - max(packet.begin_ns - 1, begin_ns)
+            found += packet.count * max(0, within_ns) / (packet.end_ns - packet.begin_ns + 1)
         return round(found)
 
     def _grow(self) -> None:
@@ -218,11 +214,11 @@ class Follower:
         return stream
 
 
-def _affordable(tails: list[Tail], until_ns: int, most_events: int) -> int:
+def _affordable(packets: list[Packet], until_ns: int, most_events: int) -> int:
     """By when the packets begin that hold at least so many events until then; 0: they are fewer."""
-    packets = [packet for tail in tails for packet in tail.packets if packet.begin_ns <= until_ns]
+    begun = [packet for packet in packets if packet.begin_ns <= until_ns]
     total = 0
-    for packet in sorted(packets, key=lambda one: one.end_ns, reverse=True):
+    for packet in sorted(begun, key=lambda one: one.end_ns, reverse=True):
         total += packet.count
         if total > most_events:
             return packet.begin_ns
