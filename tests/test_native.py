@@ -32,7 +32,7 @@ from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import json
 from iostrata.stitch import Spans
-from iostrata.stitch.durability import Synced, Written, durability
+from iostrata.stitch.durability import Made, durability
 from iostrata.stitch.spans import Edges, follow, seen_as
 from iostrata.trace import Trace, layout, read_trace
 from iostrata.trace.packet import CRC_AT
@@ -264,34 +264,39 @@ times = near | st.integers(-(2**61), 2**61)
 agents = st.integers(-1, 2)
 scopes = st.sampled_from([[0], [1], [2], [0, 2], [0, 1, 2]])
 writes = st.lists(st.tuples(times, agents, numbered, numbered, near, near), max_size=40)
-syncs = st.lists(
-    st.tuples(times, st.integers(0, 6), agents, st.integers(0, 2), numbered, numbered),
-    max_size=40,
-)
+syncs = st.lists(st.tuples(times, agents, numbered, numbered, near, st.integers(0, 6)), max_size=40)
 
 
 @given(writes, syncs, scopes)
 def test_durability(
     some: list[tuple[int, ...]], others: list[tuple[int, ...]], kinds: list[int]
 ) -> None:
-    written = Written(*columns(some, 6))
-    begin, took, agent, scope, device, file = columns(others, 6)
-    scope = np.array(kinds)[scope % len(kinds)]
-    synced = Synced(begin, begin + took, agent, scope, device, file, took, took)
-    found = durability(written, synced)
+    effect, agent, device, file, offset, size = (
+        np.append(*pair) for pair in zip(columns(some, 6), columns(others, 6), strict=True)
+    )
+    first, count = len(some), len(effect)
+    scope = np.array(kinds)[size % len(kinds)]
+    end = effect + size * (np.arange(count) >= first)
+    made = Made(effect, end, agent, device, file, offset, size, scope.astype(np.int8))
+    rows = np.random.default_rng(count).permutation(count)
+    chosen = made, rows[rows < first], rows[rows >= first]
+    found = durability(*chosen)
     with twin():
-        expected = durability(written, synced)
+        expected = durability(*chosen)
     for name, column in vars(expected).items():
         assert getattr(found, name).tolist() == column.tolist()
 
 
-def test_a_sync_of_no_known_scope_is_refused() -> None:
-    one = np.zeros(1, np.int64)
-    for scope in (-1, 3, 1 << 40):
+def test_a_sync_of_no_known_scope_and_a_row_of_nothing_are_refused() -> None:
+    one, scope = np.zeros(1, np.int64), np.zeros(1, np.int8)
+    for wrong in (-1, 3):
         with pytest.raises(IndexError):
-            native.durable([one] * 6, [one, one, one, one + scope, one, one], np.array([1, 0, 0]))
+            native.durable([*[one] * 7, scope + np.int8(wrong)], one, one, np.array([1, 0, 0]))
     with pytest.raises(IndexError):
-        native.durable([one] * 6, [one] * 6, np.array([0, 1, 0]))
+        native.durable([*[one] * 7, scope], one, one, np.array([0, 1, 0]))
+    for rows in ((one + 1, one), (one, one - 2)):
+        with pytest.raises(IndexError):
+            native.durable([*[one] * 7, scope], *rows, np.array([1, 0, 0]))
 
 
 def of_trace(trace: Trace) -> list[Any]:

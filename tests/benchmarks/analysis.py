@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +28,62 @@ from iostrata.attribute import summarise
 from iostrata.crew import cpus
 from iostrata.memory import keep_freed
 from iostrata.recording import open_recording
+from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BYTES
 from tests.builder import TraceBuilder
 from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, PREFLUSH, SYNC, WRITE, device
 
 THREADS = 4
 EVENTS_A_WRITE = 14
 PERIOD_NS = 110_000
+PART_WRITES = 100_000
+SIZE_BITS, SEQUENCE = 6, 7
+"""Words of a packet's head."""
 DISK = device(253, 0)
 EVERYONE = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 def generate(path: Path, events: int) -> None:
-    """A recording of about so many events."""
+    """A recording of about so many events, made part by part: of any size, in little memory."""
+    writes = events // EVENTS_A_WRITE // THREADS
+    packets: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+        for first in range(0, max(writes, 1), PART_WRITES):
+            part = Path(directory) / str(first)
+            _part(first, min(PART_WRITES, writes - first)).write(part)
+            if not first:
+                others = shutil.ignore_patterns("cpu_*")
+                shutil.copytree(part, path, ignore=others, dirs_exist_ok=True)
+            for stream in part.glob("cpu_*"):
+                packets[stream.name] += _append(path / stream.name, stream, packets[stream.name])
+            shutil.rmtree(part)
+
+
+def _append(target: Path, part: Path, number: int) -> int:
+    """The packets of a part's stream, numbered on; how many they are."""
+    count = 0
+    with part.open("rb") as source, target.open("ab") as file:
+        while head := bytearray(source.read(HEAD_BYTES)):
+            words = list(HEAD.unpack_from(head))
+            words[SEQUENCE] = number + count
+            HEAD.pack_into(head, 0, *words)
+            head[CRC_AT : CRC_AT + 4] = bytes(4)
+            body = source.read(words[SIZE_BITS] // 8 - HEAD_BYTES)
+            head[CRC_AT : CRC_AT + 4] = zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little")
+            file.write(head + body)
+            count += 1
+    return count
+
+
+def _part(first: int, writes: int) -> TraceBuilder:
     builder = TraceBuilder(packet_events=4000)
     builder.mount(DISK, "/", "ext4").block(DISK, "vda", scheduler="mq-deadline")
-    writes = events // EVENTS_A_WRITE // THREADS
-    jitter = np.random.default_rng(1)
+    jitter = np.random.default_rng(1 + first)
     for thread in range(THREADS):
         tid, cpu = 100 + thread, thread
-        builder.add("thread", time_ns=1, cpu=cpu, tid=tid, tgid=tid, subject_tid=tid, kind=1)
-        start = 1_000 + thread * 25_000 + np.arange(writes) * PERIOD_NS
+        if not first:
+            builder.add("thread", time_ns=1, cpu=cpu, tid=tid, tgid=tid, subject_tid=tid, kind=1)
+        numbers = first + np.arange(writes)
+        start = 1_000 + thread * 25_000 + numbers * PERIOD_NS
         device_ns = jitter.integers(20_000, 30_000, writes)
         flush_ns = jitter.integers(20_000, 30_000, writes)
         queued, issued = start + 3_000, start + 4_000
@@ -52,9 +91,9 @@ def generate(path: Path, events: int) -> None:
         on = done + 2_500
         returned = on + 1_500
         synced = returned + 500
-        bio = 0x8880_0000_0000 + thread * 0x1000 + (np.arange(writes) % 7) * 256
+        bio = 0x8880_0000_0000 + thread * 0x1000 + (numbers % 7) * 256
         rq = bio + 128
-        place: dict[str, Any] = {"dev": DISK, "sector": np.arange(writes) * 16 + thread * 2**32,
+        place: dict[str, Any] = {"dev": DISK, "sector": numbers * 16 + thread * 2**32,
                  "size_bytes": 8192, "flags": WRITE | SYNC}  # fmt: skip
         keys: dict[str, Any] = {"request_key": rq, "bio_key": bio}
         own: dict[str, Any] = {"cpu": cpu, "tid": tid}
@@ -88,7 +127,7 @@ def generate(path: Path, events: int) -> None:
                        inode=12 + thread, dev=DISK, datasync=1)  # fmt: skip
         builder.extend("syscall", time_ns=on + 1_500, **own, enter_ns=synced,
                        call=CALLS["fdatasync"], **file)  # fmt: skip
-    builder.write(path)
+    return builder
 
 
 def measure(path: Path, events: int, jobs: int) -> None:

@@ -176,6 +176,16 @@ def compact(values: NDArray[Number]) -> NDArray[Number]:
     return values
 
 
+def constant(values: NDArray[Any]) -> bool:
+    """Whether it takes the room of one number, which all of it is."""
+    return len(values) > 0 and not values.strides[0]
+
+
+def taken(values: NDArray[Number], rows: Ints) -> NDArray[Number]:
+    """``values[rows]``; of what is one number and takes the room of that, as little."""
+    return np.broadcast_to(values[0], len(rows)) if constant(values) else values[rows]
+
+
 def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Whether each of the values differs from the one before it; the first does."""
     new = np.ones(len(values), np.bool_)

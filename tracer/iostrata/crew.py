@@ -19,6 +19,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from fcntl import F_SETPIPE_SZ, fcntl
 from threading import Thread
@@ -84,7 +85,7 @@ def by_threads(
         # Where there can be no more of them, this one is enough.
         with suppress(RuntimeError):
             for _ in range(min(jobs, len(pieces)) - 1):
-                thread = Thread(target=take)
+                thread = Thread(target=copy_context().run, args=(take,))
                 thread.start()
                 threads.append(thread)
         take()

@@ -42,7 +42,7 @@ _FUNCTIONS: Final = {
     "as_of_next": "aanaanua",
     "attribute": "aaaannnaaaaaa",
     "coded": "annnaaa",
-    "durable": "aaaa",
+    "durable": "aaaaa",
     "end_requests": "a",
     "fold": "anua",
     "follow": "aaaanaaaaaanannnaaaaa",
@@ -595,26 +595,30 @@ def among(values: Ints, others: Ints) -> NDArray[np.bool_]:
 
 
 def durable(
-    written: Sequence[Ints], synced: Sequence[Ints], scopes: Ints
+    made: Sequence[NDArray[Any]], plain: Ints, syncs: Ints, scopes: Ints
 ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
     """``caller``, ``by``, ``size_bytes``, ``count`` and ``since_ns`` of a ``Durability``.
 
-    ``written``, ``synced``: columns as of ``Written``, and of ``Synced`` without its bytes' bounds;
-    ``scopes``: how many syncs there are of each scope, none of which is a range.
+    ``made``: columns as of ``Made``; ``plain``, ``syncs``: rows; ``scopes``: how many syncs there
+    are of each scope, none of which is a range.
     """
-    writes, syncs = len(written[0]), len(synced[0])
+    writes, synced = len(plain), len(syncs)
     tables = [_slots(count) for _ in range(2) for count in scopes.tolist()]
-    goes = (*np.empty((2, writes), np.int64), *np.zeros((3, syncs), np.int64))
-    own = [
-        [_ints(column) for column in (*columns, *orders)]
-        for columns, orders in (
-            (written, (order_of([written[0]]),)),
-            (synced, (order_of([synced[0]]), order_of([synced[1]]))),
-        )
-    ]
+    goes = (*np.empty((2, writes), np.int64), *np.zeros((3, synced), np.int64))
+    *whole, scope = made
+    columns: list[NDArray[Any]] = [*map(_ints, whole), np.ascontiguousarray(scope, np.int8)]
+    effect_ns, end_ns = columns[:2]
+    some = [_ints(plain), _ints(syncs)]
+    orders = [_order(effect_ns[plain]), _order(effect_ns[syncs]), _order(end_ns[syncs])]
     _call(
-        "durable", words(*own[0], writes), words(*own[1], syncs),
+        "durable", words(*columns, len(scope)),
+        words(some[0], orders[0], 0, writes), words(some[1], *orders[1:], synced),
         words(*scopes.tolist(), *(part for table in tables for part in (*table, _SEED))),
         words(*goes),
     )  # fmt: skip
     return goes
+
+
+def _order(values: Ints) -> NDArray[np.int64] | int:
+    """As C takes it: none, where they are in it."""
+    return 0 if bool((values[1:] >= values[:-1]).all()) else order_of([values])

@@ -13,27 +13,24 @@ enum {
 	AGENT_SHIFT = 32
 };
 
-/* Everything below is in words of 64 bits, as Python has it. ``order``: the rows by ``end_ns``. */
-struct written {
+/* Calls and requests: plain writes, syncs, and others. In words of 64 bits, but for the scope. */
+struct made {
+	const int64_t *effect_ns; /* Of a write, its end; of a sync, its begin. */
 	const int64_t *end_ns;
 	const int64_t *agent;
 	const int64_t *device_key;
 	const int64_t *file;
-	const int64_t *low;
-	const int64_t *high;
-	const int64_t *order;
+	const int64_t *offset_bytes; /* Not asked for. */
+	const int64_t *size_bytes;
+	const int8_t *scope;
 	int64_t count;
 };
 
-/* ``by_begin``, ``by_end``: the rows by these, stable. */
-struct synced {
-	const int64_t *begin_ns;
-	const int64_t *end_ns;
-	const int64_t *agent;
-	const int64_t *scope;
-	const int64_t *device_key;
-	const int64_t *file;
-	const int64_t *by_begin;
+/* Some of these by their rows. NULL: the rows' own order is that by time, of which ``by_end`` is
+ * of syncs alone. */
+struct some {
+	const int64_t *row;
+	const int64_t *by_effect;
 	const int64_t *by_end;
 	int64_t count;
 };
@@ -84,50 +81,72 @@ static inline bool within(int64_t row, int64_t count)
 	return (uint64_t)row < (uint64_t)count;
 }
 
-/* Of several that end at once, the first. */
-static inline bool ends_before(const struct synced *synced, int64_t one, int64_t other)
+static inline int64_t nth(const int64_t *order, int64_t place)
 {
-	if (synced->end_ns[one] != synced->end_ns[other])
-		return synced->end_ns[one] < synced->end_ns[other];
+	return order ? order[place] : place;
+}
+
+static bool all_within(const struct some *some, int64_t count)
+{
+	for (int64_t i = 0; i < some->count; i++)
+		if (!within(some->row[i], count))
+			return false;
+	return true;
+}
+
+static inline int64_t key_of(const struct made *made, int64_t row, int64_t scope)
+{
+	return key_in(scope, made->device_key[row], made->file[row]);
+}
+
+/* Of several that end at once, the first. */
+static inline bool ends_before(const struct made *made, const int64_t *row, int64_t one,
+			       int64_t other)
+{
+	if (made->end_ns[row[one]] != made->end_ns[row[other]])
+		return made->end_ns[row[one]] < made->end_ns[row[other]];
 	return one < other;
 }
 
-static void begin(const struct synced *synced, int64_t sync, const struct latest *latest)
+static void begin(const struct made *made, const int64_t *row, int64_t sync,
+		  const struct latest *latest)
 {
-	int64_t scope = synced->scope[sync];
-	int64_t key = key_in(scope, synced->device_key[sync], synced->file[sync]);
+	int64_t scope = made->scope[row[sync]];
+	int64_t key = key_of(made, row[sync], scope);
 	const struct keys *any = &latest->any[scope];
 	uint64_t place = place_of(any, key);
 
 	any->key[place] = key;
-	if (any->number[place] < 0 || ends_before(synced, sync, any->number[place]))
+	if (any->number[place] < 0 || ends_before(made, row, sync, any->number[place]))
 		any->number[place] = (int32_t)sync;
-	put(&latest->own[scope], with_agent(synced->agent[sync], key), sync);
+	put(&latest->own[scope], with_agent(made->agent[row[sync]], key), sync);
 }
 
 /* By the syncs that begin no earlier than the write ended. */
-static void settle(const struct written *written, int64_t write, const struct synced *synced,
+static void settle(const struct made *made, int64_t row, int64_t write, const int64_t *syncs,
 		   const struct latest *latest, const struct goes *goes)
 {
 	int64_t first = -1, own = -1, sync;
-	int64_t agent = written->agent[write], low = written->low[write];
+	int64_t agent = made->agent[row];
 
 	for (int64_t scope = 0; scope < SCOPES; scope++) {
-		int64_t key = key_in(scope, written->device_key[write], written->file[write]);
+		int64_t key = key_of(made, row, scope);
 
 		if (!latest->there[scope])
 			continue;
 		sync = row_of(&latest->any[scope], key);
-		if (sync >= 0 && (first < 0 || synced->end_ns[sync] < synced->end_ns[first]))
+		if (sync >= 0 &&
+		    (first < 0 || made->end_ns[syncs[sync]] < made->end_ns[syncs[first]]))
 			first = sync;
 		if (agent < 0)
 			continue;
 		sync = row_of(&latest->own[scope], with_agent(agent, key));
-		if (sync >= 0 && (own < 0 || synced->begin_ns[sync] < synced->begin_ns[own]))
+		if (sync >= 0 &&
+		    (own < 0 || made->effect_ns[syncs[sync]] < made->effect_ns[syncs[own]]))
 			own = sync;
 	}
 	/* Durable already, when its own thread asked for it: then that asked for something else. */
-	if (own >= 0 && synced->end_ns[first] <= synced->begin_ns[own])
+	if (own >= 0 && made->end_ns[syncs[first]] <= made->effect_ns[syncs[own]])
 		own = -1;
 	sync = own >= 0 ? own : first;
 	goes->caller[write] = own;
@@ -135,8 +154,7 @@ static void settle(const struct written *written, int64_t write, const struct sy
 	if (sync < 0)
 		return;
 	goes->size_bytes[sync] =
-		(int64_t)((uint64_t)goes->size_bytes[sync] + (uint64_t)written->high[write] -
-			  (uint64_t)(low > 0 ? low : 0));
+		(int64_t)((uint64_t)goes->size_bytes[sync] + (uint64_t)made->size_bytes[row]);
 	goes->count[sync]++;
 }
 
@@ -148,81 +166,87 @@ static void empty_all(const struct latest *latest)
 	}
 }
 
-static int64_t back(const struct written *written, const struct synced *synced,
+static int64_t back(const struct made *made, const struct some *writes, const struct some *syncs,
 		    const struct latest *latest, const struct goes *goes)
 {
-	int64_t left = synced->count;
+	int64_t left = syncs->count;
 
 	empty_all(latest);
-	for (int64_t i = written->count - 1; i >= 0; i--) {
-		int64_t write = written->order ? written->order[i] : i;
+	for (int64_t i = writes->count - 1; i >= 0; i--) {
+		int64_t write = nth(writes->by_effect, i), row;
 
-		if (!within(write, written->count))
+		if (!within(write, writes->count))
 			return WRONG;
+		row = writes->row[write];
 		for (; left; left--) {
-			int64_t sync = synced->by_begin ? synced->by_begin[left - 1] : left - 1;
+			int64_t sync = nth(syncs->by_effect, left - 1);
 
-			if (!within(sync, synced->count))
+			if (!within(sync, syncs->count))
 				return WRONG;
-			if (synced->begin_ns[sync] < written->end_ns[write])
+			if (made->effect_ns[syncs->row[sync]] < made->effect_ns[row])
 				break;
-			begin(synced, sync, latest);
+			begin(made, syncs->row, sync, latest);
 		}
-		settle(written, write, synced, latest, goes);
+		settle(made, row, write, syncs->row, latest, goes);
 	}
 	return 0;
 }
 
 /* When the last one of all that is in a sync's scope began that had ended before it. */
-static int64_t forth(const struct synced *synced, const struct latest *latest,
+static int64_t forth(const struct made *made, const struct some *syncs, const struct latest *latest,
 		     const struct goes *goes)
 {
 	int64_t ended = 0;
 
 	empty_all(latest);
-	for (int64_t i = 0; i < synced->count; i++) {
-		int64_t sync = synced->by_begin ? synced->by_begin[i] : i, before;
+	for (int64_t i = 0; i < syncs->count; i++) {
+		int64_t sync = nth(syncs->by_effect, i), row;
 
-		if (!within(sync, synced->count))
+		if (!within(sync, syncs->count))
 			return WRONG;
-		for (; ended < synced->count; ended++) {
-			int64_t other = synced->by_end ? synced->by_end[ended] : ended;
-			int64_t scope;
+		row = syncs->row[sync];
+		for (; ended < syncs->count; ended++) {
+			int64_t other = nth(syncs->by_end, ended), scope;
 
-			if (!within(other, synced->count))
+			if (!within(other, syncs->count))
 				return WRONG;
-			if (synced->end_ns[other] > synced->begin_ns[sync])
+			if (made->end_ns[syncs->row[other]] > made->effect_ns[row])
 				break;
-			scope = synced->scope[other];
-			put(&latest->any[scope],
-			    key_in(scope, synced->device_key[other], synced->file[other]), other);
+			scope = made->scope[syncs->row[other]];
+			put(&latest->any[scope], key_of(made, syncs->row[other], scope), other);
 		}
-		for (int64_t scope = 0; scope <= synced->scope[sync]; scope++) {
+		for (int64_t scope = 0; scope <= made->scope[row]; scope++) {
+			int64_t before, begin_ns;
+
 			if (!latest->there[scope])
 				continue;
-			before = row_of(&latest->any[scope], key_in(scope, synced->device_key[sync],
-								    synced->file[sync]));
-			if (before >= 0 && synced->begin_ns[before] > goes->since_ns[sync])
-				goes->since_ns[sync] = synced->begin_ns[before];
+			before = row_of(&latest->any[scope], key_of(made, row, scope));
+			begin_ns = before < 0 ? 0 : made->effect_ns[syncs->row[before]];
+			if (begin_ns > goes->since_ns[sync])
+				goes->since_ns[sync] = begin_ns;
 		}
 	}
 	return 0;
 }
 
-PUBLIC int64_t durable(const struct written *written, const struct synced *synced,
+PUBLIC int64_t durable(const struct made *made, const struct some *writes, const struct some *syncs,
 		       const struct latest *latest, const struct goes *goes)
 {
 	int64_t counts[SCOPES] = { 0 };
 
-	for (int64_t sync = 0; sync < synced->count; sync++) {
-		if (!within(synced->scope[sync], SCOPES))
+	if (!all_within(writes, made->count) || !all_within(syncs, made->count))
+		return WRONG;
+	for (int64_t sync = 0; sync < syncs->count; sync++) {
+		int64_t scope = made->scope[syncs->row[sync]];
+
+		if (!within(scope, SCOPES))
 			return WRONG;
-		counts[synced->scope[sync]]++;
+		counts[scope]++;
 	}
 	for (int scope = 0; scope < SCOPES; scope++)
 		if (counts[scope] != latest->there[scope])
 			return WRONG;
-	if (back(written, synced, latest, goes))
+	if (back(made, writes, syncs, latest, goes))
 		return WRONG;
-	return forth(synced, latest, goes);
+	return forth(made, syncs, latest, goes);
 }

@@ -22,6 +22,7 @@ from iostrata.analysis.transfers import faults_of, with_served
 from iostrata.analysis.who import Names, told_in
 from iostrata.columns import Ints
 from iostrata.crew import both, by_threads, each
+from iostrata.large import in_memory
 from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite
 from iostrata.recording import Recording
 
@@ -136,7 +137,8 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
 
     def window(one: tuple[Top, Ints, Ints]) -> Earned:
         top, rows, write = one
-        return earned(found.path, top.node, rows, write[rows], told)
+        with in_memory():
+            return earned(found.path, top.node, rows, write[rows], told)
 
     if jobs > 1:
         _put_in_order(found, jobs)

@@ -22,6 +22,7 @@ from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
 from iostrata.columns import Ints, compact, distinct, one_of, pair_key
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, made_for_guests, units_of_served
+from iostrata.large import large_in_files
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Pieces, Transferred, Units, direct_of, reads_of, units_of, windows
@@ -112,6 +113,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
     ``jobs``: read by so many threads.
     """
     keep_memory()
+    large_in_files()
     traces = recording.traces(jobs)
     left_out: Counter[str] = Counter()
     plain_writes = 0

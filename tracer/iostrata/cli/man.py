@@ -27,7 +27,7 @@ FILES: Final = (
 )
 ENVIRONMENT: Final = (
     ("IOSTRATA_DEBUG=1", "Print the traceback of what is called a bug."),
-    ("TMPDIR", "Where temporary recordings go."),
+    ("TMPDIR", "Where temporary recordings go, and what of a large analysis is not in memory."),
     ("NO_COLOR", "No colours, whatever the terminal can do."),
 )
 SEE_ALSO: Final = ("babeltrace2", "fio", "bpftrace", "pg_test_fsync")

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from iostrata.columns import (
     Ints,
+    ascend,
     at,
     changes,
     columns_of,
+    constant,
     distinct,
     joined,
     numbers,
     one_of,
     order_of,
+    taken,
 )
 from iostrata.stitch.calls import (
     NO_SYNC,
@@ -35,12 +37,10 @@ from iostrata.stitch.calls import (
     operations_of_calls,
 )
 from iostrata.stitch.cut import cut_short
-from iostrata.stitch.durability import NOBODY, RANGE, Durability, Synced, Written, durability
+from iostrata.stitch.durability import NOBODY, Made, durability
 from iostrata.stitch.submissions import begun_before, operations_of_requests, submissions_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_LIBRBD, THREAD_VMM
-
-NO_END: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,52 +104,53 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
     """Operations as synchronous writes and their pieces, and how many are neither."""
     plain = np.flatnonzero((done.method == PLAIN) & ~done.failed & (done.size_bytes > 0))
     syncs = np.flatnonzero((done.scope != NO_SYNC) & ~done.failed)
-    found = _durability(done, plain, syncs)
+    found = durability(_made(done), plain, syncs)
     rows = np.flatnonzero(done.method != PLAIN)
     unit_of = np.full(len(done), -1)
     unit_of[rows] = np.arange(len(rows))
-    unit_of[plain] = at(unit_of[syncs], found.caller)
+    synced = unit_of[syncs]
+    unit_of[plain] = at(synced, found.caller)
     pieces = np.flatnonzero(unit_of >= 0)
-    pieces = pieces[order_of(unit_of[pieces])]
-    first = np.flatnonzero(changes(unit_of[pieces]))
-    took = (done.end_ns - done.begin_ns)[pieces]
-    size = np.where(done.scope == NO_SYNC, np.where(done.failed, 0, done.size_bytes), 0)
-    size[syncs] = found.size_bytes
-    writes = (done.scope == NO_SYNC).astype(np.int64)
-    writes[syncs] = found.count
-    begins = pieces[first]
-    since = done.begin_ns.copy()
-    since[syncs] = found.since_ns
+    unit = unit_of[pieces]
+    del unit_of
+    if not ascend(unit):
+        order = order_of(unit)
+        pieces, unit = pieces[order], unit[order]
+    first = np.flatnonzero(changes(unit))
+    begin_ns, end_ns = done.begin_ns[pieces], done.end_ns[pieces]
+    # What each unit is by itself; and what it made durable, where it is a sync.
+    begins, end = pieces[first], done.end_ns[rows]
+    writes, failed = (done.scope[rows] == NO_SYNC).astype(np.int64), done.failed[rows]
+    size = np.where(failed | (writes == 0), 0, done.size_bytes[rows])
+    since = done.begin_ns[rows]
+    size[synced], writes[synced], since[synced] = found.size_bytes, found.count, found.since_ns
     units = Units(
-        begin_ns=done.begin_ns[begins],
-        end_ns=done.end_ns[rows],
-        latency_ns=np.add.reduceat(took, first) if len(first) else took,
+        begin_ns=begin_ns[first],
+        end_ns=end,
+        latency_ns=np.add.reduceat(end_ns - begin_ns, first) if len(first) else end,
         tid=done.tid[rows],
         tgid=done.tgid[rows],
-        size_bytes=size[rows],
-        durable_writes=writes[rows],
-        pieces=np.bincount(unit_of[pieces], minlength=len(rows)),
+        size_bytes=size,
+        durable_writes=writes,
+        pieces=np.diff(first, append=len(unit)),
         device_key=done.device_key[rows],
         inode=done.inode[rows],
         offset_bytes=done.offset_bytes[begins],
-        method=done.method[rows],
-        engine=done.engine[rows],
-        failed=done.failed[rows],
-        since_ns=since[rows],
+        method=done.method[rows].astype(np.int64),
+        engine=taken(done.engine, rows),
+        failed=failed,
+        since_ns=since,
     )
-    return (
-        units,
-        Pieces(
-            unit_of[pieces], done.tid[pieces], done.begin_ns[pieces], done.end_ns[pieces],
-            done.device_key[pieces], done.request_key[pieces],
-        ),
-        int(np.count_nonzero(found.by < 0)),
-    )  # fmt: skip
+    request_key = taken(done.request_key, pieces)
+    mine = unit, done.tid[pieces], begin_ns, end_ns, done.device_key[pieces], request_key
+    return units, Pieces(*mine), int(np.count_nonzero(found.by < 0))
 
 
 def _told_apart(number: Ints, *others: Ints) -> Ints:
     """What has a number, by other columns, too: mostly they tell no more, and are not sorted."""
     for other in others:
+        if constant(other):
+            continue
         last = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
         last[number] = other
         if not np.array_equal(last[number], other):
@@ -163,26 +164,18 @@ def _files(done: Operations) -> Ints:
     Where one of an inode's does not tell its file's generation, all of them are of one file.
     """
     inode = _told_apart(numbers(done.inode), done.device_key)
+    if constant(done.generation):
+        return inode
     silent = np.zeros(len(inode), np.bool_)
     silent[inode[done.generation == 0]] = True
     return _told_apart(inode, np.where(silent[inode], 0, done.generation))
 
 
-def _durability(done: Operations, plain: Ints, syncs: Ints) -> Durability:
+def _made(done: Operations) -> Made:
     thread = _told_apart(numbers(done.tid), done.tgid, done.birth)
-    agent = np.where(done.request_key == 0, thread, NOBODY)
-    file = _files(done)
-    low, scope, length = done.offset_bytes[plain], done.scope[syncs], done.size_bytes[syncs]
-    begin = np.maximum(done.offset_bytes[syncs], 0)
-    to_the_end = (scope == RANGE) & (length == 0)
-    return durability(
-        Written(
-            done.effect_ns[plain], agent[plain], done.device_key[plain], file[plain],
-            low, np.maximum(low, 0) + done.size_bytes[plain],
-        ),
-        Synced(
-            done.effect_ns[syncs], done.end_ns[syncs], agent[syncs], scope,
-            done.device_key[syncs], file[syncs], begin,
-            np.where(to_the_end, NO_END, begin + length),
-        ),
+    if done.request_key.any():
+        thread[done.request_key != 0] = NOBODY
+    return Made(
+        done.effect_ns, done.end_ns, thread, done.device_key, _files(done), done.offset_bytes,
+        done.size_bytes, done.scope,
     )  # fmt: skip

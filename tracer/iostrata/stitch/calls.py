@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,26 @@ ENGINES: Final = ("", "io_uring:", "libaio:")
 PLAIN: Final = -1
 EVERY_DEVICE: Final = -1
 NO_SYNC: Final = -1
+
+AT_ONCE: Final = 1 << 14
+# What of calls is looked at, and what of operations comes of it: one byte is enough for some.
+FIELDS: Final = (
+    "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
+    "offset_bytes", "size_bytes",
+)  # fmt: skip
+OF_CALLS: Final = (
+    "begin_ns", "end_ns", "effect_ns", "tid", "tgid", "device_key", "inode", "offset_bytes",
+    "size_bytes", "method", "scope", "failed", "birth",
+)  # fmt: skip
+NOTHING: Final = ("engine", "request_key", "generation", "birth")
+KINDS: Final[Mapping[str, np.dtype[Any]]] = {
+    "method": np.dtype(np.int8),
+    "scope": np.dtype(np.int8),
+    "failed": np.dtype(np.bool_),
+}
+
+Codes = NDArray[np.int8] | Ints
+"""As they come: few are different."""
 
 # Of each call that makes durable: its method, and its scope.
 _SYNCS: Final = {
@@ -197,9 +217,9 @@ class Operations:
     inode: Ints
     offset_bytes: Ints
     size_bytes: Ints
-    method: Ints
+    method: Codes
     engine: Ints
-    scope: Ints
+    scope: Codes
     failed: NDArray[np.bool_]
     request_key: Ints
     generation: Ints
@@ -218,20 +238,38 @@ class Operations:
 
 def operations_of_calls(trace: Trace, point: str) -> Operations:
     """What was written, or made durable, by system calls; what failed of that, too."""
-    calls, threads = trace.points[point], trace.points["thread"]
+    calls = trace.points[point]
     later = tuple({"generation"} & set(calls.fields))
-    columns = columns_of(
-        calls, "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
-        "offset_bytes", "size_bytes", *later,
-    )  # fmt: skip
+    kinds = {name: KINDS.get(name, np.dtype(np.int64)) for name in (*OF_CALLS, *later)}
+    births, sharing = _Births(trace.points["thread"]), _Sharing(trace.points["btrfs_sync_file"])
+    if not len(births.again):
+        del kinds["birth"]
+    found = {name: np.empty(len(calls), kind) for name, kind in kinds.items()}
+    count = 0
+    # Some at a time: what a few thousand come to stays in a core's own cache.
+    for columns in calls.pieces(*FIELDS, *later, most=AT_ONCE):
+        some = _operations(trace, columns, sharing)
+        if "birth" in found:
+            some["birth"] = births.at(columns["tid"], columns["time_ns"])
+        kept = np.flatnonzero(some.pop("kept"))
+        for name, column in found.items():
+            column[count : count + len(kept)] = some[name][kept]
+        count += len(kept)
+    done: dict[str, Any] = {name: column[:count] for name, column in found.items()}
+    return Operations(**{name: np.broadcast_to(np.int64(0), count) for name in NOTHING} | done)
+
+
+def _operations(
+    trace: Trace, columns: Mapping[str, Ints], sharing: _Sharing
+) -> dict[str, NDArray[Any]]:
+    """Of each call what it would be as an operation; ``kept``: whether it is one."""
     call, rwf, result = columns["call"], columns["rwf"], columns["result"]
     offset, length = columns["offset_bytes"], columns["size_bytes"]
     is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
     method = method_of_write(columns["open_flags"], np.where(is_write, rwf, 0))
     copies = np.flatnonzero((call == CALL_COPY_FILE_RANGE) & (method == PLAIN))
     if len(copies):
-        shared = _shared(columns, copies, trace.points["btrfs_sync_file"])
-        method[copies[shared]] = METHOD["open_sync"]
+        method[copies[sharing.of(columns, copies)]] = METHOD["open_sync"]
     allocates = call == CALL_FALLOCATE
     if allocates.any():
         method[allocates & ~allocated(trace, columns, rwf)] = PLAIN
@@ -248,25 +286,22 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
     # The file that is mapped, or where, was not known to every kernel.
     scope[(call == CALL_MSYNC) & (offset < 0)] = FILE
     scope[(call == CALL_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) == 0)] = NO_SYNC
-    nothing = np.zeros(len(call), np.int64)
-    return Operations(
-        begin_ns=columns["enter_ns"],
-        end_ns=columns["time_ns"],
-        effect_ns=np.where(scope == NO_SYNC, columns["time_ns"], columns["enter_ns"]),
-        tid=columns["tid"],
-        tgid=columns["tgid"],
-        device_key=np.where(call == CALL_SYNC, EVERY_DEVICE, columns["dev"]),
-        inode=columns["inode"],
-        offset_bytes=offset,
-        size_bytes=np.where(is_write, np.maximum(written, 0), length),
-        method=method,
-        engine=nothing,
-        scope=scope,
-        failed=result < 0,
-        request_key=nothing,
-        generation=columns.get("generation", nothing),
-        birth=_birth(threads, columns["tid"], columns["time_ns"]),
-    ).where(is_write | (scope != NO_SYNC))
+    return {
+        "kept": is_write | (scope != NO_SYNC),
+        "begin_ns": columns["enter_ns"],
+        "end_ns": columns["time_ns"],
+        "effect_ns": np.where(scope == NO_SYNC, columns["time_ns"], columns["enter_ns"]),
+        "tid": columns["tid"],
+        "tgid": columns["tgid"],
+        "device_key": np.where(call == CALL_SYNC, EVERY_DEVICE, columns["dev"]),
+        "inode": columns["inode"],
+        "offset_bytes": offset,
+        "size_bytes": np.where(is_write, np.maximum(written, 0), length),
+        "method": method,
+        "scope": scope,
+        "failed": result < 0,
+        **{name: columns[name] for name in ("generation",) if name in columns},
+    }
 
 
 def allocated(trace: Trace, columns: Mapping[str, Ints], mode: Ints) -> NDArray[np.bool_]:
@@ -276,35 +311,54 @@ def allocated(trace: Trace, columns: Mapping[str, Ints], mode: Ints) -> NDArray[
     return durable_allocations(trace.facts, columns["dev"], mode, opened, inode)
 
 
-def _shared(columns: Mapping[str, Ints], copies: Ints, syncs: Points) -> NDArray[np.bool_]:
-    """Which of these copies (rows) btrfs shared with their file instead, and synchronised, as the
-    file that they are from is synchronous (btrfs_remap_file_range, of fs/btrfs/reflink.c): what is
-    copied is not.
+class _Sharing:
+    """Which copies (rows) btrfs shared with their file instead, and synchronised, as the file that
+    they are from is synchronous (btrfs_remap_file_range, of fs/btrfs/reflink.c): what is copied is
+    not.
     """
-    synced, tid = columns_of(syncs, "tid", "inode"), columns["tid"][copies]
-    last = AsOf(synced["tid"], synced["time_ns"]).at_or_before(tid, columns["time_ns"][copies])
-    inside = at(synced["time_ns"], last) >= columns["enter_ns"][copies]
-    shared: NDArray[np.bool_] = inside & (at(synced["inode"], last) == columns["inode"][copies])
-    return shared
+
+    def __init__(self, syncs: Points) -> None:
+        self.syncs = syncs
+
+    @cached_property
+    def synced(self) -> dict[str, Ints]:
+        return columns_of(self.syncs, "tid", "inode")
+
+    @cached_property
+    def by_thread(self) -> AsOf:
+        return AsOf(self.synced["tid"], self.synced["time_ns"])
+
+    def of(self, columns: Mapping[str, Ints], copies: Ints) -> NDArray[np.bool_]:
+        tid, end_ns = columns["tid"][copies], columns["time_ns"][copies]
+        last = self.by_thread.at_or_before(tid, end_ns)
+        inside = at(self.synced["time_ns"], last) >= columns["enter_ns"][copies]
+        shared: NDArray[np.bool_] = inside & (
+            at(self.synced["inode"], last) == columns["inode"][copies]
+        )
+        return shared
 
 
-def _birth(threads: Points, tid: Ints, time_ns: Ints) -> Ints:
-    """Of the threads that had these numbers then, as they were told of; older recordings did not.
+class _Births:
+    """When the thread that had a number at a time was made, as threads were told of.
 
-    Alone a number that is used again needs it.
+    Older recordings did not tell; and alone a number that is used again needs it: 0 is any other.
     """
-    nothing = np.zeros(len(tid), np.int64)
-    if "birth" not in threads.fields:
-        return nothing
-    told = columns_of(threads, "subject_tid", "birth")
-    number, birth = told["subject_tid"], told["birth"]
-    first = AsOf(number, told["time_ns"]).at_or_after(number, np.zeros(len(number), np.int64))
-    again = distinct(number[birth != birth[first]])
-    some = np.flatnonzero(one_of(tid, again))
-    if len(some):
-        row = AsOf(number, told["time_ns"]).at_or_nearest(tid[some], time_ns[some])
-        nothing[some] = birth[row]
-    return nothing
+
+    def __init__(self, threads: Points) -> None:
+        self.again = np.zeros(0, np.int64)
+        if "birth" in threads.fields:
+            told = columns_of(threads, "subject_tid", "birth")
+            number, self.birth = told["subject_tid"], told["birth"]
+            self.told = AsOf(number, told["time_ns"])
+            first = self.told.at_or_after(number, np.zeros(len(number), np.int64))
+            self.again = distinct(number[self.birth != self.birth[first]])
+
+    def at(self, tid: Ints, time_ns: Ints) -> Ints:
+        births = np.zeros(len(tid), np.int64)
+        some = np.flatnonzero(one_of(tid, self.again))
+        if len(some):
+            births[some] = self.birth[self.told.at_or_nearest(tid[some], time_ns[some])]
+        return births
 
 
 def appends(flags: Ints, rwf: Ints) -> NDArray[np.bool_]:

@@ -14,25 +14,44 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import AsOf, Ints, at, changes, distinct, numbers, order_of, ranges
+from iostrata.columns import NEVER, AsOf, Ints, at, changes, distinct, numbers, order_of, ranges
 
 ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
 """Scopes of a sync, from the widest to the narrowest."""
 NOBODY: Final = -1
-BOUNDS: Final = ("low", "high")
 # Agents, devices, files and cells of files are counted or numbered below this.
 PLACES: Final = 1 << 32
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class Made:
+    """Calls and requests, of which some are plain writes, and some syncs: one row each.
+
+    ``effect_ns``: of a write, from when on a sync finds it; of a sync, when it looks. ``end_ns``:
+    when it returned. ``agent``: number of the thread whose call it was, ``NOBODY``: no call.
+    ``device_key``: of the file system; ``file``: number of the file; ``offset_bytes`` of it, -1:
+    not known; ``size_bytes``: written; of a sync, the length of its range, 0: to the end.
+    ``scope``: of a sync.
+    """
+
+    effect_ns: Ints
+    end_ns: Ints
+    agent: Ints
+    device_key: Ints
+    file: Ints
+    offset_bytes: Ints
+    size_bytes: Ints
+    scope: NDArray[np.int8] | Ints
+
+
+@dataclass(frozen=True, eq=False)
+class _Written:
     """Writes that nothing makes durable by themselves: one row each.
 
-    ``agent``: number of the thread whose call it was, ``NOBODY``: no call. ``device_key``:
-    of the file system; ``file``: number of the file; ``low``, ``high``: bytes of the file
-    from, to (not with); ``low`` -1: only how many is known.
+    ``low``, ``high``: bytes of the file from, to (not with); ``low`` -1: only how many is known.
     """
 
     end_ns: Ints
@@ -47,13 +66,13 @@ class Written:
 
 
 @dataclass(frozen=True, eq=False)
-class Synced:
-    """Syncs that succeeded: one row each; columns as above, ``low``, ``high`` of a range only."""
+class _Synced:
+    """Syncs: one row each; columns as above, ``low``, ``high`` of a range only."""
 
     begin_ns: Ints
     end_ns: Ints
     agent: Ints
-    scope: Ints
+    scope: NDArray[np.int8] | Ints
     device_key: Ints
     file: Ints
     low: Ints
@@ -64,7 +83,7 @@ class Synced:
 class Durability:
     """``caller``: of each write, the sync of its own thread that its call belongs to.
 
-    ``by``: the sync with which the last of it is counted; both rows of ``Synced``, -1: none.
+    ``by``: the sync with which the last of it is counted; both places among the syncs, -1: none.
     ``size_bytes``, ``count``: of each sync, bytes and writes that are counted with it.
     ``since_ns``: of each sync, when the last one of all that is in its scope began that had
     ended before it; 0: there is none. What was written before that is not counted with it.
@@ -77,12 +96,34 @@ class Durability:
     since_ns: Ints
 
 
-def durability(written: Written, synced: Synced) -> Durability:
-    """Which sync each write goes with."""
-    scopes = np.bincount(synced.scope, minlength=RANGE + 1)
+def durability(made: Made, plain: Ints, syncs: Ints) -> Durability:
+    """Which sync each write goes with. ``plain``, ``syncs``: rows of what succeeded."""
+    scopes = np.bincount(made.scope[syncs], minlength=RANGE + 1)
     if native.LIBRARY is not None and not scopes[RANGE]:
-        columns = list(vars(written).values()), list(vars(synced).values())[: -len(BOUNDS)]
-        return Durability(*native.durable(*columns, scopes[:RANGE]))
+        return Durability(*native.durable(tuple(vars(made).values()), plain, syncs, scopes[:RANGE]))
+    return _durability(_written(made, plain), _synced(made, syncs))
+
+
+def _written(made: Made, plain: Ints) -> _Written:
+    low = made.offset_bytes[plain]
+    return _Written(
+        made.effect_ns[plain], made.agent[plain], made.device_key[plain], made.file[plain],
+        low, np.maximum(low, 0) + made.size_bytes[plain],
+    )  # fmt: skip
+
+
+def _synced(made: Made, syncs: Ints) -> _Synced:
+    scope, length = made.scope[syncs], made.size_bytes[syncs]
+    begin = np.maximum(made.offset_bytes[syncs], 0)
+    to_the_end = (scope == RANGE) & (length == 0)
+    return _Synced(
+        made.effect_ns[syncs], made.end_ns[syncs], made.agent[syncs], scope,
+        made.device_key[syncs], made.file[syncs], begin,
+        np.where(to_the_end, NEVER, begin + length),
+    )  # fmt: skip
+
+
+def _durability(written: _Written, synced: _Synced) -> Durability:
     parts = _parts(written, synced)
     end = written.end_ns[parts.write]
     agent = written.agent[parts.write]
@@ -107,7 +148,7 @@ def durability(written: Written, synced: Synced) -> Durability:
     return Durability(caller, by, size, writes, _since(synced))
 
 
-def _since(synced: Synced) -> Ints:
+def _since(synced: _Synced) -> Ints:
     """Of ranges, only the same one is known to hold all of it."""
     since = np.zeros(len(synced.begin_ns), np.int64)
     ranged = (synced.scope == RANGE).any()
@@ -141,7 +182,7 @@ class _Parts:
     cell_of_range: Ints
 
 
-def _parts(written: Written, synced: Synced) -> _Parts:
+def _parts(written: _Written, synced: _Synced) -> _Parts:
     ranged = np.flatnonzero(synced.scope == RANGE)
     count = len(written)
     if not len(ranged):
@@ -177,7 +218,7 @@ def _parts(written: Written, synced: Synced) -> _Parts:
                   cell_of_range)  # fmt: skip
 
 
-def _scopes(written: Written, synced: Synced, parts: _Parts) -> Iterator[tuple[Ints, Ints, Ints]]:
+def _scopes(written: _Written, synced: _Synced, parts: _Parts) -> Iterator[tuple[Ints, Ints, Ints]]:
     """The syncs of each scope that there are, what they cover, and in what each part lies."""
     write = parts.write
     for scope, key, key_of_write in (

@@ -121,10 +121,15 @@ class Points:
             self._gather(found, begin, end, table)
         return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
 
-    def pieces(self, *fields: str) -> Iterator[dict[str, NDArray[np.int64]]]:
-        """As ``integers``, one part of the events after the other: for a point of any number."""
-        for begin in range(0, len(self), MANY_EVENTS):
-            yield self.integers(*fields, begin=begin, end=begin + MANY_EVENTS)
+    def pieces(
+        self, *fields: str, most: int = MANY_EVENTS
+    ) -> Iterator[dict[str, NDArray[np.int64]]]:
+        """As ``integers``, one part of the events after the other: for a point of any number.
+
+        ``most``: events at a time.
+        """
+        for begin in range(0, len(self), most):
+            yield self.integers(*fields, begin=begin, end=begin + most)
 
     def values(self, field: str) -> frozenset[int]:
         """The different values of a field of few, in no order; kept after the first use."""
