@@ -89,6 +89,11 @@ def large_in_files(least: int = LARGE_BYTES, most: int = IN_MEMORY_BYTES) -> Lar
     return large
 
 
+def in_files() -> bool:
+    """Whether anything is, so that what is free in memory is worth more to others."""
+    return bool(_kept and _kept[0].count)
+
+
 @contextmanager
 def in_memory(most: int = WINDOW_BYTES) -> Iterator[None]:
     """What is large meanwhile may be in memory, up to so many bytes of it: it is soon gone."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.analysis.heap import keep_memory
+from iostrata.analysis.heap import give_back, keep_memory
 from iostrata.analysis.left_out import NO_DISK, ROOM, THEIR_OWN, for_others, left_out_of
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
@@ -22,7 +22,7 @@ from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
 from iostrata.columns import Ints, compact, distinct, one_of, pair_key
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, made_for_guests, units_of_served
-from iostrata.large import large_in_files
+from iostrata.large import in_files, large_in_files
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
 from iostrata.stitch import Pieces, Transferred, Units, direct_of, reads_of, units_of, windows
@@ -115,6 +115,8 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
     keep_memory()
     large_in_files()
     traces = recording.traces(jobs)
+    if in_files():
+        give_back()
     left_out: Counter[str] = Counter()
     plain_writes = 0
     check_recorded(traces, op)
@@ -152,6 +154,8 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
         ]
         raise no_write_found(left_out, quality, other_ops(traces), empty)
     whole = joined_writes(writes) if len(writes) > 1 else writes[0]
+    if in_files():
+        give_back()
     return Prepared(path, tuple(kept), whole, dict(left_out), plain_writes, unsure, partial, op)
 
 

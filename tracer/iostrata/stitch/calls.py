@@ -251,10 +251,11 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
         some = _operations(trace, columns, sharing)
         if "birth" in found:
             some["birth"] = births.at(columns["tid"], columns["time_ns"])
-        kept = np.flatnonzero(some.pop("kept"))
+        kept = some.pop("kept")
+        end = count + int(np.count_nonzero(kept))
         for name, column in found.items():
-            column[count : count + len(kept)] = some[name][kept]
-        count += len(kept)
+            column[count:end] = some[name] if kept.all() else some[name][kept]
+        count = end
     done: dict[str, Any] = {name: column[:count] for name, column in found.items()}
     return Operations(**{name: np.broadcast_to(np.int64(0), count) for name in NOTHING} | done)
 

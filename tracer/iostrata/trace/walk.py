@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from iostrata import native
 from iostrata.columns import distinct
+from iostrata.trace.growing import Growing
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.packet import (
     EVENT_BITS,
@@ -75,8 +76,8 @@ class Walk:
         self._uuid = uuid
         self._mark = struct.pack("<I16s", MAGIC, uuid)
         self._packets: list[Packet] = []
-        self._slots: dict[int, list[Slots]] = {}
-        self._times: dict[int, list[Times]] = {}
+        self._slots: dict[int, Growing] = {}
+        self._times: dict[int, Growing] = {}
         self._last_ns = 0
         self._number = before.number + 1 if before else 0
         self._patience_bytes = MOST_IN_VAIN * len(data)
@@ -111,12 +112,8 @@ class Walk:
         if damaged:
             self._gap(previous.end_ns if previous else SINCE_BEGIN, UNTIL_END, UNKNOWN_COUNT)
         self._index()
-        self._stream.slots = {
-            number: np.concatenate(parts) for number, parts in self._slots.items()
-        }
-        self._stream.times = {
-            number: np.concatenate(parts) for number, parts in self._times.items()
-        }
+        self._stream.slots = {number: column.values for number, column in self._slots.items()}
+        self._stream.times = {number: column.values for number, column in self._times.items()}
 
     def walk(self) -> Iterator[Packet | None]:
         """Each good packet, or what there is of the last; None for a stretch that is none."""
@@ -278,8 +275,7 @@ class Walk:
         self._check_order(packets, owner, times)
         times, ordered = times[order], slots[order].astype(np.uint32)
         for number, begin, end in _runs(numbers[order]):
-            self._slots.setdefault(number, []).append(ordered[begin:end])
-            self._times.setdefault(number, []).append(times[begin:end])
+            self._add(number, ordered[begin:end], times[begin:end])
         self._stream.release(slots)
 
     def _index_whole(self, packets: list[Packet], total: int) -> bool:
@@ -296,11 +292,17 @@ class Walk:
         numbers = np.flatnonzero(lowest if lowest.sum() == total else found.counts)
         edges = [0, *np.cumsum(found.counts[numbers]).tolist()]
         for number, (begin, end) in zip(numbers.tolist(), pairwise(edges), strict=True):
-            self._slots.setdefault(number, []).append(found.slots[begin:end])
-            self._times.setdefault(number, []).append(found.times[begin:end])
+            self._add(number, found.slots[begin:end], found.times[begin:end])
         first, last = packets[0], packets[-1]
         self._stream.release(np.array([first.first_slot, last.first_slot + last.count - 1]))
         return True
+
+    def _add(self, number: int, slots: Slots, times: Times) -> None:
+        if number in self._slots:
+            self._slots[number].extend(slots)
+            self._times[number].extend(times)
+        else:
+            self._slots[number], self._times[number] = Growing(slots), Growing(times)
 
     def _wrong(
         self,
