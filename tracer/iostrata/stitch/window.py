@@ -125,6 +125,8 @@ def windows(pieces: Pieces) -> Iterator[Ints]:
 
 def _rooms(pieces: Pieces, order: Ints) -> Ints:
     """What room each takes; a piece by itself ``CROWD``."""
+    if not pieces.request_key.any():
+        return np.full(len(order), CROWD)
     requests = pieces.request_key[order] != 0
     ended = in_order(pieces.end_ns[order[requests]])
     begun = np.cumsum(requests) - 1
