@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+SPARE: Final = 1.1
 
 
 class Growing:
@@ -16,11 +18,14 @@ class Growing:
     def __init__(self, first: NDArray[Any]) -> None:
         self._room, self._count = first, len(first)
 
-    def extend(self, part: NDArray[Any]) -> None:
-        """By a copy of the part."""
+    def extend(self, part: NDArray[Any], share: float) -> None:
+        """By a copy of the part. ``share``: how much of all has come with it, as far as is known.
+
+        Room that nothing comes into takes no memory.
+        """
         end = self._count + len(part)
         if end > len(self._room):
-            room = np.empty(max(end, 2 * self._count), self._room.dtype)
+            room = np.empty(int(end / share * SPARE) + 1, self._room.dtype)
             room[: self._count] = self._room[: self._count]
             self._room = room
         self._room[self._count : end] = part

@@ -275,7 +275,7 @@ class Walk:
         self._check_order(packets, owner, times)
         times, ordered = times[order], slots[order].astype(np.uint32)
         for number, begin, end in _runs(numbers[order]):
-            self._add(number, ordered[begin:end], times[begin:end])
+            self._add(number, ordered[begin:end], times[begin:end], packets[-1].end)
         self._stream.release(slots)
 
     def _index_whole(self, packets: list[Packet], total: int) -> bool:
@@ -292,15 +292,17 @@ class Walk:
         numbers = np.flatnonzero(lowest if lowest.sum() == total else found.counts)
         edges = [0, *np.cumsum(found.counts[numbers]).tolist()]
         for number, (begin, end) in zip(numbers.tolist(), pairwise(edges), strict=True):
-            self._add(number, found.slots[begin:end], found.times[begin:end])
+            self._add(number, found.slots[begin:end], found.times[begin:end], packets[-1].end)
         first, last = packets[0], packets[-1]
         self._stream.release(np.array([first.first_slot, last.first_slot + last.count - 1]))
         return True
 
-    def _add(self, number: int, slots: Slots, times: Times) -> None:
+    def _add(self, number: int, slots: Slots, times: Times, end: int) -> None:
+        """``end``: so far the file is known."""
         if number in self._slots:
-            self._slots[number].extend(slots)
-            self._times[number].extend(times)
+            share = end / len(self._data)
+            self._slots[number].extend(slots, share)
+            self._times[number].extend(times, share)
         else:
             self._slots[number], self._times[number] = Growing(slots), Growing(times)
 
