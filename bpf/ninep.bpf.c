@@ -77,6 +77,8 @@ struct {
 	__type(value, struct ninep_asked);
 } ninep_requests SEC(".maps");
 
+bool ninep_used = false;
+
 bool ninep_is_asked(__u64 request_key)
 {
 	return bpf_map_lookup_elem(&ninep_requests, &request_key);
@@ -119,6 +121,7 @@ static __always_inline int asked(__u64 request_key, const struct message *messag
 	if (message->type == P9_TWRITE || message->type == P9_TREAD)
 		asked.offset_bytes = message->asked.offset_bytes;
 	asked.send_ns = bpf_ktime_get_ns();
+	ninep_used = true;
 	bpf_map_update_elem(&ninep_requests, &request_key, &asked, BPF_ANY);
 	return 0;
 }

@@ -5,6 +5,9 @@
 
 #include "kernel.bpf.h"
 
+/* Whether there were any: most machines that have such a client have none of it. */
+extern bool ninep_used;
+
 /* Whether the client waits for what lies at that address (struct p9_req_t). */
 bool ninep_is_asked(__u64 request_key) __hidden;
 

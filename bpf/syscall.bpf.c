@@ -118,7 +118,7 @@ __noinline int syscall_cut(int number, __s64 result)
 	union event *e;
 	__u8 rwf = 0;
 
-	if (!call || recording_over || !(filter.duties & DUTY_BIT(workload)))
+	if (!call || recording_over)
 		return 0;
 	/* All that those do comes here who are not chosen: of that, writes are too many to look at. */
 	if (call_may_be_plain(call) && (filter.comm_count || filter.cgroup_count))
@@ -156,7 +156,8 @@ int syscall_exit(struct exit_context *ctx)
 
 	if (thread && thread->enter_ns)
 		call_end(thread, ctx->result);
-	else if (unlikely(thread ? !thread->met : !filter.tree))
+	else if (filter.duties & DUTY_BIT(workload) &&
+		 unlikely(thread ? !thread->met : !filter.tree))
 		syscall_cut(ctx->nr, ctx->result);
 	return 0;
 }

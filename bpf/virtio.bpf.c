@@ -99,7 +99,7 @@ static __always_inline int added(__u64 queue_key, __u64 data)
 	__u32 nothing = 0;
 	union event *e;
 
-	if (!request_key && ninep_is_asked(data))
+	if (!request_key && ninep_used && ninep_is_asked(data))
 		request_key = data;
 	if (!request_key)
 		return 0;
