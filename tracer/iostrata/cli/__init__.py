@@ -25,6 +25,7 @@ from iostrata import __version__
 from iostrata.cli.bus_error import explain_bus_errors
 from iostrata.cli.sides import TwoSides
 from iostrata.cli.story import complain
+from iostrata.cli.values import Command, Group
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 from iostrata.mask import owners_may
 from iostrata.memory import keep_freed
@@ -129,6 +130,7 @@ def _status_of(arguments: Sequence[str]) -> int:
 
 def application(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
+        cls=Group,
         epilog=EPILOG,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
@@ -137,7 +139,7 @@ def application(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     for name in commands:
         app.command(
             name,
-            cls=TwoSides if name == "compare" else None,
+            cls=TwoSides if name == "compare" else Command,
             context_settings={"allow_interspersed_args": name not in RUNNERS},
         )(function_of(name))
     return app
@@ -153,6 +155,8 @@ def function_of(command: str) -> Callable[..., int]:
 
 def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
     """The one command that is, else all of them: for help, completion, a wrong name."""
+    if list(arguments) == ["--version"]:
+        return ()
     return arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from typer.core import TyperCommand
-
+from iostrata.cli.values import Command
 from iostrata.errors import UsageError
 from iostrata.recording import runs_in
 
@@ -16,7 +15,7 @@ VERSUS: Final = "\0"
 """What stands for ``--`` among the arguments: no path has it."""
 
 
-class TwoSides(TyperCommand):
+class TwoSides(Command):
     """A command for which ``--`` stands between two lists, with options on either side of it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

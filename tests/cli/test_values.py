@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of parameters are what Typer makes of the same words, and most need no Pydantic."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from iostrata.cli import COMMANDS, application
+from iostrata.cli.values import Unsure, value_of
+
+WORDS = (
+    "", "-", "0", "1", "-1", "+1", "1_0", "007", "61", "1001", "1e3", "2.5", "nan", "inf", "x", "²",
+    "٣", " 1", "1 ", "1\n", "9" * 18, "9" * 19, "sync", "SYNC", "read", "all", "method",
+    "By.METHOD", "up", "\udcff", "a\udcffb", "ä", "/", "/nowhere", "~", "a/../b", "a//b", "./a",
+    "true",
+)  # fmt: skip
+OTHERS: tuple[Any, ...] = (None, 0, 1, -1, 61, 2.5, float("inf"), True, b"x", Path("x"), [], ())
+
+
+def parameters() -> list[Any]:
+    top: Any = get_command(application())
+    return [one for name in COMMANDS for one in top.commands[name].params]
+
+
+def outcome(make: Any) -> tuple[bool, object]:
+    """Whether there is a value, and the value; kinds matter, and not what is said of a mistake."""
+    try:
+        value = make()
+    except Unsure:
+        return False, Unsure
+    except Exception:
+        return False, None
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return True, (type(value), [(type(item), item) for item in items])
+
+
+@pytest.mark.parametrize("parameter", parameters(), ids=lambda one: str(one.name))
+def test_a_value_is_what_typer_makes_of_it(parameter: Any, tmp_path: Path) -> None:
+    unreadable = tmp_path / "secret"
+    unreadable.touch(mode=0)
+    words = [*WORDS, str(unreadable), str(tmp_path), parameter.default]
+    several = [[word] for word in words] + [list(pair) for pair in pairwise(words)]
+    for value in chain(words, OTHERS, several, map(tuple, several)):
+        found, own = outcome(lambda value=value: value_of(value, parameter))
+        told, typers = outcome(
+            lambda value=value: parameter.get_runtime_param().coerce(value, parameter, None)
+        )
+        assert own is Unsure or ((found, own) == (told, typers))
+
+
+def test_what_is_plain_needs_no_pydantic(tmp_path: Path) -> None:
+    program = (
+        "import sys; from iostrata.cli import status_of; status_of(sys.argv[1:]);"
+        "sys.exit('pydantic' in sys.modules)"
+    )
+    words = ["replay", str(tmp_path), "--by", "file", "--jobs", "2", "--process", "x", "--tail"]
+    command = [sys.executable, "-c", program, *words]
+    subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
+    mistaken = [*command, "--jobs", "x"]
+    assert subprocess.run(mistaken, stderr=subprocess.DEVNULL, check=False).returncode
