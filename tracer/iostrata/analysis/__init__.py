@@ -3,17 +3,15 @@
 
 from iostrata.analysis.arithmetic import Given, estimate
 from iostrata.analysis.beside import beside
-from iostrata.analysis.cache import analysed
 from iostrata.analysis.left_out import LOST
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import analyse, breakdown_of
 from iostrata.analysis.prepared import Prepared, prepare
 from iostrata.analysis.quality import quality_of
-from iostrata.analysis.so_far import SoFar
-from iostrata.analysis.summaries import summed_up
+from iostrata.analysis.so_far import SoFar, nobody
 from iostrata.analysis.timelines import timelines, timelines_of
 
 __all__ = [
-    "LOST", "Given", "Path", "Prepared", "SoFar", "analyse", "analysed", "beside", "breakdown_of",
-    "estimate", "prepare", "quality_of", "summed_up", "timelines", "timelines_of",
+    "LOST", "Given", "Path", "Prepared", "SoFar", "analyse", "beside", "breakdown_of", "estimate",
+    "nobody", "prepare", "quality_of", "timelines", "timelines_of",
 ]  # fmt: skip

@@ -22,17 +22,8 @@ from iostrata.analysis.who import TOLD, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints
 from iostrata.hops import Lifted, Witnesses, lift
-from iostrata.model import Lane, Op, Quality, Step, Timeline
+from iostrata.model import Lane, Op, Seen, Step, Timeline
 from iostrata.recording import Recording
-
-
-@dataclass(frozen=True)
-class Seen:
-    """``quality``: what may be missing; its ``ties`` are not counted, and what is left over is of
-    the time of these writes."""
-
-    timelines: tuple[Timeline, ...]
-    quality: Quality
 
 
 @dataclass

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from iostrata.columns import distinct, order_of
-from iostrata.stitch import Spans
+
+if TYPE_CHECKING:
+    from iostrata.stitch import Spans
 
 MOST_SPANS: Final = 1 << 17
 """So many at once, and those of one piece."""

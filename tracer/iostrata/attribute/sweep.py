@@ -10,14 +10,16 @@ ranks are at work after an edge is the exclusive or of all switches until then.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
 from iostrata.columns import Ints, distinct, order_of
-from iostrata.stitch import Spans
+
+if TYPE_CHECKING:
+    from iostrata.stitch import Spans
 
 PLACE_BITS: Final = 62
 """How many bits a time and a level have together in one number."""

@@ -7,11 +7,15 @@ times kept: what ``attribute`` adds up, ``segments`` shows.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from iostrata.attribute.sweep import sweep
 from iostrata.columns import Ints, changes, joined
-from iostrata.stitch import Spans
+
+if TYPE_CHECKING:
+    from iostrata.stitch import Spans
 
 NOBODY = -1
 
@@ -22,6 +26,9 @@ def segments(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Spans:
     ``owner`` indexes ``begin_ns``/``end_ns``; ``rank`` is ``NOBODY`` where no span
     of the piece was at work. Neighbours of one rank are one segment.
     """
+    # Whoever has spans has loaded it.
+    from iostrata.stitch import Spans  # noqa: PLC0415
+
     pieces = len(begin_ns)
     # Each piece is a span of its own, of a rank below all others.
     nobody = Spans(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +21,7 @@ from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, NothingToAnalyse, 
 from iostrata.model import Comparison, Op
 from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
+from iostrata.shelf import answered
 
 
 def compare(
@@ -143,12 +144,17 @@ class _Wish:
 def _run(path: Path, wish: _Wish) -> Run:
     """Only figures are kept of each: many runs need no more memory than one."""
     recording = open_recording(path)
-    try:
-        found = told(recording, wish.op, wish.jobs, wish.cached)
-    except NothingToAnalyse as none:
-        raise NothingToAnalyse(f"{path}: {none}", none.hint) from none
-    place = str(path.resolve())
-    return run_of(chosen(found, wish.wanted), wish.by, recording.created, place)
+
+    def run() -> Run:
+        try:
+            found = told(recording, wish.op, wish.jobs, wish.cached)
+        except NothingToAnalyse as none:
+            raise NothingToAnalyse(f"{path}: {none}", none.hint) from none
+        return run_of(chosen(found, wish.wanted), wish.by, recording.created)
+
+    question = f"run {wish.by!r} {wish.wanted!r}"
+    known = answered(recording, wish.op, question, Run, run, wish.cached)
+    return replace(known, place=str(path.resolve()))
 
 
 def _limit(text: str) -> float | None:

@@ -7,20 +7,26 @@ import sys
 from typing import Annotated, Final
 
 import typer
+from msgspec import Struct
 from rich.console import Console
 
-from iostrata.analysis import Given, breakdown_of, prepare
-from iostrata.analysis import estimate as estimated_of
 from iostrata.cli import options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES, UsageError
+from iostrata.model import Estimate, Op
 from iostrata.recording import open_recording
 from iostrata.report import estimate as report
 from iostrata.report import estimate_json
+from iostrata.shelf import analysed, answered
 
 NS_A_MS: Final = 1e6
+
+
+class _Answer(Struct, frozen=True):
+    estimate: Estimate
+    doubtful: bool
 
 
 def estimate(
@@ -44,6 +50,7 @@ def estimate(
         ),
     ] = None,
     json: options.JsonOnly = "",
+    no_cache: options.NoCache = False,
 ) -> int:
     """Hold the usual arithmetic against what was measured.
 
@@ -59,21 +66,30 @@ def estimate(
       iostrata estimate /var/tmp/path --ping 0.5 --iops 4000
     """
     check_directory(json)
-    given = Given(
-        ping_ns=None if ping is None else _sensible("--ping", ping, ping >= 0) * NS_A_MS,
-        iops=None if iops is None else _sensible("--iops", iops, iops > 0),
-    )
-    found = prepare(open_recording(recording))
-    breakdown = breakdown_of(found)
-    estimated = estimated_of(found, breakdown, given)
+    ping_ns = None if ping is None else _sensible("--ping", ping, ping >= 0) * NS_A_MS
+    serial = None if iops is None else _sensible("--iops", iops, iops > 0)
+    opened, cached = open_recording(recording), not no_cache
+
+    def estimated() -> _Answer:
+        # Which is not loaded for what is known.
+        from iostrata.analysis import Given, prepare  # noqa: PLC0415
+        from iostrata.analysis import estimate as estimated_of  # noqa: PLC0415
+
+        found = prepare(opened)
+        breakdown = analysed(opened, cached=cached, found=found)
+        made = estimated_of(found, breakdown, Given(ping_ns, serial))
+        return _Answer(made, breakdown.quality.doubtful)
+
+    question = f"estimate {ping_ns} {serial}"
+    answer = answered(opened, Op.SYNC, question, _Answer, estimated, cached)
     if json == STDOUT:
-        sys.stdout.write(estimate_json.render(estimated))
+        sys.stdout.write(estimate_json.render(answer.estimate))
     else:
-        put(json, estimate_json.render(estimated))
+        put(json, estimate_json.render(answer.estimate))
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
-        console.print(report.render(estimated, width), end="")
-    if breakdown.quality.doubtful:
+        console.print(report.render(answer.estimate, width), end="")
+    if answer.doubtful:
         Story(False).say(
             "the recording has losses or damage, or left something over: see iostrata replay"
         )

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec.structs import replace
 
-from iostrata.analysis import Given, estimate, prepare, timelines_of
-from iostrata.analysis import Path as MachinesPath
-from iostrata.attribute import Choice, by_segment, charts, chosen, summarise
+from iostrata.attribute import Choice, Wanted, by_segment, charts, chosen, summarise
 from iostrata.cli import filters, options, present
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
 from iostrata.errors import STATUS_LOSSES
 from iostrata.foreign import shown
-from iostrata.model import Fact, Op
+from iostrata.model import Breakdown, Fact, Op
 from iostrata.recording import Recording, open_recording
 from iostrata.report import Page, page
+from iostrata.shelf import answered
 from iostrata.trace import IN_MEMORY, Trace
+
+if TYPE_CHECKING:
+    from iostrata.analysis import Path as MachinesPath
+    from iostrata.analysis import Prepared
 
 SHOWN: Final = Choice(slowest=2, near=(50, 90, 99))
 ENV: Final = (
@@ -66,29 +70,49 @@ def html(
     check_new(output, force)
     wanted = filters.wanted(since, until, process, to_file, slower_than)
     opened = open_recording(recording)
-    found = prepare(opened, Op(op.value), jobs)
-    breakdown = chosen(present.told(opened, found.op, jobs, not no_cache, quiet, found), wanted)
-    shown = Page(
-        name=recording.resolve().name,
-        summary=summarise(breakdown, by.value if by else ""),
-        # The layers of several machines are too many to tell apart in one chart.
-        charts=charts(by_segment(breakdown) if len(found.path.members) > 1 else breakdown),
-        timelines=timelines_of(found, SHOWN, wanted),
-        facts=_facts(opened, found.path),
-        estimate=estimate(found, breakdown, Given())
-        if len(found.path.members) > 1 and not wanted.told() and found.op is Op.SYNC
-        else None,
-    )
+    group, kind = by.value if by else "", Op(op.value)
+    cached = not no_cache
+
+    def made() -> Page:
+        # Which is not loaded for a page that is known.
+        from iostrata.analysis import prepare  # noqa: PLC0415
+
+        found = prepare(opened, kind, jobs)
+        breakdown = present.told(opened, kind, jobs, cached, quiet, found)
+        return _page(opened, found, chosen(breakdown, wanted), group, wanted)
+
+    question = f"page {group!r} {wanted!r}"
+    shown = answered(opened, kind, question, Page, made, cached)
+    shown = replace(shown, name=recording.resolve().name)
     with replacing(output) as part:
         part.write_text(page.render(shown), encoding="utf-8")
     story = Story(quiet)
     story.say(f"wrote {output}")
-    if breakdown.quality.doubtful:
+    if shown.summary.quality.doubtful:
         story.say(
             "the recording has losses or damage, or left something over: see the end of the page"
         )
         return STATUS_LOSSES
     return 0
+
+
+def _page(
+    recording: Recording, found: Prepared, breakdown: Breakdown, by: str, wanted: Wanted
+) -> Page:
+    """Without a name."""
+    from iostrata.analysis import Given, estimate, timelines_of  # noqa: PLC0415
+
+    several = len(found.path.members) > 1
+    estimated = several and not wanted.told() and found.op is Op.SYNC
+    return Page(
+        name="",
+        summary=summarise(breakdown, by),
+        # The layers of several machines are too many to tell apart in one chart.
+        charts=charts(by_segment(breakdown) if several else breakdown),
+        timelines=timelines_of(found, SHOWN, wanted),
+        facts=_facts(recording, found.path),
+        estimate=estimate(found, breakdown, Given()) if estimated else None,
+    )
 
 
 def _facts(recording: Recording, path: MachinesPath) -> dict[str, list[Fact]]:

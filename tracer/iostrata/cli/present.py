@@ -5,26 +5,30 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_wishes
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import replace
 from rich.console import Console
 
-from iostrata.analysis import Prepared, SoFar, analysed, summed_up
 from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.story import Story, complain
 from iostrata.crew import cpus
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
-from iostrata.model import Breakdown, Op, Summary
+from iostrata.model import Breakdown, Op, OverTime, Summary
 from iostrata.recording import Recording, open_recording
 from iostrata.report import REPORTS, spread, table
+from iostrata.shelf import analysed, answered
 
+if TYPE_CHECKING:
+    from iostrata.analysis import Prepared
+
+T = TypeVar("T")
 STDOUT: Final = "-"
 EACH: Final = "all"
 WIDEST: Final = 120
@@ -70,7 +74,8 @@ def present(recording: Path, wishes: Wishes) -> int:
     """Analyses and reports; the exit status says whether anything was lost."""
     if wishes.op == EACH:
         return _present_each(recording, wishes)
-    return _show(_found(recording, wishes), wishes)
+    asked = _Asked(open_recording(recording), Op(wishes.op), wishes)
+    return _show(asked, asked.summary())
 
 
 def _present_each(recording: Path, wishes: Wishes) -> int:
@@ -80,14 +85,15 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
     for op in Op:
         only_of_reads = wishes.by == "served" and op is Op.SYNC
         own = replace_wishes(wishes, op=op.value, by="" if only_of_reads else wishes.by)
+        asked = _Asked(open_recording(recording), op, own)
         try:
-            found = _found(recording, own)
+            summary = asked.summary()
         except NothingToAnalyse as none:
             missing.append(none)
             continue
         if statuses:
             sys.stdout.write("\n")
-        statuses.append(_show(found, own))
+        statuses.append(_show(asked, summary))
     if not statuses:
         raise missing[0]
     for one in missing:
@@ -95,24 +101,36 @@ def _present_each(recording: Path, wishes: Wishes) -> int:
     return max(statuses)
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """``breakdown``: where more is shown of it than the summary says."""
+@dataclass(eq=False)
+class _Asked:
+    """What is asked of a recording: what was answered before needs no Breakdown of it."""
 
-    summary: Summary
-    breakdown: Breakdown | None = None
+    recording: Recording
+    op: Op
+    wishes: Wishes
 
+    def summary(self) -> Summary:
+        wishes = self.wishes
+        question = f"summary {wishes.by!r} {wishes.wanted!r} {wishes.histogram}"
+        return self._answered(question, Summary, self._summary)
 
-def _found(recording: Path, wishes: Wishes) -> _Found:
-    opened, op = open_recording(recording), Op(wishes.op)
-    if wishes.wanted == ALL and not (wishes.histogram or wishes.over_time):
-        with _heard() as heard:
-            return _Found(summed_up(opened, wishes.by, op, wishes.jobs, wishes.cached, heard))
-    breakdown = chosen(told(opened, op, wishes.jobs, wishes.cached), wishes.wanted)
-    summary = summarise(breakdown, wishes.by, wishes.jobs)
-    if wishes.histogram:
-        summary = replace(summary, histogram=histogram(breakdown))
-    return _Found(summary, breakdown)
+    def over_time(self, intervals: int) -> OverTime:
+        question = f"over time {self.wishes.wanted!r} {intervals}"
+        return self._answered(question, OverTime, lambda: over_time(self._breakdown, intervals))
+
+    def _answered(self, question: str, kind: type[T], ask: Callable[[], T]) -> T:
+        return answered(self.recording, self.op, question, kind, ask, self.wishes.cached)
+
+    def _summary(self) -> Summary:
+        summary = summarise(self._breakdown, self.wishes.by, self.wishes.jobs)
+        if self.wishes.histogram:
+            summary = replace(summary, histogram=histogram(self._breakdown))
+        return summary
+
+    @cached_property
+    def _breakdown(self) -> Breakdown:
+        found = told(self.recording, self.op, self.wishes.jobs, self.wishes.cached)
+        return chosen(found, self.wishes.wanted)
 
 
 def told(
@@ -127,36 +145,31 @@ def told(
 
     ``found``: what is known of it already.
     """
-    with _heard(quiet) as heard:
-        return analysed(recording, op, jobs, cached, heard, found)
-
-
-@contextmanager
-def _heard(quiet: bool = False) -> Iterator[Callable[[SoFar], None]]:
-    """Whom to tell how far an analysis is."""
     story = Story(quiet, alone=True)
     try:
-        yield story.analysed
+        return analysed(recording, op, jobs, cached, story.analysed, found)
     finally:
         story.stop()
 
 
-def _show(found: _Found, wishes: Wishes) -> int:
+def _show(asked: _Asked, summary: Summary) -> int:
+    wishes = asked.wishes
     # The table is printed even where a file cannot be written.
     try:
-        _write_files(_with_course(found, wishes, table.WIDTH), wishes)
+        if wishes.json or wishes.csv:
+            _write_files(_with_course(asked, summary, table.WIDTH), wishes)
     finally:
         if wishes.table:
-            shown = _with_course(found, wishes, terminal_width())
+            shown = _with_course(asked, summary, terminal_width())
             print_table(shown, wishes.tail, wishes.who)
-    return STATUS_LOSSES if found.summary.quality.doubtful else 0
+    return STATUS_LOSSES if summary.quality.doubtful else 0
 
 
-def _with_course(found: _Found, wishes: Wishes, width: int) -> Summary:
+def _with_course(asked: _Asked, summary: Summary, width: int) -> Summary:
     """In as many stretches of time as there is room for; a file is the same on any terminal."""
-    if found.breakdown is None or not wishes.over_time:
-        return found.summary
-    return replace(found.summary, over_time=over_time(found.breakdown, spread.intervals(width)))
+    if not asked.wishes.over_time:
+        return summary
+    return replace(summary, over_time=asked.over_time(spread.intervals(width)))
 
 
 def _write_files(summary: Summary, wishes: Wishes) -> None:

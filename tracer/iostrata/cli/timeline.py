@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from iostrata.analysis import timelines
 from iostrata.attribute import Choice, percentile
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, has_blocks, terminal_width
 from iostrata.errors import STATUS_LOSSES, UsageError
-from iostrata.model import Op
+from iostrata.model import Op, Seen
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
+from iostrata.shelf import answered
 
 
 def timeline(
@@ -54,6 +54,7 @@ def timeline(
         typer.Option("--steps", metavar="N", min=0, help="List the N longest steps of each."),
     ] = waterfall.STEPS,
     json: options.JsonOnly = "",
+    no_cache: options.NoCache = False,
 ) -> int:
     """Show single writes as waterfalls.
 
@@ -86,7 +87,16 @@ def timeline(
     if not (slowest or percentiles or number):
         slowest, percentiles = 1, (50.0, 99.0)
     choice = Choice(slowest or 0, percentiles, tuple(number or ()), by.value if by else "")
-    seen = timelines(open_recording(recording), choice, wanted, Op(op.value))
+    opened, kind = open_recording(recording), Op(op.value)
+
+    def looked() -> Seen:
+        # Which is not loaded for what is known.
+        from iostrata.analysis import timelines  # noqa: PLC0415
+
+        return timelines(opened, choice, wanted, kind)
+
+    question = f"timelines {choice!r} {wanted!r}"
+    seen = answered(opened, kind, question, Seen, looked, not no_cache)
     if json == STDOUT:
         sys.stdout.write(timeline_json.render(seen.timelines, seen.quality))
     else:

@@ -52,14 +52,15 @@ from iostrata.model.summary import (
     TailRow,
     TailSegment,
 )
-from iostrata.model.timeline import Evidence, Lane, Step, Timeline
+from iostrata.model.timeline import Evidence, Lane, Seen, Step, Timeline
 
 __all__ = [
     "UNKNOWN", "WRITTEN", "Basis", "Behind", "Beside", "Bin", "Breakdown", "Cause", "Change",
     "ChangeRow", "ChangeServed", "Charts", "ComparedGroup", "Comparison", "Cost", "Course",
     "Crossing", "Crowd", "Estimate", "Evidence", "Excess", "Fact", "Figures", "Guess", "Ints",
     "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Onset", "Op", "OverTime", "Part",
-    "Period", "Quality", "Regression", "Repeated", "Row", "SegmentRow", "Selection", "Series",
-    "SeriesGroup", "SeriesRow", "Served", "ServedInRuns", "Stack", "Step", "Sum", "Summary",
-    "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen", "WaitSite", "Who", "Writes",
+    "Period", "Quality", "Regression", "Repeated", "Row", "Seen", "SegmentRow", "Selection",
+    "Series", "SeriesGroup", "SeriesRow", "Served", "ServedInRuns", "Stack", "Step", "Sum",
+    "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen", "WaitSite", "Who",
+    "Writes",
 ]  # fmt: skip

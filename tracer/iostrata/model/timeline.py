@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from iostrata.model.breakdown import Layer, Op, Who
+from iostrata.model.breakdown import Layer, Op, Quality, Who
 
 
 class Evidence(Struct, frozen=True):
@@ -88,3 +88,11 @@ class Timeline(Struct, frozen=True):
     steps: tuple[Step, ...]
     op: Op = Op.SYNC
     served: str = ""
+
+
+class Seen(Struct, frozen=True):
+    """``quality``: what may be missing; its ``ties`` are not counted, and what is left over is of
+    the time of these writes."""
+
+    timelines: tuple[Timeline, ...]
+    quality: Quality

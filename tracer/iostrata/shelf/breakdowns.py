@@ -13,18 +13,18 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.analysis import shelf
-from iostrata.analysis.pipeline import breakdown_of
-from iostrata.analysis.prepared import Prepared, prepare
-from iostrata.analysis.so_far import SoFar, nobody
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
 from iostrata.recording import ANALYSIS, Recording
+from iostrata.shelf import files
+
+if TYPE_CHECKING:
+    from iostrata.analysis import Prepared, SoFar
 
 MAGIC: Final = b"iostrata analysis 1\n"
 HEAD: Final = struct.Struct("<20sIQ")
@@ -64,20 +64,23 @@ def analysed(
     op: Op = Op.SYNC,
     jobs: int = 1,
     cached: bool = True,
-    heard: Callable[[SoFar], None] = nobody,
+    heard: Callable[[SoFar], None] | None = None,
     found: Prepared | None = None,
 ) -> Breakdown:
     """As ``analyse``, or what that came to before. ``cached``: that may be taken, and kept.
 
     ``found``: what ``prepare`` has found of it, where that is known.
     """
-    key = shelf.key_of(recording, op) if cached else b""
+    key = files.key_of(recording, op) if cached else b""
     if key and (known := _taken(recording.path, op, key)):
         return known
-    breakdown = breakdown_of(found or prepare(recording, op, jobs), jobs, heard)
+    # Which is not loaded for what is known.
+    from iostrata.analysis import breakdown_of, nobody, prepare  # noqa: PLC0415
+
+    breakdown = breakdown_of(found or prepare(recording, op, jobs), jobs, heard or nobody)
     # What was written to meanwhile was perhaps read before.
-    if key and key == shelf.key_of(recording, op):
-        shelf.put(recording.path, ANALYSIS.format(op), partial(_write, key, breakdown))
+    if key and key == files.key_of(recording, op):
+        files.put(recording.path, ANALYSIS.format(op), partial(_write, key, breakdown))
     return breakdown
 
 
@@ -85,7 +88,7 @@ def _taken(directory: Path, op: Op, key: bytes) -> Breakdown | None:
     """What is kept there, if it is of these files, and whole."""
     with (
         suppress(OSError, ValueError, msgspec.MsgspecError),
-        shelf.taken(directory, ANALYSIS.format(op)) as (file, size),
+        files.taken(directory, ANALYSIS.format(op)) as (file, size),
     ):
         return _read(file, size, op, key)
     return None

@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from iostrata.analysis import analysed, cache, shelf, summaries, summed_up
+from iostrata import analysis
 from iostrata.attribute import summarise
 from iostrata.attribute.summarise import GROUPINGS
 from iostrata.cli import status_of
-from iostrata.model import Breakdown, Op
+from iostrata.errors import STATUS_LOSSES
+from iostrata.model import Breakdown, Op, Summary
 from iostrata.recording import (
     ANALYSIS,
     FILE_NAME,
@@ -25,6 +29,7 @@ from iostrata.recording import (
     open_recording,
     remove_recording,
 )
+from iostrata.shelf import analysed, answered, answers, breakdowns, files
 from tests.test_crew import same
 
 RECORDINGS = sorted(
@@ -33,6 +38,7 @@ RECORDINGS = sorted(
     for path in Path(__file__).parents[1].glob(f"{name}/*/{FILE_NAME}")
 )
 KEPT = ANALYSIS.format(Op.SYNC)
+MAGICS = {KEPT: breakdowns.MAGIC, SUMMARIES.format(Op.SYNC): answers.MAGIC}
 
 
 class AnalysedAnew(Exception):
@@ -42,8 +48,8 @@ class AnalysedAnew(Exception):
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every recording were large, and of some time ago."""
-    monkeypatch.setattr(shelf, "LARGE_BYTES", 0)
-    monkeypatch.setattr(shelf, "SETTLED_NS", 0)
+    monkeypatch.setattr(files, "LARGE_BYTES", 0)
+    monkeypatch.setattr(files, "SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -60,7 +66,7 @@ def only_kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def only() -> None:
         for name in ("prepare", "breakdown_of"):
-            monkeypatch.setattr(cache, name, anew)
+            monkeypatch.setattr(analysis, name, anew)
 
     return only
 
@@ -190,24 +196,15 @@ def test_nothing_is_kept_of_what_is_small_or_new_or_too_long(
     recording: Recording, large: None, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     many = name == "MOST_BYTES"
-    for where in (cache, summaries) if many else (shelf,):
+    for where in (breakdowns, answers) if many else (files,):
         monkeypatch.setattr(where, name, 1_000 if many else 1 << 62)
     summed_up(recording)
     assert not list(recording.path.glob(".*"))
 
 
 @pytest.mark.usefixtures("large")
-def test_replay_prints_the_same(
-    recording: Recording, only_kept: Callable[[], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["replay", str(recording.path), "--by", "process", "--tail"]
-    status_of([*words, "--no-cache"])
-    expected = capsys.readouterr().out
-    assert not list(recording.path.glob(".*"))
-    for _ in range(2):
-        status_of(words)
-        assert capsys.readouterr().out == expected
-        only_kept()
+def test_what_is_kept_goes_with_the_recording(recording: Recording) -> None:
+    status_of(["replay", str(recording.path)])
     kept = [KEPT, SUMMARIES.format(Op.SYNC)]
     assert sorted(path.name for path in recording.path.glob(".*")) == kept
     remove_recording(recording.path)
@@ -215,14 +212,10 @@ def test_replay_prints_the_same(
 
 
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize(
-    "words", [["html", "-o"], ["export", "--csv"]], ids=lambda words: str(words[0])
-)
-def test_other_views_are_the_same(
-    recording: Recording, only_kept: Callable[[], None], tmp_path: Path, words: list[str]
+def test_a_table_is_the_same(
+    recording: Recording, only_kept: Callable[[], None], tmp_path: Path
 ) -> None:
-    command, option = words
-    view = [command, str(recording.path), "--force", option, str(tmp_path / "view")]
+    view = ["export", str(recording.path), "--force", "--csv", str(tmp_path / "view")]
     assert status_of([*view, "--no-cache"]) == 0
     expected = (tmp_path / "view").read_bytes()
     assert not list(recording.path.glob(".*"))
@@ -233,11 +226,60 @@ def test_other_views_are_the_same(
     assert (tmp_path / "view").read_bytes() == expected
 
 
+VIEWS = (
+    ["replay", "--by", "process", "--tail", "--who"],
+    ["replay", "--json", "-", "--histogram", "--over-time"],
+    ["replay", "--slower-than", "1us", "--over-time"],
+    ["timeline", "--json", "-"],
+    ["timeline", "--slowest", "2", "--by", "method"],
+    ["compare", "{}", "--json", "-"],
+    ["html", "-o", "/dev/stdout", "--force"],
+    ["estimate", "--json", "-"],
+)
+
+
 def of(source: Path) -> Op:
     """What a recording that is kept with the tests is looked at for."""
     if "reads" not in source.parent.name:
         return Op.SYNC
     return Op.DIRECT if "direct" in source.name else Op.READ
+
+
+def seen(recording: Recording, op: Op, view: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    command, *words = view
+    words = [word.format(recording.path) for word in words]
+    which = [] if command == "estimate" else ["--op", op.value]
+    assert status_of([command, str(recording.path), *which, *words]) in (0, STATUS_LOSSES)
+    return capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("source", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_view_that_is_kept_is_what_it_was(
+    tmp_path: Path,
+    only_kept: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    source: Path,
+) -> None:
+    shutil.copytree(source, tmp_path / "own")
+    (tmp_path / "own").chmod(0o700)
+    recording, op = open_recording(tmp_path / "own"), of(source)
+    views = [view for view in VIEWS if view[0] != "estimate" or op is Op.SYNC]
+    expected = [seen(recording, op, [*view, "--no-cache"], capfd) for view in views]
+    assert all(expected)
+    assert not list(recording.path.glob(".*"))
+    assert [seen(recording, op, view, capfd) for view in views] == expected
+    only_kept()
+    monkeypatch.setattr(breakdowns, "_taken", lambda *_: 1 / 0)
+    assert [seen(recording, op, view, capfd) for view in views] == expected
+
+
+def summed_up(recording: Recording, by: str = "", op: Op = Op.SYNC, cached: bool = True) -> Summary:
+    def summary() -> Summary:
+        return summarise(breakdowns.analysed(recording, op, cached=cached), by)
+
+    return answered(recording, op, f"by {by}", Summary, summary, cached)
 
 
 @pytest.mark.usefixtures("large")
@@ -254,10 +296,10 @@ def test_a_summary_that_is_kept_is_what_it_was(
     for name in by:
         assert summed_up(recording, name, op) == expected[name]
 
-    def anew(*_: object) -> Breakdown:
+    def anew(*_: object, **__: object) -> Breakdown:
         raise AnalysedAnew
 
-    monkeypatch.setattr(summaries, "analysed", anew)
+    monkeypatch.setattr(breakdowns, "analysed", anew)
     for name in by:
         assert summed_up(recording, name, op) == expected[name]
         with pytest.raises(AnalysedAnew):
@@ -274,11 +316,11 @@ def test_a_summary_that_is_damaged_is_not_taken(
     anew: list[Recording] = []
     breakdown = analysed(recording)
 
-    def again(found: Recording, *_: object) -> Breakdown:
+    def again(found: Recording, *_: object, **__: object) -> Breakdown:
         anew.append(found)
         return breakdown
 
-    monkeypatch.setattr(summaries, "analysed", again)
+    monkeypatch.setattr(breakdowns, "analysed", again)
     for number in range(1, 100):
         place = where.choice([where.randrange(len(whole)), where.randrange(60)])
         changed = bytearray(whole)
@@ -301,14 +343,76 @@ def test_a_summary_of_other_files_is_not_taken(recording: Recording) -> None:
 
 
 @pytest.mark.usefixtures("large")
-def test_where_there_is_no_room_for_all_the_last_is_kept(
+def test_where_there_is_no_room_for_all_the_last_are_kept(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summed_up(recording, "process")
     file = recording.path / SUMMARIES.format(Op.SYNC)
-    monkeypatch.setattr(summaries, "MOST_BYTES", file.stat().st_size + 200)
+    one = file.stat().st_size
+    summed_up(recording, "method")
+    monkeypatch.setattr(answers, "MOST_BYTES", file.stat().st_size + one // 2)
     expected = summed_up(recording, "device")
-    monkeypatch.setattr(summaries, "analysed", lambda *_: 1 / 0)
+    monkeypatch.setattr(breakdowns, "analysed", lambda *_, **__: 1 / 0)
     assert summed_up(recording, "device") == expected
+    summed_up(recording, "method")
     with pytest.raises(ZeroDivisionError):
         summed_up(recording, "process")
+
+
+@pytest.mark.usefixtures("large")
+def test_of_an_answer_of_another_kind_it_is_asked_anew(recording: Recording) -> None:
+    assert answered(recording, Op.SYNC, "number", int, lambda: 7) == 7
+    assert answered(recording, Op.SYNC, "number", int, lambda: 1 // 0) == 7
+    assert answered(recording, Op.SYNC, "number", str, lambda: "seven") == "seven"
+    assert answered(recording, Op.SYNC, "number", str, lambda: str(1 // 0)) == "seven"
+
+
+@pytest.mark.usefixtures("large")
+def test_an_answer_that_is_no_text_is_not_kept(recording: Recording) -> None:
+    for word in ("\udcff", "text"):
+        assert answered(recording, Op.SYNC, repr(word), str, partial(str, word)) == word
+    assert answered(recording, Op.SYNC, repr("\udcff"), str, lambda: "anew") == "anew"
+    assert answered(recording, Op.SYNC, repr("text"), str, lambda: "anew") == "text"
+
+
+@pytest.mark.usefixtures("large")
+def test_where_nothing_can_be_written_all_is_answered(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = summed_up(recording, cached=False)
+
+    opened = os.open
+
+    def refused(path: str, flags: int, mode: int = 0, **more: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opened(path, flags, mode, **more)
+
+    monkeypatch.setattr(os, "open", refused)
+    assert summed_up(recording) == expected
+    assert not list(recording.path.glob(".*"))
+
+
+@pytest.mark.usefixtures("large")
+def test_what_another_version_kept_is_replaced(recording: Recording) -> None:
+    expected = summed_up(recording)
+    kept = {recording.path / name: MAGICS[name] for name in MAGICS}
+    now = {file: file.read_bytes() for file in kept}
+    for file, magic in kept.items():
+        assert now[file].startswith(magic)
+        file.write_bytes(magic[:-2] + b"0\n" + now[file][len(magic) :])
+    assert summed_up(recording) == expected
+    assert {file: file.read_bytes() for file in kept} == now
+
+
+@pytest.mark.usefixtures("large")
+def test_several_at_once(recording: Recording) -> None:
+    """Each has its answer, and what is kept in the end is whole."""
+    by = ["method", "process", "device", "file", "size"]
+    expected = {name: summed_up(recording, name, cached=False) for name in by}
+    with ThreadPoolExecutor(len(by)) as several:
+        found = list(several.map(lambda name: summed_up(recording, name), by * 2))
+    assert found == [expected[name] for name in by * 2]
+    kept = [KEPT, SUMMARIES.format(Op.SYNC)]
+    assert sorted(path.name for path in recording.path.glob(".*")) == kept
+    assert summed_up(recording, "method") == expected["method"]

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a large recording came to, kept beside it; of what is known there, nothing is analysed,
+nor is what analyses loaded."""
+
+from iostrata.shelf.answers import answered
+from iostrata.shelf.breakdowns import analysed
+
+__all__ = ["analysed", "answered"]
