@@ -10,11 +10,13 @@ disturbs a disk lasts. How one run differs from the next, none of them can tell.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.attribute.figures import percentiles
 from iostrata.columns import Ints
 
 FEWEST: Final = 20
@@ -31,9 +33,9 @@ class Batches:
         self._first = np.arange(self.number) * count // self.number
         self._sizes = np.diff(np.append(self._first, count)).astype(np.float64)
 
-    def errors(self, rows: NDArray[np.int64]) -> Floats:
-        """The standard error of each row's mean; ``rows``: shape (rows, writes)."""
-        sums = np.add.reduceat(rows, self._first, axis=1).astype(np.float64)
+    def errors(self, rows: Iterable[Ints]) -> Floats:
+        """The standard error of each row's mean; a row: a number of each write."""
+        sums = np.array([np.add.reduceat(row, self._first) for row in rows]).astype(np.float64)
         mean = sums.sum(axis=1, keepdims=True) / self._sizes.sum()
         # Stretches differ by a write at most: what each is more than its size explains.
         over = (sums - mean * self._sizes) / self._sizes.mean()
@@ -47,8 +49,8 @@ class Batches:
         Woodruff's interval: the part of the writes up to the percentile is a mean like any
         other, and the values at the ranks around it say what that part's error is in time.
         """
-        at = np.percentile(values, percent, method="inverted_cdf")
-        (off,) = self.errors((values <= at).astype(np.int64)[np.newaxis]) * 100
+        (at,) = percentiles(values, [percent])
+        (off,) = self.errors([(values <= at).astype(np.int64)]) * 100
         edges = np.clip([percent - off, percent + off], 0, 100)
-        below, above = np.percentile(values, edges, method="inverted_cdf")
+        below, above = percentiles(values, edges.tolist())
         return float(max(at - below, above - at))

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, order_of
 from iostrata.model import Breakdown, Charts, Stack
 
 MOST_BINS: Final = 240
@@ -20,15 +20,12 @@ TAIL_PERCENT: Final = (98.0, 98.5, 99.0, 99.5, 99.9, 99.99, 100.0)
 def charts(breakdown: Breakdown) -> Charts:
     """What the page draws; a million writes or ten, it is as small."""
     parts = _parts(breakdown)
-    count = len(breakdown.writes)
-    order = np.argsort(breakdown.writes.latency_ns, kind="stable")
-    rank = np.empty(count, np.int64)
-    rank[order] = np.arange(count)
+    order = order_of(breakdown.writes.latency_ns)
     return Charts(
         layers=breakdown.layers,
         over_time=bins_over_time(breakdown, MOST_BINS),
-        body=_by_rank(parts, rank, tuple(map(float, BODY_PERCENT))),
-        tail=_by_rank(parts, rank, TAIL_PERCENT),
+        body=_by_rank(parts, order, tuple(map(float, BODY_PERCENT))),
+        tail=_by_rank(parts, order, TAIL_PERCENT),
     )
 
 
@@ -49,22 +46,23 @@ def stack_of(breakdown: Breakdown, place: Ints, edges: tuple[float, ...]) -> Sta
     return _stack(_parts(breakdown), place, edges)
 
 
-def _parts(breakdown: Breakdown) -> NDArray[np.int64]:
-    return np.vstack([breakdown.time_ns, breakdown.residual_ns])
+def _parts(breakdown: Breakdown) -> list[Ints]:
+    return [*breakdown.time_ns, breakdown.residual_ns]
 
 
-def _by_rank(parts: NDArray[np.int64], rank: Ints, percents: tuple[float, ...]) -> Stack:
-    count = len(rank)
+def _by_rank(parts: Sequence[Ints], order: Ints, percents: tuple[float, ...]) -> Stack:
+    count = len(order)
     firsts = np.ceil(np.array(percents) / 100 * count - 1e-9).astype(np.int64)
     # A bin that so few writes leave empty is part of the one before it.
     kept = np.append(np.diff(firsts) > 0, True)
     percents, firsts = tuple(np.array(percents)[kept].tolist()), firsts[kept]
-    place = np.searchsorted(firsts, rank, side="right") - 1
-    inside = (place >= 0) & (place < len(percents) - 1)
-    return _stack(parts[:, inside], place[inside], percents)
+    place = np.full(count, -1)
+    place[order[firsts[0] : firsts[-1]]] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
+    inside = np.flatnonzero(place >= 0)
+    return _stack([row[inside] for row in parts], place[inside], percents)
 
 
-def _stack(parts: NDArray[np.int64], place: Ints, edges: tuple[float, ...]) -> Stack:
+def _stack(parts: Sequence[Ints], place: Ints, edges: tuple[float, ...]) -> Stack:
     bins = len(edges) - 1
     counts = np.bincount(place, minlength=bins)
     sums = np.stack([np.bincount(place, weights=row, minlength=bins) for row in parts])

@@ -18,13 +18,16 @@ def figures(times: NDArray[np.int64], total_mean_ns: float) -> Figures:
     """Percentiles are times that occurred (nearest rank), never interpolated ones."""
     if not len(times):
         return Figures(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    # As np.percentile's inverted_cdf, without the much that it looks at before.
-    ranks = [max(ceil(len(times) * part) - 1, 0) for part in (0.5, 0.95, 0.99)]
-    p50, p95, p99 = ranked(times, ranks)
+    p50, p95, p99 = percentiles(times, (50, 95, 99))
     # The sum is taken in Python's integers, so that means add up exactly.
     mean = int(times.sum()) / len(times)
     share = mean / total_mean_ns if total_mean_ns else 0.0
     return Figures(mean, float(p50), float(p95), float(p99), float(times.max()), share)
+
+
+def percentiles(values: Ints, percents: Sequence[float]) -> list[int]:
+    """As np.percentile's inverted_cdf, without the much that it looks at before."""
+    return ranked(values, [max(ceil(len(values) * (each / 100)) - 1, 0) for each in percents])
 
 
 def ranked(values: Ints, places: Sequence[int]) -> list[int]:

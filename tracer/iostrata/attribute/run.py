@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.attribute.batches import FEWEST, Batches
+from iostrata.attribute.figures import percentiles
 from iostrata.attribute.selection import LayerKey
 from iostrata.attribute.summarise import named, served_of
 from iostrata.columns import Ints, distinct
@@ -104,16 +105,21 @@ def _groups(writes: Writes, by: str) -> dict[str, Ints]:
 
 
 def _group(breakdown: Breakdown, writes: Ints) -> RunGroup:
-    latency, count = breakdown.writes.latency_ns[writes], len(writes)
+    count = len(writes)
+    latency = breakdown.writes.latency_ns
+    rows = [*breakdown.time_ns, breakdown.residual_ns, latency]
+    if count < len(latency):
+        rows = [row[writes] for row in rows]
+        latency = rows[-1]
     batches = Batches(count) if count >= FEWEST else None
-    rows = np.vstack([breakdown.time_ns[:, writes], breakdown.residual_ns[writes], latency])
-    means = rows.sum(axis=1) / count
+    means = np.array([row.sum() for row in rows]) / count
     errors = batches.errors(rows).tolist() if batches else [None] * len(rows)
     *layers, residual, total = (Figure(*of) for of in zip(means.tolist(), errors, strict=True))
 
     def at(percent: float) -> Figure:
-        value = float(np.percentile(latency, percent, method="inverted_cdf"))
-        return Figure(value, batches.error_of_percentile(latency, percent) if batches else None)
+        (value,) = percentiles(latency, [percent])
+        error = batches.error_of_percentile(latency, percent) if batches else None
+        return Figure(float(value), error)
 
     return RunGroup(
         count=count,

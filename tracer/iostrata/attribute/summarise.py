@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from iostrata import units
 from iostrata.attribute.causes import causes, operators
@@ -58,18 +60,10 @@ def summarise(breakdown: Breakdown, by: str = "", jobs: int = 1) -> Summary:
         lambda: rhythm(breakdown),
         jobs,
     )
-    present = distinct(codes)
-    groups = [
-        # A group that is all there is has the same figures.
-        replace(overall, name=names[code])
-        if len(present) == 1
-        else tabulate(breakdown, names[code], np.flatnonzero(codes == code))
-        for code in present
-    ]
     return Summary(
         overall=overall,
         grouped_by=by,
-        groups=tuple(groups),
+        groups=_groups(breakdown, overall, codes, names),
         left_out=breakdown.left_out,
         quality=breakdown.quality,
         composition={name: _composition(breakdown.writes, name) for name in COMPOSED},
@@ -77,6 +71,24 @@ def summarise(breakdown: Breakdown, by: str = "", jobs: int = 1) -> Summary:
         period=period,
         op=breakdown.op,
         served=served_of(breakdown.writes, np.arange(len(breakdown.writes))),
+    )
+
+
+def regrouped(summary: Summary, breakdown: Breakdown, by: str) -> Summary:
+    """What ``summarise`` says by something else of the same writes. Errors: UsageError."""
+    groups = _groups(breakdown, summary.overall, *grouping(breakdown.writes, by))
+    return replace(summary, grouped_by=by, groups=groups)
+
+
+def _groups(
+    breakdown: Breakdown, overall: Table, codes: Ints, names: Sequence[str]
+) -> tuple[Table, ...]:
+    present = distinct(codes)
+    if len(present) == 1:
+        # A group that is all there is has the same figures.
+        return (replace(overall, name=names[present[0]]),)
+    return tuple(
+        tabulate(breakdown, names[code], np.flatnonzero(codes == code)) for code in present
     )
 
 
@@ -107,24 +119,6 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         for number, (layer, times) in enumerate(zip(breakdown.layers, time_ns, strict=True))
         if times.any()
     )
-    places = list(dict.fromkeys((row.layer.segment, row.layer.machine) for row in rows))
-    segments = tuple(
-        SegmentRow(
-            segment,
-            machine,
-            figures(
-                time_ns[
-                    [
-                        number
-                        for number, layer in enumerate(breakdown.layers)
-                        if (layer.segment, layer.machine) == (segment, machine)
-                    ]
-                ].sum(axis=0),
-                mean,
-            ),
-        )
-        for segment, machine in places
-    )
     slow = tail(breakdown, writes)
     return Table(
         name=name,
@@ -132,11 +126,32 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         total=figures(total, mean),
         rows=rows,
         residual=figures(residual_ns, mean),
-        segments=segments,
+        segments=_segments(breakdown, rows, time_ns, mean),
         tail=slow,
         causes=causes(rows, slow, own_of(breakdown.writes, writes)),
         operators=operators(breakdown, writes, mean),
         share=float(total.sum()) / max(float(breakdown.writes.latency_ns.sum()), 1.0),
+    )
+
+
+def _segments(
+    breakdown: Breakdown, rows: Sequence[Row], time_ns: NDArray[np.int64], mean_ns: float
+) -> tuple[SegmentRow, ...]:
+    """``rows``: of the layers that have any of ``time_ns``, of which there is a row a layer."""
+    figures_of = {row.layer: row.figures for row in rows}
+    layers: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, layer in enumerate(breakdown.layers):
+        if layer in figures_of:
+            layers[layer.segment, layer.machine].append(number)
+    return tuple(
+        SegmentRow(
+            *place,
+            # A row that is alone has the same figures.
+            figures_of[breakdown.layers[numbers[0]]]
+            if len(numbers) == 1
+            else figures(time_ns[numbers].sum(axis=0), mean_ns),
+        )
+        for place, numbers in layers.items()
     )
 
 
@@ -148,11 +163,7 @@ def grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
     """
     codes, names = named(writes, by)
     if by == "process":
-        processes = [distinct(writes.codes[by][codes == code]) for code in range(len(names))]
-        names = [
-            writes.names[by][one[0]] if len(one) == 1 else name
-            for name, one in zip(names, processes, strict=True)
-        ]
+        names = _with_numbers(writes, names)
     if len(names) == 1:
         return codes, names
     time_ns = np.bincount(codes, weights=writes.latency_ns, minlength=len(names))
@@ -160,6 +171,15 @@ def grouping(writes: Writes, by: str) -> tuple[Ints, list[str]]:
     position = np.empty(len(names), np.int64)
     position[order] = np.arange(len(names))
     return position[codes], [names[code] for code in order]
+
+
+def _with_numbers(writes: Writes, names: Sequence[str]) -> list[str]:
+    """Names of processes, of each that is the only one of its name with its number."""
+    processes: dict[str, list[str]] = defaultdict(list)
+    for code in distinct(writes.codes["process"]).tolist():
+        told = writes.names["process"][code]
+        processes[process_name(told)].append(told)
+    return [processes[name][0] if len(processes[name]) == 1 else name for name in names]
 
 
 def named(writes: Writes, by: str) -> tuple[Ints, list[str]]:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msgspec.structs import replace
 from rich.console import Console
 
-from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, summarise
+from iostrata.attribute import ALL, Wanted, chosen, histogram, over_time, regrouped, summarise
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.story import Story, complain
 from iostrata.crew import cpus
 from iostrata.errors import STATUS_LOSSES, NothingToAnalyse, UsageError
-from iostrata.model import Breakdown, Op, OverTime, Summary
+from iostrata.model import Bin, Breakdown, Op, OverTime, Summary
 from iostrata.recording import Recording, open_recording
 from iostrata.report import REPORTS, spread, table
-from iostrata.shelf import analysed, answered
+from iostrata.shelf import analysed, answered, known
 
 if TYPE_CHECKING:
     from iostrata.analysis import Prepared
@@ -110,9 +110,12 @@ class _Asked:
     wishes: Wishes
 
     def summary(self) -> Summary:
-        wishes = self.wishes
-        question = f"summary {wishes.by!r} {wishes.wanted!r} {wishes.histogram}"
-        return self._answered(question, Summary, self._summary)
+        summary = self._answered(self._by(self.wishes.by), Summary, self._summary)
+        if not self.wishes.histogram:
+            return summary
+        question = f"histogram {self.wishes.wanted!r}"
+        bins = self._answered(question, tuple[Bin, ...], lambda: histogram(self._breakdown))
+        return replace(summary, histogram=bins)
 
     def over_time(self, intervals: int) -> OverTime:
         question = f"over time {self.wishes.wanted!r} {intervals}"
@@ -121,11 +124,15 @@ class _Asked:
     def _answered(self, question: str, kind: type[T], ask: Callable[[], T]) -> T:
         return answered(self.recording, self.op, question, kind, ask, self.wishes.cached)
 
+    def _by(self, by: str) -> str:
+        return f"summary {by!r} {self.wishes.wanted!r}"
+
     def _summary(self) -> Summary:
-        summary = summarise(self._breakdown, self.wishes.by, self.wishes.jobs)
-        if self.wishes.histogram:
-            summary = replace(summary, histogram=histogram(self._breakdown))
-        return summary
+        by = self.wishes.by
+        other = known(self.recording, self.op, self._by(""), Summary) if by else None
+        if other and self.wishes.cached:
+            return regrouped(other, self._breakdown, by)
+        return summarise(self._breakdown, by, self.wishes.jobs)
 
     @cached_property
     def _breakdown(self) -> Breakdown:

@@ -2,7 +2,7 @@
 """What a large recording came to, kept beside it; of what is known there, nothing is analysed,
 nor is what analyses loaded."""
 
-from iostrata.shelf.answers import answered
+from iostrata.shelf.answers import answered, known
 from iostrata.shelf.breakdowns import analysed
 
-__all__ = ["analysed", "answered"]
+__all__ = ["analysed", "answered", "known"]

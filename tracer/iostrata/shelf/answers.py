@@ -51,16 +51,27 @@ def answered(
     ``kind``: of the answer, which msgspec writes and reads.
     """
     key = files.key_of(recording, op) if cached else b""
-    if key and (said := _taken(recording.path, op, key).get(question)):
-        with suppress(msgspec.MsgspecError):
-            return msgspec.msgpack.decode(said, type=kind)
+    said = _said(recording.path, op, key, question, kind)
+    if said is not None:
+        return said
     answer = ask()
     if key and key == files.key_of(recording, op):
         # Names that are no text are not kept.
         with suppress(UnicodeEncodeError):
-            said = msgspec.Raw(msgspec.msgpack.encode(answer))
-            _keep(recording.path, op, key, question, said)
+            _keep(recording.path, op, key, question, msgspec.Raw(msgspec.msgpack.encode(answer)))
     return answer
+
+
+def known(recording: Recording, op: Op, question: str, kind: type[T]) -> T | None:
+    """What was said before, if it is kept."""
+    return _said(recording.path, op, files.key_of(recording, op), question, kind)
+
+
+def _said(directory: Path, op: Op, key: bytes, question: str, kind: type[T]) -> T | None:
+    if key and (said := _taken(directory, op, key).get(question)):
+        with suppress(msgspec.MsgspecError):
+            return msgspec.msgpack.decode(said, type=kind)
+    return None
 
 
 def _keep(directory: Path, op: Op, key: bytes, question: str, said: msgspec.Raw) -> None:
@@ -80,7 +91,7 @@ def _taken(directory: Path, op: Op, key: bytes) -> Answers:
     """What is kept there, if it is of these files, and whole."""
     with (
         suppress(OSError, struct.error, msgspec.MsgspecError),
-        files.taken(directory, SUMMARIES.format(op)) as (file, _),
+        files.taken(directory, SUMMARIES.format(op)) as file,
     ):
         magic, crc = HEAD.unpack(file.read(HEAD.size))
         text = file.read(MOST_BYTES + 1)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
+from itertools import chain
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -26,9 +28,11 @@ from iostrata.shelf import files
 if TYPE_CHECKING:
     from iostrata.analysis import Prepared, SoFar
 
-MAGIC: Final = b"iostrata analysis 1\n"
+MAGIC: Final = b"iostrata analysis 2\n"
 HEAD: Final = struct.Struct("<20sIQ")
 """``MAGIC``, the CRC-32 of all that follows, how long the ``Head`` is."""
+ALIGNMENT: Final = 8
+"""Of each column's first byte."""
 MOST_HEAD_BYTES: Final = 64 << 20
 MOST_BYTES: Final = 1 << 30
 """More is not kept."""
@@ -39,11 +43,26 @@ Columns = dict[str, NDArray[Any]]
 
 
 class Column(msgspec.Struct, frozen=True):
-    """``narrow``: its numbers are kept in 32 bits."""
+    """``narrow``: its numbers are kept in 32 bits. ``single``: all are the one that is kept."""
 
     name: str
     length: int
     narrow: bool
+    single: bool
+
+    @property
+    def kind(self) -> np.dtype[Any]:
+        return NARROW if self.narrow else WIDE
+
+    @property
+    def kept(self) -> int:
+        """How many numbers of it are."""
+        return 1 if self.single else self.length
+
+    @property
+    def room(self) -> int:
+        """Bytes until the next column."""
+        return _aligned(self.kept * self.kind.itemsize)
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -88,44 +107,42 @@ def _taken(directory: Path, op: Op, key: bytes) -> Breakdown | None:
     """What is kept there, if it is of these files, and whole."""
     with (
         suppress(OSError, ValueError, msgspec.MsgspecError),
-        files.taken(directory, ANALYSIS.format(op)) as (file, size),
+        files.taken(directory, ANALYSIS.format(op)) as file,
     ):
-        return _read(file, size, op, key)
+        return _read(file, op, key)
     return None
 
 
-def _read(file: BinaryIO, size: int, op: Op, key: bytes) -> Breakdown:
-    """ValueError: it is none, or of something else."""
-    magic, told_crc, head_bytes = HEAD.unpack(file.read(HEAD.size).ljust(HEAD.size))
-    _check(magic == MAGIC and head_bytes <= min(size, MOST_HEAD_BYTES))
-    text = file.read(head_bytes)
-    head = msgspec.msgpack.decode(text, type=Head)
+def _read(file: BinaryIO, op: Op, key: bytes) -> Breakdown:
+    """ValueError: it is none, or of something else.
+
+    Its columns stay where they are, as far as they need not be any wider.
+    """
+    mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+    magic, told_crc, head_bytes = HEAD.unpack(mapped[: HEAD.size].ljust(HEAD.size))
+    _check(magic == MAGIC and head_bytes <= min(len(mapped), MOST_HEAD_BYTES))
+    with memoryview(mapped) as whole, whole[HEAD.size :] as rest:
+        _check(zlib.crc32(rest) == told_crc)
+    head = msgspec.msgpack.decode(mapped[HEAD.size : HEAD.size + head_bytes], type=Head)
     _check(head.key == key and head.op is op)
-    lengths = [(column.length, NARROW if column.narrow else WIDE) for column in head.columns]
-    _check(all(length >= 0 for length, _ in lengths))
-    told = sum(length * kind.itemsize for length, kind in lengths)
-    _check(HEAD.size + head_bytes + told == size)
-    crc, columns = zlib.crc32(text), Columns()
-    for column, (length, kind) in zip(head.columns, lengths, strict=True):
-        values = file.read(length * kind.itemsize)
-        crc = zlib.crc32(values, crc)
-        columns[column.name] = np.frombuffer(values, kind)
-    _check(crc == told_crc)
+    _check(all(0 <= column.length <= MOST_BYTES for column in head.columns))
+    place = _aligned(HEAD.size + head_bytes)
+    _check(place + sum(column.room for column in head.columns) == len(mapped))
+    columns = Columns()
+    for column in head.columns:
+        values = np.frombuffer(mapped, column.kind, column.kept, place)
+        columns[column.name] = np.broadcast_to(values, column.length) if column.single else values
+        place += column.room
     return _breakdown(head, columns)
 
 
 def _write(key: bytes, breakdown: Breakdown, file: BinaryIO) -> None:
     """OSError: it is too long."""
-    columns = {name: _narrowed(column) for name, column in _columns(breakdown).items()}
-    if sum(column.nbytes for column in columns.values()) > MOST_BYTES:
-        raise OSError
+    columns = {name: _told(name, column) for name, column in _columns(breakdown).items()}
     head = msgspec.msgpack.encode(
         Head(
             key,
-            tuple(
-                Column(name, len(column), column.dtype == NARROW)
-                for name, column in columns.items()
-            ),
+            tuple(columns.values()),
             breakdown.layers,
             dict(breakdown.writes.names),
             dict(breakdown.left_out),
@@ -134,21 +151,38 @@ def _write(key: bytes, breakdown: Breakdown, file: BinaryIO) -> None:
             breakdown.op,
         )
     )
-    crc = zlib.crc32(head)
-    for column in columns.values():
-        crc = zlib.crc32(column.data, crc)
+    begin = _aligned(HEAD.size + len(head))
+    if begin + sum(column.room for column in columns.values()) > MOST_BYTES:
+        raise OSError
+    file.seek(HEAD.size)
+    crc = 0
+    for part in chain([head.ljust(begin - HEAD.size, b"\0")], _kept(breakdown, columns)):
+        crc = zlib.crc32(part, crc)
+        file.write(part)
+    file.seek(0)
     file.write(HEAD.pack(MAGIC, crc, len(head)))
-    file.write(head)
-    for column in columns.values():
-        file.write(column.data)
 
 
-def _narrowed(column: NDArray[Any]) -> NDArray[Any]:
+def _told(name: str, column: NDArray[Any]) -> Column:
     """In 32 bits, where they are enough: mostly, of times that something took."""
-    narrow = np.iinfo(NARROW)
-    least, most = int(column.min(initial=0)), int(column.max(initial=0))
-    kind = NARROW if narrow.min <= least and most <= narrow.max else WIDE
-    return column.ravel().astype(kind, casting="same_kind")
+    if not column.size:
+        return Column(name, 0, narrow=True, single=False)
+    room, least, most = np.iinfo(NARROW), int(column.min()), int(column.max())
+    narrow = room.min <= least and most <= room.max
+    return Column(name, column.size, narrow, single=least == most)
+
+
+def _kept(breakdown: Breakdown, columns: Mapping[str, Column]) -> Iterator[bytes | memoryview]:
+    """Column by column: all of them together would need as much room again."""
+    for name, column in _columns(breakdown).items():
+        told = columns[name]
+        values = column.reshape(-1)[: told.kept].astype(told.kind, casting="same_kind")
+        yield values.data
+        yield bytes(told.room - values.nbytes)
+
+
+def _aligned(place: int) -> int:
+    return -(-place // ALIGNMENT) * ALIGNMENT
 
 
 def _columns(breakdown: Breakdown) -> Columns:
@@ -174,7 +208,7 @@ def _breakdown(head: Head, columns: Columns) -> Breakdown:
         part, _, name = place.rpartition(".")
         _check(part in parts)
         narrow = part == "codes" or (part == "behind" and name != "time_ns")
-        parts[part][name] = column.astype(np.int32 if narrow else np.int64)
+        parts[part][name] = _as(np.int32 if narrow else np.int64, column)
     own, codes, behind = parts["writes"], parts["codes"], parts["behind"]
     told = {field.name for field in fields(Writes)} - {"codes", "names", "realtime_ns", "first_ns"}
     _check(own.keys() - {"realtime_ns"} == told and codes.keys() == head.names.keys())
@@ -188,7 +222,7 @@ def _breakdown(head: Head, columns: Columns) -> Breakdown:
     _within(behind["write"], 0, count)
     _within(behind["layer"], -1, len(head.layers))
     _within(behind["who"], 0, len(head.who))
-    time_ns, residual = parts[""]["time_ns"], parts[""]["residual_ns"]
+    time_ns, residual = map(np.ascontiguousarray, (parts[""]["time_ns"], parts[""]["residual_ns"]))
     _check(len(time_ns) == len(head.layers) * count and len(residual) == count)
     time_ns = time_ns.reshape(len(head.layers), count)
     _check(bool((time_ns.sum(axis=0) + residual == own["latency_ns"]).all()))
@@ -202,6 +236,13 @@ def _breakdown(head: Head, columns: Columns) -> Breakdown:
         behind=Behind(**behind, names=head.who),
         op=head.op,
     )
+
+
+def _as(kind: type[np.integer[Any]], column: NDArray[Any]) -> NDArray[Any]:
+    """What is one number, as ``compact`` has it, needs the room of one."""
+    if len(column) > 1 and not column.strides[0]:
+        return np.broadcast_to(column[:1].astype(kind), len(column))
+    return column.astype(kind, copy=False)
 
 
 def _within(values: NDArray[Any], least: int, end: int) -> None:

@@ -64,8 +64,8 @@ def _told(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
 
 
 @contextmanager
-def taken(directory: Path, name: str) -> Iterator[tuple[BinaryIO, int]]:
-    """A file that is kept there, open, and its size.
+def taken(directory: Path, name: str) -> Iterator[BinaryIO]:
+    """A file that is kept there, open.
 
     OSError: there is none, or it is not one's own.
     """
@@ -79,7 +79,7 @@ def taken(directory: Path, name: str) -> Iterator[tuple[BinaryIO, int]]:
         found = os.fstat(fd)
         if not (stat.S_ISREG(found.st_mode) and _is_own(found)):
             raise PermissionError
-        yield file, found.st_size
+        yield file
 
 
 def put(directory: Path, name: str, write: Callable[[BinaryIO], None]) -> None:
