@@ -436,6 +436,42 @@ def needed_by(binary: bytes) -> list[int]:
     return [tag for tag in tags if tag in (DT_NEEDED, DT_VERNEED)]
 
 
+cell = st.text(st.characters(exclude_characters="\0"), max_size=5)
+
+
+@given(
+    st.lists(st.tuples(anything, st.integers(0, 3), anything), max_size=40), st.tuples(*[cell] * 4)
+)
+def test_lines_are_those_of_their_cells(
+    table: list[tuple[int, int, int]], names: tuple[str, ...]
+) -> None:
+    first, name, second = columns(table, 3)
+    told = [one.encode(errors="surrogatepass") for one in names]
+    text = np.frombuffer(b"".join(told) or b"\0", np.uint8)
+    end = np.cumsum([len(one) for one in told])
+    found = native.lines(
+        [native.Cells(first), native.Cells(name.astype(np.int32), text, end), native.Cells(second)],
+        len(table),
+    )
+    expected = b"".join(b"%d,%b,%d\n" % (a, told[which], b) for a, which, b in table)
+    assert found.tobytes() == expected
+
+
+@pytest.mark.parametrize("name", [-1, 2, 2**62, -(2**63)])
+@pytest.mark.parametrize("end", [[2, 4], [2, 2], [0, 0]])
+def test_a_line_has_no_name_of_nowhere(name: int, end: list[int]) -> None:
+    text, names = np.frombuffer(b"abcd", np.uint8), np.array([0, name])
+    with pytest.raises(IndexError):
+        native.lines([native.Cells(names, text, np.array(end))], 2)
+
+
+def test_names_that_end_before_they_begin_are_no_names() -> None:
+    text = np.frombuffer(b"abcd", np.uint8)
+    for end in ([3, 1], [4, -1], [4, 5], [-5, 4]):
+        with pytest.raises(IndexError):
+            native.lines([native.Cells(np.arange(2), text, np.array(end))], 2)
+
+
 def test_it_needs_no_library() -> None:
     built = next(path for path in (native.PACKAGED, native.BUILT) if path.exists())
     assert not needed_by(built.read_bytes())

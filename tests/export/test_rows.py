@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from ctypes import CDLL
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.export import csv as csv_file
 from iostrata.export.csv import write_csv
@@ -65,13 +67,20 @@ def test_pieces_of_a_file_are_one_file(
     assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
-NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-20_000, 20_000)
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-20_000, 20_000)
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
 
 
-@given(st.lists(st.tuples(NUMBERS, NUMBERS, NAMES), min_size=1, max_size=60), st.integers(1, 70))
+@pytest.mark.parametrize("library", [native.LIBRARY, None])
+@given(
+    rows=st.lists(st.tuples(NUMBERS, NUMBERS, NAMES), min_size=1, max_size=60),
+    at_once=st.integers(1, 70),
+)
 def test_csv_is_what_the_csv_module_writes(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, str]], at_once: int
+    tmp_path_factory: pytest.TempPathFactory,
+    library: CDLL | None,
+    rows: list[tuple[int, int, str]],
+    at_once: int,
 ) -> None:
     first, second, names = zip(*rows, strict=True)
     text = io.StringIO()
@@ -82,6 +91,7 @@ def test_csv_is_what_the_csv_module_writes(
     path = tmp_path_factory.getbasetemp() / "x.csv"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_file, "ROWS_AT_ONCE", at_once)
+        patch.setattr(native, "LIBRARY", library)
         write_csv(path, [Column("first", np.array(first)),
                          Column("name", np.arange(len(names)), names),
                          Column("second", np.array(second))])  # fmt: skip

@@ -30,6 +30,8 @@ _NUMBERS: Final = 1 << 16
 _TOO_MANY: Final = -2
 _LANE_BYTES: Final = 16
 _FOLDED_BYTES: Final = 64
+_NOTHING: Final = np.zeros(0, np.int64)
+_MOST_DIGITS: Final = 20
 FEW_WAITS: Final = 1024
 """Room for so many that others come of, at least."""
 
@@ -50,6 +52,7 @@ _FUNCTIONS: Final = {
     "follow_wakers": "aana",
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
+    "lines": "annan",
     "lookup_find": "aaannaa",
     "lookup_make": "aaanaa",
     "merge": "aanaaa",
@@ -592,6 +595,39 @@ def among(values: Ints, others: Ints) -> NDArray[np.bool_]:
         _SEED, found,
     )  # fmt: skip
     return found
+
+
+class Cells(NamedTuple):
+    """What stands in a column of text: ``value`` of each row, or which of some names.
+
+    ``text``: of all names, one behind the other, bytes; None: there are none. ``end``: of each.
+    """
+
+    value: NDArray[np.integer[Any]]
+    text: NDArray[np.uint8] | None = None
+    end: Ints = _NOTHING
+
+    @property
+    def width(self) -> int:
+        """Characters of the longest one, at most."""
+        if self.text is None:
+            return _MOST_DIGITS
+        return int(np.diff(self.end, prepend=0).max(initial=0))
+
+
+def lines(columns: Sequence[Cells], rows: int) -> NDArray[np.uint8]:
+    """Rows of some columns as text: commas between the cells, a line feed behind the last."""
+    text = np.empty(rows * sum(cells.width + 1 for cells in columns) + _MOST_DIGITS, np.uint8)
+    # Kept while they are read.
+    given = [
+        (_ints(cells.value), *_sized(cells.text), cells.end, len(cells.end)) for cells in columns
+    ]
+    told = words(*(part for cells in given for part in cells))
+    return text[: _call("lines", told, len(columns), rows, text, len(text))]
+
+
+def _sized(text: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8] | int, int]:
+    return (0, 0) if text is None else (text, len(text))
 
 
 def durable(

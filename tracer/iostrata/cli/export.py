@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from iostrata.analysis import Prepared, beside, prepare, quality_of
 from iostrata.attribute import select
 from iostrata.cli import filters, options
 from iostrata.cli.output import check_new, open_to_others, replacing
@@ -34,6 +33,9 @@ from iostrata.export import (
 )
 from iostrata.model import Breakdown, Op
 from iostrata.recording import Recording, give, open_recording, redact
+
+if TYPE_CHECKING:
+    from iostrata.analysis import Prepared
 
 MOST: Final = 10_000
 """How many writes go into a Perfetto trace unless told: some 300,000 slices."""
@@ -130,8 +132,12 @@ def export(
         _redact(source, redacted, story)
         if not wanted:
             return 0
-    found = prepare(source, Op(op.value), jobs) if perfetto or spans else None
-    if found:
+    found = None
+    if perfetto or spans:
+        # Which is not loaded for a table of what is known.
+        from iostrata.analysis import beside, prepare, quality_of  # noqa: PLC0415
+
+        found = prepare(source, Op(op.value), jobs)
         chosen = choice.rows(found.writes)
         rows = _rows(found, chosen, first, last, bool(writes), story) if perfetto else chosen
         quality = quality_of(found.path, found.plain_writes, {})
@@ -146,7 +152,8 @@ def export(
         breakdown = told(source, Op(op.value), jobs, not no_cache, quiet, found)
         quality = breakdown.quality
         chosen = choice.rows(breakdown.writes)
-        _tables(select(breakdown, chosen), chosen, parquet, csv, story)
+        every = len(chosen) == len(breakdown.writes)
+        _tables(breakdown if every else select(breakdown, chosen), chosen, parquet, csv, story)
     if quality.doubtful:
         story.say("the recording has losses or damage, or left something over: see iostrata replay")
         return STATUS_LOSSES

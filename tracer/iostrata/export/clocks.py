@@ -8,13 +8,15 @@ both ran alike. So there are as many snapshots as the drift between them needs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from iostrata.analysis import Path, Prepared
 from iostrata.columns import Ints
 from iostrata.model import Writes
+
+if TYPE_CHECKING:
+    from iostrata.analysis import Path, Prepared
 
 CONVERSION_NS: Final = 20
 """How far a conversion may be off, unless that takes more than ``MOST_SNAPSHOTS``."""

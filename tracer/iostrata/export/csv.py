@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.export.rows import Column
 from iostrata.foreign import cell
 
@@ -41,30 +42,47 @@ def _groups() -> NDArray[np.uint32]:
 def write_csv(path: Path, columns: Iterable[Column]) -> None:
     """One row a write, after a row of names; RFC 4180, but lines end with a line feed."""
     columns = list(columns)
-    texts = [_table(column.names) if column.names else None for column in columns]
+    lines = _by_columns if native.LIBRARY is None else _in_c
     with path.open("wb") as file:
         file.write(",".join(column.name for column in columns).encode() + b"\n")
-        for first in range(0, len(columns[0].values), ROWS_AT_ONCE):
-            cells = []
-            for column, text in zip(columns, texts, strict=True):
-                values = column.values[first : first + ROWS_AT_ONCE]
-                cells += [
-                    _numbers(values) if text is None else text[values],
-                    _repeated(values, ","),
-                ]
-            cells[-1] = _repeated(cells[0], "\n")
-            file.write(np.hstack(cells).tobytes().translate(None, b"\0"))
+        for text in lines(columns):
+            file.write(text)
+
+
+def _in_c(columns: Sequence[Column]) -> Iterator[memoryview]:
+    names = [[name.replace(b"\0", b"") for name in _cells(column.names)] for column in columns]
+    ends = [np.cumsum([len(name) for name in own], dtype=np.int64) for own in names]
+    texts = [np.frombuffer(b"".join(own) or b"\0", np.uint8) if own else None for own in names]
+    for first in range(0, len(columns[0].values), ROWS_AT_ONCE):
+        cells = [
+            native.Cells(column.values[first : first + ROWS_AT_ONCE], text, end)
+            for column, text, end in zip(columns, texts, ends, strict=True)
+        ]
+        yield native.lines(cells, len(cells[0].value)).data
+
+
+def _by_columns(columns: Sequence[Column]) -> Iterator[bytes]:
+    texts = [_table(column.names) if column.names else None for column in columns]
+    for first in range(0, len(columns[0].values), ROWS_AT_ONCE):
+        cells = []
+        for column, text in zip(columns, texts, strict=True):
+            values = column.values[first : first + ROWS_AT_ONCE]
+            cells += [_numbers(values) if text is None else text[values], _repeated(values, ",")]
+        cells[-1] = _repeated(cells[0], "\n")
+        yield np.hstack(cells).tobytes().translate(None, b"\0")
 
 
 def _numbers(values: NDArray[np.integer]) -> Characters:
     """Decimal digits, with a sign where one is needed: uint8, shape (values, characters)."""
-    rest = np.abs(values.astype(np.int64))
+    # Of the least number the size is right without a sign only.
+    rest = np.abs(values.astype(np.int64)).view(np.uint64)
     groups = -(-len(str(rest.max(initial=0))) // GROUP)
     # A group for the sign comes first.
     words = np.zeros((len(values), groups + 1), np.uint32)
     for group in range(groups, 0, -1):
         higher = rest // ALL_GROUPS
-        words[:, group] = _groups()[rest - higher * ALL_GROUPS + ALL_GROUPS * (higher > 0)]
+        part = (rest - higher * ALL_GROUPS).astype(np.int64)
+        words[:, group] = _groups()[part + ALL_GROUPS * (higher > 0)]
         rest = higher
     words[values == 0, groups] = ZERO
     below = values < 0
@@ -74,17 +92,23 @@ def _numbers(values: NDArray[np.integer]) -> Characters:
 
 
 def _table(names: Iterable[str]) -> Characters:
-    """Each name as a cell of CSV, quoted if need be: a row of characters."""
+    """Each name as a row of characters."""
+    cells = _cells(names)
+    width = max(1, *map(len, cells))
+    return np.frombuffer(b"".join(cell.ljust(width, b"\0") for cell in cells), "u1").reshape(
+        -1, width
+    )
+
+
+def _cells(names: Iterable[str]) -> list[bytes]:
+    """Each name as a cell of CSV, quoted if need be."""
     cells: list[bytes] = []
     for name in names:
         text = io.StringIO()
         # A cell behind it, because an empty one alone would be quoted.
         csv.writer(text, lineterminator="\n").writerow([cell(name), ""])
         cells.append(text.getvalue().removesuffix(",\n").encode())
-    width = max(1, *map(len, cells))
-    return np.frombuffer(b"".join(cell.ljust(width, b"\0") for cell in cells), "u1").reshape(
-        -1, width
-    )
+    return cells
 
 
 def _repeated(values: NDArray[np.generic], character: str) -> Characters:

@@ -19,12 +19,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from iostrata import __version__
-from iostrata.analysis import Prepared
 from iostrata.columns import Ints, distinct
 from iostrata.export.clocks import (
     MachineClock,
@@ -38,7 +37,10 @@ from iostrata.export.slices import Slices
 from iostrata.foreign import shown
 from iostrata.layers import HOPS, STACK
 from iostrata.model import Layer
-from iostrata.stitch import Spans
+
+if TYPE_CHECKING:
+    from iostrata.analysis import Prepared
+    from iostrata.stitch import Spans
 
 # perfetto.protos.BuiltinClock; from 64 on a clock is of one sequence.
 REALTIME: Final = 1

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iostrata.analysis import Prepared
 from iostrata.attribute import segments
 from iostrata.columns import Ints, changes
-from iostrata.hops import lift
-from iostrata.stitch import SpanList, Spans
+
+if TYPE_CHECKING:
+    from iostrata.analysis import Prepared
+    from iostrata.stitch import Spans
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class Slices:
 
 def slices_of(found: Prepared, rows: Ints) -> Slices:
     """Spans and segments of some writes; only the windows that hold them are stitched."""
+    # Whoever has prepared a recording has loaded them.
+    from iostrata.hops import lift  # noqa: PLC0415
+    from iostrata.stitch import SpanList  # noqa: PLC0415
+
     spans, parts, count = SpanList(), SpanList(), 0
     for top in found.tops:
         write_of_piece, pieces = top.write_of_unit(rows)[top.pieces.unit], top.pieces

@@ -10,16 +10,18 @@ time; these rows cover each call of the write, so they add up to its latency.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from iostrata.analysis import Prepared
 from iostrata.columns import Ints
 from iostrata.crew import each
 from iostrata.export.rows import Column
 from iostrata.export.slices import slices_of
-from iostrata.stitch import Spans
+
+if TYPE_CHECKING:
+    from iostrata.analysis import Prepared
+    from iostrata.stitch import Spans
 
 WRITES_AT_ONCE: Final = 50_000
 KINDS: Final = ("work", "held")
