@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iostrata.analysis import Prepared, breakdown_of, prepare
+from iostrata.export.packets import Sequence
 from iostrata.export.perfetto import _lanes, write_perfetto
 from iostrata.export.slices import slices_of
 from iostrata.recording import open_recording
@@ -26,6 +29,42 @@ Slice = tuple[str, int, int, int, dict[str, Any]]
 @pytest.fixture(scope="module")
 def found() -> Prepared:
     return prepare(open_recording(RECORDING))
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+ANNOTATIONS = st.lists(st.tuples(WORDS, st.integers(-(2**63), 2**63 - 1) | WORDS), max_size=4)
+UNSIGNED = st.integers(0, 300) | st.integers(0, 2**64 - 1)
+
+
+@given(
+    number=st.integers(1, 64), track=UNSIGNED, time_ns=UNSIGNED, name=st.integers(1, 400),
+    flows=st.lists(UNSIGNED, max_size=3), said=ANNOTATIONS,
+)  # fmt: skip
+def test_what_is_written_is_what_the_definitions_write(
+    number: int,
+    track: int,
+    time_ns: int,
+    name: int,
+    flows: list[int],
+    said: list[tuple[str, int | str]],
+) -> None:
+    sequence = Sequence(number, 3, [str(iid) for iid in range(1, 401)])
+    packet = protos.TracePacket(
+        trusted_packet_sequence_id=number,
+        timestamp=time_ns,
+        sequence_flags=protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE,
+    )
+    event = packet.track_event
+    event.type, event.track_uuid, event.name_iid = event.TYPE_SLICE_BEGIN, track, name
+    event.flow_ids.extend(flows)
+    for key, value in said:
+        kind = "string_value" if isinstance(value, str) else "int_value"
+        event.debug_annotations.add(name=key, **{kind: value})
+    written = protos.Trace(packet=[packet]).SerializeToString(deterministic=True)
+    assert sequence.begin(track, time_ns, str(name), flows, said) == written
+    end = protos.TracePacket(trusted_packet_sequence_id=number, timestamp=time_ns)
+    end.track_event.type, end.track_event.track_uuid = event.TYPE_SLICE_END, track
+    assert sequence.end(track, time_ns) == protos.Trace(packet=[end]).SerializeToString()
 
 
 def exported(found: Prepared, rows: Any, path: Path) -> Any:

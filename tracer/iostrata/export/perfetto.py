@@ -90,8 +90,10 @@ class _Flows:
         self._write = np.where(spans.rank < below, spans.owner + 1, 0)
         self._way = np.where(asked, FIRST_WAY + spans.of, 0)
 
-    def of(self, span: int) -> list[int]:
-        return [int(flow) for flow in (self._write[span], self._way[span]) if flow]
+    def of(self, rows: Ints) -> Iterator[list[int]]:
+        """Of each of some spans."""
+        pairs = zip(self._write[rows].tolist(), self._way[rows].tolist(), strict=True)
+        return ([flow for flow in pair if flow] for pair in pairs)
 
 
 class _Machine:
@@ -168,10 +170,13 @@ class _Machine:
         self, track: int, layer: Layer, spans: Spans, rows: Ints, flows: _Flows
     ) -> Iterator[bytes]:
         begin, end = self._told(spans.begin_ns[rows]), self._told(spans.end_ns[rows])
-        for row, begin_ns, end_ns in zip(rows.tolist(), begin.tolist(), end.tolist(), strict=True):
-            said = ((self._found.op.word, int(spans.owner[row]) + 1),)
-            yield self._sequence.begin(track, begin_ns, layer.row, flows.of(row), said)
-            yield self._sequence.end(track, end_ns)
+        word, name, sequence = self._found.op.word, layer.row, self._sequence
+        numbers = (spans.owner[rows] + 1).tolist()
+        for number, begin_ns, end_ns, own in zip(
+            numbers, begin.tolist(), end.tolist(), flows.of(rows), strict=True
+        ):
+            yield sequence.begin(track, begin_ns, name, own, ((word, number),))
+            yield sequence.end(track, end_ns)
 
     def of_writes(self, rows: Ints, segments: Spans) -> Iterator[bytes]:
         """Each write is a slice; in it, who held its time."""
@@ -185,7 +190,8 @@ class _Machine:
         last = np.searchsorted(segments.owner, rows, side="right")
         names = [UNATTRIBUTED]
         names += [layer.name if layer else UNATTRIBUTED for layer in self._found.path.layers]
-        place = self._found.path.place_of(segments.rank)
+        place = self._found.path.place_of(segments.rank).tolist()
+        begins, ends = segments.begin_ns.tolist(), segments.end_ns.tolist()
         whose = writes.codes["machine"][rows].astype(np.int64) << 32 | threads
         for one_of in distinct(whose):
             mine = np.flatnonzero(whose == one_of)
@@ -203,8 +209,8 @@ class _Machine:
                     )
                     for part in range(first[one], last[one]):
                         held = names[place[part] + 1]
-                        yield sequence.begin(track, int(segments.begin_ns[part]), held)
-                        yield sequence.end(track, int(segments.end_ns[part]))
+                        yield sequence.begin(track, begins[part], held)
+                        yield sequence.end(track, ends[part])
                     yield sequence.end(track, int(end[one]))
 
 
