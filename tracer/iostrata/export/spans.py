@@ -9,10 +9,11 @@ time; these rows cover each call of the write, so they add up to its latency.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import Ints
 from iostrata.crew import each
@@ -50,16 +51,23 @@ def _columns(found: Prepared, spans: Spans, kind: int) -> list[Column]:
     machines = tuple(dict.fromkeys([*found.writes.machines, *(layer.machine for layer in layers)]))
     # The last place is that of rank -1, too: nobody.
     ranks = [*found.path.layers, None]
-    name = np.array([names.index(layer.row if layer else UNATTRIBUTED) for layer in ranks])
-    machine = np.array([machines.index(layer.machine) if layer else -1 for layer in ranks])
+    name = _codes(names.index(layer.row if layer else UNATTRIBUTED) for layer in ranks)
+    machine = _codes(machines.index(layer.machine) if layer else -1 for layer in ranks)
     place = found.path.place_of(spans.rank)
+    whose = machine[place]
     # What nobody held is of the machine that wrote.
-    own = found.writes.codes["machine"][spans.owner]
+    nobody = np.flatnonzero(whose < 0)
+    whose[nobody] = found.writes.codes["machine"][spans.owner[nobody]]
     return [
         Column("write", spans.owner + 1),
-        Column("kind", np.full(len(spans), kind), KINDS),
-        Column("machine", np.where(machine[place] >= 0, machine[place], own), machines),
+        Column("kind", np.full(len(spans), kind, np.int32), KINDS),
+        Column("machine", whose, machines),
         Column("layer", name[place], names),
         Column("begin_ns", spans.begin_ns),
         Column("end_ns", spans.end_ns),
     ]
+
+
+def _codes(numbers: Iterable[int]) -> NDArray[np.int32]:
+    """As wide as Arrow has them."""
+    return np.array(list(numbers), np.int32)
