@@ -141,6 +141,18 @@ def test_of_other_files_nothing_is_taken(
 
 
 @pytest.mark.usefixtures("large")
+def test_it_is_the_same_recording_by_another_path(
+    recording: Recording, only_kept: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysed(recording)
+    only_kept()
+    monkeypatch.chdir(recording.path)
+    analysed(open_recording(Path()))
+    recording.path.rename(recording.path.parent / "renamed")
+    analysed(open_recording(Path("../renamed")))
+
+
+@pytest.mark.usefixtures("large")
 def test_what_is_damaged_is_not_taken(recording: Recording, only_kept: Callable[[], None]) -> None:
     analysed(recording)
     only_kept()

@@ -14,7 +14,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -33,34 +33,44 @@ SETTLED_NS: Final = 2_000_000_000
 
 
 def key_of(recording: Recording, op: Op) -> bytes:
-    """The same for the same files and the same program; empty: nothing is to be kept of these."""
-    files = _told(
-        path
+    """The same for the same files and the same program, wherever they are; empty: nothing is to be
+    kept of these."""
+    files = {
+        f"{place}/{name}": status
         for place in (".", *(machine.directory for machine in recording.machines))
-        for pattern in ("*", "*/*")
-        for path in (recording.path / place).glob(pattern)
-    )
+        for name, status in _files(recording.path / place, below=1)
+    }
     changed = max((found.st_ctime_ns for found in files.values()), default=0)
     size = sum(found.st_size for found in files.values())
     if size < LARGE_BYTES or changed + SETTLED_NS > time.time_ns():
         return b""
-    key = hashlib.sha256(f"{op} {np.__version__} {recording.path!r}\n".encode())
-    files |= _told(Path(iostrata.__file__).parent.rglob("*.py"))
-    files |= _told((native.PACKAGED, native.BUILT))
-    for path, found in sorted(files.items()):
+    key = hashlib.sha256(f"{op} {np.__version__}\n".encode())
+    program = dict(_files(Path(iostrata.__file__).parent, below=9, suffix=".py"))
+    for path in (native.PACKAGED, native.BUILT):
+        with suppress(OSError):
+            program[str(path)] = path.stat()
+    for name, found in (*sorted(files.items()), *sorted(program.items())):
         told = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        key.update(f"{path.name!r} {told}\n".encode())
+        key.update(f"{name!r} {told}\n".encode())
     return key.digest()
 
 
-def _told(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
-    """What is known of files, of which none is hidden."""
-    found = {}
-    for path in paths:
-        with suppress(OSError):
-            if not path.name.startswith(".") and stat.S_ISREG((status := path.stat()).st_mode):
-                found[path] = status
-    return found
+def _files(
+    directory: Path | str, below: int, suffix: str = ""
+) -> Iterator[tuple[str, os.stat_result]]:
+    """What is known of files in a directory, and in those so far below, by their paths from there
+    on; of what is hidden, nothing."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            with suppress(OSError):
+                status = entry.stat()
+                if stat.S_ISREG(status.st_mode) and entry.name.endswith(suffix):
+                    yield entry.name, status
+                elif stat.S_ISDIR(status.st_mode) and below:
+                    for name, found in _files(entry.path, below - 1, suffix):
+                        yield f"{entry.name}/{name}", found
 
 
 @contextmanager
