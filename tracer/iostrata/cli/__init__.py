@@ -37,6 +37,10 @@ COMMANDS: Final = (
 # These end with a command line: no option of ours is looked for in it.
 RUNNERS: Final = ("run", "record")
 
+COMPLETING: Final = "_IOSTRATA_COMPLETE"
+LINES: Final = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Where shells say that a line is to be completed, and put it."""
+
 EPILOG: Final = """\
 \b
 Exit status:
@@ -154,10 +158,19 @@ def function_of(command: str) -> Callable[..., int]:
 
 
 def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
-    """The one command that is, else all of them: for help, completion, a wrong name."""
+    """The one command that is, else all of them: for help, a wrong name, and to complete it."""
     if list(arguments) == ["--version"]:
         return ()
-    return arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+    named = arguments or _to_complete()
+    return named[:1] if named and named[0] in COMMANDS else COMMANDS
+
+
+def _to_complete() -> Sequence[str]:
+    """What is behind the program's name on a command line that a shell asks about, if any does."""
+    if COMPLETING not in os.environ:
+        return ()
+    line = next(filter(None, map(os.environ.get, LINES)), "")
+    return line.split()[1:]
 
 
 def _version(wanted: bool) -> None:
