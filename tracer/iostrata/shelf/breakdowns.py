@@ -121,13 +121,13 @@ def _read(file: BinaryIO, op: Op, key: bytes) -> Breakdown:
     mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
     magic, told_crc, head_bytes = HEAD.unpack(mapped[: HEAD.size].ljust(HEAD.size))
     _check(magic == MAGIC and head_bytes <= min(len(mapped), MOST_HEAD_BYTES))
-    with memoryview(mapped) as whole, whole[HEAD.size :] as rest:
-        _check(zlib.crc32(rest) == told_crc)
     head = msgspec.msgpack.decode(mapped[HEAD.size : HEAD.size + head_bytes], type=Head)
     _check(head.key == key and head.op is op)
     _check(all(0 <= column.length <= MOST_BYTES for column in head.columns))
     place = _aligned(HEAD.size + head_bytes)
     _check(place + sum(column.room for column in head.columns) == len(mapped))
+    with memoryview(mapped) as whole, whole[HEAD.size :] as rest:
+        _check(zlib.crc32(rest) == told_crc)
     columns = Columns()
     for column in head.columns:
         values = np.frombuffer(mapped, column.kind, column.kept, place)
