@@ -186,7 +186,7 @@ def test_a_full_disk_leaves_no_half_file(
     assert status_of(["export", recording, "--csv", "/dev/full", "--force"]) == 1
     assert "/dev/full: No space left on device" in capsys.readouterr().err
 
-    def failing(path: Path, columns: object) -> None:
+    def failing(path: Path, columns: object, jobs: int) -> None:
         path.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 

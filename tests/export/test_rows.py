@@ -63,8 +63,9 @@ def test_pieces_of_a_file_are_one_file(
 ) -> None:
     write_csv(tmp_path / "whole.csv", columns(breakdown))
     monkeypatch.setattr(csv_file, "ROWS_AT_ONCE", 7)
-    write_csv(tmp_path / "pieces.csv", columns(breakdown))
-    assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    for jobs in (1, 3):
+        write_csv(tmp_path / "pieces.csv", columns(breakdown), jobs)
+        assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-20_000, 20_000)

@@ -31,7 +31,7 @@ from iostrata.export import (
     write_parquet,
     write_perfetto,
 )
-from iostrata.model import Breakdown, Op
+from iostrata.model import Op
 from iostrata.recording import Recording, give, open_recording, redact
 
 if TYPE_CHECKING:
@@ -153,7 +153,13 @@ def export(
         quality = breakdown.quality
         chosen = choice.rows(breakdown.writes)
         every = len(chosen) == len(breakdown.writes)
-        _tables(breakdown if every else select(breakdown, chosen), chosen, parquet, csv, story)
+        breakdown = breakdown if every else select(breakdown, chosen)
+        if parquet:
+            with _named(parquet, story) as file:
+                write_parquet(file, [columns(breakdown, chosen + 1)], breakdown.quality)
+        if csv:
+            with _named(csv, story) as file:
+                write_csv(file, columns(breakdown, chosen + 1), jobs)
     if quality.doubtful:
         story.say("the recording has losses or damage, or left something over: see iostrata replay")
         return STATUS_LOSSES
@@ -179,15 +185,6 @@ def _redact(recording: Recording, directory: Path, story: Story) -> None:
             error.filename, error.filename2 = str(directory), None
         raise
     story.say(f"wrote {directory}: iostrata replay {directory}")
-
-
-def _tables(breakdown: Breakdown, rows: Ints, parquet: File, csv: File, story: Story) -> None:
-    if parquet:
-        with _named(parquet, story) as file:
-            write_parquet(file, [columns(breakdown, rows + 1)], breakdown.quality)
-    if csv:
-        with _named(csv, story) as file:
-            write_csv(file, columns(breakdown, rows + 1))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
+from iostrata.crew import by_threads
 from iostrata.export.rows import Column
 from iostrata.foreign import cell
 
@@ -39,26 +40,34 @@ def _groups() -> NDArray[np.uint32]:
     return np.frombuffer("".join(texts).encode(), np.uint32)
 
 
-def write_csv(path: Path, columns: Iterable[Column]) -> None:
-    """One row a write, after a row of names; RFC 4180, but lines end with a line feed."""
+def write_csv(path: Path, columns: Iterable[Column], jobs: int = 1) -> None:
+    """One row a write, after a row of names; RFC 4180, but lines end with a line feed.
+
+    ``jobs``: by so many threads.
+    """
     columns = list(columns)
-    lines = _by_columns if native.LIBRARY is None else _in_c
+    lines = _by_columns(columns) if native.LIBRARY is None else _in_c(columns, jobs)
     with path.open("wb") as file:
         file.write(",".join(column.name for column in columns).encode() + b"\n")
-        for text in lines(columns):
+        for text in lines:
             file.write(text)
 
 
-def _in_c(columns: Sequence[Column]) -> Iterator[memoryview]:
+def _in_c(columns: Sequence[Column], jobs: int) -> Iterator[memoryview]:
     names = [[name.replace(b"\0", b"") for name in _cells(column.names)] for column in columns]
     ends = [np.cumsum([len(name) for name in own], dtype=np.int64) for own in names]
     texts = [np.frombuffer(b"".join(own) or b"\0", np.uint8) if own else None for own in names]
-    for first in range(0, len(columns[0].values), ROWS_AT_ONCE):
+
+    def lines(first: int) -> memoryview:
         cells = [
             native.Cells(column.values[first : first + ROWS_AT_ONCE], text, end)
             for column, text, end in zip(columns, texts, ends, strict=True)
         ]
-        yield native.lines(cells, len(cells[0].value)).data
+        return native.lines(cells, len(cells[0].value)).data
+
+    firsts = range(0, len(columns[0].values), ROWS_AT_ONCE)
+    for turn in range(0, len(firsts), jobs):
+        yield from by_threads(lines, firsts[turn : turn + jobs], jobs)
 
 
 def _by_columns(columns: Sequence[Column]) -> Iterator[bytes]:
