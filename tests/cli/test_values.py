@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from iostrata.cli import COMMANDS, application
-from iostrata.cli.values import Unsure, value_of
+from iostrata.cli.values import Unsure, taken_over, value_of
 
 WORDS = (
     "", "-", "0", "1", "-1", "+1", "1_0", "007", "61", "1001", "1e3", "2.5", "nan", "inf", "x", "²",
@@ -65,3 +65,12 @@ def test_what_is_plain_needs_no_pydantic(tmp_path: Path) -> None:
     subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
     mistaken = [*command, "--jobs", "x"]
     assert subprocess.run(mistaken, stderr=subprocess.DEVNULL, check=False).returncode
+
+
+def test_of_a_typer_that_makes_values_elsewhere_nothing_is_taken_over() -> None:
+    class Parameter:
+        """Without ``get_runtime_param``."""
+
+    other: Any = Parameter()
+    assert taken_over([other]) == [other]
+    assert not vars(other)

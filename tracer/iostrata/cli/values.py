@@ -24,14 +24,14 @@ class Command(TyperCommand):
     """A command that makes its plain values."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _taken_over(super().get_params(ctx))
+        return taken_over(super().get_params(ctx))
 
 
 class Group(TyperGroup):
     """The same of several commands' own options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _taken_over(super().get_params(ctx))
+        return taken_over(super().get_params(ctx))
 
 
 class Unsure(Exception):
@@ -54,7 +54,7 @@ class Coercion:
             return self._typers().coerce(value, param=param, ctx=ctx)
 
 
-def _taken_over(parameters: list[Any]) -> list[Any]:
+def taken_over(parameters: list[Any]) -> list[Any]:
     """Of a Typer that keeps elsewhere what makes values, they stay its own."""
     for parameter in parameters:
         typers = getattr(type(parameter), "get_runtime_param", None)
