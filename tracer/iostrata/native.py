@@ -62,7 +62,7 @@ _FUNCTIONS: Final = {
     "pair_requests": "a",
     "ranked": "anana",
     "sort_values": "anaa",
-    "sweep": "aaaanaanaanaaaaaa",
+    "sweep": "aaaanaanaanaaaaaaaa",
 }
 _FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer
 _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
@@ -351,12 +351,13 @@ def sweep(
     """
     count, ranks = len(owner), int(rank.max(initial=-1)) + 2
     level, working = np.zeros(ranks, np.int32), np.zeros(ranks, np.int32)
-    places, edges = np.zeros(len(first_ns) + 2, np.int64), np.empty(4 * count, np.uint64)
+    last, counts = np.full(ranks, -1), np.zeros(len(first_ns), np.int64)
+    first, edges = np.zeros(len(first_ns) + 1, np.int64), np.empty(4 * count, np.uint64)
     held = [np.empty(2 * count, np.int64) for _ in range(4)]
     stretches = _call(
         "sweep", _ints(owner), np.ascontiguousarray(rank, np.int32), _ints(begin_ns),
         _ints(end_ns), count, _ints(first_ns), _ints(last_ns), len(first_ns), level, working,
-        ranks, places, edges, *held,
+        ranks, last, first, counts, edges, *held,
     )  # fmt: skip
     if stretches == _TOO_MANY:
         return None

@@ -134,17 +134,46 @@ static inline struct clipped clip(int64_t begin_ns, int64_t end_ns, int64_t firs
 				 end_ns < last_ns ? end_ns : last_ns };
 }
 
+/* Where a piece's edges are, two of a span. */
+struct edges {
+	uint64_t *all;
+	const int64_t *first;
+	int64_t *counts;
+};
+
+/* A span that meets the last one of its piece and level is one with it: where many wait for the same
+ * at once, most do. ``last``: where that one is, if it is of this piece. */
+static void add(const struct edges *edges, int64_t piece, int64_t *last, uint64_t begins,
+		uint64_t ends)
+{
+	int64_t first = edges->first[piece], next = first + edges->counts[piece];
+	uint64_t *before = edges->all + *last;
+
+	if (*last < first || *last >= next || begins > before[1] || before[0] > ends) {
+		*last = next;
+		edges->all[next] = begins;
+		edges->all[next + 1] = ends;
+		edges->counts[piece] += 2;
+		return;
+	}
+	if (begins < before[0])
+		before[0] = begins;
+	if (ends > before[1])
+		before[1] = ends;
+}
+
 /* Returns how many stretches there are. ``level``: of each rank from -1 on, 0 at first; then its
- * number among those that some span has, from 1 on. ``working``: one of each rank; ``first``: two
- * more than pieces; all 0 at first. ``edges``: four a span. */
+ * number among those that some span has, from 1 on. ``working``: one of each rank;
+ * ``first``, ``counts``: of each piece, ``first``: one more; all 0 at first. ``last``: one of each
+ * rank, -1 at first. ``room``: four a span, for its edges. */
 PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *begin_ns,
 		     const int64_t *end_ns, int64_t count, const int64_t *piece_begin_ns,
 		     const int64_t *piece_end_ns, int64_t pieces, int32_t *level, int32_t *working,
-		     int64_t ranks, int64_t *first, uint64_t *edges, int64_t *held_level,
-		     int64_t *held_owner, int64_t *since_ns, int64_t *until_ns)
+		     int64_t ranks, int64_t *last, int64_t *first, int64_t *counts, uint64_t *room,
+		     int64_t *held_level, int64_t *held_owner, int64_t *since_ns, int64_t *until_ns)
 {
 	struct held held = { held_level, held_owner, since_ns, until_ns, 0 };
-	uint64_t *room = edges + 2 * count;
+	const struct edges edges = { room, first, counts };
 	struct at_work at_work = { 0 };
 	int32_t levels = 0;
 
@@ -160,7 +189,7 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 		if ((uint64_t)own.end_ns - (uint64_t)piece_begin_ns[piece] >= LATEST_NS)
 			return TOO_MANY;
 		level[place] = 1;
-		first[piece + 2] += 2;
+		first[piece + 1] += 2;
 	}
 	for (int64_t place = 0; place < ranks; place++)
 		if (level[place])
@@ -168,30 +197,25 @@ PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *b
 	if (levels > MOST_LEVELS)
 		return TOO_MANY;
 	for (int64_t piece = 0; piece < pieces; piece++)
-		first[piece + 2] += first[piece + 1];
+		first[piece + 1] += first[piece];
 	for (int64_t i = 0; i < count; i++) {
 		int64_t piece = owner[i];
 		struct clipped own =
 			clip(begin_ns[i], end_ns[i], piece_begin_ns[piece], piece_end_ns[piece]);
-		uint64_t *edge, at;
+		uint64_t at;
 
 		if (own.end_ns <= own.begin_ns)
 			continue;
-		edge = &edges[first[piece + 1]];
-		first[piece + 1] += 2;
 		at = level[rank[i] + 1] - 1;
 		own.begin_ns -= piece_begin_ns[piece];
 		own.end_ns -= piece_begin_ns[piece];
-		edge[0] = (uint64_t)own.begin_ns << TIME_SHIFT | at;
-		edge[1] = (uint64_t)own.end_ns << TIME_SHIFT | ENDS | at;
+		add(&edges, piece, last + at, (uint64_t)own.begin_ns << TIME_SHIFT | at,
+		    (uint64_t)own.end_ns << TIME_SHIFT | ENDS | at);
 	}
-	/* By now each piece's edges end where the next one's begin. */
-	for (int64_t piece = 0; piece < pieces; piece++) {
-		int64_t begin = first[piece], edge_count = first[piece + 1] - begin;
-
-		hold(&held, piece, piece_begin_ns[piece], sort(edges + begin, edge_count, room),
-		     edge_count, &at_work, working);
-	}
+	for (int64_t piece = 0; piece < pieces; piece++)
+		hold(&held, piece, piece_begin_ns[piece],
+		     sort(room + first[piece], counts[piece], room + 2 * count), counts[piece],
+		     &at_work, working);
 	return held.count;
 }
 
