@@ -492,7 +492,7 @@ import pytest
 from iostrata import native
 native.LIBRARY = native.load([sys.argv[1]])
 assert native.LIBRARY is not None
-own = ["tests/test_native.py", *map(str, sorted(Path("tests/stitch").glob("*_in_c.py")))]
+own = ["tests/test_native.py", *map(str, sorted(Path("tests").glob("*/*_in_c.py")))]
 own += ["-k", "not real and not watched"]
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *own]))
 """

@@ -42,6 +42,7 @@ _FUNCTIONS: Final = {
     "as_of_after": "aaanaaanaanua",
     "as_of_before": "aaanaaanaanuaa",
     "as_of_next": "aanaanua",
+    "asked": "a",
     "attribute": "aaaannnaaaaaa",
     "coded": "annnaaa",
     "durable": "aaaaa",
@@ -53,6 +54,7 @@ _FUNCTIONS: Final = {
     "gather": "anaannnaaan",
     "index_packets": "anaaaanuaaauaaaa",
     "lines": "annan",
+    "kinds_of": "aananaanaa",
     "lookup_find": "aaannaa",
     "lookup_make": "aaanaa",
     "merge": "aanaaa",
@@ -63,6 +65,8 @@ _FUNCTIONS: Final = {
     "ranked": "anana",
     "sort_values": "anaa",
     "sweep": "aaaanaanaanaaaaaaaa",
+    "turns_told": "aaaanaanaaanaaaan",
+    "waits_told": "a",
 }
 _FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer
 _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
@@ -333,6 +337,82 @@ def overlap(
         )  # fmt: skip
         if pairs <= len(left):
             return left[:pairs].copy(), right[:pairs].copy()
+
+
+def asked(
+    spans: Sequence[NDArray[Any]],
+    first: int,
+    own: Sequence[NDArray[Any]],
+    kind: NDArray[np.uint8] | None,
+    of_rank: NDArray[np.int16],
+    alike: bool,
+) -> tuple[Ints, Ints, Ints]:
+    """Which lifted spans are of a machine's own that have a kind (None: all have); which that is;
+    and the same number, not below 0, of those of one owner and rank that are as they are there.
+
+    ``spans``: owner, rank, begin, end and of; ``own``, which have numbers from ``first`` on: rank,
+    begin and end; ``of_rank``: of each rank, the own one's. ``alike``: False: none are.
+    """
+    owner, rank, begin, end, of = spans
+    count, found = len(of), np.empty((3, len(of)), np.int64)
+    rank, ranks = np.ascontiguousarray(rank, np.int32), int(rank.max(initial=0)) + 1
+    lifted = _ints(owner), rank, _ints(begin), _ints(end), _ints(of)
+    theirs = np.ascontiguousarray(own[0], np.int16), _ints(own[1]), _ints(own[2])
+    every = words(
+        count, *lifted, first, len(theirs[0]), *theirs, 0 if kind is None else kind,
+        len(of_rank), of_rank, ranks * alike, *found,
+    )  # fmt: skip
+    row, number, whose = found[:, : _call("asked", every)]
+    return row, number, whose
+
+
+def kinds_of(
+    rank: NDArray[np.int16], of: Ints, of_rank: NDArray[np.uint8], first: Ints, last: Ints
+) -> tuple[NDArray[np.uint8], Ints]:
+    """Of each span its kind, and how many have each: its rank's, if what it is ``of`` is from that
+    kind's first number on, before its last one; else 0.
+
+    ``of_rank``: of each rank; ``first``, ``last``: of each kind.
+    """
+    kind, counts = np.empty(len(rank), np.uint8), np.zeros(len(first), np.int64)
+    _call(
+        "kinds_of", np.ascontiguousarray(rank, np.int16), _ints(of), len(rank), of_rank,
+        len(of_rank), _ints(first), _ints(last), len(first), kind, counts,
+    )  # fmt: skip
+    return kind, counts
+
+
+def turns_told(
+    whose: Ints, waits: Sequence[Ints], turns: Sequence[Ints], most: int
+) -> tuple[Ints, Ints, Ints, Ints] | None:
+    """Which waits (rows), from when to when, and whose turn (row) it was then; each instant of
+    those of one place and ``whose`` once, for any of them, if that is not below 0. None: turns of
+    one place overlap.
+
+    ``waits``, ``turns``: places, begins and ends; turns in order of place and begin. ``most``: of
+    how many turns it is told at each end of a wait, where there are more than both; 0: of all.
+    """
+    own, theirs = [_ints(column) for column in waits], [_ints(column) for column in turns]
+    whose, count, told = _ints(whose), len(whose), np.empty((3, 2 * len(whose)), np.int64)
+    last = [(*_slots(count), _SEED) for _ in range(2)]
+    every = words(
+        *last[0], *last[1], count, whose, *own, *theirs, len(theirs[0]), most, *told, 0
+    )  # fmt: skip
+    known = _call("waits_told", every)
+    if known == _TOO_MANY:
+        return None
+    row, since, until = told[:, :known]
+    order = order_of([whose[row], own[0][row], since])
+    parts = 2 * known + len(theirs[0])
+    while True:
+        found = np.empty((4, parts), np.int64)
+        parts = _call(
+            "turns_told", order, row, since, until, known, whose, own[0], count, *theirs,
+            len(theirs[0]), *found, len(found[0]),
+        )  # fmt: skip
+        if parts <= len(found[0]):
+            of_row, begin, end, turn = found[:, :parts]
+            return of_row, begin, end, turn
 
 
 def sweep(

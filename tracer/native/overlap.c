@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs of intervals of one key that overlap. */
+#include "ascending.h"
 #include "native.h"
 
 /* Rows by key, then in the order that is wanted within it; null: they are in it. */
@@ -14,36 +15,6 @@ struct side {
 static inline int64_t row_at(const struct side *side, int64_t place)
 {
 	return side->order ? side->order[place] : place;
-}
-
-/* The first place from ``low`` to ``high`` whose value is above ``wanted`` (or is it, where ``from``
- * is 0), most likely close to ``near``: what is asked for mostly ascends. */
-static inline int64_t first_above(const int64_t *values, int64_t low, int64_t high, int64_t near,
-				  int64_t wanted)
-{
-	int64_t step = 1;
-
-	if (near < low || near > high)
-		near = low;
-	if (near > low && values[near - 1] > wanted) {
-		high = near - 1;
-	} else {
-		low = near;
-		while (low + step < high && values[low + step] <= wanted) {
-			low += step;
-			step *= 2;
-		}
-		high = low + step < high ? low + step : high;
-	}
-	while (low < high) {
-		int64_t middle = low + (high - low) / 2;
-
-		if (values[middle] > wanted)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
 }
 
 /* Returns how many pairs there are, of which as many are written as there is ``room``. ``begin_at``,
@@ -89,9 +60,7 @@ PUBLIC int64_t overlap(const int64_t *keys, const int64_t *begins, const int64_t
 			if (keys[row] != key)
 				break;
 			first = first_above(reach, low, high, first, begins[row]);
-			last = low;
-			if (ends[row] > INT64_MIN)
-				last = first_above(begin_at, low, high, first, ends[row] - 1);
+			last = first_from(begin_at, low, high, first, ends[row]);
 			skipped = most && last - first > 2 * most ? last - most : last;
 			for (int64_t at = first; at < last; at++) {
 				int64_t other;

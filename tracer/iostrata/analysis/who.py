@@ -15,16 +15,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints, coded, distinct, joined, order_of, ranges
 from iostrata.hops import View
 from iostrata.layers import ROWS, SOURCE, STACK
 from iostrata.model import UNKNOWN, Crowd, NotObserved, Who
-from iostrata.stitch import Behind, Parts, Spans, told
+from iostrata.stitch import Behind, Kinds, Parts, Spans, told
 from iostrata.trace import Trace
 
 TOLD: Final = frozenset(row.name for row in ROWS if row.contended or row.reasoned)
-OF_EVENTS: Final = np.array(SOURCE)
+OF_EVENTS: Final = np.array(SOURCE, np.int16)
 JOURNALS: Final = tuple(row.name for row in ROWS if row.name.startswith("journal."))
 
 
@@ -140,19 +141,42 @@ def told_apart(spans: Spans, views: Sequence[View], names: Names) -> Told:
 
 def _parts(spans: Spans, view: View, behind: Behind, names: Names) -> tuple[Spans, Ints]:
     """The parts of some machine's own spans that are told of, in the clock of the top."""
-    number = spans.of - view.first
-    some = np.flatnonzero((spans.of >= 0) & (number >= 0) & (number < len(view.spans)))
-    # What leads to another machine is told by the span that waits for it, and is another rank.
-    own = OF_EVENTS[spans.rank[some] % len(STACK)] == view.spans.rank[number[some]]
-    row, begin, end, who = _behind(number[some[own]], behind)
-    row = some[own][row]
+    some, number, whose = _asked(spans, view, behind.kinds)
+    if view.way:
+        row, begin, end, who = _behind(number, behind)
+    else:
+        row, begin, end, who = behind.of(number, whose)
+    alike, row = whose[row] >= 0, some[row]
     for link in reversed(view.way):
         begin, end = link.clock.to_upper(begin), link.clock.to_upper(end)
-    begin = np.maximum(begin, spans.begin_ns[row])
-    end = np.minimum(end, spans.end_ns[row])
+    # What is as it is there needs no bounds, and may be told of another one that does.
+    begin = np.where(alike, begin, np.maximum(begin, spans.begin_ns[row]))
+    end = np.where(alike, end, np.minimum(end, spans.end_ns[row]))
     kept = np.flatnonzero(end > begin)
     row, who = row[kept], names.numbers(behind.names)[who[kept]]
     return Spans(spans.owner[row], spans.rank[row], begin[kept], end[kept], spans.of[row]), who
+
+
+def _asked(spans: Spans, view: View, kinds: Kinds | None) -> tuple[Ints, Ints, Ints]:
+    """Which spans are the machine's own of which it is told; which of those each is; and the same
+    number of those of one owner and rank that are as they are there: of one machine, nearly all;
+    of the others -1."""
+    own = view.spans
+    if native.LIBRARY is not None and own.rank.dtype == np.int16:
+        lifted = (spans.owner, spans.rank, spans.begin_ns, spans.end_ns, spans.of)
+        theirs = (own.rank, own.begin_ns, own.end_ns)
+        return native.asked(lifted, view.first, theirs, kinds, OF_EVENTS, alike=not view.way)
+    number = spans.of - view.first
+    some = np.flatnonzero((spans.of >= 0) & (number >= 0) & (number < len(own)))
+    if kinds is not None:
+        some = some[kinds[number[some]] > 0]
+    # What leads to another machine is told by the span that waits for it, and is another rank.
+    some = some[OF_EVENTS[spans.rank[some] % len(STACK)] == own.rank[number[some]]]
+    number, ranks = number[some], int(spans.rank.max(initial=0)) + 1
+    as_is = spans.begin_ns[some] == own.begin_ns[number]
+    as_is &= spans.end_ns[some] == own.end_ns[number]
+    whose = np.where(as_is & (not view.way), spans.owner[some] * ranks + spans.rank[some], -1)
+    return some, number, whose
 
 
 def _behind(number: Ints, behind: Behind) -> Parts:

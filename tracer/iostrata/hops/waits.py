@@ -99,7 +99,7 @@ def _queued(window: Window, sleeps: Sleeps) -> tuple[Spans, Behind | None]:
         return Spans(**joined([waits, kept])), None
     whose, count = found, max(len(sleeps), 1)
 
-    def find(rows: Ints) -> Iterable[Parts]:
-        return whose.find(rows % count)
+    def find(rows: Ints, alike: Ints | None) -> Iterable[Parts]:
+        return whose.find(rows % count, alike)
 
     return Spans(**joined([waits, kept])), Behind(whose.people, find)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import Ints, order_of, overlapping
 from iostrata.model import Crowd, Who
 from iostrata.stitch.people import People
@@ -32,6 +34,7 @@ class Turns:
     who: Ints
 
 
+Kinds = NDArray[np.uint8]
 Parts = tuple[Ints, Ints, Ints, Ints]
 """Of spans: which, from when to when, and the number of who is behind that."""
 
@@ -40,23 +43,26 @@ Parts = tuple[Ints, Ints, Ints, Ints]
 class Behind:
     """Who is behind some spans, of whom it is told.
 
-    ``find``: of some of the spans (rows), their parts.
+    ``find``: of some of the spans (rows), their parts: see ``of``. ``kinds``: of each span, 0 if
+    nothing is told of it; None: it is of all.
     """
 
     people: People
-    find: Callable[[Ints], Iterable[Parts]]
+    find: Callable[[Ints, Ints | None], Iterable[Parts]]
+    kinds: Kinds | None = None
 
     @property
     def names(self) -> tuple[Who | Crowd, ...]:
         """Of those that were found until now, by number."""
         return self.people.names
 
-    def of(self, rows: Ints) -> Parts:
+    def of(self, rows: Ints, whose: Ints | None = None) -> Parts:
         """Who is behind which part of some spans: their places in ``rows``, in any order.
 
-        Of what is in none of the parts it is not known; none is empty.
+        Of what is in none of the parts it is not known; none is empty. ``whose``: of each of them,
+        parts of those with the same number, not below 0, may be told of any of them, and once.
         """
-        parts = self.find(rows)
+        parts = self.find(rows, whose)
         span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         known = np.flatnonzero((who >= 0) & (end > begin))
         return span[known], begin[known], end[known], who[known]
@@ -72,11 +78,24 @@ def most_of(spans: int, waits: Callable[[], int]) -> int:
     return max(MOST_PARTS // (2 * max(spans, 1)), FEWEST)
 
 
-def during(span: Ints, place: Ints, begin_ns: Ints, end_ns: Ints, turns: Turns, most: int) -> Parts:
-    """Whose turn it was in which part of some waits. ``most``: as above; turns: as ``in_one``."""
-    row, turn = overlapping(
-        place, begin_ns, end_ns, turns.place, turns.begin_ns, turns.end_ns, most
-    )
+def during(
+    span: Ints,
+    place: Ints,
+    begin_ns: Ints,
+    end_ns: Ints,
+    turns: Turns,
+    most: int,
+    whose: Ints | None = None,
+) -> Parts:
+    """Whose turn it was in which part of some waits. ``most``: as above; turns: as ``in_one``;
+    ``whose``: of each wait, as in ``Behind.of``."""
+    waits, theirs = (place, begin_ns, end_ns), (turns.place, turns.begin_ns, turns.end_ns)
+    if whose is not None and native.LIBRARY is not None:
+        found = native.turns_told(whose, waits, theirs, most)
+        if found:
+            row, begin, end, turn = found
+            return span[row], begin, end, turns.who[turn]
+    row, turn = overlapping(*waits, *theirs, most)
     begin = np.maximum(begin_ns[row], turns.begin_ns[turn])
     end = np.minimum(end_ns[row], turns.end_ns[turn])
     return span[row], begin, end, turns.who[turn]

@@ -22,11 +22,11 @@ def behind_cpus(window: Window, sleeps: Sleeps) -> Behind | None:
     queues = Queues(window, sleeps, people)
     most = most_of(len(sleeps), lambda: queues.waits(np.arange(len(sleeps))))
 
-    def find(rows: Ints) -> Sequence[Parts]:
+    def find(rows: Ints, whose: Ints | None) -> Sequence[Parts]:
         own, place = sleeps.rows(rows), np.arange(len(rows))
         limit = people.limits("cpu.max", own.limit)
         return [
-            queues.during(rows, own.released_ns, own.on_ns, most),
+            queues.during(rows, own.released_ns, own.on_ns, most, whose),
             (place, own.runnable_ns, own.released_ns, limit),
         ]
 
@@ -60,8 +60,11 @@ class Queues:
         first = np.searchsorted(self._moved, sleep, side="left")
         return first, np.searchsorted(self._moved, sleep, side="right") - first
 
-    def during(self, sleep: Ints, begin_ns: Ints, end_ns: Ints, most: int) -> Parts:
-        """Who had the CPUs that some waits were for. ``sleep``: that each was behind (row)."""
+    def during(
+        self, sleep: Ints, begin_ns: Ints, end_ns: Ints, most: int, whose: Ints | None
+    ) -> Parts:
+        """Who had the CPUs that some waits were for. ``sleep``: that each was behind (row);
+        ``whose``: as in ``Behind.of``."""
         stayed = np.maximum(begin_ns, self._stayed_ns[sleep])
         # Before that in those that it was taken from.
         first, count = self._moves(sleep)
@@ -75,6 +78,7 @@ class Queues:
             np.append(end_ns, np.minimum(end_ns[again], self._time_ns[move])),
             self._turns,
             most,
+            None if whose is None else np.append(whose, whose[again]),
         )
 
 

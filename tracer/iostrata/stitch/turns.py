@@ -10,16 +10,16 @@ was not seen is told of nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, order_of, outside
+from iostrata import native
+from iostrata.columns import NEVER, AsOf, Ints, at, order_of, outside
 from iostrata.layers import RANK, STACK
-from iostrata.stitch.behind import Behind, Parts, Turns, during, in_one, most_of
+from iostrata.stitch.behind import Behind, Kinds, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.bios import DEPTH, Bios, Carried
 from iostrata.stitch.blockio import flushes_for
 from iostrata.stitch.cpus import Queues
@@ -44,9 +44,25 @@ BEFORE_DEVICES[[RANK["block.stacked"], RANK["lower.block.stacked"]]] = False
 DISKS: Final = DEVICES | BEFORE_DEVICES | np.array([rank.row == "block.stacked" for rank in STACK])
 UNASKED: Final = WORKERS | QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
 """Ranks that are of something else than what was asked of a device or a machine."""
+TOLD: Final = (QUEUES, WORKERS, DISKS, JOURNALS, LOCKS, QUOTAS, LIMITS)
+"""Kinds of what is told of, from number 1 on; 0 is no kind."""
+QUEUE: Final = 1
+DISK: Final = 3
+JOURNAL: Final = 4
+KIND: Final = np.arange(1, len(TOLD) + 1).dot(TOLD).astype(np.uint8)
+"""Of each rank."""
 
-Tell = Callable[[Spans], list[Parts]]
-"""Of some of a window's spans: the parts that some are known to be behind."""
+Tell = Callable[[Spans, Ints | None], list[Parts]]
+"""Of spans of one kind, and ``whose`` (as in ``Behind.of``): the parts that some are known to be
+behind."""
+
+
+@dataclass(frozen=True)
+class Every:
+    """All of a window's spans of one kind: how many, and which, where that is asked."""
+
+    count: int
+    spans: Callable[[], Spans]
 
 
 @dataclass(frozen=True)
@@ -83,21 +99,47 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
     people, commits = People(window.trace), every_commit(window)
     logged = handled(window, commits, people)
     waited = replace(waited, commit=commit_of(waited.bios, waited.root, commits, waited.commit))
+    kinds, counts = _kinds(spans, waited)
+
+    def every(kind: int) -> Every:
+        return Every(counts[kind], lambda: spans.rows(np.flatnonzero(kinds == kind)))
+
     told = (
-        _cpus(window, spans, waited, people),
-        _disks(window, spans, waited, people, logged),
-        _journals(window, spans, waited, people, logged),
-        _locks(waited, people),
+        _queues(window, every(QUEUE), waited, people),
+        _threads(waited, people),
+        _disks(window, every(DISK), waited, people, logged),
+        _journals(window, every(JOURNAL), waited, people, logged),
+        _threads(waited, people),
+        _quotas(waited, people),
         _limits(window, waited, people),
     )
 
-    def find(rows: Ints) -> list[Parts]:
-        # Mostly it is told of all: what was found for how many turns are told, is known then.
-        every = np.array_equal(rows, np.arange(len(spans)))
-        some = spans if every else spans.rows(rows)
-        return [part for tell in told for part in tell(some)]
+    def find(rows: Ints, whose: Ints | None) -> Iterator[Parts]:
+        asked = kinds[rows]
+        for kind, tell in enumerate(told, 1):
+            place = np.flatnonzero(asked == kind)
+            some, alike = spans.rows(rows[place]), None if whose is None else whose[place]
+            for span, begin, end, who in tell(some, alike):
+                yield place[span], begin, end, who
 
-    return Behind(people, find)
+    return Behind(people, find, kinds)
+
+
+def _kinds(spans: Spans, waited: Waited) -> tuple[Kinds, Sequence[int]]:
+    """Of each span its kind, and how many are of each: by its rank, and what it is of."""
+    numbers, requests = waited.numbers, len(waited.requests.key)
+    sleep, commit, bio, thread = numbers.sleep, numbers.commit, numbers.bio, numbers.thread
+    of = (
+        (NEVER, NEVER), (sleep, commit), (thread, NEVER), (0, requests), (commit, NEVER),
+        (thread, NEVER), (sleep, NEVER), (bio, NEVER),
+    )  # fmt: skip
+    first, last = np.array(of, np.int64).T
+    if native.LIBRARY is not None:
+        kinds, counts = native.kinds_of(spans.rank, spans.of, KIND, first, last)
+        return kinds, counts.tolist()
+    kinds = KIND[spans.rank]
+    kinds[(spans.of < first[kinds]) | (spans.of >= last[kinds])] = 0
+    return kinds, np.bincount(kinds, minlength=len(of)).tolist()
 
 
 def _written(waited: Waited, count: int, people: People) -> Ints:
@@ -108,85 +150,65 @@ def _written(waited: Waited, count: int, people: People) -> Ints:
     return people.crowds(count, waited.commit[rows], who, bios.size_bytes[rows])
 
 
-def _queued(spans: Spans, numbers: Numbers) -> NDArray[np.bool_]:
-    own = (spans.of >= numbers.sleep) & (spans.of < numbers.commit)
-    queued: NDArray[np.bool_] = QUEUES[spans.rank] & own
-    return queued
+def _queues(window: Window, every: Every, waited: Waited, people: People) -> Tell:
+    """Who had the CPUs that threads had to wait for."""
+    first = waited.numbers.sleep
+    queues = Queues(window, waited.sleeps, people)
+    most = most_of(every.count, lambda: queues.waits(every.spans().of - first))
 
-
-def _cpus(window: Window, spans: Spans, waited: Waited, people: People) -> Tell:
-    """Who had the CPUs that threads had to wait for; of kernel workers at work, themselves."""
-    numbers, sleeps = waited.numbers, waited.sleeps
-    queues = Queues(window, sleeps, people)
-
-    def rows(spans: Spans) -> Ints:
-        return np.flatnonzero(_queued(spans, numbers))
-
-    whole, every = spans, rows(spans)
-    most = most_of(len(every), lambda: queues.waits(spans.of[every] - numbers.sleep))
-
-    def tell(spans: Spans) -> list[Parts]:
-        span = every if spans is whole else rows(spans)
-        sleep = spans.of[span] - numbers.sleep
-        wait, begin, end, who = queues.during(sleep, spans.begin_ns[span], spans.end_ns[span], most)
-        work = np.flatnonzero(WORKERS[spans.rank] & (spans.of >= numbers.thread))
-        since = spans.begin_ns[work]
-        worker = people.threads(spans.of[work] - numbers.thread, since)
-        return [(span[wait], begin, end, who), (work, since, spans.end_ns[work], worker)]
+    def tell(spans: Spans, whose: Ints | None) -> list[Parts]:
+        times = spans.begin_ns, spans.end_ns
+        return [queues.during(spans.of - first, *times, most, whose)]
 
     return tell
 
 
-def _locks(waited: Waited, people: People) -> Tell:
-    """Which spans waited for a lock that a known process had: all of each."""
+def _threads(waited: Waited, people: People) -> Tell:
+    """Of what a known thread did, or kept from others: all of each span is that one's."""
 
-    def tell(spans: Spans) -> list[Parts]:
-        span = np.flatnonzero(LOCKS[spans.rank] & (spans.of >= waited.numbers.thread))
-        begin = spans.begin_ns[span]
-        who = people.threads(spans.of[span] - waited.numbers.thread, begin)
-        return [(span, begin, spans.end_ns[span], who)]
+    def tell(spans: Spans, _: Ints | None) -> list[Parts]:
+        who = people.threads(spans.of - waited.numbers.thread, spans.begin_ns)
+        return [_all_of(spans, who)]
+
+    return tell
+
+
+def _quotas(waited: Waited, people: People) -> Tell:
+    """Which spans a control group's limit kept from running: all of each."""
+
+    def tell(spans: Spans, _: Ints | None) -> list[Parts]:
+        quota = waited.sleeps.limit[spans.of - waited.numbers.sleep]
+        return [_all_of(spans, people.limits("cpu.max", quota))]
 
     return tell
 
 
 def _limits(window: Window, waited: Waited, people: People) -> Tell:
-    """Which spans a control group's limit kept: all of each."""
+    """Which spans a control group's limit kept from being queued: all of each."""
     held = window.columns("block_bio_held", "bio_key", "cgroup")
     held_by = AsOf(held["bio_key"], held["time_ns"])
 
-    def tell(spans: Spans) -> list[Parts]:
-        of = spans.of
-        cpu = np.flatnonzero(QUOTAS[spans.rank] & (of >= waited.numbers.sleep))
-        quota = waited.sleeps.limit[of[cpu] - waited.numbers.sleep]
-        disk = np.flatnonzero(LIMITS[spans.rank] & (of >= waited.numbers.bio))
-        bio = of[disk] - waited.numbers.bio
+    def tell(spans: Spans, _: Ints | None) -> list[Parts]:
+        bio = spans.of - waited.numbers.bio
         event = held_by.at_or_before(waited.bios.key[bio], waited.bios.queue_ns[bio])
         group = np.where(event >= 0, at(held["cgroup"], event), 0)
-        return [
-            (span, spans.begin_ns[span], spans.end_ns[span], who)
-            for span, who in (
-                (cpu, people.limits("cpu.max", quota)),
-                (disk, people.limits("io.max", group)),
-            )
-        ]
+        return [_all_of(spans, people.limits("io.max", group))]
 
     return tell
 
 
-def _journals(window: Window, spans: Spans, waited: Waited, people: People, logged: Ints) -> Tell:
+def _all_of(spans: Spans, who: Ints) -> Parts:
+    return np.arange(len(spans)), spans.begin_ns, spans.end_ns, who
+
+
+def _journals(window: Window, every: Every, waited: Waited, people: People, logged: Ints) -> Tell:
     """Who had the commits that were waited for."""
     turns = in_one(_commits(window, waited, people, logged))
+    most = most_of(every.count, lambda: every.count)
 
-    def rows(spans: Spans) -> Ints:
-        return np.flatnonzero(JOURNALS[spans.rank] & (spans.of >= waited.numbers.commit))
-
-    whole, every = spans, rows(spans)
-    most = most_of(len(every), lambda: len(every))
-
-    def tell(spans: Spans) -> list[Parts]:
-        span = every if spans is whole else rows(spans)
-        commit = spans.of[span] - waited.numbers.commit
-        return [during(span, commit, spans.begin_ns[span], spans.end_ns[span], turns, most)]
+    def tell(spans: Spans, whose: Ints | None) -> list[Parts]:
+        span, commit = np.arange(len(spans)), spans.of - waited.numbers.commit
+        return [during(span, commit, spans.begin_ns, spans.end_ns, turns, most, whose)]
 
     return tell
 
@@ -224,47 +246,33 @@ def _commits(window: Window, waited: Waited, people: People, logged: Ints) -> Tu
     return Turns(place[some], begin[some], end[some], who[some])
 
 
-def _disks(window: Window, spans: Spans, waited: Waited, people: People, logged: Ints) -> Tell:
+def _disks(window: Window, every: Every, waited: Waited, people: People, logged: Ints) -> Tell:
     """Who asked for what was ahead; a flush that was for the write, too, is all the write's."""
     turns, turn_of = _turns_of_disks(waited, people, logged)
     ahead, own_flush = in_one(turns), _OwnFlushes(window, waited)
     requests = waited.requests
 
-    def rows(spans: Spans) -> Ints:
-        asked = (spans.of >= 0) & (spans.of < len(requests.key))
-        return np.flatnonzero(DISKS[spans.rank] & asked)
-
-    def for_it(spans: Spans, span: Ints) -> Parts:
-        """What was for the write, too: the places among its spans, from when to when, for whom."""
-        flushes = np.flatnonzero(requests.flush[spans.of[span]])
-        flush = own_flush.of(spans.owner[span[flushes]], spans.of[span[flushes]])
-        place, flush = flushes[flush >= 0], flush[flush >= 0]
-        rows = span[place]
-        own = _whose(waited, people, logged, flush, spans.begin_ns[rows])
-        turn = np.where(own >= 0, turn_of[spans.of[rows]], -1)
-        since = np.maximum(spans.begin_ns[rows], at(turns.begin_ns, turn))
-        until = np.minimum(spans.end_ns[rows], at(turns.end_ns, turn))
+    def for_it(spans: Spans) -> Parts:
+        """What was for the write, too."""
+        place = np.flatnonzero(requests.flush[spans.of])
+        flush = own_flush.of(spans.owner[place], spans.of[place])
+        place, flush = place[flush >= 0], flush[flush >= 0]
+        request, begin, end = spans.of[place], spans.begin_ns[place], spans.end_ns[place]
+        own = _whose(waited, people, logged, flush, begin)
+        turn = np.where(own >= 0, turn_of[request], -1)
+        since = np.maximum(begin, at(turns.begin_ns, turn))
+        until = np.minimum(end, at(turns.end_ns, turn))
         mine = np.flatnonzero((turn >= 0) & (until > since))
         return place[mine], since[mine], until[mine], own[mine]
 
-    whole, every, found = spans, rows(spans), list[Parts]()
+    most = most_of(every.count, lambda: every.count + len(for_it(every.spans())[0]))
 
-    def waits() -> int:
-        found.append(for_it(spans, every))
-        return len(every) + len(found[0][0])
-
-    most = most_of(len(every), waits)
-
-    def tell(spans: Spans) -> list[Parts]:
-        span = every if spans is whole else rows(spans)
-        known = found and spans is whole
-        mine, since, until, own = found[0] if known else for_it(spans, span)
-        row, begin, end = outside(spans.begin_ns[span], spans.end_ns[span], mine, since, until)
-        disk = requests.device_key[spans.of[span[row]]]
-        return [
-            (span[mine], since, until, own),
-            during(span[row], disk, begin, end, ahead, most),
-        ]
+    def tell(spans: Spans, whose: Ints | None) -> list[Parts]:
+        own = mine, since, until, _ = for_it(spans)
+        row, begin, end = outside(spans.begin_ns, spans.end_ns, mine, since, until)
+        disk = requests.device_key[spans.of[row]]
+        alike = None if whose is None else whose[row]
+        return [own, during(row, disk, begin, end, ahead, most, alike)]
 
     return tell
 

@@ -76,9 +76,10 @@ def _with_reasons(behind: Behind, waits: int, exits: Columns) -> Behind:
     ]
     why = np.array(names, np.int64)[kind] if len(kinds) else kind
 
-    def find(rows: Ints) -> Iterator[Parts]:
+    def find(rows: Ints, whose: Ints | None) -> Iterator[Parts]:
         waiting = np.flatnonzero(rows < waits)
-        for span, begin, end, who in behind.find(rows[waiting]):
+        own = None if whose is None else whose[waiting]
+        for span, begin, end, who in behind.find(rows[waiting], own):
             yield waiting[span], begin, end, who
         place = np.flatnonzero(rows >= waits)
         left = rows[place] - waits
