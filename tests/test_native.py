@@ -196,6 +196,20 @@ def test_follow(some: list[tuple[int, ...]], led: list[tuple[int, ...]], how: st
         assert getattr(found, name).tolist() == column.tolist(), name
 
 
+@given(
+    st.lists(st.tuples(near, st.integers(0, 3), near | anything, near, near), max_size=40),
+    st.integers(1, 4),
+)
+def test_once(some: list[tuple[int, ...]], times: int) -> None:
+    owner, rank, begin, end, of = columns(some * times, 5)
+    spans = Spans(owner, rank.astype(np.int16), begin, end, of)
+    found = [column.tolist() for column in vars(spans.once()).values()]
+    with twin():
+        expected = [column.tolist() for column in vars(spans.once()).values()]
+    assert found == expected
+    assert len(found[0]) == len(set(some))
+
+
 spans = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 70), near, near | anything))
 long = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 5000), near, st.integers(0, 9)),
                 min_size=80, max_size=300)  # fmt: skip

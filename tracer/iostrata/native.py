@@ -58,6 +58,7 @@ _FUNCTIONS: Final = {
     "lookup_find": "aaannaa",
     "lookup_make": "aaanaa",
     "merge": "aanaaa",
+    "once": "aaaaananua",
     "order_by": "annaaa",
     "overlap": "aaaanaaaannaaaan",
     "overlap_waits": "anaaaanaan",
@@ -65,8 +66,7 @@ _FUNCTIONS: Final = {
     "ranked": "anana",
     "sort_values": "anaa",
     "sweep": "aaaanaanaanaaaaaaaa",
-    "turns_told": "aaaanaanaaanaaaan",
-    "waits_told": "a",
+    "turns_told": "a",
 }
 _FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer
 _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
@@ -385,34 +385,29 @@ def kinds_of(
 def turns_told(
     whose: Ints, waits: Sequence[Ints], turns: Sequence[Ints], most: int
 ) -> tuple[Ints, Ints, Ints, Ints] | None:
-    """Which waits (rows), from when to when, and whose turn (row) it was then; each instant of
-    those of one place and ``whose`` once, for any of them, if that is not below 0. None: turns of
-    one place overlap.
+    """Which waits (rows), from when to when, and whose turn (row) it was then; where those of one
+    place and ``whose`` meet, if that is not below 0, for one of them. None: turns of one place
+    overlap where only some of a wait's are told.
 
     ``waits``, ``turns``: places, begins and ends; turns in order of place and begin. ``most``: of
     how many turns it is told at each end of a wait, where there are more than both; 0: of all.
     """
     own, theirs = [_ints(column) for column in waits], [_ints(column) for column in turns]
-    whose, count, told = _ints(whose), len(whose), np.empty((3, 2 * len(whose)), np.int64)
-    last = [(*_slots(count), _SEED) for _ in range(2)]
-    every = words(
-        *last[0], *last[1], count, whose, *own, *theirs, len(theirs[0]), most, *told, 0
-    )  # fmt: skip
-    known = _call("waits_told", every)
-    if known == _TOO_MANY:
-        return None
-    row, since, until = told[:, :known]
-    order = order_of([whose[row], own[0][row], since])
-    parts = 2 * known + len(theirs[0])
+    whose, count, turn_count = _ints(whose), len(whose), len(theirs[0])
+    told, reach = np.empty((3, 2 * count), np.int64), np.empty(turn_count, np.int64)
+    last, parts = [(*_slots(count), _SEED) for _ in range(2)], count + turn_count
     while True:
         found = np.empty((4, parts), np.int64)
-        parts = _call(
-            "turns_told", order, row, since, until, known, whose, own[0], count, *theirs,
-            len(theirs[0]), *found, len(found[0]),
+        every = words(
+            *last[0], *last[1], count, whose, *own, *theirs, turn_count, reach, most, *told, 0,
+            *found, parts, 0,
         )  # fmt: skip
+        parts = _call("turns_told", every)
+        if parts == _TOO_MANY:
+            return None
         if parts <= len(found[0]):
-            of_row, begin, end, turn = found[:, :parts]
-            return of_row, begin, end, turn
+            row, begin, end, turn = found[:, :parts]
+            return row, begin, end, turn
 
 
 def sweep(
@@ -529,6 +524,20 @@ def follow(
         of,
     )  # fmt: skip
     return owner[:rows], rank[:rows], begin[:rows], end[:rows], of[:rows]
+
+
+def once(spans: tuple[Ints, NDArray[np.int16], Ints, Ints, Ints]) -> Ints:
+    """The rows of spans (owner, rank, begin, end, of) that are not the same as one before."""
+    owner, rank, *others = spans
+    bits = _bits(len(owner))
+    places = np.empty(1 << bits, np.int32)
+    rows = np.empty(len(owner), np.int64)
+    begin, end, of = map(_ints, others)
+    count = _call(
+        "once", _ints(owner), np.ascontiguousarray(rank, np.int16), begin, end, of, len(owner),
+        places, bits, _SEED, rows,
+    )  # fmt: skip
+    return rows[:count]
 
 
 def crc32(data: NDArray[np.uint8], before: int) -> int:
@@ -652,8 +661,12 @@ def _address(array: NDArray[Any]) -> int:
 
 def _slots(rows: int) -> tuple[Ints, NDArray[np.int32], int]:
     """Room for half as many keys again as there are rows, at least; and its bits."""
-    bits = (rows + rows // 2 + 1).bit_length()
+    bits = _bits(rows)
     return np.empty(1 << bits, np.int64), np.empty(1 << bits, np.int32), bits
+
+
+def _bits(rows: int) -> int:
+    return (rows + rows // 2 + 1).bit_length()
 
 
 def _ints(column: NDArray[np.integer[Any]]) -> Ints:

@@ -22,6 +22,7 @@ from iostrata.stitch.people import People
 MOST_PARTS: Final = 1 << 20
 """Of all waits of a window for one kind of place, and so many of one in any case, at each end."""
 FEWEST: Final = 16
+NOTHING: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class Behind:
         Of what is in none of the parts it is not known; none is empty. ``whose``: of each of them,
         parts of those with the same number, not below 0, may be told of any of them, and once.
         """
-        parts = self.find(rows, whose)
+        parts = [(NOTHING, NOTHING, NOTHING, NOTHING), *self.find(rows, whose)]
         span, begin, end, who = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         known = np.flatnonzero((who >= 0) & (end > begin))
         return span[known], begin[known], end[known], who[known]
@@ -89,6 +90,8 @@ def during(
 ) -> Parts:
     """Whose turn it was in which part of some waits. ``most``: as above; turns: as ``in_one``;
     ``whose``: of each wait, as in ``Behind.of``."""
+    if not len(turns.place):
+        return turns.place, turns.begin_ns, turns.end_ns, turns.who
     waits, theirs = (place, begin_ns, end_ns), (turns.place, turns.begin_ns, turns.end_ns)
     if whose is not None and native.LIBRARY is not None:
         found = native.turns_told(whose, waits, theirs, most)

@@ -65,6 +65,8 @@ class Queues:
     ) -> Parts:
         """Who had the CPUs that some waits were for. ``sleep``: that each was behind (row);
         ``whose``: as in ``Behind.of``."""
+        if not len(self._turns.place):
+            return during(sleep, sleep, begin_ns, end_ns, self._turns, most)
         stayed = np.maximum(begin_ns, self._stayed_ns[sleep])
         # Before that in those that it was taken from.
         first, count = self._moves(sleep)

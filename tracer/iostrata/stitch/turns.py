@@ -118,6 +118,8 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
         asked = kinds[rows]
         for kind, tell in enumerate(told, 1):
             place = np.flatnonzero(asked == kind)
+            if not len(place):
+                continue
             some, alike = spans.rows(rows[place]), None if whose is None else whose[place]
             for span, begin, end, who in tell(some, alike):
                 yield place[span], begin, end, who
