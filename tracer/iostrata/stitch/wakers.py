@@ -295,8 +295,14 @@ class Wakers:
         of_request[endings.request[with_data]] = with_data
         ending = at(of_request, carried.request)
         found = np.flatnonzero(ending >= 0)
-        rows = np.concatenate([self._completed, ending[found]])
-        bio = np.concatenate([endings.bio[self._completed], carried.bio[found]])
+        rows, bio = ending[found], carried.bio[found]
+        # Mostly the bio that an ending names is all that it carried.
+        named = np.zeros(len(endings.bio), np.bool_)
+        named[rows[endings.bio[rows] == bio]] = True
+        others = self._completed[~named[self._completed]]
+        if len(others):
+            rows = np.concatenate([others, rows])
+            bio = np.concatenate([endings.bio[others], bio])
         parts = []
         for of_bio in owners:
             owner = at(of_bio, bio)
