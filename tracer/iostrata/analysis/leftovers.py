@@ -15,6 +15,8 @@ from iostrata.stitch import KINDS, Activities, Audit, Idle, on_the_way
 from iostrata.trace import Facts
 
 FEW_ROWS: Final = 1 << 18
+PART: Final = 63
+"""One identity in so many and one, by its lowest bits, which those of times are part of."""
 
 
 class Audits:
@@ -32,7 +34,7 @@ class Audits:
         self._parts.extend(audits)
         self._rows += _rows(audits)
         if self._rows > self._most:
-            self._parts = [replace(one, used=distinct(one.used)) for one in self.fold()]
+            self._parts = [replace(one, used=_once(one.used)) for one in self.fold()]
             self._rows = _rows(self._parts)
             self._most = self._rows + max(FEW_ROWS, self._rows)
 
@@ -56,6 +58,13 @@ def left_over(audits: Audits) -> tuple[tuple[LeftOver, ...], tuple[LeftOver, ...
         total_ns += _beside(facts, loose, idle)
         told += _told(machine, facts, loose, idle)
     return tuple(told), tuple(background), total_ns
+
+
+def _once(used: Ints) -> Ints:
+    """Each once, if more than a tenth is there twice, as a part of them tells: where little is
+    under way at once, windows have little in common."""
+    some = used[used & PART == 0]
+    return used if len(distinct(some)) * 10 > len(some) * 9 else distinct(used)
 
 
 def _rows(audits: Sequence[Audit]) -> int:
