@@ -68,7 +68,7 @@ def unexplained(held: Held, ranks: Ints, first: int) -> Spans:
     """
     rank = ranks[held.ranks]
     blocked = one_of(rank % len(STACK), BLOCKED)
-    rows = np.flatnonzero(blocked[held.level])
+    rows = held.rows(blocked)
     rows = rows[held.until_ns[rows] > held.since_ns[rows]]
     return Spans(
         held.owner[rows] + first,

@@ -47,8 +47,12 @@ class Held:
 
     def of(self, some: NDArray[np.bool_]) -> Held:
         """The stretches of some of the ranks."""
-        rows = np.flatnonzero(some[self.level])
+        rows = self.rows(some)
         return Held(self.ranks, *(column[rows] for column in self.stretches))
+
+    def rows(self, some: NDArray[np.bool_]) -> Ints:
+        """Rows of the stretches of some of the ranks; mostly of none."""
+        return np.flatnonzero(some[self.level]) if some.any() else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
