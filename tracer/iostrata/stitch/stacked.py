@@ -106,7 +106,8 @@ def workers_of(syncs: Syncs, requests: Requests, facts: Facts) -> Workers:
     # xfs and btrfs have no point at the return.
     complete = requests.complete_ns[request]
     end = np.where(end < syncs.begin_ns[sync], complete, np.minimum(end, complete))
-    other = np.delete(np.arange(len(syncs.tid)), sync)
+    # Mostly no sync is a worker's: then nothing is copied.
+    other = np.delete(np.arange(len(syncs.tid)), sync) if len(sync) else slice(None)
     others = Containing(syncs.tid[other], syncs.begin_ns[other], syncs.end_ns[other])
     return Workers(syncs.tid[sync], syncs.begin_ns[sync], end, sync, request, others)
 
