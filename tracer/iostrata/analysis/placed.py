@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, changes, columns_of, one_of, order_of
+from iostrata.columns import AsOf, Ints, at, changes, columns_of, in_order, one_of, order_of
 from iostrata.hops import UNKNOWN_VCPU, Link, vcpus_of
 from iostrata.trace import CpuPlace
 
@@ -100,7 +100,7 @@ class Entries:
             pairs, times = np.unique(vcpu << CPU_BITS | cpu, return_counts=True)
             for pair, count in zip(pairs.tolist(), times.tolist(), strict=True):
                 self.counts[pair >> CPU_BITS][pair & CPU_MASK] += count
-            found = np.sort(by_vcpu[moved])
+            found = in_order(by_vcpu[moved])
             yield exits["vcpu"][found], exits["cpu"][found], exits["time_ns"][found]
 
     def most(self, number: int) -> list[int]:

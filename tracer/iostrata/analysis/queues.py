@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from iostrata.columns import AsOf, at, columns_of, distinct, order_of
+from iostrata.columns import AsOf, at, columns_of, distinct, in_order, order_of
 from iostrata.layers import BEHIND_WORKERS
 from iostrata.model import NotObserved
 from iostrata.stitch import MOST_SLEEPS
@@ -27,7 +27,7 @@ def deep_queues(trace: Trace) -> Iterator[NotObserved]:
     deep = 0
     for tid in distinct(begun["tid"]).tolist():
         mine = np.flatnonzero((begun["tid"] == tid) & (begun["request_key"] != 0) & (since >= 0))
-        off = np.sort(resumed["off_ns"][asleep & (resumed["subject_tid"] == tid)])
+        off = in_order(resumed["off_ns"][asleep & (resumed["subject_tid"] == tid)])
         slept = np.searchsorted(off, begun["time_ns"][mine]) - np.searchsorted(off, since[mine])
         deep += int(np.count_nonzero(slept > 2 * MOST_SLEEPS))
     if deep:

@@ -20,7 +20,7 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import are_reads, served_from
 from iostrata.analysis.who import TOLD, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
-from iostrata.columns import Ints
+from iostrata.columns import Ints, in_order
 from iostrata.hops import Lifted, Witnesses, lift
 from iostrata.model import Lane, Op, Seen, Step, Timeline
 from iostrata.recording import Recording
@@ -107,7 +107,7 @@ def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, told: _Told)
     begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
     realtime = None if writes.realtime_ns is None else int(writes.realtime_ns[row])
     rows = np.flatnonzero(top.pieces.unit == unit)
-    starts, ends = np.sort(top.pieces.begin_ns[rows]), np.sort(top.pieces.end_ns[rows])
+    starts, ends = in_order(top.pieces.begin_ns[rows]), in_order(top.pieces.end_ns[rows])
     # Before each call the caller had been away for its begin less what was called until then.
     called = np.cumsum(np.append(0, (ends - starts)[:-1]))
     away = starts - begin - called

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, changes, distinct, order_of, overlapping, ranges
+from iostrata.columns import Ints, changes, distinct, in_order, order_of, overlapping, ranges
 from iostrata.hops.hop import Asks, Pairs, Serves
 
 ROUNDING_NS: Final = 2
@@ -140,7 +140,7 @@ def within(
     if not len(keys):
         return NOTHING
     low, high = slack[0] - ROUNDING_NS, slack[1] + ROUNDING_NS
-    begins = np.sort(times.begin_ns[serve])
+    begins = in_order(times.begin_ns[serve])
 
     def place(key: Ints, time: Ints) -> Ints:
         # Key and time in one number, the time as its rank: nothing can overflow.

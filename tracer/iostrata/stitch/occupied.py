@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, one_of, outside, overlapping
+from iostrata.columns import Ints, one_of, order_of, outside, overlapping
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.spans import NO_SPANS, Edges, Spans, follow
@@ -83,7 +83,7 @@ def _asleep(runs: Runs, sleeps: Sleeps, spans: Spans) -> _Asleep:
     times = sleeps.tid, sleeps.off_ns, sleeps.wake_ns
     run, sleep = overlapping(runs.tid, runs.begin_ns, runs.end_ns, *times)
     number = run * len(sleeps) + sleep
-    order = np.argsort(number)
+    order = order_of(number)
     story = NO_SPANS
     if len(run):
         whole = Edges(runs.piece, np.arange(len(runs.tid)), runs.begin_ns, runs.end_ns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import Ints, at, columns_of, overlapping
+from iostrata.columns import Ints, at, columns_of, in_order, overlapping
 from iostrata.hops.hop import Context, Held, Link
 from iostrata.hops.waits import waits_of
 from iostrata.stitch import SpanList, Spans, behind_cpus, sleeps_of
@@ -44,7 +44,7 @@ def _injected(link: Link, after: Ints, before: Ints) -> Ints:
     # One more on each side: the way to the other clock and back is rounded.
     events = link.meanwhile(begin - 1, end + 1).columns("kvm_msi", "tgid")
     known = np.isin(events["tgid"], np.concatenate([link.agents, link.monitors, [0]]))
-    asked = np.sort(link.clock.to_upper(events["time_ns"][known]))
+    asked = in_order(link.clock.to_upper(events["time_ns"][known]))
     found = np.searchsorted(asked, after, side="left")
     time = at(asked, np.where(found < len(asked), found, -1))
     return np.where((time >= after) & (time <= before), time, before)
