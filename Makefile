@@ -5,6 +5,8 @@
 #   make fuzz    recordings with something wrong in them, FUZZ_SECONDS long; where atheris is
 #                installed, as long again those that it is led to by what they reach
 #   make bench   what recording and analysing cost; AGAINST=COMMIT: beside that one's recorder
+#   make bench-lab  the same of clients and servers of NFS and hosts of guests, and of other tools
+#                beside it, in virtual machines (long)
 #   make man     the manual page anew, docs/iostrata.1
 #   make dist    all that is given away, in dist/, each installed and tried, as root (long)
 #   make lock    the versions of packaging/requirements*.txt anew; UPGRADE=--upgrade: the newest
@@ -46,7 +48,7 @@ DIST_PACKAGES := $(DISTRIBUTION_PACKAGES) podman rpm runc util-linux
 # Tests begin the program thousands of times: compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench dist lock man docs schema lint native native-arm64 install clean
+.PHONY: all demo test test-lab test-kernels fuzz test-databases test-distributions bench bench-lab dist lock man docs schema lint native native-arm64 install clean
 all: install
 
 demo: install
@@ -83,11 +85,17 @@ dist: .stamps/dist-packages .stamps/python-dev .stamps/python-dist native \
 lock: .stamps/python-dist
 	$(MAKE) -C packaging lock
 
+SEPARATE := %/recorders.py %/writes.py %/machines.py %/tools.py
+
 bench: .stamps/test-packages .stamps/python-dev native
-	set -e; for script in $(filter-out %/recorders.py %/writes.py,$(wildcard tests/benchmarks/*.py)); do \
+	set -e; for script in $(filter-out $(SEPARATE),$(wildcard tests/benchmarks/*.py)); do \
 		$(BIN)/python -m "tests.benchmarks.$$(basename "$$script" .py)"; done
 	$(BIN)/python -m tests.benchmarks.recorders $(AGAINST)
 	$(BIN)/python -m tests.benchmarks.writes $(AGAINST)
+
+bench-lab: .stamps/lab-packages .stamps/python-dev native
+	$(BIN)/python -m tests.benchmarks.machines $(AGAINST)
+	$(BIN)/python -m tests.benchmarks.tools
 
 fuzz: .stamps/test-packages .stamps/python-dev
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)

@@ -27,7 +27,7 @@ from pathlib import Path
 from iostrata.record.recorder import find_recorder
 from tests.benchmarks.parts.floor import floor_of
 from tests.benchmarks.parts.recording import Recording, recorder_of
-from tests.benchmarks.recorders import told
+from tests.benchmarks.parts.spent import told
 
 WRITER = """
 import json, os, statistics, sys, time

@@ -11,11 +11,12 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from tests.benchmarks.parts.recording import ROOT, Recording
 
+EVENTS = "/sys/kernel/tracing/events"
 CALLS = ("sys_enter_", "sys_exit_")
 PROGRAMS = """
 #include <linux/bpf.h>
@@ -33,10 +34,13 @@ static const char *const points[][2] = { POINTS };
 
 int main(int argc, char **argv)
 {
-	struct bpf_object *object = bpf_object__open_file(OBJECT, NULL);
+	struct bpf_object *object;
+	char beside[4096];
 	sigset_t signals;
 	int fd = 1, number;
 
+	snprintf(beside, sizeof(beside), "%s.o", argv[0]);
+	object = bpf_object__open_file(beside, NULL);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
@@ -67,40 +71,50 @@ def floor_of(recorder: Path) -> Iterator[Path]:
     """A program that attaches nothing to each point that the recorder attaches something to."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        points = points_of(recorder, place)
-        sections = {
-            program: 'SEC("tp")' if point.startswith(CALLS) else f'SEC("tp_btf/{point}")'
-            for program, point in points
-        }
-        programs = [f"{at} int {name}(void *ctx) {{ return 0; }}" for name, at in sections.items()]
-        (place / "floor.bpf.c").write_text(PROGRAMS + "\n".join(programs))
-        pairs = ", ".join(f'{{ "{program}", "{point}" }}' for program, point in points)
-        loader = LOADER.replace("POINTS", pairs).replace("OBJECT", f'"{place}/floor.o"')
-        (place / "floor.c").write_text(loader)
-        include = f"-idirafter/usr/include/{os.uname().machine}-linux-gnu"
-        for command in (
-            ["clang", "-O2", "-g", "-target", "bpf", include, "-c", "floor.bpf.c", "-o", "floor.o"],
-            ["cc", "-O2", "floor.c", "-o", "floor", "-lbpf"],
-        ):
-            subprocess.run(command, cwd=place, check=True)
-        yield place / "floor"
+        recording = Recording(recorder, place / "recording", os.getpid())
+        attached = recording.attached()
+        recording.end()
+        probes = subprocess.run(
+            [str(recorder), "--probes"], cwd=ROOT, check=True, capture_output=True, text=True
+        )
+        events = [path.name for path in Path(EVENTS).glob("*/*/")]
+        yield built(place, sections(probes.stdout, attached, events))
 
 
-def points_of(recorder: Path, place: Path) -> list[tuple[str, str]]:
-    """Each program that the recorder has attached to the kernel's points, and to which of them."""
-    recording = Recording(recorder, place / "recording", os.getpid())
-    attached = recording.attached()
-    recording.end()
-    tried = subprocess.run([str(recorder), "--probes"], cwd=ROOT, check=True, capture_output=True)
-    rows = [line.split("\t") for line in tried.stdout.decode().splitlines()]
-    return [
-        (program, point)
-        for program, points, *_ in rows
-        if program in attached
-        for point in points.split(",")
-        if ":" not in point and (not point.startswith(CALLS) or exists(point))
-    ]
+def sections(
+    probes: str, attached: Mapping[str, str], events: Collection[str]
+) -> list[tuple[str, str, str]]:
+    """Of each program that the recorder has attached to the kernel: its name, section and point.
+
+    ``probes``: what it says of its points; ``attached``: types of programs, by their names;
+    ``events``: what the kernel has a tracepoint of.
+    """
+    found = []
+    for program, points, *_ in (line.split("\t") for line in probes.splitlines()):
+        for point in points.split(",") if program in attached else ():
+            if point.startswith(CALLS):
+                section = "tp"
+            elif point in events:
+                section = f"tp_btf/{point}"
+            else:
+                section = f"{'kprobe' if attached[program] == 'kprobe' else 'fentry'}/{point}"
+            known = point in events or not point.startswith(CALLS)
+            if known and ":" not in point:
+                found.append((program, section, point))
+    return found
 
 
-def exists(point: str) -> bool:
-    return Path(f"/sys/kernel/tracing/events/syscalls/{point}").is_dir()
+def built(place: Path, programs: list[tuple[str, str, str]]) -> Path:
+    """The program, in ``place``; its programs of BPF are a file beside it, with `.o` at its end."""
+    texts = {name: f'SEC("{section}") int {name}(void *ctx)' for name, section, _ in programs}
+    bodies = [f"{text} {{ return 0; }}" for text in texts.values()]
+    (place / "floor.bpf.c").write_text(PROGRAMS + "\n".join(bodies))
+    pairs = ", ".join(f'{{ "{name}", "{point}" }}' for name, _, point in programs)
+    (place / "floor.c").write_text(LOADER.replace("POINTS", pairs))
+    include = f"-idirafter/usr/include/{os.uname().machine}-linux-gnu"
+    for command in (
+        ["clang", "-O2", "-g", "-target", "bpf", include, "-c", "floor.bpf.c", "-o", "floor.o"],
+        ["cc", "-O2", "floor.c", "-o", "floor", "-lbpf"],
+    ):
+        subprocess.run(command, cwd=place, check=True)
+    return place / "floor"

@@ -70,10 +70,10 @@ class Recording:
                 found |= {line.split()[1] for line in lines if line.startswith("prog_id:")}
         return found
 
-    def attached(self) -> set[str]:
-        """Programs by name."""
+    def attached(self) -> dict[str, str]:
+        """Their types, by their names."""
         ids = self.ids("link_id:")
-        return {program["name"] for program in loaded() if str(program["id"]) in ids}
+        return {one["name"]: one["type"] for one in loaded() if str(one["id"]) in ids}
 
     def programs(self) -> dict[str, tuple[int, int]]:
         """Of each program of it: ns and hits until now."""
