@@ -135,7 +135,7 @@ static bool choose(struct asking *all)
 		first = first_above(turns->reach_ns, own.first, own.last, first, begin_ns);
 		if (first == own.last || turns->begin_ns[first] >= end_ns)
 			continue;
-		if (!most || (own.last - first - 1) / 2 < most ||
+		if (most <= 0 || (own.last - first - 1) / 2 < most ||
 		    turns->begin_ns[first + 2 * most] >= end_ns) {
 			add(&all->told, &all->heads, &all->waits, i, begin_ns, end_ns);
 			continue;

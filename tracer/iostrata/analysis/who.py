@@ -146,15 +146,16 @@ def _parts(spans: Spans, view: View, behind: Behind, names: Names) -> tuple[Span
         row, begin, end, who = _behind(number, behind)
     else:
         row, begin, end, who = behind.of(number, whose)
-    alike, row = whose[row] >= 0, some[row]
-    for link in reversed(view.way):
-        begin, end = link.clock.to_upper(begin), link.clock.to_upper(end)
-    # What is as it is there needs no bounds, and may be told of another one that does.
-    begin = np.where(alike, begin, np.maximum(begin, spans.begin_ns[row]))
-    end = np.where(alike, end, np.minimum(end, spans.end_ns[row]))
-    kept = np.flatnonzero(end > begin)
-    row, who = row[kept], names.numbers(behind.names)[who[kept]]
-    return Spans(spans.owner[row], spans.rank[row], begin[kept], end[kept], spans.of[row]), who
+    alike, row, who = whose[row] >= 0, some[row], names.numbers(behind.names)[who]
+    if not alike.all():
+        for link in reversed(view.way):
+            begin, end = link.clock.to_upper(begin), link.clock.to_upper(end)
+        # What is as it is there needs no bounds, and may be told of another one that does.
+        begin = np.where(alike, begin, np.maximum(begin, spans.begin_ns[row]))
+        end = np.where(alike, end, np.minimum(end, spans.end_ns[row]))
+        kept = np.flatnonzero(end > begin)
+        row, begin, end, who = row[kept], begin[kept], end[kept], who[kept]
+    return Spans(spans.owner[row], spans.rank[row], begin, end, spans.of[row]), who
 
 
 def _asked(spans: Spans, view: View, kinds: Kinds | None) -> tuple[Ints, Ints, Ints]:
