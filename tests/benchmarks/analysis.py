@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from iostrata.attribute import summarise
 from iostrata.crew import cpus
 from iostrata.memory import keep_freed
 from iostrata.recording import open_recording
-from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BYTES
+from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BYTES, checksum
 from tests.builder import TraceBuilder
 from tests.synthetic import CALLS, FLUSH_OP, NO_SECTOR, PREFLUSH, SYNC, WRITE, device
 
@@ -66,10 +65,9 @@ def _append(target: Path, part: Path, number: int) -> int:
             words = list(HEAD.unpack_from(head))
             words[SEQUENCE] = number + count
             HEAD.pack_into(head, 0, *words)
-            head[CRC_AT : CRC_AT + 4] = bytes(4)
-            body = source.read(words[SIZE_BITS] // 8 - HEAD_BYTES)
-            head[CRC_AT : CRC_AT + 4] = zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little")
-            file.write(head + body)
+            data = bytes(head) + source.read(words[SIZE_BITS] // 8 - HEAD_BYTES)
+            crc = checksum(data, 0, len(data)).to_bytes(4, "little")
+            file.write(data[:CRC_AT] + crc + data[CRC_AT + len(crc) :])
             count += 1
     return count
 

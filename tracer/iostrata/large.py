@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large columns, of more than there may be in memory: NumPy's arrays in, files without a name out.
 
-The kernel has as much of those in memory as there is room for: a recording of any length is
-analysed in little. They are gone with their process, however that ends. What they hold is written
+The kernel has as much of those in memory as there is room for: a long recording is analysed in
+little. They are gone with their process, however that ends. What they hold is written
 to a disk only when somebody needs the memory, or after half a minute.
 """
 

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.columns import constant
 from iostrata.model import Behind, Breakdown, Layer, Op, Quality, Who, Writes
 from iostrata.recording import ANALYSIS, Recording
 from iostrata.shelf import files
@@ -240,7 +241,7 @@ def _breakdown(head: Head, columns: Columns) -> Breakdown:
 
 def _as(kind: type[np.integer[Any]], column: NDArray[Any]) -> NDArray[Any]:
     """What is one number, as ``compact`` has it, needs the room of one."""
-    if len(column) > 1 and not column.strides[0]:
+    if constant(column):
         return np.broadcast_to(column[:1].astype(kind), len(column))
     return column.astype(kind, copy=False)
 

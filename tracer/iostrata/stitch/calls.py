@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, columns_of, distinct, in_order, one_of
 from iostrata.stitch.allocating import durable_allocations
-from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE
+from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE, Codes
 from iostrata.trace import Points, Trace
 from iostrata.trace.layout import (
     CALL_CLONE,
@@ -89,9 +89,6 @@ KINDS: Final[Mapping[str, np.dtype[Any]]] = {
     "scope": np.dtype(np.int8),
     "failed": np.dtype(np.bool_),
 }
-
-Codes = NDArray[np.int8] | Ints
-"""As they come: few are different."""
 
 # Of each call that makes durable: its method, and its scope.
 _SYNCS: Final = {
@@ -263,7 +260,8 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
 def _operations(
     trace: Trace, columns: Mapping[str, Ints], sharing: _Sharing
 ) -> dict[str, NDArray[Any]]:
-    """Of each call what it would be as an operation; ``kept``: whether it is one."""
+    """Of each call, beside its own columns, what it would be as an operation; ``kept``: whether it
+    is one."""
     call, rwf, result = columns["call"], columns["rwf"], columns["result"]
     offset, length = columns["offset_bytes"], columns["size_bytes"]
     is_write = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2)
@@ -288,20 +286,16 @@ def _operations(
     scope[(call == CALL_MSYNC) & (offset < 0)] = FILE
     scope[(call == CALL_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) == 0)] = NO_SYNC
     return {
+        **columns,
         "kept": is_write | (scope != NO_SYNC),
         "begin_ns": columns["enter_ns"],
         "end_ns": columns["time_ns"],
         "effect_ns": np.where(scope == NO_SYNC, columns["time_ns"], columns["enter_ns"]),
-        "tid": columns["tid"],
-        "tgid": columns["tgid"],
         "device_key": np.where(call == CALL_SYNC, EVERY_DEVICE, columns["dev"]),
-        "inode": columns["inode"],
-        "offset_bytes": offset,
         "size_bytes": np.where(is_write, np.maximum(written, 0), length),
         "method": method,
         "scope": scope,
         "failed": result < 0,
-        **{name: columns[name] for name in ("generation",) if name in columns},
     }
 
 

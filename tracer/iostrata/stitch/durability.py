@@ -22,6 +22,8 @@ from iostrata.columns import NEVER, AsOf, Ints, at, changes, distinct, numbers, 
 ALL, FILE_SYSTEM, FILE, RANGE = 0, 1, 2, 3
 """Scopes of a sync, from the widest to the narrowest."""
 NOBODY: Final = -1
+Codes = NDArray[np.int8] | Ints
+"""As they come: few are different."""
 # Agents, devices, files and cells of files are counted or numbered below this.
 PLACES: Final = 1 << 32
 
@@ -44,7 +46,7 @@ class Made:
     file: Ints
     offset_bytes: Ints
     size_bytes: Ints
-    scope: NDArray[np.int8] | Ints
+    scope: Codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,7 @@ class _Synced:
     begin_ns: Ints
     end_ns: Ints
     agent: Ints
-    scope: NDArray[np.int8] | Ints
+    scope: Codes
     device_key: Ints
     file: Ints
     low: Ints
