@@ -370,7 +370,7 @@ def test_what_leads_nowhere_is_refused() -> None:
     slot, event = np.zeros(1, np.uint32), np.zeros(1, EVENT)
     numbers, table = native.Numbers(one, one + 8), np.zeros((1, 1), np.int64)
     away = np.array([1 << 40])
-    told = native.Told.of({}, 0)
+    told, noted = native.Told.of({}, 0), native.Noted({})
     for rows in (away, -away, one + 1, one - 1):
         with pytest.raises(IndexError):
             native.as_of_before(one, one, rows, one, one, None)
@@ -428,8 +428,11 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.gather(event, slot, slot, 0, numbers._replace(kind=one + kind), table)
     for first, count in ((1, 1), (0, 2), (-1, 1), (0, -1), (1 << 62, 1), (0, (1 << 63) - 1)):
-        assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told) is None
-    assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told) is not None
+        assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told, noted) is None
+    assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, noted) is not None
+    for offset in (-1, 61, 1 << 40):
+        beyond = native.Noted({1: offset})
+        assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, beyond) is None
     assert native.as_of_after(none, none, None, one, one).tolist() == [-1]
     library = native.LIBRARY
     for count in (0, -64, 63, 65):

@@ -54,7 +54,9 @@ def with_file(name: str, data: bytes) -> Trace:
         (path / name).write_bytes(data)
         trace = read_trace(path)
         for points in trace.points.values():
-            all_of(points)
+            events = all_of(points)
+            if "dev" in points.fields:
+                assert points.values("dev") == frozenset(events["dev"].tolist())
         return trace
 
 

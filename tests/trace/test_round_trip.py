@@ -64,8 +64,12 @@ def test_any_range_is_a_part_of_the_whole(seed: int, counts: dict[str, int]) -> 
                 assert np.array_equal(np.concatenate((before, after)), points[field])
 
 
-def test_the_values_of_a_field_are_those_of_its_column(tmp_path: Path) -> None:
+@pytest.mark.parametrize("devices", [1, 2, 14, 15, 16, 17, 50])
+def test_the_values_of_a_field_are_those_of_its_column(tmp_path: Path, devices: int) -> None:
     events = random_events(3, {"syscall": 300, "block_rq_issue": 5})
+    rng = np.random.default_rng(devices)
+    some = rng.integers(0, 1 << 32, devices, np.uint32)
+    events["syscall"]["dev"] = some[rng.integers(0, devices, 300)]
     trace = read_trace(write(tmp_path, events, 10))
     for name in events:
         for field in ("dev", "tid"):

@@ -27,6 +27,11 @@ Ints = NDArray[np.int64]
 _SEED: Final = secrets.randbits(64)
 _RUN: Final = np.dtype([("time_ns", np.uint64), ("next", np.int64), ("number", np.int64)])
 _NUMBERS: Final = 1 << 16
+_LOWEST: Final = 256
+_FEW: Final = 15
+_OF_FIELD: Final = np.dtype(
+    [("offset", np.int64), ("count", np.int64), ("value", np.uint32, _FEW + 1)]
+)
 _TOO_MANY: Final = -2
 _LANE_BYTES: Final = 16
 _FOLDED_BYTES: Final = 64
@@ -52,7 +57,7 @@ _FUNCTIONS: Final = {
     "follow_bios": "a",
     "follow_wakers": "aana",
     "gather": "anaannnaaan",
-    "index_packets": "anaaaanuaaauaaaa",
+    "index_packets": "anaaaanuaaauaaaaa",
     "kinds_of": "aananaanaa",
     "lines": "annan",
     "lookup_find": "aaannaa",
@@ -241,6 +246,23 @@ class Told(NamedTuple):
         return Told(np.cumsum(first), _ints(offset), _ints(zero), earliest_ns)
 
 
+class Noted:
+    """The different values that a field of each point has, where they are few."""
+
+    def __init__(self, offsets: Mapping[int, int]) -> None:
+        """``offsets``: by point number, of four bytes."""
+        self.rows = np.zeros(_LOWEST, _OF_FIELD)
+        for number, offset in offsets.items():
+            if number < _LOWEST:
+                self.rows["offset"][number] = offset
+
+    def values(self) -> dict[int, frozenset[int]]:
+        """By point number, of those that have any, and not too many."""
+        count, value = self.rows["count"], self.rows["value"]
+        some = np.flatnonzero((count > 0) & (count <= _FEW)).tolist()
+        return {number: frozenset(value[number, : count[number]].tolist()) for number in some}
+
+
 class Indexed(NamedTuple):
     """``counts``: of events of each number; ``slots``, ``times``: number by number."""
 
@@ -256,11 +278,13 @@ def index_packets(
     total: int,
     last_ns: int,
     told: Told,
+    noted: Noted,
 ) -> Indexed | None:
     """Where the events of each point are; None: something is wrong with their times.
 
     ``packets``: first slot, events, begin and end; ``total``: events of all. ``last_ns``: when the
-    last event was before them, and then of them.
+    last event was before them, and then of them. ``noted``: of these, too; if something is wrong,
+    it is of no use any more.
     """
     columns = list(zip(*packets, strict=True))
     first, count = (np.array(column, np.int64) for column in columns[:2])
@@ -270,7 +294,7 @@ def index_packets(
     try:
         last_ns = _call(
             "index_packets", events, len(events), first, count, begin, end, len(packets), last_ns,
-            *told, counts, places, slots, times,
+            *told, counts, places, noted.rows, slots, times,
         )  # fmt: skip
     except IndexError:
         return None

@@ -7,7 +7,16 @@
 
 enum {
 	EVENT_BYTES = 64,
-	NUMBER_AT = 8
+	NUMBER_AT = 8,
+	LOWEST = 256, /* Numbers of points that values are noted of. */
+	FEW = 15,
+};
+
+/* The different values of one field of a point's events: any more than a few are not noted. */
+struct noted {
+	int64_t offset; /* 0: of none. */
+	int64_t count;
+	uint32_t value[FEW + 1];
 };
 
 /* What is known of the events of a stream. Of the times that those of point n tell besides their
@@ -52,18 +61,43 @@ static inline bool possible(const struct expected *expected, const uint8_t *even
 	return true;
 }
 
-/* Returns when the last event was. ``count``: of each of the 65536 numbers that a point may have, 0 at first: how many events it has
- * then. ``place``: as many. ``slots``, ``times_ns``: of all events, point by point. */
+/* The last that was met is the first. */
+static inline void note(struct noted *noted, const uint8_t *event)
+{
+	uint32_t value;
+	int64_t at = 0;
+
+	__builtin_memcpy(&value, event + noted->offset, sizeof(value));
+	if (noted->count && noted->value[0] == value)
+		return;
+	while (at < noted->count && noted->value[at] != value)
+		at++;
+	if (at > FEW)
+		return;
+	noted->count += at == noted->count;
+	noted->value[at] = noted->value[0];
+	noted->value[0] = value;
+}
+
+/* Returns when the last event was. ``count``: of each of the 65536 numbers that a point may have,
+ * 0 at first: how many events it has then. ``place``: as many. ``noted``: of the lowest numbers.
+ * ``slots``, ``times_ns``: of all events, point by point. */
 PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const int64_t *first_slot,
 			     const int64_t *in_packet, const uint64_t *begin_ns,
 			     const uint64_t *end_ns, int64_t packets, uint64_t last_ns,
 			     const int64_t *first_field, const int64_t *offset,
 			     const int64_t *may_be_zero, uint64_t earliest_ns, int64_t *count,
-			     int64_t *place, uint32_t *slots, uint64_t *times_ns)
+			     int64_t *place, struct noted *noted, uint32_t *slots,
+			     uint64_t *times_ns)
 {
 	const struct expected expected = { first_field, offset, may_be_zero, earliest_ns };
 	int64_t before = 0;
 
+	for (int64_t number = 0; number < LOWEST; number++)
+		if (noted[number].offset < 0 || noted[number].count < 0 ||
+		    noted[number].offset > (int64_t)(EVENT_BYTES - sizeof(uint32_t)) ||
+		    noted[number].count > FEW + 1)
+			return WRONG;
 	for (int64_t packet = 0; packet < packets; packet++) {
 		int64_t first = first_slot[packet], last = first + in_packet[packet];
 
@@ -72,12 +106,15 @@ PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const i
 		for (int64_t slot = first; slot < last; slot++) {
 			const uint8_t *event = events + slot * EVENT_BYTES;
 			uint64_t time_ns = time_at(event, 0);
+			uint16_t number = number_of(event);
 
 			if (time_ns < last_ns || time_ns < begin_ns[packet] ||
 			    time_ns > end_ns[packet] || !possible(&expected, event))
 				return WRONG;
 			last_ns = time_ns;
-			count[number_of(event)]++;
+			count[number]++;
+			if (number < LOWEST && noted[number].offset)
+				note(&noted[number], event);
 		}
 	}
 	for (int64_t number = 0; number <= UINT16_MAX; number++) {

@@ -14,6 +14,7 @@ from iostrata.columns import distinct, order_of
 from iostrata.errors import RecordingError
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.stream import SPAN_BYTES, Slots, Stream, Times
+from iostrata.trace.times import DEVICE
 
 SPAN_SLOTS = SPAN_BYTES // EVENT_BYTES
 MANY_EVENTS = 1 << 16
@@ -22,8 +23,6 @@ PIECE_EVENTS = 8192
 """The fields of how many events are copied in turn: what stays in a core's own cache."""
 FEW_EVENTS = 1024
 """A point of so few (threads, mounts) is read once: far apart, each costs a page of the file."""
-FEW_VALUES = frozenset(("dev",))
-"""Fields whose different values are kept where a pass over all events has read them."""
 UINT32_MAX = 0xFFFFFFFF
 
 
@@ -71,6 +70,9 @@ class Points:
         self._count = sum(len(slots) for _, slots in parts)
         self._time_ns = np.empty(0, np.uint64)
         self._values: dict[str, frozenset[int]] = {}
+        devices = [stream.devices.get(number) for stream, _ in parts]
+        if None not in devices:
+            self._values[DEVICE] = frozenset().union(*(one for one in devices if one))
         self._few: NDArray[np.void] | None = None
 
     def __len__(self) -> int:
@@ -153,8 +155,6 @@ class Points:
         """
         if len(self) > FEW_EVENTS:
             self._read(found, begin, end, table)
-            for field in FEW_VALUES & found.keys() if end - begin == len(self) else ():
-                self._values[field] = frozenset(distinct(found[field]).tolist())
             return
         if self._few is None:
             self._few = np.empty(len(self), self.dtype)

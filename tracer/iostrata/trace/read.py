@@ -45,7 +45,7 @@ from iostrata.trace.stream import (
     stream_cpu,
 )
 from iostrata.trace.stream_files import first_time, read_stream
-from iostrata.trace.times import Expected, time_fields
+from iostrata.trace.times import Expected, devices, time_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +201,8 @@ def expected_of(paths: Sequence[Path], metadata: Metadata) -> Expected:
     for path in paths:
         with suppress(OSError):
             first = min(first, first_time(path, metadata.uuid))
-    fields = time_fields(metadata.points, metadata.dtypes)
-    return Expected(fields, first if first < UNTIL_END else 0)
+    known = metadata.points, metadata.dtypes
+    return Expected(time_fields(*known), first if first < UNTIL_END else 0, devices(*known))
 
 
 def lost_stream(name: str) -> Stream:

@@ -50,7 +50,8 @@ class Gap:
 class Stream:
     """One stream file. ``slots``: by point number, where its events are, in file order.
 
-    ``times``: when those were, until they are taken up (``Points``).
+    ``times``: when those were, until they are taken up (``Points``). ``devices``: the different
+    ones that the events of a point tell, where that was noted.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Stream:
     in_order: bool = True
     slots: dict[int, Slots] = field(default_factory=dict)
     times: dict[int, Times] = field(default_factory=dict)
+    devices: dict[int, frozenset[int]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     looked_at: tuple[int, int] | None = None

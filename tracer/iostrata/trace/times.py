@@ -23,6 +23,7 @@ DURATIONS: Final = frozenset({"width_ns", "run_ns", "cpu_ns", "throttled_ns", "s
 NO_TIMES: Final = OTHER_CLOCKS | DURATIONS
 NEVER_ZERO: Final = frozenset({"enter_ns", "off_ns", "exit_ns", "since_ns"})
 """Fields that are always told, but where one says that there was none, or none was seen."""
+DEVICE: Final = "dev"
 ZERO_TELLS: Final = frozenset({"aio_complete", "syscall_cut"})
 
 
@@ -38,11 +39,13 @@ class TimeField:
 class Expected:
     """What is known of a trace before its events are looked at.
 
-    ``fields``: by point number. ``begin_ns``: of its first packet.
+    ``fields``: by point number. ``begin_ns``: of its first packet. ``devices``: by point number,
+    where in an event its device is.
     """
 
     fields: Mapping[int, tuple[TimeField, ...]] = field(default_factory=dict)
     begin_ns: int = 0
+    devices: Mapping[int, int] = field(default_factory=dict)
 
 
 def time_fields(
@@ -58,6 +61,16 @@ def time_fields(
         for point, number in points.items()
     }
     return {number: fields for number, fields in found.items() if fields}
+
+
+def devices(points: Mapping[str, int], dtypes: Mapping[str, np.dtype[np.void]]) -> dict[int, int]:
+    """By point number, where its events tell a device, if they do."""
+    return {
+        number: offset
+        for point, number in points.items()
+        for name, (kind, offset, *_) in (dtypes[point].fields or {}).items()
+        if name == DEVICE and kind == np.uint32
+    }
 
 
 def impossible(

@@ -89,6 +89,7 @@ class Walk:
             },
             max(expected.begin_ns - BEFORE_NS, 0),
         )
+        self._devices, self._all_noted = native.Noted(expected.devices), True
 
     def run(self, missing_bytes: int = 0) -> None:
         """``missing_bytes``: what the file has behind the data, and is not looked at."""
@@ -114,6 +115,8 @@ class Walk:
         self._index()
         self._stream.slots = {number: column.values for number, column in self._slots.items()}
         self._stream.times = {number: column.values for number, column in self._times.items()}
+        if self._all_noted:
+            self._stream.devices = self._devices.values()
 
     def walk(self) -> Iterator[Packet | None]:
         """Each good packet, or what there is of the last; None for a stretch that is none."""
@@ -257,6 +260,7 @@ class Walk:
         total = sum(packet.count for packet in packets)
         if not total or self._index_whole(packets, total):
             return
+        self._all_noted = False
         ranges = [(packet.first_slot, packet.first_slot + packet.count) for packet in packets]
         every_time, every_number = self._stream.column("<u8", 0), self._stream.column("<u2", 8)
         slots = np.concatenate([np.arange(begin, end) for begin, end in ranges])
@@ -284,7 +288,7 @@ class Walk:
             return False
         spans = [(one.first_slot, one.count, one.begin_ns, one.end_ns) for one in packets]
         slots = self._stream.column("V64", 0)
-        found = native.index_packets(slots, spans, total, self._last_ns, self._told)
+        found = native.index_packets(slots, spans, total, self._last_ns, self._told, self._devices)
         if found is None:
             return False
         self._last_ns = found.last_ns
