@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import CDLL, addressof, c_char, c_int64, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,6 +33,15 @@ _OF_FIELD: Final = np.dtype(
     [("offset", np.int64), ("count", np.int64), ("value", np.uint32, _FEW + 1)]
 )
 _TOO_MANY: Final = -2
+_CALLS: Final = 256
+_OF_CALLS: Final = (
+    "time_ns", "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",
+    "offset_bytes", "size_bytes",
+)  # fmt: skip
+_OF_OPERATIONS: Final = (
+    "begin_ns", "end_ns", "effect_ns", "tid", "tgid", "device_key", "inode", "offset_bytes",
+    "size_bytes", "method", "scope", "failed",
+)  # fmt: skip
 _LANE_BYTES: Final = 16
 _FOLDED_BYTES: Final = 64
 _NOTHING: Final = np.zeros(0, np.int64)
@@ -64,6 +73,7 @@ _FUNCTIONS: Final = {
     "lookup_make": "aaanaa",
     "merge": "aanaaa",
     "once": "aaaaananua",
+    "operations_of": "aaa",
     "order_by": "annaaa",
     "overlap": "aaaanaaaannaaaan",
     "overlap_waits": "anaaaanaan",
@@ -776,3 +786,49 @@ def durable(
 def _order(values: Ints) -> NDArray[np.int64] | int:
     """As C takes it: none, where they are in it."""
     return 0 if bool((values[1:] >= values[:-1]).all()) else order_of([values])
+
+
+class Common(NamedTuple):
+    """What calls are whose own columns tell all: ``struct meaning`` of native/calls.c.
+
+    ``tables``: by number, a call's kind, method and scope.
+    """
+
+    tables: NDArray[np.int8]
+    numbers: tuple[int, ...]
+
+    @staticmethod
+    def of(
+        writes: Iterable[int],
+        transfers: Iterable[int],
+        syncs: Mapping[int, tuple[int, int]],
+        rare: Iterable[int],
+        *numbers: int,
+    ) -> Common:
+        """Numbers of calls: that write with flags of their own and without, that make durable, with
+        the method and scope of each, and of which more must be known. ``numbers``: the others of
+        the struct.
+        """
+        tables = np.zeros((3, _CALLS), np.int8)
+        for kind, some in enumerate((writes, transfers, syncs, rare), 1):
+            tables[0, list(some)] = kind
+        for number, told in syncs.items():
+            tables[1:, number] = told
+        return Common(tables, numbers)
+
+
+def operations(
+    calls: Mapping[str, Ints], found: Mapping[str, NDArray[Any]], common: Common
+) -> int | None:
+    """Fills the first rows of columns of ``Operations`` (a row for each call there is); how many.
+
+    None: there is a call of which more must be known. ``calls``: columns of ``syscall``, in rows.
+    """
+    told = [_ints(calls[name]) for name in _OF_CALLS]
+    count = _call(
+        "operations_of",
+        words(*told, calls.get("generation", 0), len(told[0])),
+        words(*common.tables, *common.numbers),
+        words(*(found[name] for name in _OF_OPERATIONS), found.get("generation", 0)),
+    )
+    return None if count == _TOO_MANY else count

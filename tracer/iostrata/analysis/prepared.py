@@ -122,7 +122,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
     check_recorded(traces, op)
     graph = graph_of(traces, reads=op is not Op.SYNC)
     if op is Op.SYNC:
-        tops, plain_writes = _tops(graph, left_out)
+        tops, plain_writes = _tops(graph, left_out, jobs)
     else:
         tops = _transfer_tops(graph, op, left_out)
     roles = [machine.role for machine in recording.machines]
@@ -192,7 +192,7 @@ def _count(made: Mapping[Trace, Transferred]) -> int:
     return sum(len(found.units) for found in made.values())
 
 
-def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
+def _tops(graph: Graph, left_out: Counter[str], jobs: int) -> tuple[list[_Found], int]:
     """Each machine with synchronous writes; how many plain ones there are.
 
     Without any, what machines did for others: first of all for those not recorded. What a machine
@@ -200,7 +200,7 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
     not end here, and what those who serve others did for none of these.
     """
     working = [trace for trace in graph.machines if _has_workload(trace)]
-    tops, plain_writes = _tops_of(graph, working, left_out)
+    tops, plain_writes = _tops_of(graph, working, left_out, jobs)
     tops += _tops_by_library(graph)
     plain_writes += sum(hop.plain(trace) for trace in graph.machines for hop in HOPS if hop.own)
     if any(len(top.units) for top in tops):
@@ -218,17 +218,17 @@ def _tops(graph: Graph, left_out: Counter[str]) -> tuple[list[_Found], int]:
         left_out += Counter({NO_DISK: hop.to_no_disk(trace), ROOM: rooms})
         tops.append(_Found(graph.node(trace, pieces, hop.floor), units, pieces))
     if not tops:
-        tops, plain_writes = _tops_of(graph, graph.machines, left_out)
+        tops, plain_writes = _tops_of(graph, graph.machines, left_out, jobs)
     return tops, plain_writes
 
 
 def _tops_of(
-    graph: Graph, machines: Sequence[Trace], left_out: Counter[str]
+    graph: Graph, machines: Sequence[Trace], left_out: Counter[str], jobs: int
 ) -> tuple[list[_Found], int]:
     """Machines with their own synchronous writes, be there any or not."""
     tops, plain_writes = [], 0
     for trace in machines:
-        found = units_of(trace)
+        found = units_of(trace, jobs)
         node = graph.node(trace, found.pieces, "syscall")
         tops.append(_Found(node, found.units, found.pieces, durable=True))
         left_out += found.cut

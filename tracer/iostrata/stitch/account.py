@@ -10,9 +10,12 @@ overlap freely, so that no other request's time belongs to one.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import (
     Ints,
@@ -28,6 +31,7 @@ from iostrata.columns import (
     order_of,
     taken,
 )
+from iostrata.crew import both, by_threads
 from iostrata.stitch.calls import (
     NO_SYNC,
     PLAIN,
@@ -41,6 +45,10 @@ from iostrata.stitch.durability import NOBODY, Made, durability
 from iostrata.stitch.submissions import begun_before, operations_of_requests, submissions_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_LIBRBD, THREAD_VMM
+
+ALIKE: Final = ("tid", "tgid", "device_key", "inode", "engine")
+OF_UNITS: Final = ("begin_ns", "end_ns", "size_bytes", "method", "scope", "failed", *ALIKE)
+OF_PIECES: Final = ("tid", "begin_ns", "end_ns", "device_key", "request_key")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +65,18 @@ class Accounted:
     plain: int
 
 
-def units_of(trace: Trace) -> Accounted:
-    """Synchronous writes and their pieces."""
+def units_of(trace: Trace, jobs: int = 1) -> Accounted:
+    """Synchronous writes and their pieces. ``jobs``: looked at by so many threads."""
     others = serving(trace)
     submissions = submissions_of(trace)
     own = ~one_of(submissions.tgid, others)
     requests, unfinished = operations_of_requests(trace, submissions.rows(np.flatnonzero(own)))
-    parts = [operations_of_calls(trace, "syscall"), requests]
+    parts = [operations_of_calls(trace, "syscall", jobs), requests]
     if not own.all():
         parts.append(operations_of_requests(trace, submissions.rows(np.flatnonzero(~own)))[0])
     done = Operations(**joined(parts))
     own = ~one_of(done.tgid, others)
-    units, pieces, plain = account(done.where(own))
+    units, pieces, plain = account(done.where(own), jobs)
     for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
     cut = operations_of_calls(trace, "syscall_cut")
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
@@ -100,11 +108,11 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
     return distinct(columns["tgid"][mine])
 
 
-def account(done: Operations) -> tuple[Units, Pieces, int]:
+def account(done: Operations, jobs: int = 1) -> tuple[Units, Pieces, int]:
     """Operations as synchronous writes and their pieces, and how many are neither."""
     plain = np.flatnonzero((done.method == PLAIN) & ~done.failed & (done.size_bytes > 0))
     syncs = np.flatnonzero((done.scope != NO_SYNC) & ~done.failed)
-    found = durability(_made(done), plain, syncs)
+    found = durability(_made(done, jobs), plain, syncs)
     rows = np.flatnonzero(done.method != PLAIN)
     unit_of = np.full(len(done), -1)
     unit_of[rows] = np.arange(len(rows))
@@ -117,33 +125,41 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
         order = order_of(unit)
         pieces, unit = pieces[order], unit[order]
     first = np.flatnonzero(changes(unit))
-    begin_ns, end_ns = done.begin_ns[pieces], done.end_ns[pieces]
+    begins = pieces[first]
     # What each unit is by itself; and what it made durable, where it is a sync.
-    begins, end = pieces[first], done.end_ns[rows]
-    writes, failed = (done.scope[rows] == NO_SYNC).astype(np.int64), done.failed[rows]
-    size = np.where(failed | (writes == 0), 0, done.size_bytes[rows])
-    since = done.begin_ns[rows]
+    own, mine, (offset_bytes,) = _taken(
+        done,
+        (OF_UNITS, rows), (OF_PIECES, pieces), (("offset_bytes",), begins),
+        jobs=jobs,
+    )  # fmt: skip
+    begin_ns, end_ns = mine[1:3]
+    since, end, size, method, scope, failed, *others = own
+    writes = (scope == NO_SYNC).astype(np.int64)
+    size[failed | (writes == 0)] = 0
     size[synced], writes[synced], since[synced] = found.size_bytes, found.count, found.since_ns
     units = Units(
         begin_ns=begin_ns[first],
         end_ns=end,
         latency_ns=np.add.reduceat(end_ns - begin_ns, first) if len(first) else end,
-        tid=done.tid[rows],
-        tgid=done.tgid[rows],
         size_bytes=size,
         durable_writes=writes,
         pieces=np.diff(first, append=len(unit)),
-        device_key=done.device_key[rows],
-        inode=done.inode[rows],
-        offset_bytes=done.offset_bytes[begins],
-        method=done.method[rows].astype(np.int64),
-        engine=taken(done.engine, rows),
+        offset_bytes=offset_bytes,
+        method=method.astype(np.int64),
         failed=failed,
         since_ns=since,
+        **dict(zip(ALIKE, others, strict=True)),
     )
-    request_key = taken(done.request_key, pieces)
-    mine = unit, done.tid[pieces], begin_ns, end_ns, done.device_key[pieces], request_key
-    return units, Pieces(*mine), int(np.count_nonzero(found.by < 0))
+    return units, Pieces(unit, *mine), int(np.count_nonzero(found.by < 0))
+
+
+def _taken(
+    done: Operations, *wanted: tuple[Sequence[str], Ints], jobs: int
+) -> list[list[NDArray[Any]]]:
+    """Some columns of some rows, for each of what is wanted."""
+    every = [(getattr(done, name), rows) for names, rows in wanted for name in names]
+    found = iter(by_threads(lambda one: taken(*one), every, jobs))
+    return [[next(found) for _ in names] for names, _ in wanted]
 
 
 def _told_apart(number: Ints, *others: Ints) -> Ints:
@@ -171,11 +187,13 @@ def _files(done: Operations) -> Ints:
     return _told_apart(inode, np.where(silent[inode], 0, done.generation))
 
 
-def _made(done: Operations) -> Made:
-    thread = _told_apart(numbers(done.tid), done.tgid, done.birth)
+def _made(done: Operations, jobs: int) -> Made:
+    thread, file = both(
+        lambda: _told_apart(numbers(done.tid), done.tgid, done.birth), lambda: _files(done), jobs
+    )
     if done.request_key.any():
         thread[done.request_key != 0] = NOBODY
     return Made(
-        done.effect_ns, done.end_ns, thread, done.device_key, _files(done), done.offset_bytes,
+        done.effect_ns, done.end_ns, thread, done.device_key, file, done.offset_bytes,
         done.size_bytes, done.scope,
     )  # fmt: skip

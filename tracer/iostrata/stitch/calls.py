@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import AsOf, Ints, at, columns_of, distinct, in_order, one_of
+from iostrata.crew import by_threads
 from iostrata.stitch.allocating import durable_allocations
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE, Codes
 from iostrata.trace import Points, Trace
@@ -28,6 +30,7 @@ from iostrata.trace.layout import (
     CALL_MSYNC,
     CALL_PWRITEV2,
     CALL_SENDFILE,
+    CALL_SPLICE,
     CALL_SYNC,
     CALL_SYNC_FILE_RANGE,
     CALL_SYNCFS,
@@ -233,8 +236,11 @@ class Operations:
         return self if keep.all() else self.rows(np.flatnonzero(keep))
 
 
-def operations_of_calls(trace: Trace, point: str) -> Operations:
-    """What was written, or made durable, by system calls; what failed of that, too."""
+def operations_of_calls(trace: Trace, point: str, jobs: int = 1) -> Operations:
+    """What was written, or made durable, by system calls; what failed of that, too.
+
+    ``jobs``: looked at by so many threads.
+    """
     calls = trace.points[point]
     later = tuple({"generation"} & set(calls.fields))
     kinds = {name: KINDS.get(name, np.dtype(np.int64)) for name in (*OF_CALLS, *later)}
@@ -242,19 +248,47 @@ def operations_of_calls(trace: Trace, point: str) -> Operations:
     if not len(births.again):
         del kinds["birth"]
     found = {name: np.empty(len(calls), kind) for name, kind in kinds.items()}
-    count = 0
-    # Some at a time: what a few thousand come to stays in a core's own cache.
-    for columns in calls.pieces(*FIELDS, *later, most=AT_ONCE):
+
+    def fill(begin: int) -> int:
+        columns = calls.integers(*FIELDS, *later, begin=begin, end=begin + AT_ONCE)
+        into = {name: column[begin : begin + AT_ONCE] for name, column in found.items()}
+        if native.LIBRARY is not None and "birth" not in found:
+            count = native.operations(columns, into, _common())
+            if count is not None:
+                return count
         some = _operations(trace, columns, sharing)
         if "birth" in found:
             some["birth"] = births.at(columns["tid"], columns["time_ns"])
         kept = some.pop("kept")
-        end = count + int(np.count_nonzero(kept))
-        for name, column in found.items():
-            column[count:end] = some[name] if kept.all() else some[name][kept]
-        count = end
-    done: dict[str, Any] = {name: column[:count] for name, column in found.items()}
-    return Operations(**{name: np.broadcast_to(np.int64(0), count) for name in NOTHING} | done)
+        count = int(np.count_nonzero(kept))
+        for name, column in into.items():
+            column[:count] = some[name] if kept.all() else some[name][kept]
+        return count
+
+    # Some at a time: what a few thousand come to stays in a core's own cache.
+    begins = range(0, len(calls), AT_ONCE)
+    end = 0
+    for begin, count in zip(begins, by_threads(fill, begins, jobs), strict=True):
+        # What is no operation left a gap.
+        for column in found.values() if end < begin else ():
+            column[end : end + count] = column[begin : begin + count]
+        end += count
+    done: dict[str, Any] = {name: column[:end] for name, column in found.items()}
+    return Operations(**{name: np.broadcast_to(np.int64(0), end) for name in NOTHING} | done)
+
+
+@cache
+def _common() -> native.Common:
+    """The calls of which their own columns tell all."""
+    writes = range(CALL_WRITE, CALL_PWRITEV2 + 1)
+    rare = (CALL_MSYNC, CALL_SYNC_FILE_RANGE, CALL_COPY_FILE_RANGE, CALL_FALLOCATE, CALL_FTRUNCATE,
+            CALL_CLONE)  # fmt: skip
+    syncs = {number: told for number, told in _SYNCS.items() if number not in rare}
+    return native.Common.of(
+        writes, (CALL_SENDFILE, CALL_SPLICE), syncs, rare, CALL_SYNC,
+        O_SYNC_ONLY, O_DSYNC, OPEN_OF_SYNC_INODE, RWF_SYNC, RWF_DSYNC,
+        METHOD["open_sync"], METHOD["open_datasync"], METHOD["sync_inode"],
+    )  # fmt: skip
 
 
 def _operations(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,7 @@ class Points:
         self.dtype = dtype
         self.known = known
         self._unordered = parts
+        self._ordering = Lock()
         self._parts: list[Part] | None = None
         self._count = sum(len(slots) for _, slots in parts)
         self._time_ns = np.empty(0, np.uint64)
@@ -157,8 +159,9 @@ class Points:
             self._read(found, begin, end, table)
             return
         if self._few is None:
-            self._few = np.empty(len(self), self.dtype)
-            self._read({field: self._few[field] for field in self.fields}, 0, len(self), None)
+            few = np.empty(len(self), self.dtype)
+            self._read({field: few[field] for field in self.fields}, 0, len(self), None)
+            self._few = few
         for field, column in found.items():
             column[:] = self._few[field][begin:end]
 
@@ -204,10 +207,12 @@ class Points:
             )
 
     def _order(self) -> list[Part]:
-        if self._parts is None:
-            times = [stream.times.pop(self.number) for stream, _ in self._unordered]
-            self._parts, self._time_ns = ordered(self._unordered, times)
-            self._unordered = []
+        # Several threads may ask for the first of its columns.
+        with self._ordering:
+            if self._parts is None:
+                times = [stream.times.pop(self.number) for stream, _ in self._unordered]
+                self._parts, self._time_ns = ordered(self._unordered, times)
+                self._unordered = []
         return self._parts
 
 
