@@ -33,7 +33,7 @@ ALLOWED: Final = {
     "memory": frozenset[str](),
     "native": frozenset[str](),
     "units": frozenset[str](),
-    "trace": FOUNDATION,
+    "trace": FOUNDATION | {"large"},
     "layers": FOUNDATION | {"trace"},
     "clock": FOUNDATION | {"trace"},
     "stitch": STAGES - {"attribute", "hops"},

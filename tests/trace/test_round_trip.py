@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from iostrata.errors import RecordingError
 from iostrata.trace import layout, stream
 from iostrata.trace.dump import CALLS, THREADS, dump
 from iostrata.trace.read import read_trace
+from iostrata.trace.stream import Stream
 from iostrata.trace.write import write_trace
 from tests.builder import TraceBuilder
 from tests.trace.random_events import (
@@ -94,6 +96,36 @@ def test_pages_of_a_file_stay_while_they_are_looked_at_again(
     assert one.looked_at is None
     one.release(slots[:0])
     assert one.looked_at is None
+
+
+class Mapped(mmap.mmap):
+    """``let_go``: from which byte on its pages were."""
+
+    let_go: list[int]
+
+    def madvise(self, option: int, start: int = 0, length: int = 0) -> None:
+        assert (option, length) == (mmap.MADV_DONTNEED, 0)
+        self.let_go.append(start)
+        super().madvise(option, start)
+
+
+def test_the_begin_of_a_file_stays_mapped_while_there_is_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "SPAN_BYTES", 100 * 64)
+    read_trace(write(tmp_path, random_events(4, {"syscall": 1000}), 10))
+    with max(tmp_path.glob("cpu_*"), key=lambda path: path.stat().st_size).open("rb") as file:
+        mapped = Mapped(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped.let_go = []
+    slots = np.arange(0, len(mapped) // 64, 10)
+    whole = len(mapped) // mmap.PAGESIZE * mmap.PAGESIZE + mmap.PAGESIZE
+    for kept_bytes in (0, 5000, whole - 1, whole):
+        Stream("cpu_0", 0, mapped, kept_bytes=kept_bytes).release(slots)
+    assert mapped.let_go == [0, mmap.PAGESIZE, whole - mmap.PAGESIZE]
+    monkeypatch.setattr(stream, "in_files", lambda: True)
+    Stream("cpu_0", 0, mapped, kept_bytes=whole).release(slots)
+    assert mapped.let_go[-1] == 0
+    mapped.close()
 
 
 @pytest.mark.parametrize("span", [64, 640, 1 << 20])

@@ -59,6 +59,10 @@ class RecordingFile(msgspec.Struct, frozen=True, omit_defaults=True):
     absent: tuple[RecordedMachine, ...] = ()
 
 
+KEPT_BYTES: Final = 384 << 20
+"""So much of all streams stays mapped, so that what is looked at again is there at once."""
+
+
 class Format(msgspec.Struct):
     format: str
 
@@ -83,7 +87,7 @@ class Recording:
 
     def trace(self, machine: RecordedMachine, jobs: int = 1) -> Trace:
         directory = self.path / machine.directory
-        trace = read_trace(directory, machine.name, jobs)
+        trace = read_trace(directory, machine.name, jobs, KEPT_BYTES // len(self.machines))
         wrong = changed(directory, machine.facts).items()
         defects = [f"facts/{shown(name)}: {what}" for name, what in wrong]
         return dataclasses.replace(trace, damage=(*trace.damage, *defects)) if defects else trace

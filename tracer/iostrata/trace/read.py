@@ -76,12 +76,14 @@ class Trace:
     event_count: int
 
 
-def read_trace(directory: Path, machine: str = "local", jobs: int = 1) -> Trace:
+def read_trace(
+    directory: Path, machine: str = "local", jobs: int = 1, kept_bytes: int = 0
+) -> Trace:
     """The trace in a machine's directory, read by so many threads; RecordingError if it cannot be
-    read at all.
+    read at all. ``kept_bytes``: so much of its files stays mapped while there is memory.
     """
     metadata = read_metadata(directory)
-    streams, damage = read_streams(directory, metadata, jobs)
+    streams, damage = read_streams(directory, metadata, jobs, kept_bytes)
     return assemble(directory, machine, metadata, streams, damage)
 
 
@@ -163,7 +165,7 @@ def read_metadata(directory: Path) -> Metadata:
 
 
 def read_streams(
-    directory: Path, metadata: Metadata, jobs: int = 1
+    directory: Path, metadata: Metadata, jobs: int = 1, kept_bytes: int = 0
 ) -> tuple[list[Stream], list[str]]:
     """Every stream of the directory, the CPUs' in order, then the recorder's."""
     streams, damage = [], []
@@ -176,7 +178,7 @@ def read_streams(
 
     def read(path: Path) -> Stream | OSError:
         try:
-            return read_stream(path, metadata.uuid, expected)
+            return read_stream(path, metadata.uuid, expected, kept_bytes // len(paths))
         except OSError as error:
             # That is no damage of the recording's.
             if error.errno == errno.ENOMEM:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.large import in_files
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.packet import Data
 
@@ -51,7 +52,8 @@ class Stream:
     """One stream file. ``slots``: by point number, where its events are, in file order.
 
     ``times``: when those were, until they are taken up (``Points``). ``devices``: the different
-    ones that the events of a point tell, where that was noted.
+    ones that the events of a point tell, where that was noted. ``kept_bytes``: so much of the
+    file's begin stays mapped while there is memory.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Stream:
     gaps: list[Gap] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     looked_at: tuple[int, int] | None = None
+    kept_bytes: int = 0
 
     def column(self, fmt: str | np.dtype[Any], offset: int) -> NDArray[Any]:
         """One field of every slot: a strided view of the file."""
@@ -96,7 +99,9 @@ class Stream:
         self.looked_at = min(ends), max(ends)
         far = (max(ends) - min(ends)) * EVENT_BYTES >= SPAN_BYTES
         if far and isinstance(self.mapped, mmap.mmap):
-            self.mapped.madvise(mmap.MADV_DONTNEED)
+            first = 0 if in_files() else self.kept_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+            if first < len(self.mapped):
+                self.mapped.madvise(mmap.MADV_DONTNEED, first)
             self.looked_at = None
 
 

@@ -15,10 +15,12 @@ from iostrata.trace.times import Expected
 from iostrata.trace.walk import ANYTHING, Walk
 
 
-def read_stream(path: Path, uuid: bytes, expected: Expected = ANYTHING) -> Stream:
+def read_stream(
+    path: Path, uuid: bytes, expected: Expected = ANYTHING, kept_bytes: int = 0
+) -> Stream:
     """OSError if the file cannot be read; what is wrong inside it becomes damage."""
     cpu = stream_cpu(path.name)
-    stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu)
+    stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu, kept_bytes=kept_bytes)
     data = stream_data(path)
     if len(data):
         stream.mapped = data
