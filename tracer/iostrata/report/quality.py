@@ -53,7 +53,7 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     if quality.lost:
         yield "lost", [f"{sum(quality.lost.values())} events", *counted(quality.lost)], "bold red"
     else:
-        yield "lost", ["nothing that is known" if quality.damage else "nothing"], ""
+        yield "lost", ["nothing but what is damaged" if quality.damage else "nothing"], ""
     for defect in quality.damage:
         yield "damage", [defect], "bold red"
     if quality.unsure_syncs:
