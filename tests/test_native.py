@@ -418,15 +418,22 @@ def test_what_leads_nowhere_is_refused() -> None:
     for place in (1, -1, 1 << 40):
         with pytest.raises(IndexError):
             native.ranked(one, [0, place])
-    for slots, places, begin in ((slot + 1, slot, 0), (slot, slot + 1, 0), (slot, slot, 1)):
+
+    def gathered(slots: np.ndarray, places: np.ndarray, wanted: native.Numbers) -> None:
+        parts = native.Parts.of([(event, slots, places, 1)])
+        assert list(parts.gather(wanted, 0, np.zeros((1, 3000), np.int64))) == [[[0, len(slots)]]]
+
+    gathered(slot, slot, numbers)
+    two = np.zeros(2, np.uint32)
+    for slots, places in ((slot + 1, slot), (two, np.array([2000, 1], np.uint32))):
         with pytest.raises(IndexError):
-            native.gather(event, slots, places, begin, numbers, table)
+            gathered(slots, places, numbers)
     for offset in (57, 64, -1, 1 << 40):
         with pytest.raises(IndexError):
-            native.gather(event, slot, slot, 0, numbers._replace(offset=one + offset), table)
+            gathered(slot, slot, numbers._replace(offset=one + offset))
     for kind in (16, -16, 9, -(1 << 63)):
         with pytest.raises(IndexError):
-            native.gather(event, slot, slot, 0, numbers._replace(kind=one + kind), table)
+            gathered(slot, slot, numbers._replace(kind=one + kind))
     for first, count in ((1, 1), (0, 2), (-1, 1), (0, -1), (1 << 62, 1), (0, (1 << 63) - 1)):
         assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told, noted) is None
     assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, noted) is not None

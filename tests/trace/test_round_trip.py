@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from iostrata import native
 from iostrata.errors import RecordingError
 from iostrata.trace import layout, stream
 from iostrata.trace.dump import CALLS, THREADS, dump
@@ -141,6 +142,28 @@ def test_the_size_of_a_span_does_not_matter(
     assert trace.damage == ()
     for name, expected in whole.items():
         assert rows(all_of(trace.points[name])) == rows(expected)
+
+
+@pytest.mark.parametrize("span", [1, 7, 1 << 20])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_numbers_are_read_file_by_file_or_a_span_of_all_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: int, in_order: bool
+) -> None:
+    monkeypatch.setattr("iostrata.trace.points.FEW_EVENTS", 0)
+    monkeypatch.setattr("iostrata.trace.points.SPAN_SLOTS", span)
+    trace = read_trace(write(tmp_path, random_events(7, {"syscall": 5000, "block_rq_issue": 9})))
+    for one in trace.streams:
+        one.in_order = in_order
+    for points in trace.points.values():
+        names = [name for name in points.fields if points.dtype[name].kind in "iu"]
+        for begin, end in ((0, len(points)), (1, 4000), (4000, 4001), (3, 3)):
+            found = points.integers(*names, begin=begin, end=end)
+            with monkeypatch.context() as patch:
+                patch.setattr(native, "LIBRARY", None)
+                twin = points.integers(*names, begin=begin, end=end)
+            assert [column.tolist() for column in found.values()] == [
+                column.tolist() for column in twin.values()
+            ]
 
 
 def test_an_empty_recording_is_a_trace(tmp_path: Path) -> None:

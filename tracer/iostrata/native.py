@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import CDLL, addressof, c_char, c_int64, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -65,7 +65,7 @@ _FUNCTIONS: Final = {
     "follow": "aaaanaaaaaanannnaaaaa",
     "follow_bios": "a",
     "follow_wakers": "aana",
-    "gather": "anaannnaaan",
+    "gather": "an",
     "index_packets": "anaaaanuaaauaaaaa",
     "kinds_of": "aananaanaa",
     "lines": "annan",
@@ -216,22 +216,39 @@ class Numbers(NamedTuple):
         return Numbers(np.array([offset for _, offset, *_ in own], np.int64), np.array(kinds))
 
 
-def gather(
-    events: NDArray[np.void],
-    slots: NDArray[np.uint32],
-    places: NDArray[np.uint32],
-    begin: int,
-    wanted: Numbers,
-    columns: Ints,
-) -> None:
-    """Copies numbers of the events in some slots to the columns, at ``places - begin``.
+class Parts(NamedTuple):
+    """A point's events: of each stream its own, all its events, and slots and rows of the point's.
 
-    ``columns``: shape (numbers, rows).
+    ``table``: as C has it, a row each; ``kept``: what that leads to.
     """
-    _call(
-        "gather", events, len(events), slots, places, len(slots), begin, columns.shape[1],
-        *wanted, columns, len(columns),
-    )  # fmt: skip
+
+    table: NDArray[np.uint64]
+    kept: Sequence[NDArray[Any]]
+
+    @staticmethod
+    def of(
+        parts: Sequence[tuple[NDArray[np.void], NDArray[np.uint32], NDArray[np.uint32], int]],
+    ) -> Parts:
+        """``parts``: events, slots and rows of each, and over how many slots it is looked at."""
+        table = [
+            words(events, len(events), slots, rows, len(slots), span, 0, 0)
+            for events, slots, rows, span in parts
+        ]
+        return Parts(np.array(table), [array for *arrays, _ in parts for array in arrays])
+
+    def gather(
+        self, wanted: Numbers, begin: int, columns: Ints
+    ) -> Iterator[Sequence[Sequence[int]]]:
+        """Copies numbers of some rows, from ``begin`` on, to columns: shape (numbers, rows).
+
+        As often as some part has been looked at as far as it may, yields of each which events those
+        were: the first, and the one behind the last.
+        """
+        table, (fields, count), done = self.table.copy(), columns.shape, 0
+        rows = words(table, len(table), begin, count, *wanted, fields, columns)
+        while done < count:
+            done += _call("gather", rows, done)
+            yield table[:, -2:].tolist()
 
 
 class Told(NamedTuple):

@@ -1,10 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A point's events in a stream file to columns: all of an event's fields while it is at hand. */
+/* A point's events in the stream files to columns: some rows of all files, and all of an event's
+ * fields while it is at hand. ``_copy`` of trace/points.py says it one file after the other. */
 #include "native.h"
 
 enum {
 	EVENT_BYTES = 64,
-	TOGETHER = 128
+	TOGETHER = 1024 /* Rows: what of the columns stays in a core's own cache. */
+};
+
+/* What one file has of a point, in words of 64 bits, as Python has them: of each event the slot,
+ * and the row. These ascend. */
+struct part {
+	const uint8_t *events;
+	int64_t event_count;
+	const uint32_t *slots;
+	const uint32_t *places;
+	int64_t count;
+	int64_t span; /* No slots that are further apart are looked at. */
+	/* Which of these were. */
+	int64_t first;
+	int64_t next;
+};
+
+/* Rows of the point from ``begin`` on, and columns for them; of each field its bytes, below 0 if it
+ * has a sign. */
+struct rows {
+	struct part *parts;
+	int64_t part_count;
+	int64_t begin;
+	int64_t count;
+	const int64_t *offset;
+	const int64_t *kind;
+	int64_t fields;
+	int64_t *columns;
 };
 
 #define COPY(type)                                                                                 \
@@ -38,29 +66,97 @@ static void copy(const uint8_t *events, const uint32_t *slots, const uint32_t *p
 	}
 }
 
-/* ``kind``: of each field, its bytes, below 0 if it has a sign. ``places``: row of each event
- * behind ``begin``, in columns of ``rows``. */
-PUBLIC int64_t gather(const uint8_t *events, int64_t event_count, const uint32_t *slots,
-		      const uint32_t *places, int64_t count, int64_t begin, int64_t rows,
-		      const int64_t *offset, const int64_t *kind, int64_t *columns, int64_t fields)
+/* The first from ``low`` to ``high`` that is no less. */
+static int64_t first_from(const uint32_t *values, int64_t low, int64_t high, int64_t wanted)
 {
-	for (int64_t i = 0; i < count; i++) {
-		int64_t row = (int64_t)places[i] - begin;
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2;
 
-		if (slots[i] >= event_count || (uint64_t)row >= (uint64_t)rows)
-			return WRONG;
+		if (values[middle] >= wanted)
+			high = middle;
+		else
+			low = middle + 1;
 	}
-	for (int64_t field = 0; field < fields; field++) {
-		if (kind[field] < -8 || kind[field] > 8 || offset[field] < 0 ||
-		    offset[field] > EVENT_BYTES - (kind[field] < 0 ? -kind[field] : kind[field]))
-			return WRONG;
-	}
-	for (int64_t i = 0; i < count; i += TOGETHER) {
-		int64_t some = count - i < TOGETHER ? count - i : TOGETHER;
+	return low;
+}
 
-		for (int64_t field = 0; field < fields; field++)
-			copy(events + offset[field], slots + i, places + i, some, begin,
-			     kind[field], columns + field * rows);
+/* Where a part's rows from ``begin`` on are; before which row its span ends, or ``end``. */
+static int64_t limit(struct part *part, int64_t begin, int64_t end)
+{
+	int64_t last, beyond;
+
+	part->first = part->next = first_from(part->places, 0, part->count, begin);
+	last = first_from(part->places, part->first, part->count, end);
+	if (part->first == last)
+		return end;
+	beyond = part->slots[part->first] + part->span;
+	if (part->slots[last - 1] < beyond)
+		return end;
+	return part->places[first_from(part->slots, part->first + 1, last - 1, beyond)];
+}
+
+static int is_known(const struct rows *rows)
+{
+	for (int64_t i = 0; i < rows->fields; i++) {
+		int64_t kind = rows->kind[i];
+
+		if (kind < -8 || kind > 8 || rows->offset[i] < 0 ||
+		    rows->offset[i] > EVENT_BYTES - (kind < 0 ? -kind : kind))
+			return 0;
 	}
+	return 1;
+}
+
+/* How many of a part's events are before row ``end``. They are fetched all at once: nothing but
+ * their slots tells where they are. */
+static int64_t fetch(const struct part *part, int64_t begin, int64_t end)
+{
+	int64_t i = part->next;
+
+	for (; i < part->count && part->places[i] < end; i++) {
+		if (part->slots[i] >= part->event_count || part->places[i] < begin)
+			return WRONG;
+		__builtin_prefetch(part->events + (int64_t)part->slots[i] * EVENT_BYTES);
+	}
+	return i - part->next;
+}
+
+static int copy_rows(const struct rows *rows, struct part *part, int64_t first, int64_t end)
+{
+	int64_t some = fetch(part, first, end);
+
+	if (some < 0)
+		return WRONG;
+	for (int64_t i = 0; i < rows->fields; i++)
+		copy(part->events + rows->offset[i], part->slots + part->next,
+		     part->places + part->next, some, rows->begin, rows->kind[i],
+		     rows->columns + i * rows->count);
+	part->next += some;
 	return 0;
+}
+
+/* Returns how many rows there are, from row ``done`` of the columns on, before some part's span
+ * ends. */
+PUBLIC int64_t gather(const struct rows *rows, int64_t done)
+{
+	int64_t begin = rows->begin + done, end = rows->begin + rows->count;
+
+	if (!is_known(rows))
+		return WRONG;
+	for (int64_t i = 0; i < rows->part_count; i++) {
+		int64_t until = limit(&rows->parts[i], begin, end);
+
+		end = until < end ? until : end;
+	}
+	if (end < begin || (end == begin && done < rows->count))
+		return WRONG;
+	for (int64_t first = begin; first < end; first += TOGETHER) {
+		int64_t last = first + TOGETHER < end ? first + TOGETHER : end;
+
+		for (int64_t i = 0; i < rows->part_count; i++) {
+			if (copy_rows(rows, &rows->parts[i], first, last))
+				return WRONG;
+		}
+	}
+	return end - begin;
 }

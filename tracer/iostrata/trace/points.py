@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -37,6 +38,11 @@ class Part:
     stream: Stream
     slots: Slots
     places: Slots
+
+    @property
+    def span(self) -> int:
+        """Over how many slots it is looked at before their pages are let go."""
+        return SPAN_SLOTS if self.stream.in_order else UINT32_MAX
 
     def range(self, begin: int, end: int) -> tuple[int, int]:
         """Where this part holds a range of the point's events."""
@@ -172,18 +178,31 @@ class Points:
         end: int,
         table: NDArray[np.int64] | None,
     ) -> None:
-        numbers = None
+        if not found:
+            return
         if native.LIBRARY is not None and table is not None:
             numbers = native.Numbers.of(self.dtype, tuple(found))
-        for part in self._order() if found else ():
+            for read in self._in_c.gather(numbers, begin, table) if numbers else ():
+                for part, (first, last) in zip(self._order(), read, strict=True):
+                    part.stream.release(part.slots[first:last])
+            if numbers:
+                return
+        for part in self._order():
             first, last = part.range(begin, end)
             events = part.stream.events(self.dtype)
             for slots, places in spans(part, first, last):
-                if numbers is None or table is None:
-                    _copy(events, slots, places, begin, found)
-                else:
-                    native.gather(events, slots, places, begin, numbers, table)
+                _copy(events, slots, places, begin, found)
                 part.stream.release(slots)
+
+    @cached_property
+    def _in_c(self) -> native.Parts:
+        """The parts as C has them."""
+        return native.Parts.of(
+            [
+                (part.stream.events(self.dtype), part.slots, part.places, part.span)
+                for part in self._order()
+            ]
+        )
 
     def source(self, begin: int, end: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
         """Which stream (its place among this point's) and slot each event of a range is in."""
