@@ -58,6 +58,7 @@ _FUNCTIONS: Final = {
     "as_of_next": "aanaanua",
     "asked": "a",
     "attribute": "aaaannnaaaaaa",
+    "await_flushes": "a",
     "coded": "annnaaa",
     "durable": "aaaaa",
     "end_requests": "a",
@@ -80,6 +81,7 @@ _FUNCTIONS: Final = {
     "pair_requests": "a",
     "ranked": "anana",
     "sort_values": "anaa",
+    "spans_of_bios": "a",
     "sweep": "aaaanaanaanaaaaaaaa",
     "turns_told": "a",
 }
@@ -668,6 +670,70 @@ def end_requests(
         len(parts[2][0]), *parts[2], len(told[0]), *told, request_of, bio_of, *found,
     )  # fmt: skip
     return found[:, : _call("end_requests", every)]
+
+
+def await_flushes(
+    bios: Sequence[Ints],
+    wants_flush: NDArray[np.bool_],
+    flush: NDArray[np.bool_],
+    requests: Sequence[Ints],
+    asked: Sequence[Ints],
+    most: int,
+) -> tuple[Ints, Ints, Ints, Ints] | None:
+    """Which bios wait for which flushes, since when and until, of each disk. None: the requests
+    (``flush``: which are flushes) are in another order than that of their issue.
+
+    ``bios``: devices, begins and ends; ``requests``: devices, issues and completions. ``asked``:
+    rows of the bios, and disks. ``most``: of how many flushes at each end of a bio, where there
+    are more than both.
+    """
+    own, theirs, parts = ([_ints(column) for column in part] for part in (bios, requests, asked))
+    wants, flush = (np.ascontiguousarray(one, np.bool_) for one in (wants_flush, flush))
+    known = np.empty((3, len(flush)), np.int64)
+    room = len(parts[0]) + len(flush)
+    while True:
+        found = np.empty((4, room), np.int64)
+        every = words(
+            len(wants), *own, wants, len(flush), flush, *theirs, len(parts[0]), parts[0],
+            len(parts[1]), parts[1], most, 0, *known, room, *found, 0,
+        )  # fmt: skip
+        room = _call("await_flushes", every)
+        if room == _TOO_MANY:
+            return None
+        if room <= len(found[0]):
+            bio, awaited, begin, end = found[:, :room]
+            return bio, awaited, begin, end
+
+
+def spans_of_bios(
+    bios: Sequence[Ints],
+    told: Sequence[NDArray[np.bool_] | None],
+    requests: Sequence[Ints],
+    rows: Sequence[Sequence[Ints]],
+    ranks: Sequence[int],
+) -> tuple[Ints, NDArray[np.int16], Ints, Ints, Ints]:
+    """Owner, rank, begin, end and what each is of, of the spans of bios.
+
+    The columns of ``struct all`` of native/blockio.c: ``bios``, ``told``: numbers and flags of each
+    (None: of none); ``requests``: issue, completion, and disks that have any; ``rows``: carried,
+    and awaited.
+    """
+    *numbers, device = (_ints(column) for column in bios)
+    flags = [0 if one is None else np.ascontiguousarray(one, np.bool_) for one in told]
+    issue, complete, disks = (_ints(column) for column in requests)
+    carried, awaited = ([_ints(column) for column in part] for part in rows)
+    last, room = np.empty(len(device), np.int64), 4 * len(carried[0]) + len(awaited[0])
+    while True:
+        owner, begin, end, of = np.empty((4, room), np.int64)
+        rank = np.empty(room, np.int16)
+        every = words(
+            len(device), *numbers, *flags, device, len(issue), issue, complete, len(disks), disks,
+            len(carried[0]), *carried, len(awaited[0]), *awaited, *ranks, last, room, owner, rank,
+            begin, end, of, 0,
+        )  # fmt: skip
+        room = _call("spans_of_bios", every)
+        if room <= len(of):
+            return owner[:room], rank[:room], begin[:room], end[:room], of[:room]
 
 
 def overlap_waits(

@@ -9,14 +9,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, one_of, overlapping
+from iostrata import native
+from iostrata.columns import FEW, AsOf, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.spans import Ranks, SpanList
+from iostrata.stitch.spans import Ranks, SpanList, Spans
 
 MOST: Final = 16
 """So many flushes of a disk may run at once at each end of a bio: one for each of its queues."""
+
+RANKS: Final = tuple(
+    RANK[name]
+    for name in (
+        "block.Q2G", "block.Q2I", "block.Q2D", "block.G2I", "block.G2D", "block.I2D",
+        "lower.block.Q2G", "lower.queue", "device.data", "device.read", "device.meta",
+        "device.journal", "device.flush", "block.stacked",
+    )
+)  # fmt: skip
+"""As C has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +67,19 @@ def spans_of_bios(
     journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
+    spans = _spans if native.LIBRARY is None else _spans_in_c
+    return spans(bios, requests, carried, awaited, owner, journal, stacked)
+
+
+def _spans(
+    bios: Bios,
+    requests: Requests,
+    carried: Carried,
+    awaited: Awaited,
+    owner: Ints,
+    journal: NDArray[np.bool_],
+    stacked: Ints,
+) -> SpanList:
     spans, kind = SpanList(), kinds_of(bios, journal)
     kind = np.where(one_of(bios.device_key, stacked), RANK["block.stacked"], kind).astype(np.int16)
     mine = owner[carried.bio] >= 0
@@ -65,6 +89,33 @@ def spans_of_bios(
     _device(spans, bios, requests, carried, owner, kind)
     _flushes(spans, bios, requests, awaited.of(owner), owner, stacked)
     _bare(spans, bios, requests, owner, kind)
+    return spans
+
+
+def _spans_in_c(
+    bios: Bios,
+    requests: Requests,
+    carried: Carried,
+    awaited: Awaited,
+    owner: Ints,
+    journal: NDArray[np.bool_],
+    stacked: Ints,
+) -> SpanList:
+    spans = SpanList()
+    found = native.spans_of_bios(
+        (
+            owner, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns, bios.life_end_ns,
+            bios.request, bios.device_key,
+        ),
+        (
+            bios.wants_flush, bios.lowered, bios.read, bios.meta, bios.discard, journal,
+            one_of(bios.device_key, stacked) if len(stacked) else None,
+        ),
+        (requests.issue_ns, requests.complete_ns, requests.disks),
+        (tuple(vars(carried).values()), tuple(vars(awaited).values())),
+        RANKS,
+    )  # fmt: skip
+    spans.extend(Spans(*found))
     return spans
 
 
@@ -130,6 +181,21 @@ def flushes_awaited(bios: Bios, rows: Ints, requests: Requests) -> Awaited:
     behind it (block/blk-flush.c). Of very many it waits for the first and the last ones only:
     what went on between them, it had no part in.
     """
+    if native.LIBRARY is not None and len(requests.disks) <= FEW:
+        found = native.await_flushes(
+            (bios.device_key, bios.queue_ns, bios.life_end_ns),
+            bios.wants_flush,
+            requests.flush,
+            (requests.device_key, requests.issue_ns, requests.complete_ns),
+            (rows, requests.disks),
+            MOST,
+        )
+        if found:
+            return Awaited(*found)
+    return _awaited(bios, rows, requests)
+
+
+def _awaited(bios: Bios, rows: Ints, requests: Requests) -> Awaited:
     rows = rows[bios.wants_flush[rows] & (bios.life_end_ns[rows] >= 0)]
     flushes = np.flatnonzero(requests.flush)
     pair, other = overlapping(
