@@ -26,7 +26,7 @@ from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.attribute import add_up, attribute, summarise, sweep
 from iostrata.attribute.figures import ranked
-from iostrata.columns import AsOf, among, coded, in_order, order_of, overlapping
+from iostrata.columns import AsOf, among, coded, distinct, in_order, order_of, overlapping
 from iostrata.layers import RANK
 from iostrata.model import Op
 from iostrata.recording import open_recording
@@ -132,6 +132,18 @@ def test_coded(values: list[int], least: int) -> None:
     found = [column.tolist() for column in coded(some)]
     with twin():
         assert found == [column.tolist() for column in coded(some)]
+
+
+@given(
+    st.lists(anything) | st.lists(st.integers(0, 3), max_size=500), st.integers(0, 200), anything
+)
+def test_different_values(values: list[int], count: int, value: int) -> None:
+    for some in (np.array(values, np.int64), np.array(values + [value] * count, np.int64)):
+        found = distinct(some)
+        assert found.dtype == np.int64
+        assert found.tolist() == sorted(set(some.tolist()))
+        with twin():
+            assert found.tolist() == distinct(some).tolist()
 
 
 def the_same_order(keys: list[np.ndarray]) -> None:

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iostrata import native
-from iostrata.stitch import endings, lives, requests
+from iostrata.stitch import bios, endings, lives, requests
 from iostrata.stitch.begun import Begun, Ends
 from iostrata.stitch.bios import Bios, Carried
-from iostrata.stitch.lives import Issued
-from iostrata.stitch.requests import Requests
+from iostrata.stitch.lives import Issued, Lives
+from iostrata.stitch.requests import Requests, Unended
 
 NEVER: Final = np.iinfo(np.int64).max
 LEAST: Final = np.iinfo(np.int64).min
@@ -109,6 +109,36 @@ def test_what_is_whose(
     assert tables(lives._followed_in_c(*given)) == tables(lives._followed(*given))
 
 
+@settings(max_examples=300)
+@given(seeds, latest, st.tuples(counts, counts, counts), st.sampled_from((1, 2, 9)))
+def test_what_carried_which(
+    seed: int, latest_ns: int, counts: tuple[int, int, int], most: int
+) -> None:
+    some = Some(seed, 3, latest_ns)
+    count, request_count, pairs = counts
+    columns: dict[str, Any] = dict.fromkeys(Begun.__annotations__, some.numbers(count, 3))
+    begun = Begun(**columns | {"time_ns": some.events(count)["time_ns"]})
+    columns = dict.fromkeys(Requests.__annotations__, some.numbers(request_count, 3))
+    columns |= {name: some.events(request_count)["time_ns"] for name in ("issue_ns", "complete_ns")}
+    columns["unended"] = Unended(*[NOTHING] * 4)
+    requests = Requests(**columns | {"flush": some.numbers(request_count) > 0})
+    pairs *= request_count > 0
+    request = some.numbers(pairs, request_count or 1)
+    if seed % 2:
+        request.sort()
+    followed = Lives(some.rows(count, 9), some.rows(pairs, count), NOTHING, NOTHING)
+    point = SimpleNamespace(fields=("above_key",))
+    window: Any = SimpleNamespace(trace=SimpleNamespace(points={"block_bio_queue": point}))
+    given = window, begun, requests, request, followed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bios, "MERGED", most)
+        carried, *found = bios._settled(*given)
+        patch.setattr(native, "LIBRARY", None)
+        expected, *wanted = bios._settled(*given)
+    assert tables(carried) == tables(expected)
+    assert tables(tuple(found)) == tables(tuple(wanted))
+
+
 def endings_given(seed: int, latest_ns: int, counts: tuple[int, int, int, int]) -> Any:
     some = Some(seed, 3, latest_ns)
     count, bio_count, carried_count, completions = counts
@@ -154,6 +184,20 @@ def test_what_leads_nowhere_is_refused(what: int, name: str, row: int) -> None:
         vars(given[1]).update(bio=NOTHING, request=NOTHING)
     with pytest.raises(IndexError):
         endings._of_requests_in_c(*given)
+
+
+@pytest.mark.parametrize("bio", [-1, 0, 3, 1 << 40])
+@pytest.mark.parametrize("request_row", [-1, 0, 3, 1 << 40, LEAST])
+def test_what_is_carried_by_nothing_is_refused(bio: int, request_row: int) -> None:
+    three = np.arange(3)
+    issued = np.array([bio]), np.array([request_row])
+    if bio < 0 or bio == request_row == 0:
+        found = native.carry_bios((three, three), (three, three), issued, 9)
+        assert found
+        assert len(found[0]) == (bio == 0)
+    else:
+        with pytest.raises(IndexError):
+            native.carry_bios((three, three), (three, three), issued, 9)
 
 
 @pytest.mark.parametrize("which", range(2))

@@ -148,6 +148,10 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     As ``np.unique``, which does not look at runs, and loads what knows masked arrays.
     """
     flat = np.ravel(values)
+    if native.LIBRARY is not None and flat.dtype == np.int64:
+        found = native.few(flat, FEW)
+        if found is not None:
+            return found
     ascending = flat[changes(flat)]
     whole = ascending.dtype.kind == "i"
     ascending = in_order(ascending) if whole else np.sort(ascending)

@@ -59,9 +59,11 @@ _FUNCTIONS: Final = {
     "asked": "a",
     "attribute": "aaaannnaaaaaa",
     "await_flushes": "a",
+    "carry_bios": "a",
     "coded": "annnaaa",
     "durable": "aaaaa",
     "end_requests": "a",
+    "few": "anan",
     "fold": "anua",
     "follow": "aaaanaaaaaanannnaaaaa",
     "follow_bios": "a",
@@ -157,6 +159,13 @@ def coded(values: Ints, least: int, span: int) -> tuple[Ints, Ints]:
     unique = np.empty(min(span, len(values)), np.int64)
     different = _call("coded", _ints(values), len(values), least, span, place, unique, code)
     return unique[:different].copy(), code
+
+
+def few(values: Ints, most: int) -> Ints | None:
+    """The different values, in order; None: they are more than so many."""
+    found = np.empty(most, np.int64)
+    different = _call("few", _ints(values), len(values), found, most)
+    return None if different == _TOO_MANY else found[:different]
 
 
 class Lookup(NamedTuple):
@@ -643,6 +652,32 @@ def follow_bios(
     )  # fmt: skip
     _call("follow_bios", lives)
     return end, of_ended, of_alone, found
+
+
+def carry_bios(
+    bios: Sequence[Ints], requests: Sequence[Ints], issued: Sequence[Ints], most: int
+) -> tuple[Ints, Ints, Ints, Ints, Ints] | None:
+    """Bios and requests that carried their data, in order of both; and of each bio the first, when
+    that was issued (-1: there is none), and when all was complete. None: it takes more.
+
+    ``bios``: when each was complete, and else was; ``requests``: issues and completions;
+    ``issued``: bio, -1: none, and request. ``most``: so many bios of a request are told.
+    """
+    parts = [[_ints(column) for column in part] for part in (bios, requests, issued)]
+    own, theirs, pairs = parts
+    count = len(own[0])
+    place, told = np.empty(count + 1, np.int64), np.empty(len(theirs[0]), np.int64)
+    bio, request = np.empty((2, len(pairs[0])), np.int64)
+    of_each = np.empty((3, count), np.int64)
+    every = words(
+        count, *own, len(told), *theirs, len(bio), *pairs, most, place, told, bio, request,
+        *of_each,
+    )  # fmt: skip
+    rows = _call("carry_bios", every)
+    if rows == _TOO_MANY:
+        return None
+    first, issue, end = of_each
+    return bio[:rows], request[:rows], first, issue, end
 
 
 def end_requests(

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import AsOf, Ints, at, distinct, order_of
 from iostrata.stitch.begun import SEARCH, SPLIT, Begun, Ends, begun_of, parents_of
 from iostrata.stitch.cloned import with_cloned
@@ -100,12 +101,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
     above = _above(begun, requests)
     request, issued = _issued(window, requests)
     lives = lives_of(begun, ends, issued)
-    carried = _carried(window, begun, requests, request, lives.issued)
-    first = np.full(len(begun), -1)
-    first[carried.bio[::-1]] = carried.request[::-1]
-    issue = at(requests.issue_ns, first)
-    life_end = np.where(lives.end_ns >= 0, lives.end_ns, begun.until_ns)
-    np.maximum.at(life_end, carried.bio, requests.complete_ns[carried.request])
+    carried, first, issue, life_end = _settled(window, begun, requests, request, lives)
     children = np.flatnonzero(parent >= 0)
     for _ in range(DEPTH if len(children) else 0):
         np.maximum.at(life_end, parent[children], life_end[children])
@@ -183,6 +179,31 @@ def _issued(window: Window, requests: Requests) -> tuple[Ints, Issued]:
         request = np.concatenate([request, issued])
         key, issue = np.append(key, further["bio_key"]), np.append(issue, time)
     return request, Issued(key, issue, at(requests.device_key, request))
+
+
+def _settled(
+    window: Window, begun: Begun, requests: Requests, request: Ints, lives: Lives
+) -> tuple[Carried, Ints, Ints, Ints]:
+    """What carried each bio, the first of those, when that was issued, and when all was complete.
+
+    ``request``: of what was issued.
+    """
+    if native.LIBRARY is not None and not _is_old(window):
+        found = native.carry_bios(
+            (lives.end_ns, begun.until_ns),
+            (requests.issue_ns, requests.complete_ns),
+            (lives.issued, request),
+            MERGED,
+        )
+        if found:
+            bio, carrier, first, issue, life_end = found
+            return Carried(bio, carrier), first, issue, life_end
+    carried = _carried(window, begun, requests, request, lives.issued)
+    first = np.full(len(begun), -1)
+    first[carried.bio[::-1]] = carried.request[::-1]
+    life_end = np.where(lives.end_ns >= 0, lives.end_ns, begun.until_ns)
+    np.maximum.at(life_end, carried.bio, requests.complete_ns[carried.request])
+    return carried, first, at(requests.issue_ns, first), life_end
 
 
 def _carried(window: Window, begun: Begun, requests: Requests, request: Ints, bio: Ints) -> Carried:

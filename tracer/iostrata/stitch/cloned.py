@@ -52,7 +52,6 @@ def _cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> tuple
     """Rows of the requests that carry no bio which is known, each with the one above that had its
     place meanwhile; a flush has none, and is a flush's."""
     found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-    place = pair_key(requests.sector, requests.size_bytes)
     for block in facts.blocks.values():
         # Most are on nothing: their requests need not be looked for.
         if block.backing or not block.lower_keys:
@@ -68,6 +67,7 @@ def _cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> tuple
         known = alive(begun, ends, bio, requests.issue_ns[rows]) & ~requests.flush[rows]
         known &= at(begun.device_key, bio) == requests.device_key[rows]
         rows = rows[~known]
+        place = pair_key(requests.sector, requests.size_bytes)
         last = AsOf(place[own], requests.issue_ns[own])
         above = at(own, last.at_or_before(place[rows], requests.issue_ns[rows]))
         same = (above >= 0) & (at(requests.complete_ns, above) >= requests.complete_ns[rows])
