@@ -298,4 +298,4 @@ def _between(begun: Begun, until_ns: Ints, events: Columns) -> Ints:
     """When a point was hit for a bio, from Q to a time; -1: it was not seen there."""
     found = AsOf(events["bio_key"], events["time_ns"]).at_or_after(begun.key, begun.time_ns)
     time = at(events["time_ns"], found)
-    return np.where((time >= begun.time_ns) & (time <= until_ns), time, -1)
+    return np.where(time <= until_ns, time, -1)

@@ -37,7 +37,8 @@ def asked_for(window: Window, bios: Bios) -> Asking:
     """One that no other at its place came before since it was asked for, and that was not complete
     yet, is that request's."""
     none = np.full(len(bios), -1)
-    held = np.flatnonzero(bios.held & (roots(bios.parent) == np.arange(len(bios))))
+    held = np.flatnonzero(bios.held)
+    held = held[roots(bios.parent)[held] == held] if len(held) else held
     # Older recorders do not tell at which place a request was.
     if not len(held) or "offset_bytes" not in window.trace.points["aio_submit"].fields:
         return Asking(bios.tid, bios.begin_ns, none)
