@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from iostrata import native
 from iostrata.analysis import analyse
-from iostrata.attribute import add_up, attribute, summarise, sweep
+from iostrata.attribute import attribute, share, summarise, sweep
 from iostrata.attribute.figures import ranked
 from iostrata.columns import AsOf, among, coded, distinct, in_order, order_of, overlapping
 from iostrata.layers import RANK
@@ -243,14 +243,28 @@ def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]]) -> No
     ours = attribute(held, len(pieces))
     with twin():
         theirs = attribute(other, len(pieces))
-    place, write = np.arange(len(held.ranks)) % 3, np.array([1, -1, 0, 1, 2])
-    sums, others = np.zeros((2, 3, 3), np.int64)
-    add_up(held, place, write, sums)
-    with twin():
-        add_up(other, place, write, others)
-    assert sums.tolist() == others.tolist()
     for name in vars(ours):
         assert getattr(ours, name).tolist() == getattr(theirs, name).tolist()
+
+
+@given(spans | long, st.lists(st.tuples(near, st.integers(0, 9)), min_size=5, max_size=5), seeds)
+def test_share(some: list[tuple[int, ...]], pieces: list[tuple[int, int]], seed: int) -> None:
+    owner, rank, begin, end = columns(some, 4)
+    first, took = columns(pieces, 2)
+    rank = np.maximum(rank, 0).astype(np.int32)
+    own = Spans(owner, rank, begin, np.clip(end, -(2**60), 2**60), owner)
+    random = np.random.default_rng(seed)
+    kept = random.random(5001) < random.random()
+    place, write = random.integers(0, random.integers(1, 9), 5001), np.array([1, -1, 0, 1, 2])
+    found = share(own, (first, first + took), kept, place, write, 3)
+    with twin():
+        expected = share(own, (first, first + took), kept, place, write, 3)
+    assert found.places.tolist() == expected.places.tolist()
+    assert found.time_ns.tolist() == expected.time_ns.tolist()
+    assert found.held.ranks.tolist() == expected.held.ranks.tolist()
+    some_time = expected.held.until_ns > expected.held.since_ns
+    for ours, theirs in zip(found.held.stretches, expected.held.stretches, strict=True):
+        assert ours.tolist() == theirs[some_time].tolist()
 
 
 @given(seeds, st.integers(0, 1000), st.integers(0, 2**32 - 1))
@@ -393,19 +407,17 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.Lookup.of(one, one, rows)
         with pytest.raises(IndexError):
-            native.sweep(rows, one, one, one + 1, one, one + 1)
+            native.chained(rows, one, (one, one + 1), (one, one + 1))
         with pytest.raises(IndexError):
             native.attribute((rows, one, one, one), 1, 1)
         with pytest.raises(IndexError):
             native.attribute((one, rows, one, one), 1, 1)
-        for some in ((rows, one, one, one), (one, rows, one, one)):
-            with pytest.raises(IndexError):
-                native.add_up(some, one, one, table)
-        with pytest.raises(IndexError):
-            native.add_up((one, one, one, one), rows, one, table)
-        if rows[0] != -1:
-            with pytest.raises(IndexError):
-                native.add_up((one, one, one, one), one, rows, table)
+        chained = native.chained(one, one, (one, one + 1), (one, one + 1))
+        assert chained is not None
+        for row, column in ((rows, one), (one, rows)):
+            if column[0] != -1:
+                with pytest.raises(IndexError):
+                    native.sweep(chained, one > 0, native.Sums(row, column, table))
         with pytest.raises(IndexError):
             native.overlap((one, one, one), rows, (one, one, one), None, None)
         with pytest.raises(IndexError):
@@ -426,7 +438,7 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.coded(rows, 0, 1)
     with pytest.raises(IndexError):
-        native.sweep(one, one - 2, one, one + 1, one, one + 1)
+        native.chained(one, one - 2, (one, one + 1), (one, one + 1))
     for place in (1, -1, 1 << 40):
         with pytest.raises(IndexError):
             native.ranked(one, [0, place])

@@ -51,7 +51,6 @@ FEW_WAITS: Final = 1024
 
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
-    "add_up": "aaaanananann",
     "among": "ananaanua",
     "as_of_after": "aaanaaanaanua",
     "as_of_before": "aaanaaanaanuaa",
@@ -84,7 +83,8 @@ _FUNCTIONS: Final = {
     "ranked": "anana",
     "sort_values": "anaa",
     "spans_of_bios": "a",
-    "sweep": "aaaanaanaanaaaaaaaa",
+    "sweep": "aaa",
+    "sweep_levels": "a",
     "turns_told": "a",
 }
 _FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer
@@ -472,34 +472,70 @@ def turns_told(
             return row, begin, end, turn
 
 
-def sweep(
-    owner: Ints,
-    rank: NDArray[np.signedinteger],
-    begin_ns: Ints,
-    end_ns: Ints,
-    first_ns: Ints,
-    last_ns: Ints,
-) -> tuple[Ints, Ints, Ints, Ints, Ints] | None:
-    """Ranks that are at work at any time; and of each stretch of a piece the place of the highest
-    one among them, the piece (``owner``), since when and until. None: there are too many ranks, or
-    a piece takes too long.
+class Chained(NamedTuple):
+    """Spans by the piece that each is of. ``ranks``: those that any has, in order."""
 
-    ``rank``: from -1 on. ``first_ns``, ``last_ns``: of the pieces.
+    ranks: Ints
+    number: NDArray[np.int32]
+    columns: Sequence[NDArray[Any]]
+    pieces: Sequence[Ints]
+    first: NDArray[np.int32]
+    next: NDArray[np.int32]
+
+    @property
+    def words(self) -> NDArray[np.uint64]:
+        """As C has it."""
+        begins = self.pieces[0]
+        return words(
+            *self.columns, len(self.next), *self.pieces, len(begins), self.number,
+            len(self.number), self.first, self.next,
+        )  # fmt: skip
+
+
+class Sums(NamedTuple):
+    """To be added up: of each level its ``row``, of each piece its ``column``, -1: none."""
+
+    row: Ints
+    column: Ints
+    sums: Ints
+
+
+def chained(
+    owner: Ints, rank: NDArray[np.integer[Any]], times: Sequence[Ints], pieces: Sequence[Ints]
+) -> Chained | None:
+    """None: they have too many ranks. ``times``, ``pieces``: begins and ends."""
+    number = np.zeros(int(rank.max(initial=-1)) + 2, np.int32)
+    begins, ends = map(_ints, times)
+    own = _ints(owner), np.ascontiguousarray(rank, np.int32), begins, ends
+    first, following = np.full(len(pieces[0]), -1, np.int32), np.empty(len(owner), np.int32)
+    found = Chained(_NOTHING, number, own, [_ints(column) for column in pieces], first, following)
+    if _call("sweep_levels", found.words) == _TOO_MANY:
+        return None
+    return found._replace(ranks=np.flatnonzero(number) - 1)
+
+
+def sweep(
+    spans: Chained, kept: NDArray[np.bool_], sums: Sums | None = None
+) -> tuple[NDArray[np.bool_], Ints, Ints, Ints, Ints] | None:
+    """Which ranks any span has within its piece's time; and of stretches of pieces' time the
+    level, which is a row of ``ranks``, the piece, and since when and until; None: they are too
+    long. ``kept``: of each rank that is there, whether its stretches are wanted.
     """
-    count, ranks = len(owner), int(rank.max(initial=-1)) + 2
-    level, working = np.zeros(ranks, np.int32), np.zeros(ranks, np.int32)
-    last, counts = np.full(ranks, -1), np.zeros(len(first_ns), np.int64)
-    first, edges = np.zeros(len(first_ns) + 1, np.int64), np.empty(4 * count, np.uint64)
-    held = [np.empty(2 * count, np.int64) for _ in range(4)]
-    stretches = _call(
-        "sweep", _ints(owner), np.ascontiguousarray(rank, np.int32), _ints(begin_ns),
-        _ints(end_ns), count, _ints(first_ns), _ints(last_ns), len(first_ns), level, working,
-        ranks, last, first, counts, edges, *held,
-    )  # fmt: skip
+    levels, count = len(spans.ranks), len(spans.next)
+    wanted, met = np.zeros((2, levels + 1), np.bool_)
+    wanted[1:] = kept
+    working, last = np.zeros(levels + 1, np.int32), np.zeros((2, levels + 1), np.int64)
+    edges, held = np.empty(4 * count, np.uint64), [np.empty(2 * count, np.int64) for _ in range(4)]
+    holding = words(wanted, met, working, *last, levels, edges, *held, 0)
+    added = None
+    if sums:
+        row, column = _ints(sums.row), _ints(sums.column)
+        added = words(row, column, sums.sums, *sums.sums.shape)
+    stretches = _call("sweep", spans.words, holding, added)
     if stretches == _TOO_MANY:
         return None
-    of, piece, since, until = (column[:stretches] for column in held)
-    return np.flatnonzero(level) - 1, of, piece, since, until
+    level, piece, since, until = (column[:stretches] for column in held)
+    return met[1:], level, piece, since, until
 
 
 class Followed(NamedTuple):
@@ -537,23 +573,10 @@ def follow_wakers(known: NDArray[np.uint64], front: Sequence[Ints], ended: Ints)
         room *= 4
 
 
-def add_up(stretches: Sequence[Ints], place: Ints, write: Ints, sums: Ints) -> None:
-    """Adds the time of stretches (level, piece, since when and until) to sums.
-
-    ``place``: of each level, the row of ``sums``; ``write``: of each piece, the column, -1: of
-    none.
-    """
-    own = [_ints(column) for column in stretches]
-    _call(
-        "add_up", *own, len(own[0]), _ints(place), len(place), _ints(write), len(write), sums,
-        *sums.shape,
-    )  # fmt: skip
-
-
 def attribute(stretches: Sequence[Ints], levels: int, pieces: int) -> tuple[Ints, Ints, Ints]:
     """Levels, pieces, and how long that level held that piece, in order of both.
 
-    ``stretches``: as above, in order of piece.
+    ``stretches``: level, piece, since when and until, in order of piece.
     """
     own = [_ints(column) for column in stretches]
     count = len(own[0])

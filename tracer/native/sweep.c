@@ -17,28 +17,72 @@ enum {
 #define TIME_SHIFT (LEVEL_BITS + 1)
 #define LATEST_NS ((uint64_t)1 << (63 - TIME_SHIFT))
 
+/* Spans, each of a piece, and how those of a piece lead to each other. */
+struct chained {
+	const int64_t *owner;
+	const int32_t *rank;
+	const int64_t *begin_ns;
+	const int64_t *end_ns;
+	int64_t count;
+	const int64_t *piece_begin_ns;
+	const int64_t *piece_end_ns;
+	int64_t pieces;
+	/* Of each rank from -1 on, its number among those that some span has, from 1 on; 0: none
+	 * has it, as it is of all at first. */
+	int32_t *number;
+	int64_t ranks;
+	int32_t *first; /* Of each piece, -1: it has none; -1 at first. */
+	int32_t *next;  /* Of each span, -1: there is none. */
+};
+
+/* By the numbers of levels; that of nobody is 0. */
+struct holding {
+	const uint8_t *kept; /* Whose stretches are written. */
+	uint8_t *met;        /* Who has a span in its piece's time; 0 at first. */
+	int32_t *working;    /* How many spans of each are at work: 0 before and after. */
+	int64_t *last;       /* Where the last one of its piece is, if it has any; 0 at first. */
+	uint64_t *time_ns;   /* What each has of a piece; 0 at first. */
+	int64_t levels;
+	uint64_t *edges; /* Room for four a span. */
+	/* Rows, one a stretch: there is room for as many as there are edges. */
+	int64_t *level;
+	int64_t *owner;
+	int64_t *since_ns;
+	int64_t *until_ns;
+	int64_t count;
+};
+
+/* What each level has, added up: of each its row, of each piece its column, -1: none. */
+struct sums {
+	const int64_t *row;
+	const int64_t *column;
+	uint64_t *sums;
+	int64_t rows;
+	int64_t columns;
+};
+
 /* Which levels are on; one bit of ``some`` for each word of ``on`` that is not 0. */
 struct at_work {
 	uint64_t some;
 	uint64_t on[MOST_LEVELS / WORD];
 };
 
-static inline void flip(struct at_work *levels, int64_t level)
+/* The number of the highest that is on after one was switched. ``few``: they have one word. */
+static inline int64_t switched(struct at_work *levels, int64_t level, bool few)
 {
-	uint64_t word = levels->on[level / WORD] ^= (uint64_t)1 << level % WORD;
-	uint64_t bit = (uint64_t)1 << level / WORD;
+	uint64_t word, bit;
+	int64_t at = 0;
 
-	levels->some = word ? levels->some | bit : levels->some & ~bit;
-}
-
-static inline int64_t highest(const struct at_work *levels)
-{
-	int64_t word;
-
-	if (!levels->some)
-		return -1;
-	word = WORD - 1 - __builtin_clzll(levels->some);
-	return word * WORD + WORD - 1 - __builtin_clzll(levels->on[word]);
+	word = levels->on[few ? 0 : level / WORD] ^= (uint64_t)1 << level % WORD;
+	if (!few) {
+		bit = (uint64_t)1 << level / WORD;
+		levels->some = word ? levels->some | bit : levels->some & ~bit;
+		if (!levels->some)
+			return 0;
+		at = WORD - 1 - __builtin_clzll(levels->some);
+		word = levels->on[at];
+	}
+	return word ? (at + 1) * WORD - __builtin_clzll(word) : 0;
 }
 
 static void insert(uint64_t *edges, int64_t count)
@@ -86,137 +130,132 @@ static uint64_t *sort(uint64_t *edges, int64_t count, uint64_t *room)
 	return edges;
 }
 
-/* Who held what, one row a stretch: there is room for as many as there are edges. */
-struct held {
-	int64_t *level;
-	int64_t *owner;
-	int64_t *since_ns;
-	int64_t *until_ns;
-	int64_t count;
-};
-
-/* ``levels``: none is on before and after; ``working``: how many spans of each are at work, all 0
- * before and after. A stretch is written wherever it may be one, and counted if it is: what branches
- * here, nothing foretells. */
-static void hold(struct held *held, int64_t owner, int64_t begin_ns, const uint64_t *edges,
-		 int64_t count, struct at_work *levels, int32_t *working)
+/* The edges of a piece, two a span. A span that meets the last one of its level is one with it: where
+ * many wait for the same at once, most do. Returns how many, or TOO_MANY. */
+static int64_t gather_edges(const struct chained *spans, int64_t piece,
+			    const struct holding *levels)
 {
-	int64_t since_ns = 0, top = -1;
+	int64_t first_ns = spans->piece_begin_ns[piece], last_ns = spans->piece_end_ns[piece];
+	uint64_t *edges = levels->edges;
+	int64_t count = 0;
+
+	for (int64_t i = spans->first[piece]; i >= 0; i = spans->next[i]) {
+		int64_t begin_ns = spans->begin_ns[i] > first_ns ? spans->begin_ns[i] : first_ns;
+		int64_t end_ns = spans->end_ns[i] < last_ns ? spans->end_ns[i] : last_ns;
+		uint64_t level = spans->number[spans->rank[i] + 1] - 1, begins, ends;
+		int64_t *last = levels->last + level;
+		uint64_t *before = edges + *last;
+
+		if (end_ns <= begin_ns)
+			continue;
+		if ((uint64_t)end_ns - (uint64_t)first_ns >= LATEST_NS)
+			return TOO_MANY;
+		begins = ((uint64_t)begin_ns - (uint64_t)first_ns) << TIME_SHIFT | level;
+		ends = ((uint64_t)end_ns - (uint64_t)first_ns) << TIME_SHIFT | ENDS | level;
+		/* What another piece left there may be of any level, or of none. */
+		if (*last >= count || (*before & (MOST_LEVELS - 1)) != level ||
+		    begins > before[1] || before[0] > ends) {
+			*last = count;
+			edges[count++] = begins;
+			edges[count++] = ends;
+			levels->met[level + 1] = 1;
+			continue;
+		}
+		before[0] = begins < before[0] ? begins : before[0];
+		before[1] = ends > before[1] ? ends : before[1];
+	}
+	return count;
+}
+
+/* ``on``: none is before and after. */
+static inline void hold(struct holding *levels, int64_t owner, int64_t begin_ns,
+			const uint64_t *edges, int64_t count, struct at_work *on, bool few)
+{
+	int64_t since_ns = begin_ns, top = 0;
 
 	for (const uint64_t *edge = edges; edge < edges + count; edge++) {
 		int64_t level = *edge & (MOST_LEVELS - 1);
 		int64_t time_ns = begin_ns + (int64_t)(*edge >> TIME_SHIFT);
-		int32_t ends = (*edge & ENDS) != 0, before = working[level];
+		int32_t ends = (*edge & ENDS) != 0, before = levels->working[level];
 
-		working[level] = before + 1 - 2 * ends;
+		levels->working[level] = before + 1 - 2 * ends;
 		if (before != ends)
 			continue;
-		held->level[held->count] = top;
-		held->owner[held->count] = owner;
-		held->since_ns[held->count] = since_ns;
-		held->until_ns[held->count] = time_ns;
-		held->count += (top >= 0) & (time_ns > since_ns);
+		levels->time_ns[top] += (uint64_t)(time_ns - since_ns);
+		if (levels->kept[top] && time_ns > since_ns) {
+			int64_t row = levels->count++;
+
+			levels->level[row] = top - 1;
+			levels->owner[row] = owner;
+			levels->since_ns[row] = since_ns;
+			levels->until_ns[row] = time_ns;
+		}
 		since_ns = time_ns;
-		flip(levels, level);
-		top = highest(levels);
+		top = switched(on, level, few);
 	}
 }
 
-struct clipped {
-	int64_t begin_ns;
-	int64_t end_ns;
-};
-
-static inline struct clipped clip(int64_t begin_ns, int64_t end_ns, int64_t first_ns,
-				  int64_t last_ns)
+/* Adds what each level has of a piece, and forgets it. */
+static inline void add_up(const struct sums *sums, int64_t column, const struct holding *levels)
 {
-	return (struct clipped){ begin_ns > first_ns ? begin_ns : first_ns,
-				 end_ns < last_ns ? end_ns : last_ns };
-}
-
-/* Where a piece's edges are, two of a span. */
-struct edges {
-	uint64_t *all;
-	const int64_t *first;
-	int64_t *counts;
-};
-
-/* A span that meets the last one of its piece and level is one with it: where many wait for the same
- * at once, most do. ``last``: where that one is, if it is of this piece. */
-static void add(const struct edges *edges, int64_t piece, int64_t *last, uint64_t begins,
-		uint64_t ends)
-{
-	int64_t first = edges->first[piece], next = first + edges->counts[piece];
-	uint64_t *before = edges->all + *last;
-
-	if (*last < first || *last >= next || begins > before[1] || before[0] > ends) {
-		*last = next;
-		edges->all[next] = begins;
-		edges->all[next + 1] = ends;
-		edges->counts[piece] += 2;
-		return;
+	for (int64_t level = 0; level <= levels->levels; level++) {
+		if (level && column >= 0)
+			sums->sums[sums->row[level - 1] * sums->columns + column] +=
+				levels->time_ns[level];
+		levels->time_ns[level] = 0;
 	}
-	if (begins < before[0])
-		before[0] = begins;
-	if (ends > before[1])
-		before[1] = ends;
 }
 
-/* Returns how many stretches there are. ``level``: of each rank from -1 on, 0 at first; then its
- * number among those that some span has, from 1 on. ``working``: one of each rank;
- * ``first``, ``counts``: of each piece, ``first``: one more; all 0 at first. ``last``: one of each
- * rank, -1 at first. ``room``: four a span, for its edges. */
-PUBLIC int64_t sweep(const int64_t *owner, const int32_t *rank, const int64_t *begin_ns,
-		     const int64_t *end_ns, int64_t count, const int64_t *piece_begin_ns,
-		     const int64_t *piece_end_ns, int64_t pieces, int32_t *level, int32_t *working,
-		     int64_t ranks, int64_t *last, int64_t *first, int64_t *counts, uint64_t *room,
-		     int64_t *held_level, int64_t *held_owner, int64_t *since_ns, int64_t *until_ns)
+/* Returns how many levels there are. */
+PUBLIC int64_t sweep_levels(const struct chained *spans)
 {
-	struct held held = { held_level, held_owner, since_ns, until_ns, 0 };
-	const struct edges edges = { room, first, counts };
-	struct at_work at_work = { 0 };
 	int32_t levels = 0;
 
-	for (int64_t i = 0; i < count; i++) {
-		int64_t piece = owner[i], place = (int64_t)rank[i] + 1;
-		struct clipped own;
-
-		if ((uint64_t)piece >= (uint64_t)pieces || (uint64_t)place >= (uint64_t)ranks)
-			return WRONG;
-		own = clip(begin_ns[i], end_ns[i], piece_begin_ns[piece], piece_end_ns[piece]);
-		if (own.end_ns <= own.begin_ns)
-			continue;
-		if ((uint64_t)own.end_ns - (uint64_t)piece_begin_ns[piece] >= LATEST_NS)
-			return TOO_MANY;
-		level[place] = 1;
-		first[piece + 1] += 2;
-	}
-	for (int64_t place = 0; place < ranks; place++)
-		if (level[place])
-			level[place] = ++levels;
-	if (levels > MOST_LEVELS)
+	if (spans->count > INT32_MAX)
 		return TOO_MANY;
-	for (int64_t piece = 0; piece < pieces; piece++)
-		first[piece + 1] += first[piece];
-	for (int64_t i = 0; i < count; i++) {
-		int64_t piece = owner[i];
-		struct clipped own =
-			clip(begin_ns[i], end_ns[i], piece_begin_ns[piece], piece_end_ns[piece]);
-		uint64_t at;
+	for (int64_t i = spans->count - 1; i >= 0; i--) {
+		int64_t piece = spans->owner[i], place = (int64_t)spans->rank[i] + 1;
 
-		if (own.end_ns <= own.begin_ns)
-			continue;
-		at = level[rank[i] + 1] - 1;
-		own.begin_ns -= piece_begin_ns[piece];
-		own.end_ns -= piece_begin_ns[piece];
-		add(&edges, piece, last + at, (uint64_t)own.begin_ns << TIME_SHIFT | at,
-		    (uint64_t)own.end_ns << TIME_SHIFT | ENDS | at);
+		if ((uint64_t)piece >= (uint64_t)spans->pieces ||
+		    (uint64_t)place >= (uint64_t)spans->ranks)
+			return WRONG;
+		spans->number[place] = 1;
+		spans->next[i] = spans->first[piece];
+		spans->first[piece] = (int32_t)i;
 	}
-	for (int64_t piece = 0; piece < pieces; piece++)
-		hold(&held, piece, piece_begin_ns[piece],
-		     sort(room + first[piece], counts[piece], room + 2 * count), counts[piece],
-		     &at_work, working);
-	return held.count;
+	for (int64_t place = 0; place < spans->ranks; place++)
+		if (spans->number[place])
+			spans->number[place] = ++levels;
+	return levels > MOST_LEVELS ? TOO_MANY : levels;
+}
+
+/* Of spans whose levels were told. ``sums``: null, if nothing is added up. Returns how many stretches
+ * are kept. */
+PUBLIC int64_t sweep(const struct chained *spans, struct holding *levels, const struct sums *sums)
+{
+	struct at_work on = { 0 };
+
+	for (int64_t level = 0; sums && level < levels->levels; level++)
+		if ((uint64_t)sums->row[level] >= (uint64_t)sums->rows)
+			return WRONG;
+	for (int64_t piece = 0; piece < spans->pieces; piece++) {
+		int64_t begin_ns = spans->piece_begin_ns[piece], count;
+		const uint64_t *edges;
+
+		if (sums && (sums->column[piece] < -1 || sums->column[piece] >= sums->columns))
+			return WRONG;
+		count = gather_edges(spans, piece, levels);
+		if (count < 0)
+			return count;
+		edges = sort(levels->edges, count, levels->edges + 2 * spans->count);
+		if (levels->levels <= WORD)
+			hold(levels, piece, begin_ns, edges, count, &on, true);
+		else
+			hold(levels, piece, begin_ns, edges, count, &on, false);
+		if (sums)
+			add_up(sums, sums->column[piece], levels);
+	}
+	return levels->count;
 }
 
 /* What each level held of each piece, in order of level and piece where the stretches are of piece
@@ -257,27 +296,4 @@ PUBLIC int64_t attribute(const int64_t *level, const int64_t *owner, const int64
 		time_ns[at] = sum[row];
 	}
 	return rows;
-}
-
-/* To the sums of each place (of a level) and write (of a piece, -1: of none), what they had. */
-PUBLIC int64_t add_up(const int64_t *level, const int64_t *owner, const int64_t *since_ns,
-		      const int64_t *until_ns, int64_t count, const int64_t *place, int64_t levels,
-		      const int64_t *write, int64_t pieces, int64_t *sums, int64_t places,
-		      int64_t writes)
-{
-	for (int64_t one = 0; one < levels; one++)
-		if ((uint64_t)place[one] >= (uint64_t)places)
-			return WRONG;
-	for (int64_t piece = 0; piece < pieces; piece++)
-		if (write[piece] < -1 || write[piece] >= writes)
-			return WRONG;
-	for (int64_t i = 0; i < count; i++) {
-		if ((uint64_t)level[i] >= (uint64_t)levels ||
-		    (uint64_t)owner[i] >= (uint64_t)pieces)
-			return WRONG;
-		if (write[owner[i]] >= 0)
-			sums[place[level[i]] * writes + write[owner[i]]] +=
-				until_ns[i] - since_ns[i];
-	}
-	return 0;
 }

@@ -13,9 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.path import Path
-from iostrata.analysis.sites import Sites, asleep_of, sites_of, unexplained, unseen_of
+from iostrata.analysis.sites import (
+    Sites,
+    are_unexplained,
+    asleep_of,
+    sites_of,
+    unexplained,
+    unseen_of,
+)
 from iostrata.analysis.who import Names, told_apart
-from iostrata.attribute import Held, add_up, attribute, blocks, sweep
+from iostrata.attribute import Shared, attribute, blocks, share
 from iostrata.columns import Ints, coded, distinct
 from iostrata.hops import Node, lift
 from iostrata.model import Crowd, Who
@@ -63,12 +70,16 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     slept = SpanList()
     for first, end, spans in blocks(lifted.spans, len(rows)):
         apart, block = told_apart(spans, lifted.views, names), rows[first:end]
-        held = sweep(apart.spans, node.pieces.begin_ns[block], node.pieces.end_ns[block])
-        slept.extend(unexplained(held, apart.ranks, first))
-        place = apart.ranks[held.ranks] % len(path.layers)
-        _add(times, held, place, of_piece[first:end], len(writes))
-        credit = attribute(held.of(told[place]), len(block))
-        del spans, held
+        during = node.pieces.begin_ns[block], node.pieces.end_ns[block]
+        place = apart.ranks % len(path.layers)
+        shared = share(
+            apart.spans, during, told[place] | are_unexplained(apart.ranks), place,
+            of_piece[first:end], len(writes),
+        )  # fmt: skip
+        slept.extend(unexplained(shared.held, apart.ranks, first))
+        _add(times, shared)
+        credit = attribute(shared.held.of(told[place[shared.held.ranks]]), len(block))
+        del spans, shared
         some = np.flatnonzero(own[first + credit.owner] >= 0)
         level, owner = credit.rank[some], credit.owner[some]
         row, who, time_ns = names.shared(level, apart.who, credit.time_ns[some])
@@ -89,13 +100,7 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     )  # fmt: skip
 
 
-def _add(times: dict[int, Ints], held: Held, place: Ints, write: Ints, writes: int) -> None:
-    """By place (``place``: of each rank), to what each had of each of so many writes.
-
-    ``write``: of each piece, -1: of none.
-    """
-    places, row = coded(place)
-    sums = np.zeros((len(places), writes), np.int64)
-    add_up(held, row, write, sums)
-    for one, sum_ns in zip(places.tolist(), sums, strict=True):
-        times[one] = times[one] + sum_ns if one in times else sum_ns
+def _add(times: dict[int, Ints], shared: Shared) -> None:
+    """By place, to what each had of each write."""
+    for place, time_ns in zip(shared.places.tolist(), shared.time_ns, strict=True):
+        times[place] = times[place] + time_ns if place in times else time_ns

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.attribute import Held
 from iostrata.columns import AsOf, Ints, at, distinct, one_of, order_of
@@ -60,6 +61,11 @@ def site_of(functions: tuple[str, ...]) -> str:
     return " < ".join(inner[:SHOWN]) or UNKNOWN
 
 
+def are_unexplained(ranks: Ints) -> NDArray[np.bool_]:
+    """Which ranks are of what a thread slept for nobody knows what."""
+    return one_of(ranks % len(STACK), BLOCKED)
+
+
 def unexplained(held: Held, ranks: Ints, first: int) -> Spans:
     """What pieces slept for nobody knows what, of those who held their time.
 
@@ -67,8 +73,7 @@ def unexplained(held: Held, ranks: Ints, first: int) -> Spans:
     piece, from which on theirs are counted.
     """
     rank = ranks[held.ranks]
-    blocked = one_of(rank % len(STACK), BLOCKED)
-    rows = held.rows(blocked)
+    rows = held.rows(are_unexplained(rank))
     rows = rows[held.until_ns[rows] > held.since_ns[rows]]
     return Spans(
         held.owner[rows] + first,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import Ints, distinct, order_of
+from iostrata.columns import Ints, coded, distinct, order_of
 
 if TYPE_CHECKING:
     from iostrata.stitch import Spans
@@ -80,32 +80,68 @@ def attribute(held: Held, pieces: int) -> Credit:
     return Credit(held.ranks[level], owner, credit[level * pieces + owner].astype(np.int64))
 
 
-def add_up(held: Held, place: Ints, write: Ints, sums: Ints) -> None:
-    """Adds to sums how long each rank held each piece.
-
-    ``place``: of each of the ranks, the row of ``sums``; ``write``: of each piece, the column, -1:
-    of none.
-    """
-    if native.LIBRARY is not None:
-        native.add_up(held.stretches, place, write, sums)
-        return
-    some = np.flatnonzero(write[held.owner] >= 0)
-    took = held.until_ns[some] - held.since_ns[some]
-    np.add.at(sums, (place[held.level[some]], write[held.owner[some]]), took)
-
-
 def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     """The stretches of the pieces' time that any of their spans was at work in.
 
     ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
     piece's own time is not credited.
     """
-    if native.LIBRARY is not None:
-        times = spans.begin_ns, spans.end_ns
-        held = native.sweep(spans.owner, spans.rank, *times, begin_ns, end_ns)
-        if held is not None:
-            return Held(*held)
+    if (chained := _chained(spans, begin_ns, end_ns)) is not None:
+        found = native.sweep(chained, np.ones(len(chained.ranks), np.bool_))
+        if found is not None:
+            return _held(chained.ranks, *found)
     return _by_columns(spans, begin_ns, end_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """``held``: stretches of some ranks. ``time_ns``: of each of ``places``, in order, what it had
+    of each write: shape (places, writes)."""
+
+    held: Held
+    places: Ints
+    time_ns: NDArray[np.int64]
+
+
+def share(
+    spans: Spans, times: tuple[Ints, Ints], kept: NDArray[np.bool_], place: Ints, write: Ints,
+    writes: int,
+) -> Shared:  # fmt: skip
+    """What places had of so many writes, by the sweep's rule.
+
+    ``times``: begins and ends of the pieces. ``kept``: of each rank, whether its stretches are
+    wanted; ``place``: of each rank; ``write``: of each piece, -1: of none.
+    """
+    if (chained := _chained(spans, *times)) is not None:
+        places, row = coded(place[chained.ranks])
+        time_ns = np.zeros((len(places), writes), np.int64)
+        found = native.sweep(chained, kept[chained.ranks], native.Sums(row, write, time_ns))
+        if found is not None:
+            met = np.bincount(row[found[0]], minlength=len(places)) > 0
+            if not met.all():
+                places, time_ns = places[met], time_ns[met]
+            return Shared(_held(chained.ranks, *found), places, time_ns)
+    held = _by_columns(spans, *times)
+    places, row = coded(place[held.ranks])
+    time_ns = np.zeros((len(places), writes), np.int64)
+    some = np.flatnonzero(write[held.owner] >= 0)
+    took = held.until_ns[some] - held.since_ns[some]
+    np.add.at(time_ns, (row[held.level[some]], write[held.owner[some]]), took)
+    return Shared(held.of(kept[held.ranks]), places, time_ns)
+
+
+def _chained(spans: Spans, begin_ns: Ints, end_ns: Ints) -> native.Chained | None:
+    if native.LIBRARY is None:
+        return None
+    times = spans.begin_ns, spans.end_ns
+    return native.chained(spans.owner, spans.rank, times, (begin_ns, end_ns))
+
+
+def _held(ranks: Ints, met: NDArray[np.bool_], level: Ints, *stretches: Ints) -> Held:
+    """``met``: of each of the ranks, whether any span has it within its piece's time."""
+    if met.all():
+        return Held(ranks, level, *stretches)
+    return Held(ranks[met], (np.cumsum(met) - 1)[level], *stretches)
 
 
 def _by_columns(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
