@@ -146,6 +146,12 @@ def test_different_values(values: list[int], count: int, value: int) -> None:
             assert found.tolist() == distinct(some).tolist()
 
 
+@given(st.lists(anything), st.integers(0, 6))
+def test_marked(some: list[int], count: int) -> None:
+    found = native.marked(np.array(some, np.int64), count)
+    assert found.tolist() == [number in some for number in range(count)]
+
+
 def the_same_order(keys: list[np.ndarray]) -> None:
     expected = np.lexsort(keys[::-1]).tolist()
     assert order_of(*keys).tolist() == expected
@@ -407,17 +413,17 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.Lookup.of(one, one, rows)
         with pytest.raises(IndexError):
-            native.chained(rows, one, (one, one + 1), (one, one + 1))
+            native.Ranked.of(rows, one, (one, one + 1), (one, one + 1))
         with pytest.raises(IndexError):
             native.attribute((rows, one, one, one), 1, 1)
         with pytest.raises(IndexError):
             native.attribute((one, rows, one, one), 1, 1)
-        chained = native.chained(one, one, (one, one + 1), (one, one + 1))
-        assert chained is not None
-        for row, column in ((rows, one), (one, rows)):
-            if column[0] != -1:
+        ranked_spans = native.Ranked.of(one, one, (one, one + 1), (one, one + 1))
+        assert ranked_spans is not None
+        for level, piece in ((rows, one), (one, rows)):
+            if piece[0] != -1:
                 with pytest.raises(IndexError):
-                    native.sweep(chained, one > 0, native.Sums(row, column, table))
+                    native.sweep(ranked_spans, one > 0, native.Sums(level, piece, table))
         with pytest.raises(IndexError):
             native.overlap((one, one, one), rows, (one, one, one), None, None)
         with pytest.raises(IndexError):
@@ -437,8 +443,11 @@ def test_what_leads_nowhere_is_refused() -> None:
                 native.follow(some_spans, edges, (seen, row))
         with pytest.raises(IndexError):
             native.coded(rows, 0, 1)
+    for beyond in (-1, 1, 1 << 40):
+        with pytest.raises(IndexError):
+            native.add_narrow(np.zeros(1, np.uint32), one + beyond, np.zeros(1, np.uint32))
     with pytest.raises(IndexError):
-        native.chained(one, one - 2, (one, one + 1), (one, one + 1))
+        native.Ranked.of(one, one - 2, (one, one + 1), (one, one + 1))
     for place in (1, -1, 1 << 40):
         with pytest.raises(IndexError):
             native.ranked(one, [0, place])

@@ -53,3 +53,17 @@ def test_every_number_is_added(added: list[tuple[int, int]]) -> None:
         sums.add(np.array([row]), np.array([number]))
         true[row] += number
     assert sums.numbers.tolist() == true
+
+
+@given(st.lists(st.lists(st.integers(0, (1 << 32) - 1), min_size=4, max_size=4), max_size=4))
+def test_numbers_of_half_the_bits_are_added(added: list[list[int]]) -> None:
+    """Where one has no room, the others are not added twice."""
+    rows, (sums, others) = np.array([2, 0, 3, 1]), (Sums(4), Sums(4))
+    for some in added:
+        sums.add(rows, np.array(some, np.uint32))
+        others.add(rows, np.array(some))
+    assert sums.numbers.tolist() == others.numbers.tolist()
+    assert (
+        others.numbers[rows].tolist()
+        == np.array(added, np.int64).reshape(-1, 4).sum(axis=0).tolist()
+    )

@@ -51,7 +51,8 @@ FEW_WAITS: Final = 1024
 
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
-    "among": "ananaanua",
+    "among": "ananaanuaa",
+    "add_narrow": "anaan",
     "as_of_after": "aaanaaanaanua",
     "as_of_before": "aaanaaanaanuaa",
     "as_of_next": "aanaanua",
@@ -73,6 +74,7 @@ _FUNCTIONS: Final = {
     "lines": "annan",
     "lookup_find": "aaannaa",
     "lookup_make": "aaanaa",
+    "marked": "anan",
     "merge": "aanaaa",
     "once": "aaaaananua",
     "operations_of": "aaa",
@@ -472,66 +474,70 @@ def turns_told(
             return row, begin, end, turn
 
 
-class Chained(NamedTuple):
-    """Spans by the piece that each is of. ``ranks``: those that any has, in order."""
+class Ranked(NamedTuple):
+    """Spans of pieces. ``ranks``: those that any has, in order."""
 
     ranks: Ints
     number: NDArray[np.int32]
     columns: Sequence[NDArray[Any]]
     pieces: Sequence[Ints]
-    first: NDArray[np.int32]
-    next: NDArray[np.int32]
+    first: Ints
 
-    @property
-    def words(self) -> NDArray[np.uint64]:
+    @staticmethod
+    def of(
+        owner: Ints, rank: NDArray[np.integer[Any]], times: Sequence[Ints], pieces: Sequence[Ints]
+    ) -> Ranked | None:
+        """None: they have too many ranks. ``times``, ``pieces``: begins and ends."""
+        number = np.zeros(int(rank.max(initial=-1)) + 2, np.int32)
+        begins, ends = (_ints(one) for one in times)
+        columns = _ints(owner), np.ascontiguousarray(rank, np.int32), begins, ends
+        own, first = [_ints(one) for one in pieces], np.zeros(len(pieces[0]) + 1, np.int64)
+        found = Ranked(_NOTHING, number, columns, own, first)
+        if _call("sweep_levels", found.words(0)) == _TOO_MANY:
+            return None
+        return found._replace(ranks=np.flatnonzero(number) - 1)
+
+    def words(self, edges: Ints | int) -> NDArray[np.uint64]:
         """As C has it."""
-        begins = self.pieces[0]
+        own, begins = self.columns[0], self.pieces[0]
         return words(
-            *self.columns, len(self.next), *self.pieces, len(begins), self.number,
-            len(self.number), self.first, self.next,
+            *self.columns, len(own), *self.pieces, len(begins), self.number, len(self.number),
+            self.first, edges,
         )  # fmt: skip
 
 
 class Sums(NamedTuple):
-    """To be added up: of each level its ``row``, of each piece its ``column``, -1: none."""
+    """To be added up: of each level its ``row``, of each piece its ``column``, -1: none.
+
+    ``sums``: int64, or uint32.
+    """
 
     row: Ints
     column: Ints
-    sums: Ints
-
-
-def chained(
-    owner: Ints, rank: NDArray[np.integer[Any]], times: Sequence[Ints], pieces: Sequence[Ints]
-) -> Chained | None:
-    """None: they have too many ranks. ``times``, ``pieces``: begins and ends."""
-    number = np.zeros(int(rank.max(initial=-1)) + 2, np.int32)
-    begins, ends = map(_ints, times)
-    own = _ints(owner), np.ascontiguousarray(rank, np.int32), begins, ends
-    first, following = np.full(len(pieces[0]), -1, np.int32), np.empty(len(owner), np.int32)
-    found = Chained(_NOTHING, number, own, [_ints(column) for column in pieces], first, following)
-    if _call("sweep_levels", found.words) == _TOO_MANY:
-        return None
-    return found._replace(ranks=np.flatnonzero(number) - 1)
+    sums: NDArray[np.integer[Any]]
 
 
 def sweep(
-    spans: Chained, kept: NDArray[np.bool_], sums: Sums | None = None
+    spans: Ranked, kept: NDArray[np.bool_], sums: Sums | None = None
 ) -> tuple[NDArray[np.bool_], Ints, Ints, Ints, Ints] | None:
     """Which ranks any span has within its piece's time; and of stretches of pieces' time the
     level, which is a row of ``ranks``, the piece, and since when and until; None: they are too
-    long. ``kept``: of each rank that is there, whether its stretches are wanted.
+    long, or a sum has no room. ``kept``: of each rank that is there, whether its stretches are
+    wanted.
     """
-    levels, count = len(spans.ranks), len(spans.next)
+    levels, count = len(spans.ranks), len(spans.columns[0])
     wanted, met = np.zeros((2, levels + 1), np.bool_)
     wanted[1:] = kept
-    working, last = np.zeros(levels + 1, np.int32), np.zeros((2, levels + 1), np.int64)
+    working, last = np.zeros(levels + 1, np.int32), np.full(levels + 1, -1)
+    time_ns, own = np.zeros(levels + 1, np.int64), np.zeros(len(spans.first), np.int64)
     edges, held = np.empty(4 * count, np.uint64), [np.empty(2 * count, np.int64) for _ in range(4)]
-    holding = words(wanted, met, working, *last, levels, edges, *held, 0)
+    holding = words(wanted, met, working, last, time_ns, levels, edges, *held, 0)
     added = None
     if sums:
         row, column = _ints(sums.row), _ints(sums.column)
-        added = words(row, column, sums.sums, *sums.sums.shape)
-    stretches = _call("sweep", spans.words, holding, added)
+        tables = (sums.sums, 0) if sums.sums.dtype == np.uint32 else (0, sums.sums)
+        added = words(row, column, *tables, *sums.sums.shape)
+    stretches = _call("sweep", spans.words(own), holding, added)
     if stretches == _TOO_MANY:
         return None
     level, piece, since, until = (column[:stretches] for column in held)
@@ -856,13 +862,32 @@ def ranked(values: Ints, places: Sequence[int]) -> list[int]:
     return [int(number) for number in found]
 
 
+def add_narrow(
+    sums: NDArray[np.integer[Any]], rows: Ints, numbers: NDArray[np.integer[Any]]
+) -> bool:
+    """Adds numbers to the sums of some rows; False: the sums have no room for them, and stay.
+
+    Both are uint32.
+    """
+    numbers = np.ascontiguousarray(numbers)
+    added = _call("add_narrow", sums, len(sums), _ints(rows), numbers, len(rows))
+    return added != _TOO_MANY
+
+
 def among(values: Ints, others: Ints) -> NDArray[np.bool_]:
     """Which of some values, which all differ, are among others."""
-    found = np.zeros(len(values), np.bool_)
+    found, (slot_key, slot_number, bits) = np.zeros(len(values), np.bool_), _slots(len(values))
     _call(
-        "among", _ints(values), len(values), _ints(others), len(others), *_slots(len(values)),
-        _SEED, found,
+        "among", _ints(values), len(values), _ints(others), len(others), slot_key, slot_number,
+        bits, _SEED, np.zeros(1 << bits, np.uint8), found,
     )  # fmt: skip
+    return found
+
+
+def marked(numbers: Ints, count: int) -> NDArray[np.bool_]:
+    """Which numbers from 0 on, below ``count``, are there; others may be, too."""
+    found = np.zeros(count, np.bool_)
+    _call("marked", _ints(numbers), len(numbers), found, count)
     return found
 
 

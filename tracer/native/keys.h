@@ -19,13 +19,20 @@ static inline void empty(const struct keys *keys)
 		keys->number[place] = -1;
 }
 
+/* The highest bits say where a key is looked for first. */
+static inline uint64_t hash_of(const struct keys *keys, int64_t key)
+{
+	uint64_t mixed = ((uint64_t)key + keys->seed) * (keys->seed | 1);
+
+	return (mixed ^ (mixed >> 32)) * 0x9E3779B97F4A7C15u;
+}
+
 /* Where a key is, or would be. */
 static inline uint64_t place_of(const struct keys *keys, int64_t key)
 {
 	uint64_t last = ((uint64_t)1 << keys->bits) - 1;
-	uint64_t place = ((uint64_t)key + keys->seed) * (keys->seed | 1);
+	uint64_t place = hash_of(keys, key) >> (64 - keys->bits);
 
-	place = (place ^ (place >> 32)) * 0x9E3779B97F4A7C15u >> (64 - keys->bits);
 	while (keys->number[place] >= 0 && keys->key[place] != key)
 		place = (place + 1) & last;
 	return place;

@@ -17,8 +17,8 @@ enum {
 #define TIME_SHIFT (LEVEL_BITS + 1)
 #define LATEST_NS ((uint64_t)1 << (63 - TIME_SHIFT))
 
-/* Spans, each of a piece, and how those of a piece lead to each other. */
-struct chained {
+/* Spans, each of a piece, by whose edges they are told. */
+struct spans {
 	const int64_t *owner;
 	const int32_t *rank;
 	const int64_t *begin_ns;
@@ -31,8 +31,9 @@ struct chained {
 	 * has it, as it is of all at first. */
 	int32_t *number;
 	int64_t ranks;
-	int32_t *first; /* Of each piece, -1: it has none; -1 at first. */
-	int32_t *next;  /* Of each span, -1: there is none. */
+	/* Of each piece and one more, where its edges are, two a span; all 0 at first. */
+	int64_t *first;
+	int64_t *edges; /* Of each piece, how many it has; all 0 at first. */
 };
 
 /* By the numbers of levels; that of nobody is 0. */
@@ -52,11 +53,13 @@ struct holding {
 	int64_t count;
 };
 
-/* What each level has, added up: of each its row, of each piece its column, -1: none. */
+/* What each level has, added up: of each its row, of each piece its column, -1: none. One of the two
+ * tables is null. */
 struct sums {
 	const int64_t *row;
 	const int64_t *column;
-	uint64_t *sums;
+	uint32_t *narrow;
+	uint64_t *wide;
 	int64_t rows;
 	int64_t columns;
 };
@@ -130,41 +133,47 @@ static uint64_t *sort(uint64_t *edges, int64_t count, uint64_t *room)
 	return edges;
 }
 
-/* The edges of a piece, two a span. A span that meets the last one of its level is one with it: where
- * many wait for the same at once, most do. Returns how many, or TOO_MANY. */
-static int64_t gather_edges(const struct chained *spans, int64_t piece,
-			    const struct holding *levels)
+/* A span that meets the last one of its piece and level is one with it: where many wait for the same
+ * at once, most do. */
+static inline void add(const struct spans *spans, int64_t piece, uint64_t level, uint64_t begins,
+		       uint64_t ends, const struct holding *levels)
 {
-	int64_t first_ns = spans->piece_begin_ns[piece], last_ns = spans->piece_end_ns[piece];
-	uint64_t *edges = levels->edges;
-	int64_t count = 0;
+	int64_t first = spans->first[piece], next = first + spans->edges[piece];
+	int64_t *last = levels->last + level;
+	uint64_t *before = levels->edges + *last;
 
-	for (int64_t i = spans->first[piece]; i >= 0; i = spans->next[i]) {
+	if (*last < first || *last >= next || begins > before[1] || before[0] > ends) {
+		*last = next;
+		levels->edges[next] = begins;
+		levels->edges[next + 1] = ends;
+		levels->met[level + 1] = 1;
+		spans->edges[piece] += 2;
+		return;
+	}
+	before[0] = begins < before[0] ? begins : before[0];
+	before[1] = ends > before[1] ? ends : before[1];
+}
+
+/* The edges of all pieces. */
+static int64_t add_edges(const struct spans *spans, const struct holding *levels)
+{
+	for (int64_t i = 0; i < spans->count; i++) {
+		int64_t piece = spans->owner[i];
+		int64_t first_ns = spans->piece_begin_ns[piece];
+		int64_t last_ns = spans->piece_end_ns[piece];
 		int64_t begin_ns = spans->begin_ns[i] > first_ns ? spans->begin_ns[i] : first_ns;
 		int64_t end_ns = spans->end_ns[i] < last_ns ? spans->end_ns[i] : last_ns;
-		uint64_t level = spans->number[spans->rank[i] + 1] - 1, begins, ends;
-		int64_t *last = levels->last + level;
-		uint64_t *before = edges + *last;
+		uint64_t level = spans->number[spans->rank[i] + 1] - 1;
 
 		if (end_ns <= begin_ns)
 			continue;
 		if ((uint64_t)end_ns - (uint64_t)first_ns >= LATEST_NS)
 			return TOO_MANY;
-		begins = ((uint64_t)begin_ns - (uint64_t)first_ns) << TIME_SHIFT | level;
-		ends = ((uint64_t)end_ns - (uint64_t)first_ns) << TIME_SHIFT | ENDS | level;
-		/* What another piece left there may be of any level, or of none. */
-		if (*last >= count || (*before & (MOST_LEVELS - 1)) != level ||
-		    begins > before[1] || before[0] > ends) {
-			*last = count;
-			edges[count++] = begins;
-			edges[count++] = ends;
-			levels->met[level + 1] = 1;
-			continue;
-		}
-		before[0] = begins < before[0] ? begins : before[0];
-		before[1] = ends > before[1] ? ends : before[1];
+		add(spans, piece, level,
+		    ((uint64_t)begin_ns - (uint64_t)first_ns) << TIME_SHIFT | level,
+		    ((uint64_t)end_ns - (uint64_t)first_ns) << TIME_SHIFT | ENDS | level, levels);
 	}
-	return count;
+	return 0;
 }
 
 /* ``on``: none is before and after. */
@@ -195,65 +204,72 @@ static inline void hold(struct holding *levels, int64_t owner, int64_t begin_ns,
 	}
 }
 
-/* Adds what each level has of a piece, and forgets it. */
-static inline void add_up(const struct sums *sums, int64_t column, const struct holding *levels)
+/* Adds what each level has of a piece, and forgets it. False: it has no room. */
+static inline bool add_up(const struct sums *sums, int64_t column, const struct holding *levels)
 {
-	for (int64_t level = 0; level <= levels->levels; level++) {
-		if (level && column >= 0)
-			sums->sums[sums->row[level - 1] * sums->columns + column] +=
-				levels->time_ns[level];
-		levels->time_ns[level] = 0;
+	uint64_t most = 0;
+
+	for (int64_t level = 1; level <= levels->levels && column >= 0; level++) {
+		int64_t at = sums->row[level - 1] * sums->columns + column;
+
+		if (sums->wide) {
+			sums->wide[at] += levels->time_ns[level];
+			continue;
+		}
+		most |= sums->narrow[at] + levels->time_ns[level];
+		sums->narrow[at] += (uint32_t)levels->time_ns[level];
 	}
+	for (int64_t level = 0; level <= levels->levels; level++)
+		levels->time_ns[level] = 0;
+	return most <= UINT32_MAX;
 }
 
 /* Returns how many levels there are. */
-PUBLIC int64_t sweep_levels(const struct chained *spans)
+PUBLIC int64_t sweep_levels(const struct spans *spans)
 {
 	int32_t levels = 0;
 
-	if (spans->count > INT32_MAX)
-		return TOO_MANY;
-	for (int64_t i = spans->count - 1; i >= 0; i--) {
+	for (int64_t i = 0; i < spans->count; i++) {
 		int64_t piece = spans->owner[i], place = (int64_t)spans->rank[i] + 1;
 
 		if ((uint64_t)piece >= (uint64_t)spans->pieces ||
 		    (uint64_t)place >= (uint64_t)spans->ranks)
 			return WRONG;
 		spans->number[place] = 1;
-		spans->next[i] = spans->first[piece];
-		spans->first[piece] = (int32_t)i;
+		spans->first[piece + 1] += 2;
 	}
 	for (int64_t place = 0; place < spans->ranks; place++)
 		if (spans->number[place])
 			spans->number[place] = ++levels;
+	for (int64_t piece = 0; piece < spans->pieces; piece++)
+		spans->first[piece + 1] += spans->first[piece];
 	return levels > MOST_LEVELS ? TOO_MANY : levels;
 }
 
 /* Of spans whose levels were told. ``sums``: null, if nothing is added up. Returns how many stretches
  * are kept. */
-PUBLIC int64_t sweep(const struct chained *spans, struct holding *levels, const struct sums *sums)
+PUBLIC int64_t sweep(const struct spans *spans, struct holding *levels, const struct sums *sums)
 {
 	struct at_work on = { 0 };
 
 	for (int64_t level = 0; sums && level < levels->levels; level++)
 		if ((uint64_t)sums->row[level] >= (uint64_t)sums->rows)
 			return WRONG;
+	if (add_edges(spans, levels))
+		return TOO_MANY;
 	for (int64_t piece = 0; piece < spans->pieces; piece++) {
-		int64_t begin_ns = spans->piece_begin_ns[piece], count;
-		const uint64_t *edges;
+		int64_t begin_ns = spans->piece_begin_ns[piece], count = spans->edges[piece];
+		const uint64_t *edges = sort(levels->edges + spans->first[piece], count,
+					     levels->edges + 2 * spans->count);
 
 		if (sums && (sums->column[piece] < -1 || sums->column[piece] >= sums->columns))
 			return WRONG;
-		count = gather_edges(spans, piece, levels);
-		if (count < 0)
-			return count;
-		edges = sort(levels->edges, count, levels->edges + 2 * spans->count);
 		if (levels->levels <= WORD)
 			hold(levels, piece, begin_ns, edges, count, &on, true);
 		else
 			hold(levels, piece, begin_ns, edges, count, &on, false);
-		if (sums)
-			add_up(sums, sums->column[piece], levels);
+		if (sums && !add_up(sums, sums->column[piece], levels))
+			return TOO_MANY;
 	}
 	return levels->count;
 }

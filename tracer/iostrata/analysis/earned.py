@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.kept import Numbers
 from iostrata.analysis.path import Path
 from iostrata.analysis.sites import (
     Sites,
@@ -36,12 +37,13 @@ class Earned:
     """What one window comes to.
 
     ``writes``: those that any of its pieces is of, each once. ``time_ns``: by place, of each of
-    them. ``behind``: writes, places, who is behind that (numbers of ``names``) and ns.
-    ``missed``: writes. ``served``: of reads, and from where.
+    them, of half the bits where those are enough. ``behind``: writes, places,
+    who is behind that (numbers of ``names``) and ns. ``missed``: writes. ``served``: of reads, and
+    from where.
     """
 
     writes: Ints
-    time_ns: dict[int, Ints]
+    time_ns: dict[int, Numbers]
     behind: list[Columns]
     names: tuple[Who | Crowd, ...]
     asleep: tuple[Sites, list[tuple[str, int, int]]]
@@ -63,7 +65,7 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     writes, write = coded(own[kept])
     of_piece = np.full(len(own), -1)
     of_piece[kept] = write
-    times: dict[int, Ints] = {}
+    times: dict[int, Numbers] = {}
     behind: list[Columns] = []
     # Who is met first has the lower number, and of two at once the higher one holds the time.
     names = Names()
@@ -100,7 +102,8 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     )  # fmt: skip
 
 
-def _add(times: dict[int, Ints], shared: Shared) -> None:
+def _add(times: dict[int, Numbers], shared: Shared) -> None:
     """By place, to what each had of each write."""
     for place, time_ns in zip(shared.places.tolist(), shared.time_ns, strict=True):
-        times[place] = times[place] + time_ns if place in times else time_ns
+        before = times.get(place)
+        times[place] = time_ns if before is None else before.astype(np.int64) + time_ns

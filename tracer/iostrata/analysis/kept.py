@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import Ints
 
 FEWEST_ROWS: Final = 1 << 16
@@ -67,9 +68,12 @@ class Sums:
     def __init__(self, rows: int) -> None:
         self._sums: Numbers = np.zeros(rows, NARROW[np.dtype(np.int64)])
 
-    def add(self, rows: Ints, numbers: Ints) -> None:
+    def add(self, rows: Ints, numbers: Numbers) -> None:
         """To some of the rows, each once."""
-        sums = self._sums[rows] + numbers
+        narrow = numbers.dtype == self._sums.dtype == np.uint32 and native.LIBRARY is not None
+        if narrow and native.add_narrow(self._sums, rows, numbers):
+            return
+        sums = self._sums[rows].astype(np.int64) + numbers
         if not _fits(sums, self._sums):
             self._sums = self._sums.astype(np.int64)
         self._sums[rows] = sums

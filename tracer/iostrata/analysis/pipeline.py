@@ -147,7 +147,8 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
     heard(SoFar(0.0))
     for (_, rows, _), one in zip(every, each(window, every, jobs), strict=True):
         _add_window(credit, one)
-        heard(tally.add(len(rows), one.writes, one.time_ns))
+        if heard is not nobody:
+            heard(tally.add(len(rows), one.writes, one.time_ns))
     give_back()
     return credit
 
@@ -195,9 +196,16 @@ def _layers(credit: _Credit, found: Prepared) -> tuple[tuple[Layer, ...], NDArra
     credit.time_ns.clear()
     held = {place: found.path.layers[place] for place, time in times.items() if time.any()}
     layers = tuple(layer for layer in found.path.in_order() if layer in held.values())
-    columns = np.zeros((len(layers), len(found.writes)), np.int64)
+    columns = np.empty((len(layers), len(found.writes)), np.int64)
+    filled: set[Layer] = set()
     for place, layer in held.items():
-        if layer:
-            # What is added up is not kept twice.
-            columns[layers.index(layer)] += times.pop(place)
+        if not layer:
+            continue
+        column = columns[layers.index(layer)]
+        # What is added up is not kept twice.
+        if layer in filled:
+            column += times.pop(place)
+        else:
+            column[:] = times.pop(place)
+        filled.add(layer)
     return layers, columns

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from iostrata.analysis.kept import Numbers
 from iostrata.analysis.path import Path
 from iostrata.columns import Ints
 from iostrata.model import Op
@@ -42,7 +43,7 @@ class Tally:
         self._count = self._sum_ns = self._done = 0
         self._of, self._held_ns = pieces, Counter[str]()
 
-    def add(self, pieces: int, writes: Ints, time_ns: Mapping[int, Ints]) -> SoFar:
+    def add(self, pieces: int, writes: Ints, time_ns: Mapping[int, Numbers]) -> SoFar:
         """One window's: its pieces, the writes that those are of, and by place the time of each."""
         new = writes[~self._met[writes]]
         self._met[new] = True

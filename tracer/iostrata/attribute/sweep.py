@@ -10,7 +10,7 @@ ranks are at work after an edge is the exclusive or of all switches until then.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,8 @@ class Credit:
 
 def attribute(held: Held, pieces: int) -> Credit:
     """How long each rank held the time of each piece."""
+    if not len(held.level):
+        return Credit(held.level, held.owner, held.since_ns)
     if native.LIBRARY is not None:
         level, owner, time_ns = native.attribute(held.stretches, len(held.ranks), pieces)
         some = np.flatnonzero(time_ns)
@@ -86,21 +88,21 @@ def sweep(spans: Spans, begin_ns: Ints, end_ns: Ints) -> Held:
     ``spans.owner`` indexes ``begin_ns``/``end_ns``; what a span has outside its
     piece's own time is not credited.
     """
-    if (chained := _chained(spans, begin_ns, end_ns)) is not None:
-        found = native.sweep(chained, np.ones(len(chained.ranks), np.bool_))
+    if (ranked := _ranked(spans, begin_ns, end_ns)) is not None:
+        found = native.sweep(ranked, np.ones(len(ranked.ranks), np.bool_))
         if found is not None:
-            return _held(chained.ranks, *found)
+            return _held(ranked.ranks, *found)
     return _by_columns(spans, begin_ns, end_ns)
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
     """``held``: stretches of some ranks. ``time_ns``: of each of ``places``, in order, what it had
-    of each write: shape (places, writes)."""
+    of each write: shape (places, writes), of half the bits where those are enough."""
 
     held: Held
     places: Ints
-    time_ns: NDArray[np.int64]
+    time_ns: NDArray[np.integer[Any]]
 
 
 def share(
@@ -112,15 +114,17 @@ def share(
     ``times``: begins and ends of the pieces. ``kept``: of each rank, whether its stretches are
     wanted; ``place``: of each rank; ``write``: of each piece, -1: of none.
     """
-    if (chained := _chained(spans, *times)) is not None:
-        places, row = coded(place[chained.ranks])
-        time_ns = np.zeros((len(places), writes), np.int64)
-        found = native.sweep(chained, kept[chained.ranks], native.Sums(row, write, time_ns))
-        if found is not None:
+    if (ranked := _ranked(spans, *times)) is not None:
+        places, row = coded(place[ranked.ranks])
+        for kind in (np.uint32, np.int64):
+            time_ns = np.zeros((len(places), writes), kind)
+            found = native.sweep(ranked, kept[ranked.ranks], native.Sums(row, write, time_ns))
+            if found is None:
+                continue
             met = np.bincount(row[found[0]], minlength=len(places)) > 0
             if not met.all():
                 places, time_ns = places[met], time_ns[met]
-            return Shared(_held(chained.ranks, *found), places, time_ns)
+            return Shared(_held(ranked.ranks, *found), places, time_ns)
     held = _by_columns(spans, *times)
     places, row = coded(place[held.ranks])
     time_ns = np.zeros((len(places), writes), np.int64)
@@ -130,11 +134,11 @@ def share(
     return Shared(held.of(kept[held.ranks]), places, time_ns)
 
 
-def _chained(spans: Spans, begin_ns: Ints, end_ns: Ints) -> native.Chained | None:
+def _ranked(spans: Spans, begin_ns: Ints, end_ns: Ints) -> native.Ranked | None:
     if native.LIBRARY is None:
         return None
     times = spans.begin_ns, spans.end_ns
-    return native.chained(spans.owner, spans.rank, times, (begin_ns, end_ns))
+    return native.Ranked.of(spans.owner, spans.rank, times, (begin_ns, end_ns))
 
 
 def _held(ranks: Ints, met: NDArray[np.bool_], level: Ints, *stretches: Ints) -> Held:

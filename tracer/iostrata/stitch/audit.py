@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import (
     Ints,
     ascend,
@@ -62,6 +63,7 @@ UNDER_WAY: Final = np.array(
 )
 # What was served does not tell its device.
 UNTOLD: Final = 0
+NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +71,8 @@ class Activities:
     """What went on: one row each. Times in ns.
 
     ``kind``: code into ``KINDS``. ``key``: with ``begin_ns``, which one. ``place``: the
-    disk, of a call the mount, of a commit the file system's device. ``used``: part of a
-    write. ``foreign``: of what is not, known to be another's: of a thread that is no kernel's,
-    or that serves somebody else, or a read.
+    disk, of a call the mount, of a commit the file system's device. ``foreign``: known to be
+    another's: of a thread that is no kernel's, or that serves somebody else, or a read.
     """
 
     kind: Ints
@@ -79,7 +80,6 @@ class Activities:
     begin_ns: Ints
     end_ns: Ints
     place: Ints
-    used: NDArray[np.bool_]
     foreign: NDArray[np.bool_]
 
     def rows(self, rows: Ints) -> Activities:
@@ -119,6 +119,14 @@ class Audit:
     idle: Idle
 
 
+@dataclass(frozen=True, eq=False)
+class WentOn:
+    """``used``: identities of what is part of a write; ``unused``: the others."""
+
+    used: Ints
+    unused: Activities
+
+
 def activities_of(
     window: Window,
     bios: Bios,
@@ -127,53 +135,85 @@ def activities_of(
     calls: Calls,
     commits_used: Ints,
     spans: Spans,
-) -> Activities:
+) -> WentOn:
     """All that went on in a window. ``spans``: of its pieces; ``commits_used``: rows."""
-    commits = window.commits
-    commit_is_used = one_of(np.arange(len(commits)), commits_used)
-    own = np.zeros(len(requests.key) + len(calls), np.bool_)
-    own[spans.of[spans.of.view(np.uint64) < len(own)]] = True
-    carried = np.flatnonzero(bios.request >= 0)
-    of_commit = np.zeros(len(requests.key), np.bool_)
-    others = np.zeros(len(requests.key), np.bool_)
-    apart = whole(window.trace).once(_others)
-    outside = ~bios.kernel_thread | one_of(bios.tid, apart)
-    of_commit[bios.request[carried[commit_of_bio[carried] >= 0]]] = True
-    others[bios.request[carried[outside[carried]]]] = True
-    # Of what is part of a write, nobody asks whose else it may be.
-    flushes = np.flatnonzero(requests.flush & ~own[: len(requests.key)])
-    if len(flushes):
-        asking = np.flatnonzero(outside & bios.wants_flush & (bios.life_end_ns >= 0))
-        others[flushes[_ran_for(bios, asking, requests, flushes)]] = True
-    # A commit is told of as one; so are the requests that it consists of.
-    others |= of_commit | requests.read
-    parts = (
-        Activities(
-            np.where(requests.flush, FLUSH, REQUEST), requests.key, requests.issue_ns,
-            requests.complete_ns, requests.device_key, own[: len(requests.key)], others,
-        ),
-        Activities(
-            _kinds_of_calls(calls), calls.key,
-            calls.begin_ns, calls.end_ns, calls.device_key, own[len(requests.key) :],
-            one_of(calls.tid, apart),
-        ),
-        Activities(
-            np.full(len(commits), COMMIT), pair_key(commits.device_key, commits.transaction),
-            commits.begin_ns, commits.end_ns, commits.device_key, commit_is_used,
-            np.zeros(len(commits), np.bool_),
+    commits, count = window.commits, len(requests.key)
+    own = _asked(spans.of, count + len(calls))
+    identities = (
+        (own[:count], requests.key, requests.issue_ns),
+        (own[count:], calls.key, calls.begin_ns),
+        (
+            one_of(np.arange(len(commits)), commits_used),
+            pair_key(commits.device_key, commits.transaction), commits.begin_ns,
         ),
     )  # fmt: skip
-    return Activities(**joined(parts))
+    used = [pair_key(key[some], begin[some]) for some, key, begin in identities]
+    request, call, commit = (np.flatnonzero(~some) for some, _, _ in identities)
+    parts = (
+        Activities(
+            np.where(requests.flush[request], FLUSH, REQUEST), requests.key[request],
+            requests.issue_ns[request], requests.complete_ns[request],
+            requests.device_key[request],
+            _foreign(window, bios, requests, commit_of_bio, own[:count])[request],
+        ),
+        Activities(
+            _kinds_of_calls(calls.operation[call]), calls.key[call], calls.begin_ns[call],
+            calls.end_ns[call], calls.device_key[call], one_of(calls.tid[call], _apart(window)),
+        ),
+        Activities(
+            np.full(len(commit), COMMIT), identities[2][1][commit], commits.begin_ns[commit],
+            commits.end_ns[commit], commits.device_key[commit], np.zeros(len(commit), np.bool_),
+        ),
+    )  # fmt: skip
+    return WentOn(np.concatenate(used), Activities(**joined(parts)))
 
 
-def _kinds_of_calls(calls: Calls) -> Ints:
-    kinds = np.full(len(calls), WRITE_CALL)
-    kinds[calls.operation >= FUSE_REQUEST] = FUSE_CALL
-    kinds[calls.operation >= NINEP_REQUEST] = NINEP_CALL
-    kinds[calls.operation >= OSD_REQUEST] = COPY
+def _asked(of: Ints, count: int) -> NDArray[np.bool_]:
+    """Which of so many anything is of."""
+    if native.LIBRARY is not None:
+        return native.marked(of, count)
+    found = np.zeros(count, np.bool_)
+    found[of[of.view(np.uint64) < count]] = True
+    return found
+
+
+def _foreign(
+    window: Window, bios: Bios, requests: Requests, commit_of_bio: Ints, used: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which of the requests that are not ``used`` are known to be another's; of the others, nobody
+    asks whose else they may be.
+
+    A commit is told of as one; so are the requests that it consists of.
+    """
+    found, apart = requests.read.copy(), _apart(window)
+
+    def outside(rows: Ints) -> NDArray[np.bool_]:
+        return ~bios.kernel_thread[rows] | one_of(bios.tid[rows], apart)
+
+    carried = np.flatnonzero(bios.request >= 0)
+    carried = carried[~used[bios.request[carried]]]
+    others = outside(carried) | (commit_of_bio[carried] >= 0)
+    found[bios.request[carried[others]]] = True
+    flushes = np.flatnonzero(requests.flush & ~used)
+    if len(flushes):
+        asking = np.flatnonzero(bios.wants_flush & (bios.life_end_ns >= 0))
+        asking = asking[outside(asking)]
+        found[flushes[_ran_for(bios, asking, requests, flushes)]] = True
+    return found
+
+
+def _kinds_of_calls(operations: Ints) -> Ints:
+    kinds = np.full(len(operations), WRITE_CALL)
+    kinds[operations >= FUSE_REQUEST] = FUSE_CALL
+    kinds[operations >= NINEP_REQUEST] = NINEP_CALL
+    kinds[operations >= OSD_REQUEST] = COPY
     for operation, kind in KIND_OF_CALL.items():
-        kinds[calls.operation == operation] = kind
+        kinds[operations == operation] = kind
     return kinds
+
+
+def _apart(window: Window) -> Ints:
+    return whole(window.trace).once(_others)
 
 
 def _others(window: Window) -> Ints:
@@ -201,29 +241,25 @@ def _ran_for(bios: Bios, rows: Ints, requests: Requests, flushes: Ints) -> NDArr
     return found
 
 
-def audit(window: Window, sleeps: Sleeps, owner: Ints, found: Activities, spans: Spans) -> Audit:
+def audit(window: Window, sleeps: Sleeps, owner: Ints, found: WentOn, spans: Spans) -> Audit:
     """``owner``: of each sleep among the window's pieces. ``spans``: of those pieces."""
-    facts = window.trace.facts
-    identity = pair_key(found.key, found.begin_ns)
-    unused = found.rows(np.flatnonzero(~found.used))
-    sleeping = np.flatnonzero(sleeps.asleep & (owner >= 0))
-    if not len(unused.key):
-        # Mostly all is part of a write: then nothing is left over.
-        sleeping = sleeping[:0]
+    loose, sleeping = found.unused.rows(np.flatnonzero(~found.unused.foreign)), NONE
+    if len(loose.key):
+        sleeping = np.flatnonzero(sleeps.asleep & (owner >= 0))
+        off, wake, piece = sleeps.off_ns[sleeping], sleeps.wake_ns[sleeping], owner[sleeping]
+        sleeping = sleeping[_beside(window, off, wake, piece, loose)]
     off, wake, piece = sleeps.off_ns[sleeping], sleeps.wake_ns[sleeping], owner[sleeping]
-    beside = np.flatnonzero(_beside(window, off, wake, piece, unused))
-    idle = _idle(window, off[beside], wake[beside], piece[beside], spans)
-    return Audit(window.trace.machine, facts, identity[found.used], unused, idle)
+    idle = _idle(window, off, wake, piece, spans)
+    return Audit(window.trace.machine, window.trace.facts, found.used, found.unused, idle)
 
 
 def _beside(
-    window: Window, off_ns: Ints, wake_ns: Ints, owner: Ints, unused: Activities
+    window: Window, off_ns: Ints, wake_ns: Ints, owner: Ints, loose: Activities
 ) -> NDArray[np.bool_]:
-    """During which sleeps anything unused went on that may have been waited for."""
+    """During which sleeps anything went on that may have been waited for: any of ``loose``."""
     beside = np.zeros(len(owner), np.bool_)
-    loose = unused.rows(np.flatnonzero(~unused.foreign))
     device = window.pieces.device_key[owner]
-    for key in distinct(device).tolist() if len(loose.key) else ():
+    for key in distinct(device).tolist():
         below = loose.rows(np.flatnonzero(on_the_way(window.trace.facts, key, loose.place)))
         mine = np.flatnonzero(device == key)
         beside[mine] = meets(off_ns[mine], wake_ns[mine], below.begin_ns, below.end_ns)
