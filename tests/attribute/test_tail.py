@@ -77,3 +77,23 @@ def test_the_layer_that_was_made_slow() -> None:
 def test_too_few_writes() -> None:
     few = breakdown(np.ones((3, FEWEST - 1), np.int64), np.zeros(FEWEST - 1, np.int64))
     assert tail(few, np.arange(FEWEST - 1)) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=FEWEST, max_size=250))
+def test_of_those_that_took_as_long_the_last_are_slow(some: list[tuple[int, int]]) -> None:
+    """As if all were put in order, those that took as long as they are."""
+    latency, one = np.array(some, np.int64).T
+    time_ns = np.array([one, latency * 0, latency * 0])
+    found = tail(breakdown(time_ns, latency - one), np.arange(len(some)))
+    order, count = np.argsort(latency, kind="stable"), len(some)
+    slow, typical = (
+        order[count - (count + 99) // 100 :],
+        order[count * 45 // 100 : count * 55 // 100],
+    )
+    assert found is not None
+    assert (found.slow, found.slow_from_ns) == (len(slow), latency[slow[0]])
+    assert found.typical == len(typical)
+    assert (found.typical_from_ns, found.typical_to_ns) == tuple(latency[typical[[0, -1]]])
+    told = {row.layer: row.excess for row in found.rows}.get(LAYERS[0])
+    means = (told.slow_ns, told.typical_ns) if told else (0, 0)
+    assert means == (one[slow].sum() / len(slow), one[typical].sum() / len(typical))

@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.attribute.figures import ranked
 from iostrata.columns import Ints, coded, distinct, integers, order_of
 from iostrata.model import Breakdown, Onset, Period
 
@@ -92,7 +93,8 @@ def period(breakdown: Breakdown, series: _Series) -> Period | None:
     times = series.passed_ns[slow].astype(np.float64)
     if len(times) < FEWEST_EPISODES:
         return None
-    gap = QUIET * float(np.median(np.diff(series.passed_ns)))
+    passed = np.diff(series.passed_ns)
+    gap = QUIET * float(np.mean(ranked(passed, _middle(passed))))
     begins = times[np.append(True, np.diff(times) > gap)]
     found = _period_of(begins)
     if found is None:
@@ -123,8 +125,13 @@ def _series(breakdown: Breakdown) -> _Series:
 
 def _median(values: Floats) -> float:
     """As NumPy's, which looks longer at what they are."""
-    middle = [(len(values) - 1) // 2, len(values) // 2]
+    middle = _middle(values)
     return float(np.partition(values, middle)[middle].mean())
+
+
+def _middle(values: NDArray[Any]) -> list[int]:
+    """Places in order of the one, or two, that a median is the mean of."""
+    return [(len(values) - 1) // 2, len(values) // 2]
 
 
 def _split(medians: Floats) -> int | None:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, order_of
+from iostrata.attribute.figures import ranked
+from iostrata.columns import Ints
 from iostrata.model import Breakdown, Excess, Tail, TailRow, TailSegment
 
 SLOW_PERCENT: Final = 1
@@ -24,12 +26,13 @@ def tail(breakdown: Breakdown, writes: Ints) -> Tail | None:
     count = len(writes)
     if count < FEWEST:
         return None
-    order = order_of(breakdown.writes.latency_ns[writes])
-    slow = writes[order[-max(-(-count * SLOW_PERCENT // 100), 1) :]]
-    first, last = (count * percent // 100 for percent in TYPICAL_PERCENT)
-    typical = writes[order[first:last]]
-
     latency = breakdown.writes.latency_ns
+    took = latency[writes] if count < len(latency) else latency
+    slow_from = count - max(-(-count * SLOW_PERCENT // 100), 1)
+    first, last = (count * percent // 100 for percent in TYPICAL_PERCENT)
+    edges = ranked(took, [slow_from, count - 1, first, last - 1])
+    slow = writes[_between(took, slow_from, count, edges[:2])]
+    typical = writes[_between(took, first, last, edges[2:])]
     parts_typical, parts_slow = _parts(breakdown, typical), _parts(breakdown, slow)
     *layers, residual = _excesses(parts_typical, parts_slow)
     places = list(dict.fromkeys((layer.segment, layer.machine) for layer in breakdown.layers))
@@ -41,10 +44,10 @@ def tail(breakdown: Breakdown, writes: Ints) -> Tail | None:
     *segments, _ = _excesses(of_typical, of_slow)
     return Tail(
         slow=len(slow),
-        slow_from_ns=int(latency[slow[0]]),
+        slow_from_ns=edges[0],
         typical=len(typical),
-        typical_from_ns=int(latency[typical[0]]),
-        typical_to_ns=int(latency[typical[-1]]),
+        typical_from_ns=edges[2],
+        typical_to_ns=edges[3],
         total=_excesses(latency[np.newaxis, typical], latency[np.newaxis, slow])[0],
         rows=tuple(
             TailRow(layer, excess)
@@ -58,6 +61,19 @@ def tail(breakdown: Breakdown, writes: Ints) -> Tail | None:
             if _some(excess)
         ),
     )
+
+
+def _between(values: Ints, first: int, last: int, edges: Sequence[int]) -> Ints:
+    """Rows that are from place ``first`` until before ``last`` in the stable order of the values.
+
+    ``edges``: the first one's value, and the last one's.
+    """
+    low, high = edges
+    found = [np.flatnonzero((values > low) & (values < high))]
+    for edge in dict.fromkeys(edges):
+        before = int(np.count_nonzero(values < edge))
+        found.append(np.flatnonzero(values == edge)[max(first - before, 0) : last - before])
+    return np.concatenate(found)
 
 
 def _parts(breakdown: Breakdown, writes: Ints) -> NDArray[np.int64]:

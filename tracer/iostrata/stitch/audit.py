@@ -147,7 +147,7 @@ def activities_of(
             pair_key(commits.device_key, commits.transaction), commits.begin_ns,
         ),
     )  # fmt: skip
-    used = [pair_key(key[some], begin[some]) for some, key, begin in identities]
+    used = [pair_key(key, begin)[some] for some, key, begin in identities]
     request, call, commit = (np.flatnonzero(~some) for some, _, _ in identities)
     parts = (
         Activities(
