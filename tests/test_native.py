@@ -262,9 +262,13 @@ def test_share(some: list[tuple[int, ...]], pieces: list[tuple[int, int]], seed:
     random = np.random.default_rng(seed)
     kept = random.random(5001) < random.random()
     place, write = random.integers(0, random.integers(1, 9), 5001), np.array([1, -1, 0, 1, 2])
-    found = share(own, (first, first + took), kept, place, write, 3)
+
+    def told(ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return place[ranks], kept[ranks]
+
+    found = share(own, (first, first + took), told, write, 3)
     with twin():
-        expected = share(own, (first, first + took), kept, place, write, 3)
+        expected = share(own, (first, first + took), told, write, 3)
     assert found.places.tolist() == expected.places.tolist()
     assert found.time_ns.tolist() == expected.time_ns.tolist()
     assert found.held.ranks.tolist() == expected.held.ranks.tolist()

@@ -73,14 +73,16 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
     for first, end, spans in blocks(lifted.spans, len(rows)):
         apart, block = told_apart(spans, lifted.views, names), rows[first:end]
         during = node.pieces.begin_ns[block], node.pieces.end_ns[block]
-        place = apart.ranks % len(path.layers)
-        shared = share(
-            apart.spans, during, told[place] | are_unexplained(apart.ranks), place,
-            of_piece[first:end], len(writes),
-        )  # fmt: skip
+
+        def told_of(levels: Ints, ranks: Ints = apart.ranks) -> tuple[Ints, NDArray[np.bool_]]:
+            place = ranks[levels] % len(path.layers)
+            return place, told[place] | are_unexplained(ranks[levels])
+
+        shared = share(apart.spans, during, told_of, of_piece[first:end], len(writes))
+        place = apart.ranks[shared.held.ranks] % len(path.layers)
         slept.extend(unexplained(shared.held, apart.ranks, first))
         _add(times, shared)
-        credit = attribute(shared.held.of(told[place[shared.held.ranks]]), len(block))
+        credit = attribute(shared.held.of(told[place]), len(block))
         del spans, shared
         some = np.flatnonzero(own[first + credit.owner] >= 0)
         level, owner = credit.rank[some], credit.owner[some]

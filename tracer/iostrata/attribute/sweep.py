@@ -9,6 +9,7 @@ ranks are at work after an edge is the exclusive or of all switches until then.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,19 +107,23 @@ class Shared:
 
 
 def share(
-    spans: Spans, times: tuple[Ints, Ints], kept: NDArray[np.bool_], place: Ints, write: Ints,
+    spans: Spans,
+    times: tuple[Ints, Ints],
+    told: Callable[[Ints], tuple[Ints, NDArray[np.bool_]]],
+    write: Ints,
     writes: int,
-) -> Shared:  # fmt: skip
+) -> Shared:
     """What places had of so many writes, by the sweep's rule.
 
-    ``times``: begins and ends of the pieces. ``kept``: of each rank, whether its stretches are
-    wanted; ``place``: of each rank; ``write``: of each piece, -1: of none.
+    ``times``: begins and ends of the pieces. ``told``: of some ranks the place of each, and whether
+    its stretches are wanted; ``write``: of each piece, -1: of none.
     """
     if (ranked := _ranked(spans, *times)) is not None:
-        places, row = coded(place[ranked.ranks])
+        place, kept = told(ranked.ranks)
+        places, row = coded(place)
         for kind in (np.uint32, np.int64):
             time_ns = np.zeros((len(places), writes), kind)
-            found = native.sweep(ranked, kept[ranked.ranks], native.Sums(row, write, time_ns))
+            found = native.sweep(ranked, kept, native.Sums(row, write, time_ns))
             if found is None:
                 continue
             met = np.bincount(row[found[0]], minlength=len(places)) > 0
@@ -126,12 +131,13 @@ def share(
                 places, time_ns = places[met], time_ns[met]
             return Shared(_held(ranked.ranks, *found), places, time_ns)
     held = _by_columns(spans, *times)
-    places, row = coded(place[held.ranks])
+    place, kept = told(held.ranks)
+    places, row = coded(place)
     time_ns = np.zeros((len(places), writes), np.int64)
     some = np.flatnonzero(write[held.owner] >= 0)
     took = held.until_ns[some] - held.since_ns[some]
     np.add.at(time_ns, (row[held.level[some]], write[held.owner[some]]), took)
-    return Shared(held.of(kept[held.ranks]), places, time_ns)
+    return Shared(held.of(kept), places, time_ns)
 
 
 def _ranked(spans: Spans, begin_ns: Ints, end_ns: Ints) -> native.Ranked | None:
