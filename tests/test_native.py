@@ -475,8 +475,8 @@ def test_what_leads_nowhere_is_refused() -> None:
         assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told, noted) is None
     assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, noted) is not None
     for offset in (-1, 61, 1 << 40):
-        beyond = native.Noted({1: offset})
-        assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, beyond) is None
+        elsewhere = native.Noted({1: offset})
+        assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, elsewhere) is None
     assert native.as_of_after(none, none, None, one, one).tolist() == [-1]
     library = native.LIBRARY
     for count in (0, -64, 63, 65):
