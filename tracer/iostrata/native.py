@@ -933,7 +933,15 @@ def durable(
     are of each scope, none of which is a range.
     """
     writes, synced = len(plain), len(syncs)
-    tables = [_slots(count) for _ in range(2) for count in scopes.tolist()]
+    _, _, agent, _, file, *_ = made
+    # Of whatever scope, agents are few, and of the narrowest, files are.
+    files, agents = (
+        int(number.max(initial=-1)) + 2 if number.min(initial=0) >= -1 else synced
+        for number in (file, agent)
+    )
+    any_of = [*scopes[:-1].tolist(), min(int(scopes[-1]), files)]
+    own = [min(count, most * agents) for count, most in zip(scopes.tolist(), any_of, strict=True)]
+    tables = [_slots(count) for count in (*any_of, *own)]
     goes = (*np.empty((2, writes), np.int64), *np.zeros((3, synced), np.int64))
     *whole, scope = made
     columns: list[NDArray[Any]] = [*map(_ints, whole), np.ascontiguousarray(scope, np.int8)]
