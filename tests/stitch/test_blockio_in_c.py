@@ -14,7 +14,7 @@ from iostrata import native
 from iostrata.columns import distinct
 from iostrata.stitch import blockio
 from iostrata.stitch.bios import Bios, Carried
-from iostrata.stitch.blockio import Awaited, flushes_awaited
+from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
 from iostrata.stitch.requests import Requests
 
 NEVER: Final = np.iinfo(np.int64).max
@@ -84,7 +84,7 @@ def test_spans(seed: int, latest_ns: int, counts: tuple[int, int, int]) -> None:
         given = (
             some.bios, some.requests, some.carried, some.awaited, owner, journal, stacked,
         )  # fmt: skip
-        found = blockio._spans_in_c(*given).collect()
+        found = spans_of_bios(*given).collect()
         assert rows(found) == rows(blockio._spans(*given).collect())
         assert len(found) == 0 or found.rank.dtype == np.int16
 
@@ -117,7 +117,7 @@ def test_what_leads_nowhere_is_refused(table: str, name: str, row: int) -> None:
     owner, journal = np.zeros(40, np.int64), np.zeros(40, np.bool_)
     vars(getattr(some, table))[name][:] = row
     with pytest.raises(IndexError):
-        blockio._spans_in_c(
+        spans_of_bios(
             some.bios, some.requests, some.carried, some.awaited, owner, journal,
             np.zeros(0, np.int64),
         )  # fmt: skip

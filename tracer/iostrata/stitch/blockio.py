@@ -67,8 +67,24 @@ def spans_of_bios(
     journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
-    spans = _spans if native.LIBRARY is None else _spans_in_c
-    return spans(bios, requests, carried, awaited, owner, journal, stacked)
+    if native.LIBRARY is None:
+        return _spans(bios, requests, carried, awaited, owner, journal, stacked)
+    spans = SpanList()
+    found = native.spans_of_bios(
+        (
+            owner, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns, bios.life_end_ns,
+            bios.request, bios.device_key,
+        ),
+        (
+            bios.wants_flush, bios.lowered, bios.read, bios.meta, bios.discard, journal,
+            one_of(bios.device_key, stacked) if len(stacked) else None,
+        ),
+        (requests.issue_ns, requests.complete_ns, requests.disks),
+        (tuple(vars(carried).values()), tuple(vars(awaited).values())),
+        RANKS,
+    )  # fmt: skip
+    spans.extend(Spans(*found))
+    return spans
 
 
 def _spans(
@@ -89,33 +105,6 @@ def _spans(
     _device(spans, bios, requests, carried, owner, kind)
     _flushes(spans, bios, requests, awaited.of(owner), owner, stacked)
     _bare(spans, bios, requests, owner, kind)
-    return spans
-
-
-def _spans_in_c(
-    bios: Bios,
-    requests: Requests,
-    carried: Carried,
-    awaited: Awaited,
-    owner: Ints,
-    journal: NDArray[np.bool_],
-    stacked: Ints,
-) -> SpanList:
-    spans = SpanList()
-    found = native.spans_of_bios(
-        (
-            owner, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns, bios.life_end_ns,
-            bios.request, bios.device_key,
-        ),
-        (
-            bios.wants_flush, bios.lowered, bios.read, bios.meta, bios.discard, journal,
-            one_of(bios.device_key, stacked) if len(stacked) else None,
-        ),
-        (requests.issue_ns, requests.complete_ns, requests.disks),
-        (tuple(vars(carried).values()), tuple(vars(awaited).values())),
-        RANKS,
-    )  # fmt: skip
-    spans.extend(Spans(*found))
     return spans
 
 

@@ -131,15 +131,10 @@ class Points:
             self._gather(found, begin, end, table)
         return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
 
-    def pieces(
-        self, *fields: str, most: int = MANY_EVENTS
-    ) -> Iterator[dict[str, NDArray[np.int64]]]:
-        """As ``integers``, one part of the events after the other: for a point of any number.
-
-        ``most``: events at a time.
-        """
-        for begin in range(0, len(self), most):
-            yield self.integers(*fields, begin=begin, end=begin + most)
+    def pieces(self, *fields: str) -> Iterator[dict[str, NDArray[np.int64]]]:
+        """As ``integers``, one part of the events after the other: for a point of any number."""
+        for begin in range(0, len(self), MANY_EVENTS):
+            yield self.integers(*fields, begin=begin, end=begin + MANY_EVENTS)
 
     def values(self, field: str) -> frozenset[int]:
         """The different values of a field of few, in no order; kept after the first use."""
@@ -180,13 +175,15 @@ class Points:
     ) -> None:
         if not found:
             return
-        if native.LIBRARY is not None and table is not None:
-            numbers = native.Numbers.of(self.dtype, tuple(found))
-            for read in self._in_c.gather(numbers, begin, table) if numbers else ():
+        if (
+            native.LIBRARY is not None
+            and table is not None
+            and (numbers := native.Numbers.of(self.dtype, tuple(found)))
+        ):
+            for read in self._in_c.gather(numbers, begin, table):
                 for part, (first, last) in zip(self._order(), read, strict=True):
                     part.stream.release(part.slots[first:last])
-            if numbers:
-                return
+            return
         for part in self._order():
             first, last = part.range(begin, end)
             events = part.stream.events(self.dtype)
