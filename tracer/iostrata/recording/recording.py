@@ -87,7 +87,10 @@ class Recording:
 
     def trace(self, machine: RecordedMachine, jobs: int = 1) -> Trace:
         directory = self.path / machine.directory
-        trace = read_trace(directory, machine.name, jobs, KEPT_BYTES // len(self.machines))
+        kept_bytes = KEPT_BYTES // len(self.machines)
+        # Of what is complete, facts were told.
+        grows = not machine.facts
+        trace = read_trace(directory, machine.name, jobs, kept_bytes, grows)
         wrong = changed(directory, machine.facts).items()
         defects = [f"facts/{shown(name)}: {what}" for name, what in wrong]
         return dataclasses.replace(trace, damage=(*trace.damage, *defects)) if defects else trace

@@ -183,6 +183,7 @@ class Points:
             for read in self._in_c.gather(numbers, begin, table):
                 for part, (first, last) in zip(self._order(), read, strict=True):
                     part.stream.release(part.slots[first:last])
+            self._check_files()
             return
         for part in self._order():
             first, last = part.range(begin, end)
@@ -190,6 +191,11 @@ class Points:
             for slots, places in spans(part, first, last):
                 _copy(events, slots, places, begin, found)
                 part.stream.release(slots)
+        self._check_files()
+
+    def _check_files(self) -> None:
+        for part in self._order():
+            part.stream.check()
 
     @cached_property
     def _in_c(self) -> native.Parts:

@@ -77,13 +77,18 @@ class Trace:
 
 
 def read_trace(
-    directory: Path, machine: str = "local", jobs: int = 1, kept_bytes: int = 0
+    directory: Path,
+    machine: str = "local",
+    jobs: int = 1,
+    kept_bytes: int = 0,
+    grows: bool = True,
 ) -> Trace:
     """The trace in a machine's directory, read by so many threads; RecordingError if it cannot be
     read at all. ``kept_bytes``: so much of its files stays mapped while there is memory.
+    ``grows``: it may be recorded to meanwhile.
     """
     metadata = read_metadata(directory)
-    streams, damage = read_streams(directory, metadata, jobs, kept_bytes)
+    streams, damage = read_streams(directory, metadata, jobs, kept_bytes, grows)
     return assemble(directory, machine, metadata, streams, damage)
 
 
@@ -165,7 +170,11 @@ def read_metadata(directory: Path) -> Metadata:
 
 
 def read_streams(
-    directory: Path, metadata: Metadata, jobs: int = 1, kept_bytes: int = 0
+    directory: Path,
+    metadata: Metadata,
+    jobs: int = 1,
+    kept_bytes: int = 0,
+    grows: bool = True,
 ) -> tuple[list[Stream], list[str]]:
     """Every stream of the directory, the CPUs' in order, then the recorder's."""
     streams, damage = [], []
@@ -178,7 +187,7 @@ def read_streams(
 
     def read(path: Path) -> Stream | OSError:
         try:
-            return read_stream(path, metadata.uuid, expected, kept_bytes // len(paths))
+            return read_stream(path, metadata.uuid, expected, kept_bytes // len(paths), grows)
         except OSError as error:
             # That is no damage of the recording's.
             if error.errno == errno.ENOMEM:

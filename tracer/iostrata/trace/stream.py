@@ -8,13 +8,18 @@ event. It is mapped, never copied; only slot numbers are kept.
 from __future__ import annotations
 
 import mmap
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.errors import RecordingError
+from iostrata.foreign import shown
 from iostrata.large import in_files
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.packet import Data
@@ -47,13 +52,32 @@ class Gap:
     total: int = 0
 
 
+class Origin(NamedTuple):
+    """The file that was mapped, and what it was then. ``grows``: somebody may record to it."""
+
+    path: Path
+    status: os.stat_result
+    grows: bool = False
+
+    def changed(self) -> bool:
+        """Whether it was written to since then. Another one in its place changes nothing."""
+        before, now = self.status, self.status
+        with suppress(OSError):
+            now = self.path.stat()
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+            return False
+        if self.grows and now.st_size > before.st_size:
+            return False
+        return (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
+
+
 @dataclass
 class Stream:
     """One stream file. ``slots``: by point number, where its events are, in file order.
 
     ``times``: when those were, until they are taken up (``Points``). ``devices``: the different
     ones that the events of a point tell, where that was noted. ``kept_bytes``: so much of the
-    file's begin stays mapped while there is memory.
+    file's begin stays mapped while there is memory. ``origin``: None, if it is of no file.
     """
 
     name: str
@@ -72,6 +96,7 @@ class Stream:
     damage: list[str] = field(default_factory=list)
     looked_at: tuple[int, int] | None = None
     kept_bytes: int = 0
+    origin: Origin | None = None
 
     def column(self, fmt: str | np.dtype[Any], offset: int) -> NDArray[Any]:
         """One field of every slot: a strided view of the file."""
@@ -86,6 +111,17 @@ class Stream:
     def events(self, dtype: np.dtype[np.void]) -> NDArray[np.void]:
         """All slots as events of a type that fills one: a view of the file."""
         return np.frombuffer(self.mapped or b"", dtype, self.slot_count)
+
+    def check(self) -> None:
+        """After anything was read. RecordingError: it may be of other events than were found good.
+
+        A file's time changes before its bytes do.
+        """
+        if self.origin and self.origin.changed():
+            raise RecordingError(
+                f"{shown(str(self.origin.path))} was changed while it was read",
+                "begin again once nobody changes it",
+            )
 
     def release(self, slots: Slots | NDArray[np.int64]) -> None:
         """Let go of the file's pages: they stay in the page cache, not in this process.

@@ -10,32 +10,44 @@ from pathlib import Path
 
 from iostrata.trace.files import open_regular, read_begin
 from iostrata.trace.packet import HEAD, HEAD_BYTES, MAGIC, Data, Packet
-from iostrata.trace.stream import UNKNOWN_CPU, UNTIL_END, Stream, stream_cpu
+from iostrata.trace.stream import UNKNOWN_CPU, UNTIL_END, Origin, Stream, stream_cpu
 from iostrata.trace.times import Expected
 from iostrata.trace.walk import ANYTHING, Walk
 
 
 def read_stream(
-    path: Path, uuid: bytes, expected: Expected = ANYTHING, kept_bytes: int = 0
+    path: Path,
+    uuid: bytes,
+    expected: Expected = ANYTHING,
+    kept_bytes: int = 0,
+    grows: bool = False,
 ) -> Stream:
-    """OSError if the file cannot be read; what is wrong inside it becomes damage."""
+    """``grows``: it may be recorded to. OSError if the file cannot be read, RecordingError if it
+    was changed meanwhile; what is wrong inside it becomes damage."""
     cpu = stream_cpu(path.name)
     stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu, kept_bytes=kept_bytes)
-    data = stream_data(path)
+    data, status = _mapped(path)
+    stream.origin = Origin(path, status, grows)
     if len(data):
         stream.mapped = data
-    missing = path.stat().st_size - len(data)
-    Walk(stream, data, uuid, expected=expected).run(missing)
+    Walk(stream, data, uuid, expected=expected).run(status.st_size - len(data))
+    stream.check()
     return stream
 
 
 def stream_data(path: Path) -> Data:
     """A stream file up to its first hole, of which none is left by a recorder: a terabyte of
     nothing is a few bytes in an archive. OSError if it cannot be read."""
+    return _mapped(path)[0]
+
+
+def _mapped(path: Path) -> tuple[Data, os.stat_result]:
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        size = status.st_size
         length = min(size, os.lseek(file.fileno(), 0, os.SEEK_HOLE)) if size else 0
-        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) if length else b""
+        data = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) if length else b""
+        return data, status
 
 
 def good_packets(data: Data, uuid: bytes) -> Iterator[Packet]:
