@@ -548,12 +548,14 @@ class Followed(NamedTuple):
     """Who waited for what: columns of whole numbers, shape (columns, rows).
 
     ``spans``: owner, rank, begin, end, and what each is of. ``ties``: to bios, calls and commits:
-    owner, row of that, begin and end. ``services``: owner, thread, begin and end.
+    owner, row of that, begin and end. ``services``: owner, thread, begin and end. ``beyond``: how
+    many waits are not followed as they are behind too many others.
     """
 
     spans: Ints
     ties: Sequence[Ints]
     services: Ints
+    beyond: int
 
 
 def follow_wakers(known: NDArray[np.uint64], front: Sequence[Ints], ended: Ints) -> Followed | None:
@@ -568,14 +570,16 @@ def follow_wakers(known: NDArray[np.uint64], front: Sequence[Ints], ended: Ints)
         waits, ending = np.empty((3, room, len(own)), np.int64), np.empty(room, np.int64)
         spans, deeds = np.empty((2, 5, room), np.int64)
         *ties, services = np.empty((4, 4, room), np.int64)
-        found = words(room, 0, 0, 0, 0, 0, spans, *ties, services, ended, *waits, ending, deeds)
+        found = words(
+            room, 0, 0, 0, 0, 0, 0, spans, *ties, services, ended, *waits, ending, deeds
+        )  # fmt: skip
         result = _call("follow_wakers", known, words(*own), len(own[0]), found)
         if result != _TOO_MANY:
-            tables, counts = (spans, *ties, services), found[1:6].tolist()
+            tables, (*counts, beyond) = (spans, *ties, services), found[1:7].tolist()
             spans, *ties, services = (
                 table[:, :count] for table, count in zip(tables, counts, strict=True)
             )
-            return None if result else Followed(spans, ties, services)
+            return None if result else Followed(spans, ties, services, beyond)
         room *= 4
 
 

@@ -15,12 +15,13 @@ enum {
 };
 
 /* What is found, each row of it in columns of ``most`` rows. ``ended``: of each sleep, 1 if anybody
- * is known to have caused its end. */
+ * is known to have caused its end; ``beyond``: how many waits are left behind the last level. */
 struct found {
 	int64_t most;
 	int64_t span_count;
 	int64_t tie_count[ENDINGS];
 	int64_t service_count;
+	int64_t beyond;
 	int64_t *spans;         /* Owner, rank, begin, end, and what each is of. */
 	int64_t *ties[ENDINGS]; /* Owner, row, begin and end. */
 	int64_t *services;      /* Owner, thread, begin and end. */
@@ -535,5 +536,6 @@ PUBLIC int64_t follow_wakers(const struct chain *chain, const struct waits *wait
 		if (count < 0)
 			return count == NOT_KNOWN ? 1 : TOO_MANY;
 	}
+	found->beyond = count;
 	return 0;
 }

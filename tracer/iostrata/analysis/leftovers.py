@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -23,15 +24,19 @@ class Audits:
     """Those of all windows, as they come: what several of them saw is kept once.
 
     Windows overlap: where much is under way at once, each sees most of its neighbours'.
+    ``beyond``: by machine, how many waits were behind more others than are followed.
     """
 
     def __init__(self, audits: Sequence[Audit] = ()) -> None:
         self._parts: list[Audit] = []
         self._rows, self._most = 0, FEW_ROWS
+        self.beyond: Counter[str] = Counter()
         self.extend(audits)
 
     def extend(self, audits: Sequence[Audit]) -> None:
         self._parts.extend(audits)
+        for audit in audits:
+            self.beyond[audit.machine] += audit.beyond
         self._rows += _rows(audits)
         if self._rows > self._most:
             self._parts = [replace(one, used=_once(one.used)) for one in self.fold()]
@@ -77,7 +82,8 @@ def _together(audits: Sequence[Audit]) -> Iterator[Audit]:
         mine = [audit for audit in audits if audit.machine == machine]
         used = np.concatenate([audit.used for audit in mine])
         idle = Idle(**joined([audit.idle for audit in mine]))
-        yield Audit(machine, mine[0].facts, used, _unused(mine, used), idle)
+        beyond = sum(audit.beyond for audit in mine)
+        yield Audit(machine, mine[0].facts, used, _unused(mine, used), idle, beyond)
 
 
 def _unused(audits: Sequence[Audit], used: Ints) -> Activities:

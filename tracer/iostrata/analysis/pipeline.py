@@ -16,6 +16,7 @@ from iostrata.analysis.kept import Kept, Sums
 from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
+from iostrata.analysis.queues import long_queues
 from iostrata.analysis.sites import Sites
 from iostrata.analysis.so_far import SoFar, Tally, nobody
 from iostrata.analysis.transfers import faults_of, with_served
@@ -89,9 +90,10 @@ def breakdown_of(
     writes = found.writes
     if found.op is not Op.SYNC:
         writes = with_served(writes, credit.served, found.path)
+    gaps = [*long_queues(credit.audits.beyond, several=found.path.several)]
     if found.op is Op.READ:
-        gaps = (*quality.not_observed, *faults_of(found.path))
-        quality = replace(quality, not_observed=gaps)
+        gaps += faults_of(found.path)
+    quality = replace(quality, not_observed=(*quality.not_observed, *gaps))
     return Breakdown(writes, layers, time_ns, residual, found.left_out, quality, behind, found.op)
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is not followed of the queues of io_uring's workers: too many waited for one at once."""
+"""What is not followed of queues: too many waited at once for a lock, or for a worker of
+io_uring's."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from iostrata.columns import AsOf, at, columns_of, distinct, in_order, order_of
 from iostrata.layers import BEHIND_WORKERS
 from iostrata.model import NotObserved
-from iostrata.stitch import MOST_SLEEPS
+from iostrata.stitch import FOLLOWED, MOST_SLEEPS
 from iostrata.trace import Trace
 
 
@@ -36,3 +38,13 @@ def deep_queues(trace: Trace) -> Iterator[NotObserved]:
             f"{2 * MOST_SLEEPS} times meanwhile: only the first and last {MOST_SLEEPS} are followed"
         )
         yield NotObserved("queues of workers", reason, BEHIND_WORKERS)
+
+
+def long_queues(beyond: Counter[str], *, several: bool) -> Iterator[NotObserved]:
+    """A line for each machine with waits behind more others than are followed: so many."""
+    for machine, waits in (+beyond).items():
+        what = (
+            f"{waits} waits were behind more than {FOLLOWED} others, each of which let the next "
+            "one go: what went on before those is not followed"
+        )
+        yield NotObserved("long queues", what, "unattributed", (machine,) if several else ())

@@ -109,7 +109,8 @@ class Audit:
     """One window of one machine's events.
 
     ``used``: identities of what the window's writes consist of. ``unused``: the others.
-    ``idle``: of its pieces, as far as anything unused was going on meanwhile.
+    ``idle``: of its pieces, as far as anything unused was going on meanwhile. ``beyond``: how many
+    waits were behind more others than are followed.
     """
 
     machine: str
@@ -117,6 +118,7 @@ class Audit:
     used: Ints
     unused: Activities
     idle: Idle
+    beyond: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +243,9 @@ def _ran_for(bios: Bios, rows: Ints, requests: Requests, flushes: Ints) -> NDArr
     return found
 
 
-def audit(window: Window, sleeps: Sleeps, owner: Ints, found: WentOn, spans: Spans) -> Audit:
+def audit(
+    window: Window, sleeps: Sleeps, owner: Ints, found: WentOn, spans: Spans, beyond: int
+) -> Audit:
     """``owner``: of each sleep among the window's pieces. ``spans``: of those pieces."""
     loose, sleeping = found.unused.rows(np.flatnonzero(~found.unused.foreign)), NONE
     if len(loose.key):
@@ -250,7 +254,8 @@ def audit(window: Window, sleeps: Sleeps, owner: Ints, found: WentOn, spans: Spa
         sleeping = sleeping[_beside(window, off, wake, piece, loose)]
     off, wake, piece = sleeps.off_ns[sleeping], sleeps.wake_ns[sleeping], owner[sleeping]
     idle = _idle(window, off, wake, piece, spans)
-    return Audit(window.trace.machine, window.trace.facts, found.used, found.unused, idle)
+    trace = window.trace
+    return Audit(trace.machine, trace.facts, found.used, found.unused, idle, beyond)
 
 
 def _beside(

@@ -28,8 +28,9 @@ from iostrata.trace.layout import (
     WAKE_UNKNOWN,
 )
 
-FOLLOWED: Final = 64
-"""How often a thread is followed back to an earlier sleep of its own or of its waker's."""
+FOLLOWED: Final = 1024
+"""How often a thread is followed back to an earlier sleep of its own or of its waker's: as many
+threads may queue for one lock, each of which the next one lets go."""
 
 CONTEXTS: Final = (WAKE_UNKNOWN, WAKE_THREAD, WAKE_INTERRUPT, WAKE_TIMER)
 KINDS: Final = (THREAD_JOURNAL, THREAD_WORKER, THREAD_HELPER)

@@ -300,7 +300,7 @@ def stitch(window: Window) -> Stitched:
     if told(window.trace):
         waited = Waited(numbers, sleeps, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)
-    audited = audit(window, sleeps, piece_of_sleep, went_on, found)
+    audited = audit(window, sleeps, piece_of_sleep, went_on, found, explained.beyond)
     return Stitched(found, asked, ties, audited, behind, served)
 
 

@@ -112,7 +112,8 @@ class Tied:
 class Explained:
     """``spans``: of the owners, what their wakers and those that they waited for did.
 
-    ``ended``: of each sleep, whether anybody was seen to have caused its end.
+    ``ended``: of each sleep, whether anybody was seen to have caused its end. ``beyond``: how many
+    waits were behind more than ``FOLLOWED`` others.
     """
 
     spans: Spans
@@ -120,6 +121,7 @@ class Explained:
     calls: Tied
     commits: Tied
     ended: NDArray[np.bool_]
+    beyond: int
 
 
 class Wakers:
@@ -179,15 +181,16 @@ class Wakers:
         front = front.where(~self._collects(front))
         find = self._followed if native.LIBRARY is None else self._followed_in_c
         own = cache(lambda: self._own(carried, owners))
-        (bios, calls, commits), worked = find(front, own, spans, ended)
+        (bios, calls, commits), worked, beyond = find(front, own, spans, ended)
         if len(worked):
             spans.extend(short_of_cpu(worked, sleeps, self._numbers.sleep, WORKER))
-        return Explained(spans.collect(), bios, calls, commits, ended)
+        return Explained(spans.collect(), bios, calls, commits, ended, beyond)
 
     def _followed(
         self, front: Waits, own: Callable[[], Rows], spans: SpanList, ended: NDArray[np.bool_]
-    ) -> tuple[list[Tied], Service]:
-        """What waits were for: bios, calls and commits; and whom kernel workers worked for.
+    ) -> tuple[list[Tied], Service, int]:
+        """What waits were for: bios, calls and commits; whom kernel workers worked for; and how
+        many are not followed.
 
         Adds to ``spans`` what went on meanwhile, and to ``ended`` whose end was caused.
         """
@@ -214,11 +217,12 @@ class Wakers:
                 did = self._did(front, kinds, spans, ended, workers)
                 asked = Waits(**joined([did, asked]))
             front = asked
-        return [Tied(**joined(parts)) for parts in tied.values()], Service(**joined(workers))
+        found = [Tied(**joined(parts)) for parts in tied.values()]
+        return found, Service(**joined(workers)), len(front)
 
     def _followed_in_c(
         self, front: Waits, own: Callable[[], Rows], spans: SpanList, ended: NDArray[np.bool_]
-    ) -> tuple[list[Tied], Service]:
+    ) -> tuple[list[Tied], Service, int]:
         """As ``_followed``."""
         context = self._sleeps.context
         interrupt, itself = context == WAKE_INTERRUPT, context == WAKE_THREAD
@@ -246,7 +250,8 @@ class Wakers:
             assert found is not None
         span_owner, rank, begin_ns, end_ns, of = found.spans
         spans.extend(Spans(span_owner, rank.astype(np.int16), begin_ns, end_ns, of))
-        return [Tied(*columns) for columns in found.ties], Service(*found.services)
+        ties = [Tied(*columns) for columns in found.ties]
+        return ties, Service(*found.services), found.beyond
 
     def _collects(self, front: Waits) -> NDArray[np.bool_]:
         """Who submitted requests and slept until a time limit: no request waits for that."""
