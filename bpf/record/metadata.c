@@ -221,12 +221,27 @@ static int print_events(struct metadata *metadata, FILE *out, const struct btf *
 	return 0;
 }
 
-int metadata_write(struct metadata *metadata, const struct btf *btf, int directory_fd)
+static int print_all(struct metadata *metadata, FILE *out, const struct btf *btf)
 {
 	const uint8_t *u = metadata->uuid;
 	char uuid[40];
+
+	snprintf(uuid, sizeof(uuid),
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+		 u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+		 u[15]);
+	fprintf(out, preamble, uuid);
+	print_environment(out, metadata->options);
+	fprintf(out, clock_block, metadata->offset_ns / NSEC_PER_SEC,
+		metadata->offset_ns % NSEC_PER_SEC);
+	return print_events(metadata, out, btf);
+}
+
+/* A comment at its end has the checksum of all before it: who reads it takes no changed one. */
+static int write_sealed(int directory_fd, const char *text, size_t size)
+{
+	int fd, error = 0;
 	FILE *out;
-	int fd, error;
 
 	fd = openat(directory_fd, "metadata", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 		    0644);
@@ -237,16 +252,29 @@ int metadata_write(struct metadata *metadata, const struct btf *btf, int directo
 		close(fd);
 		return -ENOMEM;
 	}
-	snprintf(uuid, sizeof(uuid),
-		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
-		 u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
-		 u[15]);
-	fprintf(out, preamble, uuid);
-	print_environment(out, metadata->options);
-	fprintf(out, clock_block, metadata->offset_ns / NSEC_PER_SEC,
-		metadata->offset_ns % NSEC_PER_SEC);
-	error = print_events(metadata, out, btf);
+	fwrite(text, 1, size, out);
+	fprintf(out, "\n/* crc32 %08x */\n", checksum((const uint8_t *)text, size));
+	if (ferror(out))
+		error = -EIO;
 	if (fclose(out) && !error)
 		error = -errno;
+	return error;
+}
+
+int metadata_write(struct metadata *metadata, const struct btf *btf, int directory_fd)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int error;
+
+	if (!out)
+		return -ENOMEM;
+	error = print_all(metadata, out, btf);
+	if (fclose(out) && !error)
+		error = -ENOMEM;
+	if (!error)
+		error = write_sealed(directory_fd, text, size);
+	free(text);
 	return error;
 }

@@ -90,6 +90,19 @@ def test_what_is_made_of_it_tells_the_same(
         assert open_recording(path).machines[0].facts
 
 
+def test_events_that_nobody_knows_are_counted(
+    recording: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By another version's metadata, or changed ones: older recordings have no checksum of them."""
+    file = recording / "local" / "metadata"
+    text, seal, _ = file.read_bytes().partition(b"\n/* crc32 ")
+    assert seal
+    file.write_bytes(text.replace(b"block_rq_issue", b"blosk_rq_issue"))
+    assert status_of(["replay", str(recording)]) == 0
+    found = " ".join(capfd.readouterr().out.split())
+    assert "not seen blosk_rq_issue: this version knows nothing of their events (1)" in found
+
+
 def test_what_nobody_told_of_is_taken_as_it_is(recording: Path) -> None:
     """An older recording's, or those of one that was interrupted; and what came later."""
     (recording / "local" / "facts" / "echoes").write_text("address\tsent_ns\tround_trip_ns\n")

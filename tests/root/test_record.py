@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from iostrata.errors import STATUS_LOSSES
+from iostrata.errors import STATUS_LOSSES, RecordingError
 from iostrata.recording import open_recording
 from iostrata.trace.read import read_metadata, read_trace
 from tests.bench.test_bench import interrupted
@@ -104,6 +104,16 @@ def test_no_program_is_skipped(disk: Path) -> None:
     (trace,) = open_recording(disk / "recording").traces()
     assert "miss" in read_metadata(trace.directory).points
     assert len(trace.points["miss"]) == 0
+
+
+def test_what_tells_how_events_lie_is_sealed(disk: Path) -> None:
+    iostrata("record", "-o", "recording", "--", *writer("fdatasync"), cwd=disk)
+    (trace,) = open_recording(disk / "recording").traces()
+    metadata = trace.directory / "metadata"
+    read_metadata(trace.directory)
+    metadata.write_bytes(metadata.read_bytes().replace(b"block_rq_issue", b"blosk_rq_issue"))
+    with pytest.raises(RecordingError, match="checksum mismatch"):
+        read_metadata(trace.directory)
 
 
 def detaches_alone(recorder: Path, directory: Path) -> bool:

@@ -59,6 +59,7 @@ KERNEL_ERRORS: Final = range(-4095, 0)
 WITHOUT_CALLS: Final = {
     prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
 }
+MOST_NAMES: Final = 3
 # What may be in a row that holds less of the time is not worth a line.
 OF_NOTE: Final = 0.02
 
@@ -353,6 +354,7 @@ def _not_observed(
     yield from unended(trace)
     yield from outlived(trace)
     yield from _not_attached(trace, path)
+    yield from _unknown_events(trace)
     yield from _unknown_file_systems(trace)
     yield from _files_taken_for_one(trace)
     yield from _files_of_loops(trace)
@@ -434,6 +436,15 @@ def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
         why, lost = f"{which} did not attach ({reason})", WITHOUT_CALLS.get(layer)
         why, into = (f"{why}: {lost}", "") if lost else (why, "the layers around it")
         yield NotObserved(f"{layer}: {', '.join(programs)}", why, into)
+
+
+def _unknown_events(trace: Trace) -> Iterator[NotObserved]:
+    """Of another version's points; or metadata is not what was recorded."""
+    if trace.unknown:
+        names = ", ".join(shown(name) for name in list(trace.unknown)[:MOST_NAMES])
+        more = f" and {left} more" if (left := len(trace.unknown) - MOST_NAMES) > 0 else ""
+        what = f"this version knows nothing of their events ({sum(trace.unknown.values())})"
+        yield NotObserved(names + more, what, "the layers around it")
 
 
 def _idle_layers(trace: Trace, path: Path) -> set[str]:
