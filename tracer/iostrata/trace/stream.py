@@ -10,9 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,20 +53,21 @@ class Gap:
 class Origin(NamedTuple):
     """The file that was mapped, and what it was then. ``grows``: somebody may record to it."""
 
-    path: Path
+    path: str
     status: os.stat_result
     grows: bool = False
 
     def changed(self) -> bool:
         """Whether it was written to since then. Another one in its place changes nothing."""
-        before, now = self.status, self.status
-        with suppress(OSError):
-            now = self.path.stat()
-        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+        before = self.status
+        try:
+            now = os.stat(self.path)  # noqa: PTH116 - asked ten thousand times
+        except OSError:
             return False
-        if self.grows and now.st_size > before.st_size:
+        if now.st_mtime_ns == before.st_mtime_ns and now.st_size == before.st_size:
             return False
-        return (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
+        same = now.st_ino == before.st_ino and now.st_dev == before.st_dev
+        return same and not (self.grows and now.st_size > before.st_size)
 
 
 @dataclass
@@ -119,7 +118,7 @@ class Stream:
         """
         if self.origin and self.origin.changed():
             raise RecordingError(
-                f"{shown(str(self.origin.path))} was changed while it was read",
+                f"{shown(self.origin.path)} was changed while it was read",
                 "begin again once nobody changes it",
             )
 

@@ -27,7 +27,7 @@ def read_stream(
     cpu = stream_cpu(path.name)
     stream = Stream(path.name, UNKNOWN_CPU if cpu is None else cpu, kept_bytes=kept_bytes)
     data, status = _mapped(path)
-    stream.origin = Origin(path, status, grows)
+    stream.origin = Origin(str(path), status, grows)
     if len(data):
         stream.mapped = data
     Walk(stream, data, uuid, expected=expected).run(status.st_size - len(data))
