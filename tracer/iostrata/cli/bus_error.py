@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from threading import RLock
 from typing import Any
 
 from iostrata.cli.story import complain
@@ -22,11 +23,13 @@ def explain_bus_errors() -> None:
     A handler of Python's would never run: it waits for the instruction that failed to end, which
     is begun again and again. The C library's is called in its midst, and does not return.
     """
-    program = os.getpid()
+    program, ending = os.getpid(), RLock()
 
     def told(number: int) -> None:
         # Another process's piece of work is done here again.
         if os.getpid() == program:
+            # Another thread that meets it meanwhile waits for the end.
+            ending.acquire()
             complain(
                 "a file of the recording became shorter while it was read, or cannot be read",
                 "begin again once nobody changes it; if that does not help, its disk failed",
