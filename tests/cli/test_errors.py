@@ -178,17 +178,23 @@ main()
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_standard_stream_may_be_closed(closed: str, tmp_path: Path) -> None:
-    """As where a daemon starts it; no file that is opened later takes its place."""
+@pytest.mark.parametrize(
+    ("closed", "status"), [(">&-", 1), ("2>&-", 0), ("<&- >&- 2>&-", 1), ("<&- 2>&-", 0)]
+)
+def test_a_standard_stream_may_be_closed(closed: str, status: int, tmp_path: Path) -> None:
+    """As where a daemon starts it; no file that is opened later takes its place.
+
+    A table that has nowhere to go is an error.
+    """
     recording, table = RECORDINGS / "four_methods", tmp_path / "table.csv"
     done = subprocess.run(
         ["sh", "-c", f'exec "$0" -m iostrata replay "$@" {closed}', sys.executable,
          str(recording), "--csv", str(table)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ("analysed" in done.stdout) == (closed == "2>&-")
+    nowhere = "iostrata: standard output: Bad file descriptor\n"
+    assert (done.returncode, done.stderr) == (status, nowhere if closed == ">&-" else "")
+    assert ("analysed" in done.stdout) == (status == 0)
     assert table.read_text().startswith("grouped_by,")
 
 

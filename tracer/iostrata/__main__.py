@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+STREAMS = "stdin", "stdout", "stderr"
 
 
 def main() -> None:
@@ -40,11 +41,16 @@ def _loaded() -> ModuleType:
 
 
 def _stand_in() -> None:
-    """For a standard stream that is closed: what is opened next had its number, and its output."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    """For a standard stream that is closed: what is opened next had its number, and its output.
+
+    What is printed with nowhere to go is an error then, but for what is said on standard error.
+    """
+    closed = [number for number, name in enumerate(STREAMS) if getattr(sys, name) is None]
+    for _ in closed:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for number in closed:
+        own = os.open(os.devnull, os.O_RDONLY) if STREAMS[number] == "stdout" else number
+        setattr(sys, STREAMS[number], os.fdopen(own, "w" if number else "r"))
 
 
 if __name__ == "__main__":

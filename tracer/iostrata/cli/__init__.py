@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import io
 import os
 import sys
 import traceback
@@ -25,6 +24,7 @@ from iostrata import __version__
 from iostrata.cli.bus_error import explain_bus_errors
 from iostrata.cli.sides import TwoSides
 from iostrata.cli.story import complain
+from iostrata.cli.stream import whole
 from iostrata.cli.values import Command, Group
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
 from iostrata.mask import owners_may
@@ -76,10 +76,7 @@ HINTS: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    # A path may be any bytes, and what cannot be written as text is no reason to fail.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = whole(sys.stdout), whole(sys.stderr)
     explain_bus_errors()
     keep_freed()
     sys.exit(status_of(sys.argv[1:] if arguments is None else arguments))
@@ -88,20 +85,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def status_of(arguments: Sequence[str]) -> int:
     """Runs a command; the one place where what went wrong becomes text and a status."""
     with owners_may():
-        return _status_of(arguments)
+        status = _status_of(lambda: _run(arguments))
+        # What was printed before something failed, too.
+        return _status_of(sys.stdout.flush) or status
 
 
-def _status_of(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str]) -> int | None:
+    asked = application(_asked_for(arguments))
+    if not gc.isenabled():
+        # All that was loaded stays.
+        gc.freeze()
+        gc.enable()
+    status: int | None = asked(
+        args=list(arguments) or ["--help"], prog_name="iostrata", standalone_mode=False
+    )
+    return status
+
+
+def _status_of(step: Callable[[], int | None]) -> int:
     try:
-        asked = application(_asked_for(arguments))
-        if not gc.isenabled():
-            # All that was loaded stays.
-            gc.freeze()
-            gc.enable()
-        status = asked(
-            args=list(arguments) or ["--help"], prog_name="iostrata", standalone_mode=False
-        )
-        sys.stdout.flush()
+        status = step()
     except IostrataError as error:
         complain(str(error), error.hint)
         return error.status
